@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+var (
+	// ErrForeign is returned by [Slot.Check] for an object that is not the
+	// slot's: another name, namespace or type.
+	ErrForeign = errors.New("foreign object")
+	// ErrMalformed is returned by [Slot.Check] for an object whose resource
+	// version is missing, "0" or not a number.
+	ErrMalformed = errors.New("malformed object")
+)
+
+// SlotOptions changes how a [Slot] keeps its object. The zero value is valid.
+type SlotOptions[T Object] struct {
+	// Transform is applied to every object before it is stored. It owns its
+	// argument, may change it in place, and must return an object with the same
+	// name, namespace, UID and resource version. Default: drop managedFields.
+	Transform func(T) T
+}
+
+// Slot holds the last known state of one object. Its methods are safe for
+// concurrent use. Make one with [NewSlot].
+type Slot[T Object] struct {
+	key       types.NamespacedName
+	transform func(T) T
+	state     atomic.Pointer[State[T]] // nil until the first sync
+
+	mu      sync.Mutex    // serialises writers; readers of state do not take it
+	version string        // highest resource version seen in this epoch
+	dropped Dropped       // what was refused
+	changed chan struct{} // made when first asked for, closed at the next change
+}
+
+var _ toolscache.ReflectorStore = (*Slot[Object])(nil)
+var _ toolscache.ReflectorBookmarkStore = (*Slot[Object])(nil)
+
+// NewSlot returns an empty slot for the object of that key.
+func NewSlot[T Object](key types.NamespacedName, options SlotOptions[T]) *Slot[T] {
+	transform := options.Transform
+	if transform == nil {
+		transform = dropManagedFields[T]
+	}
+	return &Slot[T]{key: key, transform: transform}
+}
+
+func dropManagedFields[T Object](object T) T {
+	object.SetManagedFields(nil)
+	return object
+}
+
+// Load returns the last known state. It never blocks and never allocates.
+func (s *Slot[T]) Load() State[T] {
+	if state := s.state.Load(); state != nil {
+		return *state
+	}
+	return State[T]{}
+}
+
+// Changed returns a channel that is closed at the next change of state. Take
+// the channel first and Load after it: a change in between is then never missed.
+// A read that brings what is already held is not a change.
+func (s *Slot[T]) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
+// Dropped tells what the slot refused so far.
+func (s *Slot[T]) Dropped() Dropped {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dropped
+}
+
+// Check tells whether an object may be stored here, without storing it. The
+// error is [ErrForeign] or [ErrMalformed]; it names types and keys, never data.
+func (s *Slot[T]) Check(object runtime.Object) error {
+	_, err := s.checked(object)
+	return err
+}
+
+// NewEpoch forgets the highest version seen. The state stays and is served until
+// the next Replace. Only a writer that has seen a consistent read below the
+// highest version may call it: the server's history was rolled back.
+func (s *Slot[T]) NewEpoch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = ""
+}
+
+// Add implements client-go's ReflectorStore: an ADDED event. It always returns nil.
+func (s *Slot[T]) Add(object any) error {
+	s.put(object, true)
+	return nil
+}
+
+// Update implements client-go's ReflectorStore: a MODIFIED event. It always
+// returns nil.
+func (s *Slot[T]) Update(object any) error {
+	s.put(object, true)
+	return nil
+}
+
+// Delete implements client-go's ReflectorStore: a DELETED event. It always
+// returns nil.
+func (s *Slot[T]) Delete(object any) error {
+	s.put(object, false)
+	return nil
+}
+
+// Resync implements client-go's ReflectorStore; there is nothing to do.
+func (s *Slot[T]) Resync() error { return nil }
+
+// Bookmark implements client-go's ReflectorBookmarkStore: every change up to
+// this version has been delivered. It always returns nil.
+func (s *Slot[T]) Bookmark(version string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if order, err := compare(version, s.version); err != nil {
+		s.dropLocked(err)
+	} else if order > 0 {
+		s.version = version
+	}
+	return nil
+}
+
+// Replace implements client-go's ReflectorStore: a complete read at that
+// version. A read that holds anything foreign, more than one object, or no
+// usable version says nothing reliable about this object and is dropped whole,
+// as is one from before what the slot has seen. It always returns nil.
+func (s *Slot[T]) Replace(items []any, version string) error {
+	var object T
+	var err error
+	if len(items) > 1 {
+		err = fmt.Errorf("%w: %d objects in a read of %s", ErrForeign, len(items), s.key)
+	} else if len(items) == 1 {
+		object, err = s.checked(items[0])
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.dropLocked(err)
+		return nil
+	}
+	order, err := compare(version, s.version)
+	if err != nil {
+		s.dropLocked(err)
+		return nil
+	}
+	if order < 0 {
+		s.dropped.Stale++
+		return nil
+	}
+	s.version = version
+	state := State[T]{Synced: true, ResourceVersion: version}
+	if len(items) == 1 {
+		state.Object, state.Exists = s.transform(object), true
+		state.ResourceVersion = object.GetResourceVersion()
+	}
+	s.publishLocked(state)
+	return nil
+}
+
+// put applies one event.
+func (s *Slot[T]) put(item any, exists bool) {
+	object, err := s.checked(item)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.dropLocked(err)
+		return
+	}
+	version := object.GetResourceVersion()
+	if order, _ := compare(version, s.version); order <= 0 {
+		s.dropped.Stale++
+		return
+	}
+	s.version = version
+	// An event alone does not sync the slot: before the first complete read
+	// nothing is known of an object that no event names.
+	state := State[T]{Synced: s.Load().Synced, Exists: exists, ResourceVersion: version}
+	if exists {
+		state.Object = s.transform(object)
+	}
+	s.publishLocked(state)
+}
+
+// checked returns item as the slot's object, or why it is not.
+func (s *Slot[T]) checked(item any) (T, error) {
+	var none T
+	object, ok := item.(T)
+	if !ok || any(object) == any(none) {
+		return none, fmt.Errorf("%w: a %T where a %T belongs", ErrForeign, item, none)
+	}
+	if object.GetName() != s.key.Name || object.GetNamespace() != s.key.Namespace {
+		return none, fmt.Errorf("%w: %s/%s where %s belongs",
+			ErrForeign, object.GetNamespace(), object.GetName(), s.key)
+	}
+	if _, err := compare(object.GetResourceVersion(), ""); err != nil {
+		return none, err
+	}
+	return object, nil
+}
+
+func (s *Slot[T]) dropLocked(err error) {
+	if errors.Is(err, ErrForeign) {
+		s.dropped.Foreign++
+	} else {
+		s.dropped.Malformed++
+	}
+}
+
+// publishLocked makes state the current one, unless it is the one held already.
+func (s *Slot[T]) publishLocked(state State[T]) {
+	if held := s.state.Load(); held != nil && held.same(state) {
+		return
+	}
+	s.state.Store(&state)
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// same compares two states by what a reader can tell apart: an absence is the
+// same whatever the version that showed it.
+func (s *State[T]) same(other State[T]) bool {
+	if s.Synced != other.Synced || s.Exists != other.Exists {
+		return false
+	}
+	return !s.Exists || s.ResourceVersion == other.ResourceVersion && s.Object.GetUID() == other.Object.GetUID()
+}
+
+// compare orders two resource versions; an empty seen is before everything.
+func compare(version, seen string) (int, error) {
+	if seen == "" {
+		// Compared with itself only to have it validated.
+		_, err := resourceversion.CompareResourceVersion(version, version)
+		return 1, malformed(version, err)
+	}
+	order, err := resourceversion.CompareResourceVersion(version, seen)
+	return order, malformed(version, err)
+}
+
+func malformed(version string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: resource version %q", ErrMalformed, version)
+}

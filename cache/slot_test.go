@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/cache"
+)
+
+var key = types.NamespacedName{Namespace: "shop", Name: "tls"}
+
+func newSlot() *cache.Slot[*corev1.Secret] {
+	return cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
+}
+
+// secret returns the slot's own object at a version, with a UID that is the
+// same unless given.
+func secret(version string, uid ...types.UID) *corev1.Secret {
+	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: key.Namespace, Name: key.Name, UID: "one", ResourceVersion: version,
+	}}
+	if len(uid) > 0 {
+		object.UID = uid[0]
+	}
+	return object
+}
+
+func changed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestSlotStartsUnknown(t *testing.T) {
+	if got := newSlot().Load(); got.Synced || got.Exists || got.Object != nil {
+		t.Errorf("Load of a new slot: got %+v, want the zero State", got)
+	}
+}
+
+func TestSlotReplace(t *testing.T) {
+	other := secret("7")
+	other.Name = "other"
+	tests := map[string]struct {
+		items   []any
+		version string
+		want    cache.State[*corev1.Secret]
+		dropped cache.Dropped
+	}{
+		"present":           {items: []any{secret("5")}, version: "9", want: cache.State[*corev1.Secret]{Synced: true, Exists: true, ResourceVersion: "5"}},
+		"absent":            {version: "9", want: cache.State[*corev1.Secret]{Synced: true, ResourceVersion: "9"}},
+		"version one":       {version: "1", want: cache.State[*corev1.Secret]{Synced: true, ResourceVersion: "1"}},
+		"another name":      {items: []any{other}, version: "9", dropped: cache.Dropped{Foreign: 1}},
+		"two objects":       {items: []any{secret("5"), secret("6")}, version: "9", dropped: cache.Dropped{Foreign: 1}},
+		"another type":      {items: []any{&corev1.ConfigMap{}}, version: "9", dropped: cache.Dropped{Foreign: 1}},
+		"nil":               {items: []any{nil}, version: "9", dropped: cache.Dropped{Foreign: 1}},
+		"nil pointer":       {items: []any{(*corev1.Secret)(nil)}, version: "9", dropped: cache.Dropped{Foreign: 1}},
+		"no read version":   {items: []any{secret("5")}, version: "", dropped: cache.Dropped{Malformed: 1}},
+		"read version zero": {items: []any{secret("5")}, version: "0", dropped: cache.Dropped{Malformed: 1}},
+		"object version":    {items: []any{secret("5x")}, version: "9", dropped: cache.Dropped{Malformed: 1}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			slot := newSlot()
+			if err := slot.Replace(test.items, test.version); err != nil {
+				t.Errorf("Replace: got error %v, want none whatever is given", err)
+			}
+			got := slot.Load()
+			if got.Exists != (got.Object != nil) {
+				t.Errorf("Exists is %v with object %v", got.Exists, got.Object)
+			}
+			got.Object = nil
+			if got != test.want {
+				t.Errorf("state: got %+v, want %+v", got, test.want)
+			}
+			if got := slot.Dropped(); got != test.dropped {
+				t.Errorf("dropped: got %+v, want %+v", got, test.dropped)
+			}
+		})
+	}
+}
+
+func TestSlotFollowsEvents(t *testing.T) {
+	slot := newSlot()
+	_ = slot.Replace(nil, "4")
+	_ = slot.Add(secret("5"))
+	if got := slot.Load(); !got.Exists || got.ResourceVersion != "5" {
+		t.Errorf("after ADDED at 5: got %+v, want it there at 5", got)
+	}
+	_ = slot.Update(secret("6"))
+	if got := slot.Load(); !got.Exists || got.ResourceVersion != "6" {
+		t.Errorf("after MODIFIED at 6: got %+v, want it there at 6", got)
+	}
+	_ = slot.Delete(secret("7"))
+	if got := slot.Load(); !got.Synced || got.Exists || got.ResourceVersion != "7" {
+		t.Errorf("after DELETED at 7: got %+v, want it gone at 7", got)
+	}
+	_ = slot.Add(secret("8", "two"))
+	if got := slot.Load(); !got.Exists || got.Object.UID != "two" {
+		t.Errorf("after recreation: got %+v, want the new UID", got)
+	}
+}
+
+// An event before the first complete read says something of this object, but
+// the slot is not synced by it.
+func TestSlotEventDoesNotSync(t *testing.T) {
+	slot := newSlot()
+	_ = slot.Add(secret("5"))
+	if got := slot.Load(); got.Synced || !got.Exists {
+		t.Errorf("after an event alone: got %+v, want it known and not synced", got)
+	}
+}
+
+func TestSlotNeverGoesBack(t *testing.T) {
+	tests := map[string]func(*cache.Slot[*corev1.Secret]){
+		"older update":       func(s *cache.Slot[*corev1.Secret]) { _ = s.Update(secret("8")) },
+		"same version again": func(s *cache.Slot[*corev1.Secret]) { _ = s.Update(secret("10")) },
+		"older delete":       func(s *cache.Slot[*corev1.Secret]) { _ = s.Delete(secret("9")) },
+		"older read":         func(s *cache.Slot[*corev1.Secret]) { _ = s.Replace(nil, "9") },
+		"shorter number":     func(s *cache.Slot[*corev1.Secret]) { _ = s.Update(secret("9")) },
+		"event before a read": func(s *cache.Slot[*corev1.Secret]) {
+			_ = s.Replace([]any{secret("10")}, "20")
+			_ = s.Delete(secret("15"))
+		},
+		"event before a bookmark": func(s *cache.Slot[*corev1.Secret]) {
+			_ = s.Bookmark("30")
+			_ = s.Update(secret("25"))
+		},
+	}
+	for name, step := range tests {
+		t.Run(name, func(t *testing.T) {
+			slot := newSlot()
+			_ = slot.Replace([]any{secret("10")}, "10")
+			notified := slot.Changed()
+			step(slot)
+			if got := slot.Load(); !got.Exists || got.ResourceVersion != "10" {
+				t.Errorf("state: got %+v, want version 10 as before", got)
+			}
+			if got := slot.Dropped().Stale; got != 1 {
+				t.Errorf("stale: got %d, want 1", got)
+			}
+			if changed(notified) {
+				t.Error("Changed fired for something that was dropped")
+			}
+		})
+	}
+}
+
+func TestSlotNewEpoch(t *testing.T) {
+	slot := newSlot()
+	_ = slot.Replace([]any{secret("100")}, "100")
+	slot.NewEpoch()
+	if got := slot.Load(); got.ResourceVersion != "100" || !got.Synced {
+		t.Errorf("right after NewEpoch: got %+v, want the old state still served", got)
+	}
+	_ = slot.Replace([]any{secret("40")}, "50")
+	if got := slot.Load(); got.ResourceVersion != "40" {
+		t.Errorf("after a read in the new epoch: got %+v, want version 40", got)
+	}
+	_ = slot.Update(secret("45"))
+	if got := slot.Load(); got.ResourceVersion != "40" {
+		t.Errorf("the guard is gone after an epoch: got %+v, want version 40", got)
+	}
+}
+
+func TestSlotChanged(t *testing.T) {
+	tests := map[string]struct {
+		step func(*cache.Slot[*corev1.Secret])
+		want bool
+	}{
+		"newer version":  {func(s *cache.Slot[*corev1.Secret]) { _ = s.Update(secret("11")) }, true},
+		"deletion":       {func(s *cache.Slot[*corev1.Secret]) { _ = s.Delete(secret("11")) }, true},
+		"recreation":     {func(s *cache.Slot[*corev1.Secret]) { _ = s.Replace([]any{secret("10", "two")}, "12") }, true},
+		"the same again": {func(s *cache.Slot[*corev1.Secret]) { _ = s.Replace([]any{secret("10")}, "12") }, false},
+		"a bookmark":     {func(s *cache.Slot[*corev1.Secret]) { _ = s.Bookmark("12") }, false},
+		"a resync":       {func(s *cache.Slot[*corev1.Secret]) { _ = s.Resync() }, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			slot := newSlot()
+			_ = slot.Replace([]any{secret("10")}, "10")
+			first, second := slot.Changed(), slot.Changed()
+			test.step(slot)
+			if got := changed(first) && changed(second); got != test.want {
+				t.Errorf("closed: got %v, want %v", got, test.want)
+			}
+			if test.want && changed(slot.Changed()) {
+				t.Error("the channel for the next change is closed already")
+			}
+		})
+	}
+}
+
+// A read that brings the same object keeps the pointer that readers hold.
+func TestSlotKeepsEqualObject(t *testing.T) {
+	slot := newSlot()
+	_ = slot.Replace([]any{secret("10")}, "10")
+	before := slot.Load().Object
+	_ = slot.Replace([]any{secret("10")}, "20")
+	if after := slot.Load().Object; after != before {
+		t.Error("an equal read replaced the object that readers share")
+	}
+}
+
+func TestSlotCheck(t *testing.T) {
+	elsewhere := secret("5")
+	elsewhere.Namespace = "other"
+	tests := map[string]struct {
+		object runtime.Object
+		want   error
+	}{
+		"its own":           {secret("5"), nil},
+		"another namespace": {elsewhere, cache.ErrForeign},
+		"another type":      {&metav1.Status{}, cache.ErrForeign},
+		"nil":               {nil, cache.ErrForeign},
+		"no version":        {secret(""), cache.ErrMalformed},
+		"version zero":      {secret("0"), cache.ErrMalformed},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			slot := newSlot()
+			if err := slot.Check(test.object); !errors.Is(err, test.want) {
+				t.Errorf("Check: got %v, want %v", err, test.want)
+			}
+			if got := slot.Dropped(); got != (cache.Dropped{}) {
+				t.Errorf("Check counted: %+v", got)
+			}
+		})
+	}
+}
+
+// Errors name keys and types. What an object holds must not be in them.
+func TestSlotCheckHidesData(t *testing.T) {
+	leak := secret("canary-version")
+	leak.Data = map[string][]byte{"password": []byte("canary")}
+	leak.Annotations = map[string]string{"a": "canary"}
+	leak.ResourceVersion = ""
+	for _, object := range []runtime.Object{leak, &corev1.ConfigMap{Data: map[string]string{"k": "canary"}}} {
+		if err := newSlot().Check(object); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("Check: got %v, want an error without object data", err)
+		}
+	}
+}
+
+func TestSlotTransform(t *testing.T) {
+	managed := func() *corev1.Secret {
+		object := secret("5")
+		object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+		object.Annotations = map[string]string{"large": "value"}
+		return object
+	}
+	slot := newSlot()
+	_ = slot.Replace([]any{managed()}, "5")
+	if got := slot.Load().Object.ManagedFields; got != nil {
+		t.Errorf("managedFields by default: got %v, want none", got)
+	}
+
+	own := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{Transform: func(s *corev1.Secret) *corev1.Secret {
+		s.Annotations = nil
+		return s
+	}})
+	_ = own.Replace(nil, "4")
+	_ = own.Add(managed())
+	if got := own.Load().Object; got.Annotations != nil || got.ManagedFields == nil {
+		t.Errorf("own transform: got %+v, want no annotations, and the default replaced", got.ObjectMeta)
+	}
+}
+
+func TestSlotUnstructured(t *testing.T) {
+	slot := cache.NewSlot(key, cache.SlotOptions[*unstructured.Unstructured]{})
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret",
+		"metadata": map[string]any{"namespace": key.Namespace, "name": key.Name, "resourceVersion": "5", "uid": "u"},
+	}}
+	_ = slot.Replace([]any{object}, "5")
+	if got := slot.Load(); !got.Exists || got.Object.GetUID() != "u" {
+		t.Errorf("state: got %+v, want the object", got)
+	}
+}
+
+func TestSlotLoadDoesNotAllocate(t *testing.T) {
+	slot := newSlot()
+	_ = slot.Replace([]any{secret("5")}, "5")
+	if got := testing.AllocsPerRun(100, func() { _ = slot.Load() }); got != 0 {
+		t.Errorf("allocations per Load: got %v, want 0", got)
+	}
+}
+
+// Readers see whole states that only move forward while a writer is at work.
+func TestSlotConcurrentReaders(t *testing.T) {
+	slot := newSlot()
+	_ = slot.Replace([]any{secret("1")}, "1")
+	const last = 2000
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			seen := 0
+			for seen < last {
+				notified := slot.Changed()
+				state := slot.Load()
+				version, _ := strconv.Atoi(state.ResourceVersion)
+				if version < seen {
+					t.Errorf("version went back from %d to %d", seen, version)
+					return
+				}
+				if seen = version; seen < last {
+					<-notified
+				}
+			}
+		})
+	}
+	for version := 2; version <= last; version++ {
+		_ = slot.Update(secret(strconv.Itoa(version)))
+	}
+	readers.Wait()
+}
+
+func BenchmarkSlotLoad(b *testing.B) {
+	slot := newSlot()
+	_ = slot.Replace([]any{secret("5")}, "5")
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = slot.Load()
+	}
+}
