@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector_test
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/refwatch/refwatch/reflector"
+)
+
+// gaps are the pauses between the requests that a source saw.
+func gaps(requests []request) []time.Duration {
+	var all []time.Duration
+	for i := 1; i < len(requests); i++ {
+		all = append(all, requests[i].at.Sub(requests[i-1].at))
+	}
+	return all
+}
+
+func TestPausesGrowAndAreCapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, &fakeSource{onWatch: streams(fails(errors.New("refused")))}, reflector.Options{})
+		after(time.Hour)
+		all := gaps(r.source.seen())
+		if first := all[0]; first < 100*time.Millisecond || first > 200*time.Millisecond {
+			t.Errorf("first pause: got %v, want 100 to 200 ms", first)
+		}
+		different := map[time.Duration]bool{}
+		for _, gap := range all[10:] {
+			if gap < 7*time.Second || gap > 15*time.Second {
+				t.Errorf("a later pause: got %v, want 7.5 to 15 s", gap)
+			}
+			different[gap] = true
+		}
+		if len(different) < len(all)/2 {
+			t.Errorf("pauses: got %d different ones of %d, want them jittered", len(different), len(all))
+		}
+	})
+}
+
+// A peer that closes every stream cleanly and at once, after a complete read,
+// must not make a reflector spin.
+func TestCleanClosesDoNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, &fakeSource{onWatch: streams(breaks(io.EOF, state(secret("5"), "7")...))}, reflector.Options{})
+		after(10 * time.Minute)
+		if got := len(r.source.seen()); got > 100 {
+			t.Errorf("requests in ten minutes: got %d, want at most 100", got)
+		}
+		if got := r.Status(); got.Failures != 0 || got.LastError != nil {
+			t.Errorf("status: got %+v, want no failure: the streams ended in the regular way", got)
+		}
+	})
+}
+
+func TestHealthyStreamResetsThePause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := newStream(state(secret("5"), "7")...)
+		failing := fails(errors.New("refused"))
+		r := start(t, &fakeSource{onWatch: streams(failing, failing, failing, failing, failing, failing,
+			func() (reflector.Stream, error) { return long, nil },
+			failing,
+		)}, reflector.Options{})
+		after(time.Minute)
+		before := len(r.source.seen())
+		long.finish(io.EOF)
+		ended := time.Now()
+		after(time.Second)
+		if pause := r.source.seen()[before].at.Sub(ended); pause > 200*time.Millisecond {
+			t.Errorf("pause after a long stream: got %v, want the first one again", pause)
+		}
+	})
+}
+
+// Peer bug 7: kubelet's manager sleeps on in a long back-off although somebody
+// asks, and although the fault is gone.
+func TestPeerBug07_RetryCutsThePauseShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		healed := false
+		source := &fakeSource{}
+		source.onWatch = streams(func() (reflector.Stream, error) {
+			if !healed {
+				return nil, forbidden()
+			}
+			return newStream(state(secret("5"), "7")...), nil
+		})
+		r := start(t, source, reflector.Options{})
+		after(5 * time.Minute)
+		healed = true
+		r.Retry()
+		after(200 * time.Millisecond)
+		if got := r.slot.Load(); !got.Synced {
+			t.Errorf("a fifth of a second after Retry: got %+v, want synced", got)
+		}
+	})
+}
+
+func TestManyRetriesAreNotManyRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, &fakeSource{onWatch: streams(fails(forbidden()))}, reflector.Options{})
+		for range 1000 {
+			after(10 * time.Millisecond)
+			r.Retry()
+		}
+		for _, gap := range gaps(r.source.seen()) {
+			if gap < 100*time.Millisecond {
+				t.Fatalf("gap between attempts: got %v, want at least 100 ms", gap)
+			}
+		}
+	})
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		throttled := apierrors.NewTooManyRequests("slow down", 20)
+		r := start(t, &fakeSource{onWatch: streams(fails(throttled))}, reflector.Options{})
+		for range 100 {
+			after(time.Second)
+			r.Retry()
+		}
+		for _, gap := range gaps(r.source.seen()) {
+			if gap < 20*time.Second {
+				t.Errorf("gap: got %v, want at least the 20 s that the server asked for", gap)
+			}
+		}
+		if got := r.Status().Class(); got != reflector.Throttled {
+			t.Errorf("class: got %q, want Throttled", got)
+		}
+	})
+}
+
+func TestRefreshReadsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, &fakeSource{onWatch: streams(
+			opens(state(secret("5"), "7")...),
+			opens(state(secret("8"), "9")...),
+		)}, reflector.Options{})
+		r.Refresh()
+		r.Refresh()
+		after(time.Second)
+		if got := r.slot.Load(); got.ResourceVersion != "8" {
+			t.Errorf("state: got %+v, want version 8", got)
+		}
+		requests := r.source.seen()
+		if len(requests) != 2 || requests[1].options.ResourceVersion != "" {
+			t.Errorf("requests: got %+v, want one more, a consistent read", requests)
+		}
+	})
+}
+
+// A read that is under way is not given up for another one.
+func TestRefreshDuringARead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := newStream()
+		r := start(t, &fakeSource{onWatch: streams(func() (reflector.Stream, error) { return slow, nil })}, reflector.Options{})
+		r.Refresh()
+		synctest.Wait()
+		for _, e := range state(secret("5"), "7") {
+			slow.events <- e
+		}
+		synctest.Wait()
+		if got := len(r.source.seen()); got != 1 || !r.slot.Load().Synced {
+			t.Errorf("got %d requests and state %+v, want the first read to be let finish", got, r.slot.Load())
+		}
+	})
+}

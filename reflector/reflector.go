@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/watchlist"
+	"k8s.io/klog/v2"
+)
+
+// Store is what a reflector writes: client-go's ReflectorStore.
+type Store = toolscache.ReflectorStore
+
+// Guard is implemented by stores that know what belongs in them. An object that
+// Check refuses does not reach the store: it is counted, and the stream starts
+// over. The error must not hold object data.
+type Guard interface {
+	Check(object runtime.Object) error
+}
+
+// EpochStore is implemented by stores that keep versions from going back.
+// NewEpoch is called before the first read of a server that was rolled back.
+type EpochStore interface {
+	NewEpoch()
+}
+
+// Options changes how a [Reflector] works. The zero value is valid.
+type Options struct {
+	// Name says in logs and errors what is followed, like `secrets "ns/name"`.
+	// Default: "reflector".
+	Name string
+	// OnChange is called, on a goroutine of the reflector and with no lock
+	// held, after everything that can matter to somebody who waits: a completed
+	// read, an event that reached the store, a failed attempt. It must return
+	// soon and must not wait for the reflector. Default: nothing is called.
+	OnChange func()
+}
+
+// Reflector keeps a store equal to one selection on the server. Make one with
+// [New], then call Run once.
+type Reflector struct {
+	source  Source
+	store   Store
+	name    string
+	changed func()
+	wake    chan struct{} // holds a token when the next pause should be short
+
+	mu       sync.Mutex
+	status   Status // its ResourceVersion is the one to resume at
+	started  bool
+	listMode bool     // this server does not do WatchList
+	afresh   bool     // the next read is a consistent one
+	tooLarge int      // "too large" answers in a row
+	session  *session // the one under way, nil in a pause
+}
+
+// New returns a reflector that does nothing until Run.
+func New(source Source, store Store, options Options) *Reflector {
+	r := &Reflector{
+		source:   source,
+		store:    store,
+		name:     options.Name,
+		changed:  options.OnChange,
+		wake:     make(chan struct{}, 1),
+		listMode: watchlist.DoesClientNotSupportWatchListSemantics(source),
+	}
+	if r.name == "" {
+		r.name = "reflector"
+	}
+	if r.changed == nil {
+		r.changed = func() {}
+	}
+	return r
+}
+
+// Status tells how things are.
+func (r *Reflector) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
+}
+
+// Run follows the selection until ctx ends. What it started has ended when it
+// returns. A second call returns at once.
+func (r *Reflector) Run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, withoutBodies(klog.FromContext(ctx)))
+	if !r.start() {
+		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)
+		return
+	}
+	var pauses backoff
+	for ctx.Err() == nil {
+		began := time.Now()
+		synced, err := r.runSession(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		r.noteEnd(err)
+		if synced && time.Since(began) >= healthyAfter {
+			pauses.reset()
+		}
+		delay, atLeast := pauses.next(), retryAfter(err)
+		r.logEnd(ctx, err, max(delay, atLeast))
+		if r.pause(ctx, delay, atLeast) {
+			pauses.reset()
+		}
+	}
+}
+
+// logEnd writes the one line that a stream's end is worth.
+func (r *Reflector) logEnd(ctx context.Context, err error, pause time.Duration) {
+	logger := klog.FromContext(ctx)
+	if err == nil {
+		logger.V(4).Info("Stream ended, opening it again", "reflector", r.name, "pause", pause)
+		return
+	}
+	logger.V(2).Info("Stream failed, trying again", "reflector", r.name, "class", Classify(err), "err", err, "pause", pause)
+}
+
+func (r *Reflector) start() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.started {
+		return false
+	}
+	r.started = true
+	return true
+}
+
+// Retry tells that somebody waits: the back-off starts over, so a pause under
+// way ends within a fifth of a second. A server's Retry-After is still honoured,
+// and calls made often do not make attempts more frequent than that.
+func (r *Reflector) Retry() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Refresh asks for a new consistent read, now: a synced stream is given up and
+// opened afresh. An attempt or a pause under way is left to what Retry does.
+func (r *Reflector) Refresh() {
+	r.mu.Lock()
+	session := r.session
+	if session != nil && !session.synced {
+		session = nil // it is reading already
+	} else {
+		r.afresh = true
+	}
+	r.mu.Unlock()
+	if session != nil {
+		session.end(nil)
+	}
+	r.Retry()
+}
+
+// pause waits for delay, and never less than atLeast. It tells whether Retry
+// cut it short.
+func (r *Reflector) pause(ctx context.Context, delay, atLeast time.Duration) bool {
+	began := time.Now()
+	timer := time.NewTimer(max(delay, atLeast))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return false
+	case <-r.wake:
+	}
+	var first backoff
+	timer.Reset(max(first.next(), atLeast) - time.Since(began))
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return true
+}
+
+// check asks the store whether an object belongs there.
+func (r *Reflector) check(object runtime.Object) error {
+	guard, ok := r.store.(Guard)
+	if !ok {
+		return nil
+	}
+	if err := guard.Check(object); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return nil
+}
+
+func (r *Reflector) setSession(session *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.session = session
+}
+
+// noteStart tells whether the session that begins is to use lists.
+func (r *Reflector) noteStart() (listMode bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.listMode
+}
+
+// noteOpen counts an attempt and returns the version to read at; empty asks for
+// a consistent read.
+func (r *Reflector) noteOpen() (version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status.Opens++
+	if r.afresh {
+		return ""
+	}
+	return r.status.ResourceVersion
+}
+
+// noteRead is called when a complete read at version is about to reach the
+// store. A consistent read below what was seen means the server was rolled back.
+func (r *Reflector) noteRead(version string, consistent bool) error {
+	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
+		return fmt.Errorf("%w: a read at version %q", ErrMalformed, version)
+	}
+	r.mu.Lock()
+	older := olderThan(version, r.status.ResourceVersion)
+	if older && consistent {
+		r.status.Epochs++
+	}
+	r.mu.Unlock()
+	switch {
+	case !older:
+		return nil
+	case !consistent:
+		return fmt.Errorf("%w: a read at version %s, older than the one asked for", ErrMalformed, version)
+	}
+	if store, ok := r.store.(EpochStore); ok {
+		store.NewEpoch()
+	}
+	return nil
+}
+
+// noteSynced is called when a complete read has reached the store.
+func (r *Reflector) noteSynced(session *session, version string) {
+	r.mu.Lock()
+	session.synced = true
+	r.afresh, r.tooLarge = false, 0
+	r.status.synced(version, time.Now())
+	r.mu.Unlock()
+	r.changed()
+}
+
+// noteContact is called when an event or a bookmark after the read has reached
+// the store.
+func (r *Reflector) noteContact(version string) {
+	r.mu.Lock()
+	r.status.LastContact = time.Now()
+	if olderThan(r.status.ResourceVersion, version) {
+		r.status.ResourceVersion = version
+	}
+	r.mu.Unlock()
+	r.changed()
+}
+
+// noteEnd decides how the next session begins.
+func (r *Reflector) noteEnd(err error) {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	switch Classify(err) {
+	case Expired, Malformed:
+		r.afresh = true
+	case TooLarge:
+		// Once may be a server that lags. At the second time ask what is true.
+		r.tooLarge++
+		r.afresh = r.afresh || r.tooLarge > 1
+	}
+	r.status.failed(err, time.Now())
+	r.mu.Unlock()
+	r.changed()
+}
+
+// olderThan compares versions of this epoch; an empty one is older than all.
+func olderThan(version, than string) bool {
+	if version == "" || than == "" {
+		return version == "" && than != ""
+	}
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order < 0
+}
+
+// retryAfter is the delay that the server asked for, 0 if none.
+func retryAfter(err error) time.Duration {
+	if Classify(err) != Throttled {
+		return 0
+	}
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	return time.Duration(seconds) * time.Second
+}

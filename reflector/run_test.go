@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/reflector"
+)
+
+// blocking is a source whose calls last until their context ends.
+type blocking struct{ list bool }
+
+func (b blocking) IsWatchListSemanticsUnSupported() bool { return b.list }
+
+func (blocking) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (blocking) Watch(ctx context.Context, _ metav1.ListOptions) (reflector.Stream, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Run returns as soon as its context ends, whatever is under way, and leaves
+// nothing behind: the bubble would report it.
+func TestRunReturnsWhenAllHasEnded(t *testing.T) {
+	tests := map[string]reflector.Source{
+		"opening a WatchList":    blocking{},
+		"listing":                blocking{list: true},
+		"before the bookmark":    &fakeSource{onWatch: streams(opens())},
+		"on an open stream":      &fakeSource{onWatch: streams(opens(state(secret("5"), "7")...))},
+		"in a pause":             &fakeSource{onWatch: streams(fails(errors.New("refused")))},
+		"in a throttled pause":   &fakeSource{onWatch: streams(fails(apierrors.NewTooManyRequests("", 60)))},
+		"after a foreign object": &fakeSource{onWatch: streams(opens(event(watch.Added, &corev1.Pod{})))},
+	}
+	for name, source := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, source, reflector.Options{})
+				after(time.Second)
+				began := time.Now()
+				r.stop()
+				if took := time.Since(began); took != 0 {
+					t.Errorf("Run took %v of virtual time to return, want none", took)
+				}
+			})
+		})
+	}
+}
+
+func TestStatusTellsOfRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, &fakeSource{onWatch: streams(
+			fails(errors.New("reset")), fails(forbidden()), fails(forbidden()), fails(errors.New("reset")),
+			opens(state(secret("5"), "7")...),
+		)}, reflector.Options{})
+		var refused []bool
+		for {
+			status := r.Status()
+			if status.Failures == 0 {
+				break
+			}
+			for len(refused) < status.Failures {
+				refused = append(refused, !status.RefusedSince.IsZero())
+			}
+			after(10 * time.Millisecond)
+		}
+		if got, want := fmt.Sprint(refused), "[false true true false]"; got != want {
+			t.Errorf("refused after each failure: got %s, want %s", got, want)
+		}
+		got := r.Status()
+		if !got.Synced || got.Opens != 5 || got.ResourceVersion != "7" || got.LastContact != time.Now() && got.LastContact.IsZero() {
+			t.Errorf("status: got %+v, want synced by the fifth open, at 7", got)
+		}
+		if got.LastError == nil || got.LastErrorTime.IsZero() || got.Class() != reflector.None {
+			t.Errorf("status: got %+v, want the last error kept and no class", got)
+		}
+	})
+}
+
+func TestClassify(t *testing.T) {
+	oldTooLarge := apierrors.NewTimeoutError("Too large resource version: 9, current: 5", 1)
+	decoding := apierrors.NewClientErrorReporter(500, "GET", "ClientWatchDecoding").AsObject(errors.New("x"))
+	tests := map[string]struct {
+		err  error
+		want reflector.Class
+	}{
+		"nil":                {nil, reflector.None},
+		"gone":               {apierrors.NewGone("x"), reflector.Expired},
+		"expired":            {apierrors.NewResourceExpired("x"), reflector.Expired},
+		"too large":          {tooLarge(), reflector.TooLarge},
+		"too large, old way": {oldTooLarge, reflector.TooLarge},
+		"other timeout":      {apierrors.NewTimeoutError("x", 1), reflector.Connection},
+		"throttled":          {apierrors.NewTooManyRequests("x", 1), reflector.Throttled},
+		"forbidden":          {forbidden(), reflector.Forbidden},
+		"wrapped":            {fmt.Errorf("x: %w", forbidden()), reflector.Forbidden},
+		"unauthorized":       {apierrors.NewUnauthorized("x"), reflector.Refused},
+		"no such resource":   {apierrors.NewNotFound(resource, ""), reflector.Refused},
+		"invalid":            {apierrors.NewBadRequest("x"), reflector.Refused},
+		"internal":           {apierrors.NewInternalError(errors.New("x")), reflector.Connection},
+		"unavailable":        {apierrors.NewServiceUnavailable("x"), reflector.Connection},
+		"transport":          {errors.New("connection refused"), reflector.Connection},
+		"malformed":          {fmt.Errorf("x: %w", reflector.ErrMalformed), reflector.Malformed},
+		"not decodable":      {apierrors.FromObject(decoding), reflector.Malformed},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := reflector.Classify(test.err); got != test.want {
+				t.Errorf("Classify(%v): got %q, want %q", test.err, got, test.want)
+			}
+		})
+	}
+}
+
+// failingStore is a store of somebody else's that returns errors.
+type failingStore struct{ toolscache.Store }
+
+func (failingStore) Update(any) error { return errors.New("disk full") }
+
+// logged runs f with klog at its most talkative and returns what was logged.
+func logged(t *testing.T, f func()) string {
+	t.Helper()
+	var mu sync.Mutex
+	var out bytes.Buffer
+	state := klog.CaptureState()
+	defer state.Restore()
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{"v": "10", "logtostderr": "false", "stderrthreshold": "FATAL"} {
+		if err := flags.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	klog.SetOutput(writer(func(p []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return out.Write(p) }))
+	f()
+	klog.Flush()
+	mu.Lock()
+	defer mu.Unlock()
+	return out.String()
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// Peer bug 18, and its like in client-go: whatever goes wrong, no log line and
+// no error holds what an object holds.
+func TestPeerBug18_NoObjectDataInLogsAndErrors(t *testing.T) {
+	other := secret("8")
+	other.Name = "other"
+	tests := map[string]watch.Event{
+		"foreign object": event(watch.Modified, other),
+		"unknown event":  event("NEWS", secret("8")),
+		"error object":   event(watch.Error, secret("8")),
+		"store refuses":  event(watch.Modified, secret("8")),
+	}
+	for name, bad := range tests {
+		t.Run(name, func(t *testing.T) {
+			var status reflector.Status
+			log := logged(t, func() {
+				synctest.Test(t, func(t *testing.T) {
+					source := &fakeSource{onWatch: streams(opens(append(state(secret("5"), "7"), bad)...), opens(state(secret("5"), "9")...))}
+					store := failingStore{toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)}
+					r := reflector.New(source, store, reflector.Options{Name: "secrets"})
+					if name == "foreign object" {
+						r = start(t, source, reflector.Options{}).Reflector
+					} else {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+						defer cancel()
+						r.Run(ctx)
+					}
+					after(time.Second)
+					status = r.Status()
+				})
+			})
+			if status.LastError == nil || strings.Contains(status.LastError.Error(), canary) {
+				t.Errorf("error: got %v, want one without object data", status.LastError)
+			}
+			if !strings.Contains(log, "Stream failed") {
+				t.Errorf("log: got %q, want the failure told", log)
+			}
+			for _, form := range []string{canary, "Y2FuYXJ5", "99, 97, 110", "99 97 110"} {
+				if strings.Contains(log, form) {
+					t.Errorf("log holds object data (%q):\n%s", form, log)
+				}
+			}
+		})
+	}
+}
+
+// Any ListerWatcher is a source; the fake clientset is one that cannot do
+// WatchList and says so.
+func TestFromListerWatcher(t *testing.T) {
+	client := fake.NewClientset(secret("5"))
+	lw := toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.FieldSelector = fields.OneTermEqualSelector("metadata.name", key.Name).String()
+			list, err := client.CoreV1().Secrets(key.Namespace).List(ctx, options)
+			if err == nil {
+				list.ResourceVersion = "7" // the fake gives none
+			}
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return client.CoreV1().Secrets(key.Namespace).Watch(ctx, options)
+		},
+	}, client)
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, reflector.FromListerWatcher(lw), reflector.Options{})
+		if got := r.slot.Load(); !got.Synced || got.ResourceVersion != "5" {
+			t.Errorf("state: got %+v, want synced at 5", got)
+		}
+		if _, err := client.CoreV1().Secrets(key.Namespace).Update(t.Context(), secret("8"), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := r.slot.Load(); got.ResourceVersion != "8" {
+			t.Errorf("state after an update: got %+v, want version 8", got)
+		}
+	})
+}

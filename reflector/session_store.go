@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// sessionStore is the reflector's store as client-go sees it during a session.
+// Its methods are called from client-go's goroutine, in the order of the stream,
+// so that what is noted here is never ahead of the store.
+type sessionStore struct{ *session }
+
+var _ toolscache.ReflectorBookmarkStore = sessionStore{}
+
+func (s sessionStore) Add(object any) error    { return s.event(object, s.r.store.Add(object)) }
+func (s sessionStore) Update(object any) error { return s.event(object, s.r.store.Update(object)) }
+func (s sessionStore) Delete(object any) error { return s.event(object, s.r.store.Delete(object)) }
+func (s sessionStore) Resync() error           { return s.r.store.Resync() }
+
+// event notes what the store made of an event. client-go logs the whole object
+// when it gets an error here, so it gets none.
+func (s sessionStore) event(object any, err error) error {
+	if err != nil {
+		s.end(fmt.Errorf("store: %w", err))
+		return nil
+	}
+	if object, err := meta.Accessor(object); err == nil {
+		s.r.noteContact(object.GetResourceVersion())
+	}
+	return nil
+}
+
+// Replace takes a complete read.
+func (s sessionStore) Replace(items []any, version string) error {
+	if err := s.r.store.Replace(items, version); err != nil {
+		s.end(fmt.Errorf("store: %w", err))
+		return errOver
+	}
+	s.r.noteSynced(s.session, version)
+	return nil
+}
+
+// Bookmark tells that all changes up to version have been seen.
+func (s sessionStore) Bookmark(version string) error {
+	if store, ok := s.r.store.(toolscache.ReflectorBookmarkStore); ok {
+		_ = store.Bookmark(version)
+	}
+	s.r.noteContact(version)
+	return nil
+}

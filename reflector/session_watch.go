@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// sessionWatch hands the events of a stream to client-go's Reflector. Errors,
+// and what does not belong to the selection, end the session on this side:
+// client-go would print them, objects and all.
+type sessionWatch struct {
+	session *session
+	stream  Stream
+	events  chan watch.Event
+
+	once sync.Once
+	done chan struct{}
+}
+
+// ResultChan implements watch.Interface.
+func (w *sessionWatch) ResultChan() <-chan watch.Event { return w.events }
+
+// Stop implements watch.Interface.
+func (w *sessionWatch) Stop() {
+	w.once.Do(func() {
+		close(w.done)
+		_ = w.stream.Close()
+	})
+}
+
+// pump hands on events until the stream ends or is stopped. initial says that
+// the stream begins with the state.
+func (w *sessionWatch) pump(initial bool) {
+	defer close(w.events)
+	defer w.Stop()
+	stopTimer := func() {}
+	if initial {
+		stopTimer = w.limitInitialEvents()
+		defer func() { stopTimer() }()
+	}
+	for {
+		event, err := w.stream.Next()
+		if err == nil {
+			err = w.check(event, initial)
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			w.session.end(err)
+			return
+		}
+		if initial && endsInitialEvents(event) {
+			initial = false
+			stopTimer()
+		}
+		select {
+		case w.events <- event:
+		case <-w.done:
+			return
+		}
+	}
+}
+
+// limitInitialEvents ends the session if the initial events do not end in time.
+// The timer's goroutine counts as a call of the session.
+func (w *sessionWatch) limitInitialEvents() (stop func()) {
+	w.session.calls.Add(1)
+	timer := time.AfterFunc(initialEventsTimeout, func() {
+		defer w.session.calls.Done()
+		w.session.useLists()
+		w.session.end(errNoBookmark)
+	})
+	return func() {
+		if timer.Stop() {
+			w.session.calls.Done()
+		}
+	}
+}
+
+// check tells whether client-go may see an event.
+func (w *sessionWatch) check(event watch.Event, initial bool) error {
+	switch event.Type {
+	case watch.Added, watch.Modified, watch.Deleted:
+		return w.session.r.check(event.Object)
+	case watch.Bookmark:
+		if initial && endsInitialEvents(event) {
+			object, _ := meta.Accessor(event.Object)
+			return w.session.r.noteRead(object.GetResourceVersion(), w.session.consistent)
+		}
+		return nil
+	case watch.Error:
+		if status, ok := event.Object.(*metav1.Status); ok {
+			return apierrors.FromObject(status)
+		}
+		return fmt.Errorf("%w: an error event that holds a %T", ErrMalformed, event.Object)
+	default:
+		return fmt.Errorf("%w: an event of type %q", ErrMalformed, event.Type)
+	}
+}
+
+// endsInitialEvents knows the bookmark that ends the initial events (KEP-3157).
+func endsInitialEvents(event watch.Event) bool {
+	if event.Type != watch.Bookmark {
+		return false
+	}
+	object, err := meta.Accessor(event.Object)
+	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+}
