@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package featuregates_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/component-base/featuregate"
+
+	"github.com/refwatch/refwatch/featuregates"
+)
+
+const immutable = featuregates.ImmutableEphemeralVolumes
+
+// gates are the ways in which a program may have made its gate. What this module
+// offers must not depend on how that program counts its versions.
+func gates() map[string]featuregate.MutableVersionedFeatureGate {
+	return map[string]featuregate.MutableVersionedFeatureGate{
+		"of the linked component-base": featuregate.NewFeatureGate(),
+		"of Kubernetes 1.36":           featuregate.NewVersionedFeatureGate(version.MustParse("1.36")),
+		"of Kubernetes 1.0":            featuregate.NewVersionedFeatureGate(version.MustParse("1.0")),
+		"of an agent at 0.1":           featuregate.NewVersionedFeatureGate(version.MustParse("0.1")),
+		"of a controller at 7.2":       featuregate.NewVersionedFeatureGate(version.MustParse("7.2")),
+	}
+}
+
+// add adds the features and fails the test if that is refused.
+func add(t *testing.T, gate featuregate.MutableVersionedFeatureGate) {
+	t.Helper()
+	if err := featuregates.AddFeatureGates(gate); err != nil {
+		t.Fatalf("AddFeatureGates: got %v, want no error", err)
+	}
+}
+
+func TestAddFeatureGates(t *testing.T) {
+	for name, gate := range gates() {
+		t.Run(name, func(t *testing.T) {
+			add(t, gate)
+			if !gate.Enabled(immutable) {
+				t.Errorf("%s: got off, want on by default", immutable)
+			}
+			if err := gate.Set(string(immutable) + "=false"); err != nil {
+				t.Fatalf("switch %s off: got %v, want no error: the gate is not locked", immutable, err)
+			}
+			if gate.Enabled(immutable) {
+				t.Errorf("%s after it was switched off: got on, want off", immutable)
+			}
+			if errs := gate.Validate(); len(errs) > 0 {
+				t.Errorf("Validate: got %v, want none", errs)
+			}
+		})
+	}
+}
+
+// AllBeta and AllAlpha are switched off by people who want nothing unripe.
+func TestGAFeatureIsNotTouchedByAllBeta(t *testing.T) {
+	gate := featuregate.NewFeatureGate()
+	add(t, gate)
+	if err := gate.Set("AllAlpha=false,AllBeta=false"); err != nil {
+		t.Fatalf("Set: got %v, want no error", err)
+	}
+	if !gate.Enabled(immutable) {
+		t.Errorf("%s with AllBeta=false: got off, want on", immutable)
+	}
+}
+
+func TestAddFeatureGatesTwice(t *testing.T) {
+	gate := featuregate.NewFeatureGate()
+	add(t, gate)
+	if err := gate.Set(string(immutable) + "=false"); err != nil {
+		t.Fatalf("Set: got %v, want no error", err)
+	}
+	add(t, gate)
+	if gate.Enabled(immutable) {
+		t.Errorf("%s after a second AddFeatureGates: got on, want off as it was set", immutable)
+	}
+}
+
+// Two gates share no state: the specs are copied, not handed out.
+func TestAddFeatureGatesToTwoGates(t *testing.T) {
+	first, second := featuregate.NewFeatureGate(), featuregate.NewFeatureGate()
+	add(t, first)
+	if err := first.OverrideDefault(immutable, false); err != nil {
+		t.Fatalf("OverrideDefault: got %v, want no error", err)
+	}
+	add(t, second)
+	if first.Enabled(immutable) || !second.Enabled(immutable) {
+		t.Errorf("%s: got %t and %t, want false and true", immutable, first.Enabled(immutable), second.Enabled(immutable))
+	}
+	if !featuregates.Enabled(nil, immutable) {
+		t.Errorf("Enabled(nil) after an override elsewhere: got false, want true")
+	}
+}
+
+func TestAddFeatureGatesRefused(t *testing.T) {
+	clash := featuregate.NewFeatureGate()
+	spec := featuregate.FeatureSpec{Default: false, PreRelease: featuregate.Alpha}
+	if err := clash.Add(map[featuregate.Feature]featuregate.FeatureSpec{immutable: spec}); err != nil {
+		t.Fatalf("Add: got %v, want no error", err)
+	}
+	closed := featuregate.NewFeatureGate()
+	closed.AddFlag(pflag.NewFlagSet("test", pflag.ContinueOnError))
+
+	tests := map[string]struct {
+		gate featuregate.MutableVersionedFeatureGate
+		want string
+	}{
+		"another spec under the same name": {clash, "different spec already exists"},
+		"gate already in a flag set":       {closed, "after adding it to the flag set"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := len(test.gate.GetAllVersioned())
+			err := featuregates.AddFeatureGates(test.gate)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("AddFeatureGates: got %v, want an error with %q", err, test.want)
+			}
+			if errors.Unwrap(err) == nil || !strings.Contains(err.Error(), "refwatch") {
+				t.Errorf("AddFeatureGates: got %q, want the cause wrapped and refwatch named", err)
+			}
+			if after := len(test.gate.GetAllVersioned()); after != before {
+				t.Errorf("features known after the error: got %d, want %d as before", after, before)
+			}
+		})
+	}
+}
+
+func TestEnabled(t *testing.T) {
+	off := featuregate.NewFeatureGate()
+	add(t, off)
+	if err := off.Set(string(immutable) + "=false"); err != nil {
+		t.Fatalf("Set: got %v, want no error", err)
+	}
+	on := featuregate.NewFeatureGate()
+	add(t, on)
+	bare := featuregate.NewFeatureGate()
+
+	tests := map[string]struct {
+		gate featuregate.FeatureGate
+		name featuregate.Feature
+		want bool
+	}{
+		"no gate":                                {nil, immutable, true},
+		"gate that does not know it":             {bare, immutable, true},
+		"gate with the default":                  {on, immutable, true},
+		"gate that has it off":                   {off, immutable, false},
+		"no gate, unknown feature":               {nil, "Unheard", false},
+		"gate and module do not know it":         {on, "Unheard", false},
+		"feature that only the gate knows, off":  {on, "AllBeta", false},
+		"gate without our features, not our own": {bare, "AllAlpha", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := featuregates.Enabled(test.gate, test.name); got != test.want {
+				t.Errorf("Enabled(%s): got %t, want %t", test.name, got, test.want)
+			}
+		})
+	}
+}
+
+// A feature of the program's own is read from its gate, not guessed.
+func TestEnabledForeignFeature(t *testing.T) {
+	gate := featuregate.NewFeatureGate()
+	spec := featuregate.FeatureSpec{Default: true, PreRelease: featuregate.Beta}
+	if err := gate.Add(map[featuregate.Feature]featuregate.FeatureSpec{"Own": spec}); err != nil {
+		t.Fatalf("Add: got %v, want no error", err)
+	}
+	if !featuregates.Enabled(gate, "Own") {
+		t.Errorf("Enabled(Own): got false, want true as the gate says")
+	}
+}
+
+func TestFeatureGatesFlag(t *testing.T) {
+	tests := map[string]struct {
+		args    []string
+		want    bool
+		wantErr string
+	}{
+		"absent":          {nil, true, ""},
+		"off":             {[]string{"--feature-gates=ImmutableEphemeralVolumes=false"}, false, ""},
+		"on":              {[]string{"--feature-gates=ImmutableEphemeralVolumes=true"}, true, ""},
+		"last one counts": {[]string{"--feature-gates=ImmutableEphemeralVolumes=true", "--feature-gates=ImmutableEphemeralVolumes=false"}, false, ""},
+		"unknown":         {[]string{"--feature-gates=ImutableVolumes=false"}, true, "unrecognized feature gate: ImutableVolumes"},
+		"wrong case":      {[]string{"--feature-gates=immutableephemeralvolumes=false"}, true, "unrecognized feature gate: immutableephemeralvolumes"},
+		"no value":        {[]string{"--feature-gates=ImmutableEphemeralVolumes"}, true, "missing bool value for ImmutableEphemeralVolumes"},
+		"no bool":         {[]string{"--feature-gates=ImmutableEphemeralVolumes=maybe"}, true, "invalid value of ImmutableEphemeralVolumes=maybe"},
+		"known, unknown":  {[]string{"--feature-gates=ImmutableEphemeralVolumes=false,Nope=true"}, true, "unrecognized feature gate: Nope"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			gate := featuregate.NewFeatureGate()
+			add(t, gate)
+			flags := pflag.NewFlagSet("agent", pflag.ContinueOnError)
+			flags.SetOutput(io.Discard)
+			gate.AddFlag(flags)
+
+			err := flags.Parse(test.args)
+			switch {
+			case test.wantErr == "" && err != nil:
+				t.Fatalf("Parse: got %v, want no error", err)
+			case test.wantErr != "" && (err == nil || !strings.Contains(err.Error(), test.wantErr)):
+				t.Fatalf("Parse: got %v, want an error with %q", err, test.wantErr)
+			}
+			if got := featuregates.Enabled(gate, immutable); got != test.want {
+				t.Errorf("%s: got %t, want %t", immutable, got, test.want)
+			}
+		})
+	}
+}

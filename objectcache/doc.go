@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package objectcache keeps the objects that something references, each by a
+// list-and-watch of its own, and answers from memory.
+//
+// A [Resource] says how to reach one kind of object, a [Watch] is the cache. It
+// implements [Store]. References are counted per key and owner UID: the first
+// one starts a stream for that object alone, the last one ends it and drops the
+// object from memory.
+//
+// # Usage
+//
+// Call [Watch.Run] once, in a goroutine that the program waits for. References
+// may be added before; nothing is requested until then. Everything else may be
+// called from any goroutine at any time. AddReference and DeleteReference never
+// wait for the network.
+//
+// # Get
+//
+// [Watch.Get] answers from memory once its object has synced, without a lock
+// and without allocating. Before that it waits, for as long as its context
+// allows, and is woken by the sync. The errors say what went wrong, and every
+// cause can be asked for with errors.Is and errors.As: see [Watch.Get]. An
+// object is NotFound only if the server said so.
+//
+// What Get returns is shared by all callers and must not be changed.
+//
+// # When a stream ends
+//
+//   - With the last reference; at once.
+//   - When the object is immutable (`immutable: true`, gate
+//     ImmutableEphemeralVolumes). It is served from memory from then on. A new
+//     owner may mean a deleted and recreated object: it makes the store read
+//     the object afresh, and Get waits for that read, so no new owner is served
+//     a predecessor.
+//   - When nobody has asked for the object in a while, if
+//     [WatchOptions.IdleTimeout] is set. The object is dropped; the next Get
+//     starts over and waits.
+//   - When Run's context ends. Every Get then returns [ErrStopped].
+//
+// # Following changes
+//
+// [Watch.Changes] tells which objects have changed, newest state only.
+// [Watch.Status] and [Watch.All] tell how things are, metadata only: no object
+// data is in a status, an error or a log line.
+package objectcache

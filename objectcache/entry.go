@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
+)
+
+// entry is a referenced object. It lives from its first reference to its last.
+// Fields without a note are guarded by Watch.mu.
+type entry[T cache.Object] struct {
+	key    types.NamespacedName
+	run    atomic.Pointer[run[T]] // nil: before Run, idle, or stopped. Written with Watch.mu held
+	used   atomic.Bool            // asked for since the idle timer last looked
+	owners owners
+
+	waiting int           // Gets that wait
+	wake    chan struct{} // made by the first that waits, closed when they should look again
+}
+
+// run is one life of an entry's stream. Its end is final: what comes after it,
+// for whatever reason, is another run with a slot of its own, so that nothing
+// late from this one can be taken for the state of that one.
+type run[T cache.Object] struct {
+	slot      *cache.Slot[T]
+	reflector *reflector.Reflector
+	cancel    context.CancelFunc
+	idle      *time.Timer // nil without an IdleTimeout
+
+	// settled: the object is immutable, so the stream has ended and the slot is
+	// served for good. Guarded by Watch.mu, as is recheck.
+	settled bool
+	// recheck: a new owner came after the read was asked for. Should the object
+	// turn out immutable, that owner needs a read of its own.
+	recheck bool
+}
+
+// startLocked begins a new run of an entry, in place of the one there is.
+func (w *Watch[T]) startLocked(e *entry[T]) {
+	if w.ctx == nil || w.stopped {
+		return
+	}
+	w.stopLocked(e)
+	ctx, cancel := context.WithCancel(w.ctx)
+	r := &run[T]{slot: cache.NewSlot(e.key, cache.SlotOptions[T]{}), cancel: cancel}
+	r.reflector = reflector.New(w.resource.source(e.key), r.slot, reflector.Options{
+		Name:     w.resource.resource.String() + " " + e.key.String(),
+		OnChange: func() { w.changed(e, r) },
+	})
+	w.watchIdleLocked(e, r)
+	e.run.Store(r)
+	klog.FromContext(ctx).V(4).Info("Starting to watch", "resource", w.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name))
+	w.streams.Go(func() {
+		defer cancel()
+		r.reflector.Run(ctx)
+	})
+}
+
+// stopLocked ends the run of an entry, if there is one, and lets go of its
+// object. The run's goroutine is waited for by Run.
+func (w *Watch[T]) stopLocked(e *entry[T]) {
+	r := e.run.Load()
+	if r == nil {
+		return
+	}
+	e.run.Store(nil)
+	r.cancel()
+	if r.idle != nil && r.idle.Stop() {
+		w.streams.Done()
+	}
+}
+
+// changed is called by the run's reflector after a read, an event or a failure.
+func (w *Watch[T]) changed(e *entry[T], r *run[T]) {
+	state := r.slot.Load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e.run.Load() != r {
+		return // replaced, or let go; whoever did that has told who waits
+	}
+	if w.stopImmutable && !r.settled && state.Synced && state.Exists && w.resource.immutable(state.Object) {
+		w.settleLocked(e, r)
+	}
+	e.wakeLocked()
+	w.tellFollowersLocked(e.key)
+}
+
+// settleLocked ends the stream of an immutable object.
+func (w *Watch[T]) settleLocked(e *entry[T], r *run[T]) {
+	if r.recheck {
+		w.startLocked(e)
+		return
+	}
+	r.settled = true
+	r.cancel()
+	klog.FromContext(w.ctx).V(4).Info("Stopped watching, the object is immutable", "resource", w.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name))
+}
+
+// newOwnerLocked is called when an owner that had no reference to an entry gets
+// one. An immutable object is not watched any more, so it may have been deleted
+// and created again: it is read afresh, and nobody is served until that read is
+// there, for Get does not know who asks.
+func (w *Watch[T]) newOwnerLocked(e *entry[T]) {
+	e.used.Store(true)
+	r := e.run.Load()
+	switch {
+	case r == nil || !w.stopImmutable:
+	case r.settled:
+		w.startLocked(e)
+	case r.reflector.Status().Opens > 0:
+		r.recheck = true
+	}
+}
+
+// watchIdleLocked starts the timer that ends an idle run. Its goroutine is
+// counted with the streams.
+func (w *Watch[T]) watchIdleLocked(e *entry[T], r *run[T]) {
+	if w.options.IdleTimeout <= 0 {
+		return
+	}
+	e.used.Store(false)
+	w.streams.Add(1)
+	r.idle = time.AfterFunc(w.options.IdleTimeout, func() { w.checkIdle(e, r) })
+}
+
+func (w *Watch[T]) checkIdle(e *entry[T], r *run[T]) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e.run.Load() != r {
+		w.streams.Done()
+		return
+	}
+	if used := e.used.Swap(false); used || e.waiting > 0 || len(w.followers) > 0 {
+		r.idle.Reset(w.options.IdleTimeout)
+		return
+	}
+	w.streams.Done()
+	w.stopLocked(e)
+	klog.FromContext(w.ctx).V(4).Info("Stopped watching, nobody asks for the object", "resource", w.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name))
+}
+
+// waitLocked returns a channel that is closed when a Get should look again.
+func (e *entry[T]) waitLocked() <-chan struct{} {
+	if e.wake == nil {
+		e.wake = make(chan struct{})
+	}
+	return e.wake
+}
+
+// wakeLocked makes every Get that waits look again.
+func (e *entry[T]) wakeLocked() {
+	if e.wake != nil {
+		close(e.wake)
+		e.wake = nil
+	}
+}

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+func TestGetAnswersFromMemory(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		created := r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		first, second := r.mustGet("tls"), r.mustGet("tls")
+		if first.UID != created.UID || string(first.Data["password"]) != canary {
+			t.Errorf("got %v, want the object as created", first.ObjectMeta)
+		}
+		if first != second {
+			t.Error("two Gets returned two objects, want one shared")
+		}
+		if got := r.opens("tls"); got != 1 {
+			t.Errorf("streams opened: got %d, want 1", got)
+		}
+		r.update("tls", "new")
+		if got := r.mustGet("tls"); string(got.Data["password"]) != "new" {
+			t.Errorf("after an update: got %q, want new", got.Data["password"])
+		}
+	})
+}
+
+func TestGetNotRegistered(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		_, err := r.Get(t.Context(), namespace, "tls") // without a deadline: it must not wait
+		if !errors.Is(err, objectcache.ErrNotRegistered) {
+			t.Errorf("got %v, want ErrNotRegistered", err)
+		}
+		if got := r.opens("tls"); got != 0 {
+			t.Errorf("streams opened: got %d, want none", got)
+		}
+	})
+}
+
+func TestGetNotFoundOnlyWhenAbsent(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.AddReference(namespace, "tls", "pod")
+		_, err := r.Get(t.Context(), namespace, "tls")
+		if !apierrors.IsNotFound(err) {
+			t.Fatalf("absent: got %v, want NotFound", err)
+		}
+		var status *apierrors.StatusError
+		if !errors.As(err, &status) || status.ErrStatus.Details.Name != "tls" || status.ErrStatus.Details.Kind != "secrets" {
+			t.Errorf("details: got %+v, want the name and resource", status.ErrStatus.Details)
+		}
+		if want := `secrets "default/tls" not found`; err.Error() != want {
+			t.Errorf("text: got %q, want %q", err, want)
+		}
+		r.create("tls")
+		r.mustGet("tls")
+		r.remove("tls")
+		if _, err := r.Get(t.Context(), namespace, "tls"); !apierrors.IsNotFound(err) {
+			t.Errorf("after deletion: got %v, want NotFound", err)
+		}
+	})
+}
+
+// A time-out, a refusal or an outage never turns into NotFound, and the causes
+// can all be asked for.
+func TestGetErrorsKeepTheirCause(t *testing.T) {
+	tests := map[string]struct {
+		refusal *apierrors.StatusError
+		is      []error
+		check   func(error) bool
+		ends    time.Duration
+	}{
+		"forbidden ends early": {forbidden(), []error{objectcache.ErrNotSynced}, apierrors.IsForbidden, time.Second},
+		"unauthorized ends early": {
+			apierrors.NewUnauthorized("token expired"), []error{objectcache.ErrNotSynced}, apierrors.IsUnauthorized, time.Second,
+		},
+		"outage lasts as ctx does": {
+			unavailable(), []error{objectcache.ErrNotSynced, context.DeadlineExceeded}, apierrors.IsServiceUnavailable, 20 * time.Second,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.create("tls")
+				r.refuse(test.refusal)
+				r.AddReference(namespace, "tls", "pod")
+				began := time.Now()
+				_, err := r.get("tls", 20*time.Second)
+				for _, want := range test.is {
+					if !errors.Is(err, want) {
+						t.Errorf("error: got %v, want it to be %v", err, want)
+					}
+				}
+				if !test.check(err) || apierrors.IsNotFound(err) {
+					t.Errorf("error: got %v, want the cause and never NotFound", err)
+				}
+				if !strings.HasPrefix(err.Error(), `secrets "default/tls": not synced`) {
+					t.Errorf("text: got %q, want the resource and the key first", err)
+				}
+				if got := time.Since(began); got < test.ends || got > test.ends+500*time.Millisecond {
+					t.Errorf("Get ended after %v of virtual time, want %v", got, test.ends)
+				}
+			})
+		})
+	}
+}
+
+// Peer bug 6: kubelet formats the cause with %v after a time-out, so nobody can
+// tell why a sync failed.
+func TestPeerBug06_CauseOfAFailedSync(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{RefusalGrace: -1}, func(t *testing.T, r *rig) {
+		r.refuse(forbidden())
+		r.AddReference(namespace, "tls", "pod")
+		_, err := r.get("tls", 5*time.Second)
+		if !errors.Is(err, objectcache.ErrNotSynced) || !errors.Is(err, context.DeadlineExceeded) || !apierrors.IsForbidden(err) {
+			t.Errorf("got %v, want ErrNotSynced, DeadlineExceeded and Forbidden at once", err)
+		}
+	})
+}
+
+func TestGetReturnsTheCauseOfTheContext(t *testing.T) {
+	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.AddReference(namespace, "tls", "pod")
+		mine := errors.New("the volume is gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := r.async(ctx, "tls")
+		cancel(mine)
+		if got := <-done; !errors.Is(got.err, mine) || !errors.Is(got.err, context.Canceled) {
+			t.Errorf("got %v, want Canceled and its cause", got.err)
+		}
+	})
+}
+
+// The Node authorizer refuses until it has seen a fresh binding: that must cost
+// a moment, not an error.
+func TestGetSurvivesAShortRefusal(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.refuse(forbidden())
+		r.AddReference(namespace, "tls", "pod")
+		time.AfterFunc(300*time.Millisecond, func() { r.refuse(nil) })
+		if _, err := r.get("tls", time.Minute); err != nil {
+			t.Errorf("got %v, want the object once the refusal ended", err)
+		}
+	})
+}
+
+// A refusal from before Get asked says nothing of now: Get waits for a fresh
+// one, or for the answer.
+func TestPeerBug07_DemandEndsTheBackoff(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.refuse(forbidden())
+		r.AddReference(namespace, "tls", "pod")
+		time.Sleep(10 * time.Minute)
+		r.refuse(nil)
+		began := time.Now()
+		if _, err := r.get("tls", time.Minute); err != nil {
+			t.Fatalf("got %v, want the object", err)
+		}
+		if took := time.Since(began); took > 200*time.Millisecond {
+			t.Errorf("healed, and asked for: took %v of virtual time, want at most 200 ms", took)
+		}
+	})
+}
+
+// The wait for the first sync involves no timer: Get returns at the very moment
+// of the answer, which a poll would miss.
+func TestPeerBug14_GetIsWokenByTheSync(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		answer := make(chan struct{})
+		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			if request.Verb == "watch" {
+				<-answer
+			}
+			return nil
+		})
+		r.AddReference(namespace, "tls", "pod")
+		var waiting []<-chan result
+		for range 100 {
+			waiting = append(waiting, r.async(t.Context(), "tls"))
+		}
+		time.Sleep(1234567 * time.Nanosecond)
+		answered := time.Now()
+		close(answer)
+		for _, done := range waiting {
+			got := <-done
+			if got.err != nil {
+				t.Fatalf("got %v, want the object", got.err)
+			}
+			if !got.at.Equal(answered) {
+				t.Fatalf("returned %v after the answer, want no time at all", got.at.Sub(answered))
+			}
+		}
+	})
+}
+
+func TestGetBeforeRunWaitsForIt(t *testing.T) {
+	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		done := r.async(t.Context(), "tls")
+		if got := r.opens("tls"); got != 0 {
+			t.Errorf("streams opened before Run: got %d, want none", got)
+		}
+		r.run()
+		if got := <-done; got.err != nil {
+			t.Errorf("got %v, want the object", got.err)
+		}
+	})
+}
+
+func TestGetFollowsItsContext(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.server.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status {
+			<-ctx.Done()
+			return nil
+		})
+		r.AddReference(namespace, "tls", "pod")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := r.async(ctx, "tls")
+		time.Sleep(time.Hour)
+		select {
+		case got := <-done:
+			t.Fatalf("returned %v, want it to wait for as long as ctx allows", got.err)
+		default:
+		}
+		cancel()
+		if got := <-done; !errors.Is(got.err, context.Canceled) {
+			t.Errorf("got %v, want Canceled", got.err)
+		}
+	})
+}
+
+// The last known state is served through an outage, however long.
+func TestGetServesThroughAnOutage(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		r.refuse(unavailable())
+		r.server.CloseStreams(nil)
+		time.Sleep(24 * time.Hour)
+		r.mustGet("tls")
+		status, _ := r.Status(namespace, "tls")
+		if age := time.Since(status.LastContact); status.Phase != objectcache.Failing || age < 24*time.Hour {
+			t.Errorf("status: got %+v (age %v), want Failing and its age told", status, age)
+		}
+		if !apierrors.IsServiceUnavailable(status.LastError) {
+			t.Errorf("last error: got %v, want the outage", status.LastError)
+		}
+	})
+}
+
+// Peer bug 8: once synced, kubelet serves a state however old, and nobody can
+// tell.
+func TestPeerBug08_MaxStaleness(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{MaxStaleness: 5 * time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		time.Sleep(time.Hour)
+		if got := r.opens("tls"); got != 2 && got != 3 {
+			t.Errorf("opens in an hour: got %d, want the bookmarks to keep a healthy stream fresh", got)
+		}
+		r.mustGet("tls")
+
+		r.refuse(unavailable())
+		r.server.CloseStreams(nil)
+		time.Sleep(4 * time.Minute)
+		r.mustGet("tls")
+		time.Sleep(2 * time.Minute)
+		_, err := r.get("tls", 10*time.Second)
+		if !errors.Is(err, objectcache.ErrNotSynced) || !errors.Is(err, objectcache.ErrStale) || !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("too old: got %v, want ErrNotSynced, ErrStale and the cause", err)
+		}
+		r.refuse(nil)
+		if _, err := r.get("tls", 10*time.Second); err != nil {
+			t.Errorf("healed: got %v, want the object", err)
+		}
+	})
+}
+
+// A stream that is open and silent: nothing tells the client, only the age does.
+func TestMaxStalenessOpensASilentStreamAfresh(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{MaxStaleness: 10 * time.Second}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		time.Sleep(30 * time.Second) // bookmarks come once a minute
+		if _, err := r.get("tls", 10*time.Second); err != nil {
+			t.Errorf("got %v, want the object, read afresh", err)
+		}
+		if got := r.opens("tls"); got != 2 {
+			t.Errorf("opens: got %d, want one more", got)
+		}
+		status, _ := r.Status(namespace, "tls")
+		if age := time.Since(status.LastContact); age > 10*time.Second {
+			t.Errorf("age: got %v, want it fresh", age)
+		}
+	})
+}
+
+func TestImmutableIsNeverStale(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{MaxStaleness: time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		time.Sleep(time.Hour)
+		r.mustGet("tls")
+		if got := r.opens("tls"); got != 1 {
+			t.Errorf("opens: got %d, want 1", got)
+		}
+	})
+}
+
+func TestGetInvalidNames(t *testing.T) {
+	tests := map[string][2]string{
+		"empty name":      {namespace, ""},
+		"empty namespace": {"", "tls"},
+		"path":            {namespace, "../tls"},
+		"query":           {namespace, "tls?watch=1"},
+		"upper case":      {namespace, "TLS"},
+		"too long":        {namespace, strings.Repeat("a", 254)},
+		"namespace path":  {"../kube-system", "tls"},
+		"selector":        {namespace, "a,metadata.name=b"},
+	}
+	for name, key := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.AddReference(key[0], key[1], "pod")
+				_, err := r.Get(t.Context(), key[0], key[1])
+				if !errors.Is(err, objectcache.ErrInvalidName) {
+					t.Errorf("got %v, want ErrInvalidName", err)
+				}
+				r.DeleteReference(key[0], key[1], "pod")
+				synctest.Wait()
+				if got := len(r.server.Requests()); got != 0 {
+					t.Errorf("requests: got %d, want none for a name that cannot be", got)
+				}
+			})
+		})
+	}
+}
+
+func TestGetDoesNotAllocate(t *testing.T) {
+	tests := map[string]objectcache.WatchOptions{
+		"default":       {},
+		"idle time-out": {IdleTimeout: time.Hour},
+	}
+	for name, options := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, options, func(t *testing.T, r *rig) {
+				r.create("tls")
+				r.AddReference(namespace, "tls", "pod")
+				r.mustGet("tls")
+				ctx := t.Context()
+				var got *corev1.Secret
+				if n := testing.AllocsPerRun(100, func() { got, _ = r.Get(ctx, namespace, "tls") }); n != 0 {
+					t.Errorf("allocations per Get: got %v, want 0", n)
+				}
+				if got == nil {
+					t.Error("Get returned nothing")
+				}
+			})
+		})
+	}
+}

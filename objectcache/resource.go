@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
+)
+
+// Resource says how to reach one kind of namespaced object. Make one with
+// [Secrets], [ConfigMaps] or [NewResource].
+type Resource[T cache.Object] struct {
+	resource  schema.GroupResource
+	source    func(types.NamespacedName) reflector.Source
+	nameRules validation.ValidateNameFunc
+	immutable func(T) bool // nil: objects of this kind never are
+}
+
+// Client is what a typed client of one namespace offers, as generated for every
+// kind: kubernetes.Interface.CoreV1().Secrets(namespace), for one. L is its list
+// type.
+type Client[T cache.Object, L runtime.Object] interface {
+	List(ctx context.Context, options metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+}
+
+// NewResource makes a resource of any typed client:
+//
+//	NewResource(corev1.Resource("serviceaccounts"), clientset.CoreV1().ServiceAccounts)
+//
+// The group and resource are those of the client; they appear in errors.
+func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource schema.GroupResource, client func(namespace string) C) Resource[T] {
+	return Resource[T]{
+		resource:  resource,
+		nameRules: pathSegment,
+		source: func(key types.NamespacedName) reflector.Source {
+			return named(client(key.Namespace), key.Name)
+		},
+	}
+}
+
+// Secrets is the resource of core/v1 Secrets.
+func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
+	resource := NewResource(corev1.Resource("secrets"), client.CoreV1().Secrets)
+	resource.nameRules = validation.NameIsDNSSubdomain
+	resource.immutable = func(s *corev1.Secret) bool { return s.Immutable != nil && *s.Immutable }
+	return resource
+}
+
+// ConfigMaps is the resource of core/v1 ConfigMaps.
+func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
+	resource := NewResource(corev1.Resource("configmaps"), client.CoreV1().ConfigMaps)
+	resource.nameRules = validation.NameIsDNSSubdomain
+	resource.immutable = func(c *corev1.ConfigMap) bool { return c.Immutable != nil && *c.Immutable }
+	return resource
+}
+
+// named is the selection of one object by name. RBAC's resourceNames and the
+// Node authorizer admit list and watch with this very selector
+// (kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
+func named[T cache.Object, L runtime.Object](client Client[T, L], name string) reflector.Source {
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	return reflector.FromListerWatcher(&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.FieldSelector = selector
+			return client.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.FieldSelector = selector
+			return client.Watch(ctx, options)
+		},
+	})
+}
+
+// validate returns nil if an object of this kind can have that key. Both parts
+// end up in a URL.
+func (r *Resource[T]) validate(key types.NamespacedName) error {
+	problems := validation.ValidateNamespaceName(key.Namespace, false)
+	for i := range problems {
+		problems[i] = "namespace: " + problems[i]
+	}
+	if key.Name == "" {
+		problems = append(problems, "name: may not be empty")
+	} else {
+		for _, problem := range r.nameRules(key.Name, false) {
+			problems = append(problems, "name: "+problem)
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return r.fail(key, fmt.Errorf("%w: %s", ErrInvalidName, strings.Join(problems, "; ")))
+}
+
+// fail returns an error that names the resource and the key.
+func (r *Resource[T]) fail(key types.NamespacedName, causes ...error) error {
+	return &keyError{r.resource.String(), key, causes}
+}
+
+// pathSegment are the rules for names of kinds in general: what fits in a URL.
+func pathSegment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
+}

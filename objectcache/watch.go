@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/featuregates"
+)
+
+// WatchOptions changes how a [Watch] works. The zero value is valid.
+type WatchOptions struct {
+	// IdleTimeout ends the stream of an object that no Get has asked for, and
+	// drops it from memory; the next Get starts over and waits. An object goes
+	// between one and two IdleTimeouts after its last use: its reference, or a
+	// Get. Nothing is idle while somebody follows Changes. Default: never.
+	IdleTimeout time.Duration
+	// RefusalGrace is how long a Get waits while the server answers every
+	// attempt with 401, 403 or another refusal. The Node authorizer needs a
+	// moment to see a pod that was just bound. Default: 1 s. A negative value
+	// waits for as long as the context allows.
+	RefusalGrace time.Duration
+	// MaxStaleness bounds the time since the server last told anything about an
+	// object: a read, an event or a bookmark. Beyond it Get asks the server
+	// afresh and waits; see [ErrStale]. kube-apiserver sends a bookmark about
+	// once a minute, so less than two minutes makes Get give up healthy
+	// streams. Immutable objects are never stale. Default: no bound.
+	MaxStaleness time.Duration
+	// FeatureGate switches what package featuregates lists. Default: the
+	// defaults of those gates.
+	FeatureGate featuregate.FeatureGate
+}
+
+const defaultRefusalGrace = time.Second
+
+// Watch is a [Store] that keeps a list-and-watch for each referenced object.
+// Make one with [NewWatch].
+type Watch[T cache.Object] struct {
+	resource      Resource[T]
+	options       WatchOptions
+	stopImmutable bool
+
+	entries sync.Map // types.NamespacedName to *entry[T]; changed with mu held
+	streams sync.WaitGroup
+
+	mu        sync.Mutex
+	ctx       context.Context // Run's, which every stream ends with; nil before Run
+	stopped   bool
+	followers map[*workqueue.Typed[types.NamespacedName]]struct{}
+}
+
+// NewWatch returns a store that requests nothing until Run.
+func NewWatch[T cache.Object](resource Resource[T], options WatchOptions) *Watch[T] {
+	if options.RefusalGrace == 0 {
+		options.RefusalGrace = defaultRefusalGrace
+	}
+	return &Watch[T]{
+		resource: resource,
+		options:  options,
+		stopImmutable: resource.immutable != nil &&
+			featuregates.Enabled(options.FeatureGate, featuregates.ImmutableEphemeralVolumes),
+		followers: map[*workqueue.Typed[types.NamespacedName]]struct{}{},
+	}
+}
+
+// Run lets streams begin, for the references there are and all that come. It
+// blocks until ctx ends and every stream and goroutine of the store has, and
+// returns nil. A second call returns [ErrStopped].
+func (w *Watch[T]) Run(ctx context.Context) error {
+	if !w.begin(ctx) {
+		return ErrStopped
+	}
+	<-ctx.Done()
+	w.end()
+	w.streams.Wait()
+	return nil
+}
+
+func (w *Watch[T]) begin(ctx context.Context) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ctx != nil {
+		return false
+	}
+	w.ctx = ctx
+	for _, e := range w.entries.Range {
+		w.startLocked(e.(*entry[T]))
+	}
+	return true
+}
+
+func (w *Watch[T]) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	for _, e := range w.entries.Range {
+		e := e.(*entry[T])
+		w.stopLocked(e)
+		e.wakeLocked()
+	}
+	for queue := range w.followers {
+		queue.ShutDown()
+	}
+}
+
+// AddReference implements [Store]. The first reference to an object starts its
+// stream. A namespace or name that no object can have is logged and not counted;
+// Get says what is wrong with it.
+func (w *Watch[T]) AddReference(namespace, name string, referencedFrom types.UID) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.entry(key); e != nil {
+		if e.owners.add(referencedFrom) {
+			w.newOwnerLocked(e)
+		}
+		return
+	}
+	if err := w.resource.validate(key); err != nil {
+		klog.Background().Error(err, "Reference not counted", "owner", referencedFrom)
+		return
+	}
+	e := &entry[T]{key: key}
+	e.owners.add(referencedFrom)
+	w.entries.Store(key, e)
+	w.startLocked(e)
+}
+
+// DeleteReference implements [Store]. The last reference to go ends the stream
+// and drops the object. Gets that wait for it return [ErrNotRegistered].
+func (w *Watch[T]) DeleteReference(namespace, name string, referencedFrom types.UID) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.entry(key)
+	if e == nil {
+		return
+	}
+	if e.owners.remove(referencedFrom); !e.owners.none() {
+		return
+	}
+	w.entries.Delete(key)
+	w.stopLocked(e)
+	e.wakeLocked()
+	w.tellFollowersLocked(key)
+}
+
+// entry returns what is kept of a key, nil if nobody references it.
+func (w *Watch[T]) entry(key types.NamespacedName) *entry[T] {
+	if e, ok := w.entries.Load(key); ok {
+		return e.(*entry[T])
+	}
+	return nil
+}
