@@ -33,7 +33,7 @@ type run[T cache.Object] struct {
 	slot      *cache.Slot[T]
 	reflector *reflector.Reflector
 	cancel    context.CancelFunc
-	idle      *time.Timer // nil without an IdleTimeout
+	idle      *idleTimer[T] // nil without an IdleTimeout
 
 	// settled: the object is immutable, so the stream has ended and the slot is
 	// served for good. Guarded by Watch.mu, as is recheck.
@@ -57,7 +57,7 @@ func (w *Watch[T]) startLocked(e *entry[T]) {
 	})
 	w.watchIdleLocked(e, r)
 	e.run.Store(r)
-	klog.FromContext(ctx).V(4).Info("Starting to watch", "resource", w.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name))
+	w.log(e, "Starting to watch")
 	w.streams.Go(func() {
 		defer cancel()
 		r.reflector.Run(ctx)
@@ -73,7 +73,11 @@ func (w *Watch[T]) stopLocked(e *entry[T]) {
 	}
 	e.run.Store(nil)
 	r.cancel()
-	if r.idle != nil && r.idle.Stop() {
+	if r.idle == nil {
+		return
+	}
+	r.idle.run = nil
+	if r.idle.timer.Stop() {
 		w.streams.Done()
 	}
 }
@@ -101,7 +105,7 @@ func (w *Watch[T]) settleLocked(e *entry[T], r *run[T]) {
 	}
 	r.settled = true
 	r.cancel()
-	klog.FromContext(w.ctx).V(4).Info("Stopped watching, the object is immutable", "resource", w.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name))
+	w.log(e, "Stopped watching, the object is immutable")
 }
 
 // newOwnerLocked is called when an owner that had no reference to an entry gets
@@ -120,6 +124,15 @@ func (w *Watch[T]) newOwnerLocked(e *entry[T]) {
 	}
 }
 
+// idleTimer ends a run that is idle. The runtime may keep a stopped timer, and so
+// all that its function reaches, until long after; so run is cleared with the
+// timer stopped, lest an object stays in memory that nobody references any more.
+type idleTimer[T cache.Object] struct {
+	timer *time.Timer
+	entry *entry[T]
+	run   *run[T] // nil once the run has ended; guarded by Watch.mu
+}
+
 // watchIdleLocked starts the timer that ends an idle run. Its goroutine is
 // counted with the streams.
 func (w *Watch[T]) watchIdleLocked(e *entry[T], r *run[T]) {
@@ -128,23 +141,31 @@ func (w *Watch[T]) watchIdleLocked(e *entry[T], r *run[T]) {
 	}
 	e.used.Store(false)
 	w.streams.Add(1)
-	r.idle = time.AfterFunc(w.options.IdleTimeout, func() { w.checkIdle(e, r) })
+	r.idle = &idleTimer[T]{entry: e, run: r}
+	idle := r.idle
+	idle.timer = time.AfterFunc(w.options.IdleTimeout, func() { w.checkIdle(idle) })
 }
 
-func (w *Watch[T]) checkIdle(e *entry[T], r *run[T]) {
+func (w *Watch[T]) checkIdle(idle *idleTimer[T]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if e.run.Load() != r {
+	e := idle.entry
+	if idle.run == nil {
 		w.streams.Done()
 		return
 	}
 	if used := e.used.Swap(false); used || e.waiting > 0 || len(w.followers) > 0 {
-		r.idle.Reset(w.options.IdleTimeout)
+		idle.timer.Reset(w.options.IdleTimeout)
 		return
 	}
 	w.streams.Done()
 	w.stopLocked(e)
-	klog.FromContext(w.ctx).V(4).Info("Stopped watching, nobody asks for the object", "resource", w.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name))
+	w.log(e, "Stopped watching, nobody asks for the object")
+}
+
+// log writes the one line that a step in the life of an entry is worth.
+func (w *Watch[T]) log(e *entry[T], step string) {
+	klog.FromContext(w.ctx).V(4).Info(step, "resource", w.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name))
 }
 
 // waitLocked returns a channel that is closed when a Get should look again.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -74,16 +75,25 @@ func (w *sessionWatch) pump(initial bool) {
 
 // limitInitialEvents ends the session if the initial events do not end in time.
 // The timer's goroutine counts as a call of the session.
+//
+// The runtime may keep a stopped timer, and so all that its function reaches,
+// until long after. What it reaches is therefore let go of when it is stopped,
+// lest an object stays in memory that nobody references any more.
 func (w *sessionWatch) limitInitialEvents() (stop func()) {
+	var limited atomic.Pointer[session]
+	limited.Store(w.session)
 	w.session.calls.Add(1)
 	timer := time.AfterFunc(initialEventsTimeout, func() {
-		defer w.session.calls.Done()
-		w.session.useLists()
-		w.session.end(errNoBookmark)
+		if session := limited.Swap(nil); session != nil {
+			defer session.calls.Done()
+			session.useLists()
+			session.end(errNoBookmark)
+		}
 	})
 	return func() {
-		if timer.Stop() {
-			w.session.calls.Done()
+		timer.Stop()
+		if session := limited.Swap(nil); session != nil {
+			session.calls.Done()
 		}
 	}
 }

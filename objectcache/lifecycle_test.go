@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/featuregate"
+
+	"github.com/refwatch/refwatch/featuregates"
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+func TestImmutableEndsItsStream(t *testing.T) {
+	tests := map[string]func(r *rig){
+		"from the start": func(r *rig) { r.create("tls", immutable); r.AddReference(namespace, "tls", "pod") },
+		"nobody asked":   func(r *rig) { r.AddReference(namespace, "tls", "pod"); r.create("tls", immutable) },
+		"made so later": func(r *rig) {
+			secret := r.create("tls")
+			r.AddReference(namespace, "tls", "pod")
+			r.mustGet("tls")
+			immutable(secret)
+			if _, err := r.client.CoreV1().Secrets(namespace).Update(r.t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+				r.t.Fatal(err)
+			}
+		},
+	}
+	for name, arrange := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				arrange(r)
+				if got := r.streams("tls"); got != 0 {
+					t.Errorf("streams: got %d, want 0", got)
+				}
+				if got := r.phase("tls"); got != objectcache.Immutable {
+					t.Errorf("phase: got %s, want Immutable", got)
+				}
+				r.refuse(unavailable())
+				time.Sleep(24 * time.Hour)
+				r.mustGet("tls")
+			})
+		})
+	}
+}
+
+func TestImmutableGateOff(t *testing.T) {
+	gate := featuregate.NewFeatureGate()
+	if err := featuregates.AddFeatureGates(gate); err != nil {
+		t.Fatal(err)
+	}
+	if err := gate.Set("ImmutableEphemeralVolumes=false"); err != nil {
+		t.Fatal(err)
+	}
+	inBubble(t, objectcache.WatchOptions{FeatureGate: gate}, func(t *testing.T, r *rig) {
+		r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		r.AddReference(namespace, "tls", "other")
+		if got := r.streams("tls"); got != 1 {
+			t.Errorf("streams: got %d, want 1: the gate is off", got)
+		}
+		r.remove("tls")
+		if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
+			t.Errorf("deleted: got %v, want NotFound", err)
+		}
+	})
+}
+
+// Peer bug 2: an immutable object is recreated; kubelet gives the new owner the
+// old one, and still does after a deletion.
+func TestPeerBug02_RecreatedImmutable(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		old := r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "pod-1")
+		if got := r.mustGet("tls"); got.UID != old.UID {
+			t.Fatalf("got UID %s, want %s", got.UID, old.UID)
+		}
+		r.remove("tls")
+		created := r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "pod-2")
+		if got := r.mustGet("tls"); got.UID != created.UID {
+			t.Errorf("a new owner got UID %s, want the new object's %s", got.UID, created.UID)
+		}
+		if got := r.streams("tls"); got != 0 {
+			t.Errorf("streams: got %d, want 0: it is immutable again", got)
+		}
+		r.remove("tls")
+		r.AddReference(namespace, "tls", "pod-3")
+		if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
+			t.Errorf("a new owner after the deletion: got %v, want NotFound", err)
+		}
+	})
+}
+
+// An owner that comes while the first read is under way: that read may be older
+// than a recreation, so it does not count for this owner.
+func TestNewOwnerDuringTheRead(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		old := r.create("tls", immutable)
+		release := r.holdBack("watch")
+		r.AddReference(namespace, "tls", "pod-1")
+		synctest.Wait()
+		r.AddReference(namespace, "tls", "pod-2")
+		release()
+		r.mustGet("tls")
+		if got := r.opens("tls"); got != 2 {
+			t.Errorf("reads: got %d, want a second one for the second owner", got)
+		}
+		r.AddReference(namespace, "tls", "pod-1")
+		if got := r.opens("tls"); got != 2 {
+			t.Errorf("reads after a known owner's second reference: got %d, want still 2", got)
+		}
+		if got := r.mustGet("tls"); got.UID != old.UID {
+			t.Errorf("got UID %s, want %s", got.UID, old.UID)
+		}
+	})
+}
+
+// While the check for a new owner fails, nobody is served: Get does not know
+// who asks, and a new owner must never get a predecessor.
+func TestNewOwnerOfAnImmutableObjectInAnOutage(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "pod-1")
+		r.mustGet("tls")
+		r.refuse(unavailable())
+		r.AddReference(namespace, "tls", "pod-2")
+		if _, err := r.get("tls", time.Second); !errors.Is(err, objectcache.ErrNotSynced) || !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("got %v, want ErrNotSynced with the outage", err)
+		}
+		r.refuse(nil)
+		if _, err := r.get("tls", time.Minute); err != nil {
+			t.Errorf("healed: got %v, want the object", err)
+		}
+	})
+}
+
+// holdBack makes requests with that verb wait until the returned function is
+// called.
+func (r *rig) holdBack(verb string) (release func()) {
+	gate := make(chan struct{})
+	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+		if request.Verb == verb {
+			<-gate
+		}
+		return nil
+	})
+	return func() { close(gate); r.server.Intercept(nil) }
+}
+
+func TestIdleEndsAndGetStartsOver(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		time.Sleep(2*time.Minute + time.Second)
+		if streams, phase := r.streams("tls"), r.phase("tls"); streams != 0 || phase != objectcache.Idle {
+			t.Fatalf("unused: got %d streams in phase %s, want none and Idle", streams, phase)
+		}
+		r.update("tls", "new")
+		if got := r.mustGet("tls"); string(got.Data["password"]) != "new" {
+			t.Errorf("after idling: got %q, want the new data", got.Data["password"])
+		}
+		if got := r.phase("tls"); got != objectcache.Watching {
+			t.Errorf("phase: got %s, want Watching", got)
+		}
+	})
+}
+
+func TestIdleSparesWhatIsUsed(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		for range 60 {
+			time.Sleep(50 * time.Second)
+			r.mustGet("tls")
+		}
+		if got := r.opens("tls"); got > 3 {
+			t.Errorf("opens in 50 minutes: got %d, want the stream kept", got)
+		}
+	})
+}
+
+// A Get that waits longer than the idle time-out is not cut off.
+func TestIdleSparesAWaitingGet(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		release := r.holdBack("watch")
+		r.AddReference(namespace, "tls", "pod")
+		done := r.async(t.Context(), "tls")
+		time.Sleep(10 * time.Minute)
+		release()
+		if got := <-done; got.err != nil {
+			t.Errorf("got %v, want the object", got.err)
+		}
+		if got := r.opens("tls"); got != 1 {
+			t.Errorf("opens: got %d, want the first one kept", got)
+		}
+	})
+}
+
+// Peer bug 4: kubelet's last access starts at zero, so its first idle scan stops
+// what was just registered.
+func TestPeerBug04_IdleClockStartsAtTheReference(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		time.Sleep(59 * time.Second)
+		if got := r.streams("tls"); got != 1 {
+			t.Errorf("before the first minute is over: got %d streams, want 1", got)
+		}
+		r.AddReference(namespace, "tls", "other")
+		time.Sleep(59 * time.Second)
+		if got := r.streams("tls"); got != 1 {
+			t.Errorf("less than a minute after a new reference: got %d streams, want 1", got)
+		}
+	})
+}
+
+// Peer bug 9: kubelet's restarted reflector asks for its old version, which a
+// lagging server refuses ("too large") and a compacted one has forgotten.
+func TestPeerBug09_RestartReadsAfresh(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		time.Sleep(5 * time.Minute)
+		r.mustGet("tls")
+		for _, request := range r.server.Requests() {
+			if version := request.Query.Get("resourceVersion"); request.Verb == "watch" && version != "" {
+				t.Errorf("restarted at version %q, want a consistent read", version)
+			}
+		}
+	})
+}
+
+// Peer bug 16: kubelet scans all objects under its write lock. Here each goes at
+// its own moment, which no scan could hit.
+func TestPeerBug16_NoScan(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+		const count = 20
+		for i := range count {
+			r.AddReference(namespace, fmt.Sprintf("tls-%d", i), "pod")
+			time.Sleep(1234 * time.Millisecond)
+		}
+		began := time.Now().Add(-count * 1234 * time.Millisecond)
+		for i := range count {
+			name := fmt.Sprintf("tls-%d", i)
+			due := began.Add(time.Duration(i) * 1234 * time.Millisecond).Add(time.Minute)
+			time.Sleep(time.Until(due) - time.Millisecond)
+			if got := r.phase(name); got != objectcache.Watching {
+				t.Errorf("%s just before its time: got %s, want Watching", name, got)
+			}
+			time.Sleep(2 * time.Millisecond)
+			if got := r.phase(name); got != objectcache.Idle {
+				t.Errorf("%s just after its time: got %s, want Idle", name, got)
+			}
+		}
+	})
+}
+
+func TestStatusAndAll(t *testing.T) {
+	idleBubble(t, objectcache.WatchOptions{IdleTimeout: time.Hour}, func(t *testing.T, r *rig) {
+		created := r.create("tls")
+		r.AddReference(namespace, "tls", "b")
+		r.AddReference(namespace, "tls", "a")
+		r.AddReference(namespace, "absent", "a")
+		if got := r.phase("tls"); got != objectcache.Pending {
+			t.Errorf("before Run: got %s, want Pending", got)
+		}
+		release := r.holdBack("watch")
+		r.run()
+		if got := r.phase("tls"); got != objectcache.Syncing {
+			t.Errorf("before the answer: got %s, want Syncing", got)
+		}
+		release()
+		synctest.Wait()
+		all := map[string]objectcache.Status{}
+		for status := range r.All() {
+			all[status.Key.Name] = status
+		}
+		got := all["tls"]
+		if len(all) != 2 || got.Phase != objectcache.Watching || !got.Exists || got.UID != created.UID ||
+			got.ResourceVersion != created.ResourceVersion || fmt.Sprint(got.Owners) != "[a b]" || got.LastContact.IsZero() {
+			t.Errorf("All: got %+v, want both, and tls as created", all)
+		}
+		if got := all["absent"]; got.Exists || got.UID != "" || got.Phase != objectcache.Watching {
+			t.Errorf("absent: got %+v, want it watched and not there", got)
+		}
+		if _, ok := r.Status(namespace, "stranger"); ok {
+			t.Error("a status for what nobody references")
+		}
+		for range r.All() {
+			break // leaving early must not deadlock
+		}
+	})
+}
+
+// Any typed client will do, without spelling type arguments.
+func TestNewResource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true})
+		client := server.Client()
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "builder"}}
+		if _, err := client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), client.CoreV1().ServiceAccounts)
+		store := objectcache.NewWatch(resource, objectcache.WatchOptions{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- store.Run(ctx) }()
+		store.AddReference(namespace, "builder", "pod")
+		store.AddReference(namespace, "system:odd", "pod")
+		got, err := store.Get(t.Context(), namespace, "builder")
+		if err != nil || got.Name != "builder" {
+			t.Errorf("got %v, %v, want the service account", got, err)
+		}
+		if _, err := store.Get(t.Context(), namespace, "system:odd"); !apierrors.IsNotFound(err) {
+			t.Errorf("a name that other kinds may have: got %v, want NotFound", err)
+		}
+		if synctest.Wait(); server.OpenStreams("serviceaccounts", types.NamespacedName{Namespace: namespace, Name: "builder"}) != 1 {
+			t.Error("not one stream on the server")
+		}
+		cancel()
+		<-done
+	})
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+func TestReferencesAreCountedPerOwner(t *testing.T) {
+	type step struct {
+		add  bool
+		uid  types.UID
+		want []types.UID // owners after it
+	}
+	tests := map[string][]step{
+		"one owner":  {{true, "a", []types.UID{"a"}}, {false, "a", nil}},
+		"twice each": {{true, "a", []types.UID{"a"}}, {true, "a", []types.UID{"a"}}, {false, "a", []types.UID{"a"}}, {false, "a", nil}},
+		"two owners": {
+			{true, "b", []types.UID{"b"}}, {true, "a", []types.UID{"a", "b"}}, {true, "a", []types.UID{"a", "b"}},
+			{false, "b", []types.UID{"a"}}, {false, "a", []types.UID{"a"}}, {true, "c", []types.UID{"a", "c"}},
+			{false, "a", []types.UID{"c"}}, {false, "c", nil},
+		},
+		"never added":     {{true, "a", []types.UID{"a"}}, {false, "b", []types.UID{"a"}}, {false, "a", nil}},
+		"too often":       {{true, "a", []types.UID{"a"}}, {false, "a", nil}, {false, "a", nil}, {true, "a", []types.UID{"a"}}},
+		"nobody to begin": {{false, "a", nil}, {true, "a", []types.UID{"a"}}},
+		"empty owner":     {{true, "", []types.UID{""}}, {true, "a", []types.UID{"", "a"}}, {false, "", []types.UID{"a"}}},
+	}
+	for name, steps := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				for i, step := range steps {
+					if step.add {
+						r.AddReference(namespace, "tls", step.uid)
+					} else {
+						r.DeleteReference(namespace, "tls", step.uid)
+					}
+					status, referenced := r.Status(namespace, "tls")
+					if !slices.Equal(status.Owners, step.want) || referenced != (step.want != nil) {
+						t.Fatalf("step %d: owners %v (referenced: %v), want %v", i, status.Owners, referenced, step.want)
+					}
+					if got, want := r.streams("tls"), min(len(step.want), 1); got != want {
+						t.Fatalf("step %d: %d streams on the server, want %d", i, got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The counts equal those of a plain model, whatever the order of the calls.
+func TestReferencesEqualAModel(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		random := rand.New(rand.NewPCG(1, 2))
+		model := map[string]map[types.UID]int{"a": {}, "b": {}, "c": {}}
+		names, uids := []string{"a", "b", "c"}, []types.UID{"1", "2", "3"}
+		for range 500 {
+			name, uid := names[random.IntN(3)], uids[random.IntN(3)]
+			if random.IntN(2) == 0 {
+				r.AddReference(namespace, name, uid)
+				model[name][uid]++
+			} else {
+				r.DeleteReference(namespace, name, uid)
+				if model[name][uid]--; model[name][uid] <= 0 {
+					delete(model[name], uid)
+				}
+			}
+			status, _ := r.Status(namespace, name)
+			if len(status.Owners) != len(model[name]) {
+				t.Fatalf("owners of %s: got %v, want %v", name, status.Owners, model[name])
+			}
+		}
+		for _, name := range names {
+			if got, want := r.streams(name), min(len(model[name]), 1); got != want {
+				t.Errorf("streams of %s: got %d, want %d", name, got, want)
+			}
+		}
+	})
+}
+
+func TestLastReferenceEndsAWaitingGet(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.refuse(unavailable())
+		r.AddReference(namespace, "tls", "pod")
+		done := r.async(t.Context(), "tls")
+		r.DeleteReference(namespace, "tls", "pod")
+		if got := <-done; !errors.Is(got.err, objectcache.ErrNotRegistered) {
+			t.Errorf("got %v, want ErrNotRegistered", got.err)
+		}
+	})
+}
+
+// S3: the first Get after the first reference sees every write that was
+// acknowledged before it.
+func TestFirstGetSeesEarlierWrites(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		for i := range 20 {
+			want := fmt.Sprint(i)
+			r.update("tls", want)
+			r.AddReference(namespace, "tls", "pod")
+			if got := r.mustGet("tls"); string(got.Data["password"]) != want {
+				t.Fatalf("got %q, want %q", got.Data["password"], want)
+			}
+			r.DeleteReference(namespace, "tls", "pod")
+		}
+		for _, request := range r.server.Requests() {
+			if version := request.Query.Get("resourceVersion"); request.Verb == "watch" && version != "" {
+				t.Errorf("first read at version %q, want a consistent one", version)
+			}
+		}
+	})
+}
+
+// Peer bug 1: Get drops kubelet's lock, DeleteReference removes the item, Get
+// restarts it: a watch that nobody can stop.
+func TestPeerBug01_GetDoesNotReviveWhatIsGone(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		var all sync.WaitGroup
+		for range 50 {
+			r.AddReference(namespace, "tls", "pod")
+			r.mustGet("tls")
+			time.Sleep(3 * time.Minute) // idle: the next Get would start it again
+			for range 8 {
+				all.Go(func() { _, _ = r.get("tls", time.Second) })
+			}
+			all.Go(func() { r.DeleteReference(namespace, "tls", "pod") })
+			all.Wait()
+			if got := r.streams("tls"); got != 0 {
+				t.Fatalf("streams after the last reference: got %d, want 0", got)
+			}
+			if _, err := r.get("tls", time.Second); !errors.Is(err, objectcache.ErrNotRegistered) {
+				t.Fatalf("got %v, want ErrNotRegistered", err)
+			}
+		}
+	})
+}
+
+// Peer bug 3: a late Replace marks kubelet's stopped item as synced. Here a
+// client answers its first open only after that reference is long gone.
+func TestPeerBug03_LateAnswerIsNotTheState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late, prompt := make(chan struct{}), make(chan struct{})
+		close(prompt)
+		client := &slowClient{gates: []chan struct{}{late, prompt}, data: []string{"old", "new"}}
+		store := objectcache.NewWatch(client.resource(), objectcache.WatchOptions{})
+		stop := runStore(t, store)
+		store.AddReference(namespace, "tls", "pod")
+		synctest.Wait()
+		store.DeleteReference(namespace, "tls", "pod")
+		store.AddReference(namespace, "tls", "pod")
+		synctest.Wait()
+		close(late)
+		synctest.Wait()
+		got, err := store.Get(t.Context(), namespace, "tls")
+		if err != nil || string(got.Data["password"]) != "new" {
+			t.Errorf("got %v, %v, want what the second open brought", got, err)
+		}
+		stop()
+	})
+}
+
+// Peer bug 5: DeleteReference of an unknown UID stores −1 and pins kubelet's
+// watch for ever.
+func TestPeerBug05_UnknownOwnerPinsNothing(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.AddReference(namespace, "tls", "pod")
+		r.DeleteReference(namespace, "tls", "stranger")
+		r.DeleteReference(namespace, "tls", "stranger")
+		r.DeleteReference(namespace, "tls", "pod")
+		if got := r.streams("tls"); got != 0 {
+			t.Errorf("streams after the last reference: got %d, want 0", got)
+		}
+		if _, referenced := r.Status(namespace, "tls"); referenced {
+			t.Error("still referenced")
+		}
+	})
+}
+
+// Peer bug 10: kubelet has no context: a stop cannot cancel an open, and a
+// restart waits behind it.
+func TestPeerBug10_StopCancelsAnOpen(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		cancelled := make(chan struct{})
+		first := true
+		var mu sync.Mutex
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			mu.Lock()
+			hang := first && request.Verb == "watch"
+			first = first && !hang
+			mu.Unlock()
+			if hang {
+				<-ctx.Done()
+				close(cancelled)
+			}
+			return nil
+		})
+		r.AddReference(namespace, "tls", "pod")
+		synctest.Wait()
+		r.DeleteReference(namespace, "tls", "pod")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		<-cancelled
+	})
+}
+
+// Peer bug 11: kubelet's stop channel is raced for, and two runs of one item are
+// possible. This one is for the race detector, and for the server's count.
+func TestPeerBug11_OneRunAtATime(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Millisecond}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "keeper")
+		var all sync.WaitGroup
+		for i := range 8 {
+			uid := types.UID(fmt.Sprint(i))
+			all.Go(func() {
+				for range 50 {
+					r.AddReference(namespace, "tls", uid)
+					if _, err := r.get("tls", time.Minute); err != nil {
+						t.Errorf("Get: %v", err)
+					}
+					r.DeleteReference(namespace, "tls", uid)
+					time.Sleep(time.Duration(i) * time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		r.mustGet("tls")
+		if got := r.streams("tls"); got != 1 {
+			t.Errorf("streams: got %d, want 1", got)
+		}
+		time.Sleep(time.Second)
+		if got := r.streams("tls"); got != 0 {
+			t.Errorf("streams when idle: got %d, want 0", got)
+		}
+	})
+}
+
+// Peer bug 13: goroutines that live for ever after kubelet's manager is dropped.
+// The bubble ends only when every goroutine in it has.
+func TestPeerBug13_RunEndsWithAllItStarted(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Hour}, func(t *testing.T, r *rig) {
+		for i := range 100 {
+			r.AddReference(namespace, fmt.Sprintf("tls-%d", i), "pod")
+		}
+		synctest.Wait()
+		began := time.Now()
+		r.stop()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("Run took %v of virtual time to return, want none", took)
+		}
+		synctest.Wait()
+		if got := r.server.TotalStreams(); got != 0 {
+			t.Errorf("streams after Run: got %d, want 0", got)
+		}
+	})
+}
+
+// Peer bug 15: a Get after kubelet's shutdown polls a second, then blames the
+// sync.
+func TestPeerBug15_GetAfterShutdown(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		r.refuse(unavailable())
+		r.AddReference(namespace, "other", "pod")
+		waiting := r.async(t.Context(), "other")
+		r.stop()
+		if got := <-waiting; !errors.Is(got.err, objectcache.ErrStopped) {
+			t.Errorf("waiting Get: got %v, want ErrStopped", got.err)
+		}
+		for _, name := range []string{"tls", "other", "unknown"} {
+			if _, err := r.Get(t.Context(), namespace, name); !errors.Is(err, objectcache.ErrStopped) {
+				t.Errorf("Get %s after shutdown: got %v, want ErrStopped at once", name, err)
+			}
+		}
+		if err := r.Run(t.Context()); !errors.Is(err, objectcache.ErrStopped) {
+			t.Errorf("second Run: got %v, want ErrStopped", err)
+		}
+		r.AddReference(namespace, "late", "pod")
+		if got := r.streams("late"); got != 0 {
+			t.Errorf("streams of a late reference: got %d, want 0", got)
+		}
+		if got := r.phase("tls"); got != objectcache.Stopped {
+			t.Errorf("phase: got %s, want Stopped", got)
+		}
+	})
+}
+
+// A store whose context has ended before Run begins ends in good order.
+func TestRunWithEndedContext(t *testing.T) {
+	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.AddReference(namespace, "tls", "pod")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Errorf("Run: got %v, want nil", err)
+		}
+	})
+}
