@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// synced returns a store that runs and has one object in memory.
+func synced(b *testing.B, options objectcache.WatchOptions) *objectcache.Watch[*corev1.Secret] {
+	server := apiserver.New(b, apiserver.Options{})
+	client := server.Client()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}}
+	if _, err := client.CoreV1().Secrets(namespace).Create(b.Context(), secret, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	store := objectcache.NewWatch(objectcache.Secrets(client), options)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- store.Run(ctx) }()
+	b.Cleanup(func() { cancel(); <-done })
+	store.AddReference(namespace, "tls", "pod")
+	if _, err := store.Get(b.Context(), namespace, "tls"); err != nil {
+		b.Fatal(err)
+	}
+	return store
+}
+
+func BenchmarkGet(b *testing.B) {
+	store, ctx := synced(b, objectcache.WatchOptions{}), context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = store.Get(ctx, namespace, "tls")
+	}
+}
+
+func BenchmarkGetParallel(b *testing.B) {
+	store, ctx := synced(b, objectcache.WatchOptions{}), context.Background()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			_, _ = store.Get(ctx, namespace, "tls")
+		}
+	})
+}
+
+func BenchmarkReferenceAgain(b *testing.B) {
+	store := synced(b, objectcache.WatchOptions{})
+	b.ReportAllocs()
+	for b.Loop() {
+		store.AddReference(namespace, "tls", "other")
+		store.DeleteReference(namespace, "tls", "other")
+	}
+}
