@@ -256,9 +256,10 @@ func TestPodsInObjectsOut(t *testing.T) {
 
 func TestConfigMaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		yes := true
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		client := server.Client()
-		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"colour": "blue"}}
+		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Immutable: &yes, Data: map[string]string{"colour": "blue"}}
 		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), settings, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -273,6 +274,9 @@ func TestConfigMaps(t *testing.T) {
 		m.RegisterPod(pod)
 		if got, err := m.Get(ctx, "default", "settings"); err != nil || got.Data["colour"] != "blue" {
 			t.Errorf("got %v, %v, want the config map", got, err)
+		}
+		if synctest.Wait(); server.TotalStreams() != 0 {
+			t.Errorf("streams: got %d, want none: it is immutable", server.TotalStreams())
 		}
 		cancel()
 		running.Wait()

@@ -36,11 +36,12 @@ type run[T cache.Object] struct {
 	idle      *idleTimer[T] // nil without an IdleTimeout
 
 	// settled: the object is immutable, so the stream has ended and the slot is
-	// served for good. Guarded by Watch.mu, as is recheck.
+	// served for good. Guarded by Watch.mu.
 	settled bool
 	// recheck: a new owner came after the read was asked for. Should the object
-	// turn out immutable, that owner needs a read of its own.
-	recheck bool
+	// turn out immutable, that owner needs a read of its own. Written with
+	// Watch.mu held.
+	recheck atomic.Bool
 }
 
 // startLocked begins a new run of an entry, in place of the one there is.
@@ -99,7 +100,7 @@ func (w *Watch[T]) changed(e *entry[T], r *run[T]) {
 
 // settleLocked ends the stream of an immutable object.
 func (w *Watch[T]) settleLocked(e *entry[T], r *run[T]) {
-	if r.recheck {
+	if r.recheck.Load() {
 		w.startLocked(e)
 		return
 	}
@@ -120,7 +121,7 @@ func (w *Watch[T]) newOwnerLocked(e *entry[T]) {
 	case r.settled:
 		w.startLocked(e)
 	case r.reflector.Status().Opens > 0:
-		r.recheck = true
+		r.recheck.Store(true)
 	}
 }
 

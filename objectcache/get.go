@@ -32,7 +32,7 @@ func (w *Watch[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if e := w.entry(key); e != nil {
 		if r := e.run.Load(); r != nil {
-			if state := r.slot.Load(); state.Synced && w.fresh(r) {
+			if state := r.slot.Load(); w.servable(r, state) {
 				w.touch(e)
 				return w.answer(key, state)
 			}
@@ -47,6 +47,16 @@ func (w *Watch[T]) touch(e *entry[T]) {
 	if w.options.IdleTimeout > 0 && !e.used.Load() {
 		e.used.Store(true)
 	}
+}
+
+// servable tells whether a state of a run answers a Get.
+func (w *Watch[T]) servable(r *run[T], state cache.State[T]) bool {
+	if !state.Synced || !w.fresh(r) {
+		return false
+	}
+	// An owner came after this read was asked for. If the object is followed
+	// that does not matter; an immutable one is about to be read again.
+	return !r.recheck.Load() || !state.Exists || !w.resource.immutable(state.Object)
 }
 
 // fresh tells whether the state of a run is young enough to be served.
@@ -136,10 +146,10 @@ func (w *Watch[T]) look(ctx context.Context, key types.NamespacedName, r *run[T]
 	var cause error
 	if r != nil {
 		state := r.slot.Load()
-		if state.Synced && w.fresh(r) {
+		if w.servable(r, state) {
 			return state, nil
 		}
-		if state.Synced {
+		if state.Synced && !w.fresh(r) {
 			cause = ErrStale
 		}
 	}
@@ -176,8 +186,8 @@ func (w *Watch[T]) graceLeft(r *run[T], began time.Time) time.Duration {
 
 // demand tells a run that somebody waits.
 func (w *Watch[T]) demand(r *run[T]) {
-	if r.slot.Load().Synced {
-		r.reflector.Refresh() // synced, but stale
+	if r.slot.Load().Synced && !w.fresh(r) {
+		r.reflector.Refresh()
 		return
 	}
 	r.reflector.Retry()

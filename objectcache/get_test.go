@@ -178,6 +178,35 @@ func TestPeerBug07_DemandEndsTheBackoff(t *testing.T) {
 	})
 }
 
+// The grace starts with Get, however long the server has refused before.
+func TestGraceStartsWithGet(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.refuse(forbidden())
+		r.AddReference(namespace, "tls", "pod")
+		time.Sleep(10 * time.Minute)
+		time.AfterFunc(250*time.Millisecond, func() { r.refuse(nil) })
+		if _, err := r.get("tls", time.Minute); err != nil {
+			t.Errorf("got %v, want the object: the refusal ended within the grace", err)
+		}
+	})
+}
+
+// An old refusal is not held against a server that takes its time to answer now.
+func TestOldRefusalIsNoAnswer(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.refuse(forbidden())
+		r.AddReference(namespace, "tls", "pod")
+		time.Sleep(10 * time.Minute)
+		release := r.holdBack("watch")
+		time.AfterFunc(5*time.Second, release)
+		if _, err := r.get("tls", time.Minute); err != nil {
+			t.Errorf("got %v, want the object once the server answered", err)
+		}
+	})
+}
+
 // The wait for the first sync involves no timer: Get returns at the very moment
 // of the answer, which a poll would miss.
 func TestPeerBug14_GetIsWokenByTheSync(t *testing.T) {

@@ -271,6 +271,23 @@ func TestPeerBug13_RunEndsWithAllItStarted(t *testing.T) {
 	})
 }
 
+// Run waits for what it started, even for a client that follows no context.
+func TestRunWaitsForAClientThatIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &slowClient{gates: []chan struct{}{make(chan struct{})}, data: []string{"late"}}
+		store := objectcache.NewWatch(client.resource(), objectcache.WatchOptions{})
+		stop := runStore(t, store)
+		store.AddReference(namespace, "tls", "pod")
+		synctest.Wait()
+		time.AfterFunc(time.Minute, func() { close(client.gates[0]) })
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("Run returned after %v, want when the client's call had", took)
+		}
+	})
+}
+
 // Peer bug 15: a Get after kubelet's shutdown polls a second, then blames the
 // sync.
 func TestPeerBug15_GetAfterShutdown(t *testing.T) {

@@ -52,24 +52,23 @@ func inBubble(t *testing.T, options objectcache.WatchOptions, f func(*testing.T,
 func idleBubble(t *testing.T, options objectcache.WatchOptions, f func(*testing.T, *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		server := apiserver.New(t, apiserver.Options{InMemory: true})
-		client := server.Client()
-		r := &rig{
-			Watch: objectcache.NewWatch(objectcache.Secrets(client), options),
-			t:     t, server: server, client: client, stop: func() {},
-		}
-		server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-			if request.UserAgent == "" {
-				return nil
-			}
-			if request.Verb == "watch" || request.Verb == "list" {
-				return r.down.Load()
-			}
-			return nil
-		})
-		f(r.t, r)
+		r := newRig(t, apiserver.Options{InMemory: true}, options)
+		f(t, r)
 		r.stop()
 	})
+}
+
+func newRig(t *testing.T, server apiserver.Options, options objectcache.WatchOptions) *rig {
+	r := &rig{t: t, server: apiserver.New(t, server), stop: func() {}}
+	r.client = r.server.Client()
+	r.Watch = objectcache.NewWatch(objectcache.Secrets(r.client), options)
+	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+		if request.Verb == "watch" || request.Verb == "list" {
+			return r.down.Load()
+		}
+		return nil
+	})
+	return r
 }
 
 func (r *rig) run() {

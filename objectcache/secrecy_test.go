@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"runtime"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -14,10 +14,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 // buffer is a bytes.Buffer for many writers.
@@ -59,7 +61,7 @@ func captureLog(t *testing.T) *buffer {
 func forms(data string) []string {
 	decimal := strings.Trim(fmt.Sprint([]byte(data)), "[]")
 	return []string{
-		data,
+		"canary",   // also beside a hex dump, which breaks lines
 		"Y2FuYXJ5", // base64 of its beginning
 		fmt.Sprintf("%x", data),
 		decimal, strings.ReplaceAll(decimal, " ", ", "),
@@ -69,57 +71,72 @@ func forms(data string) []string {
 // Through a whole life, lists and streams in JSON included, no log line and no
 // error holds what the object holds.
 func TestSecretsStayOutOfLogsAndErrors(t *testing.T) {
-	out := captureLog(t)
-	var errs []error
-	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Hour}, func(t *testing.T, r *rig) {
-		config := r.server.Config()
-		config.QPS = -1
-		client, err := kubernetes.NewForConfig(config) // JSON: bodies would be readable
-		if err != nil {
-			t.Fatal(err)
-		}
-		store := objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{})
-		stop := runStore(t, store)
-		quiet := klog.Level(0)
-		_ = quiet.Set("0") // the writes of this test print their bodies, as they may
-		r.create("tls")
-		_ = quiet.Set("10")
-		store.AddReference(namespace, "tls", "pod")
-		if _, err := store.Get(t.Context(), namespace, "tls"); err != nil {
-			t.Fatal(err)
-		}
-		for _, fault := range []func(){
-			func() { r.server.CloseStreams(nil) },
-			func() { r.server.Compact(); r.server.CloseStreams(nil) },
-			func() { r.refuse(unavailable()); r.server.CloseStreams(nil) },
-			func() { r.refuse(forbidden()) },
-			func() { r.refuse(nil) },
-		} {
-			fault()
-			time.Sleep(time.Minute)
-			status, _ := store.Status(namespace, "tls")
-			errs = append(errs, status.LastError)
-		}
-		_, err = store.Get(t.Context(), namespace, "stranger")
-		errs = append(errs, err)
-		stop()
-		_, err = store.Get(t.Context(), namespace, "tls")
-		errs = append(errs, err)
-	})
-	log := out.String()
-	if !strings.Contains(log, "Stream failed") || !strings.Contains(log, "Starting to watch") {
-		t.Errorf("the log does not tell of the life of a stream:\n%s", log)
+	tests := map[string]apiserver.Options{
+		"WatchList":      {InMemory: true},
+		"list and watch": {InMemory: true, DisableWatchList: true},
 	}
-	for _, form := range forms(canary) {
-		if strings.Contains(log, form) {
-			t.Errorf("the log holds object data as %q", form)
-		}
-		for _, err := range errs {
-			if err != nil && strings.Contains(err.Error(), form) {
-				t.Errorf("error %v holds object data as %q", err, form)
+	for name, options := range tests {
+		t.Run(name, func(t *testing.T) {
+			out := captureLog(t)
+			var errs []error
+			synctest.Test(t, func(t *testing.T) {
+				errs = troubledLife(t, newRig(t, options, objectcache.WatchOptions{}))
+			})
+			log := out.String()
+			if !strings.Contains(log, "Stream failed") || !strings.Contains(log, "Starting to watch") {
+				t.Errorf("the log does not tell of the life of a stream:\n%s", log)
 			}
-		}
+			for _, form := range forms(canary) {
+				if strings.Contains(log, form) {
+					t.Errorf("the log holds object data as %q", form)
+				}
+				for _, err := range errs {
+					if err != nil && strings.Contains(err.Error(), form) {
+						t.Errorf("error %v holds object data as %q", err, form)
+					}
+				}
+			}
+		})
 	}
+}
+
+// troubledLife takes a store through what can go wrong and returns all errors.
+// Its client speaks JSON, so that a body in a log could be read.
+func troubledLife(t *testing.T, r *rig) (errs []error) {
+	config := r.server.Config()
+	config.QPS = -1
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{})
+	stop := runStore(t, store)
+	var verbosity klog.Level
+	_ = verbosity.Set("0") // client-go may print the bodies of this test's own writes
+	r.create("tls")
+	_ = verbosity.Set("10")
+	store.AddReference(namespace, "tls", "pod")
+	if _, err := store.Get(t.Context(), namespace, "tls"); err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range []func(){
+		func() { r.server.CloseStreams(nil) },
+		func() { r.server.Compact(); r.server.CloseStreams(nil) },
+		func() { r.refuse(unavailable()); r.server.CloseStreams(nil) },
+		func() { r.refuse(forbidden()) },
+		func() { r.refuse(nil) },
+	} {
+		fault()
+		time.Sleep(time.Minute)
+		status, _ := store.Status(namespace, "tls")
+		errs = append(errs, status.LastError)
+	}
+	_, err = store.Get(t.Context(), namespace, "stranger")
+	errs = append(errs, err)
+	stop()
+	_, err = store.Get(t.Context(), namespace, "tls")
+	return append(errs, err)
 }
 
 // After the last reference nothing in memory reaches the object.
@@ -133,6 +150,10 @@ func TestObjectIsFreedAfterTheLastReference(t *testing.T) {
 		"immutable": {
 			change: []func(*corev1.Secret){immutable},
 			leave:  func(r *rig) { r.DeleteReference(namespace, "tls", "pod") },
+		},
+		"last reference, with an idle time-out": {
+			options: objectcache.WatchOptions{IdleTimeout: time.Hour},
+			leave:   func(r *rig) { r.DeleteReference(namespace, "tls", "pod") },
 		},
 		"idle":    {options: objectcache.WatchOptions{IdleTimeout: time.Minute}, leave: func(*rig) { time.Sleep(5 * time.Minute) }},
 		"stopped": {leave: func(r *rig) { r.stop() }},
@@ -158,7 +179,7 @@ func (r *rig) closeWhenFreed(name string, freed chan struct{}) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.AddCleanup(r.mustGet(name), func(freed chan struct{}) { close(freed) }, freed)
+		goruntime.AddCleanup(r.mustGet(name), func(freed chan struct{}) { close(freed) }, freed)
 	}()
 	<-done
 }
@@ -168,12 +189,12 @@ func (r *rig) closeWhenFreed(name string, freed chan struct{}) {
 func collect(t *testing.T, freed <-chan struct{}) {
 	t.Helper()
 	for range 1000 {
-		runtime.GC()
+		goruntime.GC()
 		select {
 		case <-freed:
 			return
 		default:
-			runtime.Gosched()
+			goruntime.Gosched()
 		}
 	}
 	t.Error("the object is still reachable")

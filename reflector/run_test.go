@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -138,8 +139,8 @@ type failingStore struct{ toolscache.Store }
 
 func (failingStore) Update(any) error { return errors.New("disk full") }
 
-// logged runs f with klog at its most talkative and returns what was logged.
-func logged(t *testing.T, f func()) string {
+// logged runs f with klog at a verbosity and returns what was logged.
+func logged(t *testing.T, verbosity string, f func()) string {
 	t.Helper()
 	var mu sync.Mutex
 	var out bytes.Buffer
@@ -147,7 +148,7 @@ func logged(t *testing.T, f func()) string {
 	defer state.Restore()
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
-	for name, value := range map[string]string{"v": "10", "logtostderr": "false", "stderrthreshold": "FATAL"} {
+	for name, value := range map[string]string{"v": verbosity, "logtostderr": "false", "stderrthreshold": "FATAL"} {
 		if err := flags.Set(name, value); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +179,7 @@ func TestPeerBug18_NoObjectDataInLogsAndErrors(t *testing.T) {
 	for name, bad := range tests {
 		t.Run(name, func(t *testing.T) {
 			var status reflector.Status
-			log := logged(t, func() {
+			log := logged(t, "10", func() {
 				synctest.Test(t, func(t *testing.T) {
 					source := &fakeSource{onWatch: streams(opens(append(state(secret("5"), "7"), bad)...), opens(state(secret("5"), "9")...))}
 					store := failingStore{toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)}
@@ -237,6 +238,54 @@ func TestFromListerWatcher(t *testing.T) {
 		synctest.Wait()
 		if got := r.slot.Load(); got.ResourceVersion != "8" {
 			t.Errorf("state after an update: got %+v, want version 8", got)
+		}
+	})
+}
+
+// What is a regular part of life is not worth a line at level 0; client-go's
+// Reflector warns there of every stream that is short.
+func TestShortStreamsAreNotLogged(t *testing.T) {
+	log := logged(t, "0", func() {
+		synctest.Test(t, func(t *testing.T) {
+			source := &fakeSource{
+				onList:  func(metav1.ListOptions) (runtime.Object, error) { return list("7", *secret("5")), nil },
+				onWatch: streams(breaks(io.EOF)),
+			}
+			start(t, listOnly{source}, reflector.Options{})
+			after(time.Minute)
+		})
+	})
+	if log != "" {
+		t.Errorf("logged at level 0:\n%s", log)
+	}
+}
+
+// lingering is a stream whose Next returns a while after Close.
+type lingering struct {
+	closed chan struct{}
+	once   sync.Once
+	ended  time.Time
+}
+
+func (l *lingering) Next() (watch.Event, error) {
+	<-l.closed
+	time.Sleep(time.Second)
+	l.ended = time.Now()
+	return watch.Event{}, io.EOF
+}
+
+func (l *lingering) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func TestRunWaitsForItsReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := &lingering{closed: make(chan struct{})}
+		r := start(t, &fakeSource{onWatch: streams(func() (reflector.Stream, error) { return stream, nil })}, reflector.Options{})
+		r.stop()
+		if stream.ended.IsZero() {
+			t.Error("Run returned while a goroutine of it was still reading")
 		}
 	})
 }

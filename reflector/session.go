@@ -25,9 +25,6 @@ const (
 	// initial events of an open stream. A server that does not know WatchList
 	// may take the request for a plain watch, and that bookmark never comes.
 	initialEventsTimeout = 15 * time.Second
-	// quieter is added to the level of all that client-go's Reflector logs: it
-	// warns at level 0 of every short stream, which is reported here.
-	quieter = 3
 )
 
 var (
@@ -74,8 +71,7 @@ func (r *Reflector) runSession(ctx context.Context) (synced bool, err error) {
 		TypeDescription: r.name,
 		MinWatchTimeout: streamTimeout,
 	})
-	logger := klog.FromContext(ctx).V(quieter)
-	_ = engine.ListAndWatchWithContext(klog.NewContext(ctx, logger)) // errOver, or nil when ctx ended
+	_ = engine.ListAndWatchWithContext(ctx) // errOver, or nil when ctx ended
 	s.end(nil)
 	s.calls.Wait()
 	return s.synced, s.err

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// answer makes a scripted watch bring a complete read: an immutable Secret.
+func answer(w *watch.FakeWatcher, uid types.UID, version string) {
+	yes := true
+	w.Add(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", UID: uid, ResourceVersion: version},
+		Immutable:  &yes,
+	})
+	w.Action(watch.Bookmark, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		ResourceVersion: version, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+	}})
+}
+
+// supported makes the fake clientset one that is taken to do WatchList.
+type supported struct{ *fake.Clientset }
+
+func (supported) IsWatchListSemanticsUnSupported() bool { return false }
+
+// getUntil asks again and again without waiting, until over or until it is
+// served.
+func getUntil(ctx context.Context, store *objectcache.Watch[*corev1.Secret], over <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	for {
+		if _, err := store.Get(ctx, namespace, "tls"); err == nil {
+			return nil
+		}
+		select {
+		case <-over:
+			return objectcache.ErrNotSynced
+		default:
+		}
+	}
+}
+
+// A read that was asked for before an owner came may be older than the object
+// this owner is about. The owner is not served by it, not even for a moment.
+func TestNewOwnerIsNotServedAnOlderRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := []*watch.FakeWatcher{watch.NewFake(), watch.NewFake()}
+		next, second := 0, make(chan struct{})
+		client := supported{fake.NewClientset()}
+		client.PrependWatchReactor("secrets", func(clienttesting.Action) (bool, watch.Interface, error) {
+			w := reads[next]
+			if next++; next == 2 {
+				close(second)
+			}
+			return true, w, nil
+		})
+		store := objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{})
+		stop := runStore(t, store)
+		store.AddReference(namespace, "tls", "pod-1")
+		synctest.Wait()
+		store.AddReference(namespace, "tls", "pod-2")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		over, eager := make(chan struct{}), make(chan error)
+		go func() { eager <- getUntil(t.Context(), store, over) }()
+		answer(reads[0], "old", "5")
+		<-second
+		close(over)
+		if err := <-eager; !errors.Is(err, objectcache.ErrNotSynced) {
+			t.Errorf("at the moment of the first read: got %v, want ErrNotSynced", err)
+		}
+		if got, err := store.Get(ctx, namespace, "tls"); !errors.Is(err, objectcache.ErrNotSynced) {
+			t.Errorf("got %v, %v, want ErrNotSynced until the second read is there", got, err)
+		}
+		answer(reads[1], "new", "9")
+		if got, err := store.Get(t.Context(), namespace, "tls"); err != nil || got.UID != "new" {
+			t.Errorf("got %v, %v, want the new object", got, err)
+		}
+		stop()
+	})
+}
