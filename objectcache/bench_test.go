@@ -22,10 +22,15 @@ func synced(b *testing.B, options objectcache.WatchOptions) *objectcache.Watch[*
 		b.Fatal(err)
 	}
 	store := objectcache.NewWatch(objectcache.Secrets(client), options)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() { done <- store.Run(ctx) }()
-	b.Cleanup(func() { cancel(); <-done })
+	b.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Errorf("Run: got %v, want nil", err)
+		}
+	})
 	store.AddReference(namespace, "tls", "pod")
 	if _, err := store.Get(b.Context(), namespace, "tls"); err != nil {
 		b.Fatal(err)
@@ -34,7 +39,7 @@ func synced(b *testing.B, options objectcache.WatchOptions) *objectcache.Watch[*
 }
 
 func BenchmarkGet(b *testing.B) {
-	store, ctx := synced(b, objectcache.WatchOptions{}), context.Background()
+	store, ctx := synced(b, objectcache.WatchOptions{}), b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = store.Get(ctx, namespace, "tls")
@@ -42,7 +47,7 @@ func BenchmarkGet(b *testing.B) {
 }
 
 func BenchmarkGetParallel(b *testing.B) {
-	store, ctx := synced(b, objectcache.WatchOptions{}), context.Background()
+	store, ctx := synced(b, objectcache.WatchOptions{}), b.Context()
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

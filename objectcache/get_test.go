@@ -296,68 +296,6 @@ func TestGetServesThroughAnOutage(t *testing.T) {
 	})
 }
 
-// Peer bug 8: once synced, kubelet serves a state however old, and nobody can
-// tell.
-func TestPeerBug08_MaxStaleness(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{MaxStaleness: 5 * time.Minute}, func(t *testing.T, r *rig) {
-		r.create("tls")
-		r.AddReference(namespace, "tls", "pod")
-		r.mustGet("tls")
-		time.Sleep(time.Hour)
-		if got := r.opens("tls"); got != 2 && got != 3 {
-			t.Errorf("opens in an hour: got %d, want the bookmarks to keep a healthy stream fresh", got)
-		}
-		r.mustGet("tls")
-
-		r.refuse(unavailable())
-		r.server.CloseStreams(nil)
-		time.Sleep(4 * time.Minute)
-		r.mustGet("tls")
-		time.Sleep(2 * time.Minute)
-		_, err := r.get("tls", 10*time.Second)
-		if !errors.Is(err, objectcache.ErrNotSynced) || !errors.Is(err, objectcache.ErrStale) || !apierrors.IsServiceUnavailable(err) {
-			t.Errorf("too old: got %v, want ErrNotSynced, ErrStale and the cause", err)
-		}
-		r.refuse(nil)
-		if _, err := r.get("tls", 10*time.Second); err != nil {
-			t.Errorf("healed: got %v, want the object", err)
-		}
-	})
-}
-
-// A stream that is open and silent: nothing tells the client, only the age does.
-func TestMaxStalenessOpensASilentStreamAfresh(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{MaxStaleness: 10 * time.Second}, func(t *testing.T, r *rig) {
-		r.create("tls")
-		r.AddReference(namespace, "tls", "pod")
-		r.mustGet("tls")
-		time.Sleep(30 * time.Second) // bookmarks come once a minute
-		if _, err := r.get("tls", 10*time.Second); err != nil {
-			t.Errorf("got %v, want the object, read afresh", err)
-		}
-		if got := r.opens("tls"); got != 2 {
-			t.Errorf("opens: got %d, want one more", got)
-		}
-		status, _ := r.Status(namespace, "tls")
-		if age := time.Since(status.LastContact); age > 10*time.Second {
-			t.Errorf("age: got %v, want it fresh", age)
-		}
-	})
-}
-
-func TestImmutableIsNeverStale(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{MaxStaleness: time.Minute}, func(t *testing.T, r *rig) {
-		r.create("tls", immutable)
-		r.AddReference(namespace, "tls", "pod")
-		r.mustGet("tls")
-		time.Sleep(time.Hour)
-		r.mustGet("tls")
-		if got := r.opens("tls"); got != 1 {
-			t.Errorf("opens: got %d, want 1", got)
-		}
-	})
-}
-
 func TestGetInvalidNames(t *testing.T) {
 	tests := map[string][2]string{
 		"empty name":      {namespace, ""},

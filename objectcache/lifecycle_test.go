@@ -333,6 +333,8 @@ func TestNewResource(t *testing.T) {
 			t.Error("not one stream on the server")
 		}
 		cancel()
-		<-done
+		if err := <-done; err != nil {
+			t.Errorf("Run: got %v, want nil", err)
+		}
 	})
 }

@@ -59,7 +59,7 @@ func captureLog(t *testing.T) *buffer {
 
 // forms are the ways in which data could show in a text.
 func forms(data string) []string {
-	decimal := strings.Trim(fmt.Sprint([]byte(data)), "[]")
+	decimal := strings.Trim(fmt.Sprintf("%d", []byte(data)), "[]")
 	return []string{
 		"canary",   // also beside a hex dump, which breaks lines
 		"Y2FuYXJ5", // base64 of its beginning

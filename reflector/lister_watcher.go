@@ -61,7 +61,8 @@ func (s watchStream) Next() (watch.Event, error) {
 // it does once stopped: only then has its own goroutine ended.
 func (s watchStream) Close() error {
 	s.watch.Stop()
-	for range s.watch.ResultChan() { //nolint:revive // what is still in the channel is of no use to anybody
+	for range s.watch.ResultChan() {
+		// What is still in the channel is of no use to anybody.
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func TestClassify(t *testing.T) {
 		want reflector.Class
 	}{
 		"nil":                {nil, reflector.None},
-		"gone":               {apierrors.NewGone("x"), reflector.Expired},
+		"gone":               {&apierrors.StatusError{ErrStatus: metav1.Status{Code: 410, Reason: metav1.StatusReasonGone}}, reflector.Expired},
 		"expired":            {apierrors.NewResourceExpired("x"), reflector.Expired},
 		"too large":          {tooLarge(), reflector.TooLarge},
 		"too large, old way": {oldTooLarge, reflector.TooLarge},

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+
+GO ?= go
+LINTER := _output/bin/golangci-lint
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+# The race detector needs cgo, and go switches cgo off where it finds no C compiler.
+.PHONY: test
+test: ## Run the tests of the library, with the race detector
+	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ]; then \
+		set -- -race; \
+	else \
+		set --; \
+		echo "make test: WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc or clang, and leave CGO_ENABLED unset" >&2; \
+	fi; \
+	echo "$(GO) test $${*:+$$* }./..."; $(GO) test "$$@" ./...
+
+.PHONY: lint
+lint: $(LINTER) ## Check style, format and import direction in every module
+	@linter="$(CURDIR)/$(LINTER)"; status=0; \
+	for mod in $$(git ls-files -co --exclude-standard -- '*go.mod' ':!test/tools/go.mod'); do \
+		(cd "$$(dirname "$$mod")" && "$$linter" run ./...) || status=1; \
+	done; \
+	for file in $$(git grep --untracked -l 'time\.Sleep(' -- '*_test.go'); do \
+		grep -q '"testing/synctest"' "$$file" || { status=1; \
+			echo "$$file: time.Sleep in a test without testing/synctest: wait for what you need, or put the test in a bubble" >&2; }; \
+	done; \
+	exit $$status
+
+.PHONY: fmt
+fmt: $(LINTER) ## Format every Go file as lint wants it
+	$(LINTER) fmt
+
+# One version for everybody, built once from the nested module test/tools. The
+# touch is for go build, which leaves alone a file that is up to date.
+$(LINTER): test/tools/go.mod test/tools/go.sum
+	@mkdir -p $(@D)
+	cd test/tools && CGO_ENABLED=0 $(GO) build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
