@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// Whatever happens, a store sends named lists and watches in one namespace, and
+// nothing else: these are the requests that a Role with resourceNames admits.
+func TestRequestsStayWithinTheAllowList(t *testing.T) {
+	// client-go's typed clients say timeoutSeconds again as timeout.
+	plainWatch := []string{"allowWatchBookmarks", "fieldSelector", "resourceVersion", "timeout", "timeoutSeconds", "watch"}
+	watchList := append([]string{"resourceVersionMatch", "sendInitialEvents"}, plainWatch...)
+	tests := map[string]struct {
+		server  apiserver.Options
+		allowed map[string][]string // the query parameters of each verb
+	}{
+		"WatchList": {
+			apiserver.Options{InMemory: true},
+			map[string][]string{"watch": watchList},
+		},
+		"list and watch": {
+			apiserver.Options{InMemory: true, DisableWatchList: true},
+			// The first watch of a run is the one that finds out.
+			map[string][]string{"watch": watchList, "list": {"fieldSelector", "resourceVersion"}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, test.server, objectcache.WatchOptions{})
+				requests := adventures(t, r)
+				if len(requests) < 8 {
+					t.Fatalf("got %d requests, want those of an eventful life", len(requests))
+				}
+				for _, request := range requests {
+					allowed, ok := test.allowed[request.Verb]
+					if !ok || request.Path != "/api/v1/namespaces/default/secrets" ||
+						request.Query.Get("fieldSelector") != "metadata.name=tls" {
+						t.Errorf("got %s %s?%s, want named lists and watches only", request.Verb, request.Path, request.Query.Encode())
+					}
+					for parameter := range maps.Keys(request.Query) {
+						if !slices.Contains(allowed, parameter) {
+							t.Errorf("%s: got parameter %s, want only %v", request.Verb, parameter, allowed)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// adventures makes a store do all it can do and returns what it asked for.
+func adventures(t *testing.T, r *rig) []apiserver.Request {
+	const agent = "the-store"
+	config := r.server.Config()
+	config.UserAgent, config.QPS = agent, -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{
+		IdleTimeout: 10 * time.Minute, MaxStaleness: 5 * time.Minute,
+	})
+	stop := runStore(t, store)
+	get := func() { _, _ = store.Get(t.Context(), namespace, "tls") }
+	r.create("tls", immutable)
+	store.AddReference(namespace, "tls", "pod-1")
+	get()
+	store.AddReference(namespace, "tls", "pod-2") // checks the immutable object
+	get()
+	r.remove("tls")
+	r.create("tls")
+	store.AddReference(namespace, "tls", "pod-3") // finds it followed again
+	get()
+	for _, fault := range []func(){
+		func() { r.server.CloseStreams(nil) },
+		func() { r.server.Compact(); r.server.CloseStreams(nil) },
+		func() { r.refuse(unavailable()); r.server.CloseStreams(nil) },
+		func() { r.refuse(forbidden()) },
+		func() { r.refuse(nil); time.Sleep(time.Hour); get() },
+	} {
+		fault()
+		time.Sleep(time.Minute)
+	}
+	store.DeleteReference(namespace, "tls", "pod-3")
+	stop()
+	return slices.DeleteFunc(r.server.Requests(), func(request apiserver.Request) bool { return request.UserAgent != agent })
+}
