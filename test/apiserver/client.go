@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// URL is where the server listens. In memory it is a name that only the Dial of [Server.Config] resolves.
+func (s *Server) URL() string {
+	if s.options.InMemory {
+		return "http://apiserver.test"
+	}
+	return "https://" + s.listener.Addr().String()
+}
+
+// Config returns a new client configuration for the server's one user, who may do everything. The caller
+// owns it and may change it, for instance its ContentType. QPS is as client-go defaults it.
+func (s *Server) Config() *rest.Config {
+	config := &rest.Config{Host: s.URL(), BearerToken: s.options.Token}
+	if memory, ok := s.listener.(*memoryListener); ok {
+		config.Dial = memory.Dial
+	} else {
+		config.CAData = s.tls.caPEM
+	}
+	return config
+}
+
+// Client returns a clientset without a QPS limit that speaks protobuf: the same one every time.
+func (s *Server) Client() kubernetes.Interface { return s.client }
+
+func (s *Server) newClient() (kubernetes.Interface, error) {
+	config := s.Config()
+	config.QPS = -1
+	config.ContentType = runtime.ContentTypeProtobuf
+	return kubernetes.NewForConfig(config)
+}
+
+// WriteKubeconfig writes a kubeconfig for kubectl to path, readable by its owner alone: it holds the token.
+// An in-memory server cannot be reached from another process, and returns an error.
+func (s *Server) WriteKubeconfig(path string) error {
+	if s.options.InMemory {
+		return errors.New("apiserver: no kubeconfig can reach a server in memory: leave Options.InMemory false")
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: s.URL(), CertificateAuthorityData: s.tls.caPEM}
+	config.AuthInfos["admin"] = &clientcmdapi.AuthInfo{Token: s.options.Token}
+	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "admin"}
+	config.CurrentContext = "test"
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return fmt.Errorf("encoding the kubeconfig: %w", err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	// WriteFile leaves the mode of a file that exists already.
+	return os.Chmod(path, 0o600)
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+func TestDeletePreconditions(t *testing.T) {
+	f := newFixture(t, Options{})
+	old := f.createSecret(newSecret("a"))
+	current := f.updateSecret(old, "new")
+	for name, test := range map[string]struct {
+		preconditions metav1.Preconditions
+		message       string
+	}{
+		"another uid": {
+			metav1.Preconditions{UID: new(types.UID("x"))},
+			"Precondition failed: UID in precondition: x, UID in object meta: " + string(current.UID),
+		},
+		"old version": {
+			metav1.Preconditions{ResourceVersion: &old.ResourceVersion},
+			"Precondition failed: ResourceVersion in precondition: " + old.ResourceVersion + ", ResourceVersion in object meta: " + current.ResourceVersion,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := f.client.CoreV1().Secrets("default").Delete(t.Context(), "a", metav1.DeleteOptions{Preconditions: &test.preconditions})
+			if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), test.message) {
+				t.Errorf("got %v, want a conflict: %s", err, test.message)
+			}
+		})
+	}
+	fits := metav1.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion}
+	if err := f.client.CoreV1().Secrets("default").Delete(t.Context(), "a", metav1.DeleteOptions{Preconditions: &fits}); err != nil {
+		t.Errorf("got %v, want what fits to be deleted", err)
+	}
+	if err := f.client.CoreV1().Secrets("default").Delete(t.Context(), "a", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v, want NotFound", err)
+	}
+}
+
+// A deletion answers with a Status, of some kinds with the object.
+func TestDeleteAnswers(t *testing.T) {
+	f := newFixture(t, Options{})
+	secret := f.createSecret(newSecret("a"))
+	got := f.do(http.MethodDelete, "/api/v1/namespaces/default/secrets/a", "")
+	status := got.status(t)
+	if got.code != 200 || status.Kind != "Status" || status.Status != "Success" || status.Details == nil ||
+		status.Details.Name != "a" || status.Details.Kind != "secrets" || status.Details.UID != secret.UID {
+		t.Errorf("got %d %+v, want a Status of success with name, resource and uid", got.code, status)
+	}
+	if _, err := f.client.CoreV1().Pods("default").Create(t.Context(), newPod("a"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got = f.do(http.MethodDelete, "/api/v1/namespaces/default/pods/a", `{"gracePeriodSeconds":30,"kind":"DeleteOptions","apiVersion":"meta.k8s.io/v1"}`)
+	var pod corev1.Pod
+	if err := json.Unmarshal(got.body, &pod); err != nil || got.code != 200 || pod.Kind != "Pod" || pod.ResourceVersion != f.ResourceVersion() {
+		t.Errorf("got %d %s, %v, want the pod at the version of its deletion", got.code, got.body, err)
+	}
+	for name, body := range map[string]string{
+		"malformed":    `{"gracePeriodSeconds":"x"}`,
+		"another kind": `{"kind":"ListOptions","apiVersion":"v1"}`,
+	} {
+		if got := f.do(http.MethodDelete, "/api/v1/namespaces/default/pods/a", body); got.code != 400 {
+			t.Errorf("%s: got %d %s, want 400", name, got.code, got.body)
+		}
+	}
+	if got := f.do(http.MethodDelete, "/api/v1/namespaces/default/pods/a?propagationPolicy=Sideways", ""); got.code != 422 {
+		t.Errorf("got %d %s, want 422 for an unknown policy", got.code, got.body)
+	}
+}
+
+// An object with finalizers goes when the last of them is taken off.
+func TestFinalizers(t *testing.T) {
+	f := newFixture(t, Options{})
+	secrets := f.client.CoreV1().Secrets("default")
+	secret := newSecret("a")
+	secret.Finalizers = []string{"test.example/hold"}
+	f.createSecret(secret)
+	w := f.watchSecrets(metav1.ListOptions{ResourceVersion: f.ResourceVersion()})
+	for range 2 { // the second deletion changes nothing
+		if err := secrets.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	marked := expect(t, w, watch.Modified).Object.(*corev1.Secret)
+	if marked.DeletionTimestamp == nil || marked.DeletionGracePeriodSeconds == nil || *marked.DeletionGracePeriodSeconds != 0 {
+		t.Errorf("got %+v, want a deletion timestamp", marked.ObjectMeta)
+	}
+	more := marked.DeepCopy()
+	more.Finalizers = append(more.Finalizers, "test.example/more")
+	if _, err := secrets.Update(t.Context(), more, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("got %v, want no new finalizers on what is being deleted", err)
+	}
+	revived := marked.DeepCopy()
+	revived.DeletionTimestamp, revived.Labels = nil, map[string]string{"a": "b"}
+	if got, err := secrets.Update(t.Context(), revived, metav1.UpdateOptions{}); err != nil || got.DeletionTimestamp == nil {
+		t.Errorf("got %v, %v, want a deletion that cannot be taken back", got, err)
+	}
+	expect(t, w, watch.Modified)
+	if _, err := secrets.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, w, watch.Deleted)
+	if _, err := secrets.Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v, want NotFound", err)
+	}
+}
+
+func TestDeleteCollection(t *testing.T) {
+	f := newFixture(t, Options{})
+	for _, name := range []string{"a", "b", "c"} {
+		secret := newSecret(name)
+		secret.Labels = map[string]string{"name": name}
+		f.createSecret(secret)
+	}
+	err := f.client.CoreV1().Secrets("default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "name!=b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := f.page(metav1.ListOptions{}); len(list.Items) != 1 || list.Items[0].Name != "b" {
+		t.Errorf("got %v left, want b", list.Items)
+	}
+	for _, target := range []string{"/api/v1/namespaces/default/secrets?labelSelector=%21%21", "/api/v1/namespaces/default/secrets?gracePeriodSeconds=x"} {
+		if got := f.do(http.MethodDelete, target, ""); got.code != 400 {
+			t.Errorf("%s: got %d, want 400", target, got.code)
+		}
+	}
+	if got := f.do(http.MethodDelete, "/api/v1/secrets", ""); got.code != 405 {
+		t.Errorf("got %d, want 405: a collection is deleted namespace by namespace", got.code)
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	f := newFixture(t, Options{})
+	list, err := f.client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 4 || list.Items[0].Name != "default" || list.Items[0].Status.Phase != corev1.NamespaceActive {
+		t.Errorf("got %v, %v, want default and three more, active", list, err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+	created, err := f.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
+	if err != nil || created.Labels[corev1.LabelMetadataName] != "x" {
+		t.Errorf("got %v, %v, want a namespace that is labelled with its name", created, err)
+	}
+	inside := newSecret("a")
+	inside.Namespace = "x"
+	f.createSecret(inside)
+	if err := f.client.CoreV1().Namespaces().Delete(t.Context(), "x", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.client.CoreV1().Secrets("x").Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v, want NotFound in a deleted namespace", err)
+	}
+	if _, err := f.client.CoreV1().Secrets("x").Create(t.Context(), inside, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v, want NotFound for a creation in a deleted namespace", err)
+	}
+}

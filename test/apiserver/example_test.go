@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+func newSecret(name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"user": "admin"}}
+}
+
+// A server, the real clientset, and a watch of one secret.
+func Example() {
+	server, err := apiserver.Start(apiserver.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	ctx := context.Background()
+	secrets := server.Client().CoreV1().Secrets("default")
+
+	watch, err := secrets.Watch(ctx, metav1.ListOptions{
+		FieldSelector:        "metadata.name=db",
+		SendInitialEvents:    new(true),
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		AllowWatchBookmarks:  true,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer watch.Stop()
+	if _, err := secrets.Create(ctx, newSecret("db"), metav1.CreateOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println((<-watch.ResultChan()).Type) // the state, which is empty, is complete
+	fmt.Println((<-watch.ResultChan()).Type)
+	fmt.Println(server.OpenStreams("secrets", types.NamespacedName{Namespace: "default", Name: "db"}))
+	// Output:
+	// BOOKMARK
+	// ADDED
+	// 1
+}
+
+// A fault: the server forbids a secret.
+func ExampleServer_Intercept() {
+	server, err := apiserver.Start(apiserver.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	server.Intercept(func(_ context.Context, r apiserver.Request) *metav1.Status {
+		if r.Resource != "secrets" || r.Name != "db" {
+			return nil
+		}
+		status := apierrors.NewForbidden(corev1.Resource(r.Resource), r.Name, nil).Status()
+		return &status
+	})
+	_, err = server.Client().CoreV1().Secrets("default").Get(context.Background(), "db", metav1.GetOptions{})
+	fmt.Println(apierrors.IsForbidden(err))
+	// Output:
+	// true
+}
+
+// Waiting, without polling, for what a client does in the background.
+func ExampleServer_WaitFor() {
+	server, err := apiserver.Start(apiserver.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	ctx := context.Background()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if w, err := server.Client().CoreV1().Pods("").Watch(ctx, metav1.ListOptions{}); err == nil {
+			w.Stop()
+		}
+	}()
+	opened := func() bool { return len(server.Requests()) == 1 && server.TotalStreams() == 0 }
+	if err := server.WaitFor(ctx, opened); err != nil {
+		log.Fatal(err)
+	}
+	<-done
+	fmt.Println(server.Requests()[0].Verb, server.Requests()[0].Resource)
+	// Output:
+	// watch pods
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+func always(err apierrors.APIStatus) Interceptor {
+	return func(context.Context, Request) *metav1.Status {
+		status := err.Status()
+		return &status
+	}
+}
+
+func TestIntercept(t *testing.T) {
+	f := newFixture(t, Options{})
+	gr := corev1.Resource("secrets")
+	for name, test := range map[string]struct {
+		answer     apierrors.APIStatus
+		code       int
+		retryAfter string
+	}{
+		"forbidden":    {apierrors.NewForbidden(gr, "a", errors.New("no")), 403, ""},
+		"unauthorized": {apierrors.NewUnauthorized("expired"), 401, ""},
+		"throttled":    {apierrors.NewTooManyRequests("busy", 7), 429, "7"},
+		"throttled, no header": {
+			&apierrors.StatusError{ErrStatus: metav1.Status{Code: 429, Reason: metav1.StatusReasonTooManyRequests}}, 429, "",
+		},
+		"internal":     {apierrors.NewInternalError(errors.New("etcd: no leader")), 500, ""},
+		"timeout":      {apierrors.NewTimeoutError("slow", 1), 504, "1"},
+		"expired":      {apierrors.NewResourceExpired("old"), 410, ""},
+		"empty status": {&apierrors.StatusError{}, 500, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.Intercept(always(test.answer))
+			defer f.Intercept(nil)
+			got := f.do(http.MethodGet, "/api/v1/secrets?watch=true", "")
+			status := got.status(t)
+			if got.code != test.code || status.Kind != "Status" || status.Status != "Failure" || int(status.Code) != test.code || status.Reason != test.answer.Status().Reason {
+				t.Errorf("got %d %s, want %d and the Status", got.code, got.body, test.code)
+			}
+			if header := got.header.Get("Retry-After"); header != test.retryAfter {
+				t.Errorf("got Retry-After %q, want %q", header, test.retryAfter)
+			}
+			requests := f.Requests()
+			if last := requests[len(requests)-1]; last.Code != test.code {
+				t.Errorf("got code %d recorded, want %d", last.Code, test.code)
+			}
+		})
+	}
+	if got := f.do(http.MethodGet, "/api/v1/secrets", ""); got.code != 200 {
+		t.Errorf("got %d after the interceptor was taken away, want 200", got.code)
+	}
+}
+
+// An interceptor sees what the request is about, and lets through what it does not answer.
+func TestInterceptSelects(t *testing.T) {
+	f := newFixture(t, Options{})
+	f.createSecret(newSecret("a"))
+	f.createSecret(newSecret("b"))
+	f.Intercept(func(ctx context.Context, r Request) *metav1.Status {
+		if r.Verb != "watch" || r.Key() != key("a") {
+			return nil
+		}
+		return always(apierrors.NewForbidden(corev1.Resource("secrets"), "a", nil))(ctx, r)
+	})
+	if _, err := f.client.CoreV1().Secrets("default").Watch(t.Context(), named("a", watchList())); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v, want Forbidden", err)
+	}
+	expect(t, f.watchSecrets(named("b", watchList())), watch.Added)
+	if _, err := f.client.CoreV1().Secrets("default").Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
+		t.Errorf("got %v, want the get to pass", err)
+	}
+}
+
+// An interceptor that waits is let go when the client gives up, and when the server closes.
+func TestInterceptMayWait(t *testing.T) {
+	f := newFixture(t, Options{})
+	entered, left := make(chan struct{}), make(chan struct{})
+	f.Intercept(func(ctx context.Context, _ Request) *metav1.Status {
+		entered <- struct{}{}
+		<-ctx.Done()
+		left <- struct{}{}
+		return nil
+	})
+	call := func(ctx context.Context) chan error {
+		result := make(chan error, 1)
+		go func() {
+			_, err := f.client.CoreV1().Secrets("default").Get(ctx, "a", metav1.GetOptions{})
+			result <- err
+		}()
+		<-entered
+		return result
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	result := call(ctx)
+	cancel()
+	<-left
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want Canceled", err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	result = call(ctx)
+	closed := make(chan struct{})
+	go func() { defer close(closed); f.Close() }()
+	<-left
+	<-closed
+	cancel() // client-go would try again
+	if err := <-result; err == nil {
+		t.Error("got an answer from a closed server, want an error")
+	}
+}
+
+func TestCloseStreams(t *testing.T) {
+	f := newFixture(t, Options{})
+	a, b := f.watchSecrets(named("a", watchList())), f.watchSecrets(named("b", watchList()))
+	expect(t, a, watch.Bookmark)
+	expect(t, b, watch.Bookmark)
+	if got := f.CloseStreams(func(r Request) bool { return r.Name == "a" }); got != 1 {
+		t.Errorf("got %d ended, want 1", got)
+	}
+	if event, ok := <-a.ResultChan(); ok {
+		t.Errorf("got %v, want a clean end", event)
+	}
+	f.createSecret(newSecret("b"))
+	expect(t, b, watch.Added)
+	if got := f.CloseStreams(nil); got != 1 {
+		t.Errorf("got %d ended, want the one that was left", got)
+	}
+	if event, ok := <-b.ResultChan(); ok {
+		t.Errorf("got %v, want a clean end", event)
+	}
+	if err := f.WaitFor(t.Context(), func() bool { return f.TotalStreams() == 0 }); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/munnerz/goautoneg"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// mediaTypes are what the server reads and writes, the default first.
+var mediaTypes = func() []runtime.SerializerInfo {
+	var infos []runtime.SerializerInfo
+	for _, info := range scheme.Codecs.SupportedMediaTypes() {
+		switch info.MediaType {
+		case runtime.ContentTypeJSON, runtime.ContentTypeYAML, runtime.ContentTypeProtobuf:
+			infos = append(infos, info)
+		}
+	}
+	return infos
+}()
+
+// output is what has been agreed with the client about the answer.
+type output struct {
+	runtime.SerializerInfo
+	as string // "Table", "PartialObjectMetadata", "PartialObjectMetadataList" or empty: the object itself
+}
+
+// negotiateOutput takes the first clause of the Accept header that can be served. Streams need a media type
+// that has a framing, which YAML has not.
+func negotiateOutput(r *http.Request, stream bool) (output, error) {
+	accept := r.Header.Get("Accept")
+	if accept == "" {
+		return output{SerializerInfo: mediaTypes[0]}, nil
+	}
+	for _, clause := range goautoneg.ParseAccept(accept) {
+		for _, info := range mediaTypes {
+			out := output{info, clause.Params["as"]}
+			if matches(clause, info) && out.possible(clause, stream) {
+				return out, nil
+			}
+		}
+	}
+	return output{}, notAcceptable(stream)
+}
+
+func matches(clause goautoneg.Accept, info runtime.SerializerInfo) bool {
+	if clause.Type != "*" && clause.Type != info.MediaTypeType {
+		return false
+	}
+	return clause.SubType == "*" || clause.SubType == info.MediaTypeSubType
+}
+
+func (o output) possible(clause goautoneg.Accept, stream bool) bool {
+	if s := clause.Params["stream"]; s != "" && s != "watch" || stream && o.StreamSerializer == nil {
+		return false
+	}
+	if o.as == "" {
+		return true
+	}
+	if g, v := clause.Params["g"], clause.Params["v"]; g != metav1.GroupName || v != "v1" {
+		return false
+	}
+	switch o.as {
+	case "Table":
+		// As in kube-apiserver, tables have no protobuf form.
+		return o.MediaType != runtime.ContentTypeProtobuf
+	case "PartialObjectMetadata", "PartialObjectMetadataList":
+		return true
+	default:
+		return false
+	}
+}
+
+// negotiateInput finds the serializer for the body; a body without a type is JSON.
+func negotiateInput(r *http.Request) (runtime.SerializerInfo, error) {
+	contentType := r.Header.Get("Content-Type")
+	if contentType == "" {
+		return mediaTypes[0], nil
+	}
+	if mediaType, _, err := mime.ParseMediaType(contentType); err == nil {
+		if info, ok := runtime.SerializerInfoForMediaType(mediaTypes, mediaType); ok {
+			return info, nil
+		}
+	}
+	var names []string
+	for _, info := range mediaTypes {
+		names = append(names, info.MediaType)
+	}
+	return runtime.SerializerInfo{}, unsupportedMediaType(names)
+}
+
+func notAcceptable(stream bool) error {
+	var names []string
+	for _, info := range mediaTypes {
+		switch {
+		case !stream:
+			names = append(names, info.MediaType)
+		case info.StreamSerializer != nil:
+			names = append(names, info.MediaType+";stream=watch")
+		}
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: fmt.Sprintf("only the following media types are accepted: %s", strings.Join(names, ", ")),
+	}}
+}
+
+func unsupportedMediaType(accepted []string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+		Message: "the body of the request was in an unknown format - accepted media types include: " + strings.Join(accepted, ", "),
+	}}
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+// openAPIPath is where the one OpenAPI document is.
+const openAPIPath = "/openapi/v3/api/v1"
+
+// openAPIIndex lists the documents there are.
+func openAPIIndex() map[string]any {
+	return map[string]any{"paths": map[string]any{
+		"api/v1": map[string]string{"serverRelativeURL": openAPIPath},
+	}}
+}
+
+// openAPIDocument says as much as kubectl wants to know before it writes: that every kind has the query
+// parameters fieldValidation and dryRun. Without that, kubectl create would insist on schemas to check
+// objects with by itself.
+func openAPIDocument() map[string]any {
+	paths := map[string]any{}
+	for _, r := range allResources {
+		path := "/api/v1/" + r.name + "/{name}"
+		if r.namespaced {
+			path = "/api/v1/namespaces/{namespace}/" + r.name + "/{name}"
+		}
+		paths[path] = map[string]any{"patch": map[string]any{
+			"operationId": "patch" + r.kind,
+			"parameters": []map[string]any{
+				{"name": "dryRun", "in": "query", "schema": map[string]string{"type": "string"}},
+				{"name": "fieldValidation", "in": "query", "schema": map[string]string{"type": "string"}},
+			},
+			"responses":                       map[string]any{"200": map[string]string{"description": "OK"}},
+			"x-kubernetes-action":             "patch",
+			"x-kubernetes-group-version-kind": map[string]string{"group": "", "version": "v1", "kind": r.kind},
+		}}
+	}
+	return map[string]any{
+		"openapi": "3.0.0",
+		"info":    map[string]string{"title": "Kubernetes", "version": "v1.36.3"},
+		"paths":   paths,
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestParseRequest(t *testing.T) {
+	for name, test := range map[string]struct {
+		method, target string
+		want           Request
+	}{
+		"get": {
+			http.MethodGet, "/api/v1/namespaces/ns/secrets/a",
+			Request{Verb: "get", Resource: "secrets", Namespace: "ns", Name: "a"},
+		},
+		"list": {
+			http.MethodGet, "/api/v1/namespaces/ns/secrets",
+			Request{Verb: "list", Resource: "secrets", Namespace: "ns"},
+		},
+		"list with a trailing slash": {
+			http.MethodGet, "/api/v1/namespaces/ns/secrets/",
+			Request{Verb: "list", Resource: "secrets", Namespace: "ns"},
+		},
+		"list of all namespaces": {
+			http.MethodGet, "/api/v1/secrets",
+			Request{Verb: "list", Resource: "secrets"},
+		},
+		"named list": {
+			http.MethodGet, "/api/v1/namespaces/ns/secrets?fieldSelector=metadata.name%3Da",
+			Request{Verb: "list", Resource: "secrets", Namespace: "ns", Name: "a"},
+		},
+		"two requirements, one of them the name": {
+			http.MethodGet, "/api/v1/namespaces/ns/secrets?fieldSelector=type%3DOpaque,metadata.name%3Da",
+			Request{Verb: "list", Resource: "secrets", Namespace: "ns", Name: "a"},
+		},
+		"all but a name": {
+			http.MethodGet, "/api/v1/namespaces/ns/secrets?fieldSelector=metadata.name!%3Da",
+			Request{Verb: "list", Resource: "secrets", Namespace: "ns"},
+		},
+		"watch": {
+			http.MethodGet, "/api/v1/namespaces/ns/secrets?watch=true&fieldSelector=metadata.name%3Da",
+			Request{Verb: "watch", Resource: "secrets", Namespace: "ns", Name: "a"},
+		},
+		"watch=1": {
+			http.MethodGet, "/api/v1/secrets?watch=1",
+			Request{Verb: "watch", Resource: "secrets"},
+		},
+		"bare watch": {
+			http.MethodGet, "/api/v1/secrets?watch",
+			Request{Verb: "watch", Resource: "secrets"},
+		},
+		"watch=false": {
+			http.MethodGet, "/api/v1/secrets?watch=false",
+			Request{Verb: "list", Resource: "secrets"},
+		},
+		"deprecated watch of one": {
+			http.MethodGet, "/api/v1/watch/namespaces/ns/secrets/a",
+			Request{Verb: "watch", Resource: "secrets", Namespace: "ns", Name: "a"},
+		},
+		"a get has no watch": {
+			http.MethodGet, "/api/v1/namespaces/ns/secrets/a?watch=true",
+			Request{Verb: "get", Resource: "secrets", Namespace: "ns", Name: "a"},
+		},
+		"namespace": {
+			http.MethodGet, "/api/v1/namespaces/ns",
+			Request{Verb: "get", Resource: "namespaces", Namespace: "ns", Name: "ns"},
+		},
+		"namespace status": {
+			http.MethodPut, "/api/v1/namespaces/ns/status",
+			Request{Verb: "update", Resource: "namespaces", Subresource: "status", Namespace: "ns", Name: "ns"},
+		},
+		"node": {
+			http.MethodPatch, "/api/v1/nodes/n",
+			Request{Verb: "patch", Resource: "nodes", Name: "n"},
+		},
+		"binding": {
+			http.MethodPost, "/api/v1/namespaces/ns/pods/p/binding",
+			Request{Verb: "create", Resource: "pods", Subresource: "binding", Namespace: "ns", Name: "p"},
+		},
+		"delete": {
+			http.MethodDelete, "/api/v1/namespaces/ns/pods/p",
+			Request{Verb: "delete", Resource: "pods", Namespace: "ns", Name: "p"},
+		},
+		"deletecollection": {
+			http.MethodDelete, "/api/v1/namespaces/ns/pods",
+			Request{Verb: "deletecollection", Resource: "pods", Namespace: "ns"},
+		},
+		"health":       {http.MethodGet, "/readyz", Request{Verb: "get"}},
+		"other groups": {http.MethodGet, "/apis/apps/v1/deployments", Request{Verb: "get"}},
+		"discovery":    {http.MethodGet, "/api/v1", Request{Verb: "get"}},
+		"root of v1":   {http.MethodGet, "/api/v1/", Request{Verb: "get"}},
+		"bare watch path": {
+			http.MethodGet, "/api/v1/watch",
+			Request{Verb: "list", Resource: "watch"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(test.method, test.target, nil)
+			got := parseRequest(r)
+			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreFields(Request{}, "Path", "Query")); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if got.Path != r.URL.Path || !cmp.Equal(got.Query, r.URL.Query()) {
+				t.Errorf("got path %q and query %v, want those of %s", got.Path, got.Query, test.target)
+			}
+		})
+	}
+}
+
+// Whatever a path looks like, it is understood or not found, and nothing breaks.
+func FuzzRequest(f *testing.F) {
+	for _, target := range []string{"/api/v1/namespaces/a/secrets/b/c/d", "/api/v1//", "/api/v1/watch/", "/api/v1/namespaces//secrets"} {
+		f.Add(target)
+	}
+	s, err := Start(Options{InMemory: true})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(s.Close)
+	f.Fuzz(func(t *testing.T, path string) {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.URL.Path = path
+		r.Header.Set("Authorization", "Bearer "+s.options.Token)
+		w := httptest.NewRecorder()
+		if request := parseRequest(r); request.Verb == "watch" {
+			return // would stay open
+		}
+		s.serveHTTP(w, r)
+		if w.Code >= 500 {
+			t.Errorf("got %d for %q", w.Code, path)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// selection is which objects of a resource a list or watch is about.
+type selection struct {
+	resource        *resource
+	namespace, name string          // empty: any
+	labels          labels.Selector // never nil
+	fields          fields.Selector // never nil; what namespace and name do not say already
+}
+
+// newSelection joins the namespace of the path with the selectors of the query. A namespace or name that a
+// field selector pins is looked up instead of compared, as kube-apiserver does.
+func newSelection(r *resource, namespace string, l labels.Selector, f fields.Selector) *selection {
+	sel := &selection{resource: r, namespace: namespace, labels: labels.Everything(), fields: fields.Everything()}
+	if l != nil {
+		sel.labels = l
+	}
+	if f == nil {
+		return sel
+	}
+	if name, ok := f.RequiresExactMatch("metadata.name"); ok {
+		sel.name = name
+	}
+	if ns, ok := f.RequiresExactMatch("metadata.namespace"); ok && namespace == "" && r.namespaced {
+		sel.namespace = ns
+	}
+	if len(f.Requirements()) > 1 || sel.name == "" {
+		sel.fields = f
+	}
+	return sel
+}
+
+func (s *selection) matches(obj object) bool {
+	if s.name != "" && obj.GetName() != s.name || s.namespace != "" && obj.GetNamespace() != s.namespace {
+		return false
+	}
+	if !s.labels.Empty() && !s.labels.Matches(labels.Set(obj.GetLabels())) {
+		return false
+	}
+	return s.fields.Empty() || s.fields.Matches(s.resource.selectable(obj))
+}
+
+// scope is the narrowest index entry that covers the selection.
+func (s *selection) scope() types.NamespacedName {
+	return types.NamespacedName{Namespace: s.namespace, Name: s.name}
+}
+
+// single returns the only key the selection can match, if it pins one.
+func (s *selection) single() (types.NamespacedName, bool) {
+	return s.scope(), s.name != "" && (s.namespace != "" || !s.resource.namespaced)
+}
+
+// everything tells whether the selection leaves out nothing of its namespace.
+func (s *selection) everything() bool { return s.name == "" && s.labels.Empty() && s.fields.Empty() }

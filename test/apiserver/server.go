@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+)
+
+// Server is a running API server. All methods may be called at any time and from any goroutine.
+type Server struct {
+	options  Options
+	store    *store
+	records  *recorder
+	faults   faults
+	listener net.Listener
+	tls      *authority // nil in memory
+	http     *http.Server
+	client   kubernetes.Interface
+	stop     context.CancelFunc // ends the context of every request
+
+	mu     sync.Mutex
+	closed bool
+
+	// running counts the goroutines of the server: its accept loop, connections and requests.
+	running sync.WaitGroup
+}
+
+// New starts a server for the time of a test. It fails the test if the server cannot start.
+func New(tb testing.TB, options Options) *Server {
+	tb.Helper()
+	s, err := Start(options)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// Start starts a server; the caller must Close it. It returns an error if an option is out of range, or if no
+// loopback port can be had.
+func Start(options Options) (*Server, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		options: options,
+		store:   newStore(allResources, options.HistoryLimit),
+		records: newRecorder(),
+	}
+	if err := s.store.createInitialNamespaces(); err != nil {
+		return nil, err
+	}
+	if err := s.listen(); err != nil {
+		return nil, fmt.Errorf("apiserver: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.http = s.newHTTPServer(ctx)
+	if s.client, err = s.newClient(); err != nil {
+		_ = s.listener.Close()
+		return nil, fmt.Errorf("apiserver: %w", err)
+	}
+	s.running.Go(s.serve)
+	return s, nil
+}
+
+func (s *Server) listen() error {
+	if s.options.InMemory {
+		s.listener = newMemoryListener()
+		return nil
+	}
+	var err error
+	if s.tls, err = newAuthority(); err != nil {
+		return err
+	}
+	s.listener, err = net.Listen("tcp", "127.0.0.1:0")
+	return err
+}
+
+func (s *Server) newHTTPServer(ctx context.Context) *http.Server {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(!s.options.DisableHTTP2 && !s.options.InMemory)
+	server := &http.Server{
+		Handler:           http.HandlerFunc(s.serveHTTP),
+		Protocols:         protocols,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.options.MaxStreamsPerConnection},
+		ReadHeaderTimeout: 32 * time.Second, // as in kube-apiserver
+		// What net/http would print is about clients that went away.
+		ErrorLog:    log.New(io.Discard, "", 0),
+		ConnState:   s.trackConnection,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	if s.tls != nil {
+		server.TLSConfig = s.tls.serverConfig()
+	}
+	return server
+}
+
+func (s *Server) serve() {
+	// Both return when the listener is closed, and with nothing that a caller could act upon.
+	if s.tls != nil {
+		_ = s.http.ServeTLS(s.listener, "", "")
+	} else {
+		_ = s.http.Serve(s.listener)
+	}
+}
+
+// trackConnection counts connections, so that Close can wait for their goroutines. New connections are
+// announced by the accept loop, which is counted itself: the counter cannot be at zero here.
+func (s *Server) trackConnection(conn net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.running.Add(1)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.closed {
+			// Accepted while Close was closing those there were: net/http has not seen it then.
+			_ = conn.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		s.running.Done()
+	}
+}
+
+// begin counts a request unless the server is closing. The handlers of HTTP/2 have goroutines of their own,
+// which may start when their connection is already gone.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.running.Add(1)
+	return true
+}
+
+// Close ends all streams, closes all connections, and returns when every goroutine of the server has ended.
+// Closing twice is fine.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop()
+	// The error is that of closing the listener twice, or of a connection that is gone already.
+	_ = s.http.Close()
+	s.running.Wait()
+}
+
+// ResourceVersion is the version of the newest write.
+func (s *Server) ResourceVersion() string { return formatVersion(s.store.currentVersion()) }

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// newTestStore has the initial namespaces and tables for everything.
+func newTestStore(t interface{ Fatal(...any) }, limit int) (*store, *table) {
+	s := newStore(allResources, limit)
+	if err := s.createInitialNamespaces(); err != nil {
+		t.Fatal(err)
+	}
+	return s, s.tables["secrets"]
+}
+
+// mustSwap writes and returns what is stored.
+func mustSwap(t interface{ Fatal(...any) }, s *store, table *table, key types.NamespacedName, old, new object) object {
+	stored, err := s.swap(table, key, old, new)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored
+}
+
+func all(r *resource) *selection { return newSelection(r, "", nil, nil) }
+
+func TestVersionsRiseAcrossResources(t *testing.T) {
+	s, _ := newTestStore(t, 100)
+	last := s.currentVersion()
+	if last < 1000 {
+		t.Errorf("got version %d at the start, want one well above zero", last)
+	}
+	configMap := &corev1.ConfigMap{}
+	configMap.Namespace, configMap.Name = "default", "a"
+	for i, stored := range []object{
+		mustSwap(t, s, s.tables["secrets"], key("a"), nil, newSecret("a")),
+		mustSwap(t, s, s.tables["configmaps"], key("a"), nil, configMap),
+	} {
+		if want := formatVersion(last + uint64(i) + 1); stored.GetResourceVersion() != want {
+			t.Errorf("got version %s, want %s", stored.GetResourceVersion(), want)
+		}
+	}
+}
+
+func TestSwap(t *testing.T) {
+	s, table := newTestStore(t, 100)
+	first := mustSwap(t, s, table, key("a"), nil, newSecret("a"))
+	second := mustSwap(t, s, table, key("a"), first, newSecret("a"))
+	for name, test := range map[string]struct {
+		key      types.NamespacedName
+		old, new object
+		want     func(error) bool
+	}{
+		"create what exists":    {key("a"), nil, newSecret("a"), func(err error) bool { return errors.Is(err, errStale) }},
+		"update what has moved": {key("a"), first, newSecret("a"), func(err error) bool { return errors.Is(err, errStale) }},
+		"delete what has moved": {key("a"), first, nil, func(err error) bool { return errors.Is(err, errStale) }},
+		"update what is absent": {key("b"), first, newSecret("b"), func(err error) bool { return errors.Is(err, errStale) }},
+		"namespace is missing":  {types.NamespacedName{Namespace: "x", Name: "a"}, nil, newSecret("a"), apierrors.IsNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := s.currentVersion()
+			if _, err := s.swap(table, test.key, test.old, test.new); !test.want(err) {
+				t.Errorf("got error %v, want another", err)
+			}
+			if got := s.currentVersion(); got != before {
+				t.Errorf("a refused write moved the version from %d to %d", before, got)
+			}
+		})
+	}
+	last := mustSwap(t, s, table, key("a"), second, nil)
+	if want := formatVersion(s.currentVersion()); last.GetResourceVersion() != want {
+		t.Errorf("got version %s of the deleted object, want that of the deletion, %s", last.GetResourceVersion(), want)
+	}
+	if second.GetResourceVersion() == last.GetResourceVersion() {
+		t.Error("the deletion has changed the object that readers may hold")
+	}
+}
+
+func TestNamespaceGoesWithItsContents(t *testing.T) {
+	s, table := newTestStore(t, 100)
+	namespaceTable := s.tables["namespaces"]
+	ns := namespaces.newObject()
+	ns.SetName("x")
+	stored := mustSwap(t, s, namespaceTable, types.NamespacedName{Name: "x"}, nil, ns)
+	inside := types.NamespacedName{Namespace: "x", Name: "a"}
+	secret := newSecret("a")
+	secret.Namespace = "x"
+	mustSwap(t, s, table, inside, nil, secret)
+	mustSwap(t, s, table, key("a"), nil, newSecret("a"))
+	w, _, err := s.watch(table, all(secrets), start{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSwap(t, s, namespaceTable, types.NamespacedName{Name: "x"}, stored, nil)
+	if obj, _ := s.get(table, inside); obj != nil {
+		t.Errorf("got %v, want nothing left in the namespace", obj)
+	}
+	if obj, _ := s.get(table, key("a")); obj == nil {
+		t.Error("an object of another namespace went too")
+	}
+	events, _ := w.take()
+	if len(events) != 1 || !events[0].deleted || events[0].key != inside {
+		t.Errorf("got %v, want the deletion of %v", events, inside)
+	}
+}
+
+// The order is that of etcd's keys, where "a-b/x" precedes "a/x".
+func TestListIsInKeyOrder(t *testing.T) {
+	s, table := newTestStore(t, 100)
+	for _, namespace := range []string{"a", "a-b"} {
+		ns := namespaces.newObject()
+		ns.SetName(namespace)
+		mustSwap(t, s, s.tables["namespaces"], types.NamespacedName{Name: namespace}, nil, ns)
+		for _, name := range []string{"y", "x"} {
+			secret := newSecret(name)
+			secret.Namespace = namespace
+			mustSwap(t, s, table, keyOf(secret), nil, secret)
+		}
+	}
+	found, _, err := s.list(table, all(secrets), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, obj := range found {
+		got = append(got, storageKey(obj))
+	}
+	if diff := cmp.Diff([]string{"a-b/x", "a-b/y", "a/x", "a/y"}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A write reaches the watchers of its object, its namespace, its name, and of everything, and no others.
+func TestPublishReachesWhoSelects(t *testing.T) {
+	s, table := newTestStore(t, 100)
+	name := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
+	for name, test := range map[string]struct {
+		sel  *selection
+		want int
+	}{
+		"object":            {newSelection(secrets, "default", nil, name("a")), 1},
+		"namespace":         {newSelection(secrets, "default", nil, nil), 1},
+		"name":              {newSelection(secrets, "", nil, name("a")), 1},
+		"everything":        {all(secrets), 1},
+		"another object":    {newSelection(secrets, "default", nil, name("b")), 0},
+		"another namespace": {newSelection(secrets, "kube-system", nil, nil), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _, err := s.watch(table, test.sel, start{}, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored := mustSwap(t, s, table, key("a"), nil, newSecret("a"))
+			if events, _ := w.take(); len(events) != test.want {
+				t.Errorf("got %d events, want %d", len(events), test.want)
+			}
+			s.forget(table, w)
+			mustSwap(t, s, table, key("a"), stored, nil)
+			if events, _ := w.take(); len(events) != 0 {
+				t.Errorf("got %d events after the watcher was forgotten, want none", len(events))
+			}
+		})
+	}
+	if len(table.watchers) != 0 {
+		t.Errorf("got index entries %v without watchers, want none", table.watchers)
+	}
+}
+
+// Whatever is written, the state at every version within the history equals what it was then, and a watch
+// from every version brings a client that held that state to the present one.
+func TestHistoryModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, table := newTestStore(t, 10)
+		past := map[uint64]map[string]string{} // version to key to the object's version
+		record := func() {
+			state := map[string]string{}
+			for k, obj := range table.objects {
+				state[k.Name] = obj.GetResourceVersion()
+			}
+			past[s.currentVersion()] = state
+		}
+		record()
+		for range rapid.IntRange(0, 60).Draw(t, "writes") {
+			name := key(rapid.StringMatching("[a-d]").Draw(t, "name"))
+			current, _ := s.get(table, name)
+			var next object
+			if current == nil || rapid.Bool().Draw(t, "update") {
+				next = newSecret(name.Name)
+			}
+			mustSwap(t, s, table, name, current, next)
+			record()
+		}
+		present := past[s.currentVersion()]
+		for _, version := range slices.Sorted(maps.Keys(past)) {
+			checkVersion(t, s, table, version, past[version], present)
+		}
+	})
+}
+
+func checkVersion(t *rapid.T, s *store, table *table, version uint64, then, present map[string]string) {
+	found, at, err := s.list(table, all(secrets), 0, version)
+	if version < table.history.floor {
+		if !apierrors.IsResourceExpired(err) {
+			t.Fatalf("got error %v at forgotten version %d, want Expired", err, version)
+		}
+		return
+	}
+	got := map[string]string{}
+	for _, obj := range found {
+		got[obj.GetName()] = obj.GetResourceVersion()
+	}
+	if diff := cmp.Diff(then, got); diff != "" || at != version || err != nil {
+		t.Fatalf("list at %d: version %d, error %v (-want +got)\n%s", version, at, err, diff)
+	}
+	w, events, err := s.watch(table, all(secrets), start{version: version}, 10)
+	if err != nil {
+		t.Fatalf("watch from %d: %v", version, err)
+	}
+	defer s.forget(table, w)
+	for _, e := range events {
+		if e.version <= version {
+			t.Fatalf("got event %d from a watch at %d, want later ones only", e.version, version)
+		}
+		if e.deleted {
+			delete(got, e.key.Name)
+		} else {
+			got[e.key.Name] = e.object.GetResourceVersion()
+		}
+	}
+	if diff := cmp.Diff(present, got); diff != "" {
+		t.Fatalf("watch from %d (-want +got)\n%s", version, diff)
+	}
+}
+
+func TestHistoryForgetsTheOldest(t *testing.T) {
+	const limit = 5
+	h := history{floor: 10, limit: limit}
+	for version := uint64(11); version <= 40; version++ {
+		h.add(&event{version: version})
+		if kept := len(h.events); version >= 15 && kept < limit || kept >= 2*limit {
+			t.Fatalf("got %d events kept at version %d, want at least %d and less than %d", kept, version, limit, 2*limit)
+		}
+		if _, ok := h.since(h.floor - 1); ok {
+			t.Fatalf("got events since %d, want them forgotten", h.floor-1)
+		}
+		events, ok := h.since(h.floor)
+		if !ok || len(events) == 0 || events[0].version != h.floor+1 {
+			t.Fatalf("got %v, %t since the floor %d, want everything above it", events, ok, h.floor)
+		}
+	}
+	if events, ok := h.since(100); !ok || len(events) != 0 {
+		t.Errorf("got %v, %t since the future, want nothing, and no error", events, ok)
+	}
+}
+
+func TestEventForSelection(t *testing.T) {
+	blue, red := newSecret("a"), newSecret("a")
+	blue.Labels, blue.ResourceVersion = map[string]string{"colour": "blue"}, "1"
+	red.Labels, red.ResourceVersion = map[string]string{"colour": "red"}, "2"
+	sel := newSelection(secrets, "", labels.SelectorFromSet(labels.Set{"colour": "blue"}), nil)
+	for name, test := range map[string]struct {
+		event event
+		want  string // type and version, or empty
+	}{
+		"created inside":  {event{object: blue}, "ADDED 1"},
+		"created outside": {event{object: red}, ""},
+		"stays":           {event{object: blue, previous: blue}, "MODIFIED 1"},
+		"enters":          {event{object: blue, previous: red}, "ADDED 1"},
+		"leaves":          {event{version: 2, object: red, previous: blue}, "DELETED 2"},
+		"deleted inside":  {event{object: blue, previous: blue, deleted: true}, "DELETED 1"},
+		"deleted outside": {event{object: red, previous: red, deleted: true}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if out, ok := test.event.forSelection(sel); ok {
+				got = fmt.Sprintf("%s %s", out.Type, out.Object.(object).GetResourceVersion())
+				if out.Object.(object).GetLabels()["colour"] != "blue" {
+					t.Errorf("got content %v, want what the watcher selects", out.Object)
+				}
+			}
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

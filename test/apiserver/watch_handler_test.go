@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+func TestWatchOpens(t *testing.T) {
+	f := newFixture(t, Options{})
+	first := f.createSecret(newSecret("a"))
+	second := f.updateSecret(first, "new")
+	f.createSecret(newSecret("b"))
+	for name, test := range map[string]struct {
+		options metav1.ListOptions
+		want    []string // type, name or version of the first events
+	}{
+		"most recent":     {metav1.ListOptions{}, []string{"ADDED a", "ADDED b"}},
+		"any version":     {metav1.ListOptions{ResourceVersion: "0"}, []string{"ADDED a", "ADDED b"}},
+		"replay":          {metav1.ListOptions{ResourceVersion: first.ResourceVersion}, []string{"MODIFIED a", "ADDED b"}},
+		"replay of less":  {metav1.ListOptions{ResourceVersion: second.ResourceVersion}, []string{"ADDED b"}},
+		"named":           {named("b", metav1.ListOptions{}), []string{"ADDED b"}},
+		"watchlist":       {watchList(), []string{"ADDED a", "ADDED b", "BOOKMARK end"}},
+		"named watchlist": {named("b", watchList()), []string{"ADDED b", "BOOKMARK end"}},
+		"absent":          {named("c", watchList()), []string{"BOOKMARK end"}},
+		"watchlist at a version": {
+			func() metav1.ListOptions {
+				options := watchList()
+				options.ResourceVersion = second.ResourceVersion
+				return options
+			}(),
+			[]string{"ADDED a", "ADDED b", "BOOKMARK end"},
+		},
+		// What kube-apiserver makes of a watch that asks for the state in the old way, and for bookmarks.
+		"legacy with bookmarks": {metav1.ListOptions{AllowWatchBookmarks: true}, []string{"ADDED a", "ADDED b", "BOOKMARK end"}},
+		"no initial events": {
+			metav1.ListOptions{
+				SendInitialEvents: new(false), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+				ResourceVersion: first.ResourceVersion, AllowWatchBookmarks: true,
+			},
+			[]string{"MODIFIED a", "ADDED b"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := f.watchSecrets(test.options)
+			defer w.Stop()
+			for _, want := range test.want {
+				kind, what, _ := strings.Cut(want, " ")
+				event := expect(t, w, watch.EventType(kind))
+				got := metaOf(t, event)
+				if kind != "BOOKMARK" && got.GetName() != what {
+					t.Errorf("got %s of %s, want %s", event.Type, got.GetName(), want)
+				}
+				if kind == "BOOKMARK" && (got.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" ||
+					got.GetResourceVersion() != f.ResourceVersion()) {
+					t.Errorf("got %v, want the end of the initial events at version %s", got, f.ResourceVersion())
+				}
+				if _, ok := event.Object.(*corev1.Secret); !ok {
+					t.Errorf("got a %T, want a Secret", event.Object)
+				}
+			}
+		})
+	}
+}
+
+// What the watch cache refuses arrives as an ERROR event in a stream with status 200.
+func TestWatchErrorsInStream(t *testing.T) {
+	f := newFixture(t, Options{})
+	f.createSecret(newSecret("a"))
+	f.Compact()
+	for name, test := range map[string]struct {
+		query        string
+		want         metav1.Status
+		messageParts []string
+	}{
+		"compacted": {
+			"resourceVersion=7",
+			metav1.Status{Code: http.StatusGone, Reason: metav1.StatusReasonExpired},
+			[]string{"too old resource version: 7 (" + f.ResourceVersion() + ")"},
+		},
+		"not reached": {
+			"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=99999999",
+			metav1.Status{Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout},
+			[]string{"Too large resource version: 99999999, current: " + f.ResourceVersion()},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := f.do(http.MethodGet, "/api/v1/namespaces/default/secrets?watch=true&"+test.query, "")
+			if got.code != http.StatusOK {
+				t.Fatalf("got code %d, want 200", got.code)
+			}
+			var event struct {
+				Type   string
+				Object metav1.Status
+			}
+			if err := json.Unmarshal(got.body, &event); err != nil {
+				t.Fatalf("got %q: %v", got.body, err)
+			}
+			if event.Type != "ERROR" || event.Object.Code != test.want.Code || event.Object.Reason != test.want.Reason {
+				t.Errorf("got %+v, want ERROR with %d %s", event, test.want.Code, test.want.Reason)
+			}
+			for _, part := range test.messageParts {
+				if !strings.Contains(event.Object.Message, part) {
+					t.Errorf("got message %q, want %q in it", event.Object.Message, part)
+				}
+			}
+			if test.want.Code == http.StatusGatewayTimeout {
+				details := event.Object.Details
+				if details == nil || details.RetryAfterSeconds != 1 || len(details.Causes) != 1 ||
+					details.Causes[0].Type != metav1.CauseTypeResourceVersionTooLarge {
+					t.Errorf("got details %+v, want the cause ResourceVersionTooLarge and a retry after 1 s", details)
+				}
+			}
+		})
+	}
+	if got := f.TotalStreams(); got != 0 {
+		t.Errorf("got %d open streams, want none", got)
+	}
+}
+
+func TestWatchListDisabled(t *testing.T) {
+	f := newFixture(t, Options{DisableWatchList: true})
+	f.createSecret(newSecret("a"))
+	_, err := f.client.CoreV1().Secrets("default").Watch(t.Context(), watchList())
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(),
+		"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled") {
+		t.Errorf("got error %v, want 422 that forbids sendInitialEvents", err)
+	}
+	// The old way goes on, without a bookmark at the end of the state.
+	w := f.watchSecrets(metav1.ListOptions{AllowWatchBookmarks: true})
+	expect(t, w, watch.Added)
+	f.createSecret(newSecret("b"))
+	expect(t, w, watch.Added)
+}
+
+// A watch of what carries a label sees objects come and go as they gain and lose it.
+func TestWatchWithSelectorSeesTransitions(t *testing.T) {
+	f := newFixture(t, Options{})
+	secret := f.createSecret(newSecret("a"))
+	w := f.watchSecrets(metav1.ListOptions{LabelSelector: "colour=blue", ResourceVersion: secret.ResourceVersion})
+	label := func(colour, value string) *corev1.Secret {
+		secret.Labels = map[string]string{"colour": colour}
+		secret = f.updateSecret(secret, value)
+		return secret
+	}
+	label("blue", "1")
+	expect(t, w, watch.Added)
+	label("blue", "2")
+	expect(t, w, watch.Modified)
+	gone := label("red", "3")
+	last := expect(t, w, watch.Deleted).Object.(*corev1.Secret)
+	if string(last.Data["key"]) != "2" || last.ResourceVersion != gone.ResourceVersion {
+		t.Errorf("got value %q at version %s, want the last one selected, 2, at the version of the change, %s",
+			last.Data["key"], last.ResourceVersion, gone.ResourceVersion)
+	}
+	label("red", "4") // not seen
+	f.deleteSecret("a")
+	f.createSecret(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "b", Labels: map[string]string{"colour": "blue"},
+	}})
+	if got := metaOf(t, expect(t, w, watch.Added)).GetName(); got != "b" {
+		t.Errorf("got %s, want b", got)
+	}
+}
+
+// How long a watch lasts, and when its bookmarks come, in virtual time.
+func TestWatchTimes(t *testing.T) {
+	for name, test := range map[string]struct {
+		timeout   *int64
+		interval  time.Duration
+		bookmarks bool
+		atLeast   time.Duration
+		atMost    time.Duration
+		wantMarks []time.Duration // all bookmarks, if not nil
+	}{
+		"timeout":            {timeout: new(int64(90)), atLeast: 90 * time.Second, atMost: 90 * time.Second, wantMarks: []time.Duration{}},
+		"default":            {atLeast: 30 * time.Minute, atMost: time.Hour},
+		"zero":               {timeout: new(int64), atLeast: 30 * time.Minute, atMost: time.Hour},
+		"default, bookmarks": {bookmarks: true, atLeast: 30 * time.Minute, atMost: time.Hour},
+		"bookmarks every minute and before the end": {
+			timeout: new(int64(150)), bookmarks: true, atLeast: 150 * time.Second, atMost: 150 * time.Second,
+			wantMarks: []time.Duration{time.Minute, 2 * time.Minute, 148 * time.Second},
+		},
+		"too short for a bookmark": {
+			timeout: new(int64(1)), bookmarks: true, atLeast: time.Second, atMost: time.Second, wantMarks: []time.Duration{},
+		},
+		"another interval": {
+			timeout: new(int64(25)), interval: 10 * time.Second, bookmarks: true, atLeast: 25 * time.Second, atMost: 25 * time.Second,
+			wantMarks: []time.Duration{10 * time.Second, 20 * time.Second, 23 * time.Second},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, Options{InMemory: true, BookmarkInterval: test.interval})
+				w := f.watchSecrets(metav1.ListOptions{
+					ResourceVersion: f.ResourceVersion(), TimeoutSeconds: test.timeout, AllowWatchBookmarks: test.bookmarks,
+				})
+				begin := time.Now()
+				marks := []time.Duration{}
+				for range w.ResultChan() {
+					marks = append(marks, time.Since(begin))
+				}
+				if lasted := time.Since(begin); lasted < test.atLeast || lasted > test.atMost {
+					t.Errorf("got a watch of %v, want %v to %v", lasted, test.atLeast, test.atMost)
+				}
+				if test.wantMarks != nil && len(marks) != len(test.wantMarks) {
+					t.Fatalf("got bookmarks at %v, want %v", marks, test.wantMarks)
+				}
+				for i, want := range test.wantMarks {
+					if marks[i] != want {
+						t.Errorf("got bookmarks at %v, want %v", marks, test.wantMarks)
+					}
+				}
+				if test.bookmarks && test.wantMarks == nil && len(marks) < 29 {
+					t.Errorf("got %d bookmarks, want one a minute", len(marks))
+				}
+			})
+		})
+	}
+}
+
+// A plain watch at a version of the future is accepted and silent until that version has passed.
+func TestWatchAtFutureVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Options{InMemory: true})
+		future := formatVersion(f.store.currentVersion() + 2)
+		w := f.watchSecrets(metav1.ListOptions{ResourceVersion: future, AllowWatchBookmarks: true})
+		f.createSecret(newSecret("a"))
+		time.Sleep(10 * time.Minute)
+		select {
+		case event := <-w.ResultChan():
+			t.Fatalf("got %v, want silence", event)
+		default:
+		}
+		f.createSecret(newSecret("b")) // takes that version
+		f.createSecret(newSecret("c"))
+		for {
+			event := <-w.ResultChan()
+			if event.Type == watch.Bookmark && metaOf(t, event).GetResourceVersion() == future {
+				continue
+			}
+			if got := metaOf(t, event); event.Type != watch.Added || got.GetName() != "c" {
+				t.Errorf("got %s %s, want the first write after version %s, c", event.Type, got.GetName(), future)
+			}
+			break
+		}
+	})
+}
+
+// A client that does not read is cut off, and writers never wait for it.
+func TestSlowClientIsCutOff(t *testing.T) {
+	f := newFixture(t, Options{InMemory: true, WatchBuffer: 8})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.URL()+"/api/v1/secrets?watch=true&resourceVersion="+f.ResourceVersion(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := f.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	secret := f.createSecret(newSecret("a"))
+	big := strings.Repeat("x", 100_000)
+	for i := range 20 {
+		secret = f.updateSecret(secret, big+string(rune('a'+i)))
+	}
+	lines := 0
+	reader := bufio.NewReader(res.Body)
+	for {
+		if _, err := reader.ReadString('\n'); err != nil {
+			break
+		}
+		lines++
+	}
+	if lines >= 21 {
+		t.Errorf("got all %d events, want the stream cut off before", lines)
+	}
+}
+
+func TestWatchForms(t *testing.T) {
+	for name, test := range map[string]struct {
+		accept      string
+		code        int
+		contentType string
+		contains    string
+	}{
+		"json":     {"application/json", 200, "application/json", `{"type":"ADDED","object":{"kind":"Secret","apiVersion":"v1"`},
+		"default":  {"", 200, "application/json", `"kind":"Secret"`},
+		"protobuf": {"application/vnd.kubernetes.protobuf", 200, "application/vnd.kubernetes.protobuf;stream=watch", "k8s\x00"},
+		"stream":   {"application/vnd.kubernetes.protobuf;stream=watch", 200, "application/vnd.kubernetes.protobuf;stream=watch", "ADDED"},
+		"table":    {"application/json;as=Table;v=v1;g=meta.k8s.io", 200, "application/json", `"kind":"Table"`},
+		"yaml":     {"application/yaml", 406, "application/yaml", "only the following media types are accepted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, Options{InMemory: true})
+				f.createSecret(newSecret("a"))
+				got := f.do(http.MethodGet, "/api/v1/secrets?watch=true&timeoutSeconds=1", "", "Accept", test.accept)
+				if got.code != test.code || got.header.Get("Content-Type") != test.contentType {
+					t.Errorf("got %d %s, want %d %s", got.code, got.header.Get("Content-Type"), test.code, test.contentType)
+				}
+				if !strings.Contains(string(got.body), test.contains) {
+					t.Errorf("got body %q, want %q in it", got.body, test.contains)
+				}
+			})
+		})
+	}
+}
+
+func TestWatchRefusesBadOptions(t *testing.T) {
+	f := newFixture(t, Options{})
+	for name, test := range map[string]struct {
+		query string
+		code  int
+		cause string
+	}{
+		"version not a number":  {"resourceVersion=x", 422, "resourceVersion"},
+		"match without initial": {"resourceVersion=1&resourceVersionMatch=NotOlderThan", 422, "resourceVersionMatch"},
+		"initial without match": {"sendInitialEvents=true", 422, "resourceVersionMatch"},
+		"exact":                 {"resourceVersion=1&resourceVersionMatch=Exact&sendInitialEvents=true", 422, "resourceVersionMatch"},
+		"unknown field":         {"fieldSelector=spec.colour%3Dblue", 400, ""},
+		"malformed selector":    {"labelSelector=%21%21", 400, ""},
+		"malformed number":      {"timeoutSeconds=soon", 400, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := f.do(http.MethodGet, "/api/v1/secrets?watch=true&"+test.query, "")
+			status := got.status(t)
+			if got.code != test.code || int(status.Code) != test.code {
+				t.Fatalf("got %d %s, want %d", got.code, got.body, test.code)
+			}
+			if test.cause != "" && (status.Details == nil || len(status.Details.Causes) == 0 || status.Details.Causes[0].Field != test.cause) {
+				t.Errorf("got details %+v, want a cause for %s", status.Details, test.cause)
+			}
+		})
+	}
+}
+
+// The namespaced, the cluster-wide and the deprecated paths.
+func TestWatchPaths(t *testing.T) {
+	for name, test := range map[string]struct {
+		path string
+		want int // events
+	}{
+		"namespace":            {"/api/v1/namespaces/default/secrets?watch=1", 2},
+		"all namespaces":       {"/api/v1/secrets?watch=true", 2},
+		"another namespace":    {"/api/v1/namespaces/kube-system/secrets?watch=true", 0},
+		"namespaces":           {"/api/v1/namespaces?watch=true", 4},
+		"one namespace":        {"/api/v1/namespaces?watch=true&fieldSelector=metadata.name%3Ddefault", 1},
+		"deprecated":           {"/api/v1/watch/namespaces/default/secrets?", 2},
+		"deprecated, of one":   {"/api/v1/watch/namespaces/default/secrets/a?", 1},
+		"name, all namespaces": {"/api/v1/secrets?watch=true&fieldSelector=metadata.name%3Da", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, Options{InMemory: true})
+				f.createSecret(newSecret("a"))
+				f.createSecret(newSecret("b"))
+				got := f.do(http.MethodGet, test.path+"&timeoutSeconds=1", "")
+				if events := strings.Count(string(got.body), `"type":"ADDED"`); got.code != 200 || events != test.want {
+					t.Errorf("got %d with %d events, want %d\n%s", got.code, events, test.want, got.body)
+				}
+			})
+		})
+	}
+}
