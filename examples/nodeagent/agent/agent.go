@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/component-base/featuregate"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/examples/nodeagent/volume"
+	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector"
+)
+
+const (
+	// workers is how many pods are synced at once. A sync that finds all in memory takes a millisecond; the
+	// number matters for syncs that wait for an object, which is why it is more than a few.
+	workers = 8
+
+	// A pod that failed is tried again after minRetry, then twice that, and so on up to maxRetry. A change
+	// of the pod or of one of its objects does not wait for it.
+	minRetry = 500 * time.Millisecond
+	maxRetry = 30 * time.Second
+)
+
+// Options says what an [Agent] works on.
+type Options struct {
+	// Client reaches the API server. Required. [NewClient] makes one.
+	Client kubernetes.Interface
+	// NodeName is the node whose pods are followed. Required.
+	NodeName string
+	// RootDir is the folder for volumes, see package volume. Required; created if need be.
+	RootDir string
+	// FeatureGate switches features of refwatch. Default: every feature as package featuregates has it.
+	FeatureGate featuregate.FeatureGate
+}
+
+// Agent writes the volumes of one node's pods. Make one with [New], then call Run once.
+type Agent struct {
+	rootDir    string
+	reflector  *reflector.Reflector
+	secrets    *manager.Manager[*corev1.Secret]
+	configMaps *manager.Manager[*corev1.ConfigMap]
+	status     *board
+
+	// Set by Run, before anything that uses them is started.
+	tree      *volume.Tree
+	queue     workqueue.TypedRateLimitingInterface[types.UID]
+	leftovers []types.UID // pods that had a folder when Run began
+
+	mu   sync.Mutex
+	pods map[types.UID]*corev1.Pod // that are bound here and have not ended; nil before they are known
+}
+
+// New returns an agent that does nothing until Run, or an error that says which option is wrong.
+func New(options Options) (*Agent, error) {
+	if options.Client == nil {
+		return nil, errors.New("the client is missing")
+	}
+	if problems := validation.IsDNS1123Subdomain(options.NodeName); len(problems) > 0 {
+		return nil, fmt.Errorf("node name %q is not valid: %s", options.NodeName, strings.Join(problems, "; "))
+	}
+	if options.RootDir == "" {
+		return nil, errors.New("the root folder is missing")
+	}
+	watch := objectcache.WatchOptions{FeatureGate: options.FeatureGate}
+	a := &Agent{
+		rootDir:    options.RootDir,
+		secrets:    manager.NewSecrets(options.Client, watch),
+		configMaps: manager.NewConfigMaps(options.Client, watch),
+		status:     newBoard(),
+	}
+	store := &toolscache.UndeltaStore{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), PushFunc: a.setPods}
+	a.reflector = reflector.New(reflector.FromListerWatcher(toolscache.NewListWatchFromClient(
+		options.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
+		fields.OneTermEqualSelector("spec.nodeName", options.NodeName),
+	)), store, reflector.Options{Name: "pods of node " + options.NodeName})
+	return a, nil
+}
+
+// Run follows the pods until ctx ends, and returns when all that it started has ended. Files stay. It
+// fails if the root folder cannot be used; whatever goes wrong later is in the status and tried again.
+func (a *Agent) Run(ctx context.Context) (err error) {
+	if a.tree, err = volume.Open(a.rootDir); err != nil {
+		return err
+	}
+	if a.leftovers, err = a.tree.Pods(); err != nil {
+		return errors.Join(err, a.tree.Close())
+	}
+	a.queue = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](minRetry, maxRetry))
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.secrets.Run(ctx) })
+	group.Go(func() error { return a.configMaps.Run(ctx) })
+	group.Go(func() error { enqueueOwners(ctx, a.secrets, a.queue); return nil })
+	group.Go(func() error { enqueueOwners(ctx, a.configMaps, a.queue); return nil })
+	group.Go(func() error { a.reflector.Run(ctx); return nil })
+	for range workers {
+		group.Go(func() error { a.work(ctx); return nil })
+	}
+	group.Go(func() error {
+		<-ctx.Done()
+		a.queue.ShutDown() // which ends the workers
+		return nil
+	})
+	return errors.Join(group.Wait(), a.tree.Close())
+}
+
+// enqueueOwners has every pod synced that references an object which changed, or was synced first.
+func enqueueOwners[T cache.Object](ctx context.Context, m *manager.Manager[T], queue workqueue.TypedInterface[types.UID]) {
+	for change := range m.Changes(ctx) {
+		for _, owner := range change.Owners {
+			queue.Add(owner.UID)
+		}
+	}
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// patience bounds a wait for what is to come anyway; a test that passes does not feel it.
+const patience = time.Minute
+
+// rig is an API server and an agent for the node "node-1" that works on a folder. Objects live in the
+// namespace "default".
+type rig struct {
+	*testing.T
+
+	server *apiserver.Server
+	client kubernetes.Interface
+	root   string
+	agent  *Agent
+	stop   func() // ends the agent; a second call does nothing
+}
+
+// newRig starts a server, and no agent yet.
+func newRig(t *testing.T) *rig {
+	server := apiserver.New(t, apiserver.Options{})
+	return &rig{T: t, server: server, client: server.Client(), root: t.TempDir()}
+}
+
+// start runs an agent on the rig's folder.
+func (r *rig) start() {
+	r.Helper()
+	var err error
+	if r.agent, err = New(Options{Client: r.server.Client(), NodeName: "node-1", RootDir: r.root}); err != nil {
+		r.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), ktesting.NewLogger(r, ktesting.DefaultConfig)))
+	done := make(chan error, 1)
+	go func() { done <- r.agent.Run(ctx) }()
+	stopped := false
+	r.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			r.Errorf("Run: got error %v, want none", err)
+		}
+	}
+	r.Cleanup(r.stop)
+}
+
+// eventually waits until look succeeds. It looks after every sync of the agent.
+func (r *rig) eventually(what string, look func() error) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	for {
+		changed := r.agent.Changed()
+		err := look()
+		if err == nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			r.Fatalf("%s: not seen for %v; last: %v", what, patience, err)
+		}
+	}
+}
+
+// eventuallyServer waits until what the server has noted of requests and streams is so.
+func (r *rig) eventuallyServer(what string, holds func() bool) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	if err := r.server.WaitFor(ctx, holds); err != nil {
+		r.Fatalf("%s: not seen for %v", what, patience)
+	}
+}
+
+// eventuallyHas waits until a volume has exactly these files, given as path, content, and so on.
+func (r *rig) eventuallyHas(pod *corev1.Pod, volume string, pairs ...string) {
+	r.Helper()
+	r.eventually(pod.Name+"/"+volume, func() error { return r.has(pod, volume, pairs...) })
+}
+
+func (r *rig) has(pod *corev1.Pod, volume string, pairs ...string) error {
+	var want []string
+	for i := 0; i < len(pairs); i += 2 {
+		want = append(want, pairs[i]+"="+pairs[i+1])
+	}
+	dir := r.path(pod, volume, "..data")
+	top, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	var got []string
+	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		got = append(got, strings.TrimPrefix(path, top+"/")+"="+string(data))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if slices.Sort(want); !slices.Equal(got, want) {
+		return fmt.Errorf("files: got %q, want %q", got, want)
+	}
+	return nil
+}
+
+// eventuallyFails waits until the status of a volume has an error with each of the texts.
+func (r *rig) eventuallyFails(pod *corev1.Pod, volume string, texts ...string) {
+	r.Helper()
+	r.eventually(pod.Name+"/"+volume+" fails", func() error {
+		got := r.agent.Status()[pod.UID].failure(volume)
+		for _, text := range texts {
+			if !strings.Contains(got, text) {
+				return fmt.Errorf("status: got error %q, want one with %q", got, text)
+			}
+		}
+		return nil
+	})
+}
+
+// eventuallyGone waits until nothing of a pod is on disk and its status is gone.
+func (r *rig) eventuallyGone(pod *corev1.Pod) {
+	r.Helper()
+	r.eventually(pod.Name+" gone", func() error {
+		if _, ok := r.agent.Status()[pod.UID]; ok {
+			return errors.New("its status is there")
+		}
+		return r.absent("pods", string(pod.UID))
+	})
+}
+
+// absent fails if a path below the root folder exists.
+func (r *rig) absent(elements ...string) error {
+	path := filepath.Join(append([]string{r.root}, elements...)...)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("%s exists, want that it does not", path)
+}
+
+func (r *rig) path(pod *corev1.Pod, volume string, more ...string) string {
+	return filepath.Join(append([]string{r.root, "pods", string(pod.UID), "volumes", volume}, more...)...)
+}
+
+func meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}
+}
+
+// createPod creates a pod that is bound to a node.
+func (r *rig) createPod(name, node string, volumes ...corev1.Volume) *corev1.Pod {
+	r.Helper()
+	pod, err := r.client.CoreV1().Pods(metav1.NamespaceDefault).Create(r.Context(), &corev1.Pod{
+		ObjectMeta: meta(name),
+		Spec: corev1.PodSpec{
+			NodeName: node, Volumes: volumes, Containers: []corev1.Container{{Name: "main", Image: "registry.example/main:1"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return pod
+}
+
+func (r *rig) deletePod(name string) {
+	r.Helper()
+	if err := r.client.CoreV1().Pods(metav1.NamespaceDefault).Delete(r.Context(), name, metav1.DeleteOptions{}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// setSecret creates a Secret, or replaces its data.
+func (r *rig) setSecret(name string, pairs ...string) {
+	r.Helper()
+	secret := &corev1.Secret{ObjectMeta: meta(name), Data: map[string][]byte{}}
+	for i := 0; i < len(pairs); i += 2 {
+		secret.Data[pairs[i]] = []byte(pairs[i+1])
+	}
+	secrets := r.client.CoreV1().Secrets(metav1.NamespaceDefault)
+	_, err := secrets.Update(r.Context(), secret, metav1.UpdateOptions{})
+	if err != nil {
+		_, err = secrets.Create(r.Context(), secret, metav1.CreateOptions{})
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *rig) deleteSecret(name string) {
+	r.Helper()
+	if err := r.client.CoreV1().Secrets(metav1.NamespaceDefault).Delete(r.Context(), name, metav1.DeleteOptions{}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// secretVolume is a volume of the same name as the Secret.
+func secretVolume(name string, items ...corev1.KeyToPath) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: name, Items: items},
+	}}
+}
+
+func optional(volume corev1.Volume) corev1.Volume {
+	volume.Secret.Optional = new(true)
+	return volume
+}

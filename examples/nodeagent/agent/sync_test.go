@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+)
+
+// TestRetry: what cannot be written is tried again, though nothing changes on the server that would ask for
+// it.
+func TestRetry(t *testing.T) {
+	r := newRig(t)
+	r.setSecret("s", "k", "1")
+	r.start()
+	r.stop()
+	pod := r.createPod("web-1", "node-1", secretVolume("s"))
+	// A file in the place of the pod's folder.
+	blocker := filepath.Join(r.root, "pods", string(pod.UID))
+	if err := os.WriteFile(blocker, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.eventuallyFails(pod, "s", "not a directory")
+	if err := os.Remove(blocker); err != nil {
+		t.Fatal(err)
+	}
+	r.eventuallyHas(pod, "s", "k", "1")
+}
+
+// TestReplacedPodKeepsStream: when one pod goes and another comes in one step, what both reference keeps its
+// stream, as told by the requests.
+func TestReplacedPodKeepsStream(t *testing.T) {
+	r := newRig(t)
+	r.setSecret("s", "k", "1")
+	r.start()
+	pod := func(uid types.UID) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: meta("web-1")}
+		p.UID, p.ResourceVersion, p.Spec.Volumes = uid, string(uid), []corev1.Volume{secretVolume("s")}
+		return p
+	}
+	// Once this one is synced the reflector has handed over all that there is, and the test takes its place.
+	seed := r.createPod("seed", "node-1")
+	r.eventually("pods are known", func() error {
+		if _, ok := r.agent.Status()[seed.UID]; !ok {
+			return errors.New("not synced")
+		}
+		return nil
+	})
+	r.agent.setPods([]any{pod("uid-1")})
+	r.eventuallyHas(pod("uid-1"), "s", "k", "1")
+	r.agent.setPods([]any{pod("uid-2")})
+	r.eventuallyHas(pod("uid-2"), "s", "k", "1")
+	r.eventuallyGone(pod("uid-1"))
+	opens := 0
+	for _, request := range r.server.Requests() {
+		if request.Resource == "secrets" && request.Verb == "watch" {
+			opens++
+		}
+	}
+	if opens != 1 {
+		t.Errorf("watches of the secret: got %d, want 1", opens)
+	}
+}
+
+// TestStatusOrder: volumes are in the order of the spec, with what each came to.
+func TestStatusOrder(t *testing.T) {
+	r := newRig(t)
+	r.setSecret("b", "k1", "1", "k2", "2")
+	pod := r.createPod("web-1", "node-1", secretVolume("c"), secretVolume("b"), optional(secretVolume("a")))
+	r.start()
+	r.eventuallyFails(pod, "c", "not found")
+	status := r.agent.Status()[pod.UID]
+	if status.Name != "web-1" || status.Namespace != metav1.NamespaceDefault || len(status.Volumes) != 3 {
+		t.Fatalf("status: got %v, want that of web-1 with 3 volumes", status)
+	}
+	for i, want := range []VolumeStatus{{Name: "c"}, {Name: "b", Files: 2}, {Name: "a"}} {
+		got := status.Volumes[i]
+		if got.Name != want.Name || got.Files != want.Files || got.Path != r.path(pod, want.Name) {
+			t.Errorf("volume %d: got %v, want %v at %s", i, got, want, r.path(pod, want.Name))
+		}
+	}
+}
+
+// TestReportsOnce: a failure is logged as an error when it begins and when its cause changes, and not again
+// while it goes on; and never more than once at the usual verbosity for one failure.
+func TestReportsOnce(t *testing.T) {
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	ctx := klog.NewContext(t.Context(), logger)
+	a := &Agent{status: newBoard()}
+	report := func(err error) {
+		volume := VolumeStatus{Name: "v", Err: err}
+		if got := a.report(ctx, PodStatus{UID: "uid-1", Namespace: "ns", Name: "web-1", Volumes: []VolumeStatus{volume}}); !errors.Is(got, err) {
+			t.Errorf("report: got error %v, want %v", got, err)
+		}
+	}
+	logged := func() int {
+		errs := 0
+		for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
+			if entry.Type == ktesting.LogError {
+				errs++
+				if !strings.Contains(entry.Message, "tried again") {
+					t.Errorf("log: got %q, want that it is tried again", entry.Message)
+				}
+			}
+		}
+		return errs
+	}
+	absent, forbidden := errors.New("absent"), errors.New("forbidden")
+	for i, step := range []struct {
+		err  error
+		want int
+	}{{absent, 1}, {absent, 1}, {forbidden, 2}, {forbidden, 2}, {nil, 2}, {nil, 2}, {forbidden, 3}} {
+		report(step.err)
+		if got := logged(); got != step.want {
+			t.Errorf("after report %d, of %v: got %d errors logged, want %d", i+1, step.err, got, step.want)
+		}
+	}
+}
+
+// TestChangedBeforeStatus: whoever takes the channel first and looks then misses nothing.
+func TestChangedBeforeStatus(t *testing.T) {
+	a := &Agent{status: newBoard()}
+	for _, change := range []func(){
+		func() { a.status.set(PodStatus{UID: "uid-1"}) },
+		func() { a.status.set(PodStatus{UID: "uid-1"}) },
+		func() { a.status.remove("uid-1") },
+	} {
+		changed := a.Changed()
+		select {
+		case <-changed:
+			t.Fatal("channel: got it closed before a change")
+		default:
+		}
+		change()
+		select {
+		case <-changed:
+		default:
+			t.Error("channel: got it open after a change, want it closed")
+		}
+	}
+	if got := a.Status(); len(got) != 0 {
+		t.Errorf("status: got %v, want none", got)
+	}
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// cluster is a server that is not the program's own, with one pod on the node "n" that has a secret volume.
+type cluster struct {
+	kubeconfig, root string
+	file             string // where the one key of the secret is to appear
+}
+
+// canary is the content of the secret.
+const canary = "canary-7f3a9e"
+
+func newCluster(t *testing.T, options apiserver.Options) cluster {
+	t.Helper()
+	server := apiserver.New(t, options)
+	dir := t.TempDir()
+	c := cluster{kubeconfig: filepath.Join(dir, "kubeconfig"), root: filepath.Join(dir, "root")}
+	if err := server.WriteKubeconfig(c.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	client, meta := server.Client().CoreV1(), metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "db"}
+	s := &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"password": canary}}
+	if _, err := client.Secrets(s.Namespace).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := client.Pods(meta.Namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
+		NodeName:   "n",
+		Containers: []corev1.Container{{Name: "main", Image: "registry.example/main:1"}},
+		Volumes:    []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "db"}}}},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.file = filepath.Join(c.root, "pods", string(p.UID), "volumes", "v", "password")
+	return c
+}
+
+// args are the flags that make the program follow the node of the cluster.
+func (c cluster) args(more ...string) []string {
+	return append([]string{"--kubeconfig=" + c.kubeconfig, "--node-name=n", "--root-dir=" + c.root}, more...)
+}
+
+// check fails unless the file is there with the secret in it.
+func (c cluster) check(t *testing.T) {
+	t.Helper()
+	if got, err := os.ReadFile(c.file); err != nil || string(got) != canary {
+		t.Errorf("file: got %q and error %v, want %q", got, err, canary)
+	}
+}
+
+// TestRealServer runs the agent with a kubeconfig until its context ends. Files stay then.
+func TestRealServer(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := execute(ctx, c.args("--feature-gates=ImmutableEphemeralVolumes=false")...)
+		done <- err
+	}()
+	waitForFile(t, c.file, done)
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("nodeagent: got error %v, want none", err)
+	}
+	c.check(t)
+}
+
+// TestLogsHoldNoSecrets runs the program at the highest verbosity, against a server without WatchList, whose
+// lists client-go would log as bodies.
+func TestLogsHoldNoSecrets(t *testing.T) {
+	c := newCluster(t, apiserver.Options{DisableWatchList: true})
+	command, _ := program(t, c.args("-v=10")...)
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	waitForFile(t, c.file, done)
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); err != nil {
+		t.Errorf("exit: got error %v, want status 0", err)
+	}
+	c.check(t)
+	if !bytes.Contains(out.Bytes(), []byte("Volume written")) {
+		t.Errorf("log: got no line of a volume written, want one at -v=10:\n%s", &out)
+	}
+	// The last is how client-go announces a body, which for protobuf it prints as a dump of bytes.
+	for _, form := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary)), "Response Body"} {
+		if bytes.Contains(out.Bytes(), []byte(form)) {
+			t.Errorf("log at -v=10 holds %q", form)
+		}
+	}
+}
+
+// waitForFile looks now and then, for from outside a process there is nothing to wait on but the disk.
+func waitForFile(t *testing.T, path string, done <-chan error) {
+	t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case err := <-done:
+			t.Fatalf("nodeagent: ended with error %v before it wrote %s", err, path)
+		case <-t.Context().Done():
+			t.Fatalf("%s: did not appear", path)
+		}
+	}
+}

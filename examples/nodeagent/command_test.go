@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// execute runs the command with arguments until it returns, and gives what it printed.
+func execute(ctx context.Context, args ...string) (string, error) {
+	var out bytes.Buffer
+	command := newCommand()
+	command.SetArgs(args)
+	command.SetOut(&out)
+	command.SetErr(&out)
+	command.SilenceErrors, command.SilenceUsage = true, true
+	err := command.ExecuteContext(ctx)
+	return out.String(), err
+}
+
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	garbage := file("garbage", "this: [is no kubeconfig")
+	hollow := file("hollow", "")
+	good := file("good", `{"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`)
+	root := filepath.Join(dir, "root")
+	for name, tc := range map[string]struct {
+		args    []string
+		wantErr string
+	}{
+		"unknown flag":            {[]string{"--nodename=x"}, "unknown flag: --nodename"},
+		"an argument":             {[]string{"now"}, `unknown command "now"`},
+		"unknown gate":            {[]string{"--feature-gates=NoSuchGate=true"}, "unrecognized feature gate: NoSuchGate"},
+		"gate without a value":    {[]string{"--feature-gates=ImmutableEphemeralVolumes"}, "missing bool value"},
+		"gate neither on nor off": {[]string{"--feature-gates=ImmutableEphemeralVolumes=maybe"}, "invalid value"},
+		"empty node name":         {[]string{"--node-name="}, "--node-name is empty"},
+		"empty root folder":       {[]string{"--root-dir="}, "--root-dir is empty"},
+		"empty kubeconfig":        {[]string{"--kubeconfig="}, "--kubeconfig is empty"},
+		"a node name that is not": {[]string{"--node-name=a,b"}, `--node-name "a,b" is not a node's name`},
+		"once is not a yes or no": {[]string{"--once=perhaps"}, "invalid argument"},
+		"once, with a cluster":    {[]string{"--kubeconfig=" + good, "--once"}, "--once ends the demo"},
+		"cluster without a node":  {[]string{"--kubeconfig=" + good, "--root-dir=" + root}, "--node-name is required"},
+		"cluster without a root":  {[]string{"--kubeconfig=" + good, "--node-name=n"}, "--root-dir is required"},
+		"kubeconfig not there":    {[]string{"--kubeconfig=" + dir + "/none", "--node-name=n", "--root-dir=" + root}, "--kubeconfig cannot be read"},
+		"kubeconfig garbage":      {[]string{"--kubeconfig=" + garbage, "--node-name=n", "--root-dir=" + root}, "cannot be used"},
+		"kubeconfig a folder":     {[]string{"--kubeconfig=" + dir, "--node-name=n", "--root-dir=" + root}, "cannot be used"},
+		"kubeconfig empty file":   {[]string{"--kubeconfig=" + hollow, "--node-name=n", "--root-dir=" + root}, "cannot be used"},
+		"root below a file":       {[]string{"--kubeconfig=" + good, "--node-name=n", "--root-dir=" + good + "/root"}, "creating the root folder"},
+		"demo root below a file":  {[]string{"--once", "--root-dir=" + good + "/root"}, "creating the root folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := execute(t.Context(), tc.args...); err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+				t.Errorf("nodeagent %q: got error %v, want one with %q", tc.args, err, tc.wantErr)
+			}
+		})
+	}
+	if _, err := os.Lstat(root); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("root folder: got %v, want that no refused command made it", err)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	out, err := execute(t.Context(), "--help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"--kubeconfig", "--node-name", "--root-dir", "--once", "--feature-gates"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("help: got no %s in:\n%s", want, out)
+		}
+	}
+}

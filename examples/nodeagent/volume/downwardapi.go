@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+// addFields collects downwardAPI items: fields of the pod's own metadata.
+func (b *builder) addFields(items []corev1.DownwardAPIVolumeFile) error {
+	for _, item := range items {
+		switch {
+		case item.ResourceFieldRef != nil:
+			return fmt.Errorf("downwardAPI path %q: resourceFieldRef is not supported by this agent", item.Path)
+		case item.FieldRef == nil:
+			return fmt.Errorf("downwardAPI path %q names no field: set fieldRef", item.Path)
+		}
+		value, err := podField(b.pod, item.FieldRef.FieldPath)
+		if err != nil {
+			return fmt.Errorf("downwardAPI path %q: %w", item.Path, err)
+		}
+		file := File{Data: []byte(value), Mode: ptr.Deref(item.Mode, b.mode)}
+		if err := b.payload.set(item.Path, file); err != nil {
+			return fmt.Errorf("downwardAPI: %w", err)
+		}
+	}
+	return nil
+}
+
+// podField returns what Kubernetes writes for a field path in a downwardAPI volume. An absent label or
+// annotation gives an empty file.
+func podField(pod *corev1.Pod, fieldPath string) (string, error) {
+	switch fieldPath {
+	case "metadata.name":
+		return pod.Name, nil
+	case "metadata.namespace":
+		return pod.Namespace, nil
+	case "metadata.uid":
+		return string(pod.UID), nil
+	case "metadata.labels":
+		return formatMap(pod.Labels), nil
+	case "metadata.annotations":
+		return formatMap(pod.Annotations), nil
+	}
+	if field, key, ok := strings.Cut(strings.TrimSuffix(fieldPath, "']"), "['"); ok && strings.HasSuffix(fieldPath, "']") {
+		switch field {
+		case "metadata.labels":
+			return pod.Labels[key], nil
+		case "metadata.annotations":
+			return pod.Annotations[key], nil
+		}
+	}
+	return "", fmt.Errorf("field %q is not supported: use metadata.name, namespace, uid, labels or annotations", fieldPath)
+}
+
+// formatMap gives lines of key="value" in the order of keys, the form documented for downwardAPI volumes.
+func formatMap(values map[string]string) string {
+	lines := make([]string, 0, len(values))
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		lines = append(lines, key+"="+strconv.Quote(values[key]))
+	}
+	return strings.Join(lines, "\n")
+}
