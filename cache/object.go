@@ -29,6 +29,9 @@ type State[T Object] struct {
 	// it exists, otherwise that of the read or the deletion that showed its
 	// absence.
 	ResourceVersion string
+	// Epoch counts the times the server was found rolled back. Versions of
+	// different epochs cannot be compared: the same one may mean other content.
+	Epoch uint64
 }
 
 // Dropped counts what a slot refused to store.

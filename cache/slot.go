@@ -25,9 +25,10 @@ var (
 
 // SlotOptions changes how a [Slot] keeps its object. The zero value is valid.
 type SlotOptions[T Object] struct {
-	// Transform is applied to every object before it is stored. It owns its
-	// argument, may change it in place, and must return an object with the same
-	// name, namespace, UID and resource version. Default: drop managedFields.
+	// Transform is applied to every object before it is stored or dropped as
+	// stale. It owns its argument, may change it in place, and must return an
+	// object with the same name, namespace, UID and resource version. Default:
+	// drop managedFields.
 	Transform func(T) T
 }
 
@@ -36,10 +37,11 @@ type SlotOptions[T Object] struct {
 type Slot[T Object] struct {
 	key       types.NamespacedName
 	transform func(T) T
-	state     atomic.Pointer[State[T]] // nil until the first sync
+	state     atomic.Pointer[State[T]] // nil until the first read or event
 
 	mu      sync.Mutex    // serialises writers; readers of state do not take it
 	version string        // highest resource version seen in this epoch
+	epoch   uint64        // of what is stored next
 	dropped Dropped       // what was refused
 	changed chan struct{} // made when first asked for, closed at the next change
 }
@@ -95,6 +97,15 @@ func (s *Slot[T]) Check(object runtime.Object) error {
 	return err
 }
 
+// CheckRead tells whether a complete read says anything of the slot's object,
+// without storing it. A read that holds something foreign, more than one object,
+// no usable version, or an object newer than itself says nothing. The errors are
+// those of Check.
+func (s *Slot[T]) CheckRead(items []any, version string) error {
+	_, err := s.checkedRead(items, version)
+	return err
+}
+
 // NewEpoch forgets the highest version seen. The state stays and is served until
 // the next Replace. Only a writer that has seen a consistent read below the
 // highest version may call it: the server's history was rolled back.
@@ -102,6 +113,7 @@ func (s *Slot[T]) NewEpoch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version = ""
+	s.epoch++
 }
 
 // Add implements client-go's ReflectorStore: an ADDED event. It always returns nil.
@@ -141,16 +153,15 @@ func (s *Slot[T]) Bookmark(version string) error {
 }
 
 // Replace implements client-go's ReflectorStore: a complete read at that
-// version. A read that holds anything foreign, more than one object, or no
-// usable version says nothing reliable about this object and is dropped whole,
-// as is one from before what the slot has seen. It always returns nil.
+// version. One that CheckRead refuses is dropped whole, as is one from before
+// what the slot has seen. It always returns nil.
+//
+// A later read that brings an older object than the one held proves that the
+// server was rolled back and has overtaken since: a new epoch begins.
 func (s *Slot[T]) Replace(items []any, version string) error {
-	var object T
-	var err error
-	if len(items) > 1 {
-		err = fmt.Errorf("%w: %d objects in a read of %s", ErrForeign, len(items), s.key)
-	} else if len(items) == 1 {
-		object, err = s.checked(items[0])
+	state, err := s.checkedRead(items, version)
+	if state.Exists {
+		state.Object = s.transform(state.Object)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,21 +169,16 @@ func (s *Slot[T]) Replace(items []any, version string) error {
 		s.dropLocked(err)
 		return nil
 	}
-	order, err := compare(version, s.version)
-	if err != nil {
-		s.dropLocked(err)
-		return nil
-	}
-	if order < 0 {
+	if order, _ := compare(version, s.version); order < 0 {
 		s.dropped.Stale++
 		return nil
 	}
-	s.version = version
-	state := State[T]{Synced: true, ResourceVersion: version}
-	if len(items) == 1 {
-		state.Object, state.Exists = s.transform(object), true
-		state.ResourceVersion = object.GetResourceVersion()
+	if held := s.Load(); state.Exists && held.Exists && held.Epoch == s.epoch {
+		if order, _ := compare(state.ResourceVersion, held.ResourceVersion); order < 0 {
+			s.epoch++
+		}
 	}
+	s.version = version
 	s.publishLocked(state)
 	return nil
 }
@@ -180,6 +186,9 @@ func (s *Slot[T]) Replace(items []any, version string) error {
 // put applies one event.
 func (s *Slot[T]) put(item any, exists bool) {
 	object, err := s.checked(item)
+	if err == nil && exists {
+		object = s.transform(object)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -196,9 +205,33 @@ func (s *Slot[T]) put(item any, exists bool) {
 	// nothing is known of an object that no event names.
 	state := State[T]{Synced: s.Load().Synced, Exists: exists, ResourceVersion: version}
 	if exists {
-		state.Object = s.transform(object)
+		state.Object = object
 	}
 	s.publishLocked(state)
+}
+
+// checkedRead returns the state that a complete read tells of, or why it tells
+// of none.
+func (s *Slot[T]) checkedRead(items []any, version string) (State[T], error) {
+	if _, err := compare(version, ""); err != nil {
+		return State[T]{}, err
+	}
+	switch len(items) {
+	case 0:
+		return State[T]{Synced: true, ResourceVersion: version}, nil
+	case 1:
+	default:
+		return State[T]{}, fmt.Errorf("%w: %d objects in a read of %s", ErrForeign, len(items), s.key)
+	}
+	object, err := s.checked(items[0])
+	if err != nil {
+		return State[T]{}, err
+	}
+	own := object.GetResourceVersion()
+	if order, _ := compare(own, version); order > 0 {
+		return State[T]{}, fmt.Errorf("%w: an object at version %s in a read at %s", ErrMalformed, own, version)
+	}
+	return State[T]{Object: object, Exists: true, Synced: true, ResourceVersion: own}, nil
 }
 
 // checked returns item as the slot's object, or why it is not.
@@ -228,6 +261,7 @@ func (s *Slot[T]) dropLocked(err error) {
 
 // publishLocked makes state the current one, unless it is the one held already.
 func (s *Slot[T]) publishLocked(state State[T]) {
+	state.Epoch = s.epoch
 	if held := s.state.Load(); held != nil && held.same(state) {
 		return
 	}
@@ -241,7 +275,7 @@ func (s *Slot[T]) publishLocked(state State[T]) {
 // same compares two states by what a reader can tell apart: an absence is the
 // same whatever the version that showed it.
 func (s *State[T]) same(other State[T]) bool {
-	if s.Synced != other.Synced || s.Exists != other.Exists {
+	if s.Synced != other.Synced || s.Exists != other.Exists || s.Epoch != other.Epoch {
 		return false
 	}
 	return !s.Exists || s.ResourceVersion == other.ResourceVersion && s.Object.GetUID() == other.Object.GetUID()

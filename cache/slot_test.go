@@ -60,21 +60,25 @@ func TestSlotReplace(t *testing.T) {
 		want    cache.State[*corev1.Secret]
 		dropped cache.Dropped
 	}{
-		"present":           {items: []any{secret("5")}, version: "9", want: cache.State[*corev1.Secret]{Synced: true, Exists: true, ResourceVersion: "5"}},
-		"absent":            {version: "9", want: cache.State[*corev1.Secret]{Synced: true, ResourceVersion: "9"}},
-		"version one":       {version: "1", want: cache.State[*corev1.Secret]{Synced: true, ResourceVersion: "1"}},
-		"another name":      {items: []any{other}, version: "9", dropped: cache.Dropped{Foreign: 1}},
-		"two objects":       {items: []any{secret("5"), secret("6")}, version: "9", dropped: cache.Dropped{Foreign: 1}},
-		"another type":      {items: []any{&corev1.ConfigMap{}}, version: "9", dropped: cache.Dropped{Foreign: 1}},
-		"nil":               {items: []any{nil}, version: "9", dropped: cache.Dropped{Foreign: 1}},
-		"nil pointer":       {items: []any{(*corev1.Secret)(nil)}, version: "9", dropped: cache.Dropped{Foreign: 1}},
-		"no read version":   {items: []any{secret("5")}, version: "", dropped: cache.Dropped{Malformed: 1}},
-		"read version zero": {items: []any{secret("5")}, version: "0", dropped: cache.Dropped{Malformed: 1}},
-		"object version":    {items: []any{secret("5x")}, version: "9", dropped: cache.Dropped{Malformed: 1}},
+		"present":             {items: []any{secret("5")}, version: "9", want: cache.State[*corev1.Secret]{Synced: true, Exists: true, ResourceVersion: "5"}},
+		"absent":              {version: "9", want: cache.State[*corev1.Secret]{Synced: true, ResourceVersion: "9"}},
+		"version one":         {version: "1", want: cache.State[*corev1.Secret]{Synced: true, ResourceVersion: "1"}},
+		"another name":        {items: []any{other}, version: "9", dropped: cache.Dropped{Foreign: 1}},
+		"two objects":         {items: []any{secret("5"), secret("6")}, version: "9", dropped: cache.Dropped{Foreign: 1}},
+		"another type":        {items: []any{&corev1.ConfigMap{}}, version: "9", dropped: cache.Dropped{Foreign: 1}},
+		"nil":                 {items: []any{nil}, version: "9", dropped: cache.Dropped{Foreign: 1}},
+		"nil pointer":         {items: []any{(*corev1.Secret)(nil)}, version: "9", dropped: cache.Dropped{Foreign: 1}},
+		"no read version":     {items: []any{secret("5")}, version: "", dropped: cache.Dropped{Malformed: 1}},
+		"read version zero":   {items: []any{secret("5")}, version: "0", dropped: cache.Dropped{Malformed: 1}},
+		"newer than its read": {items: []any{secret("10")}, version: "9", dropped: cache.Dropped{Malformed: 1}},
+		"object version":      {items: []any{secret("5x")}, version: "9", dropped: cache.Dropped{Malformed: 1}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			slot := newSlot()
+			if refused, err := test.dropped != (cache.Dropped{}), slot.CheckRead(test.items, test.version); refused != (err != nil) {
+				t.Errorf("CheckRead: got %v, want an error: %v", err, refused)
+			}
 			if err := slot.Replace(test.items, test.version); err != nil {
 				t.Errorf("Replace: got error %v, want none whatever is given", err)
 			}
@@ -173,6 +177,34 @@ func TestSlotNewEpoch(t *testing.T) {
 	_ = slot.Update(secret("45"))
 	if got := slot.Load(); got.ResourceVersion != "40" {
 		t.Errorf("the guard is gone after an epoch: got %+v, want version 40", got)
+	}
+}
+
+// Whatever has the old number in the new epoch is other content.
+func TestSlotNewEpochSameVersion(t *testing.T) {
+	slot := newSlot()
+	_ = slot.Replace([]any{secret("10")}, "20")
+	slot.NewEpoch()
+	notified := slot.Changed()
+	restored := secret("10")
+	restored.Data = map[string][]byte{"value": []byte("restored")}
+	_ = slot.Replace([]any{restored}, "12")
+	if got := slot.Load(); string(got.Object.Data["value"]) != "restored" || got.Epoch != 1 {
+		t.Errorf("got %q in epoch %d, want the restored object in epoch 1", got.Object.Data["value"], got.Epoch)
+	}
+	if !changed(notified) {
+		t.Error("nobody was told")
+	}
+}
+
+// The server was rolled back and has overtaken the old version unnoticed: a
+// later read with an older object shows it.
+func TestSlotOlderObjectInALaterRead(t *testing.T) {
+	slot := newSlot()
+	_ = slot.Replace([]any{secret("8")}, "9")
+	_ = slot.Replace([]any{secret("5")}, "10")
+	if got := slot.Load(); got.ResourceVersion != "5" || got.Epoch != 1 {
+		t.Errorf("got version %s in epoch %d, want 5 in a new epoch", got.ResourceVersion, got.Epoch)
 	}
 }
 

@@ -40,16 +40,16 @@ func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[Change[T]] {
 	return func(yield func(Change[T]) bool) {
 		// The queue keeps each key once, in order.
 		queue := workqueue.NewTyped[types.NamespacedName]()
-		defer queue.ShutDown()
-		defer context.AfterFunc(ctx, queue.ShutDown)()
-		if !w.follow(queue) {
+		stop := context.AfterFunc(ctx, queue.ShutDown)
+		defer stop()
+		if !w.addFollower(queue) {
 			return
 		}
-		defer w.unfollow(queue)
+		defer w.removeFollower(queue)
 		told := map[types.NamespacedName]version{}
 		for {
 			key, shutdown := queue.Get()
-			if shutdown || ctx.Err() != nil {
+			if shutdown || ctx.Err() != nil { // a queue that is shut down is drained first
 				return
 			}
 			change, ok := w.change(key, told)
@@ -61,56 +61,56 @@ func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[Change[T]] {
 	}
 }
 
-// version tells states of one key apart. The zero version is an absence.
+// version tells states of one key apart. The zero version is one of which
+// nothing was told.
 type version struct {
+	entry           uint64 // a key that was let go of begins anew
 	uid             types.UID
 	resourceVersion string
+	epoch           uint64
 }
 
 // change returns the state of a key if it differs from what was told, and notes
 // it there.
 func (w *Watch[T]) change(key types.NamespacedName, told map[types.NamespacedName]version) (Change[T], bool) {
-	change := Change[T]{Key: key}
-	state, owners, referenced := w.current(key)
-	if !referenced {
+	state, entry, owners := w.current(key)
+	if told[key].entry != entry {
 		delete(told, key)
+	}
+	before, known := told[key]
+	change := Change[T]{Key: key, Object: state.Object, Owners: owners}
+	switch {
+	case !state.Synced:
 		return change, false
-	}
-	if !state.Synced {
-		return change, false
-	}
-	var now version
-	if state.Exists {
-		now = version{state.Object.GetUID(), state.Object.GetResourceVersion()}
-	}
-	if now == told[key] {
-		return change, false
-	}
-	if change.Deleted = !state.Exists; change.Deleted {
+	case !state.Exists:
 		delete(told, key)
-	} else {
-		told[key] = now
+		change.Deleted = true
+		return change, known
 	}
-	change.Object, change.Owners = state.Object, owners
-	return change, true
+	told[key] = version{entry, state.Object.GetUID(), state.Object.GetResourceVersion(), state.Epoch}
+	return change, told[key] != before
 }
 
-func (w *Watch[T]) current(key types.NamespacedName) (state cache.State[T], owners []types.UID, referenced bool) {
+// current returns what a key's owners may be told, and the number of its entry;
+// an unsynced state and 0 if nobody references it.
+func (w *Watch[T]) current(key types.NamespacedName) (state cache.State[T], entry uint64, owners []types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.entry(key)
 	if e == nil {
-		return state, nil, false
+		return state, 0, nil
 	}
 	if r := e.run.Load(); r != nil {
-		state = r.slot.Load()
+		if now := r.slot.Load(); w.known(r, now) {
+			state = now
+		}
 	}
-	return state, e.owners.list(), true
+	return state, e.number, e.owners.list()
 }
 
-// follow has a queue told of every key, now and when it changes. What has gone
+// addFollower has a queue told of every key, now and when it changes. What has gone
 // idle is started again, for it could change unnoticed.
-func (w *Watch[T]) follow(queue *workqueue.Typed[types.NamespacedName]) bool {
+func (w *Watch[T]) addFollower(queue *workqueue.Typed[types.NamespacedName]) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
@@ -127,7 +127,7 @@ func (w *Watch[T]) follow(queue *workqueue.Typed[types.NamespacedName]) bool {
 	return true
 }
 
-func (w *Watch[T]) unfollow(queue *workqueue.Typed[types.NamespacedName]) {
+func (w *Watch[T]) removeFollower(queue *workqueue.Typed[types.NamespacedName]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.followers, queue)

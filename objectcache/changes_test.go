@@ -18,20 +18,20 @@ import (
 // follower collects what Changes yields.
 type follower struct {
 	changes chan objectcache.Change[*corev1.Secret]
+	done    chan struct{}
 	stop    func()
 }
 
 func (r *rig) follow() *follower {
 	ctx, cancel := context.WithCancel(r.t.Context())
-	f := &follower{changes: make(chan objectcache.Change[*corev1.Secret], 1000)}
-	done := make(chan struct{})
+	f := &follower{changes: make(chan objectcache.Change[*corev1.Secret], 1000), done: make(chan struct{})}
 	go func() {
-		defer close(done)
+		defer close(f.done)
 		for change := range r.Changes(ctx) {
 			f.changes <- change
 		}
 	}()
-	f.stop = func() { cancel(); <-done }
+	f.stop = func() { cancel(); <-f.done }
 	synctest.Wait()
 	return f
 }
@@ -74,6 +74,8 @@ func TestChangesTellEveryState(t *testing.T) {
 		want(t, "update", f.seen(), "tls=1")
 		r.remove("tls")
 		want(t, "deletion", f.seen(), "tls gone")
+		time.Sleep(5 * time.Minute)
+		want(t, "bookmarks after it", f.seen())
 		r.create("tls")
 		want(t, "recreation", f.seen(), "tls="+canary)
 		r.create("absent")
@@ -168,6 +170,26 @@ func TestChangesAfterTheLastReference(t *testing.T) {
 	})
 }
 
+// A follower that did not see the gap is told again all the same: its owners are
+// others.
+func TestChangesAfterAGapThatNobodySaw(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod-1")
+		r.mustGet("tls")
+		var owners []string
+		for change := range r.Changes(t.Context()) {
+			if owners = append(owners, fmt.Sprint(change.Owners)); len(owners) == 2 {
+				break
+			}
+			r.DeleteReference(namespace, "tls", "pod-1")
+			r.AddReference(namespace, "tls", "pod-2")
+			r.mustGet("tls")
+		}
+		want(t, "owners told of", owners, "[pod-1]", "[pod-2]")
+	})
+}
+
 // Nobody who follows is cut off silently: nothing goes idle meanwhile, and what
 // was idle before is started again.
 func TestChangesKeepObjectsFromIdling(t *testing.T) {
@@ -194,7 +216,7 @@ func TestChangesKeepObjectsFromIdling(t *testing.T) {
 func TestChangesEnd(t *testing.T) {
 	tests := map[string]func(r *rig, f *follower){
 		"with their context": func(_ *rig, f *follower) { f.stop() },
-		"with the store":     func(r *rig, f *follower) { r.stop(); f.stop() },
+		"with the store":     func(r *rig, f *follower) { r.stop(); <-f.done; f.stop() },
 	}
 	for name, end := range tests {
 		t.Run(name, func(t *testing.T) {

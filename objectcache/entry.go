@@ -4,6 +4,7 @@ package objectcache
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 // Fields without a note are guarded by Watch.mu.
 type entry[T cache.Object] struct {
 	key    types.NamespacedName
+	number uint64                 // tells it from an entry of the same key before or after
 	run    atomic.Pointer[run[T]] // nil: before Run, idle, or stopped. Written with Watch.mu held
 	used   atomic.Bool            // asked for since the idle timer last looked
 	owners owners
@@ -32,25 +34,33 @@ type entry[T cache.Object] struct {
 type run[T cache.Object] struct {
 	slot      *cache.Slot[T]
 	reflector *reflector.Reflector
-	cancel    context.CancelFunc
+	cancel    context.CancelCauseFunc
 	idle      *idleTimer[T] // nil without an IdleTimeout
 
 	// settled: the object is immutable, so the stream has ended and the slot is
 	// served for good. Guarded by Watch.mu.
 	settled bool
-	// recheck: a new owner came after the read was asked for. Should the object
-	// turn out immutable, that owner needs a read of its own. Written with
-	// Watch.mu held.
-	recheck atomic.Bool
+	// latecomer is how many opens there had been when the last new owner came,
+	// 0 if none had come or none had been. Written with Watch.mu held.
+	latecomer atomic.Uint64
 }
+
+// Why a stream ends, for the log.
+var (
+	errUnreferenced = errors.New("nobody references the object any more")
+	errImmutable    = errors.New("the object is immutable")
+	errIdle         = errors.New("nobody asks for the object")
+	errReplaced     = errors.New("the object is read afresh")
+	errStopping     = errors.New("the store is stopped")
+)
 
 // startLocked begins a new run of an entry, in place of the one there is.
 func (w *Watch[T]) startLocked(e *entry[T]) {
 	if w.ctx == nil || w.stopped {
 		return
 	}
-	w.stopLocked(e)
-	ctx, cancel := context.WithCancel(w.ctx)
+	w.stopLocked(e, errReplaced)
+	ctx, cancel := context.WithCancelCause(w.ctx)
 	r := &run[T]{slot: cache.NewSlot(e.key, cache.SlotOptions[T]{}), cancel: cancel}
 	r.reflector = reflector.New(w.resource.source(e.key), r.slot, reflector.Options{
 		Name:     w.resource.resource.String() + " " + e.key.String(),
@@ -58,22 +68,26 @@ func (w *Watch[T]) startLocked(e *entry[T]) {
 	})
 	w.watchIdleLocked(e, r)
 	e.run.Store(r)
-	w.log(e, "Starting to watch")
-	w.streams.Go(func() {
-		defer cancel()
-		r.reflector.Run(ctx)
-	})
+	w.streams.Go(func() { w.follow(ctx, e.key, r.reflector) })
+}
+
+// follow is the goroutine of a run.
+func (w *Watch[T]) follow(ctx context.Context, key types.NamespacedName, stream *reflector.Reflector) {
+	logger := klog.FromContext(ctx).V(4).WithValues("resource", w.resource.resource, "object", klog.KRef(key.Namespace, key.Name))
+	logger.Info("Starting to watch")
+	stream.Run(ctx)
+	logger.Info("Stopped watching", "reason", context.Cause(ctx))
 }
 
 // stopLocked ends the run of an entry, if there is one, and lets go of its
 // object. The run's goroutine is waited for by Run.
-func (w *Watch[T]) stopLocked(e *entry[T]) {
+func (w *Watch[T]) stopLocked(e *entry[T], reason error) {
 	r := e.run.Load()
 	if r == nil {
 		return
 	}
 	e.run.Store(nil)
-	r.cancel()
+	r.cancel(reason)
 	if r.idle == nil {
 		return
 	}
@@ -91,22 +105,31 @@ func (w *Watch[T]) changed(e *entry[T], r *run[T]) {
 	if e.run.Load() != r {
 		return // replaced, or let go; whoever did that has told who waits
 	}
-	if w.stopImmutable && !r.settled && state.Synced && state.Exists && w.resource.immutable(state.Object) {
-		w.settleLocked(e, r)
+	switch immutable := w.immutable(state); {
+	case immutable && !r.settled && w.outdated(r):
+		w.startLocked(e)
+	case immutable && !r.settled:
+		r.settled = true
+		r.cancel(errImmutable)
+	case !immutable && r.settled:
+		// The end of the stream was overtaken by an event: the object is gone.
+		w.startLocked(e)
 	}
 	e.wakeLocked()
 	w.tellFollowersLocked(e.key)
 }
 
-// settleLocked ends the stream of an immutable object.
-func (w *Watch[T]) settleLocked(e *entry[T], r *run[T]) {
-	if r.recheck.Load() {
-		w.startLocked(e)
-		return
-	}
-	r.settled = true
-	r.cancel()
-	w.log(e, "Stopped watching, the object is immutable")
+// immutable tells whether a state will never change, and needs no stream.
+func (w *Watch[T]) immutable(state cache.State[T]) bool {
+	return w.stopImmutable && state.Synced && state.Exists && w.resource.immutable(state.Object)
+}
+
+// outdated tells whether an owner came after the read that a run's state began
+// with was asked for. That matters for an immutable object only: it may be the
+// predecessor of the one that this owner is about, and no event will say so.
+func (w *Watch[T]) outdated(r *run[T]) bool {
+	latecomer := r.latecomer.Load()
+	return latecomer > 0 && r.reflector.Status().SyncedBy <= latecomer
 }
 
 // newOwnerLocked is called when an owner that had no reference to an entry gets
@@ -120,8 +143,8 @@ func (w *Watch[T]) newOwnerLocked(e *entry[T]) {
 	case r == nil || !w.stopImmutable:
 	case r.settled:
 		w.startLocked(e)
-	case r.reflector.Status().Opens > 0:
-		r.recheck.Store(true)
+	default:
+		r.latecomer.Store(r.reflector.Status().Opens)
 	}
 }
 
@@ -160,13 +183,7 @@ func (w *Watch[T]) checkIdle(idle *idleTimer[T]) {
 		return
 	}
 	w.streams.Done()
-	w.stopLocked(e)
-	w.log(e, "Stopped watching, nobody asks for the object")
-}
-
-// log writes the one line that a step in the life of an entry is worth.
-func (w *Watch[T]) log(e *entry[T], step string) {
-	klog.FromContext(w.ctx).V(4).Info(step, "resource", w.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name))
+	w.stopLocked(e, errIdle)
 }
 
 // waitLocked returns a channel that is closed when a Get should look again.

@@ -24,9 +24,10 @@ var (
 	// ErrInvalidName is returned by Get for a namespace or name that no object
 	// can have. No request is ever made for one.
 	ErrInvalidName = errors.New("invalid name")
-	// ErrStopped is returned by Get once the store has been stopped, and by a
-	// second Run.
+	// ErrStopped is returned by Get once the store has been stopped.
 	ErrStopped = errors.New("the store has been stopped")
+	// ErrRunning is returned by a second Run: a store runs once.
+	ErrRunning = errors.New("the store has been run already")
 )
 
 // keyError says what is wrong with which object. It may have several causes,

@@ -32,7 +32,7 @@ func (w *Watch[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if e := w.entry(key); e != nil {
 		if r := e.run.Load(); r != nil {
-			if state := r.slot.Load(); w.servable(r, state) {
+			if state, ok := w.servable(r); ok {
 				w.touch(e)
 				return w.answer(key, state)
 			}
@@ -49,14 +49,17 @@ func (w *Watch[T]) touch(e *entry[T]) {
 	}
 }
 
-// servable tells whether a state of a run answers a Get.
-func (w *Watch[T]) servable(r *run[T], state cache.State[T]) bool {
-	if !state.Synced || !w.fresh(r) {
-		return false
-	}
-	// An owner came after this read was asked for. If the object is followed
-	// that does not matter; an immutable one is about to be read again.
-	return !r.recheck.Load() || !state.Exists || !w.resource.immutable(state.Object)
+// servable returns the state of a run if it answers a Get. The age is asked for
+// first: a state that comes in between is the younger.
+func (w *Watch[T]) servable(r *run[T]) (cache.State[T], bool) {
+	fresh := w.fresh(r)
+	state := r.slot.Load()
+	return state, fresh && w.known(r, state)
+}
+
+// known tells whether a state is one that any owner may be told of.
+func (w *Watch[T]) known(r *run[T], state cache.State[T]) bool {
+	return state.Synced && (r.latecomer.Load() == 0 || !w.immutable(state) || !w.outdated(r))
 }
 
 // fresh tells whether the state of a run is young enough to be served.
@@ -145,8 +148,8 @@ func (w *Watch[T]) leave(e *entry[T]) {
 func (w *Watch[T]) look(ctx context.Context, key types.NamespacedName, r *run[T], began time.Time) (cache.State[T], error) {
 	var cause error
 	if r != nil {
-		state := r.slot.Load()
-		if w.servable(r, state) {
+		state, ok := w.servable(r)
+		if ok {
 			return state, nil
 		}
 		if state.Synced && !w.fresh(r) {

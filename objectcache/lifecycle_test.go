@@ -126,6 +126,29 @@ func TestNewOwnerDuringTheRead(t *testing.T) {
 	})
 }
 
+// An owner that came while nothing could be read is served by the first read
+// after it; another would tell no more.
+func TestNewOwnerBeforeTheReadNeedsNoSecond(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls", immutable)
+		r.refuse(unavailable())
+		r.AddReference(namespace, "tls", "pod-1")
+		time.Sleep(time.Minute)
+		r.AddReference(namespace, "tls", "pod-2")
+		r.refuse(nil)
+		r.mustGetWithin("tls", time.Minute)
+		served := 0
+		for _, request := range r.server.Requests() {
+			if request.Verb == "watch" && request.Code == 200 {
+				served++
+			}
+		}
+		if served != 1 {
+			t.Errorf("reads: got %d, want 1", served)
+		}
+	})
+}
+
 // While the check for a new owner fails, nobody is served: Get does not know
 // who asks, and a new owner must never get a predecessor.
 func TestNewOwnerOfAnImmutableObjectInAnOutage(t *testing.T) {

@@ -307,8 +307,8 @@ func TestPeerBug15_GetAfterShutdown(t *testing.T) {
 				t.Errorf("Get %s after shutdown: got %v, want ErrStopped at once", name, err)
 			}
 		}
-		if err := r.Run(t.Context()); !errors.Is(err, objectcache.ErrStopped) {
-			t.Errorf("second Run: got %v, want ErrStopped", err)
+		if err := r.Run(t.Context()); !errors.Is(err, objectcache.ErrRunning) {
+			t.Errorf("second Run: got %v, want ErrRunning", err)
 		}
 		r.AddReference(namespace, "late", "pod")
 		if got := r.streams("late"); got != 0 {

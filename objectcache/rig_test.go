@@ -142,7 +142,12 @@ func (r *rig) get(name string, limit time.Duration) (*corev1.Secret, error) {
 // mustGet wants an object at once: nothing in the bubble has a reason to wait.
 func (r *rig) mustGet(name string) *corev1.Secret {
 	r.t.Helper()
-	secret, err := r.get(name, time.Second)
+	return r.mustGetWithin(name, time.Second)
+}
+
+func (r *rig) mustGetWithin(name string, limit time.Duration) *corev1.Secret {
+	r.t.Helper()
+	secret, err := r.get(name, limit)
 	if err != nil {
 		r.t.Fatalf("Get %s: %v", name, err)
 	}

@@ -54,6 +54,7 @@ type Watch[T cache.Object] struct {
 	mu        sync.Mutex
 	ctx       context.Context // Run's, which every stream ends with; nil before Run
 	stopped   bool
+	created   uint64 // entries made so far
 	followers map[*workqueue.Typed[types.NamespacedName]]struct{}
 }
 
@@ -73,10 +74,10 @@ func NewWatch[T cache.Object](resource Resource[T], options WatchOptions) *Watch
 
 // Run lets streams begin, for the references there are and all that come. It
 // blocks until ctx ends and every stream and goroutine of the store has, and
-// returns nil. A second call returns [ErrStopped].
+// returns nil. A second call returns [ErrRunning].
 func (w *Watch[T]) Run(ctx context.Context) error {
 	if !w.begin(ctx) {
-		return ErrStopped
+		return ErrRunning
 	}
 	<-ctx.Done()
 	w.end()
@@ -103,7 +104,7 @@ func (w *Watch[T]) end() {
 	w.stopped = true
 	for _, e := range w.entries.Range {
 		e := e.(*entry[T])
-		w.stopLocked(e)
+		w.stopLocked(e, errStopping)
 		e.wakeLocked()
 	}
 	for queue := range w.followers {
@@ -116,6 +117,12 @@ func (w *Watch[T]) end() {
 // Get says what is wrong with it.
 func (w *Watch[T]) AddReference(namespace, name string, referencedFrom types.UID) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if w.entry(key) == nil {
+		if err := w.resource.validate(key); err != nil {
+			klog.Background().Error(err, "Reference not counted", "owner", referencedFrom)
+			return
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e := w.entry(key); e != nil {
@@ -124,11 +131,8 @@ func (w *Watch[T]) AddReference(namespace, name string, referencedFrom types.UID
 		}
 		return
 	}
-	if err := w.resource.validate(key); err != nil {
-		klog.Background().Error(err, "Reference not counted", "owner", referencedFrom)
-		return
-	}
-	e := &entry[T]{key: key}
+	w.created++
+	e := &entry[T]{key: key, number: w.created}
 	e.owners.add(referencedFrom)
 	w.entries.Store(key, e)
 	w.startLocked(e)
@@ -148,7 +152,7 @@ func (w *Watch[T]) DeleteReference(namespace, name string, referencedFrom types.
 		return
 	}
 	w.entries.Delete(key)
-	w.stopLocked(e)
+	w.stopLocked(e, errUnreferenced)
 	e.wakeLocked()
 	w.tellFollowersLocked(key)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/reflector"
 )
@@ -74,6 +75,24 @@ func TestHealthyStreamResetsThePause(t *testing.T) {
 		after(time.Second)
 		if pause := r.source.seen()[before].at.Sub(ended); pause > 200*time.Millisecond {
 			t.Errorf("pause after a long stream: got %v, want the first one again", pause)
+		}
+	})
+}
+
+// A stream that lives long and never tells the state is no healthy one.
+func TestSilentStreamDoesNotResetThePause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &fakeSource{}
+		source.onWatch = func(metav1.ListOptions) (reflector.Stream, error) {
+			stream := newStream()
+			time.AfterFunc(11*time.Second, func() { stream.finish(errors.New("reset")) })
+			return stream, nil
+		}
+		start(t, source, reflector.Options{})
+		after(10 * time.Minute)
+		all := gaps(source.seen())
+		if last := all[len(all)-1]; last < 18*time.Second {
+			t.Errorf("gap between streams of 11 s: got %v, want the pauses to have grown", last)
 		}
 	})
 }

@@ -65,8 +65,10 @@ func Classify(err error) Class {
 	case apierrors.IsForbidden(err):
 		return Forbidden
 	}
-	code := statusCode(err)
-	if code >= http.StatusBadRequest && code < http.StatusInternalServerError {
+	switch code := statusCode(err); {
+	case code == http.StatusRequestTimeout, code == http.StatusConflict:
+		return Connection
+	case code >= http.StatusBadRequest && code < http.StatusInternalServerError:
 		return Refused
 	}
 	return Connection

@@ -20,10 +20,12 @@ import (
 type Store = toolscache.ReflectorStore
 
 // Guard is implemented by stores that know what belongs in them. An object that
-// Check refuses does not reach the store: it is counted, and the stream starts
-// over. The error must not hold object data.
+// Check refuses, and a complete read that CheckRead refuses, do not reach the
+// store: they are counted, and the stream starts over. The errors must not hold
+// object data.
 type Guard interface {
 	Check(object runtime.Object) error
+	CheckRead(items []any, version string) error
 }
 
 // EpochStore is implemented by stores that keep versions from going back.
@@ -91,7 +93,7 @@ func (r *Reflector) Status() Status {
 // Run follows the selection until ctx ends. What it started has ended when it
 // returns. A second call returns at once.
 func (r *Reflector) Run(ctx context.Context) {
-	ctx = klog.NewContext(ctx, withoutBodies(klog.FromContext(ctx)))
+	ctx = withoutBodies(ctx)
 	if !r.start() {
 		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)
 		return
@@ -146,7 +148,7 @@ func (r *Reflector) Retry() {
 }
 
 // Refresh asks for a new consistent read, now: a synced stream is given up and
-// opened afresh. An attempt or a pause under way is left to what Retry does.
+// opened afresh. An attempt under way is left alone, and a pause is cut short.
 func (r *Reflector) Refresh() {
 	r.mu.Lock()
 	session := r.session
@@ -196,16 +198,12 @@ func (r *Reflector) check(object runtime.Object) error {
 	return nil
 }
 
-func (r *Reflector) setSession(session *session) {
+// setSession makes a session the one under way, nil for none. It tells whether
+// a session is to use lists.
+func (r *Reflector) setSession(session *session) (listMode bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.session = session
-}
-
-// noteStart tells whether the session that begins is to use lists.
-func (r *Reflector) noteStart() (listMode bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return r.listMode
 }
 
@@ -224,8 +222,8 @@ func (r *Reflector) noteOpen() (version string) {
 // noteRead is called when a complete read at version is about to reach the
 // store. A consistent read below what was seen means the server was rolled back.
 func (r *Reflector) noteRead(version string, consistent bool) error {
-	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
-		return fmt.Errorf("%w: a read at version %q", ErrMalformed, version)
+	if err := wellFormed(version); err != nil {
+		return err
 	}
 	r.mu.Lock()
 	older := olderThan(version, r.status.ResourceVersion)
@@ -280,10 +278,20 @@ func (r *Reflector) noteEnd(err error) {
 		// Once may be a server that lags. At the second time ask what is true.
 		r.tooLarge++
 		r.afresh = r.afresh || r.tooLarge > 1
+	default:
+		r.tooLarge = 0
 	}
 	r.status.failed(err, time.Now())
 	r.mu.Unlock()
 	r.changed()
+}
+
+// wellFormed tells whether a version is one: a number, and not 0.
+func wellFormed(version string) error {
+	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
+		return fmt.Errorf("%w: resource version %q", ErrMalformed, version)
+	}
+	return nil
 }
 
 // olderThan compares versions of this epoch; an empty one is older than all.

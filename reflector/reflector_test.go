@@ -177,8 +177,11 @@ func TestVersionAfterFailure(t *testing.T) {
 		"expired in stream": {[]func() (reflector.Stream, error){inStream(expired)}, []string{"7", ""}},
 		"too large once":    {[]func() (reflector.Stream, error){fails(tooLarge())}, []string{"7", "7"}},
 		"too large twice":   {[]func() (reflector.Stream, error){fails(tooLarge()), fails(tooLarge())}, []string{"7", "7", ""}},
-		"error in stream":   {[]func() (reflector.Stream, error){inStream(apierrors.NewInternalError(errors.New("etcd")))}, []string{"7", "7"}},
-		"unknown event":     {[]func() (reflector.Stream, error){opens(event("NEWS", secret("8")))}, []string{"7", ""}},
+		"too large, not in a row": {
+			[]func() (reflector.Stream, error){fails(tooLarge()), fails(errors.New("reset")), fails(tooLarge())}, []string{"7", "7", "7", "7"},
+		},
+		"error in stream": {[]func() (reflector.Stream, error){inStream(apierrors.NewInternalError(errors.New("etcd")))}, []string{"7", "7"}},
+		"unknown event":   {[]func() (reflector.Stream, error){opens(event("NEWS", secret("8")))}, []string{"7", ""}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -254,6 +257,8 @@ func TestForeignObjectStartsOver(t *testing.T) {
 		"another type":    event(watch.Added, &corev1.ConfigMap{}),
 		"deleted other":   event(watch.Deleted, other),
 		"no version":      event(watch.Modified, unversioned),
+		"bookmark at 0":   bookmark("0", false),
+		"bookmark at all": bookmark("", false),
 		"error, no cause": event(watch.Error, other),
 	}
 	for name, bad := range tests {
@@ -284,6 +289,8 @@ func TestForeignListIsNotStored(t *testing.T) {
 	tests := map[string]runtime.Object{
 		"another name":    list("9", *other),
 		"mixed":           list("9", *secret("5"), *other),
+		"two of the name": list("9", *secret("5"), *secret("6")),
+		"newer than read": list("4", *secret("5")),
 		"not a list":      secret("5"),
 		"no version":      list("", *secret("5")),
 		"version zero":    list("0", *secret("5")),
@@ -340,6 +347,51 @@ func TestOnChange(t *testing.T) {
 		synctest.Wait()
 		if calls.Load() != 3 {
 			t.Errorf("after an event: got %d calls, want 3", calls.Load())
+		}
+	})
+}
+
+// A stream that ends before the state was there is a failure, however it ended:
+// somebody may wait, and must learn of it.
+func TestEndBeforeTheStateIsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		r := start(t, &fakeSource{onWatch: streams(breaks(io.EOF), breaks(io.EOF), opens(state(secret("5"), "7")...))},
+			reflector.Options{OnChange: func() { calls.Add(1) }})
+		if got := r.Status(); got.Failures != 1 || got.LastError == nil || calls.Load() != 1 {
+			t.Errorf("status: got %+v and %d calls, want a failure, told", got, calls.Load())
+		}
+		after(time.Second)
+		if got := r.Status(); got.Failures != 0 || got.Opens != 3 || got.SyncedBy != 3 {
+			t.Errorf("status: got %+v, want it synced by the third open", got)
+		}
+	})
+}
+
+// What comes after a bookmark and is older was told before it.
+func TestEventBelowABookmarkIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, &fakeSource{onWatch: streams(opens(append(state(secret("5"), "7"),
+			bookmark("20", false), event(watch.Modified, secret("15")))...))}, reflector.Options{})
+		if got := r.slot.Load(); got.ResourceVersion != "5" {
+			t.Errorf("state: got %+v, want version 5", got)
+		}
+	})
+}
+
+func TestLastContact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newStream(state(secret("5"), "7")...)
+		r := start(t, &fakeSource{onWatch: streams(func() (reflector.Stream, error) { return stream, nil })}, reflector.Options{})
+		for name, e := range map[string]watch.Event{
+			"a bookmark": bookmark("8", false), "an event": event(watch.Modified, secret("9")),
+		} {
+			after(time.Minute)
+			stream.events <- e
+			synctest.Wait()
+			if got := time.Since(r.Status().LastContact); got != 0 {
+				t.Errorf("after %s: last contact %v ago, want now", name, got)
+			}
 		}
 	})
 }

@@ -94,6 +94,9 @@ func TestStatusTellsOfRefusals(t *testing.T) {
 		if !got.Synced || got.Opens != 5 || got.ResourceVersion != "7" || got.LastContact != time.Now() && got.LastContact.IsZero() {
 			t.Errorf("status: got %+v, want synced by the fifth open, at 7", got)
 		}
+		if !got.RefusedSince.IsZero() {
+			t.Errorf("status: got %+v, want no refusal once synced", got)
+		}
 		if got.LastError == nil || got.LastErrorTime.IsZero() || got.Class() != reflector.None {
 			t.Errorf("status: got %+v, want the last error kept and no class", got)
 		}
@@ -137,7 +140,9 @@ func TestClassify(t *testing.T) {
 // failingStore is a store of somebody else's that returns errors.
 type failingStore struct{ toolscache.Store }
 
-func (failingStore) Update(any) error { return errors.New("disk full") }
+func (failingStore) Update(object any) error {
+	return toolscache.KeyError{Obj: object, Err: errors.New("no key")} // whose text prints the object
+}
 
 // logged runs f with klog at a verbosity and returns what was logged.
 func logged(t *testing.T, verbosity string, f func()) string {
@@ -175,6 +180,8 @@ func TestPeerBug18_NoObjectDataInLogsAndErrors(t *testing.T) {
 		"unknown event":  event("NEWS", secret("8")),
 		"error object":   event(watch.Error, secret("8")),
 		"store refuses":  event(watch.Modified, secret("8")),
+		"bookmark list":  event(watch.Bookmark, list("8", *secret("8"))),
+		"nil bookmark":   event(watch.Bookmark, nil),
 	}
 	for name, bad := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,6 +33,8 @@ var (
 	// over. The cause stays here. It must not look like a refused connection or
 	// a 429, which client-go would answer with a back-off of its own.
 	errOver = errors.New("session over")
+	// errEndedEarly is the cause when a stream ended before the state was known.
+	errEndedEarly = errors.New("the stream ended before its initial events did")
 	// errNoBookmark is the cause when the initial events did not end in time.
 	errNoBookmark = errors.New("the server did not end the initial events of a WatchList in time")
 )
@@ -62,18 +65,23 @@ type session struct {
 func (r *Reflector) runSession(ctx context.Context) (synced bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &session{r: r, ctx: ctx, cancel: cancel, listMode: r.noteStart()}
-	r.setSession(s)
+	s := &session{r: r, ctx: ctx, cancel: cancel}
+	s.listMode = r.setSession(s)
 	defer r.setSession(nil)
 
+	quiet := logr.Discard() // of its wonder at a client that cannot do WatchList
 	engine := toolscache.NewReflectorWithOptions(s, nil, sessionStore{s}, toolscache.ReflectorOptions{
 		Name:            r.name,
 		TypeDescription: r.name,
 		MinWatchTimeout: streamTimeout,
+		Logger:          &quiet,
 	})
 	_ = engine.ListAndWatchWithContext(ctx) // errOver, or nil when ctx ended
 	s.end(nil)
 	s.calls.Wait()
+	if !s.synced && s.err == nil {
+		return false, errEndedEarly
+	}
 	return s.synced, s.err
 }
 
@@ -129,9 +137,6 @@ func (s *session) checkList(list runtime.Object) error {
 	header, err := meta.ListAccessor(list)
 	if err != nil || !meta.IsListType(list) {
 		return fmt.Errorf("%w: a %T where a list belongs", ErrMalformed, list)
-	}
-	if err := meta.EachListItem(list, s.r.check); err != nil {
-		return err
 	}
 	return s.r.noteRead(header.GetResourceVersion(), s.consistent)
 }

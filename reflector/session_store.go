@@ -25,7 +25,7 @@ func (s sessionStore) Resync() error           { return s.r.store.Resync() }
 // when it gets an error here, so it gets none.
 func (s sessionStore) event(object any, err error) error {
 	if err != nil {
-		s.end(fmt.Errorf("store: %w", err))
+		s.end(storeError(err))
 		return nil
 	}
 	if object, err := meta.Accessor(object); err == nil {
@@ -36,8 +36,14 @@ func (s sessionStore) event(object any, err error) error {
 
 // Replace takes a complete read.
 func (s sessionStore) Replace(items []any, version string) error {
+	if guard, ok := s.r.store.(Guard); ok {
+		if err := guard.CheckRead(items, version); err != nil {
+			s.end(fmt.Errorf("%w: %w", ErrMalformed, err))
+			return errOver
+		}
+	}
 	if err := s.r.store.Replace(items, version); err != nil {
-		s.end(fmt.Errorf("store: %w", err))
+		s.end(storeError(err))
 		return errOver
 	}
 	s.r.noteSynced(s.session, version)
@@ -51,4 +57,10 @@ func (s sessionStore) Bookmark(version string) error {
 	}
 	s.r.noteContact(version)
 	return nil
+}
+
+// storeError tells that the store failed, without its text: client-go's
+// KeyError, for one, prints the object.
+func storeError(err error) error {
+	return fmt.Errorf("the store failed with a %T", err)
 }

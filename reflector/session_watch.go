@@ -47,8 +47,8 @@ func (w *sessionWatch) pump(initial bool) {
 	stopTimer := func() {}
 	if initial {
 		stopTimer = w.limitInitialEvents()
-		defer func() { stopTimer() }()
 	}
+	defer stopTimer()
 	for {
 		event, err := w.stream.Next()
 		if err == nil {
@@ -104,11 +104,15 @@ func (w *sessionWatch) check(event watch.Event, initial bool) error {
 	case watch.Added, watch.Modified, watch.Deleted:
 		return w.session.r.check(event.Object)
 	case watch.Bookmark:
-		if initial && endsInitialEvents(event) {
-			object, _ := meta.Accessor(event.Object)
-			return w.session.r.noteRead(object.GetResourceVersion(), w.session.consistent)
+		object, err := meta.Accessor(event.Object)
+		if err != nil {
+			return fmt.Errorf("%w: a bookmark that holds a %T", ErrMalformed, event.Object)
 		}
-		return nil
+		version := object.GetResourceVersion()
+		if initial && endsInitialEvents(event) {
+			return w.session.r.noteRead(version, w.session.consistent)
+		}
+		return wellFormed(version)
 	case watch.Error:
 		if status, ok := event.Object.(*metav1.Status); ok {
 			return apierrors.FromObject(status)

@@ -19,6 +19,8 @@ type Status struct {
 	LastContact time.Time
 	// Opens counts the attempts that were begun: a stream opened, or a list.
 	Opens uint64
+	// SyncedBy is which of the Opens brought the last completed read.
+	SyncedBy uint64
 	// Failures counts the attempts that have failed since the last completed
 	// read; 0 means that all is well.
 	Failures int
@@ -50,6 +52,7 @@ func (s *Status) synced(version string, now time.Time) {
 	s.Synced = true
 	s.ResourceVersion = version
 	s.LastContact = now
+	s.SyncedBy = s.Opens
 	s.Failures = 0
 	s.RefusedSince = time.Time{}
 }

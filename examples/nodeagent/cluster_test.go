@@ -83,6 +83,29 @@ func TestRealServer(t *testing.T) {
 	c.check(t)
 }
 
+// TestNoServer: a server that cannot be reached is waited for, until the context ends, which is no error.
+func TestNoServer(t *testing.T) {
+	dir := t.TempDir()
+	kubeconfig, root := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "root")
+	// Nothing listens on port 1.
+	content := `{"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := execute(ctx, "--kubeconfig="+kubeconfig, "--node-name=n", "--root-dir="+root)
+		done <- err
+	}()
+	waitForFile(t, filepath.Join(root, "pods"), done)
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("nodeagent: got error %v, want none", err)
+	}
+}
+
 // TestLogsHoldNoSecrets runs the program at the highest verbosity, against a server without WatchList, whose
 // lists client-go would log as bodies.
 func TestLogsHoldNoSecrets(t *testing.T) {

@@ -25,7 +25,8 @@ import (
 // gateVersion is the version that feature gates are read for: that of the Kubernetes libraries in go.mod.
 const gateVersion = "1.36"
 
-// flags are the values of the command line.
+// flags are the values of the command line. There is no configuration file, and no variable of the environment
+// counts: KUBECONFIG in particular, so that nobody runs an agent against a cluster when a demo was meant.
 type flags struct {
 	kubeconfig string
 	nodeName   string
@@ -68,6 +69,8 @@ Without --kubeconfig it starts an API server in its own process, fills it, and t
 	return command
 }
 
+// addTo adds the flags to a set. Those of the log, -v and --vmodule, come from component-base when the command
+// is run by its cli package.
 func (f *flags) addTo(set *pflag.FlagSet) {
 	set.StringVar(&f.kubeconfig, "kubeconfig", "",
 		"File that tells how to reach the API server. Without it the agent starts a server of its own and shows what it does.")
@@ -80,7 +83,8 @@ func (f *flags) addTo(set *pflag.FlagSet) {
 	f.gate.AddFlag(set)
 }
 
-// validate tells the first thing that is wrong with the flags, and what to do about it.
+// validate tells the first thing that is wrong with the flags, and what to do about it. given tells whether a
+// flag was given: an empty value is mostly a variable of a script that is not set, and must not start a demo.
 func (f *flags) validate(given func(string) bool) error {
 	for _, flag := range []struct{ name, value string }{{"kubeconfig", f.kubeconfig}, {"node-name", f.nodeName}, {"root-dir", f.rootDir}} {
 		if flag.value == "" && given(flag.name) {
@@ -103,7 +107,8 @@ func (f *flags) validate(given func(string) bool) error {
 	return nil
 }
 
-// runAgent follows a node of a real cluster until ctx ends.
+// runAgent follows a node of a real cluster until ctx ends. A server that cannot be reached is no error: an
+// agent starts before its server at times, and waits for it.
 func (f *flags) runAgent(ctx context.Context) error {
 	// The file is opened here because clientcmd takes one that does not exist for an empty one.
 	file, err := os.Open(f.kubeconfig)

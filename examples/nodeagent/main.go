@@ -24,10 +24,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// main only turns a number into an exit status, for os.Exit would skip what run defers.
 func main() {
 	os.Exit(run())
 }
 
+// run runs the command line and returns the exit status: 0, or 1 with a line on stderr that says why.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -3,7 +3,6 @@
 package apiserver
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"testing"
@@ -100,7 +99,7 @@ func TestPagingDetails(t *testing.T) {
 		return f.client.CoreV1().Secrets("default").List(t.Context(), options)
 	}))
 	p.PageSize = 1
-	err := p.EachListItem(context.Background(), metav1.ListOptions{}, func(runtime.Object) error { found++; return nil })
+	err := p.EachListItem(t.Context(), metav1.ListOptions{}, func(runtime.Object) error { found++; return nil })
 	if err != nil || found != 4 {
 		t.Errorf("got %d items and %v from client-go's pager, want 4", found, err)
 	}

@@ -72,17 +72,17 @@ func (s *store) get(t *table, key types.NamespacedName) (object, uint64) {
 	return t.objects[key], s.version
 }
 
-// swap is the only way to write: it replaces old by new under key and tells every watcher that may care.
-// A nil old creates, a nil new deletes. It takes new over and gives it the next resourceVersion. It returns
+// swap is the only way to write: it replaces old by next under key and tells every watcher that may care.
+// A nil old creates, a nil next deletes. It takes next over and gives it the next resourceVersion. It returns
 // what is stored now (for a deletion: the last state, at the version of the deletion), errStale when old is
 // not what is stored, and NotFound when the namespace of a new object does not exist.
-func (s *store) swap(t *table, key types.NamespacedName, old, new object) (object, error) {
+func (s *store) swap(t *table, key types.NamespacedName, old, next object) (object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if current := t.objects[key]; current != old {
 		return nil, errStale
 	}
-	if new == nil {
+	if next == nil {
 		return s.deleteLocked(t, key), nil
 	}
 	if old == nil && t.resource.namespaced {
@@ -91,10 +91,10 @@ func (s *store) swap(t *table, key types.NamespacedName, old, new object) (objec
 		}
 	}
 	s.version++
-	new.SetResourceVersion(formatVersion(s.version))
-	t.objects[key] = new
-	s.publishLocked(t, &event{version: s.version, key: key, object: new, previous: old})
-	return new, nil
+	next.SetResourceVersion(formatVersion(s.version))
+	t.objects[key] = next
+	s.publishLocked(t, &event{version: s.version, key: key, object: next, previous: old})
+	return next, nil
 }
 
 // deleteLocked removes key, and with a namespace everything in it: unlike on a cluster, where a controller

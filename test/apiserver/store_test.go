@@ -28,8 +28,8 @@ func newTestStore(t interface{ Fatal(...any) }, limit int) (*store, *table) {
 }
 
 // mustSwap writes and returns what is stored.
-func mustSwap(t interface{ Fatal(...any) }, s *store, table *table, key types.NamespacedName, old, new object) object {
-	stored, err := s.swap(table, key, old, new)
+func mustSwap(t interface{ Fatal(...any) }, s *store, table *table, key types.NamespacedName, old, next object) object {
+	stored, err := s.swap(table, key, old, next)
 	if err != nil {
 		t.Fatal(err)
 	}

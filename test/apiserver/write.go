@@ -189,6 +189,7 @@ func (c *call) matchNamespace(obj object) error {
 }
 
 func (c *call) failedPrecondition(name, field, want, got string) error {
+	//nolint:staticcheck // The text is the real server's, capital and all.
 	return apierrors.NewConflict(c.groupResource(), name, fmt.Errorf(
 		"Precondition failed: %s in precondition: %s, %s in object meta: %s", field, want, field, got))
 }

@@ -21,7 +21,8 @@ import (
 )
 
 // expect asks the server for all that a volume names, and returns what the volume must hold, and from which
-// versions of which objects.
+// versions of which objects. The rules of volumes are those of package volume, here as in the agent; what the
+// demo checks is that the agent applied them to the newest objects, and that the result is on disk.
 func (d *demo) expect(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (files volume.Payload, from string, err error) {
 	server := &live{client: d.client}
 	files, err = volume.Build(ctx, pod, v, server)
@@ -41,7 +42,8 @@ func (d *demo) compare(pod *corev1.Pod, name string, want volume.Payload) error 
 	return nil
 }
 
-// live gets objects from the server itself, and notes their versions.
+// live is a [volume.Getter] that gets objects from the server itself, past every cache, and notes their
+// versions. It is good for one volume.
 type live struct {
 	client   kubernetes.Interface
 	versions []string
@@ -63,7 +65,8 @@ func (l *live) ConfigMap(ctx context.Context, namespace, name string) (*corev1.C
 	return c, err
 }
 
-// readVolume reads a volume as a container does: by its visible names, following links.
+// readVolume reads a volume as a container does: by its visible names, following links. It may fail while the
+// volume is being changed; the caller looks again after the sync.
 func readVolume(dir string) (volume.Payload, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -16,9 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/examples/nodeagent/agent"
+	"github.com/refwatch/refwatch/examples/nodeagent/volume"
 )
 
-// onSync makes a fact of a look at the disk: it looks after every sync of the agent until look succeeds.
+// onSync makes a fact of a look at the disk: it looks after every sync of the agent until look succeeds. A
+// look that fails costs a few requests and file reads, and nothing in between: there is no poll.
 func (d *demo) onSync(look func(context.Context) (string, error)) fact {
 	return func(ctx context.Context) (string, error) {
 		for {
@@ -69,20 +71,16 @@ func (d *demo) waiting(pod, name, cause string) fact {
 	})
 }
 
-// kept: a volume that cannot be built any more is reported with its cause, and has its files still.
-func (d *demo) kept(pod, name, cause string) fact {
+// kept: a volume that cannot be built any more is reported with its cause, and has the files it had.
+func (d *demo) kept(pod, name, cause string, files volume.Payload) fact {
 	return d.onSync(func(context.Context) (string, error) {
 		p := d.pods[pod]
 		reported, err := d.reported(p, name, cause)
 		if err != nil {
 			return "", err
 		}
-		files, err := readVolume(d.path(p, name))
-		if err != nil {
+		if err := d.compare(p, name, files); err != nil {
 			return "", err
-		}
-		if len(files) == 0 {
-			return "", fmt.Errorf("%s: %s has no files", pod, shortPath(p.UID, name))
 		}
 		return fmt.Sprintf("%s: %s keeps %s, reported: %s", pod, shortPath(p.UID, name), count(len(files), "file"), reported), nil
 	})
@@ -161,7 +159,8 @@ func (d *demo) checkVolume(ctx context.Context, pod *corev1.Pod, v *corev1.Volum
 	return false, nil
 }
 
-// streams: so many watches of one object are open, as the server counts them. why is added to the line.
+// streams: so many watches of one object are open, as the server counts them. why is added to the line. It
+// waits, since a stream that is given up by the agent is noticed by the server a moment later.
 func (d *demo) streams(resource, name string, want int, why string) fact {
 	return func(ctx context.Context) (string, error) {
 		key := types.NamespacedName{Namespace: namespace, Name: name}
@@ -192,7 +191,7 @@ func (d *demo) neverAsked(resource, name string) fact {
 	}
 }
 
-// failure returns what keeps a volume from being up to date, or nil.
+// failure returns what, by the last sync of a pod, keeps a volume from being up to date, or nil.
 func failure(status agent.PodStatus, name string) error {
 	for _, v := range status.Volumes {
 		if v.Name == name {

@@ -5,6 +5,7 @@ package demo
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,7 +64,9 @@ func (d *demo) halt() {
 func TestFactsAreNotSeen(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"content": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "..data", "tls.key"), []byte("other"), 0o400)
+			// The owner may not write the file as it is.
+			key := filepath.Join(dir, "..data", "tls.key")
+			return errors.Join(os.Remove(key), os.WriteFile(key, []byte("other"), 0o400))
 		},
 		"mode": func(dir string) error { return os.Chmod(filepath.Join(dir, "..data", "tls.key"), 0o444) },
 		"gone": func(dir string) error { return os.Remove(filepath.Join(dir, "..data", "tls.key")) },
@@ -97,8 +100,8 @@ func TestFactsBehind(t *testing.T) {
 	checkNotSeen(t, d.written("web-1", "no-such-volume"))
 	checkNotSeen(t, d.waiting("worker-1", "db", "not found"))
 	checkNotSeen(t, d.waiting("worker-1", "late", "some other cause"))
-	checkNotSeen(t, d.kept("worker-1", "late", "not found"))
-	checkNotSeen(t, d.kept("worker-1", "db", "not found"))
+	checkNotSeen(t, d.kept("worker-1", "late", "not found", volume.Payload{}))
+	checkNotSeen(t, d.kept("worker-1", "db", "not found", volume.Payload{}))
 	checkNotSeen(t, d.gone("web-1"))
 
 	t.Run("a folder too many", func(t *testing.T) {
@@ -126,6 +129,12 @@ func TestFactsBehind(t *testing.T) {
 		}
 		checkNotSeen(t, d.written("web-1", "tls"))
 		checkNotSeen(t, d.everything())
+	})
+	t.Run("what a volume keeps is other files", func(t *testing.T) {
+		if err := os.Remove(d.path(d.pods["worker-1"], "late")); err != nil {
+			t.Fatal(err)
+		}
+		checkNotSeen(t, d.kept("worker-1", "late", "not found", volume.Payload{"token": {Mode: 0o600}}))
 	})
 	t.Run("the missing secret comes", func(t *testing.T) {
 		if err := d.createSecret("late", map[string]string{"a": "b"})(t.Context()); err != nil {

@@ -15,7 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// stay keeps server and agent up until ctx ends, says what one can do by hand, and tells what comes of it.
+// stay keeps server and agent up until ctx ends, says what one can do by hand, and tells what comes of it. The
+// files for that are in the temporary folder, and go with it; the kubeconfig has a token that is good only for
+// this server.
 func (d *demo) stay(ctx context.Context) error {
 	kubeconfig, manifest := filepath.Join(d.dir, "kubeconfig"), filepath.Join(d.dir, "mine.yaml")
 	if err := d.server.WriteKubeconfig(kubeconfig); err != nil {
@@ -27,6 +29,7 @@ func (d *demo) stay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Not secret: it says what is wanted, and a pod names its secrets without their content.
 	if err := os.WriteFile(manifest, data, 0o644); err != nil {
 		return err
 	}
@@ -46,10 +49,12 @@ What the agent makes of it:
 	return d.narrate(ctx)
 }
 
-// narrate prints what is new after each sync, until ctx ends or the agent does.
+// narrate prints what is new after each sync, until ctx ends or the agent does. Of several syncs in quick
+// succession it may tell only the last, for the status holds the newest state and no history.
 func (d *demo) narrate(ctx context.Context) error {
 	told := d.states()
 	for {
+		// The channel comes first: a sync while states are compared is not missed.
 		changed := d.agent.Changed()
 		now := d.states()
 		for _, key := range slices.Sorted(maps.Keys(now)) {
@@ -76,7 +81,7 @@ func (d *demo) narrate(ctx context.Context) error {
 // state is what narrate tells of a volume: something new if the text or the version on disk is.
 type state struct{ text, version string }
 
-// states returns the state of every volume by "pod: path".
+// states returns the state of every volume that the agent has looked at, by "pod: path".
 func (d *demo) states() map[string]state {
 	states := map[string]state{}
 	for uid, pod := range d.agent.Status() {

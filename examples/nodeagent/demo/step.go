@@ -19,6 +19,8 @@ type step struct {
 	what  string
 	do    func(context.Context) error
 	facts []fact
+	// behind is set where no agent runs: then the disk is behind the server, and that is no fault.
+	behind bool
 }
 
 // fact is something that must be observed. It waits until it is, and returns what was seen for people to

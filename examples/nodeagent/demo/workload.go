@@ -7,13 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// namespace holds everything of the demo.
+// namespace holds everything of the story. It is not "default", so that it shows which namespace an object is
+// taken from: that of the pod, always.
 const namespace = "shop"
 
+// meta gives each object a label, which the pods show to their containers.
 func meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}}
 }
 
+// secret has its data in the form that people write; the server keeps it encoded.
 func secret(name string, data map[string]string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: meta(name), StringData: data}
 }
@@ -31,6 +34,7 @@ func demoSecrets() []*corev1.Secret {
 	}
 }
 
+// demoConfigMaps are one with text and bytes, and one that is immutable, which the agent need not watch.
 func demoConfigMaps() []*corev1.ConfigMap {
 	app := configMap("app", map[string]string{"app.yaml": "replicas: 3\n"})
 	app.BinaryData = map[string][]byte{"logo.png": {0x89, 'P', 'N', 'G', 0x0d, 0x0a, 0x1a, 0x0a}}
@@ -50,6 +54,7 @@ func demoPods(node string) []*corev1.Pod {
 	}
 }
 
+// pod has a container because a pod must; nothing runs it.
 func pod(name, node string, volumes ...corev1.Volume) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: meta(name), Spec: corev1.PodSpec{
 		NodeName:   node,
@@ -58,12 +63,14 @@ func pod(name, node string, volumes ...corev1.Volume) *corev1.Pod {
 	}}
 }
 
+// secretVolume has a mode that keeps the files from everybody but their owner.
 func secretVolume(volume, name string) corev1.Volume {
 	return corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: new(int32(0o600))},
 	}}
 }
 
+// configMapVolume names no mode, so that the server's default applies: 0644.
 func configMapVolume(volume, name string) corev1.Volume {
 	return corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}},

@@ -42,6 +42,7 @@ func Build(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter G
 	if !ok {
 		return nil, errors.New("not a secret, configMap, projected or downwardAPI volume")
 	}
+	// The API server lets a pod set one of the kinds only, so the first that is set is the one.
 	b := builder{pod: pod, getter: getter, mode: ptr.Deref(mode, defaultMode), payload: Payload{}}
 	var errs []error
 	for i := range sources {
@@ -50,6 +51,7 @@ func Build(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter G
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	// Here already and not only when it is written: the cause is in the pod, and no object can mend it.
 	if err := b.payload.validate(); err != nil {
 		return nil, err
 	}
@@ -85,11 +87,12 @@ func sources(volume *corev1.Volume) (sources []corev1.VolumeProjection, mode *in
 type builder struct {
 	pod     *corev1.Pod
 	getter  Getter
-	mode    int32
+	mode    int32 // of files whose item names none
 	payload Payload
 }
 
-// add collects the files of one source, the first of the kinds that is set.
+// add collects the files of one source, the first of the kinds that is set. What this agent does not support
+// is an error and not left out: a pod that asks for a token would wait for it in vain.
 func (b *builder) add(ctx context.Context, source *corev1.VolumeProjection) error {
 	switch {
 	case source.Secret != nil:
@@ -160,7 +163,8 @@ func (b *builder) addKeys(data map[string][]byte) error {
 	return nil
 }
 
-// configMapData joins the two maps of a ConfigMap; the API keeps their keys apart.
+// configMapData joins the two maps of a ConfigMap; the API refuses a key that is in both. Text is copied, as
+// bytes; what is binary is the object's own memory, like a Secret's data.
 func configMapData(configMap *corev1.ConfigMap) map[string][]byte {
 	data := make(map[string][]byte, len(configMap.Data)+len(configMap.BinaryData))
 	for key, text := range configMap.Data {

@@ -13,7 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// addFields collects downwardAPI items: fields of the pod's own metadata.
+// addFields collects downwardAPI items: fields of the pod's own metadata. Resource fields are not supported, for
+// they depend on what the node has to give, which this agent does not know.
 func (b *builder) addFields(items []corev1.DownwardAPIVolumeFile) error {
 	for _, item := range items {
 		switch {

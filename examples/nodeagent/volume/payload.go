@@ -63,7 +63,8 @@ func (p Payload) validate() error {
 	return nil
 }
 
-// visible returns the names that a user of the volume sees at its top: first elements of the paths.
+// visible returns the names that a user of the volume sees at its top: first elements of the paths. Only these
+// are links. Below them are real files and folders, for one link is enough to lead into another version.
 func (p Payload) visible() map[string]bool {
 	names := make(map[string]bool, len(p))
 	for name := range p {
@@ -84,6 +85,8 @@ func cleanPath(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
+// checkPath says what is wrong with a path, to be read after the path itself. The order matters where two
+// things are wrong: "/.." is told to be absolute.
 func checkPath(name string) error {
 	switch {
 	case name == "":
@@ -95,6 +98,7 @@ func checkPath(name string) error {
 	case strings.ContainsRune(name, 0):
 		return errors.New("contains a zero byte")
 	}
+	// Before it is cleaned, which would take "a/../b" for "b". The API refuses it, so nobody may rely on it.
 	for element := range strings.SplitSeq(name, "/") {
 		if element == ".." {
 			return errors.New(`contains "..": it must stay inside the volume`)

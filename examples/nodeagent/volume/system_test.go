@@ -25,8 +25,12 @@ func TestModesIgnoreUmask(t *testing.T) {
 	path := tree.Path("uid-1", "v")
 	checkVolume(t, path, payload)
 	for dir, want := range map[string]os.FileMode{path: 0o755, filepath.Dir(path): 0o750} {
-		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s: got %v and error %v, want mode %v", dir, info.Mode().Perm(), err, want)
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s: got mode %v, want %v", dir, got, want)
 		}
 	}
 }

@@ -36,8 +36,8 @@ var podUID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
 // Tree is the root folder under which all volumes of a node live. Different volumes may be used at the
 // same time; calls that concern one volume, or a pod and its removal, must not overlap.
 type Tree struct {
-	root string
-	pods *os.Root
+	root string   // as it was given, for paths that people read
+	pods *os.Root // nothing that is done through it can leave the folder
 }
 
 // Open returns the tree at root. It creates the folder if need be, and fails if it cannot be written or
@@ -121,7 +121,8 @@ func (t *Tree) Write(uid types.UID, volume string, payload Payload) (changed boo
 	return write(dir, payload)
 }
 
-// Remove removes all that a pod has on disk. It is not an error if there is nothing.
+// Remove removes all that a pod has on disk, links and not what they lead to. It is not an error if there is
+// nothing. Readers see files go one by one; a pod that is gone has none.
 func (t *Tree) Remove(uid types.UID) error {
 	if err := checkUID(uid); err != nil {
 		return err
@@ -145,6 +146,7 @@ func (t *Tree) Pods() ([]types.UID, error) {
 	return uids, nil
 }
 
+// checkUID refuses a UID that could name anything but a folder directly below that of all pods.
 func checkUID(uid types.UID) error {
 	if !podUID.MatchString(string(uid)) {
 		return fmt.Errorf("pod UID %q cannot name a folder: it must match %s", uid, podUID)

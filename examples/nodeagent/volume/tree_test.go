@@ -41,8 +41,11 @@ func TestTreeLayout(t *testing.T) {
 		"pods": 0o750, "pods/uid-1": 0o750, "pods/uid-1/volumes": 0o750, "pods/uid-1/volumes/tls": 0o755,
 	} {
 		info, err := os.Stat(filepath.Join(root, name))
-		if err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s: got %v and error %v, want mode %v", name, info.Mode().Perm(), err, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s: got mode %v, want %v", name, got, want)
 		}
 	}
 }

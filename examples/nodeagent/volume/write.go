@@ -84,7 +84,7 @@ func holds(dir *os.Root, version string, payload Payload) bool {
 		}
 		want, ok := payload[strings.TrimPrefix(name, version+"/")]
 		// The whole mode, not only its permission bits: a link or a device is never what was written.
-		if !ok || info.Mode() != fs.FileMode(want.Mode) || info.Size() != int64(len(want.Data)) {
+		if !ok || info.Mode() != fs.FileMode(want.Mode) {
 			return fs.ErrInvalid
 		}
 		if got, err := fs.ReadFile(fsys, name); err != nil || !bytes.Equal(got, want.Data) {
@@ -109,12 +109,14 @@ func writeVersion(dir *os.Root, payload Payload) (string, error) {
 	return name, nil
 }
 
+// fillVersion writes all files of a version, and opens it to others when it is complete.
 func fillVersion(dir *os.Root, name string, payload Payload) error {
 	version, err := dir.OpenRoot(name)
 	if err != nil {
 		return err
 	}
 	defer release(version)
+	// In order, so that the same failure, of a full disk say, comes at the same file.
 	for _, file := range slices.Sorted(maps.Keys(payload)) {
 		if err := writeFile(version, file, payload[file]); err != nil {
 			return err
@@ -148,7 +150,8 @@ func writeFile(version *os.Root, name string, file File) error {
 	return errors.Join(err, f.Chmod(fs.FileMode(file.Mode)), f.Close())
 }
 
-// linkVisible makes every visible name a link to its place below dataLink.
+// linkVisible makes every visible name a link to its place below dataLink. Links that are right are left alone:
+// an update that brings no new names touches dataLink only.
 func linkVisible(dir *os.Root, visible map[string]bool) (changed bool, err error) {
 	for _, name := range slices.Sorted(maps.Keys(visible)) {
 		target := path.Join(dataLink, name)

@@ -163,24 +163,34 @@ func TestWriteRepairs(t *testing.T) {
 		"file gone":                 func(dir string) error { return os.Remove(filepath.Join(dir, dataLink, "d", "b")) },
 		"file added":                func(dir string) error { return os.WriteFile(filepath.Join(dir, dataLink, "d", "c"), nil, 0o644) },
 		"file is a link to outside": func(dir string) error { return relink(canary, filepath.Join(dir, dataLink, "a")) },
+		"data link to a plain folder": func(dir string) error {
+			version, err := os.Readlink(filepath.Join(dir, dataLink))
+			return errors.Join(err, os.Rename(filepath.Join(dir, version), filepath.Join(dir, "plain")), relink("plain", filepath.Join(dir, dataLink)))
+		},
+		"data link by way of another": func(dir string) error {
+			version, err := os.Readlink(filepath.Join(dir, dataLink))
+			return errors.Join(err, os.Symlink(version, filepath.Join(dir, "..via")), relink("..via", filepath.Join(dir, dataLink)))
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(canary, []byte("1"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			dir, path := newDir(t)
-			mustWrite(t, dir, payload, true)
-			if err := damage(path); err != nil {
-				t.Fatal(err)
-			}
-			mustWrite(t, dir, payload, true)
-			checkVolume(t, path, payload)
-			mustWrite(t, dir, payload, false)
-			// No repair may have touched what a planted link led to.
-			if got, err := os.ReadFile(canary); err != nil || string(got) != "1" {
-				t.Errorf("file outside: got %q and %v, want it untouched", got, err)
-			}
-		})
+		for next, after := range map[string]Payload{"same": payload, "next": text("a", "3", "d/b", "2", "e", "4")} {
+			t.Run(name+", then "+next, func(t *testing.T) {
+				if err := os.WriteFile(canary, []byte("1"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				dir, path := newDir(t)
+				mustWrite(t, dir, payload, true)
+				if err := damage(path); err != nil {
+					t.Fatal(err)
+				}
+				mustWrite(t, dir, after, true)
+				checkVolume(t, path, after)
+				mustWrite(t, dir, after, false)
+				// No repair may have touched what a planted link led to.
+				if got, err := os.ReadFile(canary); err != nil || string(got) != "1" {
+					t.Errorf("file outside: got %q and error %v, want it untouched", got, err)
+				}
+			})
+		}
 	}
 }
 

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+func managerCases() []testCase {
+	return []testCase{
+		{"pods", "what registered pods name can be had, and nothing else", managerPods},
+		{"shared", "an object that several pods name goes with the last of them", managerShared},
+		{"re-registration", "a pod that changes keeps what it names before and after, without a gap", managerReregister},
+		{"other-owners", "owners that are no pods declare what they need", managerOwners},
+		{"churn", "pods that come and go leave nothing behind", managerChurn},
+	}
+}
+
+func (s *suite) manager() *manager.Manager[*corev1.Secret] {
+	m := manager.NewSecrets(s.client, objectcache.WatchOptions{})
+	s.background(func(ctx context.Context) {
+		if err := m.Run(ctx); err != nil {
+			s.Errorf("Run: got %v, want nil", err)
+		}
+	})
+	return m
+}
+
+// pod returns a pod that mounts those Secrets.
+func (s *suite) pod(uid types.UID, secrets ...string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "pod-" + string(uid), UID: uid}}
+	for _, name := range secrets {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
+			Name:         name,
+			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}},
+		})
+	}
+	return pod
+}
+
+type secretManager = *manager.Manager[*corev1.Secret]
+
+func (s *suite) wantObject(m secretManager, name, value string) {
+	s.Helper()
+	if secret, err := m.Get(s.ctx, s.namespace, name); err != nil || valueOf(secret) != value {
+		s.Errorf("Get %s: got %q, %v, want %q", name, valueOf(secret), err, value)
+	}
+}
+
+func (s *suite) wantUnknown(m secretManager, name string) {
+	s.Helper()
+	if _, err := m.Get(s.ctx, s.namespace, name); !errors.Is(err, objectcache.ErrNotRegistered) {
+		s.Errorf("Get %s: got %v, want ErrNotRegistered", name, err)
+	}
+}
+
+func managerPods(s *suite) {
+	m := s.manager()
+	s.create("a", "1")
+	s.create("b", "1")
+	m.RegisterPod(s.pod("1", "a", "missing"))
+	s.wantObject(m, "a", "1")
+	s.wantUnknown(m, "b")
+	if _, err := m.Get(s.ctx, s.namespace, "missing"); !apierrors.IsNotFound(err) {
+		s.Errorf("missing: got %v, want NotFound", err)
+	}
+	m.UnregisterPod(s.pod("1"))
+	s.wantUnknown(m, "a")
+	s.streams("after the pod", 0)
+}
+
+func managerShared(s *suite) {
+	m := s.manager()
+	s.create("a", "1")
+	m.RegisterPod(s.pod("1", "a"))
+	m.RegisterPod(s.pod("2", "a"))
+	m.UnregisterPod(s.pod("1"))
+	s.wantObject(m, "a", "1")
+	s.streams("one pod left", 1)
+	m.UnregisterPod(s.pod("2"))
+	s.streams("no pod left", 0)
+}
+
+func managerReregister(s *suite) {
+	m := s.manager()
+	for _, name := range []string{"a", "b", "c"} {
+		s.create(name, name)
+	}
+	m.RegisterPod(s.pod("1", "a", "b"))
+	s.wantObject(m, "b", "b")
+	before, err := m.Get(s.ctx, s.namespace, "b")
+	if err != nil {
+		s.Fatal(err)
+	}
+	m.RegisterPod(s.pod("1", "b", "c"))
+	if after, err := m.Get(s.ctx, s.namespace, "b"); err != nil || after != before {
+		s.Errorf("b: got another object (%v), want the one held before: it was let go for a moment", err)
+	}
+	s.wantObject(m, "c", "c")
+	s.wantUnknown(m, "a")
+	s.streams("b and c", 2)
+}
+
+func managerOwners(s *suite) {
+	m := s.manager()
+	s.create("a", "1")
+	gateway := manager.Owner{Namespace: s.namespace, Name: "gateway", UID: "gw"}
+	m.SetReferences(gateway, s.key("a"))
+	for change := range m.Changes(s.ctx) {
+		if len(change.Owners) != 1 || change.Owners[0] != gateway || valueOf(change.Object) != "1" {
+			s.Errorf("change: got %q for %v, want 1 for the gateway", valueOf(change.Object), change.Owners)
+		}
+		break
+	}
+	m.SetReferences(gateway)
+	s.wantUnknown(m, "a")
+	s.streams("after the gateway", 0)
+}
+
+func managerChurn(s *suite) {
+	m := s.manager()
+	for i := range 5 {
+		s.create(fmt.Sprint("s-", i), fmt.Sprint(i))
+	}
+	for round := range 20 {
+		for i := range 5 {
+			uid := types.UID(fmt.Sprint(round, "-", i))
+			m.RegisterPod(s.pod(uid, fmt.Sprint("s-", i), fmt.Sprint("s-", (i+1)%5)))
+		}
+		s.wantObject(m, "s-0", "0")
+		for i := range 5 {
+			m.UnregisterPod(s.pod(types.UID(fmt.Sprint(round, "-", i))))
+		}
+	}
+	s.streams("after all pods", 0)
+}
