@@ -14,7 +14,7 @@ import (
 
 func configMaps(s *suite) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"colour": "blue"}}
-	if _, err := s.client.CoreV1().ConfigMaps(s.namespace).Create(s.ctx, object, metav1.CreateOptions{}); err != nil {
+	if _, err := s.admin.CoreV1().ConfigMaps(s.namespace).Create(s.ctx, object, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 	got := getOne(s, objectcache.ConfigMaps(s.client), "settings")
@@ -25,7 +25,7 @@ func configMaps(s *suite) {
 
 func anyKind(s *suite) {
 	object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "builder"}}
-	created, err := s.client.CoreV1().ServiceAccounts(s.namespace).Create(s.ctx, object, metav1.CreateOptions{})
+	created, err := s.admin.CoreV1().ServiceAccounts(s.namespace).Create(s.ctx, object, metav1.CreateOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (s *suite) create(name, value string, change ...func(*corev1.Secret)) *core
 	for _, f := range change {
 		f(secret)
 	}
-	created, err := s.client.CoreV1().Secrets(s.namespace).Create(s.ctx, secret, metav1.CreateOptions{})
+	created, err := s.admin.CoreV1().Secrets(s.namespace).Create(s.ctx, secret, metav1.CreateOptions{})
 	if err != nil {
 		s.Fatalf("create %s: %v", name, err)
 	}
@@ -42,7 +42,7 @@ func (s *suite) update(name, value string) *corev1.Secret {
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 		Data:       map[string][]byte{"value": []byte(value)},
 	}
-	updated, err := s.client.CoreV1().Secrets(s.namespace).Update(s.ctx, secret, metav1.UpdateOptions{})
+	updated, err := s.admin.CoreV1().Secrets(s.namespace).Update(s.ctx, secret, metav1.UpdateOptions{})
 	if err != nil {
 		s.Fatalf("update %s: %v", name, err)
 	}
@@ -51,7 +51,7 @@ func (s *suite) update(name, value string) *corev1.Secret {
 
 func (s *suite) remove(name string) {
 	s.Helper()
-	if err := s.client.CoreV1().Secrets(s.namespace).Delete(s.ctx, name, metav1.DeleteOptions{}); err != nil {
+	if err := s.admin.CoreV1().Secrets(s.namespace).Delete(s.ctx, name, metav1.DeleteOptions{}); err != nil {
 		s.Fatalf("delete %s: %v", name, err)
 	}
 }
@@ -92,7 +92,7 @@ func initial(options metav1.ListOptions, version string) metav1.ListOptions {
 // watch opens a watch of Secrets, which ends with the case.
 func (s *suite) watch(options metav1.ListOptions) watch.Interface {
 	s.Helper()
-	w, err := s.client.CoreV1().Secrets(s.namespace).Watch(s.ctx, options)
+	w, err := s.admin.CoreV1().Secrets(s.namespace).Watch(s.ctx, options)
 	if err != nil {
 		s.Fatalf("watch: %v", err)
 	}
@@ -140,7 +140,7 @@ func (s *suite) expect(w watch.Interface, kind watch.EventType, value string) *c
 // stream.
 func (s *suite) failure(options metav1.ListOptions) error {
 	s.Helper()
-	w, err := s.client.CoreV1().Secrets(s.namespace).Watch(s.ctx, options)
+	w, err := s.admin.CoreV1().Secrets(s.namespace).Watch(s.ctx, options)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -20,12 +21,15 @@ import (
 // takes a tenth of it.
 const caseTimeout = 2 * time.Minute
 
-// Rig is a server as the suite needs it. All fields but ContentType are
-// required.
+// Rig is a server as the suite needs it. All fields but Direct and ContentType
+// are required.
 type Rig struct {
-	// Config reaches the server with every right. The suite makes its clients
-	// of it; it may lead through a proxy.
+	// Config reaches the server with every right. What is put to the test is
+	// made of it; it may lead through a proxy.
 	Config *rest.Config
+	// Direct reaches the server with every right, and is not broken by Cut. The
+	// suite itself uses it. Default: Config.
+	Direct *rest.Config
 	// ContentType is what the clients speak; JSON if empty.
 	ContentType string
 	// WatchList tells whether the server does WatchList.
@@ -33,7 +37,7 @@ type Rig struct {
 	// WaitForStreams returns nil once want watches of single Secrets are open
 	// on the server, or ctx's error. The suite opens no others meanwhile.
 	WaitForStreams func(ctx context.Context, want int) error
-	// Cut breaks all open streams of clients made of Config; they may connect
+	// Cut breaks all open streams of clients made of Config. They may connect
 	// again at once.
 	Cut func(ctx context.Context) error
 	// Forget makes the server forget all versions before the current one, so
@@ -61,13 +65,10 @@ func (c Column) String() string {
 
 // Run runs every case on the rig, one after the other.
 func Run(t *testing.T, rig Rig, column Column, results *Results) {
-	rig.Config = rest.CopyConfig(rig.Config)
-	rig.Config.QPS = -1
-	rig.Config.ContentType = rig.ContentType
-	if rig.ContentType == runtime.ContentTypeJSON || rig.ContentType == "" {
-		// The clientset prefers protobuf unless it is told otherwise.
-		rig.Config.ContentType, rig.Config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	if rig.Direct == nil {
+		rig.Direct = rig.Config
 	}
+	rig.Config, rig.Direct = speaking(rig.Config, rig.ContentType), speaking(rig.Direct, rig.ContentType)
 	for _, group := range groups() {
 		for _, c := range group.cases {
 			name := group.name + "/" + c.name
@@ -77,6 +78,18 @@ func Run(t *testing.T, rig Rig, column Column, results *Results) {
 			})
 		}
 	}
+}
+
+// speaking returns a copy of config whose clients speak one content type and
+// have no limit of their own.
+func speaking(config *rest.Config, contentType string) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	config.ContentType = cmp.Or(contentType, runtime.ContentTypeJSON)
+	if config.ContentType == runtime.ContentTypeJSON {
+		config.AcceptContentTypes = runtime.ContentTypeJSON // the clientset prefers protobuf otherwise
+	}
+	return config
 }
 
 // group is what the cases of one part of the library, or of the server, are.
@@ -117,7 +130,8 @@ type suite struct {
 	Rig
 
 	ctx       context.Context
-	client    kubernetes.Interface
+	client    kubernetes.Interface // of what is put to the test
+	admin     kubernetes.Interface // of the suite itself
 	namespace string
 }
 
@@ -125,32 +139,42 @@ func newSuite(t *testing.T, rig Rig) *suite {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), caseTimeout)
 	t.Cleanup(cancel)
-	httpClient, err := rest.HTTPClientFor(rig.Config)
-	if err != nil {
-		t.Fatalf("HTTP client of the rig: %v", err)
-	}
-	client, err := kubernetes.NewForConfigAndClient(rig.Config, httpClient)
-	if err != nil {
-		t.Fatalf("client of the rig: %v", err)
-	}
-	s := &suite{T: t, Rig: rig, ctx: ctx, client: client}
+	s := &suite{T: t, Rig: rig, ctx: ctx}
+	s.client, s.admin = s.connect(rig.Config), s.connect(rig.Direct)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}
-	created, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	created, err := s.admin.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("namespace: %v", err)
 	}
 	s.namespace = created.Name
-	t.Cleanup(func() {
-		// The context of the test has ended by now.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), caseTimeout)
-		defer cancel()
-		if err := client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}); err != nil {
-			t.Errorf("delete namespace: %v", err)
-		}
-		if err := rig.WaitForStreams(ctx, 0); err != nil {
-			t.Errorf("streams that the case left open: %v", err)
-		}
-		httpClient.CloseIdleConnections()
-	})
+	t.Cleanup(s.cleanup)
 	return s
+}
+
+// connect returns a client whose connections are closed with the case.
+func (s *suite) connect(config *rest.Config) kubernetes.Interface {
+	s.Helper()
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		s.Fatalf("HTTP client of the rig: %v", err)
+	}
+	s.Cleanup(httpClient.CloseIdleConnections)
+	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		s.Fatalf("client of the rig: %v", err)
+	}
+	return client
+}
+
+// cleanup runs when all that the case has started was stopped.
+func (s *suite) cleanup() {
+	// The context of the test has ended by now.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), caseTimeout)
+	defer cancel()
+	if err := s.admin.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}); err != nil {
+		s.Errorf("delete namespace: %v", err)
+	}
+	if err := s.WaitForStreams(ctx, 0); err != nil {
+		s.Errorf("streams that the case left open: %v", err)
+	}
 }

@@ -37,7 +37,7 @@ func versionsRise(s *suite) {
 	for i := range 5 {
 		secret := s.create(fmt.Sprint("secret-", i), "")
 		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("map-", i)}}
-		configMap, err := s.client.CoreV1().ConfigMaps(s.namespace).Create(s.ctx, configMap, metav1.CreateOptions{})
+		configMap, err := s.admin.CoreV1().ConfigMaps(s.namespace).Create(s.ctx, configMap, metav1.CreateOptions{})
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -56,13 +56,13 @@ func namedList(s *suite) {
 	for _, version := range []string{"", "0"} {
 		options := selected("tls")
 		options.ResourceVersion = version
-		list, err := s.client.CoreV1().Secrets(s.namespace).List(s.ctx, options)
+		list, err := s.admin.CoreV1().Secrets(s.namespace).List(s.ctx, options)
 		if err != nil || len(list.Items) != 0 {
 			s.Fatalf("at %q: got %d objects, %v, want none", version, len(list.Items), err)
 		}
 	}
 	created := s.create("tls", "1")
-	list, err := s.client.CoreV1().Secrets(s.namespace).List(s.ctx, selected("tls"))
+	list, err := s.admin.CoreV1().Secrets(s.namespace).List(s.ctx, selected("tls"))
 	if err != nil || len(list.Items) != 1 || list.Items[0].UID != created.UID {
 		s.Fatalf("got %d objects, %v, want the one", len(list.Items), err)
 	}
@@ -154,7 +154,7 @@ func readTooLarge(s *suite) {
 	options := selected("tls")
 	options.ResourceVersion = future
 	// Without retries: client-go would try for as long as the server says.
-	err := s.client.CoreV1().RESTClient().Get().Namespace(s.namespace).Resource("secrets").
+	err := s.admin.CoreV1().RESTClient().Get().Namespace(s.namespace).Resource("secrets").
 		VersionedParams(&options, scheme.ParameterCodec).MaxRetries(0).Do(s.ctx).Error()
 	if !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 		s.Errorf("list: got %v, want it too large", err)
@@ -200,11 +200,11 @@ func conflict(s *suite) {
 	old := s.create("tls", "1")
 	s.update("tls", "2")
 	old.Data["value"] = []byte("3")
-	_, err := s.client.CoreV1().Secrets(s.namespace).Update(s.ctx, old, metav1.UpdateOptions{})
+	_, err := s.admin.CoreV1().Secrets(s.namespace).Update(s.ctx, old, metav1.UpdateOptions{})
 	if !apierrors.IsConflict(err) {
 		s.Errorf("update: got %v, want a conflict", err)
 	}
-	got, err := s.client.CoreV1().Secrets(s.namespace).Get(s.ctx, "tls", metav1.GetOptions{})
+	got, err := s.admin.CoreV1().Secrets(s.namespace).Get(s.ctx, "tls", metav1.GetOptions{})
 	if err != nil || valueOf(got) != "2" {
 		s.Errorf("after it: got %q, %v, want 2", valueOf(got), err)
 	}
@@ -213,26 +213,26 @@ func conflict(s *suite) {
 func immutableRefused(s *suite) {
 	secret := s.create("tls", "1", immutable)
 	secret.Data["value"] = []byte("2")
-	if _, err := s.client.CoreV1().Secrets(s.namespace).Update(s.ctx, secret, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := s.admin.CoreV1().Secrets(s.namespace).Update(s.ctx, secret, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
 		s.Errorf("other data: got %v, want Invalid", err)
 	}
 	secret.Data["value"] = []byte("1")
 	secret.Immutable = nil
-	if _, err := s.client.CoreV1().Secrets(s.namespace).Update(s.ctx, secret, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := s.admin.CoreV1().Secrets(s.namespace).Update(s.ctx, secret, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
 		s.Errorf("immutable no more: got %v, want Invalid", err)
 	}
 }
 
 func otherNamespace(s *suite) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "conformance-elsewhere"}}
-	secret, err := s.client.CoreV1().Secrets("default").Create(s.ctx, secret, metav1.CreateOptions{})
+	secret, err := s.admin.CoreV1().Secrets("default").Create(s.ctx, secret, metav1.CreateOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
 	options := selected(secret.Name)
 	options.ResourceVersion = secret.ResourceVersion
 	w := s.watch(options)
-	if err := s.client.CoreV1().Secrets("default").Delete(s.ctx, secret.Name, metav1.DeleteOptions{}); err != nil {
+	if err := s.admin.CoreV1().Secrets("default").Delete(s.ctx, secret.Name, metav1.DeleteOptions{}); err != nil {
 		s.Fatal(err)
 	}
 	s.create(secret.Name, "mine")
