@@ -249,21 +249,29 @@ func TestFromListerWatcher(t *testing.T) {
 	})
 }
 
-// What is a regular part of life is not worth a line at level 0; client-go's
-// Reflector warns there of every stream that is short.
-func TestShortStreamsAreNotLogged(t *testing.T) {
-	log := logged(t, "0", func() {
-		synctest.Test(t, func(t *testing.T) {
-			source := &fakeSource{
-				onList:  func(metav1.ListOptions) (runtime.Object, error) { return list("7", *secret("5")), nil },
-				onWatch: streams(breaks(io.EOF)),
+// What is reported in a status is not worth a line at level 0; client-go's
+// Reflector warns there of every stream that is short or silent.
+func TestNothingIsLoggedAtLevel0(t *testing.T) {
+	tests := map[string]func() (reflector.Stream, error){
+		"short streams":  breaks(io.EOF),
+		"silent streams": opens(),
+		"failing":        fails(errors.New("reset")),
+	}
+	for name, open := range tests {
+		t.Run(name, func(t *testing.T) {
+			log := logged(t, "0", func() {
+				synctest.Test(t, func(t *testing.T) {
+					start(t, &fakeSource{
+						onList:  func(metav1.ListOptions) (runtime.Object, error) { return list("7", *secret("5")), nil },
+						onWatch: streams(open),
+					}, reflector.Options{})
+					after(time.Minute)
+				})
+			})
+			if log != "" {
+				t.Errorf("logged at level 0:\n%s", log)
 			}
-			start(t, listOnly{source}, reflector.Options{})
-			after(time.Minute)
 		})
-	})
-	if log != "" {
-		t.Errorf("logged at level 0:\n%s", log)
 	}
 }
 

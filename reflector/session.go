@@ -26,6 +26,10 @@ const (
 	// initial events of an open stream. A server that does not know WatchList
 	// may take the request for a plain watch, and that bookmark never comes.
 	initialEventsTimeout = 15 * time.Second
+	// quieter is added to the level of all that client-go's Reflector logs: it
+	// warns at level 0 of streams that are short or silent, which is reported
+	// here.
+	quieter = 3
 )
 
 var (
@@ -76,7 +80,8 @@ func (r *Reflector) runSession(ctx context.Context) (synced bool, err error) {
 		MinWatchTimeout: streamTimeout,
 		Logger:          &quiet,
 	})
-	_ = engine.ListAndWatchWithContext(ctx) // errOver, or nil when ctx ended
+	logger := klog.FromContext(ctx).V(quieter)
+	_ = engine.ListAndWatchWithContext(klog.NewContext(ctx, logger)) // errOver, or nil when ctx ended
 	s.end(nil)
 	s.calls.Wait()
 	if !s.synced && s.err == nil {
