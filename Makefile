@@ -21,6 +21,14 @@ test: ## Run the tests of the library, with the race detector
 	fi; \
 	echo "$(GO) test $${*:+$$* }./..."; $(GO) test "$$@" ./...
 
+# The page is part of the repository: a run that changes it shows what differs.
+.PHONY: e2e
+e2e: ## Run the tests on a real control plane, and write docs/conformance.md
+	@mkdir -p _output/conformance
+	CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/in-process.json" $(GO) test -count=1 ./test/conformance
+	cd test/e2e && CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/real.json" $(GO) test -count=1 -p 1 -timeout 25m ./...
+	$(GO) run ./test/conformance/table -o docs/conformance.md _output/conformance/in-process.json _output/conformance/real.json
+
 .PHONY: lint
 lint: $(LINTER) ## Check style, format and import direction in every module
 	@linter="$(CURDIR)/$(LINTER)"; status=0; \
