@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// auditPolicy logs who asked for what and what came of it, and no bodies. A request is logged when its response
+// begins, if it is a watch, and when it ends.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+`
+
+// serviceAccountIssuer is who the tokens of service accounts are from.
+const serviceAccountIssuer = "https://refwatch-e2e.invalid"
+
+// writeAPIServerFiles writes what kube-apiserver reads when it starts.
+func writeAPIServerFiles(dir string, authority *authority) error {
+	server, err := authority.server()
+	if err != nil {
+		return err
+	}
+	_, serviceAccountKey, err := newKey()
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string][]byte{
+		"ca.crt":             authority.bundle,
+		"apiserver.crt":      server.certificate,
+		"apiserver.key":      server.key,
+		"serviceaccount.key": serviceAccountKey,
+		"audit.yaml":         []byte(auditPolicy),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return fmt.Errorf("writing a file for kube-apiserver: %w", err)
+		}
+	}
+	return nil
+}
+
+// apiServerArgs are those that differ from a production server's for a reason given here, and those it needs.
+func apiServerArgs(dir string, port *port, etcd *etcd, options Options) []string {
+	file := func(name string) string { return filepath.Join(dir, name) }
+	args := []string{
+		"--etcd-servers=" + etcd.url(),
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(port.number),
+		"--permit-port-sharing", // with the socket that reserves the port
+		"--client-ca-file=" + file("ca.crt"),
+		"--tls-cert-file=" + file("apiserver.crt"),
+		"--tls-private-key-file=" + file("apiserver.key"),
+		"--service-account-issuer=" + serviceAccountIssuer,
+		"--service-account-key-file=" + file("serviceaccount.key"),
+		"--service-account-signing-key-file=" + file("serviceaccount.key"),
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--disable-admission-plugins=ServiceAccount", // it waits for a controller
+		"--audit-policy-file=" + file("audit.yaml"),
+		"--audit-log-path=" + file("audit.log"),
+		"--audit-log-maxsize=0", // no rotation: AuditEvents reads one file
+		"--service-cluster-ip-range=10.0.0.0/24",
+		"--endpoint-reconciler-type=none", // an endpoint may not be on loopback
+		// Without it a server that is asked to end waits a minute for its own watches.
+		"--shutdown-watch-termination-grace-period=1s",
+	}
+	if options.DisableWatchList {
+		args = append(args, "--feature-gates=WatchList=false")
+	}
+	return append(args, options.APIServerArgs...)
+}
+
+// apiServerReady fails until the server says it is ready and the namespace default exists, which it creates
+// a little later.
+func apiServerReady(ctx context.Context, admin *rest.Config) error {
+	client, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if _, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
+		return fmt.Errorf("/readyz: %w", err)
+	}
+	if _, err := client.CoreV1().Namespaces().Get(ctx, corev1.NamespaceDefault, metav1.GetOptions{}); err != nil {
+		return fmt.Errorf("namespace %s: %w", corev1.NamespaceDefault, err)
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Binaries are the programs of a control plane.
+type Binaries struct{ APIServer, Etcd string }
+
+// Build returns the programs of a control plane, and builds them before if there are none yet.
+//
+// They come from the module test/e2e/controlplane, by the go command, and go to _output/controlplane at the root of
+// the checkout around the working directory. A build is used again until that module or the Go version changes.
+// It runs with low priority, one at a time on one machine, and tells log every few seconds how it gets on.
+//
+// The error says which of the above went wrong, with the last lines the go command wrote.
+func Build(ctx context.Context, log io.Writer) (Binaries, error) {
+	root, err := checkout()
+	if err != nil {
+		return Binaries{}, err
+	}
+	b := builder{
+		module: filepath.Join(root, "test", "e2e", "controlplane"),
+		output: filepath.Join(root, "_output", "controlplane"),
+		log:    log,
+	}
+	return b.build(ctx)
+}
+
+// checkout returns the folder around the working directory that holds the module to build from. A test works in
+// the folder of its package, wherever in the checkout that is.
+func checkout() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("finding the checkout: %w", err)
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "test", "e2e", "controlplane", "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no test/e2e/controlplane/go.mod in or above %s: run it inside a checkout of refwatch", start)
+		}
+	}
+}
+
+// builder builds the tools of a module.
+type builder struct {
+	module string // the folder of its go.mod
+	output string // where builds go, each into a folder of its own
+	log    io.Writer
+}
+
+func (b builder) build(ctx context.Context) (Binaries, error) {
+	key, err := b.key()
+	if err != nil {
+		return Binaries{}, err
+	}
+	dir := filepath.Join(b.output, key)
+	binaries := Binaries{APIServer: filepath.Join(dir, "kube-apiserver"), Etcd: filepath.Join(dir, "etcd")}
+	if built(dir) {
+		return binaries, nil
+	}
+	if err := os.MkdirAll(b.output, 0o755); err != nil {
+		return Binaries{}, fmt.Errorf("making a folder for the control plane: %w", err)
+	}
+	unlock, err := lockFile(ctx, filepath.Join(b.output, "lock"), b.log)
+	if err != nil {
+		return Binaries{}, err
+	}
+	defer unlock()
+	if built(dir) { // by whoever had the lock
+		return binaries, nil
+	}
+	return binaries, b.install(ctx, dir)
+}
+
+func built(dir string) bool {
+	_, err := os.Stat(dir)
+	return err == nil
+}
+
+// key names a build by all that goes into it.
+func (b builder) key() (string, error) {
+	hash := sha256.New()
+	fmt.Fprintln(hash, buildArgs, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	for _, name := range []string{"go.mod", "go.sum"} {
+		content, err := os.ReadFile(filepath.Join(b.module, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a module without dependencies has no go.sum
+			return "", fmt.Errorf("reading what to build: %w", err)
+		}
+		fmt.Fprintf(hash, "%s %d\n%s", name, len(content), content)
+	}
+	return fmt.Sprintf("%x", hash.Sum(nil)[:8]), nil
+}
+
+// buildArgs make small programs without cgo that do not depend on where they were built.
+var buildArgs = []string{"build", "-v", "-trimpath", "-buildvcs=false"}
+
+// install builds into a folder aside and then renames it, so that dir is complete if it exists.
+func (b builder) install(ctx context.Context, dir string) error {
+	version, err := b.version(ctx)
+	if err != nil {
+		return err
+	}
+	partial := dir + ".partial"
+	if err := os.RemoveAll(partial); err != nil {
+		return fmt.Errorf("removing an unfinished build: %w", err)
+	}
+	args := append(append([]string{"-n", "10", "go"}, buildArgs...), "-ldflags", versionFlags(version), "-o", partial+"/", "tool")
+	cmd := exec.CommandContext(ctx, "nice", args...)
+	cmd.Dir = b.module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	if err := runWithProgress(cmd, b.log, "kube-apiserver "+version+" and etcd"); err != nil {
+		return err
+	}
+	// go build names a program after the last element of its path that is no version.
+	if err := os.Rename(filepath.Join(partial, "server"), filepath.Join(partial, "etcd")); err != nil {
+		return fmt.Errorf("naming etcd: %w", err)
+	}
+	if err := os.Rename(partial, dir); err != nil {
+		return fmt.Errorf("finishing the build: %w", err)
+	}
+	return nil
+}
+
+// version is that of Kubernetes in the module's go.mod.
+func (b builder) version(ctx context.Context) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	cmd.Dir = b.module
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("asking for the version of Kubernetes: %w\n%s", err, lastLines(string(output)))
+	}
+	return strings.TrimSpace(string(output)), nil
+}
+
+// versionFlags are the linker's flags that Kubernetes' own build sets. Without them the server takes itself for
+// version 0.0.0, and says so in /version and in its user agent.
+func versionFlags(version string) string {
+	flags := []string{"-s", "-w"}
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		flags = append(flags, "-X "+pkg+".gitVersion="+version)
+		if len(parts) == 3 {
+			flags = append(flags, "-X "+pkg+".gitMajor="+parts[0], "-X "+pkg+".gitMinor="+parts[1])
+		}
+	}
+	return strings.Join(flags, " ")
+}

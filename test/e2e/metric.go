@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Metric returns what the API server says of itself at /metrics: the sum over all samples of the metric that carry
+// these labels, among others. Of a histogram or summary it is the number of observations. It is 0 if there is
+// no such sample, which is how Prometheus has it for things that have not happened yet.
+//
+//	streams, err := cluster.Metric(ctx, "apiserver_longrunning_requests", map[string]string{"resource": "secrets"})
+func (c *Cluster) Metric(ctx context.Context, name string, labels map[string]string) (float64, error) {
+	client, err := kubernetes.NewForConfig(c.admin)
+	if err != nil {
+		return 0, fmt.Errorf("making a client: %w", err)
+	}
+	text, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("reading /metrics: %w", err)
+	}
+	return sumMetric(bytes.NewReader(text), name, labels)
+}
+
+func sumMetric(text io.Reader, name string, labels map[string]string) (float64, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(text)
+	if err != nil {
+		return 0, fmt.Errorf("reading /metrics: %w", err)
+	}
+	sum := 0.0
+	for _, sample := range families[name].GetMetric() {
+		if hasLabels(sample, labels) {
+			sum += value(sample)
+		}
+	}
+	return sum, nil
+}
+
+func hasLabels(sample *dto.Metric, labels map[string]string) bool {
+	found := 0
+	for _, label := range sample.GetLabel() {
+		if want, ok := labels[label.GetName()]; ok && want == label.GetValue() {
+			found++
+		}
+	}
+	return found == len(labels)
+}
+
+// value adds up what a sample may be: all but one are zero.
+func value(sample *dto.Metric) float64 {
+	return sample.GetCounter().GetValue() + sample.GetGauge().GetValue() + sample.GetUntyped().GetValue() +
+		float64(sample.GetHistogram().GetSampleCount()) + float64(sample.GetSummary().GetSampleCount())
+}

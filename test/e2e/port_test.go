@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// shared listens as kube-apiserver does with --permit-port-sharing.
+var shared = net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+	var err error
+	if controlErr := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	}); controlErr != nil {
+		return controlErr
+	}
+	return err
+}}
+
+// A reserved port goes to nobody but a server that shares it, and refuses connections while there is none.
+func TestPort(t *testing.T) {
+	p, err := reservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var free net.ListenConfig
+	for range 2 { // a server, and its successor
+		if l, err := free.Listen(t.Context(), "tcp", p.addr); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("somebody else: got listener %v and %v, want %v", l, err, syscall.EADDRINUSE)
+		}
+		if c, err := dial(t.Context(), p.addr); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("without a server: got connection %v and %v, want %v", c, err, syscall.ECONNREFUSED)
+		}
+		serveOnce(t, p.addr)
+	}
+	if err := p.release(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := free.Listen(t.Context(), "tcp", p.addr)
+	if err != nil {
+		t.Fatalf("after release: got %v, want the port free", err)
+	}
+	_ = l.Close()
+}
+
+func serveOnce(t *testing.T, addr string) {
+	t.Helper()
+	l, err := shared.Listen(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatalf("a server that shares: got %v, want none", err)
+	}
+	defer func() { _ = l.Close() }()
+	// It gets every connection: the socket that holds the port does not listen.
+	for range 20 {
+		c, err := dial(t.Context(), addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Close(), accepted.Close()
+	}
+}
+
+func dial(ctx context.Context, addr string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", addr)
+}
