@@ -11,22 +11,22 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 # The race detector needs cgo, and go switches cgo off where it finds no C compiler.
+RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo -race)
+NORACE = WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc or clang, and leave CGO_ENABLED unset
+
 .PHONY: test
 test: ## Run the tests of the library, with the race detector
-	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ]; then \
-		set -- -race; \
-	else \
-		set --; \
-		echo "make test: WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc or clang, and leave CGO_ENABLED unset" >&2; \
-	fi; \
-	echo "$(GO) test $${*:+$$* }./..."; $(GO) test "$$@" ./...
+	$(if $(RACE),,@echo "make test: $(NORACE)" >&2)
+	$(GO) test $(RACE) ./...
 
 # The page is part of the repository: a run that changes it shows what differs.
 .PHONY: e2e
 e2e: ## Run the tests on a real control plane, and write docs/conformance.md
 	@mkdir -p _output/conformance
+	$(if $(RACE),,@echo "make e2e: $(NORACE)" >&2)
+	cd test/e2e && $(GO) run ./build
+	cd test/e2e && CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/real.json" $(GO) test $(RACE) -count=1 -p 1 -timeout 25m ./...
 	CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/in-process.json" $(GO) test -count=1 ./test/conformance
-	cd test/e2e && CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/real.json" $(GO) test -count=1 -p 1 -timeout 25m ./...
 	$(GO) run ./test/conformance/table -o docs/conformance.md _output/conformance/in-process.json _output/conformance/real.json
 
 .PHONY: lint

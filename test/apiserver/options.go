@@ -18,7 +18,9 @@ type Options struct {
 	DisableHTTP2 bool
 
 	// MaxStreamsPerConnection limits how many requests one HTTP/2 connection carries at a time; clients open
-	// further connections, or wait, as they see fit. Default 100, as in kube-apiserver.
+	// further connections, or wait, as they see fit. Default 100, as in kube-apiserver, and for the same reason:
+	// Go's client takes 100 for allowed until it has read the server's settings. With less, requests that are
+	// sent at the same time may have to wait behind watches on a connection that turns out to be full.
 	MaxStreamsPerConnection int
 
 	// DisableWatchList refuses sendInitialEvents with 422, as a server does whose feature gate WatchList is off.

@@ -4,6 +4,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
+	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 )
@@ -70,22 +73,30 @@ func TestStreamsAreComplete(t *testing.T) {
 	for name, options := range map[string]Options{"http2": {MaxStreamsPerConnection: 4}, "http1": {DisableHTTP2: true}, "memory": {InMemory: true}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, options)
+			writer := newClientFor(t, configOfItsOwn(f.Server)).CoreV1().Secrets("default")
 			const writers, rounds, followers, last = 4, 30, 8, "the-last"
+			// A bound so that what never ends fails with a cause; it is far above what any machine takes.
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
 			var writing, following errgroup.Group
 			for w := range writers {
-				writing.Go(func() error { return churn(t.Context(), f, fmt.Sprintf("s%d", w), rounds) })
+				writing.Go(func() error { return churn(ctx, writer, fmt.Sprintf("s%d", w), rounds) })
 			}
 			states := make([]follower, followers)
 			for i := range states {
 				following.Go(func() error {
 					states[i].state = map[string]string{}
-					return states[i].follow(t.Context(), f, last)
+					return states[i].follow(ctx, f, last)
 				})
 			}
-			if err := writing.Wait(); err != nil {
-				t.Fatal(err)
+			err := writing.Wait()
+			if err == nil {
+				_, err = writer.Create(ctx, newSecret(last), metav1.CreateOptions{})
 			}
-			f.createSecret(newSecret(last))
+			if err != nil {
+				cancel() // or the followers would wait for what never comes
+				t.Fatal(errors.Join(err, following.Wait()))
+			}
 			if err := following.Wait(); err != nil {
 				t.Fatal(err)
 			}
@@ -104,9 +115,20 @@ func TestStreamsAreComplete(t *testing.T) {
 	}
 }
 
+// configOfItsOwn is for clients that share no connection with [Server.Client]. client-go keeps one transport
+// for all configurations that say the same about it, so this one has to say something else.
+//
+// Followers hold their streams until the writers have written. On a shared connection a write could have to wait
+// for a stream to end, and so for ever: until Go's HTTP/2 client has read a server's settings it takes 100
+// streams for allowed, and a request that is on its way to a connection then stays with that connection.
+func configOfItsOwn(s *Server) *rest.Config {
+	config := s.Config()
+	config.DisableCompression = true
+	return config
+}
+
 // churn creates, updates and deletes one secret again and again.
-func churn(ctx context.Context, f *fixture, name string, rounds int) error {
-	secrets := f.client.CoreV1().Secrets("default")
+func churn(ctx context.Context, secrets clientcorev1.SecretInterface, name string, rounds int) error {
 	for i := range rounds {
 		secret := newSecret(name)
 		if _, err := secrets.Create(ctx, secret, metav1.CreateOptions{}); err != nil {
@@ -165,14 +187,20 @@ func TestInformerKeepsEqual(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithCancel(t.Context())
+			// A bound so that an event that never comes fails the test; nothing takes near as long.
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			factory.StartWithContext(ctx)
 			defer factory.Shutdown()
 			defer cancel()
 			next := func(want string) {
 				t.Helper()
-				if got := <-events; got != want {
-					t.Errorf("got %s, want %s", got, want)
+				select {
+				case got := <-events:
+					if got != want {
+						t.Errorf("got %s, want %s", got, want)
+					}
+				case <-ctx.Done():
+					t.Fatalf("got nothing, want %s", want)
 				}
 			}
 			first := f.createSecret(newSecret("a"))
