@@ -164,3 +164,22 @@ func TestNamespaces(t *testing.T) {
 		t.Errorf("got %v, want NotFound for a creation in a deleted namespace", err)
 	}
 }
+
+// A mark of deletion is a change of what is wanted: it counts as a generation where generations are counted.
+func TestDeletionMarkIsAGeneration(t *testing.T) {
+	f := newFixture(t, Options{})
+	pods, pod := f.client.CoreV1().Pods("default"), newPod("a")
+	pod.Finalizers = []string{"example.com/hold"}
+	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second finds it marked, and changes nothing
+		if err := pods.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := pods.Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil || got.DeletionTimestamp == nil || got.Generation != 2 {
+			t.Errorf("got deletion at %v, generation %d, %v, want a deletion under way at generation 2", got.DeletionTimestamp, got.Generation, err)
+		}
+	}
+}

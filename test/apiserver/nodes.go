@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 )
@@ -22,7 +21,8 @@ var nodes = &resource{
 	cells:   nodeCells,
 }
 
-// prepareNode keeps spec and status apart on update. Unlike pods, nodes are created with their status.
+// prepareNode keeps spec and status apart on update. Unlike pods, nodes are created with their status,
+// and kube-apiserver counts no generations of them.
 func prepareNode(obj, old object, subresource string) {
 	node := obj.(*corev1.Node)
 	if old == nil {
@@ -34,9 +34,6 @@ func prepareNode(obj, old object, subresource string) {
 		return
 	}
 	node.Status = *before.Status.DeepCopy()
-	if !equality.Semantic.DeepEqual(node.Spec, before.Spec) {
-		node.Generation = before.Generation + 1
-	}
 }
 
 func nodeCells(obj object) []any {

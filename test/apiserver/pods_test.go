@@ -171,3 +171,17 @@ func TestNodes(t *testing.T) {
 		t.Errorf("got %v, %v, want the node", list, err)
 	}
 }
+
+// Generations are not counted of every kind: nodes have none.
+func TestNodeHasNoGeneration(t *testing.T) {
+	f := newFixture(t, Options{})
+	nodes := f.client.CoreV1().Nodes()
+	node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Spec.Unschedulable = true
+	if node, err = nodes.Update(t.Context(), node, metav1.UpdateOptions{}); err != nil || node.Generation != 0 {
+		t.Errorf("got generation %d, %v, want 0", node.Generation, err)
+	}
+}

@@ -85,9 +85,9 @@ func (s *store) swap(t *table, key types.NamespacedName, old, next object) (obje
 	if next == nil {
 		return s.deleteLocked(t, key), nil
 	}
-	if old == nil && t.resource.namespaced {
-		if _, ok := s.tables["namespaces"].objects[types.NamespacedName{Name: key.Namespace}]; !ok {
-			return nil, apierrors.NewNotFound(namespaces.groupResource(), key.Namespace)
+	if old == nil {
+		if err := s.checkNamespaceLocked(t, key); err != nil {
+			return nil, err
 		}
 	}
 	s.version++
@@ -95,6 +95,28 @@ func (s *store) swap(t *table, key types.NamespacedName, old, next object) (obje
 	t.objects[key] = next
 	s.publishLocked(t, &event{version: s.version, key: key, object: next, previous: old})
 	return next, nil
+}
+
+// wouldCreate is swap for the creation of obj in a dry run: the same errors, and nothing written.
+func (s *store) wouldCreate(t *table, key types.NamespacedName, obj object) (object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.objects[key] != nil {
+		return nil, errStale
+	}
+	if err := s.checkNamespaceLocked(t, key); err != nil {
+		return nil, err
+	}
+	return obj, nil
+}
+
+// checkNamespaceLocked does the work of the admission plugin NamespaceLifecycle: nothing is created in a
+// namespace that does not exist.
+func (s *store) checkNamespaceLocked(t *table, key types.NamespacedName) error {
+	if !t.resource.namespaced || s.tables["namespaces"].objects[types.NamespacedName{Name: key.Namespace}] != nil {
+		return nil
+	}
+	return apierrors.NewNotFound(namespaces.groupResource(), key.Namespace)
 }
 
 // deleteLocked removes key, and with a namespace everything in it: unlike on a cluster, where a controller

@@ -75,10 +75,7 @@ func (c *call) insertNamed(obj object, dryRun bool) (object, error) {
 		return nil, err
 	}
 	if dryRun {
-		if existing, _ := c.store.get(c.table, keyOf(obj)); existing != nil {
-			return nil, errStale
-		}
-		return obj, nil
+		return c.store.wouldCreate(c.table, keyOf(obj), obj)
 	}
 	return c.store.swap(c.table, keyOf(obj), nil, obj)
 }

@@ -210,6 +210,11 @@ func TestDryRunWritesNothing(t *testing.T) {
 	if _, err := secrets.Create(t.Context(), newSecret("a"), metav1.CreateOptions{DryRun: dryRun}); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("create: got %v, want AlreadyExists", err)
 	}
+	elsewhere := newSecret("a")
+	elsewhere.Namespace = "missing"
+	if _, err := f.client.CoreV1().Secrets("missing").Create(t.Context(), elsewhere, metav1.CreateOptions{DryRun: dryRun}); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v in a namespace that does not exist, want NotFound", err)
+	}
 	if err := secrets.Delete(t.Context(), "a", metav1.DeleteOptions{DryRun: dryRun}); err != nil {
 		t.Errorf("delete: got %v", err)
 	}

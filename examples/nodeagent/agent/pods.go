@@ -27,7 +27,9 @@ func (a *Agent) setPods(objects []any) {
 	// First those that come, then those that go: what they share is never without an owner between, and so
 	// its stream goes on.
 	for uid, pod := range current {
-		if old, ok := before[uid]; ok && old.ResourceVersion == pod.ResourceVersion {
+		// The very object, and not its version: a server that was restored from a copy hands out versions anew,
+		// for other contents. After a relist all pods are taken for changed, which costs a look at the disk each.
+		if before[uid] == pod {
 			continue
 		}
 		a.secrets.RegisterPod(pod)

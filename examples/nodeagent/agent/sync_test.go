@@ -37,6 +37,31 @@ func TestRetry(t *testing.T) {
 	r.eventuallyHas(pod, "s", "k", "1")
 }
 
+// TestSameVersionOtherContent: a pod that comes with the version it had and other content, as it may after the
+// server was restored from a copy, is synced.
+func TestSameVersionOtherContent(t *testing.T) {
+	r := newRig(t)
+	r.setSecret("s", "k", "1")
+	r.setSecret("t", "k", "2")
+	r.start()
+	seed := r.createPod("seed", "node-1")
+	r.eventually("pods are known", func() error {
+		if _, ok := r.agent.Status()[seed.UID]; !ok {
+			return errors.New("not synced")
+		}
+		return nil
+	})
+	pod := func(volume string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: meta("web-1")}
+		p.UID, p.ResourceVersion, p.Spec.Volumes = "uid-1", "7", []corev1.Volume{secretVolume(volume)}
+		return p
+	}
+	r.agent.setPods([]any{pod("s")})
+	r.eventuallyHas(pod("s"), "s", "k", "1")
+	r.agent.setPods([]any{pod("t")})
+	r.eventuallyHas(pod("t"), "t", "k", "2")
+}
+
 // TestReplacedPodKeepsStream: when one pod goes and another comes in one step, what both reference keeps its
 // stream, as told by the requests.
 func TestReplacedPodKeepsStream(t *testing.T) {
