@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -156,8 +157,9 @@ func (s *Slot[T]) Bookmark(version string) error {
 // version. One that CheckRead refuses is dropped whole, as is one from before
 // what the slot has seen. It always returns nil.
 //
-// A later read that brings an older object than the one held proves that the
-// server was rolled back and has overtaken since: a new epoch begins.
+// A later read that brings an older object than the one held, or other content
+// under the same version, proves that the server was rolled back and has
+// overtaken since: a new epoch begins.
 func (s *Slot[T]) Replace(items []any, version string) error {
 	state, err := s.checkedRead(items, version)
 	if state.Exists {
@@ -173,14 +175,21 @@ func (s *Slot[T]) Replace(items []any, version string) error {
 		s.dropped.Stale++
 		return nil
 	}
-	if held := s.Load(); state.Exists && held.Exists && held.Epoch == s.epoch {
-		if order, _ := compare(state.ResourceVersion, held.ResourceVersion); order < 0 {
-			s.epoch++
-		}
+	if held := s.Load(); held.Epoch == s.epoch && rolledBack(held, state) {
+		s.epoch++
 	}
 	s.version = version
 	s.publishLocked(state)
 	return nil
+}
+
+// rolledBack tells whether a later read cannot have followed from what is held.
+func rolledBack[T Object](held, read State[T]) bool {
+	if !held.Exists || !read.Exists {
+		return false
+	}
+	order, _ := compare(read.ResourceVersion, held.ResourceVersion)
+	return order < 0 || order == 0 && !equality.Semantic.DeepEqual(held.Object, read.Object)
 }
 
 // put applies one event.

@@ -208,6 +208,17 @@ func TestSlotOlderObjectInALaterRead(t *testing.T) {
 	}
 }
 
+func TestSlotOtherContentUnderTheSameVersion(t *testing.T) {
+	slot := newSlot()
+	_ = slot.Replace([]any{secret("8")}, "9")
+	other := secret("8")
+	other.Data = map[string][]byte{"value": []byte("other")}
+	_ = slot.Replace([]any{other}, "12")
+	if got := slot.Load(); string(got.Object.Data["value"]) != "other" || got.Epoch != 1 {
+		t.Errorf("got %q in epoch %d, want the other content in a new epoch", got.Object.Data["value"], got.Epoch)
+	}
+}
+
 func TestSlotChanged(t *testing.T) {
 	tests := map[string]struct {
 		step func(*cache.Slot[*corev1.Secret])
@@ -215,7 +226,7 @@ func TestSlotChanged(t *testing.T) {
 	}{
 		"newer version":  {func(s *cache.Slot[*corev1.Secret]) { _ = s.Update(secret("11")) }, true},
 		"deletion":       {func(s *cache.Slot[*corev1.Secret]) { _ = s.Delete(secret("11")) }, true},
-		"recreation":     {func(s *cache.Slot[*corev1.Secret]) { _ = s.Replace([]any{secret("10", "two")}, "12") }, true},
+		"recreation":     {func(s *cache.Slot[*corev1.Secret]) { _ = s.Replace([]any{secret("11", "two")}, "12") }, true},
 		"the same again": {func(s *cache.Slot[*corev1.Secret]) { _ = s.Replace([]any{secret("10")}, "12") }, false},
 		"a bookmark":     {func(s *cache.Slot[*corev1.Secret]) { _ = s.Bookmark("12") }, false},
 		"a resync":       {func(s *cache.Slot[*corev1.Secret]) { _ = s.Resync() }, false},

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -18,8 +19,7 @@ import (
 // Whatever happens, a store sends named lists and watches in one namespace, and
 // nothing else: these are the requests that a Role with resourceNames admits.
 func TestRequestsStayWithinTheAllowList(t *testing.T) {
-	// client-go's typed clients say timeoutSeconds again as timeout.
-	plainWatch := []string{"allowWatchBookmarks", "fieldSelector", "resourceVersion", "timeout", "timeoutSeconds", "watch"}
+	plainWatch := []string{"allowWatchBookmarks", "fieldSelector", "resourceVersion", "timeoutSeconds", "watch"}
 	watchList := append([]string{"resourceVersionMatch", "sendInitialEvents"}, plainWatch...)
 	tests := map[string]struct {
 		server  apiserver.Options
@@ -96,4 +96,31 @@ func adventures(t *testing.T, r *rig) []apiserver.Request {
 	store.DeleteReference(namespace, "tls", "pod-3")
 	stop()
 	return slices.DeleteFunc(r.server.Requests(), func(request apiserver.Request) bool { return request.UserAgent != agent })
+}
+
+// A request is sent once: client-go's own retries would hide the cause, ignore
+// that somebody waits, and ask more often than the back-off does.
+func TestRequestsAreNotRetriedUnseen(t *testing.T) {
+	tests := map[string]struct {
+		refusal *apierrors.StatusError
+		is      func(error) bool
+		most    int // requests within the time
+	}{
+		"throttled":   {apierrors.NewTooManyRequests("slow down", 5), apierrors.IsTooManyRequests, 3},
+		"unavailable": {apierrors.NewTimeoutError("no leader", 1), apierrors.IsTimeout, 10},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.refuse(test.refusal)
+				r.AddReference(namespace, "tls", "pod")
+				if _, err := r.get("tls", 10*time.Second); !test.is(err) {
+					t.Errorf("got %v, want the cause", err)
+				}
+				if got := r.opens("tls"); got > test.most {
+					t.Errorf("requests in 10 s: got %d, want at most %d", got, test.most)
+				}
+			})
+		})
+	}
 }

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/cache"
@@ -45,7 +47,9 @@ type Client[T cache.Object, L runtime.Object] interface {
 //
 //	NewResource(corev1.Resource("serviceaccounts"), clientset.CoreV1().ServiceAccounts)
 //
-// The group and resource are those of the client; they appear in errors.
+// The group and resource are those of the client; they appear in errors. The
+// client's own retries (up to ten, on broken connections and Retry-After) cannot
+// be switched off; until they end Get knows no cause.
 func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource schema.GroupResource, client func(namespace string) C) Resource[T] {
 	return Resource[T]{
 		resource:  resource,
@@ -61,6 +65,7 @@ func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
 	resource := NewResource(corev1.Resource("secrets"), client.CoreV1().Secrets)
 	resource.nameRules = validation.NameIsDNSSubdomain
 	resource.immutable = func(s *corev1.Secret) bool { return s.Immutable != nil && *s.Immutable }
+	resource.askOnce(client.CoreV1().RESTClient(), func() runtime.Object { return &corev1.SecretList{} })
 	return resource
 }
 
@@ -69,14 +74,49 @@ func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
 	resource := NewResource(corev1.Resource("configmaps"), client.CoreV1().ConfigMaps)
 	resource.nameRules = validation.NameIsDNSSubdomain
 	resource.immutable = func(c *corev1.ConfigMap) bool { return c.Immutable != nil && *c.Immutable }
+	resource.askOnce(client.CoreV1().RESTClient(), func() runtime.Object { return &corev1.ConfigMapList{} })
 	return resource
 }
 
-// named is the selection of one object by name. RBAC's resourceNames and the
-// Node authorizer admit list and watch with this very selector
+// askOnce has every request sent once. A typed client sends one up to eleven
+// times, a second or more apart, when the connection breaks or the answer
+// carries Retry-After; meanwhile nobody knows of the failure, and who waits
+// cannot hurry it. A fake clientset has no REST client, and is left as it is.
+func (r *Resource[T]) askOnce(client rest.Interface, newList func() runtime.Object) {
+	if client, ok := client.(*rest.RESTClient); ok && client == nil {
+		return
+	}
+	name := r.resource.Resource
+	r.source = func(key types.NamespacedName) reflector.Source {
+		request := func(options *metav1.ListOptions) *rest.Request {
+			options.FieldSelector = selectorOf(key.Name)
+			return client.Get().Namespace(key.Namespace).Resource(name).
+				VersionedParams(options, scheme.ParameterCodec).MaxRetries(0)
+		}
+		return reflector.FromListerWatcher(&toolscache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				list := newList()
+				err := request(&options).Do(ctx).Into(list)
+				return list, err
+			},
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				options.Watch = true
+				return request(&options).Watch(ctx)
+			},
+		})
+	}
+}
+
+// selectorOf is the selection of one object by name. RBAC's resourceNames and
+// the Node authorizer admit list and watch with this very selector
 // (kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
+func selectorOf(name string) string {
+	return fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+}
+
+// named follows one object by a typed client.
 func named[T cache.Object, L runtime.Object](client Client[T, L], name string) reflector.Source {
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	selector := selectorOf(name)
 	return reflector.FromListerWatcher(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.FieldSelector = selector

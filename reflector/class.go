@@ -16,10 +16,6 @@ import (
 // type, a list without a version.
 var ErrMalformed = errors.New("malformed answer")
 
-// causeDecoding is the cause client-go gives when it cannot decode a frame of a
-// watch (k8s.io/client-go/rest).
-const causeDecoding metav1.CauseType = "ClientWatchDecoding"
-
 // Class says what kind of failure an error is, and so what is done about it.
 type Class string
 
@@ -40,7 +36,8 @@ const (
 	// Refused: the server will not do this for what it is: not authenticated
 	// (401), no such resource (404), not a valid request (other 4xx).
 	Refused Class = "Refused"
-	// Connection: no usable answer: refused, reset, timed out, or 5xx.
+	// Connection: no usable answer: refused, reset, timed out, not decodable
+	// (which is how client-go reports a connection that it lost), or 5xx.
 	Connection Class = "Connection"
 	// Malformed: see [ErrMalformed].
 	Malformed Class = "Malformed"
@@ -54,7 +51,7 @@ func Classify(err error) Class {
 	switch {
 	case err == nil:
 		return None
-	case errors.Is(err, ErrMalformed), apierrors.HasStatusCause(err, causeDecoding):
+	case errors.Is(err, ErrMalformed):
 		return Malformed
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return Expired

@@ -23,8 +23,6 @@
 //   - Failures are classed once ([Classify]) and kept with their cause
 //     ([Status]). Pauses between attempts are jittered and at most 15 s long;
 //     a server's Retry-After may ask for more. [Reflector.Retry] cuts one short.
-//     client-go's REST client retries an answer with Retry-After up to ten times
-//     by itself before it returns it; until then it counts as one attempt.
 //   - Nothing is polled and no time-out is hidden. Each stream asks the server
 //     to end it after 30 to 60 minutes, jittered.
 //   - No object data reaches a log: the logger that client-go gets is capped

@@ -126,7 +126,7 @@ func TestClassify(t *testing.T) {
 		"unavailable":        {apierrors.NewServiceUnavailable("x"), reflector.Connection},
 		"transport":          {errors.New("connection refused"), reflector.Connection},
 		"malformed":          {fmt.Errorf("x: %w", reflector.ErrMalformed), reflector.Malformed},
-		"not decodable":      {apierrors.FromObject(decoding), reflector.Malformed},
+		"not decodable":      {apierrors.FromObject(decoding), reflector.Connection},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
