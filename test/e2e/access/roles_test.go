@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/e2e"
+)
+
+// gateway is a user without any right but those that a test grants it.
+const gateway = "gateway"
+
+// gatewayRig has a store of secrets that runs as the gateway, through the proxy.
+type gatewayRig struct {
+	*rig
+
+	store   *objectcache.Watch[*corev1.Secret]
+	secrets *manager.Manager[*corev1.Secret]
+}
+
+func newGatewayRig(t *testing.T, options e2e.Options) *gatewayRig {
+	r := newRig(t, options)
+	store := objectcache.NewWatch(objectcache.Secrets(r.client(r.cluster.ThroughProxy(r.cluster.User(gateway)))), objectcache.WatchOptions{})
+	return &gatewayRig{rig: r, store: store, secrets: manager.New(store, nil)}
+}
+
+// grant applies the Roles that the library itself gives for these secrets, bound to the gateway, and waits until
+// the server heeds them.
+func (r *gatewayRig) grant(role string, names ...string) {
+	r.Helper()
+	resource := objectcache.Secrets(r.admin)
+	roles, err := resource.Roles(role, keysOf(names)...)
+	r.must(roles, err)
+	for i := range roles {
+		binding := &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: roles[i].Namespace, Name: roles[i].Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roles[i].Name},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: gateway}},
+		}
+		r.must(r.admin.RbacV1().Roles(roles[i].Namespace).Create(r.Context(), &roles[i], metav1.CreateOptions{}))
+		r.must(r.admin.RbacV1().RoleBindings(roles[i].Namespace).Create(r.Context(), binding, metav1.CreateOptions{}))
+	}
+	for _, name := range names {
+		r.awaitAllowed(gateway, nil, name, true)
+	}
+}
+
+// revoke takes back what a grant of the same role gave.
+func (r *gatewayRig) revoke(role string, names ...string) {
+	r.Helper()
+	r.must(nil, r.admin.RbacV1().RoleBindings(namespace).Delete(r.Context(), role, metav1.DeleteOptions{}))
+	r.must(nil, r.admin.RbacV1().Roles(namespace).Delete(r.Context(), role, metav1.DeleteOptions{}))
+	for _, name := range names {
+		r.awaitAllowed(gateway, nil, name, false)
+	}
+}
+
+// reference makes these, and only these, what the gateway references.
+func (r *gatewayRig) reference(names ...string) {
+	r.secrets.SetReferences(manager.Owner{Namespace: namespace, Name: gateway, UID: gateway}, keysOf(names)...)
+}
+
+func keysOf(names []string) (keys []types.NamespacedName) {
+	for _, name := range names {
+		keys = append(keys, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	return keys
+}
+
+// servers are the two ways in which a store opens a stream: with WatchList, and with list followed by watch.
+func servers() map[string]e2e.Options {
+	return map[string]e2e.Options{"WatchList": {}, "list and watch": {DisableWatchList: true}}
+}
+
+// TestLeastPrivilege: list and watch with resourceNames are enough for the objects named, and what is not named
+// is refused without harm to the rest.
+func TestLeastPrivilege(t *testing.T) {
+	for name, options := range servers() {
+		t.Run(name, func(t *testing.T) {
+			r := newGatewayRig(t, options)
+			r.createSecret("tls", "1")
+			r.createSecret("private", "canary")
+			r.grant("certificates", "tls", "tls-next")
+			r.reference("tls", "tls-next", "private")
+			stop := r.run(r.secrets)
+
+			r.follows()
+			if err := refused(t.Context(), r.secrets, "secrets", "private"); err != nil {
+				t.Error(err)
+			}
+			r.setSecret("tls", "5")
+			r.eventuallyValue(r.secrets, "tls", "5")
+
+			// The first Get after the grant succeeds, however long the back-off has become.
+			r.grant("more", "private")
+			r.wantValue(r.secrets, "private", "canary")
+
+			r.contrast()
+			stop()
+			found := r.finish(gateway, allowList{objects: []string{"secrets/tls", "secrets/tls-next", "secrets/private"}})
+			if found.forbidden == 0 {
+				t.Error("forbidden requests: got none, want some before the grant")
+			}
+		})
+	}
+}
+
+// follows takes the secrets that are granted through a life.
+func (r *gatewayRig) follows() {
+	r.Helper()
+	r.wantValue(r.secrets, "tls", "1")
+	if _, err := r.secrets.Get(r.Context(), namespace, "tls-next"); !apierrors.IsNotFound(err) {
+		r.Errorf("Get of what is not there: got error %v, want NotFound", err)
+	}
+	r.createSecret("tls-next", "2")
+	r.eventuallyValue(r.secrets, "tls-next", "2")
+	r.setSecret("tls", "3")
+	r.eventuallyValue(r.secrets, "tls", "3")
+
+	r.deleteSecret("tls")
+	r.eventually("deletion", func(ctx context.Context) error {
+		if _, err := r.secrets.Get(ctx, namespace, "tls"); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("got error %w, want NotFound", err)
+		}
+		return nil
+	})
+	recreated := r.createSecret("tls", "4")
+	r.eventuallyValue(r.secrets, "tls", "4")
+	if got, err := r.secrets.Get(r.Context(), namespace, "tls"); err != nil || got.UID != recreated.UID {
+		r.Errorf("recreated secret: got error %v and UID %v, want UID %s", err, got.GetUID(), recreated.UID)
+	}
+}
+
+// contrast sends what the library must not: the same user is refused all of it, so its rights are no wider than
+// its Roles say.
+func (r *gatewayRig) contrast() {
+	r.Helper()
+	config := r.cluster.User(gateway)
+	config.UserAgent = byHand
+	secrets := r.client(config).CoreV1().Secrets(namespace)
+	_, err := secrets.Get(r.Context(), "tls", metav1.GetOptions{})
+	r.wantForbidden("get by name", err)
+	_, err = secrets.List(r.Context(), metav1.ListOptions{})
+	r.wantForbidden("list of the namespace", err)
+	_, err = secrets.Watch(r.Context(), metav1.ListOptions{})
+	r.wantForbidden("watch of the namespace", err)
+	_, err = secrets.List(r.Context(), metav1.ListOptions{FieldSelector: "metadata.name=other"})
+	r.wantForbidden("list of another name", err)
+	_, err = secrets.Update(r.Context(), secretOf("tls", "x"), metav1.UpdateOptions{})
+	r.wantForbidden("update", err)
+}
+
+// TestRevoked: a watch that is open outlives the right to it. Once it has ended, the last state is served, the
+// status tells why it is old, and with the right all is well again.
+func TestRevoked(t *testing.T) {
+	for name, options := range servers() {
+		t.Run(name, func(t *testing.T) {
+			r := newGatewayRig(t, options)
+			r.createSecret("tls", "1")
+			r.grant("certificates", "tls")
+			r.reference("tls")
+			stop := r.run(r.secrets)
+			r.wantValue(r.secrets, "tls", "1")
+
+			r.revoke("certificates", "tls")
+			r.setSecret("tls", "2")
+			r.eventuallyValue(r.secrets, "tls", "2")
+
+			r.cluster.Proxy.Cut()
+			r.eventually("the status tells of the refusal", func(context.Context) error {
+				status, _ := r.store.Status(namespace, "tls")
+				if status.Phase != objectcache.Failing || !apierrors.IsForbidden(status.LastError) {
+					return fmt.Errorf("got phase %s and error %w, want Failing and Forbidden", status.Phase, status.LastError)
+				}
+				return nil
+			})
+			r.setSecret("tls", "3")
+			r.wantValue(r.secrets, "tls", "2")
+
+			r.grant("again", "tls")
+			granted := time.Now()
+			r.eventuallyValue(r.secrets, "tls", "3")
+			r.eventually("the status is good", func(context.Context) error {
+				if status, _ := r.store.Status(namespace, "tls"); status.Phase != objectcache.Watching {
+					return errors.New("phase " + string(status.Phase))
+				}
+				return nil
+			})
+			t.Logf("up to date %v after the right was there again", time.Since(granted).Round(time.Millisecond))
+			stop()
+			r.finish(gateway, allowList{objects: []string{"secrets/tls"}})
+		})
+	}
+}

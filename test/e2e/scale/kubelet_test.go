@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scale_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/e2e"
+)
+
+const (
+	namespace     = metav1.NamespaceDefault
+	secretsPerPod = 10
+
+	// getTimeout is what each Get has, counted from the moment when all of them begin.
+	getTimeout = time.Minute
+	// patience bounds the waits besides.
+	patience = 2 * time.Minute
+)
+
+// TestKubeletScenario: every secret that is referenced is there for a Get within its time, and nothing is left on
+// either side when nobody references it any more. How long things took is logged, and nothing depends on it.
+func TestKubeletScenario(t *testing.T) {
+	for _, size := range []int{1_000, 10_000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			if size > 1_000 && testing.Short() {
+				t.Skip("takes a minute and some GiB of memory")
+			}
+			raiseFileLimit(t)
+			r := newRig(t)
+			r.createSecrets(size)
+			r.scenario(size)
+		})
+	}
+}
+
+// raiseFileLimit lets this process, and those it starts, have as many files as the system allows. A hundred streams
+// share a connection in the end, but while all are opened at once the transport dials far more.
+func raiseFileLimit(t *testing.T) {
+	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	limit.Cur = limit.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rig is a control plane, and a client as an agent should have it.
+type rig struct {
+	*testing.T
+
+	cluster     *e2e.Cluster
+	admin       kubernetes.Interface
+	config      *rest.Config
+	connections *connections // of config
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{T: t, cluster: e2e.New(t, e2e.Options{}), connections: &connections{open: map[*connection]struct{}{}}}
+	r.admin = r.client(r.cluster.Admin())
+	r.config = r.cluster.Admin()
+	r.config.QPS = -1
+	r.config.ContentType = "application/vnd.kubernetes.protobuf"
+	r.config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	r.config.Dial = r.connections.dial
+	return r
+}
+
+func (r *rig) client(config *rest.Config) kubernetes.Interface {
+	r.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return client
+}
+
+func nameOf(i int) string  { return fmt.Sprint("secret-", i) }
+func valueOf(i int) string { return fmt.Sprint("value ", i) }
+
+func (r *rig) createSecrets(count int) {
+	r.Helper()
+	began := time.Now()
+	group, ctx := errgroup.WithContext(r.Context())
+	group.SetLimit(32)
+	for i := range count {
+		group.Go(func() error {
+			_, err := r.admin.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: nameOf(i)},
+				Data:       map[string][]byte{"value": []byte(valueOf(i))},
+			}, metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		r.Fatal(err)
+	}
+	r.log(count, "secrets created", began)
+}
+
+// podsOf returns pods that reference so many secrets among them.
+func podsOf(secrets int) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for first := 0; first < secrets; first += secretsPerPod {
+		name := fmt.Sprint("pod-", len(pods))
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}}
+		for i := first; i < min(first+secretsPerPod, secrets); i++ {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: nameOf(i), VolumeSource: corev1.VolumeSource{
+				Secret: &corev1.SecretVolumeSource{SecretName: nameOf(i)},
+			}})
+		}
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+// scenario registers pods, gets all that they reference at once, and unregisters them.
+func (r *rig) scenario(size int) {
+	r.Helper()
+	r.awaitStreams(0)
+	before := goleak.IgnoreCurrent()
+	secrets := manager.NewSecrets(r.client(r.config), objectcache.WatchOptions{})
+	ctx, cancel := context.WithCancel(r.Context())
+	done := make(chan error, 1)
+	go func() { done <- secrets.Run(ctx) }()
+
+	began := time.Now()
+	pods := podsOf(size)
+	for _, pod := range pods {
+		secrets.RegisterPod(pod)
+	}
+	r.log(len(pods), "pods registered", began)
+	r.getAll(secrets, size)
+	r.awaitStreams(size)
+	r.logResources()
+
+	began = time.Now()
+	for _, pod := range pods {
+		secrets.UnregisterPod(pod)
+	}
+	r.awaitStreams(0)
+	r.log(size, "streams ended", began)
+
+	cancel()
+	if err := <-done; err != nil {
+		r.Errorf("Run: got error %v, want none", err)
+	}
+	r.connections.hangUp()
+	// Each look at the server's metrics may leave a connection of the administrator's behind, which ends with the
+	// server. Those of the manager were hung up.
+	goleak.VerifyNone(r, before, goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"))
+}
+
+// getAll gets every secret, all at the same time. Not one Get may fail.
+func (r *rig) getAll(secrets *manager.Manager[*corev1.Secret], size int) {
+	r.Helper()
+	began := time.Now()
+	took := make([]time.Duration, size)
+	ctx, cancel := context.WithTimeout(r.Context(), getTimeout)
+	defer cancel()
+	var group errgroup.Group
+	var failed atomic.Int64
+	for i := range size {
+		group.Go(func() error {
+			secret, err := secrets.Get(ctx, namespace, nameOf(i))
+			took[i] = time.Since(began)
+			if err == nil && string(secret.Data["value"]) != valueOf(i) {
+				err = fmt.Errorf("value of %s: got %q, want %q", nameOf(i), secret.Data["value"], valueOf(i))
+			}
+			if err != nil {
+				failed.Add(1)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		r.Errorf("failed Gets: got %d of %d, want none; the first: %v", failed.Load(), size, err)
+	}
+	slices.Sort(took)
+	r.Logf("%6d Gets: half after %v, 99 %% after %v, all after %v", size,
+		took[size/2].Round(time.Millisecond), took[size*99/100].Round(time.Millisecond), took[size-1].Round(time.Millisecond))
+}
+
+// awaitStreams waits until the server counts so many watches of single secrets.
+func (r *rig) awaitStreams(want int) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	var got float64
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (done bool, err error) {
+		got, err = r.cluster.Metric(ctx, "apiserver_longrunning_requests", map[string]string{
+			"resource": "secrets", "scope": "resource", "verb": "WATCH",
+		})
+		return err == nil && int(got) == want, nil
+	})
+	if err != nil {
+		r.Fatalf("streams on the server: got %v after %v, want %d", got, patience, want)
+	}
+}
+
+func (r *rig) log(count int, what string, began time.Time) {
+	r.Logf("%6d %s in %v", count, what, time.Since(began).Round(time.Millisecond))
+}
+
+// logResources tells what it takes to hold the references.
+func (r *rig) logResources() {
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	open, most, opened := r.connections.count()
+	r.Logf("%6d connections, %d at most, %d opened in all; %d goroutines, %d MiB of heap, %d MiB of stacks", open, most, opened,
+		runtime.NumGoroutine(), memory.HeapAlloc>>20, memory.StackInuse>>20)
+}
