@@ -5,6 +5,7 @@ package conformance_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -75,7 +76,7 @@ func waitForStreams(ctx context.Context, cluster *e2e.Cluster, want int) error {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%v streams are open (%v): %w", got, err, ctx.Err())
+			return errors.Join(fmt.Errorf("%v streams are open: %w", got, ctx.Err()), err)
 		}
 	}
 }
