@@ -145,6 +145,9 @@ func (r *rig) neverBack(names []string, last map[string]*corev1.Secret) error {
 // A connection that is open for both ends and carries nothing: the health check of client-go's HTTP/2 transport finds
 // out, after 30 s of silence and 15 s without an answer to a ping. Until then only MaxStaleness tells a Get.
 func TestHalfOpen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
 	t.Parallel()
 	const fault = "half-open connection"
 	cluster := e2e.New(t, e2e.Options{})

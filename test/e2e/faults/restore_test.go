@@ -25,6 +25,9 @@ import (
 func TestRestore(t *testing.T) {
 	for _, watchList := range []bool{true, false} {
 		t.Run(fmt.Sprintf("watchList=%v", watchList), func(t *testing.T) {
+			if !watchList && testing.Short() {
+				t.Skip("takes a minute")
+			}
 			cluster := e2e.New(t, e2e.Options{DisableWatchList: !watchList})
 			t.Run("behind", func(t *testing.T) { testRestore(t, cluster, watchList, false) })
 			t.Run("overtaken", func(t *testing.T) { testRestore(t, cluster, watchList, true) })

@@ -25,6 +25,9 @@ const account = "agent"
 // A service account is deleted, and its token is worth nothing any more: 401 once the streams are cut. A token of the
 // account's successor, in the same file, is all it takes to recover. client-go reads the file once a minute.
 func TestUnauthorized(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
 	t.Parallel()
 	const fault = "token revoked"
 	cluster := e2e.New(t, e2e.Options{})
