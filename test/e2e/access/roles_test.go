@@ -175,6 +175,14 @@ func TestRevoked(t *testing.T) {
 			stop := r.run(r.secrets)
 			r.wantValue(r.secrets, "tls", "1")
 
+			// Without WatchList the value is there before the watch is open, which would be refused as well.
+			r.eventually("the watch is open", func(ctx context.Context) error {
+				open, err := r.cluster.Metric(ctx, "apiserver_longrunning_requests", map[string]string{"resource": "secrets", "verb": "WATCH"})
+				if err == nil && open < 1 {
+					err = errors.New("no watch of secrets is open")
+				}
+				return err
+			})
 			r.revoke("certificates", "tls")
 			r.setSecret("tls", "2")
 			r.eventuallyValue(r.secrets, "tls", "2")
