@@ -117,6 +117,20 @@ func (s *Slot[T]) NewEpoch() {
 	s.epoch++
 }
 
+// Holds tells whether a complete read brought what the slot holds already, by
+// UID and resource version.
+func (s *Slot[T]) Holds(items []any) bool {
+	state := s.Load()
+	if !state.Synced || len(items) > 1 || state.Exists != (len(items) == 1) {
+		return false
+	}
+	if !state.Exists {
+		return true
+	}
+	object, err := s.checked(items[0])
+	return err == nil && object.GetUID() == state.Object.GetUID() && object.GetResourceVersion() == state.ResourceVersion
+}
+
 // Add implements client-go's ReflectorStore: an ADDED event. It always returns nil.
 func (s *Slot[T]) Add(object any) error {
 	s.put(object, true)

@@ -22,11 +22,22 @@ func (noStore) Get(context.Context, string, string) (*corev1.Secret, error) {
 	return nil, context.Canceled
 }
 
-func BenchmarkRegisterUnregister20(b *testing.B) {
-	var names []string
-	for i := range 20 {
-		names = append(names, fmt.Sprint("secret-", i))
+// numbered returns n names, of which as many are the same as each says.
+func numbered(n, each int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprint("secret-", i/each)
 	}
+	return names
+}
+
+func BenchmarkRegisterUnregister20(b *testing.B)   { registerUnregister(b, numbered(20, 1)) }
+func BenchmarkRegisterUnregister2000(b *testing.B) { registerUnregister(b, numbered(2000, 1)) }
+
+// A container that takes a hundred variables from five Secrets.
+func BenchmarkRegisterUnregister100Of5(b *testing.B) { registerUnregister(b, numbered(100, 20)) }
+
+func registerUnregister(b *testing.B, names []string) {
 	pod := podOf("1", names...)
 	m := manager.New[*corev1.Secret](noStore{}, manager.PodSecrets)
 	b.ReportAllocs()
@@ -34,4 +45,27 @@ func BenchmarkRegisterUnregister20(b *testing.B) {
 		m.RegisterPod(pod)
 		m.UnregisterPod(pod)
 	}
+}
+
+// What a node agent does most: it registers a pod of which nothing has changed.
+func BenchmarkRegisterAgain20(b *testing.B) {
+	pod := podOf("1", numbered(20, 1)...)
+	m := manager.New[*corev1.Secret](noStore{}, manager.PodSecrets)
+	m.RegisterPod(pod)
+	b.ReportAllocs()
+	for b.Loop() {
+		m.RegisterPod(pod)
+	}
+}
+
+func BenchmarkRegisterUnregister20Parallel(b *testing.B) {
+	m := manager.New[*corev1.Secret](noStore{}, manager.PodSecrets)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		pod := podOf(types.UID(fmt.Sprintf("%p", pb)), numbered(20, 1)...)
+		for pb.Next() {
+			m.RegisterPod(pod)
+			m.UnregisterPod(pod)
+		}
+	})
 }

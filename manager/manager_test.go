@@ -38,13 +38,14 @@ func key(name string) types.NamespacedName {
 
 // countingStore is a store that counts, and tells when a count is wrong.
 type countingStore struct {
-	t      *testing.T
+	t interface{ Errorf(string, ...any) }
+
 	mu     sync.Mutex
 	counts map[string]int // "ns/name owner"
-	calls  []string       // "+name" and "-name"
+	calls  []string       // "+ns/name owner" and "-ns/name owner"
 }
 
-func newCountingStore(t *testing.T) *countingStore {
+func newCountingStore(t interface{ Errorf(string, ...any) }) *countingStore {
 	return &countingStore{t: t, counts: map[string]int{}}
 }
 

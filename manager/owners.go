@@ -3,7 +3,6 @@
 package manager
 
 import (
-	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +20,10 @@ type Owner struct {
 }
 
 func (o Owner) id() types.UID {
-	return cmp.Or(o.UID, types.UID(o.Namespace+"/"+o.Name))
+	if o.UID != "" {
+		return o.UID
+	}
+	return types.UID(o.Namespace + "/" + o.Name)
 }
 
 // RegisterPod makes the references of a pod what its spec names now. It is
@@ -32,13 +34,13 @@ func (m *Manager[T]) RegisterPod(pod *corev1.Pod) {
 		klog.Background().Error(nil, "RegisterPod of a nil pod, nothing is registered")
 		return
 	}
-	var keys []types.NamespacedName
+	wanted := collect()
+	defer wanted.release()
 	if m.references != nil {
-		m.references(pod, func(name string) {
-			keys = append(keys, types.NamespacedName{Namespace: pod.Namespace, Name: name})
-		})
+		wanted.namespace = pod.Namespace
+		m.references(pod, wanted.visit)
 	}
-	m.set(podOwner(pod), keys)
+	m.set(podOwner(pod), wanted.keys)
 }
 
 // UnregisterPod takes back the references of a pod; which those are is known
@@ -57,52 +59,43 @@ func (m *Manager[T]) UnregisterPod(pod *corev1.Pod) {
 // for the network. Keys that no object can have are logged and not referenced;
 // Get says what is wrong with them.
 func (m *Manager[T]) SetReferences(owner Owner, keys ...types.NamespacedName) {
-	m.set(owner, slices.Clone(keys))
+	wanted := collect()
+	defer wanted.release()
+	wanted.keys = append(wanted.keys, keys...)
+	m.set(owner, wanted.keys)
 }
 
 func podOwner(pod *corev1.Pod) Owner {
 	return Owner{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }
 
-// set takes ownership of keys.
+// set makes the references of an owner the given keys. It puts keys in order, and
+// does not keep the slice.
 //
 // The store is called with mu held, so that what it counts follows the order of
-// the calls made here for the same owner. That is safe: a store's AddReference
-// and DeleteReference wait for nothing and do not call back.
+// the calls made here for the same owner, and so that known finds every owner of
+// whom the store tells. That is safe: a store's AddReference and DeleteReference
+// wait for nothing and do not call back. The store has one lock itself, so a lock
+// for each owner here would gain next to nothing.
 func (m *Manager[T]) set(owner Owner, keys []types.NamespacedName) {
 	slices.SortFunc(keys, compare)
 	keys = slices.Compact(keys)
 	id := owner.id()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	held := m.owners[id].keys
-	for _, key := range missing(keys, held) {
+	held := m.owners[id]
+	if held.owner == owner && slices.Equal(held.keys, keys) {
+		return // as nearly always: a node agent registers a pod at each of its syncs
+	}
+	for key := range missing(keys, held.keys) {
 		m.store.AddReference(key.Namespace, key.Name, id)
 	}
-	for _, key := range missing(held, keys) {
+	for key := range missing(held.keys, keys) {
 		m.store.DeleteReference(key.Namespace, key.Name, id)
 	}
 	if len(keys) == 0 {
 		delete(m.owners, id)
 		return
 	}
-	m.owners[id] = holding{owner: owner, keys: keys}
-}
-
-// missing yields those of the keys that are not among others; both are in order.
-func missing(keys, others []types.NamespacedName) []types.NamespacedName {
-	if len(others) == 0 {
-		return keys
-	}
-	var result []types.NamespacedName
-	for _, key := range keys {
-		if _, found := slices.BinarySearchFunc(others, key, compare); !found {
-			result = append(result, key)
-		}
-	}
-	return result
-}
-
-func compare(a, b types.NamespacedName) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	m.owners[id] = holding{owner: owner, keys: slices.Clone(keys)}
 }

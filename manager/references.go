@@ -9,7 +9,8 @@ import corev1 "k8s.io/api/core/v1"
 // nothing.
 //
 // It runs at every registration, on the goroutine of the caller: it must neither
-// change the pod nor keep it. [PodSecrets] and [PodConfigMaps] do not allocate.
+// change the pod nor keep it, nor call visit after it has returned. [PodSecrets]
+// and [PodConfigMaps] do not allocate.
 type References func(pod *corev1.Pod, visit func(name string))
 
 // PodSecrets visits the Secrets that pod names: to pull images, in the

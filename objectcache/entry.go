@@ -62,9 +62,13 @@ func (w *Watch[T]) startLocked(e *entry[T]) {
 	w.stopLocked(e, errReplaced)
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	r := &run[T]{slot: cache.NewSlot(e.key, cache.SlotOptions[T]{}), cancel: cancel}
-	r.reflector = reflector.New(w.resource.source(e.key), r.slot, reflector.Options{
-		Name:     w.resource.resource.String() + " " + e.key.String(),
+	resource := w.resource.resource.String()
+	r.reflector = reflector.New(w.resource.sourceOf(e.key), r.slot, reflector.Options{
+		Name:     resource + " " + e.key.String(),
+		Resource: resource,
 		OnChange: func() { w.changed(e, r) },
+		Gate:     w.options.Gate,
+		Engine:   w.engine,
 	})
 	w.watchIdleLocked(e, r)
 	e.run.Store(r)

@@ -5,6 +5,7 @@ package objectcache
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -29,6 +29,7 @@ import (
 // [Secrets], [ConfigMaps] or [NewResource].
 type Resource[T cache.Object] struct {
 	resource  schema.GroupResource
+	rest      *reflector.RESTResource // nil: of a client without one; then source counts
 	source    func(types.NamespacedName) reflector.Source
 	nameRules validation.ValidateNameFunc
 	immutable func(T) bool // nil: objects of this kind never are
@@ -47,17 +48,51 @@ type Client[T cache.Object, L runtime.Object] interface {
 //
 //	NewResource(corev1.Resource("serviceaccounts"), clientset.CoreV1().ServiceAccounts)
 //
-// The group and resource are those of the client; they appear in errors. The
-// client's own retries (up to ten, on broken connections and Retry-After) cannot
-// be switched off; until they end Get knows no cause.
+// The group and resource are those of the client; they appear in errors. A
+// client that gives its REST client away (GetClient, as those of client-go and
+// of client-gen since 1.31 do) is asked through it: see [reflector.FromREST].
+// Any other one is used as it is; its own retries (up to ten, on broken
+// connections and Retry-After) cannot be switched off then, and until they end
+// Get knows no cause.
 func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource schema.GroupResource, client func(namespace string) C) Resource[T] {
-	return Resource[T]{
+	r := Resource[T]{
 		resource:  resource,
 		nameRules: pathSegment,
 		source: func(key types.NamespacedName) reflector.Source {
 			return named(client(key.Namespace), key.Name)
 		},
 	}
+	if restClient := restClientOf(client("")); restClient != nil {
+		r.rest = &reflector.RESTResource{
+			Client:    restClient,
+			Name:      resource.Resource,
+			NewObject: newOf[T],
+			NewList:   newOf[L],
+		}
+	}
+	return r
+}
+
+// restClientOf returns the REST client of a typed client, nil if it gives none
+// away, as those of a fake clientset.
+func restClientOf(client any) rest.Interface {
+	if typed, ok := client.(interface{ GetClient() rest.Interface }); ok {
+		return typed.GetClient()
+	}
+	return nil
+}
+
+// newOf returns a new object of a type that is a pointer.
+func newOf[T runtime.Object]() runtime.Object {
+	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+}
+
+// sourceOf is where an object is listed and watched.
+func (r *Resource[T]) sourceOf(key types.NamespacedName) reflector.Source {
+	if r.rest != nil {
+		return reflector.FromREST(r.rest, key.Namespace, key.Name)
+	}
+	return r.source(key)
 }
 
 // Secrets is the resource of core/v1 Secrets.
@@ -65,7 +100,6 @@ func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
 	resource := NewResource(corev1.Resource("secrets"), client.CoreV1().Secrets)
 	resource.nameRules = validation.NameIsDNSSubdomain
 	resource.immutable = func(s *corev1.Secret) bool { return s.Immutable != nil && *s.Immutable }
-	resource.askOnce(client.CoreV1().RESTClient(), func() runtime.Object { return &corev1.SecretList{} })
 	return resource
 }
 
@@ -74,49 +108,12 @@ func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
 	resource := NewResource(corev1.Resource("configmaps"), client.CoreV1().ConfigMaps)
 	resource.nameRules = validation.NameIsDNSSubdomain
 	resource.immutable = func(c *corev1.ConfigMap) bool { return c.Immutable != nil && *c.Immutable }
-	resource.askOnce(client.CoreV1().RESTClient(), func() runtime.Object { return &corev1.ConfigMapList{} })
 	return resource
-}
-
-// askOnce has every request sent once. A typed client sends one up to eleven
-// times, a second or more apart, when the connection breaks or the answer
-// carries Retry-After; meanwhile nobody knows of the failure, and who waits
-// cannot hurry it. A fake clientset has no REST client, and is left as it is.
-func (r *Resource[T]) askOnce(client rest.Interface, newList func() runtime.Object) {
-	if client, ok := client.(*rest.RESTClient); ok && client == nil {
-		return
-	}
-	name := r.resource.Resource
-	r.source = func(key types.NamespacedName) reflector.Source {
-		request := func(options *metav1.ListOptions) *rest.Request {
-			options.FieldSelector = selectorOf(key.Name)
-			return client.Get().Namespace(key.Namespace).Resource(name).
-				VersionedParams(options, scheme.ParameterCodec).MaxRetries(0)
-		}
-		return reflector.FromListerWatcher(&toolscache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				list := newList()
-				err := request(&options).Do(ctx).Into(list)
-				return list, err
-			},
-			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				options.Watch = true
-				return request(&options).Watch(ctx)
-			},
-		})
-	}
-}
-
-// selectorOf is the selection of one object by name. RBAC's resourceNames and
-// the Node authorizer admit list and watch with this very selector
-// (kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
-func selectorOf(name string) string {
-	return fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 }
 
 // named follows one object by a typed client.
 func named[T cache.Object, L runtime.Object](client Client[T, L], name string) reflector.Source {
-	selector := selectorOf(name)
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	return reflector.FromListerWatcher(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.FieldSelector = selector

@@ -14,6 +14,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/featuregates"
+	"github.com/refwatch/refwatch/reflector"
 )
 
 // WatchOptions changes how a [Watch] works. The zero value is valid.
@@ -34,6 +35,9 @@ type WatchOptions struct {
 	// once a minute, so less than two minutes makes Get give up healthy
 	// streams. Immutable objects are never stale. Default: no bound.
 	MaxStaleness time.Duration
+	// Gate bounds how many streams are being opened at a time. Stores that reach
+	// one server with one client should share one. Default: one of its own.
+	Gate *reflector.Gate
 	// FeatureGate switches what package featuregates lists. Default: the
 	// defaults of those gates.
 	FeatureGate featuregate.FeatureGate
@@ -46,6 +50,7 @@ const defaultRefusalGrace = time.Second
 type Watch[T cache.Object] struct {
 	resource      Resource[T]
 	options       WatchOptions
+	engine        reflector.Engine
 	stopImmutable bool
 
 	entries sync.Map // types.NamespacedName to *entry[T]; changed with mu held
@@ -63,9 +68,17 @@ func NewWatch[T cache.Object](resource Resource[T], options WatchOptions) *Watch
 	if options.RefusalGrace == 0 {
 		options.RefusalGrace = defaultRefusalGrace
 	}
+	if options.Gate == nil {
+		options.Gate = reflector.NewGate(reflector.GateOptions{})
+	}
+	engine := reflector.ClientGoEngine
+	if featuregates.Enabled(options.FeatureGate, featuregates.StreamReflector) {
+		engine = reflector.StreamEngine
+	}
 	return &Watch[T]{
 		resource: resource,
 		options:  options,
+		engine:   engine,
 		stopImmutable: resource.immutable != nil &&
 			featuregates.Enabled(options.FeatureGate, featuregates.ImmutableEphemeralVolumes),
 		followers: map[*workqueue.Typed[types.NamespacedName]]struct{}{},

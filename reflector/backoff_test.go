@@ -3,7 +3,6 @@
 package reflector_test
 
 import (
-	"errors"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -26,7 +25,7 @@ func gaps(requests []request) []time.Duration {
 
 func TestPausesGrowAndAreCapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, &fakeSource{onWatch: streams(fails(errors.New("refused")))}, reflector.Options{})
+		r := start(t, &fakeSource{onWatch: streams(fails(forbidden()))}, reflector.Options{})
 		after(time.Hour)
 		all := gaps(r.source.seen())
 		if first := all[0]; first < 100*time.Millisecond || first > 200*time.Millisecond {
@@ -63,7 +62,7 @@ func TestCleanClosesDoNotSpin(t *testing.T) {
 func TestHealthyStreamResetsThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := newStream(state(secret("5"), "7")...)
-		failing := fails(errors.New("refused"))
+		failing := fails(forbidden())
 		r := start(t, &fakeSource{onWatch: streams(failing, failing, failing, failing, failing, failing,
 			func() (reflector.Stream, error) { return long, nil },
 			failing,
@@ -85,7 +84,7 @@ func TestSilentStreamDoesNotResetThePause(t *testing.T) {
 		source := &fakeSource{}
 		source.onWatch = func(metav1.ListOptions) (reflector.Stream, error) {
 			stream := newStream()
-			time.AfterFunc(11*time.Second, func() { stream.finish(errors.New("reset")) })
+			time.AfterFunc(11*time.Second, func() { stream.finish(io.EOF) })
 			return stream, nil
 		}
 		start(t, source, reflector.Options{})

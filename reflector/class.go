@@ -41,6 +41,9 @@ const (
 	Connection Class = "Connection"
 	// Malformed: see [ErrMalformed].
 	Malformed Class = "Malformed"
+	// Silent: a list told of something that the stream should have brought. The
+	// next read is a consistent one.
+	Silent Class = "Silent"
 )
 
 // refusal tells whether the server answered and said no.
@@ -53,6 +56,8 @@ func Classify(err error) Class {
 		return None
 	case errors.Is(err, ErrMalformed):
 		return Malformed
+	case errors.Is(err, errSilent):
+		return Silent
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return Expired
 	case isTooLarge(err):

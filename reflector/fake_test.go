@@ -183,6 +183,7 @@ type rig struct {
 func start(t *testing.T, source reflector.Source, options reflector.Options) *rig {
 	t.Helper()
 	slot := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
+	options.Engine = engine
 	r := &rig{Reflector: reflector.New(source, slot, options), slot: slot}
 	switch source := source.(type) {
 	case *fakeSource:

@@ -40,14 +40,18 @@ func (l *listerWatcher) Watch(ctx context.Context, options metav1.ListOptions) (
 	if err != nil {
 		return nil, err
 	}
-	return watchStream{w}, nil
+	// Some clients, client-go's fakes for one, do not end a watch with its context.
+	return watchStream{w, context.AfterFunc(ctx, w.Stop)}, nil
 }
 
 // IsWatchListSemanticsUnSupported is client-go's name for the question.
 func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool { return l.noWatchList }
 
 // watchStream pulls events from a watch.Interface.
-type watchStream struct{ watch watch.Interface }
+type watchStream struct {
+	watch  watch.Interface
+	forget func() bool // the context
+}
 
 func (s watchStream) Next() (watch.Event, error) {
 	event, ok := <-s.watch.ResultChan()
@@ -60,6 +64,7 @@ func (s watchStream) Next() (watch.Event, error) {
 // Close returns when the watch has closed its channel, as watch.Interface says
 // it does once stopped: only then has its own goroutine ended.
 func (s watchStream) Close() error {
+	s.forget()
 	s.watch.Stop()
 	for range s.watch.ResultChan() {
 		// What is still in the channel is of no use to anybody.

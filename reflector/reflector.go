@@ -3,6 +3,7 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -34,60 +35,108 @@ type EpochStore interface {
 	NewEpoch()
 }
 
+// Verifier is implemented by stores that can tell what they hold. It lets a
+// silent stream be verified: a list that differs from what the store holds shows
+// that the stream has missed a change.
+type Verifier interface {
+	Holds(items []any) bool
+}
+
+// Engine is what drives a stream.
+type Engine int
+
+const (
+	// StreamEngine reads a stream in the goroutine of [Reflector.Run] and needs
+	// no other.
+	StreamEngine Engine = iota
+	// ClientGoEngine is client-go's own Reflector.
+	ClientGoEngine
+)
+
 // Options changes how a [Reflector] works. The zero value is valid.
 type Options struct {
 	// Name says in logs and errors what is followed, like `secrets "ns/name"`.
 	// Default: "reflector".
 	Name string
+	// Resource is the kind of the objects, like "secrets". What is learnt of the
+	// server's WatchList is shared by the reflectors of one gate and resource.
+	Resource string
 	// OnChange is called, on a goroutine of the reflector and with no lock
 	// held, after everything that can matter to somebody who waits: a completed
 	// read, an event that reached the store, a failed attempt. It must return
 	// soon and must not wait for the reflector. Default: nothing is called.
 	OnChange func()
+	// Gate is asked before anything is opened. Default: one of its own.
+	Gate *Gate
+	// Engine is what drives the stream. Default: [StreamEngine].
+	Engine Engine
 }
 
 // Reflector keeps a store equal to one selection on the server. Make one with
 // [New], then call Run once.
 type Reflector struct {
-	source  Source
-	store   Store
-	name    string
-	changed func()
-	wake    chan struct{} // holds a token when the next pause should be short
+	source    Source
+	store     Store
+	name      string
+	resource  string
+	changed   func()
+	gate      *Gate
+	engine    Engine
+	listsOnly bool          // the source cannot do WatchList
+	wake      chan struct{} // holds a token when the next pause should be short
+
+	// Of Run's goroutine alone: how the last attempt that failed to reach the
+	// server went.
+	unreachable bool
+	answers     uint64
 
 	mu       sync.Mutex
 	status   Status // its ResourceVersion is the one to resume at
 	started  bool
-	listMode bool     // this server does not do WatchList
+	urgent   bool     // somebody waits
 	afresh   bool     // the next read is a consistent one
+	listNext bool     // the next session is to use lists
 	tooLarge int      // "too large" answers in a row
+	turn     *turn    // that is waited for
 	session  *session // the one under way, nil in a pause
 }
 
 // New returns a reflector that does nothing until Run.
 func New(source Source, store Store, options Options) *Reflector {
 	r := &Reflector{
-		source:   source,
-		store:    store,
-		name:     options.Name,
-		changed:  options.OnChange,
-		wake:     make(chan struct{}, 1),
-		listMode: watchlist.DoesClientNotSupportWatchListSemantics(source),
-	}
-	if r.name == "" {
-		r.name = "reflector"
+		source:    source,
+		store:     store,
+		name:      cmp.Or(options.Name, "reflector"),
+		resource:  options.Resource,
+		changed:   options.OnChange,
+		gate:      options.Gate,
+		engine:    options.Engine,
+		listsOnly: watchlist.DoesClientNotSupportWatchListSemantics(source),
+		wake:      make(chan struct{}, 1),
 	}
 	if r.changed == nil {
 		r.changed = func() {}
 	}
+	if r.gate == nil {
+		r.gate = NewGate(GateOptions{})
+	}
 	return r
 }
 
-// Status tells how things are.
+// Status tells how things are. While the reflector waits for its turn and the
+// server is down, the failure of whoever tried is its own.
 func (r *Reflector) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.status
+	status := r.status
+	if r.turn == nil {
+		return status
+	}
+	if gate := r.gate.Status(); gate.Cause != nil && gate.CauseTime.After(status.LastErrorTime) {
+		status.Failures = max(1, status.Failures)
+		status.LastError, status.LastErrorTime = gate.Cause, gate.CauseTime
+	}
+	return status
 }
 
 // Run follows the selection until ctx ends. What it started has ended when it
@@ -100,20 +149,34 @@ func (r *Reflector) Run(ctx context.Context) {
 	}
 	var pauses backoff
 	for ctx.Err() == nil {
-		began := time.Now()
-		synced, err := r.runSession(ctx)
+		last := r.runSession(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		r.noteEnd(err)
-		if synced && time.Since(began) >= healthyAfter {
+		r.noteEnd(last.err)
+		if last.lived() >= healthyAfter {
 			pauses.reset()
 		}
-		delay, atLeast := pauses.next(), retryAfter(err)
-		r.logEnd(ctx, err, max(delay, atLeast))
-		if r.pause(ctx, delay, atLeast) {
-			pauses.reset()
-		}
+		r.rest(ctx, &pauses, last)
+	}
+}
+
+// rest makes the pause between two sessions. There is none when the gate paces
+// the attempts, and none when the stream that was given up for a fresh read had
+// lived for as long.
+func (r *Reflector) rest(ctx context.Context, pauses *backoff, last ending) {
+	var delay time.Duration
+	if !last.paced {
+		delay = pauses.next(ownPace)
+	}
+	if last.refreshed {
+		delay -= last.lived()
+	}
+	atLeast := retryAfter(last.err)
+	delay = max(0, delay, atLeast)
+	r.logEnd(ctx, last.err, delay)
+	if delay > 0 && r.pause(ctx, delay, atLeast) {
+		pauses.reset()
 	}
 }
 
@@ -138,9 +201,20 @@ func (r *Reflector) start() bool {
 }
 
 // Retry tells that somebody waits: the back-off starts over, so a pause under
-// way ends within a fifth of a second. A server's Retry-After is still honoured,
-// and calls made often do not make attempts more frequent than that.
+// way ends within a fifth of a second, and the gate is asked to be let through
+// before those for whom nobody waits. A server's Retry-After and the gate's own
+// pauses are still honoured, and calls made often do not make attempts more
+// frequent than that.
 func (r *Reflector) Retry() {
+	r.mu.Lock()
+	if r.session == nil || !r.session.synced {
+		r.urgent = true
+	}
+	turn := r.turn
+	r.mu.Unlock()
+	if turn != nil {
+		turn.urge()
+	}
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -157,6 +231,9 @@ func (r *Reflector) Refresh() {
 	} else {
 		r.afresh = true
 	}
+	if session != nil {
+		session.refreshed = true
+	}
 	r.mu.Unlock()
 	if session != nil {
 		session.end(nil)
@@ -168,7 +245,7 @@ func (r *Reflector) Refresh() {
 // cut it short.
 func (r *Reflector) pause(ctx context.Context, delay, atLeast time.Duration) bool {
 	began := time.Now()
-	timer := time.NewTimer(max(delay, atLeast))
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -178,7 +255,7 @@ func (r *Reflector) pause(ctx context.Context, delay, atLeast time.Duration) boo
 	case <-r.wake:
 	}
 	var first backoff
-	timer.Reset(max(first.next(), atLeast) - time.Since(began))
+	timer.Reset(min(delay, max(first.next(ownPace), atLeast)) - time.Since(began))
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
@@ -196,15 +273,6 @@ func (r *Reflector) check(object runtime.Object) error {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return nil
-}
-
-// setSession makes a session the one under way, nil for none. It tells whether
-// a session is to use lists.
-func (r *Reflector) setSession(session *session) (listMode bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.session = session
-	return r.listMode
 }
 
 // noteOpen counts an attempt and returns the version to read at; empty asks for
@@ -247,9 +315,15 @@ func (r *Reflector) noteRead(version string, consistent bool) error {
 func (r *Reflector) noteSynced(session *session, version string) {
 	r.mu.Lock()
 	session.synced = true
-	r.afresh, r.tooLarge = false, 0
-	r.status.synced(version, time.Now())
+	session.syncedAt = time.Now()
+	r.afresh, r.urgent, r.tooLarge = false, false, 0
+	r.status.synced(version, session.syncedAt)
 	r.mu.Unlock()
+	if session.turn != nil {
+		session.turn.end(nil)
+		session.turn = nil
+		r.gate.follow(r)
+	}
 	r.changed()
 }
 
@@ -272,7 +346,7 @@ func (r *Reflector) noteEnd(err error) {
 	}
 	r.mu.Lock()
 	switch Classify(err) {
-	case Expired, Malformed:
+	case Expired, Malformed, Silent:
 		r.afresh = true
 	case TooLarge:
 		// Once may be a server that lags. At the second time ask what is true.

@@ -275,31 +275,35 @@ func TestNothingIsLoggedAtLevel0(t *testing.T) {
 	}
 }
 
-// lingering is a stream whose Next returns a while after Close.
+// lingering is a source and its stream, whose Next returns a while after its
+// context has ended.
 type lingering struct {
-	closed chan struct{}
-	once   sync.Once
-	ended  time.Time
+	*fakeSource
+
+	ctx   context.Context
+	ended time.Time
+}
+
+func (l *lingering) Watch(ctx context.Context, _ metav1.ListOptions) (reflector.Stream, error) {
+	l.ctx = ctx
+	return l, nil
 }
 
 func (l *lingering) Next() (watch.Event, error) {
-	<-l.closed
+	<-l.ctx.Done()
 	time.Sleep(time.Second)
 	l.ended = time.Now()
 	return watch.Event{}, io.EOF
 }
 
-func (l *lingering) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
+func (l *lingering) Close() error { return nil }
 
 func TestRunWaitsForItsReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stream := &lingering{closed: make(chan struct{})}
-		r := start(t, &fakeSource{onWatch: streams(func() (reflector.Stream, error) { return stream, nil })}, reflector.Options{})
+		source := &lingering{}
+		r := start(t, source, reflector.Options{})
 		r.stop()
-		if stream.ended.IsZero() {
+		if source.ended.IsZero() {
 			t.Error("Run returned while a goroutine of it was still reading")
 		}
 	})

@@ -7,56 +7,60 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
 
 const (
 	// streamTimeout is the shortest time after which the server is asked to end
-	// a stream; client-go asks for up to twice as much, at random.
+	// a stream; it is asked for up to twice as much, at random.
 	streamTimeout = 30 * time.Minute
 	// initialEventsTimeout bounds the wait for the bookmark that ends the
 	// initial events of an open stream. A server that does not know WatchList
 	// may take the request for a plain watch, and that bookmark never comes.
 	initialEventsTimeout = 15 * time.Second
-	// quieter is added to the level of all that client-go's Reflector logs: it
-	// warns at level 0 of streams that are short or silent, which is reported
-	// here.
-	quieter = 3
 )
 
 var (
-	// errOver is all that client-go's Reflector is ever told: the session is
-	// over. The cause stays here. It must not look like a refused connection or
-	// a 429, which client-go would answer with a back-off of its own.
-	errOver = errors.New("session over")
 	// errEndedEarly is the cause when a stream ended before the state was known.
 	errEndedEarly = errors.New("the stream ended before its initial events did")
 	// errNoBookmark is the cause when the initial events did not end in time.
 	errNoBookmark = errors.New("the server did not end the initial events of a WatchList in time")
+	// errSilent is the cause when a stream was silent, and a list told of
+	// something that it should have brought.
+	errSilent = errors.New("the stream was silent about a change")
 )
 
-// session is one life of a stream, run by client-go's Reflector: a complete
-// read and the changes after it. It stands between that reflector and the
-// source as its ListerWatcher. What client-go would do once a stream has ended
-// (relist, resume by a plain watch, back off) never happens: every further
-// request is answered with errOver.
+// isAnswer tells whether an error that looks like one of the connection is about
+// what the server said.
+func isAnswer(err error) bool {
+	return errors.Is(err, errEndedEarly) || errors.Is(err, errNoBookmark)
+}
+
+// session is one life of a stream: a complete read and the changes after it. Its
+// end is final; what comes after it is another session.
 type session struct {
 	r        *Reflector
 	ctx      context.Context // of this session; every request ends with it
 	cancel   context.CancelFunc
+	turn     *turn // ends with the read; nil from then on, but for the session's own goroutine
 	listMode bool
 	// consistent tells that the read was asked for at version "". Set before
 	// the request that brings the answer.
 	consistent bool
-	synced     bool // a complete read reached the store; guarded by r.mu
+
+	// Guarded by r.mu.
+	synced    bool // a complete read reached the store
+	syncedAt  time.Time
+	refreshed bool // given up for a fresh read
+	verifying bool
 
 	mu    sync.Mutex
 	ended bool
@@ -64,30 +68,86 @@ type session struct {
 	calls sync.WaitGroup // requests and pumps under way; none is added once ended
 }
 
-// runSession runs one session to its end. It tells whether the session had
-// synced and why it ended.
-func (r *Reflector) runSession(ctx context.Context) (synced bool, err error) {
+// ending is how a session went.
+type ending struct {
+	err       error     // nil for a stream's regular end
+	syncedAt  time.Time // zero if it never did
+	refreshed bool
+	paced     bool // the gate paces the next attempt
+}
+
+// lived is how long ago the session synced, 0 if it never did.
+func (e ending) lived() time.Duration {
+	if e.syncedAt.IsZero() {
+		return 0
+	}
+	return time.Since(e.syncedAt)
+}
+
+// runSession waits for its turn and runs one session to its end.
+func (r *Reflector) runSession(ctx context.Context) ending {
+	turn, err := r.takeTurn(ctx)
+	if err != nil {
+		return ending{err: err}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &session{r: r, ctx: ctx, cancel: cancel}
-	s.listMode = r.setSession(s)
-	defer r.setSession(nil)
-
-	quiet := logr.Discard() // of its wonder at a client that cannot do WatchList
-	engine := toolscache.NewReflectorWithOptions(s, nil, sessionStore{s}, toolscache.ReflectorOptions{
-		Name:            r.name,
-		TypeDescription: r.name,
-		MinWatchTimeout: streamTimeout,
-		Logger:          &quiet,
-	})
-	logger := klog.FromContext(ctx).V(quieter)
-	_ = engine.ListAndWatchWithContext(klog.NewContext(ctx, logger)) // errOver, or nil when ctx ended
+	s := &session{r: r, ctx: ctx, cancel: cancel, turn: turn}
+	r.begin(s)
+	if r.engine == ClientGoEngine {
+		s.runClientGo()
+	} else {
+		s.runStream()
+	}
 	s.end(nil)
 	s.calls.Wait()
-	if !s.synced && s.err == nil {
-		return false, errEndedEarly
+	return r.finish(s)
+}
+
+// takeTurn waits until the gate lets the reflector through.
+func (r *Reflector) takeTurn(ctx context.Context) (*turn, error) {
+	r.mu.Lock()
+	turn := r.gate.queue(r.urgent)
+	r.turn = turn
+	r.mu.Unlock()
+	err := turn.wait(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn = nil
+	return turn, err
+}
+
+// begin makes a session the one under way.
+func (r *Reflector) begin(s *session) {
+	lists := r.listsOnly || r.gate.usesLists(r.resource)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.listMode = lists || r.listNext
+	r.listNext = false
+	r.session = s
+}
+
+// finish tells how a session that has ended went. The turn of one that did not
+// sync ends here.
+func (r *Reflector) finish(s *session) ending {
+	r.gate.unfollow(r)
+	r.mu.Lock()
+	r.session = nil
+	last := ending{err: s.err, syncedAt: s.syncedAt, refreshed: s.refreshed}
+	r.mu.Unlock()
+	switch {
+	case s.turn == nil:
+		return last
+	case last.err == nil:
+		last.err = errEndedEarly
 	}
-	return s.synced, s.err
+	answers := s.turn.end(last.err)
+	if unreachable(last.err) {
+		// While nobody else gets an answer either, the gate's pauses do.
+		last.paced = !r.unreachable || r.answers == answers
+	}
+	r.unreachable, r.answers = unreachable(last.err), answers
+	return last
 }
 
 // end ends the session; the first cause is the one that is kept.
@@ -112,81 +172,97 @@ func (s *session) enter() bool {
 	return true
 }
 
-// IsWatchListSemanticsUnSupported is client-go's name for the question.
-func (s *session) IsWatchListSemanticsUnSupported() bool { return s.listMode }
-
-// ListWithContext implements client-go's ListerWatcherWithContext. Without
-// WatchList it begins a session. With WatchList it is how client-go reacts to a
-// failed stream; the session is over then, unless WatchList itself was refused.
-func (s *session) ListWithContext(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	if !s.enter() {
-		return nil, errOver
-	}
-	defer s.calls.Done()
-	version := s.r.noteOpen()
+// list reads the selection, at the version that the reflector chooses.
+func (s *session) list() (list runtime.Object, version string, err error) {
+	version = s.r.noteOpen()
 	s.consistent = version == ""
 	// client-go's own options would ask for "0", which may be served from any
 	// past, and for pages, which are read from etcd.
-	list, err := s.r.source.List(s.ctx, metav1.ListOptions{ResourceVersion: version})
-	if err == nil {
-		err = s.checkList(list)
-	}
+	list, err = s.r.source.List(s.ctx, metav1.ListOptions{ResourceVersion: version})
 	if err != nil {
-		s.end(err)
-		return nil, errOver
+		return nil, "", err
 	}
-	return list, nil
+	if version, err = versionOf(list); err == nil {
+		err = s.r.noteRead(version, s.consistent)
+	}
+	return list, version, err
 }
 
-func (s *session) checkList(list runtime.Object) error {
+// versionOf returns the version of a list.
+func versionOf(list runtime.Object) (string, error) {
 	header, err := meta.ListAccessor(list)
 	if err != nil || !meta.IsListType(list) {
-		return fmt.Errorf("%w: a %T where a list belongs", ErrMalformed, list)
+		return "", fmt.Errorf("%w: a %T where a list belongs", ErrMalformed, list)
 	}
-	return s.r.noteRead(header.GetResourceVersion(), s.consistent)
+	return header.GetResourceVersion(), wellFormed(header.GetResourceVersion())
 }
 
-// WatchWithContext implements client-go's ListerWatcherWithContext: a WatchList
-// at the version that the reflector chooses, or the watch that follows a list.
-func (s *session) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	if !s.enter() {
-		return nil, errOver
-	}
-	defer s.calls.Done()
-	watchList := options.SendInitialEvents != nil
-	if watchList {
-		options.ResourceVersion = s.r.noteOpen()
-		s.consistent = options.ResourceVersion == ""
-	}
-	stream, err := s.r.source.Watch(s.ctx, options)
-	switch {
-	case err == nil:
-	case watchList && refusesWatchList(err):
-		s.useLists() // as client-go does next, for the session is not over
-		return nil, errOver
+// check tells whether an event is what it should be. initial says that the
+// initial events have not ended.
+func (s *session) check(event watch.Event, initial bool) error {
+	switch event.Type {
+	case watch.Added, watch.Modified, watch.Deleted:
+		return s.r.check(event.Object)
+	case watch.Bookmark:
+		object, err := meta.Accessor(event.Object)
+		if err != nil {
+			return fmt.Errorf("%w: a bookmark that holds a %T", ErrMalformed, event.Object)
+		}
+		version := object.GetResourceVersion()
+		if initial && endsInitialEvents(event) {
+			return s.r.noteRead(version, s.consistent)
+		}
+		return wellFormed(version)
+	case watch.Error:
+		if status, ok := event.Object.(*metav1.Status); ok {
+			return apierrors.FromObject(status)
+		}
+		return fmt.Errorf("%w: an error event that holds a %T", ErrMalformed, event.Object)
 	default:
-		s.end(err)
-		return nil, errOver
+		return fmt.Errorf("%w: an event of type %q", ErrMalformed, event.Type)
 	}
-	w := &sessionWatch{session: s, stream: stream, events: make(chan watch.Event), done: make(chan struct{})}
-	s.calls.Go(func() { w.pump(watchList) })
-	return w, nil
 }
 
-// useLists remembers that this server does not do WatchList.
-func (s *session) useLists() {
+// endsInitialEvents knows the bookmark that ends the initial events (KEP-3157).
+func endsInitialEvents(event watch.Event) bool {
+	if event.Type != watch.Bookmark {
+		return false
+	}
+	object, err := meta.Accessor(event.Object)
+	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+}
+
+// useLists remembers that this server does not do WatchList: it refused one, or
+// did not end the initial events.
+func (s *session) useLists(refused bool) {
 	klog.FromContext(s.ctx).V(2).Info("The server does not do WatchList, using list and watch", "reflector", s.r.name)
+	s.r.gate.noteNoWatchList(s.r.resource, refused)
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
-	s.r.listMode = true
+	s.r.listNext = true
 }
 
-// List implements client-go's ListerWatcher; its contextless half is not used.
-func (s *session) List(options metav1.ListOptions) (runtime.Object, error) {
-	return s.ListWithContext(s.ctx, options)
-}
-
-// Watch implements client-go's ListerWatcher; its contextless half is not used.
-func (s *session) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	return s.WatchWithContext(s.ctx, options)
+// limitInitialEvents ends the session if the initial events do not end in time.
+// The timer's goroutine counts as a call of the session.
+//
+// The runtime may keep a stopped timer, and so all that its function reaches,
+// until long after. What it reaches is therefore let go of when it is stopped,
+// lest an object stays in memory that nobody references any more.
+func (s *session) limitInitialEvents() (stop func()) {
+	var limited atomic.Pointer[session]
+	limited.Store(s)
+	s.calls.Add(1)
+	timer := time.AfterFunc(initialEventsTimeout, func() {
+		if session := limited.Swap(nil); session != nil {
+			defer session.calls.Done()
+			session.useLists(false)
+			session.end(errNoBookmark)
+		}
+	})
+	return func() {
+		timer.Stop()
+		if session := limited.Swap(nil); session != nil {
+			session.calls.Done()
+		}
+	}
 }

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
+)
+
+// runStream is the engine of this package: it reads the stream in the goroutine
+// of Run, and keeps no other. What blocks for hours in that goroutine is a Next
+// and little above it, so that its stack stays small.
+func (s *session) runStream() {
+	err := s.readStream()
+	if errors.Is(err, io.EOF) {
+		err = nil // regular
+	}
+	s.end(err)
+}
+
+func (s *session) readStream() error {
+	if s.listMode {
+		return s.listAndWatch()
+	}
+	stream, err := s.open(s.watchListOptions())
+	if err != nil {
+		if refusesWatchList(err) {
+			s.useLists(true)
+			return s.listAndWatch()
+		}
+		return err
+	}
+	defer stream.Close()
+	if err := s.readState(stream); err != nil {
+		return err
+	}
+	return s.readChanges(stream)
+}
+
+// listAndWatch does without WatchList.
+func (s *session) listAndWatch() error {
+	list, version, err := s.list()
+	if err != nil {
+		return err
+	}
+	items, err := itemsOf(list)
+	if err != nil {
+		return err
+	}
+	if err := (sessionStore{s}).Replace(items, version); err != nil {
+		return err // the session is over, and keeps its cause
+	}
+	stream, err := s.open(watchOptions(version))
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	return s.readChanges(stream)
+}
+
+// open opens a stream on a goroutine that lives no longer than that: a request
+// makes a stack grow, and one that is grown stays so while it is in use.
+func (s *session) open(options *metav1.ListOptions) (stream Stream, err error) {
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		stream, err = s.r.source.Watch(s.ctx, *options)
+	}()
+	<-opened
+	return stream, err
+}
+
+// readState reads the initial events up to the bookmark that ends them, and
+// hands the state to the store. The server may mix in changes (KEP-3157).
+func (s *session) readState(stream Stream) error {
+	stopTimer := s.limitInitialEvents()
+	defer stopTimer()
+	state := map[types.NamespacedName]any{}
+	for {
+		event, err := stream.Next()
+		if err == nil {
+			err = s.check(event, true)
+		}
+		if err != nil {
+			return err
+		}
+		object, err := meta.Accessor(event.Object)
+		if err != nil {
+			return err
+		}
+		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+		switch event.Type {
+		case watch.Added, watch.Modified:
+			state[key] = event.Object
+		case watch.Deleted:
+			delete(state, key)
+		case watch.Bookmark:
+			if !endsInitialEvents(event) {
+				continue
+			}
+			items := make([]any, 0, len(state))
+			for _, item := range state {
+				items = append(items, item)
+			}
+			s.r.gate.noteWatchList(s.r.resource)
+			return sessionStore{s}.Replace(items, object.GetResourceVersion())
+		}
+	}
+}
+
+// readChanges hands the store one event after the other.
+func (s *session) readChanges(stream Stream) error {
+	for {
+		if err := s.readChange(stream); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) readChange(stream Stream) error {
+	event, err := stream.Next()
+	if err == nil {
+		err = s.check(event, false)
+	}
+	if err != nil {
+		return err
+	}
+	return s.apply(event)
+}
+
+// apply hands one event to the store. An error of the store ends the session,
+// which the context of the stream tells the next Next.
+func (s *session) apply(event watch.Event) error {
+	switch store := (sessionStore{s}); event.Type {
+	case watch.Added:
+		return store.Add(event.Object)
+	case watch.Modified:
+		return store.Update(event.Object)
+	case watch.Deleted:
+		return store.Delete(event.Object)
+	default: // a bookmark, by check
+		object, err := meta.Accessor(event.Object)
+		if err != nil {
+			return err
+		}
+		return store.Bookmark(object.GetResourceVersion())
+	}
+}
+
+// watchListOptions ask for the state and then the changes, at the version that
+// the reflector chooses (KEP-3157).
+func (s *session) watchListOptions() *metav1.ListOptions {
+	options := watchOptions(s.r.noteOpen())
+	s.consistent = options.ResourceVersion == ""
+	options.SendInitialEvents = ptr.To(true)
+	options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+	return options
+}
+
+func watchOptions(version string) *metav1.ListOptions {
+	return &metav1.ListOptions{
+		ResourceVersion:     version,
+		AllowWatchBookmarks: true,
+		TimeoutSeconds:      ptr.To(int64(streamTimeout.Seconds() * (1 + rand.Float64()))),
+	}
+}
+
+// itemsOf returns the objects in a list.
+func itemsOf(list runtime.Object) ([]any, error) {
+	objects, err := meta.ExtractList(list)
+	if err != nil { // whose text prints the list
+		return nil, fmt.Errorf("%w: a %T that holds something else than objects", ErrMalformed, list)
+	}
+	items := make([]any, 0, len(objects))
+	for _, object := range objects {
+		items = append(items, object)
+	}
+	return items, nil
+}
