@@ -3,6 +3,7 @@
 package objectcache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -34,7 +35,7 @@ type entry[T cache.Object] struct {
 type run[T cache.Object] struct {
 	slot      *cache.Slot[T]
 	reflector *reflector.Reflector
-	cancel    context.CancelCauseFunc
+	ended     error         // why it was stopped, for the log. Guarded by Watch.mu
 	idle      *idleTimer[T] // nil without an IdleTimeout
 
 	// settled: the object is immutable, so the stream has ended and the slot is
@@ -60,8 +61,7 @@ func (w *Watch[T]) startLocked(e *entry[T]) {
 		return
 	}
 	w.stopLocked(e, errReplaced)
-	ctx, cancel := context.WithCancelCause(w.ctx)
-	r := &run[T]{slot: cache.NewSlot(e.key, cache.SlotOptions[T]{}), cancel: cancel}
+	r := &run[T]{slot: cache.NewSlot(e.key, cache.SlotOptions[T]{})}
 	resource := w.resource.resource.String()
 	r.reflector = reflector.New(w.resource.sourceOf(e.key), r.slot, reflector.Options{
 		Name:     resource + " " + e.key.String(),
@@ -72,15 +72,31 @@ func (w *Watch[T]) startLocked(e *entry[T]) {
 	})
 	w.watchIdleLocked(e, r)
 	e.run.Store(r)
-	w.streams.Go(func() { w.follow(ctx, e.key, r.reflector) })
+	w.streams.Add(1)
+	go w.follow(w.ctx, e, r)
 }
 
-// follow is the goroutine of a run.
-func (w *Watch[T]) follow(ctx context.Context, key types.NamespacedName, stream *reflector.Reflector) {
-	logger := klog.FromContext(ctx).V(4).WithValues("resource", w.resource.resource, "object", klog.KRef(key.Namespace, key.Name))
-	logger.Info("Starting to watch")
-	stream.Run(ctx)
-	logger.Info("Stopped watching", "reason", context.Cause(ctx))
+// follow is the goroutine of a run. It blocks for hours, and its stack is kept
+// small.
+func (w *Watch[T]) follow(ctx context.Context, e *entry[T], r *run[T]) {
+	w.log(ctx, e, "Starting to watch")
+	r.reflector.Run(ctx)
+	w.logStopped(ctx, e, r)
+	w.streams.Done()
+}
+
+func (w *Watch[T]) logStopped(ctx context.Context, e *entry[T], r *run[T]) {
+	w.mu.Lock()
+	reason := cmp.Or(r.ended, errStopping)
+	w.mu.Unlock()
+	w.log(ctx, e, "Stopped watching", "reason", reason)
+}
+
+func (w *Watch[T]) log(ctx context.Context, e *entry[T], text string, more ...any) {
+	if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
+		about := []any{"resource", w.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name)}
+		logger.Info(text, append(about, more...)...)
+	}
 }
 
 // stopLocked ends the run of an entry, if there is one, and lets go of its
@@ -91,7 +107,7 @@ func (w *Watch[T]) stopLocked(e *entry[T], reason error) {
 		return
 	}
 	e.run.Store(nil)
-	r.cancel(reason)
+	r.stopLocked(reason)
 	if r.idle == nil {
 		return
 	}
@@ -99,6 +115,12 @@ func (w *Watch[T]) stopLocked(e *entry[T], reason error) {
 	if r.idle.timer.Stop() {
 		w.streams.Done()
 	}
+}
+
+// stopLocked ends the stream of a run.
+func (r *run[T]) stopLocked(reason error) {
+	r.ended = cmp.Or(r.ended, reason)
+	r.reflector.Stop()
 }
 
 // changed is called by the run's reflector after a read, an event or a failure.
@@ -114,7 +136,7 @@ func (w *Watch[T]) changed(e *entry[T], r *run[T]) {
 		w.startLocked(e)
 	case immutable && !r.settled:
 		r.settled = true
-		r.cancel(errImmutable)
+		r.stopLocked(errImmutable)
 	case !immutable && r.settled:
 		// The end of the stream was overtaken by an event: the object is gone.
 		w.startLocked(e)

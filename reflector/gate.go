@@ -95,7 +95,7 @@ func (g *Gate) Status() GateStatus {
 // ends.
 type turn struct {
 	gate  *Gate
-	begun chan struct{} // closed when it begins
+	begun chan struct{} // closed when it begins, or is given up
 
 	// Guarded by Gate.mu.
 	queue   *list.List // that holds it; nil once it has begun or was given up
@@ -131,14 +131,13 @@ func (t *turn) urge() {
 	}
 }
 
-// wait returns nil when the turn begins, and gives it up when ctx ends first.
-func (t *turn) wait(ctx context.Context) error {
+// wait returns when the turn begins, or was given up. When ctx ends, wait gives
+// it up.
+func (t *turn) wait(ctx context.Context) {
 	select {
 	case <-t.begun:
-		return nil
 	case <-ctx.Done():
 		t.giveUp()
-		return ctx.Err()
 	}
 }
 
@@ -188,7 +187,8 @@ func (t *turn) endLocked() bool {
 	t.ended = true
 	if t.queue != nil {
 		t.queue.Remove(t.element)
-		t.queue = nil
+		t.queue, t.element = nil, nil
+		close(t.begun)
 		return true
 	}
 	t.gate.opening--

@@ -93,6 +93,7 @@ type Reflector struct {
 	mu       sync.Mutex
 	status   Status // its ResourceVersion is the one to resume at
 	started  bool
+	stopped  bool
 	urgent   bool     // somebody waits
 	afresh   bool     // the next read is a consistent one
 	listNext bool     // the next session is to use lists
@@ -139,25 +140,72 @@ func (r *Reflector) Status() Status {
 	return status
 }
 
-// Run follows the selection until ctx ends. What it started has ended when it
-// returns. A second call returns at once.
+// Run follows the selection until ctx ends or Stop is called. What it started
+// has ended when it returns. A second call returns at once.
 func (r *Reflector) Run(ctx context.Context) {
-	ctx = withoutBodies(ctx)
 	if !r.start() {
 		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)
 		return
 	}
+	ctx = withoutBodies(ctx)
 	var pauses backoff
-	for ctx.Err() == nil {
-		last := r.runSession(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		r.noteEnd(last.err)
-		if last.lived() >= healthyAfter {
-			pauses.reset()
-		}
-		r.rest(ctx, &pauses, last)
+	for r.attempt(ctx, &pauses) {
+	}
+}
+
+// attempt runs a session and makes the pause after it. It tells whether there is
+// to be another. A session lasts for hours: nothing is held on the stack for it.
+func (r *Reflector) attempt(ctx context.Context, pauses *backoff) bool {
+	s := r.nextSession(ctx)
+	if s == nil {
+		return false
+	}
+	s.run()
+	return r.pauseAfter(ctx, s, pauses)
+}
+
+// pauseAfter makes the pause after a session. It tells whether there is to be
+// another.
+func (r *Reflector) pauseAfter(ctx context.Context, s *session, pauses *backoff) bool {
+	last := r.finish(s)
+	if r.over(ctx) {
+		return false
+	}
+	r.noteEnd(last.err)
+	if last.lived() >= healthyAfter {
+		pauses.reset()
+	}
+	r.rest(ctx, pauses, last)
+	return !r.over(ctx)
+}
+
+func (r *Reflector) over(ctx context.Context) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopped || ctx.Err() != nil
+}
+
+// Stop ends Run, as the end of its context does, and returns at once. Many
+// reflectors can so share one context.
+func (r *Reflector) Stop() {
+	r.mu.Lock()
+	r.stopped = true
+	session, turn := r.session, r.turn
+	r.mu.Unlock()
+	if session != nil {
+		session.end(nil)
+	}
+	if turn != nil {
+		turn.giveUp()
+	}
+	r.rouse()
+}
+
+// rouse cuts a pause short.
+func (r *Reflector) rouse() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -215,10 +263,7 @@ func (r *Reflector) Retry() {
 	if turn != nil {
 		turn.urge()
 	}
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	r.rouse()
 }
 
 // Refresh asks for a new consistent read, now: a synced stream is given up and
@@ -247,20 +292,23 @@ func (r *Reflector) pause(ctx context.Context, delay, atLeast time.Duration) boo
 	began := time.Now()
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return false
-	case <-r.wake:
+	for short := false; ; {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return short
+		case <-r.wake:
+		}
+		switch {
+		case r.over(ctx):
+			return false
+		case !short:
+			var first backoff
+			timer.Reset(min(delay, max(first.next(ownPace), atLeast)) - time.Since(began))
+			short = true
+		}
 	}
-	var first backoff
-	timer.Reset(min(delay, max(first.next(ownPace), atLeast)) - time.Since(began))
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	return true
 }
 
 // check asks the store whether an object belongs there.

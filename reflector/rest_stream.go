@@ -5,7 +5,6 @@ package reflector
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,116 +47,106 @@ var (
 )
 
 // restStream reads the events of a watch.
+//
+// client-go's own reader of protobuf frames keeps a buffer of a KiB at least, and
+// as large as the largest object ever. This one holds none between two events:
+// ten thousand streams wait at any time, and few of them read. For the same
+// reason, what blocks for hours is Next and little below it: a stack is shrunk
+// when less than a quarter of it is in use.
 type restStream struct {
 	body      io.ReadCloser
 	newObject func() runtime.Object
-	events    streaming.Decoder // nil until the first bytes have told the encoding
-	objects   runtime.Decoder
+	json      streaming.Decoder // nil: the frames are protobuf, or none has come
+	whole     *jsonBody         // what json reads
+	known     bool              // the encoding is
+	length    [4]byte           // big-endian, of a protobuf frame
 }
 
 // Next implements Stream.
 func (s *restStream) Next() (watch.Event, error) {
-	if s.events == nil {
-		if err := s.recognise(); err != nil {
+	if s.json == nil {
+		if _, err := io.ReadFull(s.body, s.length[:]); err != nil {
 			return watch.Event{}, err
 		}
 	}
-	var event metav1.WatchEvent
-	if _, _, err := s.events.Decode(nil, &event); err != nil {
-		return watch.Event{}, err
+	return s.next()
+}
+
+func (s *restStream) next() (watch.Event, error) {
+	if !s.known {
+		s.known = true
+		s.recognise()
 	}
-	var into runtime.Object
-	if event.Type != string(watch.Error) { // which brings a Status
-		into = s.newObject()
+	if s.json == nil {
+		return s.nextProtobuf()
 	}
-	object, _, err := s.objects.Decode(event.Object.Raw, nil, into)
-	if err != nil {
-		return watch.Event{}, undecodable(err)
-	}
-	return watch.Event{Type: watch.EventType(event.Type), Object: object}, nil
+	return s.nextJSON()
 }
 
 // Close implements Stream.
 func (s *restStream) Close() error { return s.body.Close() }
 
-// recognise tells the encoding by the first bytes: the request does not give
-// away the answer's header. A protobuf frame that began like a JSON one would be
-// 2 GB long.
-func (s *restStream) recognise() error {
-	frames := &protobufFrames{body: s.body, decoder: protobufEncoding().event}
-	if err := frames.readLength(); err != nil {
-		return err
+// recognise tells the encoding by the first bytes: client-go does not give away
+// the answer's header. A protobuf frame that began like a JSON one would be 2 GB
+// long.
+func (s *restStream) recognise() {
+	if s.length[0] != '{' {
+		return
 	}
-	if frames.length[0] != '{' {
-		s.events, s.objects = frames, protobufEncoding().object
-		return nil
-	}
-	whole := struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(frames.length[:]), s.body), s.body}
-	frameReader := jsonEncoding().framer.NewFrameReader(whole)
-	s.events, s.objects = jsonFrames{streaming.NewDecoder(frameReader, jsonEncoding().event)}, jsonEncoding().object
-	return nil
+	s.whole = &jsonBody{Reader: io.MultiReader(bytes.NewReader(s.length[:]), s.body), Closer: s.body}
+	s.json = streaming.NewDecoder(jsonEncoding().framer.NewFrameReader(s.whole), jsonEncoding().event)
 }
 
-// jsonFrames tells what is wrong with a frame from what is wrong with the
-// connection.
-type jsonFrames struct{ streaming.Decoder }
+// jsonBody is a body that tells what is wrong with the connection from what is
+// wrong with its content.
+type jsonBody struct {
+	io.Reader
+	io.Closer
 
-func (f jsonFrames) Decode(defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	object, kind, err := f.Decoder.Decode(defaults, into)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) || errors.Is(err, streaming.ErrObjectTooLarge) || runtime.IsMissingKind(err) {
-		err = undecodable(err)
-	}
-	return object, kind, err
+	err error
 }
 
-// protobufFrames reads frames that follow their length. client-go's own reader
-// of them keeps a buffer of a KiB at least, and as large as the largest object
-// ever; this one holds none between two frames: ten thousand streams wait at any
-// time, and few of them read.
-type protobufFrames struct {
-	body    io.ReadCloser
-	decoder runtime.Decoder
-	length  [4]byte // big-endian, of the frame to come
-	begun   bool    // length was read, the frame was not
+func (b *jsonBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	b.err = err
+	return n, err
+}
+
+func (s *restStream) nextJSON() (watch.Event, error) {
+	var event metav1.WatchEvent
+	_, _, err := s.json.Decode(nil, &event)
+	switch {
+	case err == nil:
+		return s.decode(&event, jsonEncoding().object)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return watch.Event{}, err
+	case s.whole.err != nil:
+		return watch.Event{}, s.whole.err
+	}
+	return watch.Event{}, undecodable(err)
 }
 
 var frameBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-func (f *protobufFrames) readLength() error {
-	_, err := io.ReadFull(f.body, f.length[:])
-	f.begun = err == nil
-	return err
-}
-
-// Decode implements streaming.Decoder.
-func (f *protobufFrames) Decode(defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	if !f.begun {
-		if err := f.readLength(); err != nil {
-			return nil, nil, err
-		}
-	}
-	f.begun = false
-	length := int64(binary.BigEndian.Uint32(f.length[:]))
+// nextProtobuf reads the frame whose length has been read.
+func (s *restStream) nextProtobuf() (watch.Event, error) {
+	length := int64(binary.BigEndian.Uint32(s.length[:]))
 	if length > largestFrame {
-		return nil, nil, fmt.Errorf("%w: a frame of %d bytes", ErrMalformed, length)
+		return watch.Event{}, fmt.Errorf("%w: a frame of %d bytes", ErrMalformed, length)
 	}
 	buffer := frameBuffers.Get().(*bytes.Buffer)
 	defer giveBack(buffer)
 	// It grows with what arrives, whatever length was announced.
-	if n, err := buffer.ReadFrom(io.LimitReader(f.body, length)); err != nil {
-		return nil, nil, err
+	if n, err := buffer.ReadFrom(io.LimitReader(s.body, length)); err != nil {
+		return watch.Event{}, err
 	} else if n < length {
-		return nil, nil, io.ErrUnexpectedEOF
+		return watch.Event{}, io.ErrUnexpectedEOF
 	}
-	object, kind, err := f.decoder.Decode(buffer.Bytes(), defaults, into)
-	if err != nil {
-		err = undecodable(err)
+	var event metav1.WatchEvent
+	if _, _, err := protobufEncoding().event.Decode(buffer.Bytes(), nil, &event); err != nil {
+		return watch.Event{}, undecodable(err)
 	}
-	return object, kind, err
+	return s.decode(&event, protobufEncoding().object)
 }
 
 // giveBack lets a buffer be used again. What is decoded does not share its bytes;
@@ -170,8 +159,18 @@ func giveBack(buffer *bytes.Buffer) {
 	}
 }
 
-// Close implements streaming.Decoder.
-func (f *protobufFrames) Close() error { return f.body.Close() }
+// decode decodes the object in an event.
+func (s *restStream) decode(event *metav1.WatchEvent, decoder runtime.Decoder) (watch.Event, error) {
+	var into runtime.Object
+	if event.Type != string(watch.Error) { // which brings a Status
+		into = s.newObject()
+	}
+	object, _, err := decoder.Decode(event.Object.Raw, nil, into)
+	if err != nil {
+		return watch.Event{}, undecodable(err)
+	}
+	return watch.Event{Type: watch.EventType(event.Type), Object: object}, nil
+}
 
 // undecodable hides the text of an error, which may quote an object.
 func undecodable(err error) error {

@@ -84,47 +84,59 @@ func (e ending) lived() time.Duration {
 	return time.Since(e.syncedAt)
 }
 
-// runSession waits for its turn and runs one session to its end.
-func (r *Reflector) runSession(ctx context.Context) ending {
-	turn, err := r.takeTurn(ctx)
-	if err != nil {
-		return ending{err: err}
+// nextSession waits for a turn and returns the session that it is for, nil if
+// there is to be none any more.
+func (r *Reflector) nextSession(ctx context.Context) *session {
+	turn := r.queue()
+	if turn == nil {
+		return nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s := &session{r: r, ctx: ctx, cancel: cancel, turn: turn}
-	r.begin(s)
-	if r.engine == ClientGoEngine {
+	turn.wait(ctx)
+	s := &session{r: r, turn: turn}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	if !r.begin(s) {
+		s.cancel()
+		turn.giveUp()
+		return nil
+	}
+	return s
+}
+
+// queue returns the turn to wait for, nil if there is to be none any more.
+func (r *Reflector) queue() *turn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return nil
+	}
+	r.turn = r.gate.queue(r.urgent)
+	return r.turn
+}
+
+// begin makes a session the one under way, unless there is to be none any more.
+func (r *Reflector) begin(s *session) bool {
+	lists := r.listsOnly || r.gate.usesLists(r.resource)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn = nil
+	if r.stopped || s.ctx.Err() != nil {
+		return false
+	}
+	s.listMode = lists || r.listNext
+	r.listNext = false
+	r.session = s
+	return true
+}
+
+// run runs a session to its end.
+func (s *session) run() {
+	if s.r.engine == ClientGoEngine {
 		s.runClientGo()
 	} else {
 		s.runStream()
 	}
 	s.end(nil)
 	s.calls.Wait()
-	return r.finish(s)
-}
-
-// takeTurn waits until the gate lets the reflector through.
-func (r *Reflector) takeTurn(ctx context.Context) (*turn, error) {
-	r.mu.Lock()
-	turn := r.gate.queue(r.urgent)
-	r.turn = turn
-	r.mu.Unlock()
-	err := turn.wait(ctx)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.turn = nil
-	return turn, err
-}
-
-// begin makes a session the one under way.
-func (r *Reflector) begin(s *session) {
-	lists := r.listsOnly || r.gate.usesLists(r.resource)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.listMode = lists || r.listNext
-	r.listNext = false
-	r.session = s
 }
 
 // finish tells how a session that has ended went. The turn of one that did not

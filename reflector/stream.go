@@ -18,53 +18,52 @@ import (
 
 // runStream is the engine of this package: it reads the stream in the goroutine
 // of Run, and keeps no other. What blocks for hours in that goroutine is a Next
-// and little above it, so that its stack stays small.
+// and little above it: a stack is shrunk when less than a quarter of it is in use.
 func (s *session) runStream() {
-	err := s.readStream()
+	stream, err := s.beginStream()
+	for err == nil {
+		err = s.readChange(stream)
+	}
+	if stream != nil {
+		_ = stream.Close() // there is nothing to be done about it
+	}
 	if errors.Is(err, io.EOF) {
 		err = nil // regular
 	}
 	s.end(err)
 }
 
-func (s *session) readStream() error {
+// beginStream brings the store the state, and returns the stream of the changes
+// after it. There may be a stream to close beside an error.
+func (s *session) beginStream() (Stream, error) {
 	if s.listMode {
-		return s.listAndWatch()
+		return s.beginWithList()
 	}
 	stream, err := s.open(s.watchListOptions())
-	if err != nil {
-		if refusesWatchList(err) {
-			s.useLists(true)
-			return s.listAndWatch()
-		}
-		return err
+	switch {
+	case err == nil:
+		return stream, s.readState(stream)
+	case refusesWatchList(err):
+		s.useLists(true)
+		return s.beginWithList()
 	}
-	defer stream.Close()
-	if err := s.readState(stream); err != nil {
-		return err
-	}
-	return s.readChanges(stream)
+	return nil, err
 }
 
-// listAndWatch does without WatchList.
-func (s *session) listAndWatch() error {
+// beginWithList does without WatchList.
+func (s *session) beginWithList() (Stream, error) {
 	list, version, err := s.list()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	items, err := itemsOf(list)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := (sessionStore{s}).Replace(items, version); err != nil {
-		return err // the session is over, and keeps its cause
+		return nil, err // the session is over, and keeps its cause
 	}
-	stream, err := s.open(watchOptions(version))
-	if err != nil {
-		return err
-	}
-	defer stream.Close()
-	return s.readChanges(stream)
+	return s.open(watchOptions(version))
 }
 
 // open opens a stream on a goroutine that lives no longer than that: a request
@@ -117,15 +116,7 @@ func (s *session) readState(stream Stream) error {
 	}
 }
 
-// readChanges hands the store one event after the other.
-func (s *session) readChanges(stream Stream) error {
-	for {
-		if err := s.readChange(stream); err != nil {
-			return err
-		}
-	}
-}
-
+// readChange waits for an event and hands it to the store.
 func (s *session) readChange(stream Stream) error {
 	event, err := stream.Next()
 	if err == nil {

@@ -54,9 +54,7 @@ func (s *session) verify() {
 // if not, or why that is not known.
 func (s *session) compare(silentSince Status) error {
 	turn := s.r.gate.queue(false)
-	if err := turn.wait(s.ctx); err != nil {
-		return err
-	}
+	turn.wait(s.ctx)
 	list, err := s.r.source.List(s.ctx, metav1.ListOptions{})
 	if s.ctx.Err() != nil {
 		turn.giveUp()
