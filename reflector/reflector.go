@@ -167,8 +167,9 @@ func (r *Reflector) attempt(ctx context.Context, pauses *backoff) bool {
 // pauseAfter makes the pause after a session. It tells whether there is to be
 // another.
 func (r *Reflector) pauseAfter(ctx context.Context, s *session, pauses *backoff) bool {
-	last := r.finish(s)
-	if r.over(ctx) {
+	over := r.over(ctx)
+	last := r.finish(s, over)
+	if over {
 		return false
 	}
 	r.noteEnd(last.err)
@@ -425,9 +426,10 @@ func olderThan(version, than string) bool {
 	return err == nil && order < 0
 }
 
-// retryAfter is the delay that the server asked for, 0 if none.
+// retryAfter is the delay that a server asked for which does not answer now, 0
+// if none.
 func retryAfter(err error) time.Duration {
-	if Classify(err) != Throttled {
+	if !unreachable(err) {
 		return 0
 	}
 	seconds, _ := apierrors.SuggestsClientDelay(err)

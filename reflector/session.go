@@ -140,8 +140,8 @@ func (s *session) run() {
 }
 
 // finish tells how a session that has ended went. The turn of one that did not
-// sync ends here.
-func (r *Reflector) finish(s *session) ending {
+// sync ends here; nothing is learnt of it if the reflector is over.
+func (r *Reflector) finish(s *session, over bool) ending {
 	r.gate.unfollow(r)
 	r.mu.Lock()
 	r.session = nil
@@ -149,6 +149,9 @@ func (r *Reflector) finish(s *session) ending {
 	r.mu.Unlock()
 	switch {
 	case s.turn == nil:
+		return last
+	case over:
+		s.turn.giveUp()
 		return last
 	case last.err == nil:
 		last.err = errEndedEarly

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
@@ -20,6 +21,7 @@ import (
 	"github.com/refwatch/refwatch/examples/nodeagent/agent"
 	"github.com/refwatch/refwatch/examples/nodeagent/demo"
 	"github.com/refwatch/refwatch/featuregates"
+	"github.com/refwatch/refwatch/manager"
 )
 
 // gateVersion is the version that feature gates are read for: that of the Kubernetes libraries in go.mod.
@@ -122,7 +124,7 @@ func (f *flags) runAgent(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig %s cannot be used: %w", f.kubeconfig, err)
 	}
-	client, err := agent.NewClient(config)
+	client, err := manager.ClientFor(rest.AddUserAgent(config, "refwatch-nodeagent"))
 	if err != nil {
 		return fmt.Errorf("--kubeconfig %s cannot be used: %w", f.kubeconfig, err)
 	}

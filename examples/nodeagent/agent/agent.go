@@ -41,7 +41,7 @@ const (
 
 // Options says what an [Agent] works on.
 type Options struct {
-	// Client reaches the API server. Required. [NewClient] makes one.
+	// Client reaches the API server. Required. [manager.ClientFor] makes one.
 	Client kubernetes.Interface
 	// NodeName is the node whose pods are followed. Required.
 	NodeName string
@@ -79,7 +79,9 @@ func New(options Options) (*Agent, error) {
 	if options.RootDir == "" {
 		return nil, errors.New("the root folder is missing")
 	}
-	watch := objectcache.WatchOptions{FeatureGate: options.FeatureGate}
+	// One gate for all that the client opens.
+	gate := reflector.NewGate(reflector.GateOptions{})
+	watch := objectcache.WatchOptions{FeatureGate: options.FeatureGate, Gate: gate}
 	a := &Agent{
 		rootDir:    options.RootDir,
 		secrets:    manager.NewSecrets(options.Client, watch),
@@ -90,7 +92,7 @@ func New(options Options) (*Agent, error) {
 	a.reflector = reflector.New(reflector.FromListerWatcher(toolscache.NewListWatchFromClient(
 		options.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
 		fields.OneTermEqualSelector("spec.nodeName", options.NodeName),
-	)), store, reflector.Options{Name: "pods of node " + options.NodeName})
+	)), store, reflector.Options{Name: "pods of node " + options.NodeName, Resource: "pods", Gate: gate})
 	return a, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/examples/nodeagent/agent"
+	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -30,7 +31,7 @@ func Example() {
 	}
 	defer os.RemoveAll(root) //nolint:errcheck // a temporary folder, in an example
 
-	client, err := agent.NewClient(server.Config())
+	client, err := manager.ClientFor(server.Config())
 	if err != nil {
 		fmt.Println(err)
 		return

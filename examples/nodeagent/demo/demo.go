@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/examples/nodeagent/agent"
+	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -114,7 +115,7 @@ type running struct {
 
 // startAgent starts an agent on the root folder. It does not wait until the agent has done anything.
 func (d *demo) startAgent(ctx context.Context) error {
-	client, err := agent.NewClient(d.server.Config())
+	client, err := manager.ClientFor(d.server.Config())
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/refwatch/refwatch/examples/nodeagent/agent"
 	"github.com/refwatch/refwatch/examples/nodeagent/volume"
+	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -36,7 +37,7 @@ type agentRig struct {
 
 func (r *agentRig) start() {
 	r.Helper()
-	client, err := agent.NewClient(r.cluster.Node(node1))
+	client, err := manager.ClientFor(r.cluster.Node(node1))
 	r.must(client, err)
 	r.agent, err = agent.New(agent.Options{Client: client, NodeName: node1, RootDir: r.root})
 	r.must(r.agent, err)
