@@ -216,12 +216,12 @@ func TestIdleSparesWhatIsUsed(t *testing.T) {
 
 // A Get that waits longer than the idle time-out is not cut off.
 func TestIdleSparesAWaitingGet(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: 5 * time.Second}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		release := r.holdBack("watch")
 		r.AddReference(namespace, "tls", "pod")
 		done := r.async(t.Context(), "tls")
-		time.Sleep(10 * time.Minute)
+		time.Sleep(50 * time.Second)
 		release()
 		if got := <-done; got.err != nil {
 			t.Errorf("got %v, want the object", got.err)

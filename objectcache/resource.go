@@ -48,10 +48,11 @@ type Client[T cache.Object, L runtime.Object] interface {
 //
 //	NewResource(corev1.Resource("serviceaccounts"), clientset.CoreV1().ServiceAccounts)
 //
-// The group and resource are those of the client; they appear in errors. A
-// client that gives its REST client away (GetClient, as those of client-go and
-// of client-gen since 1.31 do) is asked through it: see [reflector.FromREST].
-// Any other one is used as it is; its own retries (up to ten, on broken
+// The group and resource are those of the client, as in a path. A client that
+// gives away its REST client of that group (GetClient, as those of client-go and
+// of client-gen since 1.31 do) is asked through it, and its List and Watch are
+// not used: see [reflector.FromREST]. To have them used, hide GetClient behind a
+// type of your own. Any other client is used as it is; its own retries (up to ten, on broken
 // connections and Retry-After) cannot be switched off then, and until they end
 // Get knows no cause.
 func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource schema.GroupResource, client func(namespace string) C) Resource[T] {
@@ -62,7 +63,7 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 			return named(client(key.Namespace), key.Name)
 		},
 	}
-	if restClient := restClientOf(client("")); restClient != nil {
+	if restClient := restClientOf(client(""), resource.Group); restClient != nil {
 		r.rest = &reflector.RESTResource{
 			Client:    restClient,
 			Name:      resource.Resource,
@@ -73,13 +74,18 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 	return r
 }
 
-// restClientOf returns the REST client of a typed client, nil if it gives none
-// away, as those of a fake clientset.
-func restClientOf(client any) rest.Interface {
-	if typed, ok := client.(interface{ GetClient() rest.Interface }); ok {
-		return typed.GetClient()
+// restClientOf returns the REST client of a typed client of a group, nil if it
+// gives none away, as those of a fake clientset.
+func restClientOf(client any, group string) rest.Interface {
+	typed, ok := client.(interface{ GetClient() rest.Interface })
+	if !ok {
+		return nil
 	}
-	return nil
+	restClient := typed.GetClient()
+	if pointer, ok := restClient.(*rest.RESTClient); restClient == nil || ok && pointer == nil || restClient.APIVersion().Group != group {
+		return nil
+	}
+	return restClient
 }
 
 // newOf returns a new object of a type that is a pointer.

@@ -5,13 +5,22 @@ package reflector
 import (
 	"cmp"
 	"container/list"
-	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// defaultOpens is how many streams of one client may be opening at once.
-const defaultOpens = 32
+const (
+	// defaultOpens is how many streams of one client may be opening at once.
+	defaultOpens = 32
+	// longestTurn is how long a turn counts. What hangs, as some proxies let
+	// requests do, must not hang the others.
+	longestTurn = 30 * time.Second
+)
 
 // GateOptions changes how a [Gate] works. The zero value is valid.
 type GateOptions struct {
@@ -25,11 +34,14 @@ type GateOptions struct {
 // references nor the return of the server is a storm:
 //
 //   - A bounded number of streams is being opened at a time; the others queue.
-//     Those that somebody waits for ([Reflector.Retry]) go first.
+//     Those that somebody waits for ([Reflector.Retry]) go first. An opening
+//     that takes more than 30 s counts no longer.
 //   - When the server cannot be reached, or asks for patience (429), one
 //     reflector at a time probes: after 0.25 to 0.5 s at first, later 2.5 to 5 s
-//     apart, and not before the Retry-After of any answer. When a probe is
-//     answered, all others follow at once, through the queue.
+//     apart, and not before the Retry-After of any answer, up to a minute. When
+//     a probe is answered, all others follow at once, through the queue.
+//   - What a single reflector fails at, as with an object that the server cannot
+//     read, holds up nobody else.
 //   - What one reflector has learnt of the server's WatchList is known to all
 //     that follow objects of the same resource.
 //   - Streams that have been silent for too long are verified; see [Reflector].
@@ -37,11 +49,12 @@ type GateOptions struct {
 // A gate holds no goroutine. Make one with [NewGate].
 type Gate struct {
 	opens int
+	names atomic.Uint64 // how many reflectors there were
 
 	mu      sync.Mutex
-	opening int       // turns that have begun and not ended
-	urgent  list.List // of *turn, in order: somebody waits
-	others  list.List // of *turn, in order
+	begun   list.List // of *turn that count, in order
+	urgent  list.List // of *turn that wait, in order: somebody waits for them
+	others  list.List // of *turn that wait, in order
 	retryAt time.Time // the server asked not to be asked before
 	timer   *time.Timer
 	outage  outage
@@ -55,9 +68,12 @@ type Gate struct {
 type outage struct {
 	cause   error // of the last failure; nil: the server is up
 	at      time.Time
+	witness uint64 // the reflector that failed first
+	certain bool   // another one has failed as well
 	pauses  backoff
 	probeAt time.Time // not before
 	probe   *turn     // the one under way
+	probes  int
 }
 
 // GateStatus is what a [Gate] can tell of itself at one moment.
@@ -84,148 +100,107 @@ func (g *Gate) Status() GateStatus {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return GateStatus{
-		Opening:   g.opening,
+		Opening:   g.begun.Len(),
 		Queued:    g.urgent.Len() + g.others.Len(),
 		Cause:     g.outage.cause,
 		CauseTime: g.outage.at,
 	}
 }
 
-// turn is one opening of a stream, or one list. It is queued, then begins, then
-// ends.
-type turn struct {
-	gate  *Gate
-	begun chan struct{} // closed when it begins, or is given up
-
-	// Guarded by Gate.mu.
-	queue   *list.List // that holds it; nil once it has begun or was given up
-	element *list.Element
-	ended   bool
-}
-
-// queue returns a turn that has not begun.
-func (g *Gate) queue(urgent bool) *turn {
-	t := &turn{gate: g, begun: make(chan struct{})}
+// away returns why nobody reaches the server, as far as that is about the server
+// and not about what one reflector asked for, and since when that is known.
+func (g *Gate) away() (error, time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t.pushLocked(urgent)
-	g.admitLocked()
-	return t
+	cause := g.outage.cause
+	if !g.outage.certain || statusCode(cause) == http.StatusInternalServerError {
+		return nil, time.Time{}
+	}
+	var request *url.Error // which names an object that somebody else asked for
+	if errors.As(cause, &request) {
+		cause = request.Err
+	}
+	return fmt.Errorf("nobody reaches the server: %w", cause), g.outage.at
 }
 
-func (t *turn) pushLocked(urgent bool) {
-	t.queue = &t.gate.others
-	if urgent {
-		t.queue = &t.gate.urgent
-	}
-	t.element = t.queue.PushBack(t)
-}
-
-// urge lets a turn that is still queued go before all that nobody waits for.
-func (t *turn) urge() {
-	t.gate.mu.Lock()
-	defer t.gate.mu.Unlock()
-	if t.queue == &t.gate.others {
-		t.queue.Remove(t.element)
-		t.pushLocked(true)
-	}
-}
-
-// wait returns when the turn begins, or was given up. When ctx ends, wait gives
-// it up.
-func (t *turn) wait(ctx context.Context) {
-	select {
-	case <-t.begun:
-	case <-ctx.Done():
-		t.giveUp()
-	}
-}
-
-// giveUp ends a turn of which nothing is to be learnt. Nothing happens if it has
-// ended.
-func (t *turn) giveUp() {
-	t.gate.mu.Lock()
-	defer t.gate.mu.Unlock()
-	t.endLocked()
-	t.gate.admitLocked()
-}
-
-// end ends a turn by how it went: nil or an answer of the server, or the reason
-// why there is none. It returns how many turns were answered so far. Nothing
-// happens if the turn has ended.
-func (t *turn) end(err error) (answers uint64) {
-	g := t.gate
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	probe := g.outage.probe == t
-	if !t.endLocked() {
-		return g.answers
-	}
-	now := time.Now()
-	if retryAt := now.Add(retryAfter(err)); retryAt.After(g.retryAt) {
-		g.retryAt = retryAt
-	}
-	switch {
-	case !unreachable(err):
-		g.answers++
-		g.outage = outage{}
-	case g.outage.cause == nil || probe:
-		g.outage.probeAt = now.Add(g.outage.pauses.next(probePace))
-		fallthrough
-	default: // began before the outage did
-		g.outage.cause, g.outage.at = err, now
-	}
-	g.admitLocked()
-	return g.answers
-}
-
-// endLocked tells whether the turn had not ended before.
-func (t *turn) endLocked() bool {
-	if t.ended {
-		return false
-	}
-	t.ended = true
-	if t.queue != nil {
-		t.queue.Remove(t.element)
-		t.queue, t.element = nil, nil
-		close(t.begun)
-		return true
-	}
-	t.gate.opening--
-	if t.gate.outage.probe == t {
-		t.gate.outage.probe = nil
-	}
-	return true
-}
-
-// admitLocked begins the turns that may begin now.
+// admitLocked begins the turns that may begin now, and sees to it that it is
+// called again in time for the others.
 func (g *Gate) admitLocked() {
-	for g.opening < g.opens && g.outage.probe == nil {
-		queue := &g.urgent
-		if queue.Len() == 0 {
-			queue = &g.others
-		}
-		next := queue.Front()
+	g.discountLocked()
+	for {
+		next, at := g.pickLocked()
 		if next == nil {
 			return
 		}
-		notBefore := g.retryAt
-		if g.outage.cause != nil && g.outage.probeAt.After(notBefore) {
-			notBefore = g.outage.probeAt
+		if g.begun.Len() >= g.opens || g.outage.probe != nil {
+			if oldest := g.begun.Front(); oldest != nil {
+				g.admitAfterLocked(time.Until(oldest.Value.(*turn).begunAt.Add(longestTurn)))
+			}
+			return
 		}
-		if pause := time.Until(notBefore); pause > 0 {
+		if pause := time.Until(at); pause > 0 {
 			g.admitAfterLocked(pause)
 			return
 		}
-		t := next.Value.(*turn)
-		queue.Remove(next)
-		t.queue, t.element = nil, nil
-		if g.outage.cause != nil {
-			g.outage.probe = t
-		}
-		g.opening++
-		close(t.begun)
+		g.beginLocked(next)
 	}
+}
+
+// discountLocked lets turns that have taken too long no longer count.
+func (g *Gate) discountLocked() {
+	for e := g.begun.Front(); e != nil; e = g.begun.Front() {
+		t := e.Value.(*turn)
+		if time.Since(t.begunAt) < longestTurn {
+			return
+		}
+		t.leaveLocked()
+		if g.outage.probe == t {
+			g.outage.probe = nil
+		}
+	}
+}
+
+// pickLocked returns the turn to begin next, nil if none waits, and when it may.
+// In an outage it takes from either queue in turn, lest those that somebody
+// waits for fail again and again while others would not. As long as one
+// reflector alone has failed, the others do not have to wait.
+func (g *Gate) pickLocked() (next *turn, at time.Time) {
+	queues := [...]*list.List{&g.urgent, &g.others}
+	if g.outage.probes%2 == 1 {
+		queues[0], queues[1] = queues[1], queues[0]
+	}
+	for _, queue := range queues {
+		for e := queue.Front(); e != nil; e = e.Next() {
+			t := e.Value.(*turn)
+			switch {
+			case g.outage.cause == nil, !g.outage.certain && t.owner != g.outage.witness:
+				return t, g.retryAt
+			case g.outage.certain:
+				return t, later(g.retryAt, g.outage.probeAt)
+			case next == nil:
+				next = t // its turn, if there is no other's
+			}
+		}
+	}
+	return next, later(g.retryAt, g.outage.probeAt)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func (g *Gate) beginLocked(t *turn) {
+	t.leaveLocked()
+	t.enterLocked(&g.begun)
+	t.begunAt = time.Now()
+	if g.outage.cause != nil {
+		g.outage.probe = t
+		g.outage.probes++
+	}
+	close(t.begun)
 }
 
 func (g *Gate) admitAfterLocked(pause time.Duration) {
@@ -238,6 +213,31 @@ func (g *Gate) admitAfterLocked(pause time.Duration) {
 		defer g.mu.Unlock()
 		g.admitLocked()
 	})
+}
+
+// learnLocked makes what is to be made of how a turn went.
+func (g *Gate) learnLocked(t *turn, probe bool, err error) {
+	now := time.Now()
+	if retryAt := now.Add(retryAfter(err)); retryAt.After(g.retryAt) {
+		g.retryAt = retryAt
+	}
+	switch {
+	case !unreachable(err):
+		g.answers++
+		g.outage = outage{}
+		return
+	case g.outage.cause == nil && t.faulty:
+		return
+	case g.outage.cause == nil:
+		g.outage.witness = t.owner
+		probe = true
+	case g.outage.witness != t.owner:
+		g.outage.certain = true
+	}
+	g.outage.cause, g.outage.at = err, now
+	if probe { // the others began before the outage did
+		g.outage.probeAt = now.Add(g.outage.pauses.next(probePace))
+	}
 }
 
 // unreachable tells whether a failure says that the server cannot be reached, or

@@ -61,8 +61,7 @@ type Options struct {
 	// Resource is the kind of the objects, like "secrets". What is learnt of the
 	// server's WatchList is shared by the reflectors of one gate and resource.
 	Resource string
-	// OnChange is called, on a goroutine of the reflector and with no lock
-	// held, after everything that can matter to somebody who waits: a completed
+	// OnChange is called, on goroutines of the reflector and with no lock held, after everything that can matter to somebody who waits: a completed
 	// read, an event that reached the store, a failed attempt. It must return
 	// soon and must not wait for the reflector. Default: nothing is called.
 	OnChange func()
@@ -85,10 +84,12 @@ type Reflector struct {
 	listsOnly bool          // the source cannot do WatchList
 	wake      chan struct{} // holds a token when the next pause should be short
 
-	// Of Run's goroutine alone: how the last attempt that failed to reach the
-	// server went.
-	unreachable bool
-	answers     uint64
+	number uint64 // at the gate
+
+	// Of Run's goroutine alone.
+	unreachable bool   // the last attempt did not reach the server
+	answers     uint64 // how many the gate had had by then
+	faulty      bool   // attempts have failed while others were answered
 
 	mu       sync.Mutex
 	status   Status // its ResourceVersion is the one to resume at
@@ -121,11 +122,12 @@ func New(source Source, store Store, options Options) *Reflector {
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})
 	}
+	r.number = r.gate.names.Add(1)
 	return r
 }
 
 // Status tells how things are. While the reflector waits for its turn and the
-// server is down, the failure of whoever tried is its own.
+// server is away, what others fail with is its own failure.
 func (r *Reflector) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,9 +135,10 @@ func (r *Reflector) Status() Status {
 	if r.turn == nil {
 		return status
 	}
-	if gate := r.gate.Status(); gate.Cause != nil && gate.CauseTime.After(status.LastErrorTime) {
+	if cause, at := r.gate.away(); cause != nil && at.After(status.LastErrorTime) {
 		status.Failures = max(1, status.Failures)
-		status.LastError, status.LastErrorTime = gate.Cause, gate.CauseTime
+		status.LastError, status.LastErrorTime = cause, at
+		status.RefusedSince = time.Time{}
 	}
 	return status
 }
@@ -275,7 +278,7 @@ func (r *Reflector) Refresh() {
 	if session != nil && !session.synced {
 		session = nil // it is reading already
 	} else {
-		r.afresh = true
+		r.afresh, r.urgent = true, true
 	}
 	if session != nil {
 		session.refreshed = true
@@ -369,8 +372,12 @@ func (r *Reflector) noteSynced(session *session, version string) {
 	r.status.synced(version, session.syncedAt)
 	r.mu.Unlock()
 	if session.turn != nil {
+		session.expire()
 		session.turn.end(nil)
-		session.turn = nil
+		session.turn, session.expire = nil, nil
+		if !session.listMode {
+			r.gate.noteWatchList(r.resource)
+		}
 		r.gate.follow(r)
 	}
 	r.changed()
@@ -433,5 +440,5 @@ func retryAfter(err error) time.Duration {
 		return 0
 	}
 	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return time.Duration(seconds) * time.Second
+	return min(time.Duration(seconds)*time.Second, longestRetryAfter)
 }

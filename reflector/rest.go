@@ -4,8 +4,10 @@ package reflector
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,8 +18,8 @@ import (
 // RESTResource is one kind of namespaced object as a REST client reaches it.
 type RESTResource struct {
 	// Client is that of the group and version, like
-	// kubernetes.Interface.CoreV1().RESTClient(). JSON and protobuf are
-	// understood.
+	// kubernetes.Interface.CoreV1().RESTClient(). Protobuf is preferred for kinds
+	// that have it, unless the client was told what to accept.
 	Client rest.Interface
 	// Name is the resource's name in a path, like "secrets".
 	Name string
@@ -54,15 +56,34 @@ func (s *restSource) request(options *metav1.ListOptions) *rest.Request {
 
 func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list := s.resource.NewList()
-	err := s.request(&options).Do(ctx).Into(list)
+	result := s.request(&options).UseProtobufAsDefaultIfPreferred(isProtobuf(list)).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	err := result.Into(list)
+	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+		return nil, undecodable(err)
+	}
 	return list, err
 }
 
 func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
 	options.Watch = true
-	body, err := s.request(&options).Stream(ctx)
+	request := s.request(&options)
+	if isProtobuf(s.resource.NewObject()) {
+		request.UseProtobufAsDefault()
+	} else {
+		request.SetHeader("Accept", runtime.ContentTypeJSON) // there is a client that prefers CBOR
+	}
+	body, err := request.Stream(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &restStream{body: body, newObject: s.resource.NewObject}, nil
+}
+
+// isProtobuf tells whether an object can be decoded from protobuf.
+func isProtobuf(object runtime.Object) bool {
+	_, ok := object.(interface{ Unmarshal([]byte) error })
+	return ok
 }

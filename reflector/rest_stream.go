@@ -120,7 +120,7 @@ func (s *restStream) nextJSON() (watch.Event, error) {
 		return s.decode(&event, jsonEncoding().object)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return watch.Event{}, err
-	case s.whole.err != nil:
+	case s.whole.err != nil && !errors.Is(s.whole.err, io.EOF):
 		return watch.Event{}, s.whole.err
 	}
 	return watch.Event{}, undecodable(err)
@@ -137,6 +137,7 @@ func (s *restStream) nextProtobuf() (watch.Event, error) {
 	buffer := frameBuffers.Get().(*bytes.Buffer)
 	defer giveBack(buffer)
 	// It grows with what arrives, whatever length was announced.
+	buffer.Grow(int(min(length, largestKept)))
 	if n, err := buffer.ReadFrom(io.LimitReader(s.body, length)); err != nil {
 		return watch.Event{}, err
 	} else if n < length {

@@ -26,6 +26,9 @@ const (
 	// initial events of an open stream. A server that does not know WatchList
 	// may take the request for a plain watch, and that bookmark never comes.
 	initialEventsTimeout = 15 * time.Second
+	// answerTimeout bounds the wait for the state as a whole, from the request
+	// on. kube-apiserver gives a list as long.
+	answerTimeout = time.Minute
 )
 
 var (
@@ -33,6 +36,8 @@ var (
 	errEndedEarly = errors.New("the stream ended before its initial events did")
 	// errNoBookmark is the cause when the initial events did not end in time.
 	errNoBookmark = errors.New("the server did not end the initial events of a WatchList in time")
+	// errNoAnswer is the cause when the state did not come in time.
+	errNoAnswer = errors.New("the server did not answer in time")
 	// errSilent is the cause when a stream was silent, and a list told of
 	// something that it should have brought.
 	errSilent = errors.New("the stream was silent about a change")
@@ -50,7 +55,8 @@ type session struct {
 	r        *Reflector
 	ctx      context.Context // of this session; every request ends with it
 	cancel   context.CancelFunc
-	turn     *turn // ends with the read; nil from then on, but for the session's own goroutine
+	turn     *turn  // ends with the read, and is nil from then on
+	expire   func() // lets go of the limit of the read; nil like turn
 	listMode bool
 	// consistent tells that the read was asked for at version "". Set before
 	// the request that brings the answer.
@@ -109,7 +115,7 @@ func (r *Reflector) queue() *turn {
 	if r.stopped {
 		return nil
 	}
-	r.turn = r.gate.queue(r.urgent)
+	r.turn = r.gate.queue(&turn{owner: r.number, faulty: r.faulty}, r.urgent)
 	return r.turn
 }
 
@@ -130,12 +136,16 @@ func (r *Reflector) begin(s *session) bool {
 
 // run runs a session to its end.
 func (s *session) run() {
+	s.expire = s.limit(answerTimeout, func(s *session) { s.end(errNoAnswer) })
 	if s.r.engine == ClientGoEngine {
 		s.runClientGo()
 	} else {
 		s.runStream()
 	}
 	s.end(nil)
+	if s.expire != nil {
+		s.expire()
+	}
 	s.calls.Wait()
 }
 
@@ -148,7 +158,8 @@ func (r *Reflector) finish(s *session, over bool) ending {
 	last := ending{err: s.err, syncedAt: s.syncedAt, refreshed: s.refreshed}
 	r.mu.Unlock()
 	switch {
-	case s.turn == nil:
+	case s.turn == nil: // the read ended well
+		r.unreachable, r.faulty = false, false
 		return last
 	case over:
 		s.turn.giveUp()
@@ -157,11 +168,9 @@ func (r *Reflector) finish(s *session, over bool) ending {
 		last.err = errEndedEarly
 	}
 	answers := s.turn.end(last.err)
-	if unreachable(last.err) {
-		// While nobody else gets an answer either, the gate's pauses do.
-		last.paced = !r.unreachable || r.answers == answers
-	}
+	r.faulty = unreachable(last.err) && (r.faulty || r.unreachable && r.answers != answers)
 	r.unreachable, r.answers = unreachable(last.err), answers
+	last.paced = r.unreachable && !r.faulty
 	return last
 }
 
@@ -189,6 +198,7 @@ func (s *session) enter() bool {
 
 // list reads the selection, at the version that the reflector chooses.
 func (s *session) list() (list runtime.Object, version string, err error) {
+	s.listMode = true
 	version = s.r.noteOpen()
 	s.consistent = version == ""
 	// client-go's own options would ask for "0", which may be served from any
@@ -257,21 +267,20 @@ func (s *session) useLists(refused bool) {
 	s.r.listNext = true
 }
 
-// limitInitialEvents ends the session if the initial events do not end in time.
-// The timer's goroutine counts as a call of the session.
+// limit calls expire if it is not stopped in time. The timer's goroutine counts
+// as a call of the session.
 //
 // The runtime may keep a stopped timer, and so all that its function reaches,
 // until long after. What it reaches is therefore let go of when it is stopped,
 // lest an object stays in memory that nobody references any more.
-func (s *session) limitInitialEvents() (stop func()) {
+func (s *session) limit(timeout time.Duration, expire func(*session)) (stop func()) {
 	var limited atomic.Pointer[session]
 	limited.Store(s)
 	s.calls.Add(1)
-	timer := time.AfterFunc(initialEventsTimeout, func() {
+	timer := time.AfterFunc(timeout, func() {
 		if session := limited.Swap(nil); session != nil {
 			defer session.calls.Done()
-			session.useLists(false)
-			session.end(errNoBookmark)
+			expire(session)
 		}
 	})
 	return func() {
@@ -280,4 +289,12 @@ func (s *session) limitInitialEvents() (stop func()) {
 			session.calls.Done()
 		}
 	}
+}
+
+// limitInitialEvents ends the session if the initial events do not end in time.
+func (s *session) limitInitialEvents() (stop func()) {
+	return s.limit(initialEventsTimeout, func(s *session) {
+		s.useLists(false)
+		s.end(errNoBookmark)
+	})
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Source is one selection of one resource on an API server: it adds its own
-// namespace and selectors to the options that it is given. Both methods are
-// called from one goroutine at a time and must follow their context.
+// namespace and selectors to the options that it is given. Both methods must
+// follow their context, and be ready to be called at the same time.
 type Source interface {
 	// List reads the selection. The result is a list type with a resource version.
 	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)

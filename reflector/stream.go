@@ -27,10 +27,21 @@ func (s *session) runStream() {
 	if stream != nil {
 		_ = stream.Close() // there is nothing to be done about it
 	}
-	if errors.Is(err, io.EOF) {
-		err = nil // regular
+	if errors.Is(err, errRegularEnd) {
+		err = nil
 	}
 	s.end(err)
+}
+
+// errRegularEnd is what io.EOF of a stream becomes. A request whose connection
+// was closed before the answer fails with an error that is io.EOF as well.
+var errRegularEnd = errors.New("the stream has ended")
+
+func regularEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errRegularEnd
+	}
+	return err
 }
 
 // beginStream brings the store the state, and returns the stream of the changes
@@ -86,10 +97,10 @@ func (s *session) readState(stream Stream) error {
 	state := map[types.NamespacedName]any{}
 	for {
 		event, err := stream.Next()
-		if err == nil {
-			err = s.check(event, true)
-		}
 		if err != nil {
+			return regularEnd(err)
+		}
+		if err := s.check(event, true); err != nil {
 			return err
 		}
 		object, err := meta.Accessor(event.Object)
@@ -110,7 +121,6 @@ func (s *session) readState(stream Stream) error {
 			for _, item := range state {
 				items = append(items, item)
 			}
-			s.r.gate.noteWatchList(s.r.resource)
 			return sessionStore{s}.Replace(items, object.GetResourceVersion())
 		}
 	}
@@ -119,10 +129,10 @@ func (s *session) readState(stream Stream) error {
 // readChange waits for an event and hands it to the store.
 func (s *session) readChange(stream Stream) error {
 	event, err := stream.Next()
-	if err == nil {
-		err = s.check(event, false)
-	}
 	if err != nil {
+		return regularEnd(err)
+	}
+	if err := s.check(event, false); err != nil {
 		return err
 	}
 	return s.apply(event)

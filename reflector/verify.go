@@ -3,6 +3,7 @@
 package reflector
 
 import (
+	"context"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,9 +54,11 @@ func (s *session) verify() {
 // compare returns nil if a consistent list tells what the stream told, errSilent
 // if not, or why that is not known.
 func (s *session) compare(silentSince Status) error {
-	turn := s.r.gate.queue(false)
+	turn := s.r.gate.queue(&turn{owner: s.r.number}, false)
 	turn.wait(s.ctx)
-	list, err := s.r.source.List(s.ctx, metav1.ListOptions{})
+	ctx, cancel := context.WithTimeout(s.ctx, answerTimeout)
+	defer cancel()
+	list, err := s.r.source.List(ctx, metav1.ListOptions{})
 	if s.ctx.Err() != nil {
 		turn.giveUp()
 		return s.ctx.Err()
