@@ -8,7 +8,7 @@ LINTER := _output/bin/golangci-lint
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 # The race detector needs cgo, and go switches cgo off where it finds no C compiler.
 RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo -race)
@@ -36,6 +36,23 @@ e2e-long: ## Run all tests on a real control plane: outages of minutes, 10,000 o
 	cd test/e2e && $(GO) run ./build
 	cd test/e2e && $(GO) test $(RACE) -count=1 -p 1 -timeout 25m . ./access ./faults
 	cd test/e2e && $(GO) test -count=1 -timeout 25m ./scale
+
+# Built, not run by go run, which does not pass a signal on.
+BENCH = cd test/bench && $(GO) build -o ../../_output/bin/bench . && ../../_output/bin/bench
+
+.PHONY: bench
+bench: ## Compare with kubelet's manager and others on a real control plane, and write docs/performance.md
+	$(BENCH)
+	$(BENCH) table -o ../../docs/performance.md
+
+.PHONY: bench-quick
+bench-quick: ## The same, small, in three minutes: a look, not a result
+	$(BENCH) -quick
+
+.PHONY: bench-test
+bench-test: ## Test the benchmark itself, very small, on a real control plane
+	cd test/e2e && $(GO) run ./build
+	cd test/bench && $(GO) test $(RACE) -count=1 ./...
 
 .PHONY: lint
 lint: $(LINTER) ## Check style, format and import direction in every module

@@ -177,6 +177,7 @@ type rig struct {
 	slot   *cache.Slot[*corev1.Secret]
 	source *fakeSource
 	stop   func() // ends Run and waits for it
+	wait   func() // until Run has returned
 }
 
 // start runs a reflector inside a synctest bubble.
@@ -194,7 +195,8 @@ func start(t *testing.T, source reflector.Source, options reflector.Options) *ri
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
-	r.stop = func() { cancel(); <-done }
+	r.wait = func() { <-done }
+	r.stop = func() { cancel(); r.wait() }
 	t.Cleanup(r.stop)
 	synctest.Wait()
 	return r

@@ -7,6 +7,8 @@ import (
 	"container/list"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"sync"
@@ -17,6 +19,9 @@ import (
 const (
 	// defaultOpens is how many streams of one client may be opening at once.
 	defaultOpens = 32
+	// firstOpens is with how many it begins. One that hangs would be all, if it
+	// were one.
+	firstOpens = 4
 	// longestTurn is how long a turn counts. What hangs, as some proxies let
 	// requests do, must not hang the others.
 	longestTurn = 30 * time.Second
@@ -24,8 +29,8 @@ const (
 
 // GateOptions changes how a [Gate] works. The zero value is valid.
 type GateOptions struct {
-	// Opens is how many streams may be opening at once: asked for, but not yet
-	// synced. Default: 32.
+	// Opens is how many streams may be opening at once at most: asked for, but
+	// not yet synced. Default: 32.
 	Opens int
 }
 
@@ -34,7 +39,10 @@ type GateOptions struct {
 // references nor the return of the server is a storm:
 //
 //   - A bounded number of streams is being opened at a time; the others queue.
-//     Those that somebody waits for ([Reflector.Retry]) go first. An opening
+//     It is four at first, grows by one with each answer, and is one when the
+//     server fails or asks for patience: what a loaded server bears is found
+//     out, and many clients share it.
+//   - Those that somebody waits for ([Reflector.Retry]) go first. An opening
 //     that takes more than 30 s counts no longer.
 //   - When the server cannot be reached, or asks for patience (429), one
 //     reflector at a time probes: after 0.25 to 0.5 s at first, later 2.5 to 5 s
@@ -48,13 +56,15 @@ type GateOptions struct {
 //
 // A gate holds no goroutine. Make one with [NewGate].
 type Gate struct {
-	opens int
+	most  float64       // bounds window
 	names atomic.Uint64 // how many reflectors there were
 
 	mu      sync.Mutex
 	begun   list.List // of *turn that count, in order
 	urgent  list.List // of *turn that wait, in order: somebody waits for them
 	others  list.List // of *turn that wait, in order
+	window  float64   // how many may begun hold, from 1 on
+	steady  float64   // from here on window grows by one a round
 	retryAt time.Time // the server asked not to be asked before
 	timer   *time.Timer
 	outage  outage
@@ -88,8 +98,11 @@ type GateStatus struct {
 
 // NewGate returns a gate through which nobody has gone yet.
 func NewGate(options GateOptions) *Gate {
+	most := float64(max(1, cmp.Or(options.Opens, defaultOpens)))
 	return &Gate{
-		opens:   max(1, cmp.Or(options.Opens, defaultOpens)),
+		most:    most,
+		window:  min(firstOpens, most),
+		steady:  math.Inf(1),
 		kinds:   map[string]*knowledge{},
 		streams: map[*Reflector]struct{}{},
 	}
@@ -132,7 +145,7 @@ func (g *Gate) admitLocked() {
 		if next == nil {
 			return
 		}
-		if g.begun.Len() >= g.opens || g.outage.probe != nil {
+		if g.begun.Len() >= int(g.window) || g.outage.probe != nil {
 			if oldest := g.begun.Front(); oldest != nil {
 				g.admitAfterLocked(time.Until(oldest.Value.(*turn).begunAt.Add(longestTurn)))
 			}
@@ -215,10 +228,37 @@ func (g *Gate) admitAfterLocked(pause time.Duration) {
 	})
 }
 
+// resizeLocked adapts the window to what the server bears, as TCP does: it grows
+// by one with each answer, and from half of what was last too much on by one a
+// round. Many clients share a loaded server so. With a fixed bound they overflow
+// its queues, and it is idle while all of them wait for its Retry-After.
+func (g *Gate) resizeLocked(err error) {
+	switch {
+	case unreachable(err):
+		if g.outage.cause == nil {
+			g.steady = max(1, g.window/2)
+		}
+		g.window = 1
+	case g.window < g.steady:
+		g.window = min(g.window+1, g.most)
+	default:
+		g.window = min(g.window+1/g.window, g.most)
+	}
+}
+
+// jittered is up to half as much longer: servers tell many clients the same
+// Retry-After in one second.
+func jittered(d time.Duration) time.Duration {
+	return d + time.Duration(rand.Float64()*float64(d)/2)
+}
+
 // learnLocked makes what is to be made of how a turn went.
 func (g *Gate) learnLocked(t *turn, probe bool, err error) {
 	now := time.Now()
-	if retryAt := now.Add(retryAfter(err)); retryAt.After(g.retryAt) {
+	if !t.faulty {
+		g.resizeLocked(err)
+	}
+	if retryAt := now.Add(jittered(retryAfter(err))); retryAt.After(g.retryAt) {
 		g.retryAt = retryAt
 	}
 	switch {

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/refwatch/refwatch/reflector"
+)
+
+func throttled(seconds int) error { return apierrors.NewTooManyRequests("slow down", seconds) }
+
+func gapsOf(asks []ask) []time.Duration {
+	var all []time.Duration
+	for i := 1; i < len(asks); i++ {
+		all = append(all, asks[i].at.Sub(asks[i-1].at))
+	}
+	return all
+}
+
+// However many there are, and however they came to need the server: while it is
+// down one of them asks at a time, ever more seldom.
+func TestOneProbesAServerThatIsDown(t *testing.T) {
+	unreachable := map[string]error{
+		"no connection": errDown,
+		"500":           apierrors.NewInternalError(errors.New("no leader")),
+		"503":           apierrors.NewServiceUnavailable("starting"),
+		"429":           apierrors.NewTooManyRequestsError("slow down"),
+	}
+	for name, err := range unreachable {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, reflector.GateOptions{})
+				f.takes(20 * time.Millisecond)
+				f.start(100, "secrets")
+				after(time.Minute)
+				f.forget()
+				f.answers(always(err))
+				f.breakStreams()
+				after(time.Minute)
+				checkProbes(t, f.requests(-1))
+			})
+		})
+	}
+}
+
+// checkProbes wants the first attempts, those that were let through before it
+// was known that the server is down, and then one probe at a time.
+func checkProbes(t *testing.T, asks []ask) {
+	t.Helper()
+	first := 0 // attempts of before
+	for asks[first].at.Sub(asks[0].at) < 50*time.Millisecond {
+		first++
+	}
+	if first > 32 {
+		t.Errorf("attempts before the server was known to be down: got %d, want at most 32", first)
+	}
+	probes := gapsOf(asks[first-1:])
+	if len(probes) < 14 || len(probes) > 34 {
+		t.Errorf("probes in a minute: got %d, want 14 to 34", len(probes))
+	}
+	if gap := probes[0]; gap < 250*time.Millisecond || gap > 700*time.Millisecond {
+		t.Errorf("first probe: got it after %v, want it soon", gap)
+	}
+	different := map[time.Duration]bool{}
+	for i, gap := range probes {
+		different[gap] = true
+		if gap < 250*time.Millisecond || gap > 5020*time.Millisecond || i > 10 && gap < 2500*time.Millisecond {
+			t.Errorf("probe %d: got it after %v, want 2.5 to 5 s in the end", i, gap)
+		}
+	}
+	if len(different) < len(probes)/2 {
+		t.Errorf("gaps: got %d different ones of %d, want them jittered", len(different), len(probes))
+	}
+}
+
+// A probe that is not answered lets nobody else through.
+func TestProbesDoNotOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, reflector.GateOptions{})
+		f.answers(always(errDown))
+		f.start(1, "secrets")
+		f.takes(40 * time.Second) // a probe fails after half of it
+		f.start(100, "secrets")
+		after(time.Second)
+		f.forget()
+		for range 200 {
+			after(time.Second)
+			for _, r := range f.rigs {
+				r.Retry()
+			}
+			if got := f.gate.Status(); got.Opening > 1 {
+				t.Fatalf("status: got %+v, want one probe at a time", got)
+			}
+		}
+		if got := f.mostOpening(); got != 1 {
+			t.Errorf("at a time: got %d, want 1", got)
+		}
+		for _, gap := range gapsOf(f.requests(-1)) {
+			if gap < 20*time.Second {
+				t.Errorf("gap: got %v, want none before the last probe has failed", gap)
+			}
+		}
+	})
+}
+
+// One answer is enough for all to follow at once, whatever it says.
+func TestAllFollowAnAnsweredProbe(t *testing.T) {
+	gone := apierrors.NewResourceExpired("too old")
+	unknown := apierrors.NewNotFound(resource, "")
+	unauthorized := apierrors.NewUnauthorized("who are you")
+	tests := map[string]error{
+		"synced": nil, "403": forbidden(), "404": unknown, "401": unauthorized, "410": gone, "too large": tooLarge(),
+	}
+	for name, err := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, reflector.GateOptions{})
+				f.answers(always(errDown))
+				f.start(100, "secrets")
+				after(time.Minute)
+				f.forget()
+				answered := make(chan struct{})
+				f.answers(func(int) error {
+					select {
+					case <-answered:
+						return nil
+					default:
+						close(answered)
+						return err
+					}
+				})
+				<-answered
+				synctest.Wait()
+				want := 100
+				if err != nil {
+					want-- // the one with the answer has a pause of its own
+				}
+				if got := f.synced(); got != want {
+					t.Errorf("synced as soon as there was an answer: got %d, want %d", got, want)
+				}
+				if got := f.gate.Status(); got.Cause != nil || !got.CauseTime.IsZero() {
+					t.Errorf("status: got %+v, want the server known to be up", got)
+				}
+				after(time.Second)
+				if got := f.synced(); got != 100 {
+					t.Errorf("synced a second later: got %d, want all", got)
+				}
+			})
+		})
+	}
+}
+
+func TestReturnOfTheServerIsNoStorm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, reflector.GateOptions{})
+		f.answers(always(errDown))
+		f.start(300, "secrets")
+		after(time.Minute)
+		f.forget()
+		f.takes(10 * time.Millisecond)
+		f.answers(always(nil))
+		after(10 * time.Second)
+		if got := f.mostOpening(); got > 32 || got < 10 {
+			t.Errorf("opening at a time: got %d, want ever more, and at most 32", got)
+		}
+		all := f.requests(-1)
+		if took := all[len(all)-1].at.Sub(all[0].at); f.synced() != 300 || took > 300*time.Millisecond {
+			t.Errorf("got %d synced in %v, want all 300 in 300 ms: the probe, then ever more at a time", f.synced(), took)
+		}
+	})
+}
+
+// A second outage begins with short pauses again.
+func TestPausesOfTheGateStartOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, reflector.GateOptions{})
+		f.answers(always(errDown))
+		f.start(10, "secrets")
+		after(time.Minute)
+		f.answers(always(nil))
+		after(time.Minute)
+		f.forget()
+		f.answers(always(errDown))
+		f.breakStreams()
+		after(2 * time.Second)
+		all := f.requests(-1)
+		if last := gapsOf(all)[0]; len(all) < 3 || last > 500*time.Millisecond {
+			t.Errorf("got %d attempts in 2 s, the second after %v, want it after 500 ms at most", len(all), last)
+		}
+	})
+}
+
+// Retry-After is heard by all, however much they are waited for; so is that of
+// an attempt which began before.
+func TestRetryAfterHoldsForAll(t *testing.T) {
+	tests := map[string]struct {
+		throttled int // the reflector that is told to wait
+		want      int // requests until it is known
+	}{
+		"the first to fail":                  {0, 2},
+		"one that had begun when others did": {1, 2},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, reflector.GateOptions{Opens: 2})
+				f.takes(2 * time.Second)
+				f.answers(func(id int) error {
+					if id == test.throttled {
+						return throttled(20)
+					}
+					return apierrors.NewServiceUnavailable("starting")
+				})
+				f.start(1, "secrets")
+				after(100 * time.Millisecond)
+				f.start(50, "secrets")
+				for range 40 {
+					after(500 * time.Millisecond)
+					for _, r := range f.rigs {
+						r.Retry()
+					}
+				}
+				if got := len(f.requests(-1)); got != test.want {
+					t.Fatalf("requests before the time: got %d, want the first %d", got, test.want)
+				}
+				after(12 * time.Second) // up to half as long again
+				if got := len(f.requests(-1)); got <= test.want {
+					t.Errorf("requests after it: got %d, want one more, to see", got)
+				}
+				f.answers(always(nil))
+				after(2 * time.Minute)
+				if got := f.synced(); got != 51 {
+					t.Errorf("synced: got %d, want all 51", got)
+				}
+			})
+		})
+	}
+}
+
+// A server that asks for an hour is asked again after a minute.
+func TestRetryAfterIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, reflector.GateOptions{})
+		f.answers(always(throttled(3600)))
+		f.start(2, "secrets")
+		after(10 * time.Minute)
+		for _, gap := range gapsOf(f.requests(-1)) {
+			if gap < time.Minute || gap > 95*time.Second {
+				t.Errorf("gap: got %v, want a minute, and a moment", gap)
+			}
+		}
+		if got := len(f.requests(-1)); got < 5 {
+			t.Errorf("requests in ten minutes: got %d, want one a minute", got)
+		}
+	})
+}
+
+// Who waits for a turn while the server is down knows why, and so does the gate.
+func TestStatusWhileQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, reflector.GateOptions{Opens: 1})
+		f.answers(always(errDown))
+		f.start(3, "secrets")
+		after(10 * time.Second)
+		waiting := f.rigs[0].Status()
+		if waiting.Failures == 0 || !errors.Is(waiting.LastError, errDown) || waiting.Class() != reflector.Connection {
+			t.Errorf("status: got %+v, want the cause", waiting)
+		}
+		f.takes(time.Hour)
+		f.start(1, "secrets")
+		fresh := f.rigs[3].Status()
+		if fresh.Opens != 0 || fresh.Failures != 1 || !errors.Is(fresh.LastError, errDown) || fresh.LastErrorTime.IsZero() {
+			t.Errorf("status of one that has never asked: got %+v, want the cause that the others know", fresh)
+		}
+		after(5 * time.Second)
+		status := f.gate.Status()
+		if status.Opening != 1 || status.Queued != 3 || !errors.Is(status.Cause, errDown) || time.Since(status.CauseTime) > 15*time.Second {
+			t.Errorf("gate: got %+v, want a probe, three that wait, and why", status)
+		}
+		f.takes(0)
+		f.answers(always(nil))
+		f.rigs[0].stop()
+		f.rigs[1].stop()
+		f.rigs[2].stop()
+		after(10 * time.Second)
+		if got := f.rigs[3].Status(); got.Failures != 0 {
+			t.Errorf("status afterwards: got %+v, want no failure", got)
+		}
+	})
+}
+
+// A failure of before is not taken for the present one.
+func TestStatusKeepsItsOwnNewerFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, reflector.GateOptions{Opens: 1})
+		f.answers(always(errDown))
+		f.start(1, "secrets")
+		after(10 * time.Second)
+		status := f.rigs[0].Status()
+		if got := uint64(status.Failures); got != status.Opens || got < 4 {
+			t.Errorf("status: got %+v, want every open counted as its own failure", status)
+		}
+	})
+}
+
+// One object that the server never manages to read is not taken for the server.
+// It is asked for ever more seldom, and the others hardly wait because of it.
+func TestOneBadObjectHoldsUpNobody(t *testing.T) {
+	const lives = 11 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, reflector.GateOptions{})
+		f.manner.lives = lives
+		f.answers(func(id int) error {
+			if id == 0 {
+				return apierrors.NewInternalError(errors.New("cannot be decrypted"))
+			}
+			return nil
+		})
+		for range 31 {
+			f.start(1, "secrets")
+			after(300 * time.Millisecond)
+		}
+		after(5 * time.Minute)
+		bad := gapsOf(f.requests(0))
+		for _, gap := range bad[len(bad)-10:] {
+			if gap < 7500*time.Millisecond || gap > 20*time.Second {
+				t.Errorf("gaps of the bad one: got %v, want them to have grown to 7.5 to 15 s", bad)
+				break
+			}
+		}
+		for id := 1; id < 31; id++ {
+			for _, gap := range gapsOf(f.requests(id)) {
+				// A life, a pause of its own, and a moment.
+				if gap > lives+200*time.Millisecond+2*time.Second {
+					t.Errorf("reflector %d: got a gap of %v, want not to wait for the bad one", id, gap)
+				}
+			}
+		}
+	})
+}
