@@ -3,7 +3,6 @@
 package conformance
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector"
 )
 
 func managerCases() []testCase {
@@ -23,16 +23,13 @@ func managerCases() []testCase {
 		{"re-registration", "a pod that changes keeps what it names before and after, without a gap", managerReregister},
 		{"other-owners", "owners that are no pods declare what they need", managerOwners},
 		{"churn", "pods that come and go leave nothing behind", managerChurn},
+		{"shared-gate", "managers that share a gate open no more streams at a time than it lets them", managerGate},
 	}
 }
 
 func (s *suite) manager() *manager.Manager[*corev1.Secret] {
-	m := manager.NewSecrets(s.client, objectcache.WatchOptions{})
-	s.background(func(ctx context.Context) {
-		if err := m.Run(ctx); err != nil {
-			s.Errorf("Run: got %v, want nil", err)
-		}
-	})
+	m := manager.NewSecrets(s.client, s.options())
+	s.run(m)
 	return m
 }
 
@@ -143,4 +140,35 @@ func managerChurn(s *suite) {
 		}
 	}
 	s.streams("after all pods", 0)
+}
+
+func managerGate(s *suite) {
+	const count, limit = 20, 4
+	options, reads := s.options(), newReads(limit)
+	options.Gate = reflector.NewGate(reflector.GateOptions{Opens: limit})
+	client := s.connect(reads.of(s.Config))
+	secrets, configMaps := manager.NewSecrets(client, options), manager.NewConfigMaps(client, options)
+	stopSecrets, stopConfigMaps := s.run(secrets), s.run(configMaps)
+	var keys []types.NamespacedName
+	for i := range count {
+		keys = append(keys, s.key(fmt.Sprint("of-both-", i)))
+		s.create(keys[i].Name, "1")
+	}
+	gateway := manager.Owner{Namespace: s.namespace, Name: "gateway", UID: "gw"}
+	secrets.SetReferences(gateway, keys...)
+	configMaps.SetReferences(gateway, keys...)
+	for _, key := range keys {
+		s.wantObject(secrets, key.Name, "1")
+		if _, err := configMaps.Get(s.ctx, key.Namespace, key.Name); !apierrors.IsNotFound(err) {
+			s.Errorf("ConfigMap %s: got %v, want NotFound", key.Name, err)
+		}
+	}
+	stopSecrets()
+	stopConfigMaps()
+	if got := reads.atMost(); got != limit {
+		s.Errorf("reads at a time: got %d, want the %d that the gate lets through", got, limit)
+	}
+	if got := options.Gate.Status(); got != (reflector.GateStatus{}) {
+		s.Errorf("gate: got %+v, want one that nobody uses", got)
+	}
 }

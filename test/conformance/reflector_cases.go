@@ -21,6 +21,7 @@ func reflectorCases() []testCase {
 		{"state-then-changes", "the state first, then every change, absence and recreation included", stateThenChanges},
 		{"cut", "after a broken stream the state is the server's, whatever happened meanwhile", reflectorCut},
 		{"forgotten", "after the server forgot the past the state is the server's", reflectorForgotten},
+		{"rest", "a bare REST client does, whatever the size of the object", reflectorREST},
 		{"one-of-many", "a selection of many objects is kept equal, by name and by label", reflectorMany},
 		{"ends", "Run ends with its context, and its stream with it", reflectorEnds},
 	}
@@ -50,8 +51,12 @@ func (s *suite) source(options metav1.ListOptions) reflector.Source {
 
 // reflect follows one Secret until the case ends.
 func (s *suite) reflect(name string) *following {
+	return s.reflectFrom(s.source(selected(name)), name)
+}
+
+func (s *suite) reflectFrom(source reflector.Source, name string) *following {
 	f := &following{slot: cache.NewSlot(s.key(name), cache.SlotOptions[*corev1.Secret]{})}
-	f.Reflector = reflector.New(s.source(selected(name)), f.slot, reflector.Options{Name: name})
+	f.Reflector = reflector.New(source, f.slot, reflector.Options{Name: name, Engine: s.engine})
 	f.stop = s.background(f.Run)
 	return f
 }
@@ -140,6 +145,31 @@ func reflectorForgotten(s *suite) {
 	s.until(f, "2")
 }
 
+func reflectorREST(s *suite) {
+	const large = 500 << 10 // bytes; a Secret may have 1 MiB
+	f := s.reflectFrom(reflector.FromREST(&reflector.RESTResource{
+		Client:    s.client.CoreV1().RESTClient(),
+		Name:      "secrets",
+		NewObject: func() runtime.Object { return &corev1.Secret{} },
+		NewList:   func() runtime.Object { return &corev1.SecretList{} },
+	}, s.namespace, "tls"), "tls")
+	s.until(f, "")
+	s.create("other", "x")
+	s.create("tls", "1", func(secret *corev1.Secret) { secret.Data["large"] = make([]byte, large) })
+	if got := s.until(f, "1"); len(got.Object.Data["large"]) != large {
+		s.Errorf("created: got %d bytes, want %d", len(got.Object.Data["large"]), large)
+	}
+	if err := s.Cut(s.ctx); err != nil {
+		s.Fatal(err)
+	}
+	s.update("tls", "2")
+	if got := s.until(f, "2"); len(got.Object.Data) != 1 {
+		s.Errorf("updated: got %d keys, want 1", len(got.Object.Data))
+	}
+	s.remove("tls")
+	s.until(f, "")
+}
+
 func reflectorMany(s *suite) {
 	labelled := func(secret *corev1.Secret) { secret.Labels = map[string]string{"of": "shop"} }
 	for i := range 10 {
@@ -151,7 +181,7 @@ func reflectorMany(s *suite) {
 		Store:    toolscache.NewStore(toolscache.MetaNamespaceKeyFunc),
 		PushFunc: func(all []any) { pushed <- len(all) },
 	}
-	r := reflector.New(s.source(metav1.ListOptions{LabelSelector: "of=shop"}), store, reflector.Options{})
+	r := reflector.New(s.source(metav1.ListOptions{LabelSelector: "of=shop"}), store, reflector.Options{Engine: s.engine})
 	s.background(r.Run)
 	count := func(want int) {
 		s.Helper()

@@ -7,16 +7,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 )
 
-// Result is how one case went in one column.
+// Result is how one case went in one setting.
 type Result struct {
 	Case    string
 	Promise string
-	Column  string
+	Server  string
+	Engine  string // empty if the case is about the server
+	Mode    string // see [Setting.Mode]
 	Passed  bool
 }
 
@@ -27,10 +27,10 @@ type Results struct {
 	all []Result
 }
 
-func (r *Results) add(name, promise string, column Column, passed bool) {
+func (r *Results) add(result Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.all = append(r.all, Result{name, promise, column.String(), passed})
+	r.all = append(r.all, result)
 }
 
 // WriteFile writes what was collected as JSON, for [ReadFiles]. Folders that are
@@ -63,43 +63,4 @@ func ReadFiles(paths ...string) ([]Result, error) {
 		all = append(all, results...)
 	}
 	return all, nil
-}
-
-// Table writes results as a Markdown table: a row for each case, a column for
-// each rig. A case that failed or was not run says so.
-func Table(results []Result) string {
-	var names, columns []string
-	promises, cells := map[string]string{}, map[[2]string]string{}
-	for _, result := range results {
-		if !slices.Contains(columns, result.Column) {
-			columns = append(columns, result.Column)
-		}
-		if !slices.Contains(names, result.Case) {
-			names = append(names, result.Case)
-		}
-		promises[result.Case] = result.Promise
-		cell := [2]string{result.Case, result.Column}
-		if cells[cell] != "failed" {
-			cells[cell] = map[bool]string{true: "✓", false: "failed"}[result.Passed]
-		}
-	}
-	slices.Sort(columns)
-	order := Names()
-	slices.SortStableFunc(names, func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) })
-
-	var out strings.Builder
-	fmt.Fprintf(&out, "| case | what is promised | %s |\n", strings.Join(columns, " | "))
-	fmt.Fprintf(&out, "|---|---|%s\n", strings.Repeat(":-:|", len(columns)))
-	for _, name := range names {
-		fmt.Fprintf(&out, "| `%s` | %s |", name, promises[name])
-		for _, column := range columns {
-			cell := cells[[2]string{name, column}]
-			if cell == "" {
-				cell = "not run"
-			}
-			fmt.Fprintf(&out, " %s |", cell)
-		}
-		out.WriteByte('\n')
-	}
-	return out.String()
 }

@@ -5,24 +5,15 @@ package conformance
 import (
 	"cmp"
 	"context"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/reflector"
 )
 
-// caseTimeout bounds a case: it fails instead of hanging. Nothing in a case
-// takes a tenth of it.
-const caseTimeout = 2 * time.Minute
-
-// Rig is a server as the suite needs it. All fields but Direct and ContentType
-// are required.
+// Rig is a server as the suite needs it. All fields but Direct are required.
 type Rig struct {
 	// Config reaches the server with every right. What is put to the test is
 	// made of it; it may lead through a proxy.
@@ -30,10 +21,6 @@ type Rig struct {
 	// Direct reaches the server with every right, and is not broken by Cut. The
 	// suite itself uses it. Default: Config.
 	Direct *rest.Config
-	// ContentType is what the clients speak; JSON if empty.
-	ContentType string
-	// WatchList tells whether the server does WatchList.
-	WatchList bool
 	// WaitForStreams returns nil once want watches of single Secrets are open
 	// on the server, or ctx's error. The suite opens no others meanwhile.
 	WaitForStreams func(ctx context.Context, want int) error
@@ -45,37 +32,60 @@ type Rig struct {
 	Forget func(ctx context.Context) error
 }
 
-// Column names what a rig is a rig of, in the table of results.
-type Column struct {
-	Server      string // "in-process" or "real"
-	WatchList   bool
+// Setting says in what way the cases run.
+type Setting struct {
+	// Server is that of the rig: "in-process" or "real".
+	Server string
+	// WatchList tells whether that server does WatchList.
+	WatchList bool
+	// ContentType is what the clients speak; JSON if empty.
 	ContentType string
 }
 
-func (c Column) String() string {
+// Mode is what a setting is besides its server, as it appears in tests' names
+// and in the tables.
+func (s Setting) Mode() string {
 	mode, encoding := "list+watch", "JSON"
-	if c.WatchList {
+	if s.WatchList {
 		mode = "WatchList"
 	}
-	if c.ContentType == runtime.ContentTypeProtobuf {
+	if s.ContentType == runtime.ContentTypeProtobuf {
 		encoding = "protobuf"
 	}
-	return strings.Join([]string{c.Server, mode, encoding}, ", ")
+	return mode + ", " + encoding
 }
 
-// Run runs every case on the rig, one after the other.
-func Run(t *testing.T, rig Rig, column Column, results *Results) {
+// engine is what drives the streams of a case.
+type engine struct {
+	name   string // empty: the case is about the server
+	engine reflector.Engine
+}
+
+var engines = []engine{{"stream", reflector.StreamEngine}, {"client-go", reflector.ClientGoEngine}}
+
+// Run runs every case on the rig, one after the other: those about the server
+// once, all others with each engine.
+func Run(t *testing.T, rig Rig, setting Setting, results *Results) {
 	if rig.Direct == nil {
 		rig.Direct = rig.Config
 	}
-	rig.Config, rig.Direct = speaking(rig.Config, rig.ContentType), speaking(rig.Direct, rig.ContentType)
-	for _, group := range groups() {
+	rig.Config, rig.Direct = speaking(rig.Config, setting.ContentType), speaking(rig.Direct, setting.ContentType)
+	run := func(group group, engine engine) {
 		for _, c := range group.cases {
-			name := group.name + "/" + c.name
-			t.Run(name, func(t *testing.T) {
-				defer func() { results.add(name, c.promise, column, !t.Failed()) }()
-				c.run(newSuite(t, rig))
+			result := Result{Case: group.name + "/" + c.name, Promise: c.promise, Server: setting.Server, Engine: engine.name, Mode: setting.Mode()}
+			t.Run(cmp.Or(engine.name, "any")+"/"+result.Case, func(t *testing.T) {
+				defer func() {
+					result.Passed = !t.Failed()
+					results.add(result)
+				}()
+				c.run(newSuite(t, rig, setting, engine.engine))
 			})
+		}
+	}
+	run(serverGroup(), engine{})
+	for _, engine := range engines {
+		for _, group := range libraryGroups() {
+			run(group, engine)
 		}
 	}
 }
@@ -104,9 +114,10 @@ type testCase struct {
 	run     func(*suite)
 }
 
-func groups() []group {
+func serverGroup() group { return group{"server", serverCases()} }
+
+func libraryGroups() []group {
 	return []group{
-		{"server", serverCases()},
 		{"reflector", reflectorCases()},
 		{"store", storeCases()},
 		{"manager", managerCases()},
@@ -116,65 +127,10 @@ func groups() []group {
 // Names returns the names of all cases, in order.
 func Names() []string {
 	var names []string
-	for _, group := range groups() {
+	for _, group := range append([]group{serverGroup()}, libraryGroups()...) {
 		for _, c := range group.cases {
 			names = append(names, group.name+"/"+c.name)
 		}
 	}
-	return slices.Clip(names)
-}
-
-// suite is what a case works with: a namespace of its own, and a client.
-type suite struct {
-	*testing.T
-	Rig
-
-	ctx       context.Context
-	client    kubernetes.Interface // of what is put to the test
-	admin     kubernetes.Interface // of the suite itself
-	namespace string
-}
-
-func newSuite(t *testing.T, rig Rig) *suite {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), caseTimeout)
-	t.Cleanup(cancel)
-	s := &suite{T: t, Rig: rig, ctx: ctx}
-	s.client, s.admin = s.connect(rig.Config), s.connect(rig.Direct)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}
-	created, err := s.admin.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("namespace: %v", err)
-	}
-	s.namespace = created.Name
-	t.Cleanup(s.cleanup)
-	return s
-}
-
-// connect returns a client whose connections are closed with the case.
-func (s *suite) connect(config *rest.Config) kubernetes.Interface {
-	s.Helper()
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		s.Fatalf("HTTP client of the rig: %v", err)
-	}
-	s.Cleanup(httpClient.CloseIdleConnections)
-	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		s.Fatalf("client of the rig: %v", err)
-	}
-	return client
-}
-
-// cleanup runs when all that the case has started was stopped.
-func (s *suite) cleanup() {
-	// The context of the test has ended by now.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), caseTimeout)
-	defer cancel()
-	if err := s.admin.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}); err != nil {
-		s.Errorf("delete namespace: %v", err)
-	}
-	if err := s.WaitForStreams(ctx, 0); err != nil {
-		s.Errorf("streams that the case left open: %v", err)
-	}
+	return names
 }

@@ -25,7 +25,7 @@ func storeCases() []testCase {
 		{"one-stream", "one stream for many owners, none after the last", oneStream},
 		{"immutable", "an immutable object needs no stream", immutableSettles},
 		{"recreated-immutable", "a new owner never gets the predecessor of a recreated object", recreatedImmutable},
-		{"many", "a hundred objects at once, each by its own stream", many},
+		{"many", "a hundred objects at once, each by its own stream, of which at most 32 are being opened at a time", many},
 		{"config-maps", "ConfigMaps as well as Secrets", configMaps},
 		{"any-kind", "any kind for which there is a typed client", anyKind},
 		{"stop", "Run returns when all has ended, and Get says that the store was stopped", stopStore},
@@ -34,9 +34,14 @@ func storeCases() []testCase {
 
 // store runs a store of Secrets until the case ends.
 func (s *suite) store() (store *objectcache.Watch[*corev1.Secret], stop func()) {
-	store = objectcache.NewWatch(objectcache.Secrets(s.client), objectcache.WatchOptions{})
-	return store, s.background(func(ctx context.Context) {
-		if err := store.Run(ctx); err != nil {
+	store = objectcache.NewWatch(objectcache.Secrets(s.client), s.options())
+	return store, s.run(store)
+}
+
+// run runs a store or manager until the case ends, or until stop.
+func (s *suite) run(runner interface{ Run(context.Context) error }) (stop func()) {
+	return s.background(func(ctx context.Context) {
+		if err := runner.Run(ctx); err != nil {
 			s.Errorf("Run: got %v, want nil", err)
 		}
 	})
@@ -233,8 +238,10 @@ func recreatedImmutable(s *suite) {
 }
 
 func many(s *suite) {
-	const count = 100
-	store, _ := s.store()
+	const count, limit = 100, 32
+	reads := newReads(limit)
+	store := objectcache.NewWatch(objectcache.Secrets(s.connect(reads.of(s.Config))), s.options())
+	s.run(store)
 	var all sync.WaitGroup
 	for i := range count {
 		name := fmt.Sprint("tls-", i)
@@ -249,6 +256,9 @@ func many(s *suite) {
 	}
 	all.Wait()
 	s.streams("all referenced", count)
+	if got := reads.atMost(); got != limit {
+		s.Errorf("reads at a time: got %d, want %d", got, limit)
+	}
 	for i := range count {
 		store.DeleteReference(s.namespace, fmt.Sprint("tls-", i), "pod")
 	}

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/refwatch/refwatch/test/conformance"
 )
@@ -20,9 +19,9 @@ import (
 const page = `# Conformance
 
 What a watch store, a manager and a reflector promise, and what they need of a server for it, in cases. Each case runs
-on the in-process server of ` + "`test/apiserver`" + ` and on a real kube-apiserver 1.36.3 with etcd 3.6.8; with WatchList and
-on a server that refuses it; in JSON and in protobuf. ` + "`make e2e`" + ` runs them and writes this page.
-
+on the in-process server of ` + "`test/apiserver`" + ` and on a real kube-apiserver 1.36.3 with etcd 3.6.8; what is promised, with
+this module's own engine (stream) and with client-go's Reflector in its place. A ✓ stands for four runs: with WatchList
+and on a server that refuses it, each in JSON and in protobuf. ` + "`make e2e`" + ` runs them and writes this page.
 `
 
 func main() {
@@ -51,11 +50,11 @@ func run(args []string, usage io.Writer) error {
 	if err != nil {
 		return err
 	}
-	table := conformance.Table(results)
-	if err := os.WriteFile(*out, []byte(page+table), 0o644); err != nil {
+	tables, passed := conformance.Tables(results)
+	if err := os.WriteFile(*out, []byte(page+tables), 0o644); err != nil {
 		return err
 	}
-	if strings.Contains(table, "failed |") || strings.Contains(table, "not run |") {
+	if !passed {
 		return fmt.Errorf("not all cases passed in all columns, see %s", *out)
 	}
 	return nil

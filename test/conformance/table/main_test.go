@@ -15,9 +15,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRun(t *testing.T) {
-	const passed = `[{"Case":"store/updates","Promise":"p","Column":"real","Passed":true}]`
-	const other = `[{"Case":"store/many","Promise":"q","Column":"in-process","Passed":true}]`
-	const failed = `[{"Case":"store/updates","Promise":"p","Column":"real","Passed":false}]`
+	const passed = `[{"Case":"store/updates","Promise":"p","Server":"real","Engine":"stream","Passed":true}]`
+	const other = `[{"Case":"store/many","Promise":"q","Server":"in-process","Engine":"stream","Passed":true}]`
+	const failed = `[{"Case":"store/updates","Promise":"p","Server":"real","Engine":"stream","Passed":false}]`
 	tests := map[string]struct {
 		results []string // contents of files
 		args    func(page string) []string

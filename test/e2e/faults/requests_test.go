@@ -3,74 +3,72 @@
 package faults_test
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/rest"
 )
 
-// requests counts what a client asks for, by the name in the field selector. What was answered does not matter, nor
-// whether a connection was to be had.
+// requests counts what a client tries. What was answered does not matter, nor whether a connection was to be had.
 type requests struct {
-	mu     sync.Mutex
-	counts map[string]int
+	sent   atomic.Int64
+	dialed atomic.Int64
+	dialer net.Dialer
 }
-
-func newRequests() *requests { return &requests{counts: map[string]int{}} }
 
 // roundTripper is a function as a http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-func (q *requests) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		if selector, err := fields.ParseSelector(request.URL.Query().Get("fieldSelector")); err == nil {
-			name, _ := selector.RequiresExactMatch("metadata.name")
-			q.add(name)
-		}
-		return next.RoundTrip(request)
+// of returns a copy of config whose clients are counted.
+func (q *requests) of(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			q.sent.Add(1)
+			return next.RoundTrip(request)
+		})
 	})
-}
-
-func (q *requests) add(name string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.counts[name]++
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		q.dialed.Add(1)
+		return q.dialer.DialContext(ctx, network, address)
+	}
+	return config
 }
 
 // reset forgets what was counted.
 func (q *requests) reset() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	clear(q.counts)
+	q.sent.Store(0)
+	q.dialed.Store(0)
 }
 
-// since returns how long an outage has lasted that began then, the largest count and the sum, and an error if a name
-// was asked for more often than the back-off admits in that time.
-func (q *requests) since(began time.Time) (outage time.Duration, most, sum int, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// since tells of an outage that began then how many requests and connections were tried, and returns an error if those
+// are more than the store's gate lets through in that time.
+func (q *requests) since(began time.Time) (outage time.Duration, told string, err error) {
+	sent, dialed := q.sent.Load(), q.dialed.Load()
 	outage = time.Since(began) // not before the last request that is counted
-	for name, count := range q.counts {
-		most, sum = max(most, count), sum+count
-		if limit := envelope(outage); count > limit {
-			err = fmt.Errorf("%s: got %d requests in %v, want at most %d", name, count, outage, limit)
-		}
+	limit := envelope(outage)
+	if sent > limit || dialed > limit {
+		err = fmt.Errorf("got %d requests and %d connections in %v, want at most %d", sent, dialed, outage, limit)
 	}
-	return outage, most, sum, err
+	return outage, fmt.Sprintf("%d requests, %d connections tried; %d admitted", sent, dialed, limit), err
 }
 
-// envelope is how many attempts fit in an outage. Each comes after a pause; the shortest are 0.1 s, 0.2 s and so on,
-// doubled up to 7.5 s (package reflector).
-func envelope(outage time.Duration) (attempts int) {
-	pause := 100 * time.Millisecond
+// envelope is how many attempts fit in an outage: the 32 that a gate lets be under way until the first of them has
+// failed, one by somebody else, which makes it certain that the server is away, and then the probes. Each of these comes
+// after a pause; the shortest is 0.25 s at first, and grows by 30 % each time up to 2.5 s (package reflector).
+func envelope(outage time.Duration) (attempts int64) {
+	attempts = 32 + 1
+	pause := 250 * time.Millisecond
 	for left := outage - pause; left >= 0; left -= pause {
 		attempts++
-		pause = min(2*pause, 7500*time.Millisecond)
+		pause = min(pause*13/10, 2500*time.Millisecond)
 	}
 	return attempts
 }
@@ -78,13 +76,14 @@ func envelope(outage time.Duration) (attempts int) {
 func TestEnvelope(t *testing.T) {
 	tests := map[string]struct {
 		outage time.Duration
-		want   int
+		want   int64
 	}{
-		"too short for any":        {99 * time.Millisecond, 0},
-		"one":                      {100 * time.Millisecond, 1},
-		"0.1 + 0.2":                {300 * time.Millisecond, 2},
-		"up to 6.4, which is 12.7": {12700 * time.Millisecond, 7},
-		"and 7.5 twice":            {27700 * time.Millisecond, 9},
+		"too short for a probe":     {249 * time.Millisecond, 33},
+		"one":                       {250 * time.Millisecond, 34},
+		"0.25 + 0.325":              {575 * time.Millisecond, 35},
+		"up to 2.04, which is 8.01": {8010 * time.Millisecond, 42},
+		"and 2.5 twice":             {13010 * time.Millisecond, 44},
+		"almost another 2.5":        {15 * time.Second, 44},
 	}
 	for name, test := range tests {
 		if got := envelope(test.outage); got != test.want {

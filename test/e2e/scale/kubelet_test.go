@@ -34,10 +34,19 @@ const (
 	getTimeout = time.Minute
 	// patience bounds the waits besides.
 	patience = 2 * time.Minute
+
+	// streamsPerConnection is what kube-apiserver allows unless told otherwise (--http2-max-streams-per-connection).
+	streamsPerConnection = 100
+	// opens is how many streams a gate lets be opened at once.
+	opens = 32
+	// goroutinesPerObject are that which reads the stream, and that of the HTTP/2 transport which holds the request; the
+	// tenth is for the connections, each of which has one as well.
+	goroutinesPerObject = 2.1
 )
 
-// TestKubeletScenario: every secret that is referenced is there for a Get within its time, and nothing is left on
-// either side when nobody references it any more. How long things took is logged, and nothing depends on it.
+// TestKubeletScenario: every secret that is referenced is there for a Get within its time, connections and goroutines
+// stay bounded meanwhile, and nothing is left on either side when nobody references it any more. How long things took,
+// and how much memory, is logged, and nothing depends on it.
 func TestKubeletScenario(t *testing.T) {
 	for _, size := range []int{1_000, 10_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -81,9 +90,6 @@ func newRig(t *testing.T) *rig {
 	r := &rig{T: t, cluster: e2e.New(t, e2e.Options{}), connections: &connections{open: map[*connection]struct{}{}}}
 	r.admin = r.client(r.cluster.Admin())
 	r.config = r.cluster.Admin()
-	r.config.QPS = -1
-	r.config.ContentType = "application/vnd.kubernetes.protobuf"
-	r.config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	r.config.Dial = r.connections.dial
 	return r
 }
@@ -140,8 +146,12 @@ func podsOf(secrets int) []*corev1.Pod {
 func (r *rig) scenario(size int) {
 	r.Helper()
 	r.awaitStreams(0)
-	before := goleak.IgnoreCurrent()
-	secrets := manager.NewSecrets(r.client(r.config), objectcache.WatchOptions{})
+	before, goroutines := goleak.IgnoreCurrent(), runtime.NumGoroutine()
+	client, err := manager.ClientFor(r.config)
+	if err != nil {
+		r.Fatal(err)
+	}
+	secrets := manager.NewSecrets(client, objectcache.WatchOptions{})
 	ctx, cancel := context.WithCancel(r.Context())
 	done := make(chan error, 1)
 	go func() { done <- secrets.Run(ctx) }()
@@ -154,7 +164,7 @@ func (r *rig) scenario(size int) {
 	r.log(len(pods), "pods registered", began)
 	r.getAll(secrets, size)
 	r.awaitStreams(size)
-	r.logResources()
+	r.checkResources(size, goroutines)
 
 	began = time.Now()
 	for _, pod := range pods {
@@ -224,12 +234,27 @@ func (r *rig) log(count int, what string, began time.Time) {
 	r.Logf("%6d %s in %v", count, what, time.Since(began).Round(time.Millisecond))
 }
 
-// logResources tells what it takes to hold the references.
-func (r *rig) logResources() {
+// checkResources looks at what it takes to hold so many references, beside the goroutines there were before.
+func (r *rig) checkResources(size, before int) {
+	r.Helper()
 	runtime.GC()
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
+	goroutines := float64(runtime.NumGoroutine()-before) / float64(size)
 	open, most, opened := r.connections.count()
-	r.Logf("%6d connections, %d at most, %d opened in all; %d goroutines, %d MiB of heap, %d MiB of stacks", open, most, opened,
-		runtime.NumGoroutine(), memory.HeapAlloc>>20, memory.StackInuse>>20)
+	r.Logf("%6d connections, %d at most, %d opened in all; %.3f goroutines for an object, %d MiB of heap, %d MiB of stacks",
+		open, most, opened, goroutines, memory.HeapAlloc>>20, memory.StackInuse>>20)
+	if limit := maxConnections(size); most > limit {
+		r.Errorf("connections: got %d at the same time, want at most %d", most, limit)
+	}
+	if goroutines > goroutinesPerObject {
+		r.Errorf("goroutines for an object: got %.3f, want at most %v", goroutines, goroutinesPerObject)
+	}
+}
+
+// maxConnections is how many connections may be open at the same time for so many streams: those that the streams fill,
+// and those that are being dialled. When all are full, each stream that is being opened dials one; the first to be ready
+// takes all of these streams, and net/http closes the others when they are.
+func maxConnections(streams int) int {
+	return (streams+streamsPerConnection-1)/streamsPerConnection + opens
 }
