@@ -76,6 +76,29 @@ func TestHungOpeningsHoldUpNobody(t *testing.T) {
 	})
 }
 
+// A probe that hangs is not waited for either: another one begins.
+func TestHungProbeHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, reflector.GateOptions{})
+		f.answers(always(errDown))
+		f.start(10, "secrets")
+		after(10 * time.Second)
+		f.takes(time.Hour)
+		after(10 * time.Second)
+		f.forget()
+		after(35 * time.Second)
+		if got := len(f.requests(-1)); got != 1 {
+			t.Errorf("probes beside the one that hangs: got %d in 35 s, want 1", got)
+		}
+		f.takes(0)
+		f.answers(always(nil))
+		after(31 * time.Second)
+		if got := f.synced(); got < 8 {
+			t.Errorf("synced: got %d, want all but the two that hang", got)
+		}
+	})
+}
+
 // A connection that is closed before the answer makes client-go say io.EOF. That
 // is no regular end of anything.
 func TestEOFInsteadOfAnAnswer(t *testing.T) {

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
+	t.Helper()
+	client, err := manager.ClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { httpClient(client).CloseIdleConnections() })
+	return client
+}
+
+func httpClient(client kubernetes.Interface) *http.Client {
+	return client.CoreV1().RESTClient().(*rest.RESTClient).Client
+}
+
+func TestClientForLeavesItsConfigAlone(t *testing.T) {
+	config := &rest.Config{
+		Host: "https://example.test", QPS: 7, Burst: 9, RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter(),
+		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
+	}
+	before := rest.CopyConfig(config)
+	clientFor(t, config)
+	if !reflect.DeepEqual(config, before) || config.WrapTransport != nil || config.Proxy != nil {
+		t.Errorf("config: got %v, want it as it was: %v", config, before)
+	}
+}
+
+// The gate is the limit; there is no other, whatever config says.
+func TestClientForDoesNotThrottle(t *testing.T) {
+	tests := map[string]*rest.Config{
+		"by default":     {},
+		"with a QPS":     {QPS: 1, Burst: 1},
+		"with a limiter": {RateLimiter: flowcontrol.NewFakeNeverRateLimiter()},
+	}
+	for name, config := range tests {
+		t.Run(name, func(t *testing.T) {
+			config.Host = "https://example.test"
+			if got := clientFor(t, config).CoreV1().RESTClient().GetRateLimiter(); got != nil {
+				t.Errorf("rate limiter: got %T, want none", got)
+			}
+		})
+	}
+}
+
+func TestClientForTellsWhatIsWrong(t *testing.T) {
+	_, err := manager.ClientFor(&rest.Config{Host: "https://example.test", TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"}})
+	if err == nil || !strings.Contains(err.Error(), "/does/not/exist") {
+		t.Errorf("got %v, want an error that names the file", err)
+	}
+}
+
+func TestClientForSpeaksProtobuf(t *testing.T) {
+	server := apiserver.New(t, apiserver.Options{})
+	client := clientFor(t, server.Config())
+	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tls"}}
+	if _, err := client.CoreV1().Secrets("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := client.CoreV1().Secrets("default").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Stop()
+	if event := <-stream.ResultChan(); event.Type != watch.Added || event.Object.(*corev1.Secret).Name != "tls" {
+		t.Errorf("watch: got %v, want the object", event)
+	}
+	for _, request := range server.Requests() {
+		accepts := strings.Split(request.Accept, ",")
+		if !strings.HasPrefix(accepts[0], "application/vnd.kubernetes.protobuf") || !strings.Contains(request.Accept, "application/json") {
+			t.Errorf("%s accepts %q, want protobuf first, and JSON", request.Verb, request.Accept)
+		}
+		if request.Verb == "create" && request.ContentType != "application/vnd.kubernetes.protobuf" {
+			t.Errorf("create sends %q, want protobuf", request.ContentType)
+		}
+	}
+}
+
+// A server that has only JSON is understood.
+func TestClientForUnderstandsJSON(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		const object = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"tls","resourceVersion":"5"}}`
+		if r.URL.Query().Get("watch") != "" {
+			_, _ = io.WriteString(w, `{"type":"ADDED","object":`+object+"}\n")
+			return
+		}
+		_, _ = io.WriteString(w, object)
+	}))
+	defer server.Close()
+	secrets := clientFor(t, &rest.Config{Host: server.URL}).CoreV1().Secrets("default")
+	if got, err := secrets.Get(t.Context(), "tls", metav1.GetOptions{}); err != nil || got.ResourceVersion != "5" {
+		t.Errorf("get: got %v and %v, want the object", got, err)
+	}
+	stream, err := secrets.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Stop()
+	if event := <-stream.ResultChan(); event.Type != watch.Added || event.Object.(*corev1.Secret).ResourceVersion != "5" {
+		t.Errorf("watch: got %v, want the object", event)
+	}
+}
+
+// connection is the local address from which a client asks.
+func connection(t *testing.T, client kubernetes.Interface) (address string) {
+	t.Helper()
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) { address = info.Conn.LocalAddr().String() },
+	})
+	if _, err := client.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// Two clients of one config share no connection, as client-go's own do.
+func TestClientForHasConnectionsOfItsOwn(t *testing.T) {
+	server := apiserver.New(t, apiserver.Options{})
+	config := server.Config()
+	plain := func() kubernetes.Interface {
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { httpClient(client).CloseIdleConnections() })
+		return client
+	}
+	shared := connection(t, plain())
+	if got := connection(t, plain()); got != shared {
+		t.Fatalf("client-go's own: got connections from %s and %s, want this test to see that they are one", shared, got)
+	}
+	first, second := clientFor(t, config), clientFor(t, config)
+	one, two := connection(t, first), connection(t, second)
+	if one == two || one == shared || two == shared {
+		t.Errorf("connections: got %s, %s and client-go's %s, want three", one, two, shared)
+	}
+	if again := connection(t, first); again != one {
+		t.Errorf("the first client again: got %s, want its connection %s", again, one)
+	}
+}
+
+// The proxy of the config is used.
+func TestClientForKeepsTheProxy(t *testing.T) {
+	asked := make(chan string, 1)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Host
+		http.Error(w, "no", http.StatusForbidden)
+	}))
+	defer proxy.Close()
+	config := &rest.Config{Host: "http://example.test", Proxy: func(r *http.Request) (*url.URL, error) { return url.Parse(proxy.URL) }}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, _ = clientFor(t, config).CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
+	select {
+	case got := <-asked:
+		if got != "example.test" {
+			t.Errorf("proxy: got asked for %q, want example.test", got)
+		}
+	default:
+		t.Error("the proxy was not asked")
+	}
+}
+
+// A client's time-out would end every stream.
+func TestClientForHasNoTimeout(t *testing.T) {
+	client := clientFor(t, &rest.Config{Host: "https://example.test", Timeout: time.Second})
+	if got := httpClient(client).Timeout; got != 0 {
+		t.Errorf("time-out: got %v, want none", got)
+	}
+}
+
+// transports are the layers through which a client's requests go.
+func transports(client kubernetes.Interface) (all []string) {
+	next := httpClient(client).Transport
+	for next != nil {
+		all = append(all, fmt.Sprintf("%T", next))
+		wrapper, ok := next.(utilnet.RoundTripperWrapper)
+		if !ok {
+			break
+		}
+		next = wrapper.WrappedRoundTripper()
+	}
+	return all
+}
+
+// Answers are trimmed below all that config puts around the transport, which
+// sees them whole.
+func TestClientForTrimsAnswers(t *testing.T) {
+	server := apiserver.New(t, apiserver.Options{})
+	config := server.Config()
+	var header http.Header
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return wrapper(func(r *http.Request) (*http.Response, error) {
+			answer, err := next.RoundTrip(r)
+			if err == nil {
+				header = answer.Header
+			}
+			return answer, err
+		})
+	})
+	if _, err := clientFor(t, config).CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if header.Get("Content-Type") == "" {
+		t.Errorf("header that the wrapper saw: got %v, want it whole", header)
+	}
+	trimmed := fmt.Sprintf("%T", reflector.Trim(nil))
+	layers := transports(clientFor(t, server.Config()))
+	if at := slices.Index(layers, trimmed); at != len(layers)-2 {
+		t.Errorf("layers: got %q, want %s next to the transport", layers, trimmed)
+	}
+}
+
+type wrapper func(*http.Request) (*http.Response, error)
+
+func (w wrapper) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
+
+// A transport of the caller's own is used as it is.
+func TestClientForWithATransport(t *testing.T) {
+	var asked atomic.Int32
+	config := &rest.Config{Host: "https://example.test", Transport: wrapper(func(*http.Request) (*http.Response, error) {
+		asked.Add(1)
+		return nil, errors.New("no")
+	})}
+	_, err := clientFor(t, config).CoreV1().Secrets("default").Get(t.Context(), "tls", metav1.GetOptions{})
+	if err == nil || asked.Load() == 0 {
+		t.Errorf("got %v after %d requests, want the error of the transport", err, asked.Load())
+	}
+}
