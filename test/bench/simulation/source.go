@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/refwatch/refwatch/reflector"
+)
+
+// bookmarkInterval is kube-apiserver's.
+const bookmarkInterval = time.Minute
+
+// source is one object as a node reaches it. The object never changes, and is
+// not there: what is simulated is streams.
+type source struct {
+	node   *node
+	object *object
+}
+
+// List implements reflector.Source: it costs what an open does.
+func (s *source) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+	conn, err := s.node.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.node.leave(conn)
+	return &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}, nil
+}
+
+// Watch implements reflector.Source. The object is fresh when it returns, and
+// until the stream ends.
+func (s *source) Watch(ctx context.Context, options metav1.ListOptions) (reflector.Stream, error) {
+	conn, err := s.node.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.object.setFresh(true)
+	conn.server.hold(conn.life, 1)
+	return &stream{
+		source: s, ctx: ctx, conn: conn, closed: make(chan struct{}),
+		state: options.SendInitialEvents != nil,
+		// The first at any time, so that not all come at once.
+		next: time.Now().Add(time.Duration(rand.Int64N(int64(bookmarkInterval)))),
+	}, nil
+}
+
+// stream brings bookmarks until its server goes.
+type stream struct {
+	*source
+
+	ctx    context.Context
+	conn   *connection
+	state  bool // still to be told
+	next   time.Time
+	close  sync.Once
+	closed chan struct{}
+}
+
+// Next implements reflector.Stream.
+func (s *stream) Next() (watch.Event, error) {
+	if s.state {
+		s.state = false
+		return bookmark(true), nil
+	}
+	timer := time.NewTimer(time.Until(s.next))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		s.next = s.next.Add(bookmarkInterval)
+		return bookmark(false), nil
+	case <-s.ctx.Done():
+		return watch.Event{}, s.ctx.Err()
+	case <-s.closed:
+		return watch.Event{}, io.EOF
+	case <-s.conn.life:
+		s.object.setFresh(false)
+		return watch.Event{}, io.ErrUnexpectedEOF
+	}
+}
+
+// Close implements reflector.Stream.
+func (s *stream) Close() error {
+	s.close.Do(func() {
+		s.object.setFresh(false)
+		s.conn.server.hold(s.conn.life, -1)
+		s.node.leave(s.conn)
+		close(s.closed)
+	})
+	return nil
+}
+
+// bookmark returns one, initial if it ends the initial events (KEP-3157).
+func bookmark(initial bool) watch.Event {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}}
+	if initial {
+		secret.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	return watch.Event{Type: watch.Bookmark, Object: secret}
+}
