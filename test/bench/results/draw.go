@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -43,6 +44,7 @@ func (p picture) write(path string) error {
 	drawn.BackgroundColor = color.White
 	drawn.Title.Text = p.title
 	drawn.Title.Padding = margin
+	drawn.X.Tick.Marker = plot.TickerFunc(plainTicks)
 	drawn.Add(plotter.NewGrid())
 	if err := p.draw(drawn); err != nil {
 		return err
@@ -70,6 +72,17 @@ func (p picture) write(path string) error {
 		return err
 	}
 	return file.Close()
+}
+
+// plainTicks are the usual ones, labelled 2500 and not 2500.00.
+func plainTicks(low, high float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(low, high)
+	for i := range ticks {
+		if !ticks[i].IsMinor() {
+			ticks[i].Label = strconv.FormatFloat(ticks[i].Value, 'f', -1, 64)
+		}
+	}
+	return ticks
 }
 
 // sansSerif is easier to read at this size.
