@@ -220,21 +220,19 @@ func transports(client kubernetes.Interface) (all []string) {
 func TestClientForTrimsAnswers(t *testing.T) {
 	server := apiserver.New(t, apiserver.Options{})
 	config := server.Config()
-	var header http.Header
+	var seen *http.Response
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return wrapper(func(r *http.Request) (*http.Response, error) {
 			answer, err := next.RoundTrip(r)
-			if err == nil {
-				header = answer.Header
-			}
+			seen = answer
 			return answer, err
 		})
 	})
 	if _, err := clientFor(t, config).CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if header.Get("Content-Type") == "" {
-		t.Errorf("header that the wrapper saw: got %v, want it whole", header)
+	if seen == nil || seen.Header.Get("Content-Type") == "" || seen.Request == nil {
+		t.Errorf("answer that the wrapper saw: got %+v, want it left whole", seen)
 	}
 	trimmed := fmt.Sprintf("%T", reflector.Trim(nil))
 	layers := transports(clientFor(t, server.Config()))

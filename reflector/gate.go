@@ -121,19 +121,19 @@ func (g *Gate) Status() GateStatus {
 }
 
 // away returns why nobody reaches the server, as far as that is about the server
-// and not about what one reflector asked for, and since when that is known.
-func (g *Gate) away() (error, time.Time) {
+// and not about what one reflector asked for, and when that was last seen.
+func (g *Gate) away() (seen time.Time, why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	cause := g.outage.cause
 	if !g.outage.certain || statusCode(cause) == http.StatusInternalServerError {
-		return nil, time.Time{}
+		return time.Time{}, nil
 	}
 	var request *url.Error // which names an object that somebody else asked for
 	if errors.As(cause, &request) {
 		cause = request.Err
 	}
-	return fmt.Errorf("nobody reaches the server: %w", cause), g.outage.at
+	return g.outage.at, fmt.Errorf("nobody reaches the server: %w", cause)
 }
 
 // admitLocked begins the turns that may begin now, and sees to it that it is

@@ -123,12 +123,31 @@ func TestGateKnowsWhoIsWaitedFor(t *testing.T) {
 		if got, want := f.order(), []int{3, 5, 6, 7}; !slices.Equal(got, want) {
 			t.Errorf("order: got %v, want %v", got, want)
 		}
+	})
+}
+
+// Nobody waits for what is synced already; its return is as urgent as any.
+func TestRetryOfTheSyncedIsNotUrgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 40
+		f := newFleet(t, reflector.GateOptions{Opens: 1})
+		f.start(n, "secrets")
+		after(time.Minute)
+		for id := range n / 2 {
+			f.rigs[id].Retry()
+		}
 		f.forget()
-		f.rigs[6].Retry() // which is synced
+		f.takes(time.Second)
 		f.breakStreams()
 		after(time.Minute)
-		if got := len(f.order()); got != 8 {
-			t.Errorf("returns: got %d, want 8", got)
+		early := 0 // of those that were asked for again
+		for _, id := range f.order()[:n/2] {
+			if id < n/2 {
+				early++
+			}
+		}
+		if early >= n/2-1 {
+			t.Errorf("returns: got those that were asked for first of all: %v", f.order())
 		}
 	})
 }

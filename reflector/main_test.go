@@ -19,7 +19,7 @@ var engine reflector.Engine
 func TestMain(m *testing.M) {
 	for name, each := range map[string]reflector.Engine{"stream": reflector.StreamEngine, "client-go": reflector.ClientGoEngine} {
 		engine = each
-		fmt.Println("engine:", name)
+		fmt.Fprintln(os.Stderr, "engine:", name)
 		if code := m.Run(); code != 0 {
 			os.Exit(code)
 		}

@@ -4,6 +4,8 @@ package reflector_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,15 +69,13 @@ func checkProbes(t *testing.T, asks []ask) {
 	if gap := probes[0]; gap < 250*time.Millisecond || gap > 700*time.Millisecond {
 		t.Errorf("first probe: got it after %v, want it soon", gap)
 	}
-	different := map[time.Duration]bool{}
 	for i, gap := range probes {
-		different[gap] = true
 		if gap < 250*time.Millisecond || gap > 5020*time.Millisecond || i > 10 && gap < 2500*time.Millisecond {
 			t.Errorf("probe %d: got it after %v, want 2.5 to 5 s in the end", i, gap)
 		}
 	}
-	if len(different) < len(probes)/2 {
-		t.Errorf("gaps: got %d different ones of %d, want them jittered", len(different), len(probes))
+	if late := probes[10:]; slices.Max(late)-slices.Min(late) < 400*time.Millisecond {
+		t.Errorf("later gaps: got %v, want them jittered", late)
 	}
 }
 
@@ -109,7 +109,8 @@ func TestProbesDoNotOverlap(t *testing.T) {
 	})
 }
 
-// One answer is enough for all to follow at once, whatever it says.
+// One answer is enough for all to follow at once, whatever it says, and however
+// often they have failed.
 func TestAllFollowAnAnsweredProbe(t *testing.T) {
 	gone := apierrors.NewResourceExpired("too old")
 	unknown := apierrors.NewNotFound(resource, "")
@@ -118,41 +119,46 @@ func TestAllFollowAnAnsweredProbe(t *testing.T) {
 		"synced": nil, "403": forbidden(), "404": unknown, "401": unauthorized, "410": gone, "too large": tooLarge(),
 	}
 	for name, err := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, reflector.GateOptions{})
-				f.answers(always(errDown))
-				f.start(100, "secrets")
-				after(time.Minute)
-				f.forget()
-				answered := make(chan struct{})
-				f.answers(func(int) error {
-					select {
-					case <-answered:
-						return nil
-					default:
-						close(answered)
-						return err
-					}
-				})
-				<-answered
-				synctest.Wait()
-				want := 100
-				if err != nil {
-					want-- // the one with the answer has a pause of its own
-				}
-				if got := f.synced(); got != want {
-					t.Errorf("synced as soon as there was an answer: got %d, want %d", got, want)
-				}
-				if got := f.gate.Status(); got.Cause != nil || !got.CauseTime.IsZero() {
-					t.Errorf("status: got %+v, want the server known to be up", got)
-				}
-				after(time.Second)
-				if got := f.synced(); got != 100 {
-					t.Errorf("synced a second later: got %d, want all", got)
-				}
+		for _, n := range []int{100, 5} {
+			t.Run(fmt.Sprintf("%s, %d", name, n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { allFollow(t, n, err) })
 			})
-		})
+		}
+	}
+}
+
+// allFollow has n reflectors wait for a server that is down, and that answers
+// the first of them with err.
+func allFollow(t *testing.T, n int, err error) {
+	f := newFleet(t, reflector.GateOptions{})
+	f.answers(always(errDown))
+	f.start(n, "secrets")
+	after(5 * time.Minute)
+	answered := make(chan struct{})
+	f.answers(func(int) error {
+		select {
+		case <-answered:
+			return nil
+		default:
+			close(answered)
+			return err
+		}
+	})
+	<-answered
+	synctest.Wait()
+	want := n
+	if err != nil {
+		want-- // the one with the answer has a pause of its own
+	}
+	if got := f.synced(); got != want {
+		t.Errorf("synced as soon as there was an answer: got %d, want %d", got, want)
+	}
+	if got := f.gate.Status(); got.Cause != nil || !got.CauseTime.IsZero() {
+		t.Errorf("status: got %+v, want the server known to be up", got)
+	}
+	after(15 * time.Second)
+	if got := f.synced(); got != n {
+		t.Errorf("synced a while later: got %d, want all", got)
 	}
 }
 
@@ -241,6 +247,27 @@ func TestRetryAfterHoldsForAll(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Many clients that a server tells the same do not come back at the same time.
+func TestRetryAfterIsJittered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []*fleet
+		for range 20 {
+			f := newFleet(t, reflector.GateOptions{})
+			f.answers(always(throttled(20)))
+			f.start(1, "secrets")
+			all = append(all, f)
+		}
+		after(31 * time.Second)
+		var pauses []time.Duration
+		for _, f := range all {
+			pauses = append(pauses, gapsOf(f.requests(-1))...)
+		}
+		if first, last := slices.Min(pauses), slices.Max(pauses); len(pauses) != 20 || first < 20*time.Second || last > 30*time.Second || last-first < 2*time.Second {
+			t.Errorf("pauses: got %v, want one of each of 20, spread over 20 to 30 s", pauses)
+		}
+	})
 }
 
 // A server that asks for an hour is asked again after a minute.

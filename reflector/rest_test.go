@@ -213,8 +213,8 @@ func TestRESTRequestIsSentOnce(t *testing.T) {
 	}{
 		"429":              {apierrors.NewTooManyRequests("slow down", 7), reflector.Throttled, 7},
 		"503":              {unavailable, reflector.Connection, 7},
-		"403":              {forbidden().(*apierrors.StatusError), reflector.Forbidden, 0},
-		"504, too large":   {tooLarge().(*apierrors.StatusError), reflector.TooLarge, 1},
+		"403":              {asStatus(forbidden()), reflector.Forbidden, 0},
+		"504, too large":   {asStatus(tooLarge()), reflector.TooLarge, 1},
 		"500, Retry-After": {apierrors.NewServerTimeout(resource, "list", 7), reflector.Connection, 7},
 	}
 	for name, test := range tests {
@@ -258,7 +258,7 @@ func TestRESTNextReturns(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					defer stream.Close()
+					defer func() { _ = stream.Close() }()
 					if written {
 						w.write("tls", "one")
 						w.next(stream, watch.Added)
@@ -313,4 +313,10 @@ func TestRESTTimeout(t *testing.T) {
 			t.Errorf("watch: got %v after %v, want an error after 10 s", err, took)
 		}
 	})
+}
+
+func asStatus(err error) *apierrors.StatusError {
+	var status *apierrors.StatusError
+	errors.As(err, &status)
+	return status
 }

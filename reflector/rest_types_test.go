@@ -107,7 +107,7 @@ func TestRESTKindThatNoSchemeKnows(t *testing.T) {
 	if err != nil || path != wantPath {
 		t.Fatalf("watch: got %v from %q, want none from %q", err, path, wantPath)
 	}
-	defer stream.Close()
+	defer func() { _ = stream.Close() }()
 	if event, err := stream.Next(); err != nil || event.Type != watch.Added || event.Object.(*Kettle).Litres != 2 {
 		t.Errorf("event: got %v and %v, want the kettle", event, err)
 	}
@@ -134,7 +134,7 @@ func TestRESTPageInsteadOfAnAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stream.Close()
+	defer func() { _ = stream.Close() }()
 	if _, err := stream.Next(); !errors.Is(err, reflector.ErrMalformed) || strings.Contains(err.Error(), canary) {
 		t.Errorf("watch: got %v, want ErrMalformed and nothing of the page", err)
 	}

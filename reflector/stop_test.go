@@ -99,28 +99,40 @@ func TestStopLeavesOthersAlone(t *testing.T) {
 	})
 }
 
-var errReset = errors.New("connection reset")
-
-// A failure because of the stop of a probe is no failure of the server.
-func TestStopOfAProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, reflector.GateOptions{})
-		f.answers(always(errReset))
-		f.start(1, "secrets")
-		f.takes(time.Hour)
-		f.start(3, "secrets")
-		after(2 * time.Second) // a probe hangs
-		cause := f.gate.Status().CauseTime
-		f.takes(0)
-		f.answers(always(nil))
-		for _, r := range f.rigs {
-			if status := r.Status(); status.Opens == 2 || status.Opens == 1 && status.Failures == 0 {
-				r.Stop()
-			}
-		}
-		synctest.Wait()
-		if got := f.gate.Status(); got.Opening != 0 || got.Queued != 0 && got.CauseTime != cause {
-			t.Errorf("gate: got %+v, want the next probe at once", got)
-		}
-	})
+// What fails because it is stopped says nothing of the server: neither that it
+// cannot be reached, nor that it answers.
+func TestStopSaysNothingOfTheServer(t *testing.T) {
+	ends := map[string]func(*rig){
+		"Stop":    func(r *rig) { r.Stop(); r.wait() },
+		"context": func(r *rig) { r.stop() },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, reflector.GateOptions{})
+				f.takes(20 * time.Second)
+				f.start(1, "secrets")
+				end(f.rigs[0])
+				if got := f.gate.Status(); got.Cause != nil {
+					t.Errorf("gate: got %+v, want no outage because of a stop", got)
+				}
+				f.takes(0)
+				f.answers(always(errDown))
+				f.start(2, "secrets")
+				after(10 * time.Second) // an outage, for certain
+				f.takes(20 * time.Second)
+				after(6 * time.Second) // a probe hangs
+				all := f.requests(-1)
+				end(f.rigs[all[len(all)-1].id])
+				synctest.Wait()
+				if got := f.gate.Status(); !errors.Is(got.Cause, errDown) {
+					t.Errorf("gate: got %+v, want the outage to last", got)
+				}
+				after(10 * time.Second)
+				if got := len(f.requests(-1)) - len(all); got != 1 {
+					t.Errorf("probes after that: got %d, want the next one", got)
+				}
+			})
+		})
+	}
 }

@@ -295,3 +295,36 @@ func TestStoreThatFails(t *testing.T) {
 		}
 	})
 }
+
+// A stream is closed when the session ends, whatever ended it.
+func TestStreamIsClosed(t *testing.T) {
+	tests := map[string]func(*fakeStream, *rig){
+		"end":            func(s *fakeStream, _ *rig) { s.finish(io.EOF) },
+		"break":          func(s *fakeStream, _ *rig) { s.finish(io.ErrUnexpectedEOF) },
+		"foreign object": func(s *fakeStream, _ *rig) { s.events <- event(watch.Added, &corev1.Pod{}) },
+		"error event":    func(s *fakeStream, _ *rig) { s.events <- event(watch.Error, &metav1.Status{Code: 410}) },
+		"refresh":        func(_ *fakeStream, r *rig) { r.Refresh() },
+		"stop":           func(_ *fakeStream, r *rig) { r.stop() },
+	}
+	for name, end := range tests {
+		for synced, events := range map[string][]watch.Event{"synced": state(secret("5"), "7"), "not synced": nil} {
+			t.Run(name+", "+synced, func(t *testing.T) {
+				if name == "refresh" && synced == "not synced" {
+					t.Skip("it is reading already")
+				}
+				synctest.Test(t, func(t *testing.T) {
+					stream := newStream(events...)
+					first := func() (reflector.Stream, error) { return stream, nil }
+					r := start(t, &fakeSource{onWatch: streams(first, opens(state(secret("5"), "9")...))}, reflector.Options{})
+					end(stream, r)
+					after(time.Second)
+					select {
+					case <-stream.closed:
+					default:
+						t.Error("the stream is not closed")
+					}
+				})
+			})
+		}
+	}
+}

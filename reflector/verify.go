@@ -4,6 +4,7 @@ package reflector
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,7 @@ func (s *session) verify() {
 		s.r.status.LastContact = time.Now()
 	}
 	s.r.mu.Unlock()
-	if err == errSilent {
+	if errors.Is(err, errSilent) {
 		s.end(err)
 		return
 	}

@@ -306,6 +306,21 @@ func TestVerificationWithAnotherStore(t *testing.T) {
 	}
 }
 
+// A gate that was left by all watches over those who come later.
+func TestSilenceIsWatchedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{})}
+		source := func() listOnly { return listOnly{&fakeSource{onList: lists(brings("7")), onWatch: streams(opens())}} }
+		start(t, source(), options).stop()
+		after(time.Hour)
+		second := start(t, source(), options)
+		after(150 * time.Second)
+		if got := verbs(second.source.seen()); !slices.Equal(got, []string{"list ", "watch 7", "list "}) {
+			t.Errorf("requests: got %q, want a verification at the end", got)
+		}
+	})
+}
+
 // Verifications go through the gate like everything else.
 func TestVerificationsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

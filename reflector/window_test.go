@@ -103,6 +103,9 @@ func TestBadObjectDoesNotSlowTheGate(t *testing.T) {
 			if now < last-1 { // its own turn comes and goes
 				t.Fatalf("opening: got %d after %d, want no fewer because of the bad one", now, last)
 			}
+			if cause := f.gate.Status().Cause; cause != nil {
+				t.Fatalf("cause: got %v, want the bad one's failures not taken for an outage", cause)
+			}
 			last = now
 			f.rigs[0].Retry()
 		}
