@@ -44,7 +44,7 @@ func (p picture) write(path string) error {
 	drawn.BackgroundColor = color.White
 	drawn.Title.Text = p.title
 	drawn.Title.Padding = margin
-	drawn.X.Tick.Marker = plot.TickerFunc(plainTicks)
+	drawn.X.Tick.Marker, drawn.Y.Tick.Marker = plot.TickerFunc(plainTicks), plot.TickerFunc(plainTicks)
 	drawn.Add(plotter.NewGrid())
 	if err := p.draw(drawn); err != nil {
 		return err
