@@ -238,8 +238,8 @@ func recreatedImmutable(s *suite) {
 }
 
 func many(s *suite) {
-	const count, limit = 100, 32
-	reads := newReads(limit)
+	const count, first, limit = 100, 4, 32 // a gate begins with four, and opens more with each answer
+	reads := newReads(first)
 	store := objectcache.NewWatch(objectcache.Secrets(s.connect(reads.of(s.Config))), s.options())
 	s.run(store)
 	var all sync.WaitGroup
@@ -256,8 +256,8 @@ func many(s *suite) {
 	}
 	all.Wait()
 	s.streams("all referenced", count)
-	if got := reads.atMost(); got != limit {
-		s.Errorf("reads at a time: got %d, want %d", got, limit)
+	if got := reads.atMost(); got < first || got > limit {
+		s.Errorf("reads at a time: got %d, want %d to %d", got, first, limit)
 	}
 	for i := range count {
 		store.DeleteReference(s.namespace, fmt.Sprint("tls-", i), "pod")
