@@ -49,10 +49,13 @@ bench: ## Compare with kubelet's manager and others on a real control plane, and
 bench-quick: ## The same, small, in three minutes: a look, not a result
 	$(BENCH) -quick
 
+# The simulation goes without the race detector, which its many timers in one
+# bubble crash now and then (go.dev/issue/78156).
 .PHONY: bench-test
 bench-test: ## Test the benchmark itself, very small, on a real control plane
 	cd test/e2e && $(GO) run ./build
-	cd test/bench && $(GO) test $(RACE) -count=1 ./...
+	cd test/bench && $(GO) test $(RACE) -count=1 $$($(GO) list ./... | grep -v /simulation)
+	cd test/bench && $(GO) test -count=1 ./simulation
 
 .PHONY: lint
 lint: $(LINTER) ## Check style, format and import direction in every module
