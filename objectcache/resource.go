@@ -52,9 +52,9 @@ type Client[T cache.Object, L runtime.Object] interface {
 // gives away its REST client of that group (GetClient, as those of client-go and
 // of client-gen since 1.31 do) is asked through it, and its List and Watch are
 // not used: see [reflector.FromREST]. To have them used, hide GetClient behind a
-// type of your own. Any other client is used as it is; its own retries (up to ten, on broken
-// connections and Retry-After) cannot be switched off then, and until they end
-// Get knows no cause.
+// type of your own. Any other client is used as it is; its own retries (up to
+// ten, on broken connections and Retry-After) cannot be switched off then, and
+// until they end Get knows no cause.
 func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource schema.GroupResource, client func(namespace string) C) Resource[T] {
 	r := Resource[T]{
 		resource:  resource,

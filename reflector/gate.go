@@ -56,8 +56,8 @@ type GateOptions struct {
 //
 // A gate holds no goroutine. Make one with [NewGate].
 type Gate struct {
-	most  float64       // bounds window
-	names atomic.Uint64 // how many reflectors there were
+	most    float64       // bounds window
+	members atomic.Uint64 // how many reflectors there were
 
 	mu      sync.Mutex
 	begun   list.List // of *turn that count, in order

@@ -61,9 +61,10 @@ type Options struct {
 	// Resource is the kind of the objects, like "secrets". What is learnt of the
 	// server's WatchList is shared by the reflectors of one gate and resource.
 	Resource string
-	// OnChange is called, on goroutines of the reflector and with no lock held, after everything that can matter to somebody who waits: a completed
-	// read, an event that reached the store, a failed attempt. It must return
-	// soon and must not wait for the reflector. Default: nothing is called.
+	// OnChange is called, on goroutines of the reflector and with no lock held,
+	// after everything that can matter to somebody who waits: a completed read,
+	// an event that reached the store, a failed attempt. It must return soon and
+	// must not wait for the reflector. Default: nothing is called.
 	OnChange func()
 	// Gate is asked before anything is opened. Default: one of its own.
 	Gate *Gate
@@ -122,7 +123,7 @@ func New(source Source, store Store, options Options) *Reflector {
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})
 	}
-	r.number = r.gate.names.Add(1)
+	r.number = r.gate.members.Add(1)
 	return r
 }
 

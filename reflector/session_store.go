@@ -9,9 +9,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// sessionStore is the reflector's store as client-go sees it during a session.
-// Its methods are called from client-go's goroutine, in the order of the stream,
-// so that what is noted here is never ahead of the store.
+// sessionStore is the reflector's store as the engines write it during a session.
+// Its methods are called from one goroutine, in the order of the stream, so that
+// what is noted here is never ahead of the store.
 type sessionStore struct{ *session }
 
 var _ toolscache.ReflectorBookmarkStore = sessionStore{}

@@ -51,7 +51,7 @@ func (b *bench) measureCPU(ctx context.Context) error {
 			return err
 		}
 	}
-	idle, err := b.used(ctx, processes, func() error { return pause(ctx, b.idle) })
+	idle, err := b.used(ctx, processes, func() error { return worker.Pause(ctx, b.idle) })
 	if err != nil {
 		return err
 	}

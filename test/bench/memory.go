@@ -172,7 +172,7 @@ func (b *bench) measureUnregister(ctx context.Context, p *process, kind contende
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, time.Until(unregistered.Add(afterUnregister))); err != nil {
+	if err := worker.Pause(ctx, time.Until(unregistered.Add(afterUnregister))); err != nil {
 		return err
 	}
 	server, err := b.server.scrape(ctx)

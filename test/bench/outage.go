@@ -91,7 +91,7 @@ type outage struct {
 func (b *bench) outage(ctx context.Context, p *process, away time.Duration, o *outage) error {
 	b.server.cluster.APIServer.Kill()
 	o.down = time.Now()
-	if err := pause(ctx, away); err != nil {
+	if err := worker.Pause(ctx, away); err != nil {
 		return err
 	}
 	answered := b.server.answers(ctx)

@@ -233,19 +233,8 @@ func poll(ctx context.Context, interval, timeout time.Duration, ask func(context
 		if yes, err := ask(ctx); yes || err != nil {
 			return err
 		}
-		if err := pause(ctx, interval); err != nil {
+		if err := worker.Pause(ctx, interval); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -57,7 +57,7 @@ func (w *worker) getUntilThere(ctx context.Context, name string, failed *atomic.
 			return fmt.Errorf("getting %s for the %d. time: %w", name, attempt+1, err)
 		}
 		// A contender that fails at once must not keep a core busy.
-		if err := pause(ctx, 10*time.Millisecond); err != nil {
+		if err := Pause(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -81,7 +81,7 @@ func (w *worker) verify(ctx context.Context, editions []Edition) (none, error) {
 			if err == nil && bytes.Equal(workload.ValueOf(secret), want) {
 				break
 			}
-			if pause(ctx, 10*time.Millisecond) != nil {
+			if Pause(ctx, 10*time.Millisecond) != nil {
 				return none{}, fmt.Errorf("%s does not become edition %d (last error: %w)", edition.Name, edition.Edition, err)
 			}
 		}
@@ -99,7 +99,7 @@ const (
 func (w *worker) memory(ctx context.Context, _ none) (Memory, error) {
 	for range collections {
 		runtime.GC()
-		if err := pause(ctx, settled); err != nil {
+		if err := Pause(ctx, settled); err != nil {
 			return Memory{}, err
 		}
 	}
@@ -112,8 +112,8 @@ func (w *worker) memory(ctx context.Context, _ none) (Memory, error) {
 	}, nil
 }
 
-// pause waits for so long, or returns the error of ctx.
-func pause(ctx context.Context, duration time.Duration) error {
+// Pause waits for so long, or returns the error of ctx.
+func Pause(ctx context.Context, duration time.Duration) error {
 	timer := time.NewTimer(duration)
 	defer timer.Stop()
 	select {
