@@ -70,8 +70,7 @@ func (s clientGoSession) WatchWithContext(_ context.Context, options metav1.List
 	defer s.calls.Done()
 	watchList := options.SendInitialEvents != nil
 	if watchList {
-		options.ResourceVersion = s.r.noteOpen()
-		s.consistent = options.ResourceVersion == ""
+		options.ResourceVersion = s.r.noteOpen(s.session)
 	}
 	stream, err := s.r.source.Watch(s.ctx, options)
 	switch {

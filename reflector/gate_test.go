@@ -29,7 +29,7 @@ func TestGateBoundsOpenings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, reflector.GateOptions{Opens: test.opens})
-				f.takes(time.Second)
+				f.takes(200 * time.Millisecond)
 				f.start(test.reflectors, "secrets")
 				first := min(4, test.want) // the rest as the first are answered
 				want := reflector.GateStatus{Opening: first, Queued: test.reflectors - first}
@@ -202,12 +202,12 @@ func TestGateForgetsWhoIsStopped(t *testing.T) {
 					after(time.Second)
 				}
 				status := f.gate.Status()
-				if left := 10 - len(test.stop); status.Opening != 1 || status.Queued != left-1 {
-					t.Errorf("status: got %+v, want 1 opening and %d queued", status, left-1)
+				if left := 10 - len(test.stop); status.Opening+status.Queued+status.Paused != left || left > 0 && status.Opening == 0 {
+					t.Errorf("status: got %+v, want the %d that are left, at least one of them opening", status, left)
 				}
 				f.stop()
 				after(time.Hour)
-				if got := f.gate.Status(); got.Opening != 0 || got.Queued != 0 {
+				if got := f.gate.Status(); got.Opening+got.Queued+got.Paused != 0 {
 					t.Errorf("status after the last one: got %+v, want nobody there", got)
 				}
 			})

@@ -3,47 +3,67 @@
 package reflector
 
 import (
+	"context"
 	"fmt"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 // What the reflector notes of its sessions: it decides at which version, and how,
 // the next one begins.
 
-// noteOpen counts an attempt and returns the version to read at; empty asks for
-// a consistent read.
-func (r *Reflector) noteOpen() (version string) {
+// noteOpen counts an attempt of a session and returns the version to read at;
+// empty asks for a consistent read. A rollback that any reflector has proved makes
+// the versions of all worthless.
+func (r *Reflector) noteOpen(s *session) (version string) {
+	rollbacks := r.gate.rollbacks.current()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status.Opens++
-	if r.afresh {
-		return ""
+	s.rollbacks = rollbacks
+	if !r.consistent && r.rollbacks == rollbacks {
+		version = r.status.ResourceVersion
 	}
-	return r.status.ResourceVersion
+	s.consistent = version == ""
+	return version
 }
 
 // noteRead is called when a complete read at version is about to reach the
 // store. A consistent read below what was seen means the server was rolled back.
-func (r *Reflector) noteRead(version string, consistent bool) error {
+func (r *Reflector) noteRead(s *session, version string) error {
 	if err := wellFormed(version); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	older := olderThan(version, r.status.ResourceVersion)
-	if older && consistent {
+	if older && s.consistent {
 		r.status.Epochs++
 	}
 	r.mu.Unlock()
 	switch {
 	case !older:
 		return nil
-	case !consistent:
+	case !s.consistent:
 		return fmt.Errorf("%w: a read at version %s, older than the one asked for", ErrMalformed, version)
 	}
 	if store, ok := r.store.(EpochStore); ok {
 		store.NewEpoch()
 	}
+	r.gate.noteRollback(s.rollbacks, version)
 	return nil
+}
+
+// noteRollback is called when a consistent read, asked for after so many
+// rollbacks, brought a version below one that was seen. Open streams that have
+// seen later versions are closed: they may be silent for ever.
+func (g *Gate) noteRollback(before uint64, version string) {
+	if !g.rollbacks.prove(before) {
+		return
+	}
+	for _, r := range g.silence.all() {
+		r.refresh(func() bool { return r.rollbacks <= before && olderThan(version, r.status.ResourceVersion) })
+	}
 }
 
 // noteSynced is called when a complete read has reached the store.
@@ -51,17 +71,23 @@ func (r *Reflector) noteSynced(session *session, version string) {
 	r.mu.Lock()
 	session.synced = true
 	session.syncedAt = time.Now()
-	r.afresh, r.urgent, r.tooLarge = false, false, 0
+	r.consistent, r.logged = false, None
+	if session.consistent {
+		r.rollbacks = session.rollbacks
+		if r.status.ResourceVersion != "" && olderThan(version, r.status.ResourceVersion) {
+			r.rollbacks++
+		}
+	}
 	r.status.synced(version, session.syncedAt)
 	r.mu.Unlock()
-	if session.turn != nil {
+	if session.expire != nil {
 		session.expire()
-		session.turn.end(nil)
-		session.turn, session.expire = nil, nil
+		session.expire = nil
+		r.member.Release(outcomeOf(nil))
 		if !session.listMode {
 			r.gate.noteWatchList(r.resource)
 		}
-		r.gate.follow(r)
+		r.gate.silence.add(r)
 	}
 	r.changed()
 }
@@ -79,22 +105,41 @@ func (r *Reflector) noteContact(version string) {
 }
 
 // noteEnd decides how the next session begins.
-func (r *Reflector) noteEnd(err error) {
+func (r *Reflector) noteEnd(ctx context.Context, err error) {
 	if err == nil {
+		klog.FromContext(ctx).V(4).Info("Stream ended, opening it again", "reflector", r.name)
 		return
 	}
+	class := Classify(err)
 	r.mu.Lock()
-	switch Classify(err) {
-	case Expired, Malformed, Silent:
-		r.afresh = true
-	case TooLarge:
-		// Once may be a server that lags. At the second time ask what is true.
-		r.tooLarge++
-		r.afresh = r.afresh || r.tooLarge > 1
-	default:
-		r.tooLarge = 0
+	switch class {
+	case Expired, TooLarge, Malformed, Silent:
+		// Too large may be a server that lags, or one that was rolled back: only
+		// a consistent read shows which.
+		r.consistent = true
 	}
 	r.status.failed(err, time.Now())
+	news := r.logged != class
+	r.logged = class
 	r.mu.Unlock()
+	r.logFailure(ctx, err, class, news)
 	r.changed()
+}
+
+const (
+	// loggedFailures and loggedFailuresPerSecond bound the lines at level 0 about
+	// failures, of all reflectors of a gate.
+	loggedFailures          = 10
+	loggedFailuresPerSecond = 0.1
+)
+
+// logFailure writes a line about a failed attempt: at level 0 about the first and
+// about each of another class, unless there were many; at level 2 otherwise.
+func (r *Reflector) logFailure(ctx context.Context, err error, class Class, news bool) {
+	level := 2
+	if news && r.gate.failures.TryAccept() {
+		level = 0
+	}
+	klog.FromContext(ctx).V(level).Info("Cannot read the object, will try again",
+		"reflector", r.name, "class", class, "err", err)
 }

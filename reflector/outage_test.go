@@ -66,10 +66,10 @@ func checkProbes(t *testing.T, asks []ask) {
 	if len(probes) < 14 || len(probes) > 34 {
 		t.Errorf("probes in a minute: got %d, want 14 to 34", len(probes))
 	}
-	if gap := probes[0]; gap < 250*time.Millisecond || gap > 700*time.Millisecond {
+	if gap := probes[0]; gap > time.Second+20*time.Millisecond {
 		t.Errorf("first probe: got it after %v, want it soon", gap)
 	}
-	for i, gap := range probes {
+	for i, gap := range probes[1:] {
 		if gap < 250*time.Millisecond || gap > 5020*time.Millisecond || i > 10 && gap < 2500*time.Millisecond {
 			t.Errorf("probe %d: got it after %v, want 2.5 to 5 s in the end", i, gap)
 		}
@@ -79,32 +79,26 @@ func checkProbes(t *testing.T, asks []ask) {
 	}
 }
 
-// A probe that is not answered lets nobody else through.
-func TestProbesDoNotOverlap(t *testing.T) {
+// A probe that hangs does not stop the next ones, however many callers wait. They
+// are as far apart as others.
+func TestHungProbesDoNotStopProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, reflector.GateOptions{})
 		f.answers(always(errDown))
-		f.start(1, "secrets")
-		f.takes(40 * time.Second) // a probe fails after half of it
 		f.start(100, "secrets")
-		after(time.Second)
+		after(time.Minute)
+		f.takes(40 * time.Second) // a probe fails after half of it
 		f.forget()
 		for range 200 {
 			after(time.Second)
 			for _, r := range f.rigs {
 				r.Retry()
 			}
-			if got := f.gate.Status(); got.Opening > 1 {
-				t.Fatalf("status: got %+v, want one probe at a time", got)
-			}
 		}
-		if got := f.mostOpening(); got != 1 {
-			t.Errorf("at a time: got %d, want 1", got)
-		}
-		for _, gap := range gapsOf(f.requests(-1)) {
-			if gap < 20*time.Second {
-				t.Errorf("gap: got %v, want none before the last probe has failed", gap)
-			}
+		probes := gapsOf(f.requests(-1))
+		if len(probes) < 35 || slices.Min(probes) < 2500*time.Millisecond || slices.Max(probes) > 5600*time.Millisecond {
+			t.Errorf("got %d probes in 200 s, %v to %v apart, want one each 2.5 to 5 s, and a moment",
+				len(probes), slices.Min(probes), slices.Max(probes))
 		}
 	})
 }
@@ -150,7 +144,7 @@ func allFollow(t *testing.T, n int, err error) {
 	if err != nil {
 		want-- // the one with the answer has a pause of its own
 	}
-	if got := f.synced(); got != want {
+	if got := f.synced(); got < want {
 		t.Errorf("synced as soon as there was an answer: got %d, want %d", got, want)
 	}
 	if got := f.gate.Status(); got.Cause != nil || !got.CauseTime.IsZero() {
@@ -202,53 +196,6 @@ func TestPausesOfTheGateStartOver(t *testing.T) {
 	})
 }
 
-// Retry-After is heard by all, however much they are waited for; so is that of
-// an attempt which began before.
-func TestRetryAfterHoldsForAll(t *testing.T) {
-	tests := map[string]struct {
-		throttled int // the reflector that is told to wait
-		want      int // requests until it is known
-	}{
-		"the first to fail":                  {0, 2},
-		"one that had begun when others did": {1, 2},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, reflector.GateOptions{Opens: 2})
-				f.takes(2 * time.Second)
-				f.answers(func(id int) error {
-					if id == test.throttled {
-						return throttled(20)
-					}
-					return apierrors.NewServiceUnavailable("starting")
-				})
-				f.start(1, "secrets")
-				after(100 * time.Millisecond)
-				f.start(50, "secrets")
-				for range 40 {
-					after(500 * time.Millisecond)
-					for _, r := range f.rigs {
-						r.Retry()
-					}
-				}
-				if got := len(f.requests(-1)); got != test.want {
-					t.Fatalf("requests before the time: got %d, want the first %d", got, test.want)
-				}
-				after(12 * time.Second) // up to half as long again
-				if got := len(f.requests(-1)); got <= test.want {
-					t.Errorf("requests after it: got %d, want one more, to see", got)
-				}
-				f.answers(always(nil))
-				after(2 * time.Minute)
-				if got := f.synced(); got != 51 {
-					t.Errorf("synced: got %d, want all 51", got)
-				}
-			})
-		})
-	}
-}
-
 // Many clients that a server tells the same do not come back at the same time.
 func TestRetryAfterIsJittered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -275,11 +222,15 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, reflector.GateOptions{})
 		f.answers(always(throttled(3600)))
-		f.start(2, "secrets")
+		f.start(1, "secrets")
+		after(500 * time.Millisecond)
+		f.start(1, "secrets")
 		after(10 * time.Minute)
-		for _, gap := range gapsOf(f.requests(-1)) {
-			if gap < time.Minute || gap > 95*time.Second {
-				t.Errorf("gap: got %v, want a minute, and a moment", gap)
+		for id := range 2 {
+			for _, gap := range gapsOf(f.requests(id)) {
+				if gap < time.Minute || gap > 65*time.Second { // as long as the resource is throttled
+					t.Errorf("gap: got %v, want a minute, and a moment", gap)
+				}
 			}
 		}
 		if got := len(f.requests(-1)); got < 5 {

@@ -7,14 +7,14 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/reflector/internal/admission"
 )
 
 // Store is what a reflector writes: client-go's ReflectorStore.
@@ -81,27 +81,19 @@ type Reflector struct {
 	resource  string
 	changed   func()
 	gate      *Gate
+	member    *admission.Member
 	engine    Engine
-	listsOnly bool          // the source cannot do WatchList
-	wake      chan struct{} // holds a token when the next pause should be short
+	listsOnly bool // the source cannot do WatchList
 
-	number uint64 // at the gate
-
-	// Of Run's goroutine alone.
-	unreachable bool   // the last attempt did not reach the server
-	answers     uint64 // how many the gate had had by then
-	faulty      bool   // attempts have failed while others were answered
-
-	mu       sync.Mutex
-	status   Status // its ResourceVersion is the one to resume at
-	started  bool
-	stopped  bool
-	urgent   bool     // somebody waits
-	afresh   bool     // the next read is a consistent one
-	listNext bool     // the next session is to use lists
-	tooLarge int      // "too large" answers in a row
-	turn     *turn    // that is waited for
-	session  *session // the one under way, nil in a pause
+	mu         sync.Mutex
+	status     Status // its ResourceVersion is the one to resume at
+	started    bool
+	stopped    bool
+	consistent bool     // the next read is a consistent one
+	rollbacks  uint64   // those of the gate before the last consistent read
+	listNext   bool     // the next session is to use lists
+	logged     Class    // of the last failure that was logged
+	session    *session // the one under way, nil before it is admitted
 }
 
 // New returns a reflector that does nothing until Run.
@@ -115,7 +107,6 @@ func New(source Source, store Store, options Options) *Reflector {
 		gate:      options.Gate,
 		engine:    options.Engine,
 		listsOnly: watchlist.DoesClientNotSupportWatchListSemantics(source),
-		wake:      make(chan struct{}, 1),
 	}
 	if r.changed == nil {
 		r.changed = func() {}
@@ -123,23 +114,24 @@ func New(source Source, store Store, options Options) *Reflector {
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})
 	}
-	r.number = r.gate.members.Add(1)
+	r.member = r.gate.admission.Join(r.resource)
 	return r
 }
 
-// Status tells how things are. While the reflector waits for its turn and the
-// server is away, what others fail with is its own failure.
+// Status returns what the reflector knows of itself. While it waits because the
+// server or the resource cannot be reached by any reflector, their failure is its
+// own.
 func (r *Reflector) Status() Status {
+	waiting, waits := r.member.Waiting()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	status := r.status
-	if r.turn == nil {
+	if !waits {
 		return status
 	}
-	if at, cause := r.gate.away(); cause != nil && at.After(status.LastErrorTime) {
-		status.Failures = max(1, status.Failures)
-		status.LastError, status.LastErrorTime = cause, at
-		status.RefusedSince = time.Time{}
+	status.Waiting = waitingError(waiting)
+	if waiting.Cause != nil && waiting.At.After(status.LastErrorTime) {
+		status.shared(sharedError(waiting), waiting.Since, waiting.At)
 	}
 	return status
 }
@@ -151,37 +143,21 @@ func (r *Reflector) Run(ctx context.Context) {
 		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)
 		return
 	}
+	defer r.member.Leave()
 	ctx = withoutBodies(ctx)
-	var pauses backoff
-	for r.attempt(ctx, &pauses) {
+	for r.attempt(ctx) {
 	}
 }
 
-// attempt runs a session and makes the pause after it. It tells whether there is
-// to be another. A session lasts for hours: nothing is held on the stack for it.
-func (r *Reflector) attempt(ctx context.Context, pauses *backoff) bool {
+// attempt runs a session. It reports whether there is to be another. A session
+// lasts for hours: nothing is held on the stack for it.
+func (r *Reflector) attempt(ctx context.Context) bool {
 	s := r.nextSession(ctx)
 	if s == nil {
 		return false
 	}
 	s.run()
-	return r.pauseAfter(ctx, s, pauses)
-}
-
-// pauseAfter makes the pause after a session. It tells whether there is to be
-// another.
-func (r *Reflector) pauseAfter(ctx context.Context, s *session, pauses *backoff) bool {
-	over := r.over(ctx)
-	last := r.finish(s, over)
-	if over {
-		return false
-	}
-	r.noteEnd(last.err)
-	if last.lived() >= healthyAfter {
-		pauses.reset()
-	}
-	r.rest(ctx, pauses, last)
-	return !r.over(ctx)
+	return r.finish(ctx, s)
 }
 
 func (r *Reflector) over(ctx context.Context) bool {
@@ -195,52 +171,12 @@ func (r *Reflector) over(ctx context.Context) bool {
 func (r *Reflector) Stop() {
 	r.mu.Lock()
 	r.stopped = true
-	session, turn := r.session, r.turn
+	session := r.session
 	r.mu.Unlock()
 	if session != nil {
 		session.end(nil)
 	}
-	if turn != nil {
-		turn.giveUp()
-	}
-	r.rouse()
-}
-
-// rouse cuts a pause short.
-func (r *Reflector) rouse() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
-// rest makes the pause between two sessions. There is none when the gate paces
-// the attempts, and none when the stream that was given up for a fresh read had
-// lived for as long.
-func (r *Reflector) rest(ctx context.Context, pauses *backoff, last ending) {
-	var delay time.Duration
-	if !last.paced {
-		delay = pauses.next(ownPace)
-	}
-	if last.refreshed {
-		delay -= last.lived()
-	}
-	atLeast := retryAfter(last.err)
-	delay = max(0, delay, atLeast)
-	r.logEnd(ctx, last.err, delay)
-	if delay > 0 && r.pause(ctx, delay, atLeast) {
-		pauses.reset()
-	}
-}
-
-// logEnd writes the one line that a stream's end is worth.
-func (r *Reflector) logEnd(ctx context.Context, err error, pause time.Duration) {
-	logger := klog.FromContext(ctx)
-	if err == nil {
-		logger.V(4).Info("Stream ended, opening it again", "reflector", r.name, "pause", pause)
-		return
-	}
-	logger.V(2).Info("Stream failed, trying again", "reflector", r.name, "class", Classify(err), "err", err, "pause", pause)
+	r.member.Leave()
 }
 
 func (r *Reflector) start() bool {
@@ -253,66 +189,43 @@ func (r *Reflector) start() bool {
 	return true
 }
 
-// Retry tells that somebody waits: the back-off starts over, so a pause under
-// way ends within a fifth of a second, and the gate is asked to be let through
-// before those for whom nobody waits. A server's Retry-After and the gate's own
-// pauses are still honoured, and calls made often do not make attempts more
-// frequent than that.
+// Retry says that a caller waits: the next attempt is made 1.1 to 1.6 s after the
+// last one at the latest, and goes before those of reflectors that no caller waits
+// for, by weight. A server's Retry-After and an outage are still honored. The next
+// attempt uses that up; nothing happens while one is under way, or the stream is
+// open.
 func (r *Reflector) Retry() {
 	r.mu.Lock()
-	if r.session == nil || !r.session.synced {
-		r.urgent = true
-	}
-	turn := r.turn
+	busy := r.session != nil
 	r.mu.Unlock()
-	if turn != nil {
-		turn.urge()
+	if !busy {
+		r.member.Expedite()
 	}
-	r.rouse()
 }
 
-// Refresh asks for a new consistent read, now: a synced stream is given up and
-// opened afresh. An attempt under way is left alone, and a pause is cut short.
+// Refresh asks for a new consistent read, now: a synced stream is closed and
+// opened again. An attempt under way is left alone, and a pause is cut short.
 func (r *Reflector) Refresh() {
+	r.refresh(func() bool { return true })
+	r.Retry()
+}
+
+// refresh closes a synced stream for a consistent read. due is called with mu
+// held.
+func (r *Reflector) refresh(due func() bool) {
 	r.mu.Lock()
 	session := r.session
-	if session != nil && !session.synced {
-		session = nil // it is reading already
-	} else {
-		r.afresh, r.urgent = true, true
+	if !due() || session != nil && !session.synced { // it is reading already
+		r.mu.Unlock()
+		return
 	}
+	r.consistent = true
 	if session != nil {
 		session.refreshed = true
 	}
 	r.mu.Unlock()
 	if session != nil {
 		session.end(nil)
-	}
-	r.Retry()
-}
-
-// pause waits for delay, and never less than atLeast. It tells whether Retry
-// cut it short.
-func (r *Reflector) pause(ctx context.Context, delay, atLeast time.Duration) bool {
-	began := time.Now()
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	for short := false; ; {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-timer.C:
-			return short
-		case <-r.wake:
-		}
-		switch {
-		case r.over(ctx):
-			return false
-		case !short:
-			var first backoff
-			timer.Reset(min(delay, max(first.next(ownPace), atLeast)) - time.Since(began))
-			short = true
-		}
 	}
 }
 
@@ -343,14 +256,4 @@ func olderThan(version, than string) bool {
 	}
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err == nil && order < 0
-}
-
-// retryAfter is the delay that a server asked for which does not answer now, 0
-// if none.
-func retryAfter(err error) time.Duration {
-	if !unreachable(err) {
-		return 0
-	}
-	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return min(time.Duration(seconds)*time.Second, longestRetryAfter)
 }

@@ -205,7 +205,7 @@ func TestPeerBug18_NoObjectDataInLogsAndErrors(t *testing.T) {
 			if status.LastError == nil || strings.Contains(status.LastError.Error(), canary) {
 				t.Errorf("error: got %v, want one without object data", status.LastError)
 			}
-			if !strings.Contains(log, "Stream failed") {
+			if !strings.Contains(log, "Cannot read the object") {
 				t.Errorf("log: got %q, want the failure told", log)
 			}
 			for _, form := range []string{canary, "Y2FuYXJ5", "99, 97, 110", "99 97 110"} {
@@ -249,29 +249,49 @@ func TestFromListerWatcher(t *testing.T) {
 	})
 }
 
-// What is reported in a status is not worth a line at level 0; client-go's
-// Reflector warns there of every stream that is short or silent.
-func TestNothingIsLoggedAtLevel0(t *testing.T) {
-	tests := map[string]func() (reflector.Stream, error){
-		"short streams":  breaks(io.EOF),
-		"silent streams": opens(),
-		"failing":        fails(errors.New("reset")),
+// The first failure, and each of another class, is a line at level 0; nothing else
+// is. client-go's Reflector warns there of every stream that is short or silent.
+func TestLinesAtLevel0(t *testing.T) {
+	reset := fails(errors.New("reset"))
+	tests := map[string]struct {
+		open []func() (reflector.Stream, error)
+		want int
+	}{
+		"short streams": {[]func() (reflector.Stream, error){breaks(io.EOF, state(secret("5"), "7")...)}, 0},
+		"failing":       {[]func() (reflector.Stream, error){reset}, 1},
+		"other classes": {[]func() (reflector.Stream, error){reset, reset, fails(forbidden()), fails(forbidden()), reset}, 3},
+		"failing again": {[]func() (reflector.Stream, error){reset, reset, breaks(io.EOF, state(secret("5"), "7")...), reset}, 2},
 	}
-	for name, open := range tests {
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			log := logged(t, "0", func() {
 				synctest.Test(t, func(t *testing.T) {
 					start(t, &fakeSource{
 						onList:  func(metav1.ListOptions) (runtime.Object, error) { return list("7", *secret("5")), nil },
-						onWatch: streams(open),
+						onWatch: streams(test.open...),
 					}, reflector.Options{})
 					after(time.Minute)
 				})
 			})
-			if log != "" {
-				t.Errorf("logged at level 0:\n%s", log)
+			if got := strings.Count(log, "\n"); got != test.want {
+				t.Errorf("lines at level 0: got %d, want %d:\n%s", got, test.want, log)
 			}
 		})
+	}
+}
+
+// Lines at level 0 are bounded, however many reflectors fail.
+func TestLinesAtLevel0AreBounded(t *testing.T) {
+	log := logged(t, "0", func() {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t, reflector.GateOptions{})
+			f.answers(always(forbidden()))
+			f.start(1000, "secrets")
+			after(time.Minute)
+		})
+	})
+	if got := strings.Count(log, "\n"); got < 5 || got > 20 {
+		t.Errorf("lines at level 0 in a minute: got %d, want a few, and at most 20", got)
 	}
 }
 

@@ -3,6 +3,7 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/reflector/internal/admission"
 )
 
 const (
@@ -55,12 +58,12 @@ type session struct {
 	r        *Reflector
 	ctx      context.Context // of this session; every request ends with it
 	cancel   context.CancelFunc
-	turn     *turn  // ends with the read, and is nil from then on
-	expire   func() // lets go of the limit of the read; nil like turn
+	expire   func() // lets go of the limit of the read; nil once it is complete
 	listMode bool
-	// consistent tells that the read was asked for at version "". Set before
-	// the request that brings the answer.
+	// consistent says that the read was asked for at version "", rollbacks how
+	// many of these the gate knew. Set before the request that brings the answer.
 	consistent bool
+	rollbacks  uint64
 
 	// Guarded by r.mu.
 	synced    bool // a complete read reached the store
@@ -74,49 +77,20 @@ type session struct {
 	calls sync.WaitGroup // requests and pumps under way; none is added once ended
 }
 
-// ending is how a session went.
-type ending struct {
-	err       error     // nil for a stream's regular end
-	syncedAt  time.Time // zero if it never did
-	refreshed bool
-	paced     bool // the gate paces the next attempt
-}
-
-// lived is how long ago the session synced, 0 if it never did.
-func (e ending) lived() time.Duration {
-	if e.syncedAt.IsZero() {
-		return 0
-	}
-	return time.Since(e.syncedAt)
-}
-
-// nextSession waits for a turn and returns the session that it is for, nil if
+// nextSession waits for admission and returns the session that it is for, nil if
 // there is to be none any more.
 func (r *Reflector) nextSession(ctx context.Context) *session {
-	turn := r.queue()
-	if turn == nil {
+	if r.member.Acquire(ctx) != nil {
 		return nil
 	}
-	turn.wait(ctx)
-	s := &session{r: r, turn: turn}
+	s := &session{r: r}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	if !r.begin(s) {
 		s.cancel()
-		turn.giveUp()
+		r.member.Release(admission.Outcome{})
 		return nil
 	}
 	return s
-}
-
-// queue returns the turn to wait for, nil if there is to be none any more.
-func (r *Reflector) queue() *turn {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stopped {
-		return nil
-	}
-	r.turn = r.gate.queue(&turn{owner: r.number, faulty: r.faulty}, r.urgent)
-	return r.turn
 }
 
 // begin makes a session the one under way, unless there is to be none any more.
@@ -124,7 +98,6 @@ func (r *Reflector) begin(s *session) bool {
 	lists := r.listsOnly || r.gate.usesLists(r.resource)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turn = nil
 	if r.stopped || s.ctx.Err() != nil {
 		return false
 	}
@@ -149,29 +122,34 @@ func (s *session) run() {
 	s.calls.Wait()
 }
 
-// finish tells how a session that has ended went. The turn of one that did not
-// sync ends here; nothing is learnt of it if the reflector is over.
-func (r *Reflector) finish(s *session, over bool) ending {
-	r.gate.unfollow(r)
+// finish ends a session. It reports whether there is to be another.
+func (r *Reflector) finish(ctx context.Context, s *session) bool {
+	r.gate.silence.remove(r)
+	over := r.over(ctx)
 	r.mu.Lock()
 	r.session = nil
-	last := ending{err: s.err, syncedAt: s.syncedAt, refreshed: s.refreshed}
+	r.status.Streaming = false
+	err, syncedAt, refreshed := s.err, s.syncedAt, s.refreshed
 	r.mu.Unlock()
 	switch {
-	case s.turn == nil: // the read ended well
-		r.unreachable, r.faulty = false, false
-		return last
 	case over:
-		s.turn.giveUp()
-		return last
-	case last.err == nil:
-		last.err = errEndedEarly
+		r.member.Release(admission.Outcome{})
+		return false
+	case syncedAt.IsZero():
+		err = cmp.Or(err, errEndedEarly)
+		r.member.Release(outcomeOf(err))
+	default:
+		outcome := outcomeOf(err)
+		if refreshed {
+			outcome.Kind = admission.Answered
+		}
+		r.member.Ended(time.Since(syncedAt), outcome)
 	}
-	answers := s.turn.end(last.err)
-	r.faulty = unreachable(last.err) && (r.faulty || r.unreachable && r.answers != answers)
-	r.unreachable, r.answers = unreachable(last.err), answers
-	last.paced = r.unreachable && !r.faulty
-	return last
+	r.noteEnd(ctx, err)
+	if Classify(err) == TooLarge {
+		r.member.Expedite() // what the consistent read shows matters to all
+	}
+	return !r.over(ctx)
 }
 
 // end ends the session; the first cause is the one that is kept.
@@ -199,8 +177,7 @@ func (s *session) enter() bool {
 // list reads the selection, at the version that the reflector chooses.
 func (s *session) list() (list runtime.Object, version string, err error) {
 	s.listMode = true
-	version = s.r.noteOpen()
-	s.consistent = version == ""
+	version = s.r.noteOpen(s)
 	// client-go's own options would ask for "0", which may be served from any
 	// past, and for pages, which are read from etcd.
 	list, err = s.r.source.List(s.ctx, metav1.ListOptions{ResourceVersion: version})
@@ -208,7 +185,7 @@ func (s *session) list() (list runtime.Object, version string, err error) {
 		return nil, "", err
 	}
 	if version, err = versionOf(list); err == nil {
-		err = s.r.noteRead(version, s.consistent)
+		err = s.r.noteRead(s, version)
 	}
 	return list, version, err
 }
@@ -235,7 +212,7 @@ func (s *session) check(event watch.Event, initial bool) error {
 		}
 		version := object.GetResourceVersion()
 		if initial && endsInitialEvents(event) {
-			return s.r.noteRead(version, s.consistent)
+			return s.r.noteRead(s, version)
 		}
 		return wellFormed(version)
 	case watch.Error:

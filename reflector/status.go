@@ -33,6 +33,11 @@ type Status struct {
 	// refusal ([Forbidden] or [Refused]); zero when the last answer was no
 	// refusal.
 	RefusedSince time.Time
+	// Streaming is set while a stream is open that has brought the state.
+	Streaming bool
+	// Waiting is why no request is under way, [ErrWaiting] with a reason; nil while
+	// one is, or while the stream is open.
+	Waiting error
 	// Epochs counts the times the server was found rolled back.
 	Epochs uint64
 	// Malformed counts the streams and reads given up for what they brought.
@@ -49,7 +54,7 @@ func (s Status) Class() Class {
 
 // synced notes a completed read at a version.
 func (s *Status) synced(version string, now time.Time) {
-	s.Synced = true
+	s.Synced, s.Streaming = true, true
 	s.ResourceVersion = version
 	s.LastContact = now
 	s.SyncedBy = s.Opens
@@ -70,5 +75,16 @@ func (s *Status) failed(err error, now time.Time) {
 	}
 	if class == Malformed {
 		s.Malformed++
+	}
+}
+
+// shared notes what all reflectors fail with, since then and until now, and this
+// one will.
+func (s *Status) shared(err error, since, at time.Time) {
+	s.Failures = max(1, s.Failures)
+	s.LastError, s.LastErrorTime = err, at
+	s.RefusedSince = time.Time{}
+	if Classify(err).refusal() {
+		s.RefusedSince = since
 	}
 }

@@ -160,8 +160,7 @@ func (s *session) apply(event watch.Event) error {
 // watchListOptions ask for the state and then the changes, at the version that
 // the reflector chooses (KEP-3157).
 func (s *session) watchListOptions() *metav1.ListOptions {
-	options := watchOptions(s.r.noteOpen())
-	s.consistent = options.ResourceVersion == ""
+	options := watchOptions(s.r.noteOpen(s))
 	options.SendInitialEvents = ptr.To(true)
 	options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	return options

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 )
 
@@ -55,16 +56,7 @@ func (s *session) verify() {
 // compare returns nil if a consistent list tells what the stream told, errSilent
 // if not, or why that is not known.
 func (s *session) compare(silentSince Status) error {
-	turn := s.r.gate.queue(&turn{owner: s.r.number}, false)
-	turn.wait(s.ctx)
-	ctx, cancel := context.WithTimeout(s.ctx, answerTimeout)
-	defer cancel()
-	list, err := s.r.source.List(ctx, metav1.ListOptions{})
-	if s.ctx.Err() != nil {
-		turn.giveUp()
-		return s.ctx.Err()
-	}
-	turn.end(err)
+	list, err := s.verifyingList()
 	if err != nil {
 		return err
 	}
@@ -83,4 +75,22 @@ func (s *session) compare(silentSince Status) error {
 		return errSilent // an event was lost
 	}
 	return nil
+}
+
+// verifyingList lists the selection once, consistently. What it fails at says
+// nothing of the stream.
+func (s *session) verifyingList() (runtime.Object, error) {
+	member := s.r.gate.admission.Join(s.r.resource)
+	defer member.Leave()
+	if err := member.Acquire(s.ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, answerTimeout)
+	defer cancel()
+	list, err := s.r.source.List(ctx, metav1.ListOptions{})
+	if s.ctx.Err() != nil {
+		return nil, s.ctx.Err()
+	}
+	member.Release(outcomeOf(err))
+	return list, err
 }

@@ -327,7 +327,7 @@ func TestVerificationsAreBounded(t *testing.T) {
 		f := newFleet(t, reflector.GateOptions{Opens: 3})
 		f.start(30, "secrets")
 		f.forget()
-		f.takes(time.Second)
+		f.takes(200 * time.Millisecond)
 		after(150 * time.Second)
 		if got := f.mostOpening(); got != 3 {
 			t.Errorf("lists at a time: got %d, want 3", got)

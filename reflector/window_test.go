@@ -26,10 +26,10 @@ func (f *fleet) rounds(n int, takes time.Duration) (opening []int) {
 func TestGateOpensMoreWithEachAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, reflector.GateOptions{Opens: 20})
-		f.takes(time.Second)
+		f.takes(200 * time.Millisecond)
 		f.start(200, "secrets")
 		after(time.Millisecond)
-		got := f.rounds(5, time.Second)
+		got := f.rounds(5, 200*time.Millisecond)
 		for i, want := range []int{4, 8, 16, 20, 20} {
 			if got[i] != want {
 				t.Errorf("opening in each round: got %v, want 4, 8, 16, and 20 from then on", got)
@@ -46,10 +46,9 @@ func TestGateFindsOutWhatAServerBears(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, reflector.GateOptions{})
-				f.takes(10 * time.Millisecond)
+				f.takes(200 * time.Millisecond)
 				f.start(32, "secrets")
 				after(time.Second) // 32 at a time by now
-				f.takes(time.Second)
 				f.start(500, "secrets")
 				after(100 * time.Millisecond)
 				if got := f.gate.Status().Opening; got != 32 {
@@ -62,7 +61,7 @@ func TestGateFindsOutWhatAServerBears(t *testing.T) {
 				for f.gate.Status().Cause != nil {
 					after(10 * time.Millisecond)
 				}
-				got := f.rounds(9, time.Second)
+				got := f.rounds(9, 200*time.Millisecond)
 				for i, want := range []int{2, 4, 8, 16} {
 					if got[i] != want {
 						t.Errorf("opening in each round: got %v, want 2, 4, 8, 16", got)
@@ -95,10 +94,10 @@ func TestBadObjectDoesNotSlowTheGate(t *testing.T) {
 			f.start(1, "secrets")
 			after(time.Second)
 		}
-		f.takes(time.Second)
+		f.takes(200 * time.Millisecond)
 		f.start(900, "secrets")
 		before := len(f.requests(0))
-		for last := 0; f.gate.Status().Queued > 50; after(time.Second) {
+		for last := 0; f.gate.Status().Queued > 50; after(200 * time.Millisecond) {
 			now := f.gate.Status().Opening
 			if now < last-1 { // its own turn comes and goes
 				t.Fatalf("opening: got %d after %d, want no fewer because of the bad one", now, last)

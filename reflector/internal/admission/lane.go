@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+// class is why a member is in line.
+type class uint8
+
+const (
+	waited    class = iota // a caller waits for it
+	returning              // it was synced before
+	fresh                  // it was never synced
+	classes
+)
+
+// turns is the order in which the classes of a lane are served. A class without
+// members passes its turn on.
+var turns = [...]class{waited, returning, waited, waited, fresh, waited, returning}
+
+// lane holds the members in line of one resource, healthy or failing ones.
+type lane struct {
+	lines [classes]line
+	turn  int
+}
+
+func (l *lane) add(m *Member) { l.lines[m.class()].push(m) }
+
+// peek returns the member to serve next, nil if there is none of a class that
+// eligible admits.
+func (l *lane) peek(eligible func(class) bool) *Member {
+	for i := range turns {
+		c := turns[(l.turn+i)%len(turns)]
+		if l.lines[c].first != nil && eligible(c) {
+			return l.lines[c].first
+		}
+	}
+	return nil
+}
+
+// served moves the turn on, behind the one that a member of a class has taken.
+func (l *lane) served(c class) {
+	for turns[l.turn] != c {
+		l.turn = (l.turn + 1) % len(turns)
+	}
+	l.turn = (l.turn + 1) % len(turns)
+}
+
+func (l *lane) count() int {
+	count := 0
+	for i := range l.lines {
+		count += l.lines[i].count
+	}
+	return count
+}
+
+// line is a queue of members, linked through them. A member is in one at most.
+type line struct {
+	first, last *Member
+	count       int
+}
+
+func (l *line) push(m *Member) {
+	m.line, m.before, m.after = l, l.last, nil
+	if l.last == nil {
+		l.first = m
+	} else {
+		l.last.after = m
+	}
+	l.last = m
+	l.count++
+}
+
+// leaveLine takes m out of its line, if it is in one.
+func (m *Member) leaveLine() {
+	l := m.line
+	if l == nil {
+		return
+	}
+	if m.before == nil {
+		l.first = m.after
+	} else {
+		m.before.after = m.after
+	}
+	if m.after == nil {
+		l.last = m.before
+	} else {
+		m.after.before = m.before
+	}
+	l.count--
+	m.line, m.before, m.after = nil, nil, nil
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"errors"
+	"time"
+)
+
+// errHung is the cause of a trouble that attempts without an answer prove.
+var errHung = errors.New("the server does not answer")
+
+// finishLocked ends an attempt and learns from its outcome.
+func (c *Controller) finishLocked(m *Member, o Outcome, now time.Time) {
+	c.schedule.drop(m)
+	c.uncountLocked(m)
+	m.state = idle
+	switch o.Kind {
+	case Canceled:
+		c.server.forget(m)
+		m.resource.trouble.forget(m)
+	case Synced:
+		c.succeedLocked(m, now)
+	default:
+		c.failLocked(m, o, now)
+	}
+}
+
+// succeedLocked learns from an attempt that brought the state.
+func (c *Controller) succeedLocked(m *Member, now time.Time) {
+	r := m.resource
+	r.observe(now.Sub(m.began))
+	if m.apart {
+		c.budgets[waited].add(successPays)
+		c.budgets[fresh].add(successPays)
+	} else {
+		r.grow(float64(c.most))
+	}
+	if !m.synced {
+		m.synced = true
+		c.synced++
+		r.synced++
+	}
+	m.strikes, m.failing, m.forgiven = 0, false, false
+	m.ended, m.pause, m.held, m.cause = now, 0, time.Time{}, nil
+	delete(c.suspects, m)
+	c.answered, c.streak = true, 0
+	c.server.clear()
+	r.trouble.clear()
+	c.forgiveLocked()
+}
+
+// forgiveLocked lets members try again at once that failed for the first time
+// since the last success: it may have been the server's fault.
+func (c *Controller) forgiveLocked() {
+	for m := range c.suspects {
+		delete(c.suspects, m)
+		m.forgiven, m.strikes, m.failing = true, 0, false
+		switch {
+		case m.state == inLine:
+			m.leaveLine()
+			c.enqueueLocked(m)
+		case m.state == pausing:
+			c.schedule.set(m, time.Now())
+		default:
+			m.pause, m.held = 0, time.Time{}
+		}
+	}
+}
+
+// failLocked learns from an attempt that did not bring the state.
+func (c *Controller) failLocked(m *Member, o Outcome, now time.Time) {
+	m.strikes++
+	c.punishLocked(m, o, now)
+	if o.Kind != Unreachable {
+		c.answered = true
+		c.answeredLocked(o.Kind)
+	}
+	if o.Kind == Answered {
+		m.resource.trouble.clear()
+	}
+	if !m.apart || o.Kind == Unauthorized {
+		c.blameLocked(m, o, now)
+	}
+	c.endProbeLocked(m, now)
+}
+
+// answeredLocked learns from any answer of the server: it is there, and what
+// failed because it was not may try again.
+func (c *Controller) answeredLocked(kind Kind) {
+	if c.server.kind == kind { // which is Unauthorized, then
+		return
+	}
+	if c.server.proved {
+		c.streak = 0
+		c.forgiveLocked()
+	}
+	c.server.clear()
+}
+
+// endProbeLocked notes that the probe of a member, if it was one, ended no
+// trouble.
+func (c *Controller) endProbeLocked(m *Member, now time.Time) {
+	for _, t := range [...]*trouble{&c.server, &m.resource.trouble} {
+		if t.probe == m {
+			t.failed(now)
+		}
+	}
+}
+
+// punishLocked makes a member pause that failed, and puts it in its lane. What
+// may pass with the next attempt does not make it a failing member.
+func (c *Controller) punishLocked(m *Member, o Outcome, now time.Time) {
+	pace, passing := memberPace, false
+	switch o.Kind {
+	case Answered, Throttled:
+		passing = m.strikes == 1
+	case Unreachable:
+		pace = unreachablePace
+	}
+	m.failing = !passing
+	pause := pace.pause(m.strikes)
+	if o.Kind == Answered && passing {
+		pause = 0
+	}
+	m.rest(pause, o, now)
+	switch o.Kind {
+	case Failed, Unreachable, Unauthorized:
+		if m.strikes == 1 && !m.forgiven {
+			c.suspects[m] = struct{}{}
+		}
+	case Throttled:
+		if m.resource.trouble.proved && !m.forgiven {
+			c.suspects[m] = struct{}{}
+		}
+	}
+}
+
+// blameLocked decides what the failure of a healthy member says of others.
+func (c *Controller) blameLocked(m *Member, o Outcome, now time.Time) {
+	r := m.resource
+	c.streak++
+	switch {
+	case o.Kind == Unauthorized:
+		c.suspectLocked(&c.server, m, o, 1, now)
+	case o.Kind == Unreachable && m.synced:
+		c.suspectLocked(&c.server, m, o, needed(c.synced), now)
+	case o.Kind == Unreachable && !c.answered:
+		c.suspectLocked(&c.server, m, o, needed(c.members), now)
+	case o.Kind == Failed && m.synced:
+		c.suspectLocked(&r.trouble, m, o, needed(r.synced), now)
+	case o.Kind == Throttled:
+		r.shrink()
+		c.suspectLocked(&r.trouble, m, o, throttledWitnesses, now)
+	}
+}
+
+// suspectLocked notes a failure that may be more than the member's own. A trouble
+// that is proved by it narrows the windows.
+func (c *Controller) suspectLocked(t *trouble, m *Member, o Outcome, needed int, now time.Time) {
+	if !t.suspect(m, o, needed, now) {
+		return
+	}
+	for _, b := range c.budgets { // what was saved up is too much for a server that returns
+		b.tokens = 0
+	}
+	for _, r := range c.resources {
+		if t == &c.server || t == &r.trouble {
+			r.shrink()
+		}
+	}
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"slices"
+	"time"
+)
+
+// pickLocked returns the member to admit now, nil if there is none. It notes in
+// wake when there may be one that nothing else announces.
+func (c *Controller) pickLocked(now time.Time) *Member {
+	if c.server.proved {
+		return c.probeLocked(&c.server, c.rotationLocked(), now)
+	}
+	for _, r := range c.resources {
+		if !r.trouble.proved {
+			continue
+		}
+		if m := c.probeLocked(&r.trouble, []*resource{r}, now); m != nil {
+			return m
+		}
+	}
+	if m := c.pickHealthyLocked(now); m != nil {
+		return m
+	}
+	return c.pickFailingLocked(now)
+}
+
+// rotationLocked returns the resources, beginning with the one whose turn it is.
+func (c *Controller) rotationLocked() []*resource {
+	n := len(c.resources)
+	if n == 1 {
+		return c.resources
+	}
+	all := make([]*resource, 0, n)
+	all = append(all, c.resources[c.first%n:]...)
+	return append(all, c.resources[:c.first%n]...)
+}
+
+// passLocked gives the turn to the resource after r.
+func (c *Controller) passLocked(r *resource) {
+	for i := range c.resources {
+		if c.resources[i] == r {
+			c.first = i + 1
+		}
+	}
+}
+
+func (c *Controller) pickHealthyLocked(now time.Time) *Member {
+	if c.opening >= c.most {
+		return nil
+	}
+	free := c.lastBegin
+	if c.streak >= streakLength {
+		free = free.Add(streakSpacing)
+	}
+	for _, r := range c.rotationLocked() {
+		if r.trouble.proved || r.opening >= int(r.window) {
+			continue
+		}
+		m := r.lanes[0].peek(anyClass)
+		switch {
+		case m == nil:
+		case free.After(now):
+			c.wake = earlier(c.wake, free)
+			return nil
+		default:
+			c.passLocked(r)
+			return m
+		}
+	}
+	return nil
+}
+
+func anyClass(class) bool { return true }
+
+func (c *Controller) pickFailingLocked(now time.Time) *Member {
+	if c.failing >= failingAttempts {
+		return nil
+	}
+	affordable := func(class class) bool {
+		at := c.budgets[class].next(now)
+		if at.After(now) {
+			c.wake = earlier(c.wake, at)
+			return false
+		}
+		return true
+	}
+	for _, r := range c.rotationLocked() {
+		if r.trouble.proved {
+			continue
+		}
+		if m := r.lanes[1].peek(affordable); m != nil {
+			c.budgets[m.class()].add(-1)
+			c.passLocked(r)
+			return m
+		}
+	}
+	return nil
+}
+
+// probeLocked returns the member that is to probe now, nil if none is.
+func (c *Controller) probeLocked(t *trouble, resources []*resource, now time.Time) *Member {
+	if t.probe != nil {
+		return nil
+	}
+	m := c.candidateLocked(t, resources, now)
+	if m == nil {
+		return nil
+	}
+	if t.next.After(now) {
+		c.wake = earlier(c.wake, t.next)
+		return nil
+	}
+	c.schedule.drop(m)
+	c.passLocked(m.resource)
+	t.begin(m)
+	return m
+}
+
+// candidateLocked returns the member that is to probe next, nil if none waits.
+// Healthy members go first, at the first probe those of a resource that was not
+// seen to fail.
+func (c *Controller) candidateLocked(t *trouble, resources []*resource, now time.Time) *Member {
+	if t.probes == 0 {
+		for _, r := range resources {
+			if m := r.lanes[0].peek(anyClass); m != nil && !t.involves(r) {
+				return m
+			}
+		}
+	}
+	for lane := range resources[0].lanes {
+		for _, r := range resources {
+			if m := r.lanes[lane].peek(anyClass); m != nil {
+				return m
+			}
+		}
+	}
+	return c.soonestLocked(func(m *Member) bool { return slices.Contains(resources, m.resource) }, now)
+}
+
+// soonestLocked returns the member whose pause is over next, of those that eligible
+// admits. A probe cuts a pause short, but not one that the server asked for.
+func (c *Controller) soonestLocked(eligible func(*Member) bool, now time.Time) *Member {
+	var soonest *Member
+	for _, m := range c.schedule {
+		if m.state == pausing && !m.held.After(now) && eligible(m) && (soonest == nil || m.due.Before(soonest.due)) {
+			soonest = m
+		}
+	}
+	return soonest
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// mostWitnesses is how many members prove a trouble, if there are as many.
+	mostWitnesses = 4
+	// throttledWitnesses is how many members prove that a resource is throttled.
+	throttledWitnesses = 2
+	// hurried is how soon a new member that a caller waits for is probed.
+	hurried = 500 * time.Millisecond
+)
+
+// trouble is what a resource, or the server, fails at as a whole. The zero value
+// is none.
+type trouble struct {
+	// Suspected: members that have failed with no success in between.
+	witnesses []*Member
+	kind      Kind
+	cause     error
+	at        time.Time
+
+	wary uint32 // probes of a 429 before, less the successes since
+
+	// Proved.
+	proved bool
+	since  time.Time
+	probes uint32
+	probe  *Member   // under way
+	next   time.Time // no probe before
+}
+
+// suspect notes a failure of a member, and reports whether trouble is proved by
+// it.
+func (t *trouble) suspect(m *Member, o Outcome, needed int, now time.Time) bool {
+	t.kind, t.cause, t.at = o.Kind, o.Cause, now
+	if t.proved {
+		return false
+	}
+	if !slices.Contains(t.witnesses, m) {
+		t.witnesses = append(t.witnesses, m)
+	}
+	if len(t.witnesses) < needed {
+		return false
+	}
+	t.proved, t.since, t.next = true, now, now
+	if o.Kind == Throttled {
+		t.probes = t.wary
+		t.next = now.Add(throttledPace.pause(t.probes + 1))
+	}
+	return true
+}
+
+// failed notes that a probe failed, or has hung for too long.
+func (t *trouble) failed(now time.Time) {
+	t.probe = nil
+	pace := outagePace
+	if t.kind == Throttled {
+		pace = throttledPace
+	}
+	t.next = now.Add(pace.pause(t.probes))
+}
+
+// begin notes that a probe is under way.
+func (t *trouble) begin(m *Member) {
+	t.probe = m
+	t.probes++
+}
+
+// hurry brings the next probe forward.
+func (t *trouble) hurry(now time.Time) {
+	if soon := now.Add(hurried); t.proved && t.probe == nil && t.next.After(soon) {
+		t.next = soon
+	}
+}
+
+// clear ends the trouble, and any suspicion of one. A server that throttles again
+// after few successes is probed as seldom as before.
+func (t *trouble) clear() {
+	wary := t.wary
+	if t.kind == Throttled {
+		wary = max(wary, t.probes)
+	}
+	*t = trouble{wary: wary - min(wary, 1)}
+}
+
+// forget lets go of a member that has left.
+func (t *trouble) forget(m *Member) {
+	if i := slices.Index(t.witnesses, m); i >= 0 {
+		t.witnesses = slices.Delete(t.witnesses, i, i+1)
+	}
+	if t.probe == m {
+		t.probe = nil
+	}
+}
+
+// needed is how many witnesses prove a trouble, of so many members that could be.
+// One alone proves nothing.
+func needed(members int) int { return max(2, min(mostWitnesses, members)) }
+
+// involves reports whether a member of r is a witness.
+func (t *trouble) involves(r *resource) bool {
+	return slices.ContainsFunc(t.witnesses, func(m *Member) bool { return m.resource == r })
+}
