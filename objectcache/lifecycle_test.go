@@ -339,7 +339,7 @@ func TestNewResource(t *testing.T) {
 			t.Fatal(err)
 		}
 		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), client.CoreV1().ServiceAccounts)
-		store := objectcache.NewWatch(resource, objectcache.WatchOptions{})
+		store := newStore(t, resource, objectcache.WatchOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- store.Run(ctx) }()

@@ -4,6 +4,8 @@ package objectcache
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -63,8 +65,13 @@ type Watch[T cache.Object] struct {
 	followers map[*workqueue.Typed[types.NamespacedName]]struct{}
 }
 
-// NewWatch returns a store that requests nothing until Run.
-func NewWatch[T cache.Object](resource Resource[T], options WatchOptions) *Watch[T] {
+// NewWatch returns a store that requests nothing until Run. It returns an error
+// if the resource has no client, or was made wrongly, and if an option has a
+// value that it does not allow.
+func NewWatch[T cache.Object](resource Resource[T], options WatchOptions) (*Watch[T], error) {
+	if err := errors.Join(resource.usable(), options.validate()); err != nil {
+		return nil, fmt.Errorf("new watch store: %w", err)
+	}
 	if options.RefusalGrace == 0 {
 		options.RefusalGrace = defaultRefusalGrace
 	}
@@ -82,13 +89,29 @@ func NewWatch[T cache.Object](resource Resource[T], options WatchOptions) *Watch
 		stopImmutable: resource.immutable != nil &&
 			featuregates.Enabled(options.FeatureGate, featuregates.ImmutableEphemeralVolumes),
 		followers: map[*workqueue.Typed[types.NamespacedName]]struct{}{},
+	}, nil
+}
+
+// validate returns an error that names each option with a value that it does not
+// allow, and says which it does.
+func (o *WatchOptions) validate() error {
+	var problems []error
+	if o.IdleTimeout < 0 {
+		problems = append(problems, fmt.Errorf("WatchOptions.IdleTimeout is %v: 0 means never, else set a positive duration", o.IdleTimeout))
 	}
+	if o.MaxStaleness < 0 {
+		problems = append(problems, fmt.Errorf("WatchOptions.MaxStaleness is %v: 0 means no bound, else set a positive duration", o.MaxStaleness))
+	}
+	return errors.Join(problems...)
 }
 
 // Run lets streams begin, for the references there are and all that come. It
 // blocks until ctx ends and every stream and goroutine of the store has, and
-// returns nil. A second call returns [ErrRunning].
+// returns nil. A second call returns [ErrRunning], a nil context [ErrNilContext].
 func (w *Watch[T]) Run(ctx context.Context) error {
+	if ctx == nil {
+		return ErrNilContext
+	}
 	if !w.begin(ctx) {
 		return ErrRunning
 	}

@@ -82,12 +82,15 @@ func New(options Options) (*Agent, error) {
 	// One gate for all that the client opens.
 	gate := reflector.NewGate(reflector.GateOptions{})
 	watch := objectcache.WatchOptions{FeatureGate: options.FeatureGate, Gate: gate}
-	a := &Agent{
-		rootDir:    options.RootDir,
-		secrets:    manager.NewSecrets(options.Client, watch),
-		configMaps: manager.NewConfigMaps(options.Client, watch),
-		status:     newBoard(),
+	secrets, err := manager.NewSecrets(options.Client, watch)
+	if err != nil {
+		return nil, err
 	}
+	configMaps, err := manager.NewConfigMaps(options.Client, watch)
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{rootDir: options.RootDir, secrets: secrets, configMaps: configMaps, status: newBoard()}
 	store := &toolscache.UndeltaStore{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), PushFunc: a.setPods}
 	a.reflector = reflector.New(reflector.FromListerWatcher(toolscache.NewListWatchFromClient(
 		options.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,

@@ -25,7 +25,10 @@ func newRefwatch(clientGo bool) func(context.Context, Options) (Contender, error
 		if err != nil {
 			return nil, err
 		}
-		secrets := manager.NewSecrets(client, objectcache.WatchOptions{FeatureGate: gate})
+		secrets, err := manager.NewSecrets(client, objectcache.WatchOptions{FeatureGate: gate})
+		if err != nil {
+			return nil, err
+		}
 		go func() { _ = secrets.Run(ctx) }() // ends with the process
 		if options.Follow != nil {
 			go func() {
