@@ -11,11 +11,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/featuregates"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -40,9 +38,15 @@ type WatchOptions struct {
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server with one client should share one. Default: one of its own.
 	Gate *reflector.Gate
-	// FeatureGate switches what package featuregates lists. Default: the
-	// defaults of those gates.
-	FeatureGate featuregate.FeatureGate
+	// WatchImmutable keeps the stream of an object whose field "immutable" is
+	// true. An owner that stays then learns that the object was deleted and
+	// created again. Default: such an object needs no stream once it has synced,
+	// for its data cannot change.
+	WatchImmutable bool
+	// ClientGoReflector drives each stream by client-go's Reflector, which takes
+	// twice the memory and five goroutines instead of two; the promises are the
+	// same. Default: by package reflector's own engine.
+	ClientGoReflector bool
 }
 
 const defaultRefusalGrace = time.Second
@@ -78,17 +82,16 @@ func NewWatch[T cache.Object](resource Resource[T], options WatchOptions) (*Watc
 	if options.Gate == nil {
 		options.Gate = reflector.NewGate(reflector.GateOptions{})
 	}
-	engine := reflector.ClientGoEngine
-	if featuregates.Enabled(options.FeatureGate, featuregates.StreamReflector) {
-		engine = reflector.StreamEngine
+	engine := reflector.StreamEngine
+	if options.ClientGoReflector {
+		engine = reflector.ClientGoEngine
 	}
 	return &Watch[T]{
-		resource: resource,
-		options:  options,
-		engine:   engine,
-		stopImmutable: resource.immutable != nil &&
-			featuregates.Enabled(options.FeatureGate, featuregates.ImmutableEphemeralVolumes),
-		followers: map[*workqueue.Typed[types.NamespacedName]]struct{}{},
+		resource:      resource,
+		options:       options,
+		engine:        engine,
+		stopImmutable: resource.immutable != nil && !options.WatchImmutable,
+		followers:     map[*workqueue.Typed[types.NamespacedName]]struct{}{},
 	}, nil
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/examples/nodeagent/volume"
+	"github.com/refwatch/refwatch/featuregates"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
@@ -81,7 +82,7 @@ func New(options Options) (*Agent, error) {
 	}
 	// One gate for all that the client opens.
 	gate := reflector.NewGate(reflector.GateOptions{})
-	watch := objectcache.WatchOptions{FeatureGate: options.FeatureGate, Gate: gate}
+	watch := featuregates.Apply(options.FeatureGate, objectcache.WatchOptions{Gate: gate})
 	secrets, err := manager.NewSecrets(options.Client, watch)
 	if err != nil {
 		return nil, err
