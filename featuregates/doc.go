@@ -13,9 +13,14 @@
 //	}
 //	gate.AddFlag(flags) // --feature-gates=ImmutableEphemeralVolumes=false
 //
-// The gate is then handed to the parts of this module as an option. A nil
-// gate means that every feature has its default.
+// After the flags are parsed, [Apply] sets the options that the features stand
+// for. A nil gate means that every feature has its default.
 //
-// Code that is gated asks [Enabled] once, when it is constructed, and keeps the
-// answer: a gate that is changed later has no effect on what already runs.
+//	options := featuregates.Apply(gate, objectcache.WatchOptions{})
+//	secrets, err := manager.NewSecrets(client, options)
+//
+// A gate that is changed later has no effect on what was made of those options.
+//
+// No other package of this module imports this one: only a program that does
+// links component-base, and with it Prometheus and OpenTelemetry.
 package featuregates

@@ -4,15 +4,17 @@ package featuregates_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/component-base/featuregate"
 
 	"github.com/refwatch/refwatch/featuregates"
+	"github.com/refwatch/refwatch/objectcache"
 )
 
-// A program adds the features to its gate, and the gate to its flags. The gate
-// then goes to the parts of this module as an option.
+// A program adds the features to its gate, and the gate to its flags. Once these
+// are parsed, the gate sets options.
 func ExampleAddFeatureGates() {
 	gate := featuregate.NewFeatureGate()
 	if err := featuregates.AddFeatureGates(gate); err != nil {
@@ -25,9 +27,10 @@ func ExampleAddFeatureGates() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(featuregates.Enabled(gate, featuregates.ImmutableEphemeralVolumes))
-	fmt.Println(featuregates.Enabled(nil, featuregates.ImmutableEphemeralVolumes))
+	options := featuregates.Apply(gate, objectcache.WatchOptions{IdleTimeout: time.Hour})
+	fmt.Println("streams of immutable objects:", options.WatchImmutable)
+	fmt.Println("idle after", options.IdleTimeout)
 	// Output:
-	// false
-	// true
+	// streams of immutable objects: true
+	// idle after 1h0m0s
 }

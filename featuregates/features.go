@@ -3,10 +3,13 @@
 package featuregates
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/component-base/featuregate"
+
+	"github.com/refwatch/refwatch/objectcache"
 )
 
 // ImmutableEphemeralVolumes ends the stream of a Secret or ConfigMap whose
@@ -47,13 +50,25 @@ var versionedSpecs = map[featuregate.Feature]featuregate.VersionedSpecs{
 // AddFeatureGates adds the features of this module to gate, or returns an error
 // and leaves gate as it was. Adding them to one gate twice is fine.
 //
-// It fails if gate already has a feature of the same name with another spec, or
-// takes no more features because it was added to a flag set or closed.
+// It fails if gate is nil, if it already has a feature of the same name with
+// another spec, or if it takes no more features because it was added to a flag
+// set or closed.
 func AddFeatureGates(gate featuregate.MutableVersionedFeatureGate) error {
+	if gate == nil {
+		return errors.New("add refwatch's feature gates: the gate is nil")
+	}
 	if err := gate.AddVersioned(versionedSpecs); err != nil {
 		return fmt.Errorf("add refwatch's feature gates: %w", err)
 	}
 	return nil
+}
+
+// Apply returns options with WatchImmutable and ClientGoReflector as gate has the
+// features that they stand for. The rest of options stays as it is.
+func Apply(gate featuregate.FeatureGate, options objectcache.WatchOptions) objectcache.WatchOptions {
+	options.WatchImmutable = !Enabled(gate, ImmutableEphemeralVolumes)
+	options.ClientGoReflector = !Enabled(gate, StreamReflector)
+	return options
 }
 
 // Enabled reports whether gate has the feature on. The default of the feature

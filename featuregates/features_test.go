@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"github.com/refwatch/refwatch/featuregates"
+	"github.com/refwatch/refwatch/objectcache"
 )
 
 const immutable = featuregates.ImmutableEphemeralVolumes
@@ -160,6 +161,38 @@ func TestEnabled(t *testing.T) {
 				t.Errorf("Enabled(%s): got %t, want %t", test.name, got, test.want)
 			}
 		})
+	}
+}
+
+// A gate sets the options that its features stand for, and no others.
+func TestApply(t *testing.T) {
+	tests := map[string]struct {
+		set                   string
+		watchImmutable, other bool
+	}{
+		"defaults":          {"", false, false},
+		"immutable watched": {"ImmutableEphemeralVolumes=false", true, false},
+		"other engine":      {"StreamReflector=false", false, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			gate := featuregate.NewFeatureGate()
+			add(t, gate)
+			if err := gate.Set(test.set); err != nil {
+				t.Fatal(err)
+			}
+			before := objectcache.WatchOptions{IdleTimeout: 1, WatchImmutable: true, ClientGoReflector: true}
+			want := objectcache.WatchOptions{IdleTimeout: 1, WatchImmutable: test.watchImmutable, ClientGoReflector: test.other}
+			if got := featuregates.Apply(gate, before); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+	if got, want := featuregates.Apply(nil, objectcache.WatchOptions{}), (objectcache.WatchOptions{}); got != want {
+		t.Errorf("no gate: got %+v, want the defaults, %+v", got, want)
+	}
+	if err := featuregates.AddFeatureGates(nil); err == nil {
+		t.Error("AddFeatureGates(nil): got no error, want one")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/objectcache"
 )
 
 // noStore takes references and does nothing, so that only the manager counts.
@@ -20,6 +21,19 @@ func (noStore) AddReference(string, string, types.UID)    {}
 func (noStore) DeleteReference(string, string, types.UID) {}
 func (noStore) Get(context.Context, string, string) (*corev1.Secret, error) {
 	return nil, context.Canceled
+}
+
+// newManager returns a manager of Secrets over a store.
+func newManager(t interface {
+	Helper()
+	Fatal(args ...any)
+}, store objectcache.Store[*corev1.Secret], references manager.References) *manager.Manager[*corev1.Secret] {
+	t.Helper()
+	m, err := manager.New(store, references)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 // numbered returns n names, of which as many are the same as each says.
@@ -39,7 +53,7 @@ func BenchmarkRegisterUnregister100Of5(b *testing.B) { registerUnregister(b, num
 
 func registerUnregister(b *testing.B, names []string) {
 	pod := podOf("1", names...)
-	m := manager.New[*corev1.Secret](noStore{}, manager.PodSecrets)
+	m := newManager(b, noStore{}, manager.PodSecrets)
 	b.ReportAllocs()
 	for b.Loop() {
 		m.RegisterPod(pod)
@@ -50,7 +64,7 @@ func registerUnregister(b *testing.B, names []string) {
 // What a node agent does most: it registers a pod of which nothing has changed.
 func BenchmarkRegisterAgain20(b *testing.B) {
 	pod := podOf("1", numbered(20, 1)...)
-	m := manager.New[*corev1.Secret](noStore{}, manager.PodSecrets)
+	m := newManager(b, noStore{}, manager.PodSecrets)
 	m.RegisterPod(pod)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -59,7 +73,7 @@ func BenchmarkRegisterAgain20(b *testing.B) {
 }
 
 func BenchmarkRegisterUnregister20Parallel(b *testing.B) {
-	m := manager.New[*corev1.Secret](noStore{}, manager.PodSecrets)
+	m := newManager(b, noStore{}, manager.PodSecrets)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		pod := podOf(types.UID(fmt.Sprintf("%p", pb)), numbered(20, 1)...)

@@ -31,7 +31,7 @@ func (s changingStore) Changes(context.Context) iter.Seq[objectcache.Change[*cor
 // A change tells of the owners as they were declared last, be their references
 // new or not. One that has gone meanwhile is left out.
 func TestChangesTellOfOwnersAsDeclaredLast(t *testing.T) {
-	m := manager.New[*corev1.Secret](changingStore{owners: []types.UID{"gone", "1", "gw", "never"}}, manager.PodSecrets)
+	m := newManager(t, changingStore{owners: []types.UID{"gone", "1", "gw", "never"}}, manager.PodSecrets)
 	gateway := manager.Owner{Namespace: "default", Name: "gateway", UID: "gw"}
 	renamed := manager.Owner{Namespace: "other", Name: "renamed", UID: "gw"}
 	m.RegisterPod(podOf("1", "a"))

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -28,8 +29,12 @@ import (
 //     ([github.com/refwatch/refwatch/reflector.Trim]).
 //
 // The last two do not hold for a config with a Transport, which is used as it
-// is. Proxy settings are those of config, or of the environment as usual.
+// is. Proxy settings are those of config, or of the environment as usual. A nil
+// config is an error.
 func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
+	if config == nil {
+		return nil, errors.New("client for many streams: the config is nil")
+	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter, config.Timeout = -1, nil, 0
 	config.ContentType = runtime.ContentTypeProtobuf

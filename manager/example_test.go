@@ -41,7 +41,10 @@ func ExampleNewSecrets() {
 	server := serve(ctx)
 	defer server.Close()
 
-	secrets := manager.NewSecrets(server.Client(), objectcache.WatchOptions{})
+	secrets, err := manager.NewSecrets(server.Client(), objectcache.WatchOptions{})
+	if err != nil {
+		panic(err)
+	}
 	var running sync.WaitGroup
 	running.Go(func() { _ = secrets.Run(ctx) })
 
@@ -73,7 +76,10 @@ func ExampleManager_SetReferences() {
 	server := serve(ctx)
 	defer server.Close()
 
-	configs := manager.NewConfigMaps(server.Client(), objectcache.WatchOptions{})
+	configs, err := manager.NewConfigMaps(server.Client(), objectcache.WatchOptions{})
+	if err != nil {
+		panic(err)
+	}
 	var running sync.WaitGroup
 	running.Go(func() { _ = configs.Run(ctx) })
 
@@ -85,7 +91,7 @@ func ExampleManager_SetReferences() {
 	}
 
 	configs.SetReferences(gateway, types.NamespacedName{Namespace: "default", Name: "missing"})
-	_, err := configs.Get(ctx, "default", "missing")
+	_, err = configs.Get(ctx, "default", "missing")
 	fmt.Println(apierrors.IsNotFound(err), err)
 
 	cancel()

@@ -4,6 +4,9 @@ package manager
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,27 +35,43 @@ type holding struct {
 
 // New returns a manager over a store. references says which objects a pod
 // names: [PodSecrets], [PodConfigMaps], or a function of one's own; nil if only
-// SetReferences is used.
-func New[T cache.Object](store objectcache.Store[T], references References) *Manager[T] {
-	return &Manager[T]{store: store, references: references, owners: map[types.UID]holding{}}
+// SetReferences is used. It returns an error without a store.
+func New[T cache.Object](store objectcache.Store[T], references References) (*Manager[T], error) {
+	if value := reflect.ValueOf(store); store == nil || value.Kind() == reflect.Pointer && value.IsNil() {
+		return nil, errors.New("new manager: the store is nil: make one with objectcache.NewWatch")
+	}
+	return &Manager[T]{store: store, references: references, owners: map[types.UID]holding{}}, nil
 }
 
 // NewSecrets returns a manager of the Secrets that pods reference, each with a
-// list-and-watch of its own.
-func NewSecrets(client kubernetes.Interface, options objectcache.WatchOptions) *Manager[*corev1.Secret] {
-	return New(objectcache.NewWatch(objectcache.Secrets(client), options), PodSecrets)
+// list-and-watch of its own. The errors are those of [objectcache.NewWatch].
+func NewSecrets(client kubernetes.Interface, options objectcache.WatchOptions) (*Manager[*corev1.Secret], error) {
+	store, err := objectcache.NewWatch(objectcache.Secrets(client), options)
+	if err != nil {
+		return nil, fmt.Errorf("new manager of Secrets: %w", err)
+	}
+	return New(store, PodSecrets)
 }
 
 // NewConfigMaps returns a manager of the ConfigMaps that pods reference, each
-// with a list-and-watch of its own.
-func NewConfigMaps(client kubernetes.Interface, options objectcache.WatchOptions) *Manager[*corev1.ConfigMap] {
-	return New(objectcache.NewWatch(objectcache.ConfigMaps(client), options), PodConfigMaps)
+// with a list-and-watch of its own. The errors are those of
+// [objectcache.NewWatch].
+func NewConfigMaps(client kubernetes.Interface, options objectcache.WatchOptions) (*Manager[*corev1.ConfigMap], error) {
+	store, err := objectcache.NewWatch(objectcache.ConfigMaps(client), options)
+	if err != nil {
+		return nil, fmt.Errorf("new manager of ConfigMaps: %w", err)
+	}
+	return New(store, PodConfigMaps)
 }
 
 // Run runs the store. It blocks until ctx ends and every goroutine of the store
 // has, and then returns nil, or the store's error. A store without a Run method
-// has nothing to run; it is left alone until ctx ends.
+// has nothing to run; it is left alone until ctx ends. A nil context is
+// [objectcache.ErrNilContext].
 func (m *Manager[T]) Run(ctx context.Context) error {
+	if ctx == nil {
+		return objectcache.ErrNilContext
+	}
 	if store, ok := m.store.(interface{ Run(context.Context) error }); ok {
 		return store.Run(ctx)
 	}

@@ -123,7 +123,7 @@ func TestRegisterAndUnregister(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			store := newCountingStore(t)
-			m := manager.New[*corev1.Secret](store, manager.PodSecrets)
+			m := newManager(t, store, manager.PodSecrets)
 			for _, step := range test.steps {
 				step(m)
 			}
@@ -138,7 +138,7 @@ func TestRegisterAndUnregister(t *testing.T) {
 // never drops to zero.
 func TestReregistrationAddsFirst(t *testing.T) {
 	store := newCountingStore(t)
-	m := manager.New[*corev1.Secret](store, manager.PodSecrets)
+	m := newManager(t, store, manager.PodSecrets)
 	m.RegisterPod(podOf("1", "a", "b", "c"))
 	store.calls = nil
 	m.RegisterPod(podOf("1", "b", "c", "d", "e"))
@@ -152,7 +152,7 @@ func TestReregistrationAddsFirst(t *testing.T) {
 // leaks its reference in kubelet.
 func TestPeerBug12_MutatedPodLeaksNothing(t *testing.T) {
 	store := newCountingStore(t)
-	m := manager.New[*corev1.Secret](store, manager.PodSecrets)
+	m := newManager(t, store, manager.PodSecrets)
 	pod := podOf("1", "a")
 	m.RegisterPod(pod)
 	pod.Spec.ImagePullSecrets[0].Name = "b"
@@ -177,7 +177,7 @@ func TestPeerBug12_MutatedPodLeaksNothing(t *testing.T) {
 
 func TestConcurrentOwners(t *testing.T) {
 	store := newCountingStore(t)
-	m := manager.New[*corev1.Secret](store, manager.PodSecrets)
+	m := newManager(t, store, manager.PodSecrets)
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -196,7 +196,7 @@ func TestConcurrentOwners(t *testing.T) {
 
 func TestStoreWithoutRunOrChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := manager.New[*corev1.Secret](newCountingStore(t), nil)
+		m := newManager(t, newCountingStore(t), nil)
 		m.RegisterPod(podOf("1", "a")) // without References a pod has none
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -221,7 +221,10 @@ func TestPodsInObjectsOut(t *testing.T) {
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		m := manager.NewSecrets(client, objectcache.WatchOptions{})
+		m, err := manager.NewSecrets(client, objectcache.WatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		var running sync.WaitGroup
 		running.Go(func() { _ = m.Run(ctx) })
 		changes := make(chan string, 100)
@@ -265,7 +268,10 @@ func TestConfigMaps(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		m := manager.NewConfigMaps(client, objectcache.WatchOptions{})
+		m, err := manager.NewConfigMaps(client, objectcache.WatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		var running sync.WaitGroup
 		running.Go(func() { _ = m.Run(ctx) })
 		pod := podOf("1")

@@ -21,7 +21,7 @@ func synced(b *testing.B, options objectcache.WatchOptions) *objectcache.Watch[*
 	if _, err := client.CoreV1().Secrets(namespace).Create(b.Context(), secret, metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
-	store := objectcache.NewWatch(objectcache.Secrets(client), options)
+	store := newStore(b, objectcache.Secrets(client), options)
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() { done <- store.Run(ctx) }()

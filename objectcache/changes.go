@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
 )
@@ -35,9 +36,14 @@ type Change[T cache.Object] struct {
 // start is no change. Objects come in the order in which they first changed.
 //
 // When the last reference goes, that is no change either; when the object is
-// referenced again, it is told again.
+// referenced again, it is told again. A nil context is logged, and yields
+// nothing.
 func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[Change[T]] {
 	return func(yield func(Change[T]) bool) {
+		if ctx == nil {
+			klog.Background().Error(ErrNilContext, "No changes are delivered")
+			return
+		}
 		// The queue keeps each key once, in order.
 		queue := workqueue.NewTyped[types.NamespacedName]()
 		stop := context.AfterFunc(ctx, queue.ShutDown)

@@ -28,8 +28,8 @@
 // # When a stream ends
 //
 //   - With the last reference; at once.
-//   - When the object is immutable (`immutable: true`, gate
-//     ImmutableEphemeralVolumes). It is served from memory from then on. A new
+//   - When the object is immutable (`immutable: true`), unless
+//     [WatchOptions.WatchImmutable] is set. It is served from memory from then on. A new
 //     owner may mean a deleted and recreated object: it makes the store read
 //     the object afresh, and Get waits for that read, so no new owner is served
 //     a predecessor.

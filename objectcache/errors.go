@@ -28,6 +28,8 @@ var (
 	ErrStopped = errors.New("the store has been stopped")
 	// ErrRunning is returned by a second Run: a store runs once.
 	ErrRunning = errors.New("the store has been run already")
+	// ErrNilContext is returned by Run and Get for a context that is nil.
+	ErrNilContext = errors.New("the context is nil: pass context.Background() if there is none")
 )
 
 // keyError says what is wrong with which object. It may have several causes,

@@ -28,8 +28,13 @@ import (
 //   - apierrors.IsNotFound: the server said that there is no such object.
 //   - [ErrInvalidName]: no object can have that namespace or name.
 //   - [ErrStopped]: Run has returned, or is about to.
+//   - [ErrNilContext]: ctx is nil.
 func (w *Watch[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if ctx == nil {
+		var none T
+		return none, w.resource.fail(key, ErrNilContext)
+	}
 	if e := w.entry(key); e != nil {
 		if r := e.run.Load(); r != nil {
 			if state, ok := w.servable(r); ok {

@@ -67,7 +67,7 @@ func TestNewOwnerIsNotServedAnOlderRead(t *testing.T) {
 			}
 			return true, w, nil
 		})
-		store := objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{})
+		store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
 		stop := runStore(t, store)
 		store.AddReference(namespace, "tls", "pod-1")
 		synctest.Wait()
@@ -110,7 +110,7 @@ func TestDeletionWhileSettling(t *testing.T) {
 				watches = watches[1:]
 				return true, w, nil
 			})
-			store := objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{})
+			store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
 			stop := runStore(t, store)
 			store.AddReference(namespace, "tls", "pod")
 			synctest.Wait()

@@ -14,9 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/component-base/featuregate"
 
-	"github.com/refwatch/refwatch/featuregates"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
@@ -53,21 +51,14 @@ func TestImmutableEndsItsStream(t *testing.T) {
 	}
 }
 
-func TestImmutableGateOff(t *testing.T) {
-	gate := featuregate.NewFeatureGate()
-	if err := featuregates.AddFeatureGates(gate); err != nil {
-		t.Fatal(err)
-	}
-	if err := gate.Set("ImmutableEphemeralVolumes=false"); err != nil {
-		t.Fatal(err)
-	}
-	inBubble(t, objectcache.WatchOptions{FeatureGate: gate}, func(t *testing.T, r *rig) {
+func TestWatchImmutable(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{WatchImmutable: true}, func(t *testing.T, r *rig) {
 		r.create("tls", immutable)
 		r.AddReference(namespace, "tls", "pod")
 		r.mustGet("tls")
 		r.AddReference(namespace, "tls", "other")
 		if got := r.streams("tls"); got != 1 {
-			t.Errorf("streams: got %d, want 1: the gate is off", got)
+			t.Errorf("streams: got %d, want 1, as for any other object", got)
 		}
 		r.remove("tls")
 		if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
@@ -339,7 +330,7 @@ func TestNewResource(t *testing.T) {
 			t.Fatal(err)
 		}
 		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), client.CoreV1().ServiceAccounts)
-		store := objectcache.NewWatch(resource, objectcache.WatchOptions{})
+		store := newStore(t, resource, objectcache.WatchOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- store.Run(ctx) }()

@@ -158,7 +158,7 @@ func TestPeerBug03_LateAnswerIsNotTheState(t *testing.T) {
 		late, prompt := make(chan struct{}), make(chan struct{})
 		close(prompt)
 		client := &slowClient{gates: []chan struct{}{late, prompt}, data: []string{"old", "new"}}
-		store := objectcache.NewWatch(client.resource(), objectcache.WatchOptions{})
+		store := newStore(t, client.resource(), objectcache.WatchOptions{})
 		stop := runStore(t, store)
 		store.AddReference(namespace, "tls", "pod")
 		synctest.Wait()
@@ -276,7 +276,7 @@ func TestPeerBug13_RunEndsWithAllItStarted(t *testing.T) {
 func TestRunWaitsForAClientThatIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &slowClient{gates: []chan struct{}{make(chan struct{})}, data: []string{"late"}}
-		store := objectcache.NewWatch(client.resource(), objectcache.WatchOptions{})
+		store := newStore(t, client.resource(), objectcache.WatchOptions{})
 		stop := runStore(t, store)
 		store.AddReference(namespace, "tls", "pod")
 		synctest.Wait()

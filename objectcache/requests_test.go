@@ -69,7 +69,7 @@ func adventures(t *testing.T, r *rig) []apiserver.Request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{
+	store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{
 		IdleTimeout: 10 * time.Minute, MaxStaleness: 5 * time.Minute,
 	})
 	stop := runStore(t, store)

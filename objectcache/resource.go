@@ -4,6 +4,7 @@ package objectcache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -26,9 +28,11 @@ import (
 )
 
 // Resource says how to reach one kind of namespaced object. Make one with
-// [Secrets], [ConfigMaps] or [NewResource].
+// [Secrets], [ConfigMaps] or [NewResource]. Whatever is wrong with it is returned
+// by [NewWatch].
 type Resource[T cache.Object] struct {
 	resource  schema.GroupResource
+	fault     error                   // what is wrong with it, for NewWatch
 	rest      *reflector.RESTResource // nil: of a client without one; then source counts
 	source    func(types.NamespacedName) reflector.Source
 	nameRules validation.ValidateNameFunc
@@ -56,12 +60,13 @@ type Client[T cache.Object, L runtime.Object] interface {
 // ten, on broken connections and Retry-After) cannot be switched off then, and
 // until they end Get knows no cause.
 func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource schema.GroupResource, client func(namespace string) C) Resource[T] {
-	r := Resource[T]{
-		resource:  resource,
-		nameRules: pathSegment,
-		source: func(key types.NamespacedName) reflector.Source {
-			return named(client(key.Namespace), key.Name)
-		},
+	r := Resource[T]{resource: resource, nameRules: pathSegment}
+	if client == nil {
+		r.fault = errNoClient
+		return r
+	}
+	r.source = func(key types.NamespacedName) reflector.Source {
+		return named(client(key.Namespace), key.Name)
 	}
 	if restClient := restClientOf(client(""), resource.Group); restClient != nil {
 		r.rest = &reflector.RESTResource{
@@ -101,9 +106,46 @@ func (r *Resource[T]) sourceOf(key types.NamespacedName) reflector.Source {
 	return r.source(key)
 }
 
+var (
+	errNoClient     = errors.New("it has no client: the argument is nil")
+	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps or NewResource")
+)
+
+// usable returns an error that says why no store can be made of the resource.
+func (r *Resource[T]) usable() error {
+	switch {
+	case r.resource.Resource == "":
+		return errZeroResource
+	case r.fault != nil:
+		return fmt.Errorf("resource %q: %w", r.resource, r.fault)
+	}
+	return nil
+}
+
+// isNil reports whether an interface holds nothing, or a pointer to nothing.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	value := reflect.ValueOf(v)
+	return value.Kind() == reflect.Pointer && value.IsNil()
+}
+
+// core returns the clients of the core group, nil without a client.
+func core(client kubernetes.Interface) typedcorev1.CoreV1Interface {
+	if isNil(client) {
+		return nil
+	}
+	return client.CoreV1()
+}
+
 // Secrets is the resource of core/v1 Secrets.
 func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
-	resource := NewResource(corev1.Resource("secrets"), client.CoreV1().Secrets)
+	var secrets func(string) typedcorev1.SecretInterface
+	if core := core(client); core != nil {
+		secrets = core.Secrets
+	}
+	resource := NewResource(corev1.Resource("secrets"), secrets)
 	resource.nameRules = validation.NameIsDNSSubdomain
 	resource.immutable = func(s *corev1.Secret) bool { return s.Immutable != nil && *s.Immutable }
 	return resource
@@ -111,7 +153,11 @@ func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
 
 // ConfigMaps is the resource of core/v1 ConfigMaps.
 func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
-	resource := NewResource(corev1.Resource("configmaps"), client.CoreV1().ConfigMaps)
+	var configMaps func(string) typedcorev1.ConfigMapInterface
+	if core := core(client); core != nil {
+		configMaps = core.ConfigMaps
+	}
+	resource := NewResource(corev1.Resource("configmaps"), configMaps)
 	resource.nameRules = validation.NameIsDNSSubdomain
 	resource.immutable = func(c *corev1.ConfigMap) bool { return c.Immutable != nil && *c.Immutable }
 	return resource

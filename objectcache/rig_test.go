@@ -61,7 +61,7 @@ func idleBubble(t *testing.T, options objectcache.WatchOptions, f func(*testing.
 func newRig(t *testing.T, server apiserver.Options, options objectcache.WatchOptions) *rig {
 	r := &rig{t: t, server: apiserver.New(t, server), stop: func() {}}
 	r.client = r.server.Client()
-	r.Watch = objectcache.NewWatch(objectcache.Secrets(r.client), options)
+	r.Watch = newStore(t, objectcache.Secrets(r.client), options)
 	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
 		if request.Verb == "watch" || request.Verb == "list" {
 			return r.down.Load()

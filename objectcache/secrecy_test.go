@@ -110,7 +110,7 @@ func troubledLife(t *testing.T, r *rig) (errs []error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{})
+	store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
 	stop := runStore(t, store)
 	var verbosity klog.Level
 	_ = verbosity.Set("0") // client-go may print the bodies of this test's own writes

@@ -4,16 +4,16 @@ package objectcache
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/featuregates"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -38,9 +38,15 @@ type WatchOptions struct {
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server with one client should share one. Default: one of its own.
 	Gate *reflector.Gate
-	// FeatureGate switches what package featuregates lists. Default: the
-	// defaults of those gates.
-	FeatureGate featuregate.FeatureGate
+	// WatchImmutable keeps the stream of an object whose field "immutable" is
+	// true. An owner that stays then learns that the object was deleted and
+	// created again. Default: such an object needs no stream once it has synced,
+	// for its data cannot change.
+	WatchImmutable bool
+	// ClientGoReflector drives each stream by client-go's Reflector, which takes
+	// twice the memory and five goroutines instead of two; the promises are the
+	// same. Default: by package reflector's own engine.
+	ClientGoReflector bool
 }
 
 const defaultRefusalGrace = time.Second
@@ -63,32 +69,52 @@ type Watch[T cache.Object] struct {
 	followers map[*workqueue.Typed[types.NamespacedName]]struct{}
 }
 
-// NewWatch returns a store that requests nothing until Run.
-func NewWatch[T cache.Object](resource Resource[T], options WatchOptions) *Watch[T] {
+// NewWatch returns a store that requests nothing until Run. It returns an error
+// if the resource has no client, or was made wrongly, and if an option has a
+// value that it does not allow.
+func NewWatch[T cache.Object](resource Resource[T], options WatchOptions) (*Watch[T], error) {
+	if err := errors.Join(resource.usable(), options.validate()); err != nil {
+		return nil, fmt.Errorf("new watch store: %w", err)
+	}
 	if options.RefusalGrace == 0 {
 		options.RefusalGrace = defaultRefusalGrace
 	}
 	if options.Gate == nil {
 		options.Gate = reflector.NewGate(reflector.GateOptions{})
 	}
-	engine := reflector.ClientGoEngine
-	if featuregates.Enabled(options.FeatureGate, featuregates.StreamReflector) {
-		engine = reflector.StreamEngine
+	engine := reflector.StreamEngine
+	if options.ClientGoReflector {
+		engine = reflector.ClientGoEngine
 	}
 	return &Watch[T]{
-		resource: resource,
-		options:  options,
-		engine:   engine,
-		stopImmutable: resource.immutable != nil &&
-			featuregates.Enabled(options.FeatureGate, featuregates.ImmutableEphemeralVolumes),
-		followers: map[*workqueue.Typed[types.NamespacedName]]struct{}{},
+		resource:      resource,
+		options:       options,
+		engine:        engine,
+		stopImmutable: resource.immutable != nil && !options.WatchImmutable,
+		followers:     map[*workqueue.Typed[types.NamespacedName]]struct{}{},
+	}, nil
+}
+
+// validate returns an error that names each option with a value that it does not
+// allow, and says which it does.
+func (o *WatchOptions) validate() error {
+	var problems []error
+	if o.IdleTimeout < 0 {
+		problems = append(problems, fmt.Errorf("WatchOptions.IdleTimeout is %v: 0 means never, else set a positive duration", o.IdleTimeout))
 	}
+	if o.MaxStaleness < 0 {
+		problems = append(problems, fmt.Errorf("WatchOptions.MaxStaleness is %v: 0 means no bound, else set a positive duration", o.MaxStaleness))
+	}
+	return errors.Join(problems...)
 }
 
 // Run lets streams begin, for the references there are and all that come. It
 // blocks until ctx ends and every stream and goroutine of the store has, and
-// returns nil. A second call returns [ErrRunning].
+// returns nil. A second call returns [ErrRunning], a nil context [ErrNilContext].
 func (w *Watch[T]) Run(ctx context.Context) error {
+	if ctx == nil {
+		return ErrNilContext
+	}
 	if !w.begin(ctx) {
 		return ErrRunning
 	}

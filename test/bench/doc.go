@@ -18,7 +18,7 @@
 //   - informer: a client-go SharedInformer per secret, each with an event handler.
 //   - floor: WatchList streams, 64 opened at a time, one goroutine each, and the last object in a map. Less is not
 //     possible with client-go and one stream per object. It is no cache: it resumes nothing and counts nobody.
-//   - refwatch-clientgo: refwatch with its gate StreamReflector off, so that client-go's reflector drives it.
+//   - refwatch-clientgo: refwatch with WatchOptions.ClientGoReflector, so that client-go's reflector drives it.
 //   - controller-runtime: its cache, in one namespace. It lists and keeps all that is there, with one stream.
 //
 // Every contender has a process of its own, the same certificate, protobuf, and no limit of requests per second. In

@@ -38,7 +38,7 @@ func anyKind(s *suite) {
 // getOne gets one object of a kind by a store of its own.
 func getOne[T cache.Object](s *suite, resource objectcache.Resource[T], name string) T {
 	s.Helper()
-	store := objectcache.NewWatch(resource, s.options())
+	store := newStore(s, resource)
 	stop := s.background(func(ctx context.Context) { _ = store.Run(ctx) })
 	defer stop()
 	store.AddReference(s.namespace, name, "pod")

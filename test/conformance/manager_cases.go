@@ -28,7 +28,10 @@ func managerCases() []testCase {
 }
 
 func (s *suite) manager() *manager.Manager[*corev1.Secret] {
-	m := manager.NewSecrets(s.client, s.options())
+	m, err := manager.NewSecrets(s.client, s.options())
+	if err != nil {
+		s.Fatal(err)
+	}
 	s.run(m)
 	return m
 }
@@ -147,7 +150,14 @@ func managerGate(s *suite) {
 	options, reads := s.options(), newReads(limit)
 	options.Gate = reflector.NewGate(reflector.GateOptions{Opens: limit})
 	client := s.connect(reads.of(s.Config))
-	secrets, configMaps := manager.NewSecrets(client, options), manager.NewConfigMaps(client, options)
+	secrets, err := manager.NewSecrets(client, options)
+	if err != nil {
+		s.Fatal(err)
+	}
+	configMaps, err := manager.NewConfigMaps(client, options)
+	if err != nil {
+		s.Fatal(err)
+	}
 	stopSecrets, stopConfigMaps := s.run(secrets), s.run(configMaps)
 	var keys []types.NamespacedName
 	for i := range count {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 )
 
@@ -34,8 +35,18 @@ func storeCases() []testCase {
 
 // store runs a store of Secrets until the case ends.
 func (s *suite) store() (store *objectcache.Watch[*corev1.Secret], stop func()) {
-	store = objectcache.NewWatch(objectcache.Secrets(s.client), s.options())
+	store = newStore(s, objectcache.Secrets(s.client))
 	return store, s.run(store)
+}
+
+// newStore returns a store with the options of the suite.
+func newStore[T cache.Object](s *suite, resource objectcache.Resource[T]) *objectcache.Watch[T] {
+	s.Helper()
+	store, err := objectcache.NewWatch(resource, s.options())
+	if err != nil {
+		s.Fatal(err)
+	}
+	return store
 }
 
 // run runs a store or manager until the case ends, or until stop.
@@ -240,7 +251,7 @@ func recreatedImmutable(s *suite) {
 func many(s *suite) {
 	const count, first, limit = 100, 4, 32 // a gate begins with four, and opens more with each answer
 	reads := newReads(first)
-	store := objectcache.NewWatch(objectcache.Secrets(s.connect(reads.of(s.Config))), s.options())
+	store := newStore(s, objectcache.Secrets(s.connect(reads.of(s.Config))))
 	s.run(store)
 	var all sync.WaitGroup
 	for i := range count {

@@ -12,9 +12,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/component-base/featuregate"
 
-	"github.com/refwatch/refwatch/featuregates"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
 )
@@ -67,18 +65,9 @@ func (s *suite) connect(config *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// options are those of a store, which chooses its engine by a feature gate.
+// options are those of a store, which chooses its engine by them.
 func (s *suite) options() objectcache.WatchOptions {
-	s.Helper()
-	gate := featuregate.NewFeatureGate()
-	if err := featuregates.AddFeatureGates(gate); err != nil {
-		s.Fatal(err)
-	}
-	stream := map[string]bool{string(featuregates.StreamReflector): s.engine == reflector.StreamEngine}
-	if err := gate.SetFromMap(stream); err != nil {
-		s.Fatal(err)
-	}
-	return objectcache.WatchOptions{FeatureGate: gate}
+	return objectcache.WatchOptions{ClientGoReflector: s.engine == reflector.ClientGoEngine}
 }
 
 // cleanup runs when all that the case has started was stopped.

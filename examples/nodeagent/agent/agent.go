@@ -23,6 +23,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/examples/nodeagent/volume"
+	"github.com/refwatch/refwatch/featuregates"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
@@ -81,13 +82,16 @@ func New(options Options) (*Agent, error) {
 	}
 	// One gate for all that the client opens.
 	gate := reflector.NewGate(reflector.GateOptions{})
-	watch := objectcache.WatchOptions{FeatureGate: options.FeatureGate, Gate: gate}
-	a := &Agent{
-		rootDir:    options.RootDir,
-		secrets:    manager.NewSecrets(options.Client, watch),
-		configMaps: manager.NewConfigMaps(options.Client, watch),
-		status:     newBoard(),
+	watch := featuregates.Apply(options.FeatureGate, objectcache.WatchOptions{Gate: gate})
+	secrets, err := manager.NewSecrets(options.Client, watch)
+	if err != nil {
+		return nil, err
 	}
+	configMaps, err := manager.NewConfigMaps(options.Client, watch)
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{rootDir: options.RootDir, secrets: secrets, configMaps: configMaps, status: newBoard()}
 	store := &toolscache.UndeltaStore{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), PushFunc: a.setPods}
 	a.reflector = reflector.New(reflector.FromListerWatcher(toolscache.NewListWatchFromClient(
 		options.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,

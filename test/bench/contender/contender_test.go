@@ -132,11 +132,11 @@ func TestByName(t *testing.T) {
 func TestRegistrars(t *testing.T) {
 	pod := workload.NewSet("test", 20).Pods(20)[0]
 	for _, kind := range Kinds {
-		idle, err := OverIdleStore(kind.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, registrar := range []Registrar{OverNothing(kind.Name), idle} {
+		for _, over := range []func(string) (Registrar, error){OverNothing, OverIdleStore} {
+			registrar, err := over(kind.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if registrar != nil {
 				registrar.RegisterPod(pod)
 				registrar.UnregisterPod(pod)

@@ -34,14 +34,14 @@ type Registrar interface {
 
 // OverNothing returns a contender's manager over a store that does nothing, so that only the manager counts; nil if
 // it has no such parts.
-func OverNothing(name string) Registrar {
+func OverNothing(name string) (Registrar, error) {
 	switch name {
 	case "refwatch":
 		return manager.New[*corev1.Secret](nothing{}, manager.PodSecrets)
 	case "kubelet":
-		return kubeletmanager.NewCacheBasedManager(kubeletNothing{}, kubeletSecretNames)
+		return kubeletmanager.NewCacheBasedManager(kubeletNothing{}, kubeletSecretNames), nil
 	}
-	return nil
+	return nil, nil
 }
 
 // OverIdleStore returns a contender's manager over its own store, which counts the references and starts no
@@ -53,7 +53,7 @@ func OverIdleStore(name string) (Registrar, error) {
 		if err != nil {
 			return nil, err
 		}
-		return manager.NewSecrets(client, objectcache.WatchOptions{}), nil
+		return manager.NewSecrets(client, objectcache.WatchOptions{})
 	case "kubelet":
 		return kubeletmanager.NewCacheBasedManager(stoppedKubeletStore(), kubeletSecretNames), nil
 	}

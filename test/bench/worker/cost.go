@@ -112,12 +112,14 @@ func (w *worker) register(_ context.Context, args RegisterArgs) (registered Regi
 		cost, err := measure(1, args.Count, run)
 		return &cost, err
 	}
-	if registrar := contender.OverNothing(args.Contender); registrar != nil {
-		if registered.OverNothing, err = cost(registrar); err != nil {
-			return registered, err
-		}
+	registrar, err := contender.OverNothing(args.Contender)
+	if err == nil && registrar != nil {
+		registered.OverNothing, err = cost(registrar)
 	}
-	registrar, err := contender.OverIdleStore(args.Contender)
+	if err != nil {
+		return registered, err
+	}
+	registrar, err = contender.OverIdleStore(args.Contender)
 	if err == nil && registrar != nil {
 		registered.OverIdleStore, err = cost(registrar)
 	}

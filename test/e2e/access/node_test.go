@@ -102,7 +102,15 @@ type nodeRig struct {
 func newNodeRig(t *testing.T) *nodeRig {
 	r := newRig(t, e2e.Options{})
 	client, options := r.client(r.cluster.Node(node1)), objectcache.WatchOptions{RefusalGrace: lag}
-	return &nodeRig{rig: r, secrets: manager.NewSecrets(client, options), configMaps: manager.NewConfigMaps(client, options)}
+	secrets, err := manager.NewSecrets(client, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	configMaps, err := manager.NewConfigMaps(client, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &nodeRig{rig: r, secrets: secrets, configMaps: configMaps}
 }
 
 // register does what a node agent does when it hears of a pod.

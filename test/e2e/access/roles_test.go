@@ -33,8 +33,16 @@ type gatewayRig struct {
 
 func newGatewayRig(t *testing.T, options e2e.Options) *gatewayRig {
 	r := newRig(t, options)
-	store := objectcache.NewWatch(objectcache.Secrets(r.client(r.cluster.ThroughProxy(r.cluster.User(gateway)))), objectcache.WatchOptions{})
-	return &gatewayRig{rig: r, store: store, secrets: manager.New(store, nil)}
+	client := r.client(r.cluster.ThroughProxy(r.cluster.User(gateway)))
+	store, err := objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets, err := manager.New(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &gatewayRig{rig: r, store: store, secrets: secrets}
 }
 
 // grant applies the Roles that the library itself gives for these secrets, bound to the gateway, and waits until

@@ -57,7 +57,11 @@ func newRig(t *testing.T, cluster *e2e.Cluster, namespace string, config *rest.C
 	if _, err := r.admin.CoreV1().Namespaces().Create(t.Context(), object, createOptions); err != nil {
 		t.Fatal(err)
 	}
-	r.store = objectcache.NewWatch(objectcache.Secrets(r.client), options)
+	store, err := objectcache.NewWatch(objectcache.Secrets(r.client), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.store = store
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.store.Run(ctx) }()

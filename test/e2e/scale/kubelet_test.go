@@ -151,7 +151,10 @@ func (r *rig) scenario(size int) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	secrets := manager.NewSecrets(client, objectcache.WatchOptions{})
+	secrets, err := manager.NewSecrets(client, objectcache.WatchOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	done := make(chan error, 1)
 	go func() { done <- secrets.Run(ctx) }()

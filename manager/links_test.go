@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A program that imports manager links client-go, what client-go links, and
+// nothing beside it.
+func TestLinksNothingBesideClientGo(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no go command: ", err)
+	}
+	const own, client = "github.com/refwatch/refwatch", "k8s.io/client-go/"
+	clientGo := modules(t, client+"kubernetes", client+"tools/cache")
+	for _, module := range modules(t, own+"/manager") {
+		if module != own && !slices.Contains(clientGo, module) {
+			t.Errorf("module %s: got linked, want only what client-go links", module)
+		}
+	}
+}
+
+// modules returns those from which packages and all that they import come.
+func modules(t *testing.T, packages ...string) []string {
+	t.Helper()
+	args := append([]string{"list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}"}, packages...)
+	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	found := strings.Fields(string(out))
+	slices.Sort(found)
+	return slices.Compact(found)
+}

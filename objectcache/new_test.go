@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// newStore returns a store that does not run yet.
+func newStore[T cache.Object](t testing.TB, resource objectcache.Resource[T], options objectcache.WatchOptions) *objectcache.Watch[T] {
+	t.Helper()
+	store, err := objectcache.NewWatch(resource, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// A constructor says what is wrong, and how to mend it. Nothing panics later.
+func TestNewWatchRefuses(t *testing.T) {
+	secrets := objectcache.Secrets(fake.NewClientset())
+	var clientset *kubernetes.Clientset
+	var accounts func(string) typedcorev1.ServiceAccountInterface
+	newWith := func(options objectcache.WatchOptions) error {
+		_, err := objectcache.NewWatch(secrets, options)
+		return err
+	}
+	tests := map[string]struct {
+		err  error
+		want string
+	}{
+		"zero Resource":        {faultOf(objectcache.Resource[*corev1.Secret]{}), "make one with"},
+		"no client":            {faultOf(objectcache.Secrets(nil)), `"secrets": it has no client`},
+		"a nil clientset":      {faultOf(objectcache.Secrets(clientset)), `"secrets": it has no client`},
+		"a nil function":       {faultOf(objectcache.NewResource(corev1.Resource("serviceaccounts"), accounts)), `"serviceaccounts": it has no client`},
+		"ConfigMaps":           {faultOf(objectcache.ConfigMaps(nil)), `"configmaps": it has no client`},
+		"negative idleness":    {newWith(objectcache.WatchOptions{IdleTimeout: -1}), "IdleTimeout is -1ns: 0 means never"},
+		"negative staleness":   {newWith(objectcache.WatchOptions{MaxStaleness: -1}), "MaxStaleness is -1ns: 0 means no bound"},
+		"all that is negative": {newWith(objectcache.WatchOptions{IdleTimeout: -1, MaxStaleness: -1}), "MaxStaleness"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if test.err == nil || !strings.Contains(test.err.Error(), test.want) {
+				t.Errorf("got %v, want an error with %q", test.err, test.want)
+			}
+		})
+	}
+	if err := newWith(objectcache.WatchOptions{RefusalGrace: -1}); err != nil {
+		t.Errorf("a negative grace: got %v, want none: it means as long as the context allows", err)
+	}
+}
+
+func faultOf[T cache.Object](resource objectcache.Resource[T]) error {
+	_, err := objectcache.NewWatch(resource, objectcache.WatchOptions{})
+	return err
+}
+
+func TestNilContext(t *testing.T) {
+	var none context.Context
+	store := newStore(t, objectcache.Secrets(fake.NewClientset()), objectcache.WatchOptions{})
+	store.AddReference(namespace, "tls", "pod")
+	if err := store.Run(none); !errors.Is(err, objectcache.ErrNilContext) {
+		t.Errorf("Run: got %v, want ErrNilContext", err)
+	}
+	if _, err := store.Get(none, namespace, "tls"); !errors.Is(err, objectcache.ErrNilContext) {
+		t.Errorf("Get: got %v, want ErrNilContext", err)
+	}
+	for range store.Changes(none) {
+		t.Error("Changes: got one, want none")
+	}
+}
