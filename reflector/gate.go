@@ -35,8 +35,8 @@ type GateOptions struct {
 //   - A bounded number of streams is being opened at a time. For each resource it is
 //     four at first, grows by one with each success, and is one again after a 429.
 //     An opening that takes much longer than usual (0.25 to 5 s) counts no longer.
-//   - Reflectors that a caller waits for ([Reflector.Retry]) go first by weight: four
-//     of seven openings are theirs. That holds for one attempt each.
+//   - Reflectors that a caller waits for ([Reflector.Retry]) go first by weight: half
+//     of the openings are theirs. That holds for one attempt each.
 //   - A reflector that fails has a lane of its own with those that fail: together
 //     they make at most 20 attempts a second, 160 while callers wait for them. Each
 //     pauses between its attempts: 0.1 s at first, 15 s later, 1.1 to 1.6 s while

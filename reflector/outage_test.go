@@ -96,8 +96,8 @@ func TestHungProbesDoNotStopProbes(t *testing.T) {
 			}
 		}
 		probes := gapsOf(f.requests(-1))
-		if len(probes) < 35 || slices.Min(probes) < 2500*time.Millisecond || slices.Max(probes) > 5600*time.Millisecond {
-			t.Errorf("got %d probes in 200 s, %v to %v apart, want one each 2.5 to 5 s, and a moment",
+		if len(probes) < 35 || slices.Min(probes) < 500*time.Millisecond || slices.Max(probes) > 5600*time.Millisecond {
+			t.Errorf("got %d probes in 200 s, %v to %v apart, want one each 0.5 s (callers wait) to 5 s, and a moment",
 				len(probes), slices.Min(probes), slices.Max(probes))
 		}
 	})
@@ -258,8 +258,8 @@ func TestStatusWhileQueued(t *testing.T) {
 		}
 		after(5 * time.Second)
 		status := f.gate.Status()
-		if status.Opening != 1 || status.Queued != 3 || !errors.Is(status.Cause, errDown) || time.Since(status.CauseTime) > 15*time.Second {
-			t.Errorf("gate: got %+v, want a probe, three that wait, and why", status)
+		if status.Opening < 1 || status.Opening+status.Queued+status.Paused != 4 || !errors.Is(status.Cause, errDown) || time.Since(status.CauseTime) > 15*time.Second {
+			t.Errorf("gate: got %+v, want a probe, the others that wait, and why", status)
 		}
 		f.takes(0)
 		f.answers(always(nil))

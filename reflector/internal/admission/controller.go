@@ -62,8 +62,10 @@ func New(most int) *Controller {
 func (c *Controller) Join(resource string) *Member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	r := c.resourceLocked(resource)
 	c.members++
-	return &Member{controller: c, resource: c.resourceLocked(resource)}
+	r.members++
+	return &Member{controller: c, resource: r}
 }
 
 func (c *Controller) resourceLocked(name string) *resource {
@@ -96,13 +98,16 @@ func (c *Controller) dueLocked(m *Member, now time.Time) {
 	c.schedule.drop(m)
 	if m.state == pausing {
 		m.state = inLine
+		if m.strikes > 0 && m.resource.succeeded.After(m.ended) {
+			m.failing = true // for others were served since
+		}
 		c.enqueueLocked(m)
 		return
 	}
 	c.uncountLocked(m)
 	m.state = hung
 	c.hung++
-	if m.synced && !m.apart {
+	if m.synced && !m.apart && !m.resource.succeeded.After(m.began) {
 		c.suspectLocked(&m.resource.trouble, m, Outcome{Kind: Failed, Cause: errHung}, needed(m.resource.synced), now)
 	}
 	c.endProbeLocked(m, now)
@@ -165,6 +170,7 @@ func (c *Controller) removeLocked(m *Member) {
 	}
 	m.state = gone
 	c.members--
+	m.resource.members--
 	if m.synced {
 		c.synced--
 		m.resource.synced--

@@ -20,13 +20,13 @@
 //     and moves to the lane of failing members.
 //   - Failures (5xx, or no answer in time) are the resource's when several
 //     members of it that synced before fail and none succeeds in between. So is
-//     a 429, of any two members.
+//     a 429, of members that never synced as well.
 //   - The same of requests that reach no server is an outage of the server. Before
 //     any answer has come, members that never synced count as well.
 //   - A 401 is everybody's.
 //
 // A resource or a server in trouble is probed: one attempt at a time, the first
-// at once, then 0.25 to 5 s apart (429: 0.5 to 2 s). An attempt that succeeds ends
+// at once, then 0.25 to 5 s apart (429: all 0.5 to 5 s apart). An attempt that succeeds ends
 // the trouble. Members that failed while nobody succeeded are then forgiven: they
 // try again at once, once.
 //
@@ -39,9 +39,9 @@
 //     four times what others took (at least 0.25 s, at most 5 s; 0.5 s as long as
 //     nothing is known) leaves the window. So n members in line are admitted within
 //     n/4 × 5 s at worst, n/4 × 0.25 s at a server that answers others.
-//   - Members that a caller waits for go first, by weight: of seven attempts four
-//     are theirs, two are for members that were synced, one for new members. The
-//     weight holds for one attempt.
+//   - Members that a caller waits for go first, by weight: half of the attempts are
+//     theirs, a quarter each is for members that were synced before and for new
+//     ones. The weight holds for one attempt.
 //   - Failing members share 8 attempts under way and 20 attempts a second, 160 for
 //     those that a caller waits for. An attempt of theirs that succeeds pays for
 //     three more. Each of them makes less than one attempt a second, after the

@@ -14,7 +14,7 @@ const (
 
 // turns is the order in which the classes of a lane are served. A class without
 // members passes its turn on.
-var turns = [...]class{waited, returning, waited, waited, fresh, waited, returning}
+var turns = [...]class{waited, returning, waited, fresh}
 
 // lane holds the members in line of one resource, healthy or failing ones.
 type lane struct {

@@ -29,6 +29,7 @@ func (c *Controller) finishLocked(m *Member, o Outcome, now time.Time) {
 // succeedLocked learns from an attempt that brought the state.
 func (c *Controller) succeedLocked(m *Member, now time.Time) {
 	r := m.resource
+	r.succeeded = now
 	r.observe(now.Sub(m.began))
 	if m.apart {
 		c.budgets[waited].add(successPays)
@@ -79,7 +80,7 @@ func (c *Controller) failLocked(m *Member, o Outcome, now time.Time) {
 	if o.Kind == Answered {
 		m.resource.trouble.clear()
 	}
-	if !m.apart || o.Kind == Unauthorized {
+	if !m.apart && !m.forgiven || o.Kind == Unauthorized {
 		c.blameLocked(m, o, now)
 	}
 	c.endProbeLocked(m, now)
@@ -140,6 +141,12 @@ func (c *Controller) punishLocked(m *Member, o Outcome, now time.Time) {
 func (c *Controller) blameLocked(m *Member, o Outcome, now time.Time) {
 	r := m.resource
 	c.streak++
+	if o.Kind == Throttled {
+		r.shrink()
+	}
+	if r.succeeded.After(m.began) && o.Kind != Unauthorized {
+		return // the server served others meanwhile
+	}
 	switch {
 	case o.Kind == Unauthorized:
 		c.suspectLocked(&c.server, m, o, 1, now)
@@ -150,8 +157,7 @@ func (c *Controller) blameLocked(m *Member, o Outcome, now time.Time) {
 	case o.Kind == Failed && m.synced:
 		c.suspectLocked(&r.trouble, m, o, needed(r.synced), now)
 	case o.Kind == Throttled:
-		r.shrink()
-		c.suspectLocked(&r.trouble, m, o, throttledWitnesses, now)
+		c.suspectLocked(&r.trouble, m, o, needed(r.members), now)
 	}
 }
 

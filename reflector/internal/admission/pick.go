@@ -131,9 +131,11 @@ func (c *Controller) candidateLocked(t *trouble, resources []*resource, now time
 		}
 	}
 	for lane := range resources[0].lanes {
-		for _, r := range resources {
-			if m := r.lanes[lane].peek(anyClass); m != nil {
-				return m
+		for i := range classes { // each in turn: all of one class may fail for ever
+			for _, r := range resources {
+				if m := r.lanes[lane].lines[(class(t.probes)+i)%classes].first; m != nil {
+					return m
+				}
 			}
 		}
 	}

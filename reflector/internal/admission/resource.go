@@ -23,13 +23,16 @@ const (
 // resource is one kind of object at the server.
 type resource struct {
 	name    string
-	lanes   [2]lane // healthy and failing members in line
-	opening int     // attempts of healthy members under way that count
-	window  float64 // how many of these there may be, from 1 on
-	steady  float64 // from here on window grows by one a round
-	usual   time.Duration
+	lanes   [2]lane       // healthy and failing members in line
+	opening int           // attempts of healthy members under way that count
+	window  float64       // how many of these there may be, from 1 on
+	steady  float64       // from here on window grows by one a round
+	usual   time.Duration // how long an attempt takes that succeeds
+	members int
 	synced  int // members that have synced
 	trouble trouble
+
+	succeeded time.Time // when an attempt last did
 }
 
 func newResource(name string, most float64) *resource {

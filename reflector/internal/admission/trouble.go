@@ -10,8 +10,6 @@ import (
 const (
 	// mostWitnesses is how many members prove a trouble, if there are as many.
 	mostWitnesses = 4
-	// throttledWitnesses is how many members prove that a resource is throttled.
-	throttledWitnesses = 2
 	// hurried is how soon a new member that a caller waits for is probed.
 	hurried = 500 * time.Millisecond
 )
@@ -24,8 +22,6 @@ type trouble struct {
 	kind      Kind
 	cause     error
 	at        time.Time
-
-	wary uint32 // probes of a 429 before, less the successes since
 
 	// Proved.
 	proved bool
@@ -50,8 +46,7 @@ func (t *trouble) suspect(m *Member, o Outcome, needed int, now time.Time) bool 
 	}
 	t.proved, t.since, t.next = true, now, now
 	if o.Kind == Throttled {
-		t.probes = t.wary
-		t.next = now.Add(throttledPace.pause(t.probes + 1))
+		t.next = now.Add(throttledPace.pause(1))
 	}
 	return true
 }
@@ -79,15 +74,8 @@ func (t *trouble) hurry(now time.Time) {
 	}
 }
 
-// clear ends the trouble, and any suspicion of one. A server that throttles again
-// after few successes is probed as seldom as before.
-func (t *trouble) clear() {
-	wary := t.wary
-	if t.kind == Throttled {
-		wary = max(wary, t.probes)
-	}
-	*t = trouble{wary: wary - min(wary, 1)}
-}
+// clear ends the trouble, and any suspicion of one.
+func (t *trouble) clear() { *t = trouble{} }
 
 // forget lets go of a member that has left.
 func (t *trouble) forget(m *Member) {
