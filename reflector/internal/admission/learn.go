@@ -29,7 +29,7 @@ func (c *Controller) finishLocked(m *Member, o Outcome, now time.Time) {
 // succeedLocked learns from an attempt that brought the state.
 func (c *Controller) succeedLocked(m *Member, now time.Time) {
 	r := m.resource
-	r.succeeded = now
+	r.succeeded, r.throttles, r.free = now, 0, time.Time{}
 	r.observe(now.Sub(m.began))
 	if m.apart {
 		c.budgets[waited].add(successPays)
@@ -104,7 +104,7 @@ func (c *Controller) answeredLocked(kind Kind) {
 func (c *Controller) endProbeLocked(m *Member, now time.Time) {
 	for _, t := range [...]*trouble{&c.server, &m.resource.trouble} {
 		if t.probe == m {
-			t.failed(now)
+			t.failed(m, now)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (c *Controller) blameLocked(m *Member, o Outcome, now time.Time) {
 	r := m.resource
 	c.streak++
 	if o.Kind == Throttled {
-		r.shrink()
+		r.throttle(m, now)
 	}
 	if r.succeeded.After(m.began) && o.Kind != Unauthorized {
 		return // the server served others meanwhile

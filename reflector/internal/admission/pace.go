@@ -24,9 +24,9 @@ var (
 	// outagePace is that of probes. It grows slowly, so that an outage is noticed
 	// to be over after about a third of its length.
 	outagePace = pace{first: 250 * time.Millisecond, longest: 5 * time.Second, factor: 1.3}
-	// throttledPace is that of probes of a resource that the server throttles. Each
-	// member honors its own Retry-After; the probes are for the other members.
-	throttledPace = pace{first: 500 * time.Millisecond, longest: 5 * time.Second, factor: 2}
+	// throttledPace is that of a resource after 429s with no success in between. Each
+	// member honors its own Retry-After; these pauses are for the other members.
+	throttledPace = pace{first: 100 * time.Millisecond, longest: 5 * time.Second, factor: 2}
 )
 
 const (

@@ -60,15 +60,15 @@ func (c *Controller) pickHealthyLocked(now time.Time) *Member {
 			continue
 		}
 		m := r.lanes[0].peek(anyClass)
-		switch {
-		case m == nil:
-		case free.After(now):
-			c.wake = earlier(c.wake, free)
-			return nil
-		default:
-			c.passLocked(r)
-			return m
+		if m == nil {
+			continue
 		}
+		if at := later(free, r.free); at.After(now) {
+			c.wake = earlier(c.wake, at)
+			continue
+		}
+		c.passLocked(r)
+		return m
 	}
 	return nil
 }

@@ -33,6 +33,9 @@ type resource struct {
 	trouble trouble
 
 	succeeded time.Time // when an attempt last did
+	throttles uint32    // 429s since then, one a round
+	throttled time.Time // the last of these
+	free      time.Time // no attempt of a healthy member before
 }
 
 func newResource(name string, most float64) *resource {
@@ -66,6 +69,19 @@ func (r *resource) grow(most float64) {
 		return
 	}
 	r.window = min(r.window+1/r.window, most)
+}
+
+// throttle notes that the server asked a healthy member for patience: the window
+// is narrowed, and the resource pauses. Attempts that were under way together count
+// once.
+func (r *resource) throttle(m *Member, now time.Time) {
+	r.shrink()
+	if m.began.Before(r.throttled) {
+		return
+	}
+	r.throttles++
+	r.throttled = now
+	r.free = now.Add(throttledPace.pause(r.throttles))
 }
 
 // shrink narrows the window after what was too much for the server.

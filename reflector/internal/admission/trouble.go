@@ -45,20 +45,19 @@ func (t *trouble) suspect(m *Member, o Outcome, needed int, now time.Time) bool 
 		return false
 	}
 	t.proved, t.since, t.next = true, now, now
-	if o.Kind == Throttled {
-		t.next = now.Add(throttledPace.pause(1))
+	if o.Kind == Throttled { // one probe at a time, at the pace of the resource
+		t.next = m.resource.free
 	}
 	return true
 }
 
 // failed notes that a probe failed, or has hung for too long.
-func (t *trouble) failed(now time.Time) {
+func (t *trouble) failed(m *Member, now time.Time) {
 	t.probe = nil
-	pace := outagePace
-	if t.kind == Throttled {
-		pace = throttledPace
+	t.next = now.Add(outagePace.pause(t.probes))
+	if r := m.resource; t == &r.trouble && r.free.After(now) {
+		t.next = r.free
 	}
-	t.next = now.Add(pace.pause(t.probes))
 }
 
 // begin notes that a probe is under way.
