@@ -68,8 +68,8 @@ type Gate struct {
 	retryAt time.Time // the server asked not to be asked before
 	timer   *time.Timer
 	outage  outage
-	answers uint64 // turns that ended with an answer of the server
-	kinds   map[string]*knowledge
+	answers uint64                  // turns that ended with an answer of the server
+	known   knowledge               // has a lock of its own
 	streams map[*Reflector]struct{} // those whose silence is watched
 	watch   *time.Timer
 }
@@ -103,7 +103,6 @@ func NewGate(options GateOptions) *Gate {
 		most:    most,
 		window:  min(firstOpens, most),
 		steady:  math.Inf(1),
-		kinds:   map[string]*knowledge{},
 		streams: map[*Reflector]struct{}{},
 	}
 }

@@ -52,7 +52,9 @@ func (r *Reflector) noteSynced(session *session, version string) {
 	session.synced = true
 	session.syncedAt = time.Now()
 	r.afresh, r.urgent, r.tooLarge = false, false, 0
+	failures := r.status.Failures
 	r.status.synced(version, session.syncedAt)
+	r.noteWayLocked(session, failures)
 	r.mu.Unlock()
 	if session.turn != nil {
 		session.expire()
@@ -94,6 +96,7 @@ func (r *Reflector) noteEnd(err error) {
 	default:
 		r.tooLarge = 0
 	}
+	r.noteAnswerLocked(err)
 	r.status.failed(err, time.Now())
 	r.mu.Unlock()
 	r.changed()

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 )
 
@@ -99,6 +98,7 @@ type Reflector struct {
 	urgent   bool     // somebody waits
 	afresh   bool     // the next read is a consistent one
 	listNext bool     // the next session is to use lists
+	detour   detour   // what made it so
 	tooLarge int      // "too large" answers in a row
 	turn     *turn    // that is waited for
 	session  *session // the one under way, nil in a pause
@@ -114,7 +114,7 @@ func New(source Source, store Store, options Options) *Reflector {
 		changed:   options.OnChange,
 		gate:      options.Gate,
 		engine:    options.Engine,
-		listsOnly: watchlist.DoesClientNotSupportWatchListSemantics(source),
+		listsOnly: listsOnly(source),
 		wake:      make(chan struct{}, 1),
 	}
 	if r.changed == nil {
@@ -323,7 +323,7 @@ func (r *Reflector) check(object runtime.Object) error {
 		return nil
 	}
 	if err := guard.Check(object); err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, err)
+		return unfit(err, object)
 	}
 	return nil
 }

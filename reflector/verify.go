@@ -54,12 +54,13 @@ func (s *session) verify() {
 
 // compare returns nil if a consistent list tells what the stream told, errSilent
 // if not, or why that is not known.
-func (s *session) compare(silentSince Status) error {
+func (s *session) compare(silentSince Status) (err error) {
+	defer recovered(&err) // of the store
 	turn := s.r.gate.queue(&turn{owner: s.r.number}, false)
 	turn.wait(s.ctx)
 	ctx, cancel := context.WithTimeout(s.ctx, answerTimeout)
 	defer cancel()
-	list, err := s.r.source.List(ctx, metav1.ListOptions{})
+	list, err := listFrom(ctx, s.r.source, metav1.ListOptions{})
 	if s.ctx.Err() != nil {
 		turn.giveUp()
 		return s.ctx.Err()
