@@ -11,15 +11,19 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// gaps are the pauses between the requests that a source saw.
+// gaps are the pauses between the attempts that a source saw. A list at the time
+// of a refused WatchList belongs to its attempt.
 func gaps(requests []request) []time.Duration {
 	var all []time.Duration
 	for i := 1; i < len(requests); i++ {
-		all = append(all, requests[i].at.Sub(requests[i-1].at))
+		if gap := requests[i].at.Sub(requests[i-1].at); gap > 0 || requests[i].verb == requests[i-1].verb {
+			all = append(all, gap)
+		}
 	}
 	return all
 }
@@ -80,7 +84,7 @@ func TestHealthyStreamResetsThePause(t *testing.T) {
 // A stream that lives long and never tells the state is no healthy one.
 func TestSilentStreamDoesNotResetThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source := &fakeSource{}
+		source := &fakeSource{onList: func(metav1.ListOptions) (runtime.Object, error) { return nil, forbidden() }}
 		source.onWatch = func(metav1.ListOptions) (reflector.Stream, error) {
 			stream := newStream()
 			time.AfterFunc(11*time.Second, func() { stream.finish(io.EOF) })
@@ -88,7 +92,7 @@ func TestSilentStreamDoesNotResetThePause(t *testing.T) {
 		}
 		start(t, source, reflector.Options{})
 		after(10 * time.Minute)
-		all := gaps(source.seen())
+		all := gaps(slices.DeleteFunc(source.seen(), func(r request) bool { return r.verb == "list" }))
 		if last := all[len(all)-1]; last < 18*time.Second {
 			t.Errorf("gap between streams of 11 s: got %v, want the pauses to have grown", last)
 		}

@@ -5,6 +5,7 @@ package reflector
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,7 +40,7 @@ const (
 	// Connection: no usable answer: refused, reset, timed out, not decodable
 	// (which is how client-go reports a connection that it lost), or 5xx.
 	Connection Class = "Connection"
-	// Malformed: see [ErrMalformed].
+	// Malformed: see [ErrMalformed]. Also a panic of a source or store.
 	Malformed Class = "Malformed"
 	// Silent: a list told of something that the stream should have brought. The
 	// next read is a consistent one.
@@ -54,7 +55,7 @@ func Classify(err error) Class {
 	switch {
 	case err == nil:
 		return None
-	case errors.Is(err, ErrMalformed):
+	case errors.Is(err, ErrMalformed), errors.Is(err, errPanic):
 		return Malformed
 	case errors.Is(err, errSilent):
 		return Silent
@@ -85,18 +86,22 @@ func statusCode(err error) int32 {
 }
 
 // isTooLarge knows the cause that servers since 1.18 give, and the message of
-// older ones.
+// older ones, which is that of the error or of one of its causes.
 func isTooLarge(err error) bool {
 	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 		return true
 	}
-	return apierrors.IsTimeout(err) && strings.Contains(err.Error(), "Too large resource version")
-}
-
-// refusesWatchList tells whether a server that was asked for initial events
-// answered that it does not know such a request: with its gate off it is
-// invalid (422), and so it is to servers before 1.27, for the
-// resourceVersionMatch that goes with it.
-func refusesWatchList(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
+	var status apierrors.APIStatus
+	if !apierrors.IsTimeout(err) || !errors.As(err, &status) {
+		return false
+	}
+	texts := []string{status.Status().Message}
+	if details := status.Status().Details; details != nil {
+		for _, cause := range details.Causes {
+			texts = append(texts, cause.Message)
+		}
+	}
+	return slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(strings.ToLower(text), "too large resource version")
+	})
 }

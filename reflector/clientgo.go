@@ -39,6 +39,13 @@ func (s *session) runClientGo() {
 		Logger:          &quiet,
 	})
 	logger := klog.FromContext(s.ctx).V(quieter)
+	var err error // of a store that panics
+	defer func() {
+		if err != nil {
+			s.end(err)
+		}
+	}()
+	defer recovered(&err)
 	_ = engine.ListAndWatchWithContext(klog.NewContext(s.ctx, logger)) // errOver, or nil when ctx ended
 }
 
@@ -71,13 +78,18 @@ func (s clientGoSession) WatchWithContext(_ context.Context, options metav1.List
 	watchList := options.SendInitialEvents != nil
 	if watchList {
 		options.ResourceVersion = s.r.noteOpen(s.session)
+	} else if err := s.watchRefusal(); err != nil {
+		s.end(err)
+		return nil, errOver
 	}
-	stream, err := s.r.source.Watch(s.ctx, options)
+	stream, err := watchFrom(s.ctx, s.r.source, options)
+	if !watchList {
+		s.noteWatch(err)
+	}
 	switch {
 	case err == nil:
-	case watchList && refusesWatchList(err):
-		s.useLists(true) // as client-go does next, for the session is not over
-		return nil, errOver
+	case watchList && s.triesList(err):
+		return nil, errOver // client-go lists next, for the session is not over
 	default:
 		s.end(err)
 		return nil, errOver

@@ -3,8 +3,6 @@
 package reflector
 
 import (
-	"errors"
-	"io"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -29,7 +27,7 @@ func (w *sessionWatch) ResultChan() <-chan watch.Event { return w.events }
 func (w *sessionWatch) Stop() {
 	w.once.Do(func() {
 		close(w.done)
-		_ = w.stream.Close()
+		closeStream(w.stream)
 	})
 }
 
@@ -44,15 +42,12 @@ func (w *sessionWatch) pump(initial bool) {
 	}
 	defer stopTimer()
 	for {
-		event, err := w.stream.Next()
-		if err == nil {
-			err = w.session.check(event, initial)
-		}
+		event, err := w.next(initial)
 		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = nil
+			if initial {
+				err = w.session.noteNoState(err)
 			}
-			w.session.end(err)
+			w.session.endBy(err)
 			return
 		}
 		if initial && endsInitialEvents(event) {
@@ -65,4 +60,14 @@ func (w *sessionWatch) pump(initial bool) {
 			return
 		}
 	}
+}
+
+// next returns the next event, if it is what it should be.
+func (w *sessionWatch) next(initial bool) (event watch.Event, err error) {
+	defer recovered(&err)
+	event, err = w.stream.Next()
+	if err != nil {
+		return event, regularEnd(w.stream, err)
+	}
+	return event, w.session.check(event, initial)
 }

@@ -4,6 +4,7 @@ package reflector_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"testing"
@@ -61,7 +62,8 @@ type request struct {
 	at      time.Time
 }
 
-// fakeSource answers from functions and records what was asked.
+// fakeSource answers from functions and records what was asked. Without onList
+// its lists fail.
 type fakeSource struct {
 	onList  func(metav1.ListOptions) (runtime.Object, error)
 	onWatch func(metav1.ListOptions) (reflector.Stream, error)
@@ -84,14 +86,17 @@ func (f *fakeSource) seen() []request {
 
 func (f *fakeSource) List(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	f.record("list", options)
+	if f.onList == nil {
+		return nil, errors.New("there are no lists")
+	}
 	return f.onList(options)
 }
 
 func (f *fakeSource) Watch(ctx context.Context, options metav1.ListOptions) (reflector.Stream, error) {
 	f.record("watch", options)
 	stream, err := f.onWatch(options)
-	if fake, ok := stream.(*fakeStream); ok && err == nil {
-		fake.ctx = ctx
+	if fake, ok := stream.(interface{ follow(context.Context) }); ok && err == nil {
+		fake.follow(ctx)
 	}
 	return stream, err
 }
@@ -123,6 +128,8 @@ func (s *fakeStream) finish(err error) *fakeStream {
 	s.ended <- err
 	return s
 }
+
+func (s *fakeStream) follow(ctx context.Context) { s.ctx = ctx }
 
 func (s *fakeStream) Next() (watch.Event, error) {
 	select {
@@ -174,6 +181,7 @@ func breaks(err error, events ...watch.Event) func() (reflector.Stream, error) {
 type rig struct {
 	*reflector.Reflector
 
+	gate   *reflector.Gate
 	slot   *cache.Slot[*corev1.Secret]
 	source *fakeSource
 	stop   func() // ends Run and waits for it
@@ -185,7 +193,7 @@ func start(t *testing.T, source reflector.Source, options reflector.Options) *ri
 	t.Helper()
 	slot := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
 	options.Engine = engine
-	r := &rig{Reflector: reflector.New(source, slot, options), slot: slot}
+	r := &rig{Reflector: reflector.New(source, slot, options), slot: slot, gate: options.Gate}
 	switch source := source.(type) {
 	case *fakeSource:
 		r.source = source

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
@@ -62,8 +62,9 @@ type Gate struct {
 	rollbacks rollbacks
 	failures  flowcontrol.PassiveRateLimiter // bounds the lines that are logged
 
-	mu    sync.Mutex
-	kinds map[string]*knowledge
+	known knowledge // of WatchList
+
+	reflectors atomic.Uint64 // how many there were
 }
 
 // GateStatus is what a [Gate] knows of itself at one moment.
@@ -85,7 +86,6 @@ func NewGate(options GateOptions) *Gate {
 		admission: admission.New(max(1, cmp.Or(options.Opens, defaultOpens))),
 		silence:   silence{streams: map[*Reflector]struct{}{}},
 		failures:  flowcontrol.NewTokenBucketPassiveRateLimiter(loggedFailuresPerSecond, loggedFailures),
-		kinds:     map[string]*knowledge{},
 	}
 }
 

@@ -78,7 +78,10 @@ func (r *Reflector) noteSynced(session *session, version string) {
 			r.rollbacks++
 		}
 	}
+	failures := r.status.Failures
 	r.status.synced(version, session.syncedAt)
+	r.status.Streaming = !session.listMode // else the watch is still to be opened
+	r.noteWayLocked(session, failures)
 	r.mu.Unlock()
 	if session.expire != nil {
 		session.expire()
@@ -118,6 +121,7 @@ func (r *Reflector) noteEnd(ctx context.Context, err error) {
 		// a consistent read shows which.
 		r.consistent = true
 	}
+	r.noteAnswerLocked(err)
 	r.status.failed(err, time.Now())
 	news := r.logged != class
 	r.logged = class

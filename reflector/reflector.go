@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
@@ -81,6 +80,7 @@ type Reflector struct {
 	resource  string
 	changed   func()
 	gate      *Gate
+	number    uint64 // at the gate
 	member    *admission.Member
 	engine    Engine
 	listsOnly bool // the source cannot do WatchList
@@ -92,6 +92,7 @@ type Reflector struct {
 	consistent bool     // the next read is a consistent one
 	rollbacks  uint64   // those of the gate before the last consistent read
 	listNext   bool     // the next session is to use lists
+	detour     detour   // what made it so
 	logged     Class    // of the last failure that was logged
 	session    *session // the one under way, nil before it is admitted
 }
@@ -106,7 +107,7 @@ func New(source Source, store Store, options Options) *Reflector {
 		changed:   options.OnChange,
 		gate:      options.Gate,
 		engine:    options.Engine,
-		listsOnly: watchlist.DoesClientNotSupportWatchListSemantics(source),
+		listsOnly: listsOnly(source),
 	}
 	if r.changed == nil {
 		r.changed = func() {}
@@ -114,6 +115,7 @@ func New(source Source, store Store, options Options) *Reflector {
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})
 	}
+	r.number = r.gate.reflectors.Add(1)
 	r.member = r.gate.admission.Join(r.resource)
 	return r
 }
@@ -236,7 +238,7 @@ func (r *Reflector) check(object runtime.Object) error {
 		return nil
 	}
 	if err := guard.Check(object); err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, err)
+		return unfit(err, object)
 	}
 	return nil
 }

@@ -41,6 +41,8 @@ func FromREST(resource *RESTResource, namespace, name string) Source {
 	return &restSource{resource: resource, namespace: namespace, name: name}
 }
 
+func (*restSource) careful() {}
+
 type restSource struct {
 	resource        *RESTResource
 	namespace, name string

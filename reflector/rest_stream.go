@@ -5,6 +5,7 @@ package reflector
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 )
@@ -29,15 +29,14 @@ const (
 type encoding struct {
 	object runtime.Decoder
 	event  runtime.Decoder
-	framer runtime.Framer
 }
 
 func encodingOf(contentType string) func() encoding {
 	return sync.OnceValue(func() encoding {
 		negotiator := runtime.NewClientNegotiator(scheme.Codecs.WithoutConversion(), schema.GroupVersion{})
 		// It fails for a content type that the codecs do not know.
-		object, event, framer, _ := negotiator.StreamDecoder(contentType, nil)
-		return encoding{object, event, framer}
+		object, event, _, _ := negotiator.StreamDecoder(contentType, nil)
+		return encoding{object, event}
 	})
 }
 
@@ -56,11 +55,13 @@ var (
 type restStream struct {
 	body      io.ReadCloser
 	newObject func() runtime.Object
-	json      streaming.Decoder // nil: the frames are protobuf, or none has come
-	whole     *jsonBody         // what json reads
-	known     bool              // the encoding is
-	length    [4]byte           // big-endian, of a protobuf frame
+	json      *json.Decoder // nil: the frames are protobuf, or none has come
+	jsonBody  *jsonBody     // what json reads
+	known     bool          // the encoding is
+	length    [4]byte       // big-endian, of a protobuf frame
 }
+
+func (*restStream) careful() {}
 
 // Next implements Stream.
 func (s *restStream) Next() (watch.Event, error) {
@@ -93,37 +94,55 @@ func (s *restStream) recognise() {
 	if s.length[0] != '{' {
 		return
 	}
-	s.whole = &jsonBody{Reader: io.MultiReader(bytes.NewReader(s.length[:]), s.body), Closer: s.body}
-	s.json = streaming.NewDecoder(jsonEncoding().framer.NewFrameReader(s.whole), jsonEncoding().event)
+	s.jsonBody = &jsonBody{Reader: io.MultiReader(bytes.NewReader(s.length[:]), s.body)}
+	s.json = json.NewDecoder(s.jsonBody)
 }
 
-// jsonBody is a body that tells what is wrong with the connection from what is
-// wrong with its content.
+// errLongFrame is the cause when a JSON frame did not end in time.
+var errLongFrame = fmt.Errorf("%w: a frame of more than %d bytes", ErrMalformed, largestFrame)
+
+// jsonBody is a body that is read no further than the longest frame may reach,
+// and that tells what is wrong with the connection from what is wrong with its
+// content. JSON frames have no length in front.
 type jsonBody struct {
 	io.Reader
-	io.Closer
 
-	err error
+	left int // how much of the frame may still be read
+	err  error
 }
 
-func (b *jsonBody) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
+func (b *jsonBody) Read(p []byte) (n int, err error) {
+	if b.left == 0 {
+		b.err = errLongFrame
+		return 0, b.err
+	}
+	n, err = b.Reader.Read(p[:min(len(p), b.left)])
+	b.left -= n
 	b.err = err
 	return n, err
 }
 
 func (s *restStream) nextJSON() (watch.Event, error) {
-	var event metav1.WatchEvent
-	_, _, err := s.json.Decode(nil, &event)
+	s.jsonBody.left = largestFrame
+	var frame json.RawMessage
+	err := s.json.Decode(&frame)
 	switch {
 	case err == nil:
-		return s.decode(&event, jsonEncoding().object)
+		return s.decodeJSON(frame)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return watch.Event{}, err
-	case s.whole.err != nil && !errors.Is(s.whole.err, io.EOF):
-		return watch.Event{}, s.whole.err
+	case s.jsonBody.err != nil && !errors.Is(s.jsonBody.err, io.EOF):
+		return watch.Event{}, s.jsonBody.err
 	}
 	return watch.Event{}, undecodable(err)
+}
+
+func (s *restStream) decodeJSON(frame []byte) (watch.Event, error) {
+	var event metav1.WatchEvent
+	if _, _, err := jsonEncoding().event.Decode(frame, nil, &event); err != nil {
+		return watch.Event{}, undecodable(err)
+	}
+	return s.decode(&event, jsonEncoding().object)
 }
 
 var frameBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
 )
@@ -30,7 +29,7 @@ const (
 	// may take the request for a plain watch, and that bookmark never comes.
 	initialEventsTimeout = 15 * time.Second
 	// answerTimeout bounds the wait for the state as a whole, from the request
-	// on. kube-apiserver gives a list as long.
+	// on, at first. kube-apiserver gives a list as long.
 	answerTimeout = time.Minute
 )
 
@@ -59,6 +58,9 @@ type session struct {
 	ctx      context.Context // of this session; every request ends with it
 	cancel   context.CancelFunc
 	expire   func() // lets go of the limit of the read; nil once it is complete
+	began    time.Time
+	stream   Stream // of the stream engine; nil until it is open
+	refusal  error  // of the WatchList in whose place a list is tried
 	listMode bool
 	// consistent says that the read was asked for at version "", rollbacks how
 	// many of these the gate knew. Set before the request that brings the answer.
@@ -95,7 +97,7 @@ func (r *Reflector) nextSession(ctx context.Context) *session {
 
 // begin makes a session the one under way, unless there is to be none any more.
 func (r *Reflector) begin(s *session) bool {
-	lists := r.listsOnly || r.gate.usesLists(r.resource)
+	lists := r.listsOnly || r.usesLists()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped || s.ctx.Err() != nil {
@@ -109,7 +111,8 @@ func (r *Reflector) begin(s *session) bool {
 
 // run runs a session to its end.
 func (s *session) run() {
-	s.expire = s.limit(answerTimeout, func(s *session) { s.end(errNoAnswer) })
+	s.began = time.Now()
+	s.expire = s.limit(s.r.answerLimit(), func(s *session) { s.end(errNoAnswer) })
 	if s.r.engine == ClientGoEngine {
 		s.runClientGo()
 	} else {
@@ -180,9 +183,9 @@ func (s *session) list() (list runtime.Object, version string, err error) {
 	version = s.r.noteOpen(s)
 	// client-go's own options would ask for "0", which may be served from any
 	// past, and for pages, which are read from etcd.
-	list, err = s.r.source.List(s.ctx, metav1.ListOptions{ResourceVersion: version})
+	list, err = listFrom(s.ctx, s.r.source, metav1.ListOptions{ResourceVersion: version})
 	if err != nil {
-		return nil, "", err
+		return nil, "", s.noteListError(err)
 	}
 	if version, err = versionOf(list); err == nil {
 		err = s.r.noteRead(s, version)
@@ -190,11 +193,15 @@ func (s *session) list() (list runtime.Object, version string, err error) {
 	return list, version, err
 }
 
-// versionOf returns the version of a list.
+// versionOf returns the version of a list. Pages are not asked for: a list that
+// is one of them is not the state.
 func versionOf(list runtime.Object) (string, error) {
 	header, err := meta.ListAccessor(list)
 	if err != nil || !meta.IsListType(list) {
 		return "", fmt.Errorf("%w: a %T where a list belongs", ErrMalformed, list)
+	}
+	if header.GetContinue() != "" {
+		return "", fmt.Errorf("%w: a page of a list, where the list was asked for", ErrMalformed)
 	}
 	return header.GetResourceVersion(), wellFormed(header.GetResourceVersion())
 }
@@ -204,6 +211,9 @@ func versionOf(list runtime.Object) (string, error) {
 func (s *session) check(event watch.Event, initial bool) error {
 	switch event.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
+		if _, err := meta.Accessor(event.Object); err != nil {
+			return fmt.Errorf("%w: an event that holds a %T", ErrMalformed, event.Object)
+		}
 		return s.r.check(event.Object)
 	case watch.Bookmark:
 		object, err := meta.Accessor(event.Object)
@@ -217,7 +227,7 @@ func (s *session) check(event watch.Event, initial bool) error {
 		return wellFormed(version)
 	case watch.Error:
 		if status, ok := event.Object.(*metav1.Status); ok {
-			return apierrors.FromObject(status)
+			return harmless(apierrors.FromObject(status))
 		}
 		return fmt.Errorf("%w: an error event that holds a %T", ErrMalformed, event.Object)
 	default:
@@ -232,16 +242,6 @@ func endsInitialEvents(event watch.Event) bool {
 	}
 	object, err := meta.Accessor(event.Object)
 	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
-}
-
-// useLists remembers that this server does not do WatchList: it refused one, or
-// did not end the initial events.
-func (s *session) useLists(refused bool) {
-	klog.FromContext(s.ctx).V(2).Info("The server does not do WatchList, using list and watch", "reflector", s.r.name)
-	s.r.gate.noteNoWatchList(s.r.resource, refused)
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	s.r.listNext = true
 }
 
 // limit calls expire if it is not stopped in time. The timer's goroutine counts
@@ -271,7 +271,7 @@ func (s *session) limit(timeout time.Duration, expire func(*session)) (stop func
 // limitInitialEvents ends the session if the initial events do not end in time.
 func (s *session) limitInitialEvents() (stop func()) {
 	return s.limit(initialEventsTimeout, func(s *session) {
-		s.useLists(false)
+		s.noteBroken(errNoBookmark)
 		s.end(errNoBookmark)
 	})
 }

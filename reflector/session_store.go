@@ -38,7 +38,7 @@ func (s sessionStore) event(object any, err error) error {
 func (s sessionStore) Replace(items []any, version string) error {
 	if guard, ok := s.r.store.(Guard); ok {
 		if err := guard.CheckRead(items, version); err != nil {
-			s.end(fmt.Errorf("%w: %w", ErrMalformed, err))
+			s.end(unfit(err, items...))
 			return errOver
 		}
 	}
@@ -63,4 +63,14 @@ func (s sessionStore) Bookmark(version string) error {
 // KeyError, for one, prints the object.
 func storeError(err error) error {
 	return fmt.Errorf("the store failed with a %T", err)
+}
+
+// unfit is the error when a store refuses objects.
+func unfit(err error, objects ...any) error {
+	for _, object := range objects {
+		if header, err2 := meta.Accessor(object); err2 == nil && header.GetResourceVersion() == "" {
+			return fmt.Errorf("%w: %w: the object has no resource version (client-go's fake clientset gives none)", ErrMalformed, err)
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrMalformed, err)
 }

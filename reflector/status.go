@@ -54,7 +54,7 @@ func (s Status) Class() Class {
 
 // synced notes a completed read at a version.
 func (s *Status) synced(version string, now time.Time) {
-	s.Synced, s.Streaming = true, true
+	s.Synced = true
 	s.ResourceVersion = version
 	s.LastContact = now
 	s.SyncedBy = s.Opens

@@ -20,13 +20,25 @@ import (
 // of Run, and keeps no other. What blocks for hours in that goroutine is a Next
 // and little above it: a stack is shrunk when less than a quarter of it is in use.
 func (s *session) runStream() {
-	stream, err := s.beginStream()
+	var err error
+	defer s.endStream(&err)
+	defer recovered(&err)
+	err = s.beginStream()
 	for err == nil {
-		err = s.readChange(stream)
+		err = s.readChange()
 	}
-	if stream != nil {
-		_ = stream.Close() // there is nothing to be done about it
+}
+
+// endStream ends a session whose stream has ended, by a panic perhaps.
+func (s *session) endStream(err *error) {
+	if s.stream != nil {
+		closeStream(s.stream)
 	}
+	s.endBy(*err)
+}
+
+// endBy ends the session for a reason, which may be the stream's regular end.
+func (s *session) endBy(err error) {
 	if errors.Is(err, errRegularEnd) {
 		err = nil
 	}
@@ -37,68 +49,76 @@ func (s *session) runStream() {
 // was closed before the answer fails with an error that is io.EOF as well.
 var errRegularEnd = errors.New("the stream has ended")
 
-func regularEnd(err error) error {
+func regularEnd(stream Stream, err error) error {
 	if errors.Is(err, io.EOF) {
 		return errRegularEnd
 	}
-	return err
+	return sourceError(stream, err)
 }
 
-// beginStream brings the store the state, and returns the stream of the changes
-// after it. There may be a stream to close beside an error.
-func (s *session) beginStream() (Stream, error) {
+// beginStream brings the store the state, and opens the stream of the changes
+// after it.
+func (s *session) beginStream() error {
 	if s.listMode {
 		return s.beginWithList()
 	}
-	stream, err := s.open(s.watchListOptions())
-	switch {
-	case err == nil:
-		return stream, s.readState(stream)
-	case refusesWatchList(err):
-		s.useLists(true)
-		return s.beginWithList()
+	if err := s.open(s.watchListOptions()); err != nil {
+		if s.triesList(err) {
+			return s.beginWithList()
+		}
+		return err
 	}
-	return nil, err
+	if err := s.readState(); err != nil {
+		return s.noteNoState(err)
+	}
+	return nil
 }
 
 // beginWithList does without WatchList.
-func (s *session) beginWithList() (Stream, error) {
+func (s *session) beginWithList() error {
 	list, version, err := s.list()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	items, err := itemsOf(list)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := (sessionStore{s}).Replace(items, version); err != nil {
-		return nil, err // the session is over, and keeps its cause
+		return err // the session is over, and keeps its cause
 	}
-	return s.open(watchOptions(version))
+	if err := s.watchRefusal(); err != nil {
+		return err
+	}
+	err = s.open(watchOptions(version))
+	s.noteWatch(err)
+	return err
 }
 
-// open opens a stream on a goroutine that lives no longer than that: a request
+// open opens the stream on a goroutine that lives no longer than that: a request
 // makes a stack grow, and one that is grown stays so while it is in use.
-func (s *session) open(options *metav1.ListOptions) (stream Stream, err error) {
+func (s *session) open(options *metav1.ListOptions) error {
+	err := errNoStream // of a source that ends the goroutine
 	opened := make(chan struct{})
 	go func() {
 		defer close(opened)
-		stream, err = s.r.source.Watch(s.ctx, *options)
+		s.stream, err = watchFrom(s.ctx, s.r.source, *options)
 	}()
 	<-opened
-	return stream, err
+	return err
 }
 
 // readState reads the initial events up to the bookmark that ends them, and
 // hands the state to the store. The server may mix in changes (KEP-3157).
-func (s *session) readState(stream Stream) error {
+func (s *session) readState() (err error) {
+	defer recovered(&err)
 	stopTimer := s.limitInitialEvents()
 	defer stopTimer()
 	state := map[types.NamespacedName]any{}
 	for {
-		event, err := stream.Next()
+		event, err := s.stream.Next()
 		if err != nil {
-			return regularEnd(err)
+			return regularEnd(s.stream, err)
 		}
 		if err := s.check(event, true); err != nil {
 			return err
@@ -127,10 +147,10 @@ func (s *session) readState(stream Stream) error {
 }
 
 // readChange waits for an event and hands it to the store.
-func (s *session) readChange(stream Stream) error {
-	event, err := stream.Next()
+func (s *session) readChange() error {
+	event, err := s.stream.Next()
 	if err != nil {
-		return regularEnd(err)
+		return regularEnd(s.stream, err)
 	}
 	if err := s.check(event, false); err != nil {
 		return err
@@ -176,7 +196,8 @@ func watchOptions(version string) *metav1.ListOptions {
 
 // itemsOf returns the objects in a list.
 func itemsOf(list runtime.Object) ([]any, error) {
-	objects, err := meta.ExtractList(list)
+	// Items must not share the list's memory: one that is kept would keep all.
+	objects, err := meta.ExtractListWithAlloc(list)
 	if err != nil { // whose text prints the list
 		return nil, fmt.Errorf("%w: a %T that holds something else than objects", ErrMalformed, list)
 	}

@@ -55,7 +55,8 @@ func (s *session) verify() {
 
 // compare returns nil if a consistent list tells what the stream told, errSilent
 // if not, or why that is not known.
-func (s *session) compare(silentSince Status) error {
+func (s *session) compare(silentSince Status) (err error) {
+	defer recovered(&err) // of the store
 	list, err := s.verifyingList()
 	if err != nil {
 		return err
@@ -87,7 +88,7 @@ func (s *session) verifyingList() (runtime.Object, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, answerTimeout)
 	defer cancel()
-	list, err := s.r.source.List(ctx, metav1.ListOptions{})
+	list, err := listFrom(ctx, s.r.source, metav1.ListOptions{})
 	if s.ctx.Err() != nil {
 		return nil, s.ctx.Err()
 	}

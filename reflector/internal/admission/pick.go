@@ -88,7 +88,11 @@ func (c *Controller) pickFailingLocked(now time.Time) *Member {
 		return true
 	}
 	for _, r := range c.rotationLocked() {
-		if r.trouble.proved {
+		if r.trouble.proved || r.lanes[1].count() == 0 {
+			continue
+		}
+		if r.free.After(now) {
+			c.wake = earlier(c.wake, r.free)
 			continue
 		}
 		if m := r.lanes[1].peek(affordable); m != nil {

@@ -72,8 +72,9 @@ func (r *resource) grow(most float64) {
 }
 
 // throttle notes that the server asked a healthy member for patience: the window
-// is narrowed, and the resource pauses. Attempts that were under way together count
-// once.
+// is narrowed, and the resource pauses, for twice as long as an attempt takes at
+// least: where a server is loaded, that is long. Attempts that were under way
+// together count once.
 func (r *resource) throttle(m *Member, now time.Time) {
 	r.shrink()
 	if m.began.Before(r.throttled) {
@@ -81,7 +82,9 @@ func (r *resource) throttle(m *Member, now time.Time) {
 	}
 	r.throttles++
 	r.throttled = now
-	r.free = now.Add(throttledPace.pause(r.throttles))
+	pace := throttledPace
+	pace.first = max(pace.first, 2*r.usual)
+	r.free = now.Add(pace.pause(r.throttles))
 }
 
 // shrink narrows the window after what was too much for the server.
