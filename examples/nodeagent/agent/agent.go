@@ -29,13 +29,15 @@ import (
 )
 
 const (
-	// workers is how many pods are synced at once. A sync that finds all in memory takes a millisecond; the
-	// number matters for syncs that wait for an object, which is why it is more than a few.
+	// workers is how many pods are synced at once. A sync reads memory and writes files; it never waits for
+	// the server.
 	workers = 8
 
 	// A pod that failed is tried again after minRetry, then twice that, and so on up to maxRetry. A change
-	// of the pod or of one of its objects does not wait for it.
-	minRetry = 500 * time.Millisecond
+	// of the pod or of one of its objects does not wait for it. It is short at first, for not every answer is a
+	// change: that an object is absent is none, and optional volumes are written for it. By doubling, such an
+	// answer is noticed at the latest when as much time has passed again as it took.
+	minRetry = 10 * time.Millisecond
 	maxRetry = 30 * time.Second
 )
 

@@ -220,7 +220,7 @@ func TestMissing(t *testing.T) {
 	r.setSecret("late", "k", "2")
 	r.eventuallyHas(pod, "late", "k", "2")
 	r.eventually("the status is good again", func() error {
-		if got := r.agent.Status()[pod.UID].failure("late"); got != "" {
+		if got := r.failure(pod, "late"); got != "" {
 			return fmt.Errorf("got error %q, want none", got)
 		}
 		return nil
@@ -301,7 +301,7 @@ func TestSlowServer(t *testing.T) {
 	})
 	heal := sync.OnceFunc(func() { close(answers) })
 	r.Cleanup(heal)
-	r.checkOthersGoOn(heal, "not synced", context.DeadlineExceeded.Error())
+	r.checkOthersGoOn(heal, "not synced", errNotWaited.Error())
 }
 
 // checkOthersGoOn starts an agent with pods that use a Secret "closed", which cannot be had before heal, and
