@@ -3,6 +3,7 @@
 package volume
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,17 @@ func TestPodField(t *testing.T) {
 	for _, path := range []string{"", "spec.nodeName", "metadata.name['x']", "metadata.labels['x'", "metadata.labels[x]", "['x']"} {
 		_, err := podField(testPod, path)
 		checkError(t, err, "is not supported: use metadata.name")
+	}
+	// Issue 8, point 13: what the API server refuses names no label or annotation here either.
+	for _, key := range []string{"", " ", "a b", "/x", "x/", "a/b/c", "a']['b", "UPPER.example.com/x", strings.Repeat("x", 64)} {
+		for _, field := range []string{"metadata.labels", "metadata.annotations"} {
+			_, err := podField(testPod, field+"['"+key+"']")
+			if field == "metadata.annotations" && key == "UPPER.example.com/x" {
+				checkError(t, err, "") // the keys of annotations are not case-sensitive in the API's check
+				continue
+			}
+			checkError(t, err, "is not a valid key")
+		}
 	}
 }
 
