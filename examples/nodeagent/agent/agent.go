@@ -56,6 +56,7 @@ type Options struct {
 // Agent writes the volumes of one node's pods. Make one with [New], then call Run once.
 type Agent struct {
 	rootDir    string
+	client     kubernetes.Interface
 	reflector  *reflector.Reflector
 	secrets    *manager.Manager[*corev1.Secret]
 	configMaps *manager.Manager[*corev1.ConfigMap]
@@ -63,6 +64,7 @@ type Agent struct {
 
 	// Set by Run, before anything that uses them is started.
 	tree      *volume.Tree
+	tokens    *tokens
 	queue     workqueue.TypedRateLimitingInterface[types.UID]
 	leftovers []types.UID // pods that had a folder when Run began
 
@@ -86,6 +88,7 @@ func New(options Options) (*Agent, error) {
 	watch := objectcache.WatchOptions{FeatureGate: options.FeatureGate, Gate: gate}
 	a := &Agent{
 		rootDir:    options.RootDir,
+		client:     options.Client,
 		secrets:    manager.NewSecrets(options.Client, watch),
 		configMaps: manager.NewConfigMaps(options.Client, watch),
 		status:     newBoard(),
@@ -109,6 +112,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	}
 	a.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](minRetry, maxRetry))
+	a.tokens = newTokens(a.client, a.queue.Add)
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.secrets.Run(ctx) })
@@ -119,9 +123,13 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	for range workers {
 		group.Go(func() error { a.work(ctx); return nil })
 	}
+	for range tokenWorkers {
+		group.Go(func() error { a.tokens.work(ctx); return nil })
+	}
 	group.Go(func() error {
 		<-ctx.Done()
 		a.queue.ShutDown() // which ends the workers
+		a.tokens.queue.ShutDown()
 		return nil
 	})
 	return errors.Join(group.Wait(), a.tree.Close())

@@ -247,18 +247,18 @@ func TestBadVolumes(t *testing.T) {
 		v.Name = name
 		return v
 	}
-	token := corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}}},
+	bundle := corev1.Volume{Name: "bundle", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Path: "t"}}},
 	}}}
 	noKey := secretVolume("s", corev1.KeyToPath{Key: "none", Path: "p"})
 	noKey.Name = "no-key"
 	empty := corev1.Volume{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
-	bad := []corev1.Volume{at("up", "../../x"), at("absolute", "/etc/x"), at("reserved", "..data/x"), token, noKey, at("Upper", "x")}
+	bad := []corev1.Volume{at("up", "../../x"), at("absolute", "/etc/x"), at("reserved", "..data/x"), bundle, noKey, at("Upper", "x")}
 	pod := r.createPod("web-1", "node-1", append(bad, secretVolume("s"), empty)...)
 	r.start()
 	for volume, text := range map[string]string{
 		"up": `contains ".."`, "absolute": "is absolute", "reserved": `starts with ".."`,
-		"token": "serviceAccountToken is not supported", "no-key": `has no key "none"`, "Upper": `volume name "Upper" is not valid`,
+		"bundle": "clusterTrustBundle is not supported", "no-key": `has no key "none"`, "Upper": `volume name "Upper" is not valid`,
 	} {
 		r.eventuallyFails(pod, volume, text)
 	}

@@ -27,6 +27,9 @@ type VolumeStatus struct {
 	Files int
 	// Err is why the volume could not be built or written. What is on disk stayed as it was then.
 	Err error
+	// LeftOut names the files that the volume is written without, each with its cause: tokens of the pod's
+	// service account that this agent may not request.
+	LeftOut []string
 
 	changed bool      // the sync changed something on disk
 	since   time.Time // of the first sync in a row that ended with Err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -69,7 +70,14 @@ func (a *Agent) sync(ctx context.Context, uid types.UID) error {
 // syncVolume writes one volume, and returns how that went. ctx has ended: only what is in memory counts.
 func (a *Agent) syncVolume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) VolumeStatus {
 	status := VolumeStatus{Name: v.Name, Path: a.tree.Path(pod.UID, v.Name)}
-	payload, err := volume.Build(ctx, pod, v, objects{a.secrets, a.configMaps})
+	payload, leftOut, err := volume.Build(ctx, pod, v, objects{a.secrets, a.configMaps, a.tokens})
+	for _, l := range leftOut {
+		// A token that is there, from before a restart, is not taken from a pod that runs.
+		if a.tree.Has(pod.UID, v.Name, l.Path) {
+			err = errors.Join(err, l)
+		}
+		status.LeftOut = append(status.LeftOut, l.Error())
+	}
 	if err == nil {
 		status.Files = len(payload)
 		status.changed, err = a.tree.Write(pod.UID, v.Name, payload)
@@ -80,6 +88,7 @@ func (a *Agent) syncVolume(ctx context.Context, pod *corev1.Pod, v *corev1.Volum
 
 // removePod removes what is left of a pod that is gone.
 func (a *Agent) removePod(ctx context.Context, uid types.UID) error {
+	a.tokens.forget(uid)
 	err := a.tree.Remove(uid)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "The folder of a pod that is gone cannot be removed", "podUID", uid)
@@ -110,6 +119,9 @@ func (a *Agent) report(ctx context.Context, status PodStatus) error {
 // verbosity, and an object that has only just been asked for is no failure yet.
 func (s *VolumeStatus) log(logger logr.Logger, before VolumeStatus) {
 	if s.Err == nil {
+		if len(s.LeftOut) > 0 && !slices.Equal(s.LeftOut, before.LeftOut) {
+			logger.Info("Volume has no file for what this agent may not have", "leftOut", s.LeftOut)
+		}
 		if s.changed {
 			logger.V(2).Info("Volume written", "files", s.Files)
 		} else {
@@ -121,7 +133,7 @@ func (s *VolumeStatus) log(logger logr.Logger, before VolumeStatus) {
 	if before.Err != nil {
 		s.since = before.since
 	}
-	patient := errors.Is(s.Err, objectcache.ErrNotSynced) && time.Since(s.since) < patience
+	patient := (errors.Is(s.Err, objectcache.ErrNotSynced) || errors.Is(s.Err, errTokenPending)) && time.Since(s.since) < patience
 	if text := s.Err.Error(); !patient && s.logged != text {
 		s.logged = text
 		logger.Error(s.Err, "Volume cannot be written; it stays as it was and is tried again")
@@ -130,10 +142,11 @@ func (s *VolumeStatus) log(logger logr.Logger, before VolumeStatus) {
 	logger.V(4).Info("Volume still cannot be written", "err", s.Err)
 }
 
-// objects is what volumes are built from: the two managers.
+// objects is what volumes are built from: the two managers, and tokens.
 type objects struct {
 	secrets    *manager.Manager[*corev1.Secret]
 	configMaps *manager.Manager[*corev1.ConfigMap]
+	tokens     *tokens
 }
 
 func (o objects) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
@@ -142,4 +155,8 @@ func (o objects) Secret(ctx context.Context, namespace, name string) (*corev1.Se
 
 func (o objects) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
 	return o.configMaps.Get(ctx, namespace, name)
+}
+
+func (o objects) Token(_ context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) (string, error) {
+	return o.tokens.get(pod, projection)
 }

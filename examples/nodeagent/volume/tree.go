@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -122,6 +123,15 @@ func (t *Tree) Write(uid types.UID, volume string, payload Payload) (changed boo
 	}
 	defer release(dir)
 	return write(dir, payload)
+}
+
+// Has reports whether a volume has a file, by its path in a payload.
+func (t *Tree) Has(uid types.UID, volume, file string) bool {
+	if checkUID(uid) != nil {
+		return false
+	}
+	_, err := t.pods.Lstat(path.Join(string(uid), volumesDir, volume, dataLink, file))
+	return err == nil
 }
 
 // Pods returns the UIDs of the pods that have something on disk, in order, also those whose removal was cut short.
