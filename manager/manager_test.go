@@ -225,6 +225,9 @@ func TestPodsInObjectsOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// Both before Run: with streams open, "a" may sync, and its change be yielded, between the two.
+		m.RegisterPod(podOf("1", "a"))
+		m.RegisterPod(podOf("2", "a", "missing"))
 		var running sync.WaitGroup
 		running.Go(func() { _ = m.Run(ctx) })
 		changes := make(chan string, 100)
@@ -233,8 +236,6 @@ func TestPodsInObjectsOut(t *testing.T) {
 				changes <- fmt.Sprint(change.Key.Name, " ", change.Deleted, " ", change.Owners)
 			}
 		})
-		m.RegisterPod(podOf("1", "a"))
-		m.RegisterPod(podOf("2", "a", "missing"))
 		if got, err := m.Get(ctx, "default", "a"); err != nil || got.Name != "a" {
 			t.Errorf("a: got %v, %v, want the secret", got, err)
 		}

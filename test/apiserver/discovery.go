@@ -67,8 +67,12 @@ func resourceList() metav1.APIResourceList {
 			resource := metav1.APIResource{
 				Name: r.name + "/" + sub, Kind: r.kind, Namespaced: r.namespaced, Verbs: metav1.Verbs{"get", "patch", "update"},
 			}
-			if sub == "binding" {
+			switch sub {
+			case "binding":
 				resource.Kind, resource.Verbs = "Binding", metav1.Verbs{"create"}
+			case "token":
+				resource.Kind, resource.Verbs = "TokenRequest", metav1.Verbs{"create"}
+				resource.Group, resource.Version = "authentication.k8s.io", "v1"
 			}
 			list.APIResources = append(list.APIResources, resource)
 		}

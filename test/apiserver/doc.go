@@ -13,7 +13,8 @@
 // # What is true to the real server
 //
 //   - Secrets, ConfigMaps, Pods, ServiceAccounts, Nodes and Namespaces of core/v1, with get, list, watch, create,
-//     update, patch, delete and deletecollection; pods/status, nodes/status, namespaces/status, pods/binding.
+//     update, patch, delete and deletecollection; pods/status, nodes/status, namespaces/status, pods/binding,
+//     serviceaccounts/token.
 //   - One resourceVersion counter across all resources. Lists at "", "0", not older than N, exactly at N, and in
 //     pages; 410 for what has been compacted, 504 with cause ResourceVersionTooLarge for the future.
 //   - Watches at a version (with replay), at "" and "0" (the state first), and WatchList with the bookmark that
@@ -40,6 +41,8 @@
 //   - Pods are validated in outline (containers with names and images, fields that may not change), Nodes and
 //     ServiceAccounts by their metadata alone; what types of Secrets demand is checked by keys, not by values.
 //     Defaulting of pods covers the fields that most clients look at.
+//   - Tokens of serviceaccounts/token have the claims of the real ones, bound to pods only, and a signature of
+//     random bytes: neither this server nor another takes them.
 //   - The watch cache never lags: "0" reads the newest state, and a version too large is refused at once instead
 //     of after three seconds. The counter rises with the writes one makes and by nothing else, so a bookmark may
 //     repeat a version. [Server.Compact] forgets for watches too; a real cache would still remember a while.

@@ -110,7 +110,9 @@ func (c *call) serveResource() error {
 		return c.notAllowed()
 	case c.request.Subresource == "binding" && verb == "create":
 		return c.bind()
-	case c.request.Subresource == "binding":
+	case c.request.Subresource == "token" && verb == "create":
+		return c.createToken()
+	case c.request.Subresource == "binding", c.request.Subresource == "token":
 		return c.notAllowed()
 	case c.request.Subresource != "" && (verb == "delete" || verb == "create"):
 		return c.notAllowed()

@@ -44,7 +44,8 @@ var allResources = []*resource{configMaps, namespaces, nodes, pods, secrets, ser
 
 var serviceAccounts = &resource{
 	name: "serviceaccounts", singular: "serviceaccount", kind: "ServiceAccount", prototype: &corev1.ServiceAccount{}, shortNames: []string{"sa"},
-	namespaced: true, returnsDeleted: true,
+	subresources: []string{"token"},
+	namespaced:   true, returnsDeleted: true,
 }
 
 func (r *resource) gvk() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind(r.kind) }

@@ -30,13 +30,15 @@ import (
 )
 
 const (
-	// workers is how many pods are synced at once. A sync that finds all in memory takes a millisecond; the
-	// number matters for syncs that wait for an object, which is why it is more than a few.
+	// workers is how many pods are synced at once. A sync reads memory and writes files; it never waits for
+	// the server.
 	workers = 8
 
 	// A pod that failed is tried again after minRetry, then twice that, and so on up to maxRetry. A change
-	// of the pod or of one of its objects does not wait for it.
-	minRetry = 500 * time.Millisecond
+	// of the pod or of one of its objects does not wait for it. It is short at first, for not every answer is a
+	// change: that an object is absent is none, and optional volumes are written for it. By doubling, such an
+	// answer is noticed at the latest when as much time has passed again as it took.
+	minRetry = 10 * time.Millisecond
 	maxRetry = 30 * time.Second
 )
 
@@ -55,6 +57,7 @@ type Options struct {
 // Agent writes the volumes of one node's pods. Make one with [New], then call Run once.
 type Agent struct {
 	rootDir    string
+	client     kubernetes.Interface
 	reflector  *reflector.Reflector
 	secrets    *manager.Manager[*corev1.Secret]
 	configMaps *manager.Manager[*corev1.ConfigMap]
@@ -62,6 +65,7 @@ type Agent struct {
 
 	// Set by Run, before anything that uses them is started.
 	tree      *volume.Tree
+	tokens    *tokens
 	queue     workqueue.TypedRateLimitingInterface[types.UID]
 	leftovers []types.UID // pods that had a folder when Run began
 
@@ -91,7 +95,7 @@ func New(options Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{rootDir: options.RootDir, secrets: secrets, configMaps: configMaps, status: newBoard()}
+	a := &Agent{rootDir: options.RootDir, client: options.Client, secrets: secrets, configMaps: configMaps, status: newBoard()}
 	store := &toolscache.UndeltaStore{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), PushFunc: a.setPods}
 	a.reflector = reflector.New(reflector.FromListerWatcher(toolscache.NewListWatchFromClient(
 		options.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
@@ -111,6 +115,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	}
 	a.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](minRetry, maxRetry))
+	a.tokens = newTokens(a.client, a.queue.Add)
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.secrets.Run(ctx) })
@@ -121,9 +126,13 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	for range workers {
 		group.Go(func() error { a.work(ctx); return nil })
 	}
+	for range tokenWorkers {
+		group.Go(func() error { a.tokens.work(ctx); return nil })
+	}
 	group.Go(func() error {
 		<-ctx.Done()
 		a.queue.ShutDown() // which ends the workers
+		a.tokens.queue.ShutDown()
 		return nil
 	})
 	return errors.Join(group.Wait(), a.tree.Close())

@@ -220,7 +220,7 @@ func TestMissing(t *testing.T) {
 	r.setSecret("late", "k", "2")
 	r.eventuallyHas(pod, "late", "k", "2")
 	r.eventually("the status is good again", func() error {
-		if got := r.agent.Status()[pod.UID].failure("late"); got != "" {
+		if got := r.failure(pod, "late"); got != "" {
 			return fmt.Errorf("got error %q, want none", got)
 		}
 		return nil
@@ -247,18 +247,18 @@ func TestBadVolumes(t *testing.T) {
 		v.Name = name
 		return v
 	}
-	token := corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}}},
+	bundle := corev1.Volume{Name: "bundle", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Path: "t"}}},
 	}}}
 	noKey := secretVolume("s", corev1.KeyToPath{Key: "none", Path: "p"})
 	noKey.Name = "no-key"
 	empty := corev1.Volume{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
-	bad := []corev1.Volume{at("up", "../../x"), at("absolute", "/etc/x"), at("reserved", "..data/x"), token, noKey, at("Upper", "x")}
+	bad := []corev1.Volume{at("up", "../../x"), at("absolute", "/etc/x"), at("reserved", "..data/x"), bundle, noKey, at("Upper", "x")}
 	pod := r.createPod("web-1", "node-1", append(bad, secretVolume("s"), empty)...)
 	r.start()
 	for volume, text := range map[string]string{
 		"up": `contains ".."`, "absolute": "is absolute", "reserved": `starts with ".."`,
-		"token": "serviceAccountToken is not supported", "no-key": `has no key "none"`, "Upper": `volume name "Upper" is not valid`,
+		"bundle": "clusterTrustBundle is not supported", "no-key": `has no key "none"`, "Upper": `volume name "Upper" is not valid`,
 	} {
 		r.eventuallyFails(pod, volume, text)
 	}
@@ -301,7 +301,7 @@ func TestSlowServer(t *testing.T) {
 	})
 	heal := sync.OnceFunc(func() { close(answers) })
 	r.Cleanup(heal)
-	r.checkOthersGoOn(heal, "not synced", context.DeadlineExceeded.Error())
+	r.checkOthersGoOn(heal, "not synced", errNotWaited.Error())
 }
 
 // checkOthersGoOn starts an agent with pods that use a Secret "closed", which cannot be had before heal, and

@@ -18,6 +18,10 @@
 // ask the managers what the objects are, and write. A sync looks only at how things are, never at what
 // happened; so it does not matter how many changes one sync answers, or if one comes twice.
 //
+// A sync never waits for an object: it asks for what is in memory. What is not there yet, or cannot be had,
+// leaves the volume as it is, and the pod in the back-off of the queue. However many pods wait for something,
+// the others find a worker.
+//
 // # What is promised
 //
 //   - A change on the server is on disk after one sync: no polling, no period.

@@ -23,8 +23,8 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// patience bounds a wait for what is to come anyway; a test that passes does not feel it.
-const patience = time.Minute
+// timeout bounds a wait for what is to come anyway; a test that passes does not feel it.
+const timeout = time.Minute
 
 // rig is an API server and an agent for the node "node-1" that works on a folder. Objects live in the
 // namespace "default".
@@ -39,8 +39,10 @@ type rig struct {
 }
 
 // newRig starts a server, and no agent yet.
-func newRig(t *testing.T) *rig {
-	server := apiserver.New(t, apiserver.Options{})
+func newRig(t *testing.T) *rig { return newRigWith(t, apiserver.Options{}) }
+
+func newRigWith(t *testing.T, options apiserver.Options) *rig {
+	server := apiserver.New(t, options)
 	return &rig{T: t, server: server, client: server.Client(), root: t.TempDir()}
 }
 
@@ -71,7 +73,7 @@ func (r *rig) start() {
 // eventually waits until look succeeds. It looks after every sync of the agent.
 func (r *rig) eventually(what string, look func() error) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	for {
 		changed := r.agent.Changed()
@@ -82,7 +84,7 @@ func (r *rig) eventually(what string, look func() error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			r.Fatalf("%s: not seen for %v; last: %v", what, patience, err)
+			r.Fatalf("%s: not seen for %v; last: %v", what, timeout, err)
 		}
 	}
 }
@@ -90,10 +92,10 @@ func (r *rig) eventually(what string, look func() error) {
 // eventuallyServer waits until what the server has noted of requests and streams is so.
 func (r *rig) eventuallyServer(what string, holds func() bool) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	if err := r.server.WaitFor(ctx, holds); err != nil {
-		r.Fatalf("%s: not seen for %v", what, patience)
+		r.Fatalf("%s: not seen for %v", what, timeout)
 	}
 }
 
@@ -135,7 +137,7 @@ func (r *rig) has(pod *corev1.Pod, volume string, pairs ...string) error {
 func (r *rig) eventuallyFails(pod *corev1.Pod, volume string, texts ...string) {
 	r.Helper()
 	r.eventually(pod.Name+"/"+volume+" fails", func() error {
-		got := r.agent.Status()[pod.UID].failure(volume)
+		got := r.failure(pod, volume)
 		for _, text := range texts {
 			if !strings.Contains(got, text) {
 				return fmt.Errorf("status: got error %q, want one with %q", got, text)
@@ -143,6 +145,14 @@ func (r *rig) eventuallyFails(pod *corev1.Pod, volume string, texts ...string) {
 		}
 		return nil
 	})
+}
+
+// failure returns the text of a volume's error, or "".
+func (r *rig) failure(pod *corev1.Pod, volume string) string {
+	if err := r.agent.Status()[pod.UID].volume(volume).Err; err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // eventuallyGone waits until nothing of a pod is on disk and its status is gone.

@@ -5,8 +5,8 @@ package agent
 import (
 	"maps"
 	"sync"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -27,19 +27,23 @@ type VolumeStatus struct {
 	Files int
 	// Err is why the volume could not be built or written. What is on disk stayed as it was then.
 	Err error
+	// LeftOut names the files that the volume is written without, each with its cause: tokens of the pod's
+	// service account that this agent may not request.
+	LeftOut []string
 
-	source  *corev1.Volume
-	changed bool // the sync changed something on disk
+	changed bool      // the sync changed something on disk
+	since   time.Time // of the first sync in a row that ended with Err
+	logged  string    // the text of the last Err that was logged as an error, "" when there is no Err
 }
 
-// failure returns the text of a volume's error, or "".
-func (s PodStatus) failure(volume string) string {
+// volume returns the status of a volume, zero if there is none.
+func (s PodStatus) volume(name string) VolumeStatus {
 	for _, v := range s.Volumes {
-		if v.Name == volume && v.Err != nil {
-			return v.Err.Error()
+		if v.Name == name {
+			return v
 		}
 	}
-	return ""
+	return VolumeStatus{}
 }
 
 // Status returns the status of every pod that was synced, by UID. A pod that is gone leaves it when its
@@ -69,14 +73,19 @@ func newBoard() *board {
 	return &board{pods: map[types.UID]PodStatus{}, changed: make(chan struct{})}
 }
 
-// set replaces the status of a pod and returns the one before.
-func (b *board) set(status PodStatus) (before PodStatus) {
+// get returns the status of a pod, zero if it has none.
+func (b *board) get(uid types.UID) PodStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	before = b.pods[status.UID]
+	return b.pods[uid]
+}
+
+// set replaces the status of a pod. Only the one sync of a pod that is under way calls it.
+func (b *board) set(status PodStatus) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.pods[status.UID] = status
 	b.notifyLocked()
-	return before
 }
 
 func (b *board) remove(uid types.UID) {

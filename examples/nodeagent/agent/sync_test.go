@@ -4,16 +4,21 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
+
+	"github.com/refwatch/refwatch/objectcache"
 )
 
 // TestRetry: what cannot be written is tried again, though nothing changes on the server that would ask for
@@ -150,6 +155,32 @@ func TestReportsOnce(t *testing.T) {
 			t.Errorf("after report %d, of %v: got %d errors logged, want %d", i+1, step.err, got, step.want)
 		}
 	}
+}
+
+// TestReportsPatiently: that an object is not known yet is no error in the log until it has lasted for a while,
+// and one line then.
+func TestReportsPatiently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		ctx := klog.NewContext(t.Context(), logger)
+		a := &Agent{status: newBoard()}
+		for i, want := range []int{0, 0, 1, 1} {
+			volume := VolumeStatus{Name: "v", Err: fmt.Errorf("secrets \"ns/s\": %w", objectcache.ErrNotSynced)}
+			if err := a.report(ctx, PodStatus{UID: "uid-1", Volumes: []VolumeStatus{volume}}); !errors.Is(err, objectcache.ErrNotSynced) {
+				t.Errorf("report: got error %v, want ErrNotSynced", err)
+			}
+			errs := 0
+			for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
+				if entry.Type == ktesting.LogError {
+					errs++
+				}
+			}
+			if errs != want {
+				t.Errorf("after report %d: got %d errors logged, want %d", i+1, errs, want)
+			}
+			time.Sleep(patience / 2)
+		}
+	})
 }
 
 // TestChangedBeforeStatus: whoever takes the channel first and looks then misses nothing.

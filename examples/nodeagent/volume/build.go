@@ -22,7 +22,24 @@ const defaultMode = corev1.SecretVolumeSourceDefaultMode
 type Getter interface {
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
+	// Token brings a token of the pod's service account, as the projection asks for it. An error for which
+	// apierrors.IsForbidden holds means that this agent may not have one.
+	Token(ctx context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) (string, error)
 }
+
+// LeftOut is a file that a volume is built without, because this agent may not have what belongs in it.
+type LeftOut struct {
+	// Path is where the file would be, in its clean form.
+	Path string
+	// Err is why it is not.
+	Err error
+}
+
+// Error names the source, the path and the cause.
+func (l LeftOut) Error() string { return fmt.Sprintf("serviceAccountToken at %q: %v", l.Path, l.Err) }
+
+// Unwrap returns the cause.
+func (l LeftOut) Unwrap() error { return l.Err }
 
 // Handles tells whether the volume is of a kind that [Build] knows: secret, configMap, projected or
 // downwardAPI. Others (emptyDir, hostPath, CSI…) are somebody else's work.
@@ -35,12 +52,13 @@ func Handles(volume *corev1.Volume) bool {
 // is a file; with items only those, at their paths; an optional object may be absent, and so may the keys
 // of an optional one; in a projected volume the later source wins where two give the same path.
 //
-// A volume is built completely or not at all. The error joins the causes of every source that failed, so
-// that one look tells all that is missing, and it never holds object data.
-func Build(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter Getter) (Payload, error) {
+// A volume is built completely or not at all, but for tokens that are forbidden: each pod's kube-api-access volume
+// has one, beside what every program needs to reach the API server. They are left out, and returned as such. The
+// error joins the causes of every source that failed, and it never holds object data.
+func Build(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter Getter) (Payload, []LeftOut, error) {
 	sources, mode, ok := sources(volume)
 	if !ok {
-		return nil, errors.New("not a secret, configMap, projected or downwardAPI volume")
+		return nil, nil, errors.New("not a secret, configMap, projected or downwardAPI volume")
 	}
 	// The API server lets a pod set one of the kinds only, so the first that is set is the one.
 	b := builder{pod: pod, getter: getter, mode: ptr.Deref(mode, defaultMode), payload: Payload{}}
@@ -49,13 +67,13 @@ func Build(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter G
 		errs = append(errs, b.add(ctx, &sources[i]))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Here already and not only when it is written: the cause is in the pod, and no object can mend it.
 	if err := b.payload.validate(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return b.payload, nil
+	return b.payload, b.leftOut, nil
 }
 
 // sources returns the volume as if it were a projected one, so that every kind takes the same way.
@@ -89,10 +107,11 @@ type builder struct {
 	getter  Getter
 	mode    int32 // of files whose item names none
 	payload Payload
+	leftOut []LeftOut
 }
 
 // add collects the files of one source, the first of the kinds that is set. What this agent does not support
-// is an error and not left out: a pod that asks for a token would wait for it in vain.
+// is an error and not left out: a pod that asks for a trust bundle would wait for it in vain.
 func (b *builder) add(ctx context.Context, source *corev1.VolumeProjection) error {
 	switch {
 	case source.Secret != nil:
@@ -116,7 +135,7 @@ func (b *builder) add(ctx context.Context, source *corev1.VolumeProjection) erro
 	case source.DownwardAPI != nil:
 		return b.addFields(source.DownwardAPI.Items)
 	case source.ServiceAccountToken != nil:
-		return errors.New("source serviceAccountToken is not supported by this agent")
+		return b.addToken(ctx, source.ServiceAccountToken)
 	case source.ClusterTrustBundle != nil:
 		return errors.New("source clusterTrustBundle is not supported by this agent")
 	case source.PodCertificate != nil:
@@ -151,6 +170,23 @@ func (b *builder) addObject(kind, name string, items []corev1.KeyToPath, optiona
 		}
 	}
 	return nil
+}
+
+// addToken collects a token of the pod's service account.
+func (b *builder) addToken(ctx context.Context, source *corev1.ServiceAccountTokenProjection) error {
+	name, err := cleanPath(source.Path)
+	if err != nil {
+		return fmt.Errorf("serviceAccountToken: %w", err)
+	}
+	token, err := b.getter.Token(ctx, b.pod, source)
+	switch {
+	case apierrors.IsForbidden(err):
+		b.leftOut = append(b.leftOut, LeftOut{name, err})
+		return nil
+	case err != nil:
+		return fmt.Errorf("serviceAccountToken at %q: %w", name, err)
+	}
+	return b.payload.set(name, File{Data: []byte(token), Mode: b.mode})
 }
 
 // addKeys collects every key as a file of that name. The API allows only names without a slash as keys.

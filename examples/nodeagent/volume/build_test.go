@@ -30,6 +30,17 @@ func (o objects) ConfigMap(_ context.Context, namespace, name string) (*corev1.C
 	return lookup(o.configMaps, o.forbidden, "configmaps", namespace, name)
 }
 
+// Token gives each audience a token, and refuses the audience that is forbidden.
+func (o objects) Token(_ context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) (string, error) {
+	switch projection.Audience {
+	case o.forbidden:
+		return "", apierrors.NewForbidden(corev1.Resource("serviceaccounts/token"), "default", errors.New("no relationship found"))
+	case "none":
+		return "", errors.New("no answer yet")
+	}
+	return "canary-" + pod.Name + "-" + projection.Audience, nil
+}
+
 func lookup[T any](in map[string]*T, forbidden, resource, namespace, name string) (*T, error) {
 	gr := corev1.Resource(resource)
 	if name == forbidden {
@@ -92,6 +103,22 @@ func configMapSource(name string, items ...corev1.KeyToPath) corev1.VolumeProjec
 		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: items}}
 }
 
+func tokenSource(path, audience string) corev1.VolumeProjection {
+	return corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: path, Audience: audience}}
+}
+
+// TestBuildLeavesOut: a token that is forbidden is named, and the volume is built without it.
+func TestBuildLeavesOut(t *testing.T) {
+	volume := corev1.Volume{VolumeSource: projectedVolume(tokenSource("./token", "closed"), configMapSource("app", items("mode", "mode")...))}
+	payload, leftOut, err := Build(t.Context(), testPod, &volume, world)
+	if err != nil || len(payload) != 1 {
+		t.Errorf("Build: got %d files and error %v, want the one of the ConfigMap", len(payload), err)
+	}
+	if len(leftOut) != 1 || leftOut[0].Path != "token" || !apierrors.IsForbidden(leftOut[0]) || !strings.Contains(leftOut[0].Error(), `serviceAccountToken at "token"`) {
+		t.Errorf("left out: got %v, want the forbidden token", leftOut)
+	}
+}
+
 func TestBuild(t *testing.T) {
 	for name, tc := range map[string]struct {
 		source corev1.VolumeSource
@@ -122,6 +149,10 @@ func TestBuild(t *testing.T) {
 			source: projectedVolume(secretSource("tls", items("tls.crt", "conf/x")...), configMapSource("app", items("mode", "conf/x", "app.yaml", "conf/y")...)),
 			want:   map[string]string{"conf/x": "canary-fast", "conf/y": "a: 1"},
 		},
+		"projected, a token": {
+			source: projectedVolume(tokenSource("t/token", "vault"), configMapSource("app", items("mode", "mode")...)),
+			want:   map[string]string{"t/token": "canary-web-1-vault", "mode": "canary-fast"},
+		},
 		"projected, no sources": {source: projectedVolume(), want: map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +160,7 @@ func TestBuild(t *testing.T) {
 			if !Handles(&volume) {
 				t.Error("Handles: got false, want true")
 			}
-			payload, err := Build(t.Context(), testPod, &volume, world)
+			payload, _, err := Build(t.Context(), testPod, &volume, world)
 			if err != nil {
 				t.Fatalf("Build: got error %v, want none", err)
 			}
@@ -163,7 +194,7 @@ func TestBuildModes(t *testing.T) {
 			Sources: []corev1.VolumeProjection{configMapSource("app", private...)}, DefaultMode: volumeMode}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			payload, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: source}, world)
+			payload, _, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: source}, world)
 			if err != nil {
 				t.Fatalf("Build: got error %v, want none", err)
 			}
@@ -192,7 +223,8 @@ func TestBuildErrors(t *testing.T) {
 		"path absolute":           {configMapVolume("app", items("mode", "/etc/x"), false), `path "/etc/x" is absolute`},
 		"path reserved":           {configMapVolume("app", items("mode", "..data/x"), false), `path "..data/x" starts with ".."`},
 		"file and folder":         {configMapVolume("app", items("mode", "a", "mode", "a/b"), false), `"a" is to be a file, and a folder for "a/b"`},
-		"token":                   {projectedVolume(corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}), "serviceAccountToken is not supported"},
+		"token not there":         {projectedVolume(tokenSource("token", "none")), `serviceAccountToken at "token": no answer yet`},
+		"token at a bad path":     {projectedVolume(tokenSource("../token", "")), `serviceAccountToken: path "../token" contains ".."`},
 		"trust bundle":            {projectedVolume(corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Path: "ca"}}), "clusterTrustBundle is not supported"},
 		"pod certificate":         {projectedVolume(corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{}}), "podCertificate is not supported"},
 		"empty source":            {projectedVolume(corev1.VolumeProjection{}), "source of the volume is empty"},
@@ -202,7 +234,7 @@ func TestBuildErrors(t *testing.T) {
 		"not ours":                {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, "not a secret, configMap"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			payload, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: tc.source}, world)
+			payload, _, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: tc.source}, world)
 			checkError(t, err, tc.wantErr)
 			if payload != nil {
 				t.Errorf("Build: got %d files with an error, want none", len(payload))
@@ -217,11 +249,11 @@ func TestBuildErrors(t *testing.T) {
 // TestBuildKeepsCause: a caller can tell what went wrong by type, for each of several sources.
 func TestBuildKeepsCause(t *testing.T) {
 	volume := corev1.Volume{VolumeSource: projectedVolume(secretSource("closed"))}
-	if _, err := Build(t.Context(), testPod, &volume, world); !apierrors.IsForbidden(err) {
+	if _, _, err := Build(t.Context(), testPod, &volume, world); !apierrors.IsForbidden(err) {
 		t.Errorf("Build: IsForbidden(%v): got false, want true", err)
 	}
 	volume = corev1.Volume{VolumeSource: secretVolume("none", nil, false)}
-	if _, err := Build(t.Context(), testPod, &volume, world); !apierrors.IsNotFound(err) {
+	if _, _, err := Build(t.Context(), testPod, &volume, world); !apierrors.IsNotFound(err) {
 		t.Errorf("Build: IsNotFound(%v): got false, want true", err)
 	}
 }

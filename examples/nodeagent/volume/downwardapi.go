@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 )
 
@@ -51,14 +52,23 @@ func podField(pod *corev1.Pod, fieldPath string) (string, error) {
 		return formatMap(pod.Annotations), nil
 	}
 	if field, key, ok := strings.Cut(strings.TrimSuffix(fieldPath, "']"), "['"); ok && strings.HasSuffix(fieldPath, "']") {
+		// What a key may be is the API server's rule: it takes those of annotations in any case.
 		switch field {
 		case "metadata.labels":
-			return pod.Labels[key], nil
+			return pod.Labels[key], checkKey(fieldPath, key)
 		case "metadata.annotations":
-			return pod.Annotations[key], nil
+			return pod.Annotations[key], checkKey(fieldPath, strings.ToLower(key))
 		}
 	}
 	return "", fmt.Errorf("field %q is not supported: use metadata.name, namespace, uid, labels or annotations", fieldPath)
+}
+
+// checkKey refuses a key that no label or annotation can have.
+func checkKey(fieldPath, key string) error {
+	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+		return fmt.Errorf("field %q: what is in brackets is not a valid key: %s", fieldPath, strings.Join(problems, "; "))
+	}
+	return nil
 }
 
 // formatMap gives lines of key="value" in the order of keys, the form documented for downwardAPI volumes.

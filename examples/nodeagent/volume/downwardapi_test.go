@@ -3,6 +3,7 @@
 package volume
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,17 @@ func TestPodField(t *testing.T) {
 		_, err := podField(testPod, path)
 		checkError(t, err, "is not supported: use metadata.name")
 	}
+	// Issue 8, point 13: what the API server refuses names no label or annotation here either.
+	for _, key := range []string{"", " ", "a b", "/x", "x/", "a/b/c", "a']['b", "UPPER.example.com/x", strings.Repeat("x", 64)} {
+		for _, field := range []string{"metadata.labels", "metadata.annotations"} {
+			_, err := podField(testPod, field+"['"+key+"']")
+			if field == "metadata.annotations" && key == "UPPER.example.com/x" {
+				checkError(t, err, "") // the keys of annotations are not case-sensitive in the API's check
+				continue
+			}
+			checkError(t, err, "is not a valid key")
+		}
+	}
 }
 
 func TestBuildDownwardAPI(t *testing.T) {
@@ -52,7 +64,7 @@ func TestBuildDownwardAPI(t *testing.T) {
 				"volume": {DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{tc.item}}},
 				"source": projectedVolume(corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{tc.item}}}),
 			} {
-				payload, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: source}, world)
+				payload, _, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: source}, world)
 				checkError(t, err, tc.wantErr)
 				if got := string(payload["pod/name"].Data); tc.wantErr == "" && got != "web-1" {
 					t.Errorf("%s: got %q, want %q", kind, got, "web-1")

@@ -12,10 +12,14 @@ import (
 	"strings"
 )
 
-// Limits of Linux, which kubelet checks too: NAME_MAX and PATH_MAX, in bytes.
 const (
+	// Limits of Linux, which kubelet checks too: NAME_MAX and PATH_MAX, in bytes.
 	maxNameLength = 255
 	maxPathLength = 4096
+
+	// maxDepth is how many folders a file may be below the volume. The API has no such bound, and thousands would
+	// take as many open folders at a time.
+	maxDepth = 64
 )
 
 // File is one file of a volume.
@@ -74,6 +78,34 @@ func (p Payload) visible() map[string]bool {
 	return names
 }
 
+// folder is a payload as folders and files by their names in it.
+type folder struct {
+	files   map[string]File
+	folders map[string]*folder
+}
+
+func newFolder() *folder { return &folder{files: map[string]File{}, folders: map[string]*folder{}} }
+
+// tree returns the payload as a folder.
+func (p Payload) tree() *folder {
+	top := newFolder()
+	for name, file := range p {
+		in := top
+		for {
+			first, rest, nested := strings.Cut(name, "/")
+			if !nested {
+				break
+			}
+			if in.folders[first] == nil {
+				in.folders[first] = newFolder()
+			}
+			in, name = in.folders[first], rest
+		}
+		in.files[name] = file
+	}
+	return top
+}
+
 // cleanPath returns the shortest form of a path that stays inside the volume, and an error for any other.
 // The rules are those of the API ("path" in core/v1 KeyToPath): relative, no "..", and no name at the top
 // that starts with "..", for those are this package's own.
@@ -112,6 +144,8 @@ func checkPath(name string) error {
 		return errors.New("names the volume itself: give a file name")
 	case strings.HasPrefix(clean, ".."):
 		return errors.New(`starts with "..": such names are reserved`)
+	case strings.Count(clean, "/") > maxDepth:
+		return fmt.Errorf("is more than %d folders deep", maxDepth)
 	}
 	return nil
 }

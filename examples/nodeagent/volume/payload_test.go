@@ -34,7 +34,9 @@ func TestCleanPath(t *testing.T) {
 		"zero byte":              {path: "a\x00b", wantErr: "zero byte"},
 		"name too long":          {path: "a/" + long + "n", wantErr: "longer than 255"},
 		"path too long":          {path: strings.Repeat("a/", maxPathLength/2) + "a", wantErr: "longer than 4096"},
-		"longest path, no error": {path: strings.Repeat("a/", maxPathLength/2-1) + "a", want: strings.Repeat("a/", maxPathLength/2-1) + "a"},
+		"deepest path, no error": {path: "./" + strings.Repeat("a//", maxDepth) + "b", want: strings.Repeat("a/", maxDepth) + "b"},
+		"path too deep":          {path: strings.Repeat("a/", maxDepth+1) + "b", wantErr: "more than 64 folders deep"},
+		"2000 folders":           {path: strings.Repeat("a/", 2000) + "b", wantErr: "more than 64 folders deep"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := cleanPath(tc.path)

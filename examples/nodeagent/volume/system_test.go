@@ -6,11 +6,14 @@ package volume
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestModesIgnoreUmask: with a umask that leaves nothing to others, modes are those that were asked for.
@@ -41,21 +44,95 @@ func TestWriteFailsHalfWay(t *testing.T) {
 	dir, path := newDir(t)
 	old := text("a", "1", "b/c", "1")
 	mustWrite(t, dir, old, true)
+	restore := limitFileSize(t, 4096)
+	changed, err := write(dir, text("a", "2", "b/c", strings.Repeat("2", 5000)))
+	restore()
+	if !errors.Is(err, syscall.EFBIG) || changed {
+		t.Errorf("write: got changed %v and error %v, want EFBIG", changed, err)
+	}
+	checkVolume(t, path, old)
+}
+
+// TestModesRepaired: issue 8, point 13. A run that was killed between making a folder and giving it its mode leaves
+// it with what the umask allowed; the next run gives it its mode.
+func TestModesRepaired(t *testing.T) {
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	root := t.TempDir()
+	path := filepath.Join(root, "pods", "uid-1", "volumes", "v")
+	if err := openTree(t, root).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(root, "pods"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openTree(t, root).Write("uid-1", "v", text("a", "1")); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]os.FileMode{"pods": 0o750, "pods/uid-1": 0o750, "pods/uid-1/volumes": 0o750, "pods/uid-1/volumes/v": 0o755} {
+		info, err := os.Stat(filepath.Join(root, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s: got mode %v, want %v", dir, got, want)
+		}
+	}
+}
+
+// TestFullDisk: issue 8, point 13. Where no byte can be written a tree is opened again, an update is refused and the
+// version before stays, and what belongs to a pod that is gone is removed. A limit on the size of files takes the
+// place of a full disk.
+func TestFullDisk(t *testing.T) {
+	root := t.TempDir()
+	first := openTree(t, root)
+	for _, uid := range []types.UID{"stays", "goes"} {
+		if _, err := first.Write(uid, "v", text("a", "1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restore := limitFileSize(t, 0)
+	tree, openErr := Open(root)
+	if openErr != nil {
+		restore()
+		t.Fatalf("Open on a full disk: got error %v, want none", openErr)
+	}
+	_, writeErr := tree.Write("stays", "v", text("a", "2"))
+	uids, podsErr := tree.Pods()
+	removeErr := tree.Remove("goes")
+	restore()
+	defer release(tree.pods)
+	if writeErr == nil {
+		t.Error("Write on a full disk: got no error, want one")
+	}
+	if podsErr != nil || removeErr != nil || len(uids) != 2 {
+		t.Errorf("got pods %v and error %v, and error %v of Remove, want two pods and no error", uids, podsErr, removeErr)
+	}
+	checkVolume(t, tree.Path("stays", "v"), text("a", "1"))
+	if _, err := os.Lstat(filepath.Join(root, "pods", "goes")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("removed pod: got error %v, want that its folder does not exist", err)
+	}
+}
+
+// limitFileSize makes every write beyond so many bytes of a file fail until the function it returns is called.
+func limitFileSize(t *testing.T, size uint64) (restore func()) {
+	t.Helper()
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		t.Skipf("cannot read the limit of file sizes: %v", err)
 	}
 	tight := limit
-	tight.Cur = 4096
+	tight.Cur = size
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &tight); err != nil {
 		t.Skipf("cannot set the limit of file sizes: %v", err)
 	}
-	changed, err := write(dir, text("a", "2", "b/c", strings.Repeat("2", 5000)))
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
+	return func() {
+		t.Helper()
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if !errors.Is(err, syscall.EFBIG) || changed {
-		t.Errorf("write: got changed %v and error %v, want EFBIG", changed, err)
-	}
-	checkVolume(t, path, old)
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -30,8 +32,9 @@ const (
 )
 
 // podUID is what a pod's UID must look like to name a folder. An API server gives UUIDs and kubelet gives
-// hashes to static pods; the rule is wider, yet has no separator, no leading dot and no control character.
-var podUID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
+// hashes to static pods; the rule is wider, yet has no separator, no leading dot and no control character. The
+// length leaves room for removedPrefix.
+var podUID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,245}$`)
 
 // Tree is the root folder under which all volumes of a node live. Different volumes may be used at the
 // same time; calls that concern one volume, or a pod and its removal, must not overlap.
@@ -40,7 +43,7 @@ type Tree struct {
 	pods *os.Root // nothing that is done through it can leave the folder
 }
 
-// Open returns the tree at root. It creates the folder if need be, and fails if it cannot be written or
+// Open returns the tree at root. It creates the folder if need be, and fails if a new one cannot be written or
 // if it holds the pods of some other program. The caller closes the tree.
 func Open(root string) (*Tree, error) {
 	if root == "" {
@@ -64,13 +67,14 @@ func Open(root string) (*Tree, error) {
 	return &Tree{root: root, pods: pods}, nil
 }
 
-// claim puts the owner's mark into the folder, or refuses a folder of somebody else. The mark is written
-// at every start, since that shows early whether the folder can be written at all.
+// claim puts the owner's mark into the folder, or refuses a folder of somebody else. Where the mark is, nothing is
+// written: the disk may be full, and an agent that does not start cannot remove what fills it.
 func claim(dir *os.Root, root string) error {
-	if _, err := dir.Lstat(ownerFile); errors.Is(err, fs.ErrNotExist) {
-		if _, err := dir.Lstat(podsDir); err == nil {
-			return fmt.Errorf("the root folder %s has pods of another program in it: choose an empty folder", root)
-		}
+	if _, err := dir.Lstat(ownerFile); err == nil {
+		return nil
+	}
+	if _, err := dir.Lstat(podsDir); err == nil {
+		return fmt.Errorf("the root folder %s has pods of another program in it: choose an empty folder", root)
 	}
 	temp := ownerFile + ".tmp"
 	if err := dir.WriteFile(temp, []byte(ownerText), 0o644); err != nil {
@@ -121,17 +125,17 @@ func (t *Tree) Write(uid types.UID, volume string, payload Payload) (changed boo
 	return write(dir, payload)
 }
 
-// Remove removes all that a pod has on disk, links and not what they lead to. It is not an error if there is
-// nothing. Readers see files go one by one; a pod that is gone has none.
-func (t *Tree) Remove(uid types.UID) error {
-	if err := checkUID(uid); err != nil {
-		return err
+// Has reports whether a volume has a file, by its path in a payload.
+func (t *Tree) Has(uid types.UID, volume, file string) bool {
+	if checkUID(uid) != nil {
+		return false
 	}
-	return t.pods.RemoveAll(string(uid))
+	_, err := t.pods.Lstat(path.Join(string(uid), volumesDir, volume, dataLink, file))
+	return err == nil
 }
 
-// Pods returns the UIDs of the pods that have something on disk, in order. What cannot be a pod's folder is
-// left out.
+// Pods returns the UIDs of the pods that have something on disk, in order, also those whose removal was cut short.
+// What cannot be a pod's folder is left out.
 func (t *Tree) Pods() ([]types.UID, error) {
 	entries, err := fs.ReadDir(t.pods.FS(), ".")
 	if err != nil {
@@ -139,11 +143,12 @@ func (t *Tree) Pods() ([]types.UID, error) {
 	}
 	var uids []types.UID
 	for _, entry := range entries {
-		if uid := types.UID(entry.Name()); entry.IsDir() && checkUID(uid) == nil {
+		if uid := types.UID(strings.TrimPrefix(entry.Name(), removedPrefix)); entry.IsDir() && checkUID(uid) == nil {
 			uids = append(uids, uid)
 		}
 	}
-	return uids, nil
+	slices.Sort(uids)
+	return slices.Compact(uids), nil
 }
 
 // checkUID refuses a UID that could name anything but a folder directly below that of all pods.
@@ -154,13 +159,12 @@ func checkUID(uid types.UID) error {
 	return nil
 }
 
-// openDir opens the folder name in parent, and creates it with the given mode, whatever the umask, if it
-// is not there. It does not follow a link: os.Root would, as long as the link stays inside, and a volume
-// could then be led into another pod's.
+// openDir opens the folder name in parent, creates it if it is not there, and gives it the mode, whatever the umask.
+// It does not follow a link: os.Root would, as long as the link stays inside, and a volume could then be led into
+// another pod's.
 func openDir(parent *os.Root, name string, mode fs.FileMode) (*os.Root, error) {
-	mkdirErr := parent.Mkdir(name, mode)
-	if mkdirErr != nil && !errors.Is(mkdirErr, fs.ErrExist) {
-		return nil, mkdirErr
+	if err := parent.Mkdir(name, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
 	}
 	before, err := parent.Lstat(name)
 	if err != nil {
@@ -171,10 +175,12 @@ func openDir(parent *os.Root, name string, mode fs.FileMode) (*os.Root, error) {
 		return nil, err
 	}
 	// What was opened must be the folder that stands there, not what a link put there meanwhile leads to.
-	if opened, err := dir.Stat("."); err != nil || !os.SameFile(before, opened) {
+	opened, err := dir.Stat(".")
+	if err != nil || !os.SameFile(before, opened) {
 		return nil, errors.Join(err, dir.Close(), fmt.Errorf("%s is not a plain folder: remove it", filepath.Join(parent.Name(), name)))
 	}
-	if mkdirErr == nil {
+	// Not only if it is new: a run may have been killed between making it and this.
+	if opened.Mode().Perm() != mode {
 		if err := dir.Chmod(".", mode); err != nil {
 			return nil, errors.Join(err, dir.Close())
 		}

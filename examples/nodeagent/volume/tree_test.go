@@ -3,6 +3,7 @@
 package volume
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -95,6 +96,71 @@ func TestTreeRemove(t *testing.T) {
 	checkVolume(t, tree.Path("uid-2", "v"), text("a", "1"))
 }
 
+// TestRemovedPodsReaders: issue 8, point 13. Whoever reads the volume of a pod that is being removed sees all files of
+// a version or none: while ..data leads to a version, no file of it is missing.
+func TestRemovedPodsReaders(t *testing.T) {
+	const rounds, files = 30, 100
+	tree := openTree(t, t.TempDir())
+	payload := Payload{}
+	for i := range files {
+		payload[fmt.Sprintf("f%d", i)] = File{Data: []byte("1"), Mode: 0o644}
+	}
+	for range rounds {
+		if _, err := tree.Write("uid-1", "v", payload); err != nil {
+			t.Fatal(err)
+		}
+		dir := tree.Path("uid-1", "v")
+		version, err := os.Readlink(filepath.Join(dir, dataLink))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, done := make(chan struct{}), make(chan struct{})
+		begin := sync.OnceFunc(func() { close(begun) })
+		go func() {
+			defer close(done)
+			for i := 0; ; i = (i + 1) % files {
+				_, err := os.Stat(filepath.Join(dir, version, fmt.Sprintf("f%d", i)))
+				begin()
+				if err == nil {
+					continue
+				}
+				if now, err := os.Readlink(filepath.Join(dir, dataLink)); err == nil {
+					t.Errorf("file f%d is missing from %s, and %s still leads to %s", i, version, dataLink, now)
+				}
+				return
+			}
+		}()
+		<-begun
+		if err := tree.Remove("uid-1"); err != nil {
+			t.Error(err)
+		}
+		<-done
+	}
+}
+
+// TestRemoveGoesOn: what a removal that was cut short has left is known as that pod's, and removed with it.
+func TestRemoveGoesOn(t *testing.T) {
+	root := t.TempDir()
+	tree := openTree(t, root)
+	for _, name := range []string{removedPrefix + "uid-1/volumes/v", removedPrefix + "uid-2/volumes/v", "uid-2/volumes/v"} {
+		if err := os.MkdirAll(filepath.Join(root, "pods", name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	uids, err := tree.Pods()
+	if diff := cmp.Diff([]types.UID{"uid-1", "uid-2"}, uids); diff != "" || err != nil {
+		t.Errorf("Pods: got error %v and (-want +got):\n%s", err, diff)
+	}
+	for _, uid := range uids {
+		if err := tree.Remove(uid); err != nil {
+			t.Errorf("Remove: got error %v, want none", err)
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Join(root, "pods")); err != nil || len(entries) != 0 {
+		t.Errorf("folder of pods: got %v and error %v, want it empty", entries, err)
+	}
+}
+
 // TestTreeConcurrent: volumes of one pod may be written at the same time, from nothing.
 func TestTreeConcurrent(t *testing.T) {
 	tree := openTree(t, t.TempDir())
@@ -126,7 +192,7 @@ func TestTreeRefuses(t *testing.T) {
 		"UID with a slash":  {"../../etc", "v", nil, "cannot name a folder"},
 		"UID hidden":        {".hidden", "v", nil, "cannot name a folder"},
 		"UID with newline":  {"uid\n", "v", nil, "cannot name a folder"},
-		"UID too long":      {types.UID(strings.Repeat("u", 254)), "v", nil, "cannot name a folder"},
+		"UID too long":      {types.UID(strings.Repeat("u", 247)), "v", nil, "cannot name a folder"},
 		"volume empty":      {"uid-1", "", nil, `volume name "" is not valid`},
 		"volume upwards":    {"uid-1", "..", nil, `volume name ".." is not valid`},
 		"volume with slash": {"uid-1", "a/b", nil, "is not valid"},
@@ -137,6 +203,12 @@ func TestTreeRefuses(t *testing.T) {
 			_, err := tree.Write(tc.uid, tc.volume, tc.payload)
 			checkError(t, err, tc.wantErr)
 		})
+	}
+	if _, err := tree.Write(types.UID(strings.Repeat("u", 246)), "v", nil); err != nil {
+		t.Errorf("Write for the longest UID: got error %v, want none", err)
+	}
+	if err := tree.Remove(types.UID(strings.Repeat("u", 246))); err != nil {
+		t.Errorf("Remove of the longest UID: got error %v, want none", err)
 	}
 	checkError(t, tree.Remove(".."), "cannot name a folder")
 	checkError(t, tree.Remove(""), "cannot name a folder")

@@ -68,81 +68,86 @@ func currentVersion(dir *os.Root) string {
 	return target
 }
 
-// holds tells whether a version has exactly the files of the payload: paths, modes and contents. Whatever
-// it cannot read counts as different, and is written anew.
+// holds reports whether a version has exactly the files of the payload: paths, modes and contents. Whatever it
+// cannot read counts as different, and is written anew.
 func holds(dir *os.Root, version string, payload Payload) bool {
-	fsys := dir.FS()
-	found := 0
-	err := fs.WalkDir(fsys, version, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
+	return payload.tree().isAt(dir, version)
+}
+
+// isAt reports whether name in parent is this folder, and holds what it holds. Each folder is opened in the one
+// above it, for to look up a path from the top is work for every folder on the way.
+func (f *folder) isAt(parent *os.Root, name string) bool {
+	// The whole mode: a link is never what was written.
+	if info, err := parent.Lstat(name); err != nil || info.Mode() != fs.ModeDir|volumeDirMode {
+		return false
+	}
+	dir, err := parent.OpenRoot(name)
+	if err != nil {
+		return false
+	}
+	defer release(dir)
+	entries, err := fs.ReadDir(dir.FS(), ".")
+	if err != nil || len(entries) != len(f.files)+len(f.folders) {
+		return false
+	}
+	for _, entry := range entries {
+		if below, ok := f.folders[entry.Name()]; ok {
+			if !below.isAt(dir, entry.Name()) {
+				return false
+			}
+			continue
 		}
-		found++
-		info, err := entry.Info()
-		if err != nil {
-			return err
+		want, ok := f.files[entry.Name()]
+		if info, err := entry.Info(); !ok || err != nil || info.Mode() != fs.FileMode(want.Mode) {
+			return false
 		}
-		want, ok := payload[strings.TrimPrefix(name, version+"/")]
-		// The whole mode, not only its permission bits: a link or a device is never what was written.
-		if !ok || info.Mode() != fs.FileMode(want.Mode) {
-			return fs.ErrInvalid
+		if got, err := dir.ReadFile(entry.Name()); err != nil || !bytes.Equal(got, want.Data) {
+			return false
 		}
-		if got, err := fs.ReadFile(fsys, name); err != nil || !bytes.Equal(got, want.Data) {
-			return fs.ErrInvalid
-		}
-		return nil
-	})
-	return err == nil && found == len(payload)
+	}
+	return true
 }
 
 // writeVersion writes the payload into a new folder and returns its name. On an error it removes what it
 // wrote; if that fails too, the next write sweeps it away.
 func writeVersion(dir *os.Root, payload Payload) (string, error) {
 	name := time.Now().UTC().Format(versionStamp) + strconv.FormatUint(rand.Uint64(), 10)
-	// Closed to others until it is complete, so that nobody can put a link in the way of a Chmod.
-	if err := dir.Mkdir(name, 0o700); err != nil {
-		return "", err
-	}
-	if err := fillVersion(dir, name, payload); err != nil {
+	if err := payload.tree().create(dir, name); err != nil {
 		return "", errors.Join(err, dir.RemoveAll(name))
 	}
 	return name, nil
 }
 
-// fillVersion writes all files of a version, and opens it to others when it is complete.
-func fillVersion(dir *os.Root, name string, payload Payload) error {
-	version, err := dir.OpenRoot(name)
+// create makes the folder and all that it holds. Modes are set by Chmod, because the mode given at creation is
+// subject to the process' umask. A folder is closed to others until it is complete, so that nobody can put a
+// link in the way of a Chmod.
+func (f *folder) create(parent *os.Root, name string) error {
+	if err := parent.Mkdir(name, 0o700); err != nil {
+		return err
+	}
+	dir, err := parent.OpenRoot(name)
 	if err != nil {
 		return err
 	}
-	defer release(version)
+	defer release(dir)
 	// In order, so that the same failure, of a full disk say, comes at the same file.
-	for _, file := range slices.Sorted(maps.Keys(payload)) {
-		if err := writeFile(version, file, payload[file]); err != nil {
+	for _, file := range slices.Sorted(maps.Keys(f.files)) {
+		if err := writeFile(dir, file, f.files[file]); err != nil {
 			return err
 		}
 	}
-	return dir.Chmod(name, volumeDirMode)
+	for _, below := range slices.Sorted(maps.Keys(f.folders)) {
+		if err := f.folders[below].create(dir, below); err != nil {
+			return err
+		}
+	}
+	return dir.Chmod(".", volumeDirMode)
 }
 
-// writeFile creates one file of a new version, and the folders above it. Modes are set by Chmod, because
-// the mode given at creation is subject to the process' umask.
-func writeFile(version *os.Root, name string, file File) error {
-	for i, r := range name {
-		if r != '/' {
-			continue
-		}
-		if err := version.Mkdir(name[:i], volumeDirMode); errors.Is(err, fs.ErrExist) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		if err := version.Chmod(name[:i], volumeDirMode); err != nil {
-			return err
-		}
-	}
+// writeFile creates one file of a new version.
+func writeFile(dir *os.Root, name string, file File) error {
 	// Readable by the owner alone until it has the mode it is to have.
-	f, err := version.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -170,14 +175,14 @@ func linkVisible(dir *os.Root, visible map[string]bool) (changed bool, err error
 // stands in the way, which write never makes, there is a moment without either.
 func replaceLink(dir *os.Root, name, target string) error {
 	// A crash can leave the temporary link behind.
-	if err := dir.RemoveAll(tempLink); err != nil {
+	if err := removeAll(dir, tempLink); err != nil {
 		return err
 	}
 	if err := dir.Symlink(target, tempLink); err != nil {
 		return err
 	}
 	if info, err := dir.Lstat(name); err == nil && info.IsDir() {
-		if err := dir.RemoveAll(name); err != nil {
+		if err := removeAll(dir, name); err != nil {
 			return err
 		}
 	}
@@ -197,8 +202,8 @@ func sweep(dir *os.Root, version string, visible map[string]bool) (changed bool,
 		if name == dataLink || name == version || visible[name] {
 			continue
 		}
-		// RemoveAll of a link removes the link, not what it points to.
-		errs = append(errs, dir.RemoveAll(name))
+		// Of a link, this removes the link and not what it points to.
+		errs = append(errs, removeAll(dir, name))
 		changed = true
 	}
 	return changed, errors.Join(errs...)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -162,6 +163,8 @@ func TestWriteRepairs(t *testing.T) {
 		"mode changed in place":     func(dir string) error { return os.Chmod(filepath.Join(dir, dataLink, "d", "b"), 0o666) },
 		"file gone":                 func(dir string) error { return os.Remove(filepath.Join(dir, dataLink, "d", "b")) },
 		"file added":                func(dir string) error { return os.WriteFile(filepath.Join(dir, dataLink, "d", "c"), nil, 0o644) },
+		"folder closed":             func(dir string) error { return os.Chmod(filepath.Join(dir, dataLink, "d"), 0o700) },
+		"version closed":            func(dir string) error { return os.Chmod(filepath.Join(dir, dataLink), 0o700) },
 		"file is a link to outside": func(dir string) error { return relink(canary, filepath.Join(dir, dataLink, "a")) },
 		"data link to a plain folder": func(dir string) error {
 			version, err := os.Readlink(filepath.Join(dir, dataLink))
@@ -191,6 +194,37 @@ func TestWriteRepairs(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestWriteDeep: issue 8, point 13. A path as deep as may be is written, found unchanged, replaced and removed; and
+// the work grows with the depth and not with its square, measured far beyond that bound as memory allocated.
+func TestWriteDeep(t *testing.T) {
+	dir, path := newDir(t)
+	deep := strings.Repeat("d/", maxDepth)
+	for _, payload := range []Payload{text(deep+"f", "1"), text(deep+"f", "2", deep+"g", "2"), text("f", "3")} {
+		mustWrite(t, dir, payload, true)
+		checkVolume(t, path, payload)
+		mustWrite(t, dir, payload, false)
+	}
+
+	allocated := func(depth int) uint64 {
+		dir, _ := newDir(t)
+		payload := text(strings.Repeat("d/", depth)+"f", "1")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		version, err := writeVersion(dir, payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !holds(dir, version, payload) {
+			t.Errorf("version %d folders deep: holds: got false, want true", depth)
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if short, long := allocated(200), allocated(400); long > 3*short {
+		t.Errorf("memory allocated for twice the depth: got %d bytes after %d, want about twice as many", long, short)
 	}
 }
 

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// accessVolume is the volume that the ServiceAccount admission plugin gives each pod, with a token of that lifetime.
+func accessVolume(seconds int64) corev1.Volume {
+	namespace := &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}
+	return corev1.Volume{Name: "kube-api-access-x7k2p", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+			}},
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace", FieldRef: namespace}}}},
+		},
+	}}}
+}
+
+// newTokenRig is a rig in virtual time, whose server has what the standard volume names.
+func newTokenRig(t *testing.T) *rig {
+	r := newRigWith(t, apiserver.Options{InMemory: true})
+	core := r.client.CoreV1()
+	_, err := core.ServiceAccounts(metav1.NamespaceDefault).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta("default")}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := &corev1.ConfigMap{ObjectMeta: meta("kube-root-ca.crt"), Data: map[string]string{"ca.crt": "ca"}}
+	if _, err := core.ConfigMaps(metav1.NamespaceDefault).Create(t.Context(), ca, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// accessFiles waits until the standard volume is as it should be but for the token, and returns the token, "" if there
+// is none.
+func (r *rig) accessFiles(pod *corev1.Pod) (token string) {
+	r.Helper()
+	volume := pod.Spec.Volumes[0].Name
+	r.eventually("the standard volume", func() error {
+		for file, want := range map[string]string{"ca.crt": "ca", "namespace": "default"} {
+			if got, err := os.ReadFile(r.path(pod, volume, file)); err != nil || string(got) != want {
+				return fmt.Errorf("%s: got %q and error %w, want %q", file, got, err, want)
+			}
+		}
+		return nil
+	})
+	return r.token(pod)
+}
+
+func (r *rig) token(pod *corev1.Pod) string {
+	data, err := os.ReadFile(r.path(pod, pod.Spec.Volumes[0].Name, "token"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		r.Error(err)
+	}
+	return string(data)
+}
+
+func isTokenRequest(request apiserver.Request) bool {
+	return request.Resource == "serviceaccounts" && request.Subresource == "token"
+}
+
+func refuseTokens(_ context.Context, request apiserver.Request) *metav1.Status {
+	if isTokenRequest(request) {
+		return &apierrors.NewForbidden(corev1.Resource("serviceaccounts/token"), request.Name, errors.New("no relationship found")).ErrStatus
+	}
+	return nil
+}
+
+// TestToken: issue 8, point 13. The standard kube-api-access volume has its token, which is renewed as kubelet does:
+// after 80 % of its lifetime, after a day at the latest, and not before.
+func TestToken(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seconds      int64
+		still, later time.Duration // of the first token's age: it is the same; it is another
+	}{
+		"an hour": {3607, 47 * time.Minute, 49 * time.Minute},
+		"a week":  {7 * 24 * 3600, 24*time.Hour - time.Minute, 24*time.Hour + time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newTokenRig(t)
+				pod := r.createPod("web-1", "node-1", accessVolume(tc.seconds))
+				r.start()
+				first := r.accessFiles(pod)
+				if strings.Count(first, ".") != 2 {
+					t.Fatalf("token: got %q, want a JWT", first)
+				}
+				time.Sleep(tc.still)
+				if r.token(pod) != first {
+					t.Errorf("token after %v: got another one, want the same", tc.still)
+				}
+				time.Sleep(tc.later - tc.still)
+				if again := r.token(pod); again == first || again == "" {
+					t.Errorf("token after %v: got %q, want another", tc.later, again)
+				}
+				r.deletePod("web-1")
+				r.eventuallyGone(pod)
+				synctest.Wait()
+				if len(r.agent.tokens.known) != 0 {
+					t.Errorf("tokens in memory after the pod went: got %d, want none", len(r.agent.tokens.known))
+				}
+			})
+		})
+	}
+}
+
+// TestTokenForbidden: where the agent may not request tokens the rest of the volume is there, and the token is named
+// as left out. When it may, the token comes.
+func TestTokenForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTokenRig(t)
+		r.server.Intercept(refuseTokens)
+		pod := r.createPod("web-1", "node-1", accessVolume(3607))
+		r.start()
+		if token := r.accessFiles(pod); token != "" {
+			t.Errorf("token: got %q, want none", token)
+		}
+		r.eventually("the token is named as left out", func() error {
+			got := r.agent.Status()[pod.UID].volume(pod.Spec.Volumes[0].Name)
+			if got.Err != nil || len(got.LeftOut) != 1 || !strings.Contains(got.LeftOut[0], `serviceAccountToken at "token"`) ||
+				!strings.Contains(got.LeftOut[0], "no relationship found") {
+				return fmt.Errorf("status: got error %w and left out %q, want the token and its cause", got.Err, got.LeftOut)
+			}
+			return nil
+		})
+		time.Sleep(10 * time.Minute)
+		requests := slices.DeleteFunc(r.server.Requests(), func(request apiserver.Request) bool { return !isTokenRequest(request) })
+		if got := len(requests); got > 25 {
+			t.Errorf("token requests in ten minutes of refusals: got %d, want one a minute after the first ten", got)
+		}
+		r.server.Intercept(nil)
+		time.Sleep(maxTokenRetry)
+		if token := r.accessFiles(pod); token == "" {
+			t.Error("token after the grant: got none")
+		}
+		if got := r.agent.Status()[pod.UID].volume(pod.Spec.Volumes[0].Name); len(got.LeftOut) != 0 {
+			t.Errorf("left out after the grant: got %q, want nothing", got.LeftOut)
+		}
+	})
+}
+
+// TestTokenLag: a first refusal, as the Node authorizer gives while its graph lags, leaves nothing out.
+func TestTokenLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTokenRig(t)
+		r.server.Intercept(refuseTokens)
+		pod := r.createPod("web-1", "node-1", accessVolume(3607))
+		r.start()
+		time.Sleep(time.Second)
+		r.server.Intercept(nil)
+		if token := r.accessFiles(pod); token == "" {
+			t.Error("token: got a volume without one, want that the volume waits for it")
+		}
+	})
+}
+
+// TestTokenStays: a token outlives failures to renew it, until it expires, and also a restart of an agent that may not
+// request one any more. What was written is not taken away.
+func TestTokenStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTokenRig(t)
+		pod := r.createPod("web-1", "node-1", accessVolume(3607))
+		volume := pod.Spec.Volumes[0].Name
+		r.start()
+		first := r.accessFiles(pod)
+		r.server.Intercept(refuseTokens)
+		time.Sleep(50 * time.Minute)
+		if got := r.failure(pod, volume); got != "" || r.token(pod) != first {
+			t.Errorf("after a failure to renew: got error %q, want none and the token", got)
+		}
+		time.Sleep(12 * time.Minute)
+		r.agent.queue.Add(pod.UID)
+		r.eventuallyFails(pod, volume, `serviceAccountToken at "token"`, "no relationship found")
+		if r.token(pod) != first {
+			t.Error("expired token: got another file, want the one that was there")
+		}
+		r.stop()
+		r.start()
+		time.Sleep(time.Minute)
+		r.eventuallyFails(pod, volume, "no relationship found")
+		if r.token(pod) != first {
+			t.Error("after a restart: got another file, want the one that was there")
+		}
+		r.server.Intercept(nil)
+		time.Sleep(2 * maxTokenRetry)
+		if token := r.token(pod); token == first || token == "" {
+			t.Error("after the grant: got no new token")
+		}
+	})
+}
+
+// TestTokensHang: requests for tokens that hang hold up neither other volumes nor, beyond a share of the workers,
+// other tokens.
+func TestTokensHang(t *testing.T) {
+	const hanging = 250
+	synctest.Test(t, func(t *testing.T) {
+		r := newTokenRig(t)
+		r.setSecret("open", "k", "1")
+		healthy := r.createPod("healthy", "node-1", secretVolume("open"))
+		r.start()
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			if isTokenRequest(request) && request.Name == "default" {
+				<-ctx.Done()
+			}
+			return nil
+		})
+		for i := range hanging {
+			r.createPod(fmt.Sprintf("web-%d", i), "node-1", accessVolume(3607))
+		}
+		time.Sleep(10 * time.Second)
+		at := time.Now()
+		r.setSecret("open", "k", "2")
+		r.eventuallyHas(healthy, "open", "k", "2")
+		if took := time.Since(at); took > 100*time.Millisecond {
+			t.Errorf("update beside %d pods whose tokens hang: got it on disk after %v, want at once", hanging, took)
+		}
+	})
+}
+
+func TestSafe(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"a status":    {apierrors.NewForbidden(corev1.Resource("x"), "y", nil), true},
+		"a deadline":  {context.DeadlineExceeded, true},
+		"a decoder's": {errors.New(`Object 'Kind' is missing in '{"token":"canary"}'`), false},
+	} {
+		if got := safe(tc.err); errors.Is(got, tc.err) != tc.want || strings.Contains(got.Error(), "canary") {
+			t.Errorf("%s: got %v, want kept: %v", name, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// inNamespace in the environment says that the test runs in a mount namespace of its own.
+const inNamespace = "REFWATCH_VOLUME_IN_NAMESPACE"
+
+// TestMountsStay: issue 8, point 13. Neither the removal of a pod nor a write of a volume empties what somebody has
+// mounted below: the call fails, names the mount, and touches nothing. It works again once that is unmounted.
+func TestMountsStay(t *testing.T) {
+	if os.Getenv(inNamespace) == "" {
+		rerunInNamespace(t)
+		return
+	}
+	for where, folder := range map[string]string{
+		"beside the volumes": "pods/uid-1/volumes/other space", "the pod's folder": "pods/uid-1", "in a volume": "pods/uid-1/volumes/v/stray",
+		"a volume": "pods/uid-1/volumes/v", "in what was renamed": "pods/" + removedPrefix + "uid-1/volumes",
+	} {
+		for kind, mount := range map[string]func(target string) error{
+			"another file system": func(target string) error { return syscall.Mount("none", target, "tmpfs", 0, "") },
+			"the same file system": func(target string) error {
+				return syscall.Mount(t.TempDir(), target, "", syscall.MS_BIND, "")
+			},
+		} {
+			t.Run(where+", "+kind, func(t *testing.T) { checkMountStays(t, folder, mount) })
+		}
+	}
+}
+
+func checkMountStays(t *testing.T, folder string, mount func(target string) error) {
+	root := t.TempDir()
+	tree := openTree(t, root)
+	if _, err := tree.Write("uid-1", "v", text("a", "1")); err != nil {
+		t.Fatal(err)
+	}
+	target := filepath.Join(root, folder)
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := mount(target); err != nil {
+		t.Fatal(err)
+	}
+	canary := filepath.Join(target, "canary")
+	if err := os.WriteFile(canary, []byte("1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if folder == "pods/uid-1/volumes/v/stray" {
+		_, err := tree.Write("uid-1", "v", text("a", "2"))
+		checkError(t, err, "is mounted")
+		_, err = tree.Write("uid-1", "v", text("stray", "2"))
+		checkError(t, err, "is mounted")
+	}
+	checkError(t, tree.Remove("uid-1"), "is mounted")
+	if got, err := os.ReadFile(canary); err != nil || string(got) != "1" {
+		t.Errorf("file in the mount: got %q and error %v, want it untouched", got, err)
+	}
+	if err := syscall.Unmount(target, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Remove("uid-1"); err != nil {
+		t.Errorf("Remove after the mount is gone: got error %v, want none", err)
+	}
+	if entries, err := os.ReadDir(filepath.Join(root, "pods")); err != nil || len(entries) != 0 {
+		t.Errorf("folder of pods: got %v and error %v, want it empty", entries, err)
+	}
+}
+
+// rerunInNamespace runs the test once more, where it may mount and nobody else sees it.
+func rerunInNamespace(t *testing.T) {
+	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	command.Env = append(os.Environ(), inNamespace+"=1")
+	command.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+	}
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	if err := command.Start(); err != nil {
+		t.Skipf("no mount namespace of its own: %v", err)
+	}
+	if err := command.Wait(); err != nil {
+		t.Errorf("test in a mount namespace of its own: got %v, want success; it printed:\n%s", err, &out)
+	}
+}
