@@ -8,10 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
@@ -30,6 +33,7 @@ func newStore[T cache.Object](t testing.TB, resource objectcache.Resource[T], op
 // A constructor says what is wrong, and how to mend it. Nothing panics later.
 func TestNewWatchRefuses(t *testing.T) {
 	secrets := objectcache.Secrets(fake.NewClientset())
+	live := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://nowhere.invalid"})
 	var clientset *kubernetes.Clientset
 	var accounts func(string) typedcorev1.ServiceAccountInterface
 	newWith := func(options objectcache.WatchOptions) error {
@@ -40,14 +44,20 @@ func TestNewWatchRefuses(t *testing.T) {
 		err  error
 		want string
 	}{
-		"zero Resource":        {faultOf(objectcache.Resource[*corev1.Secret]{}), "make one with"},
-		"no client":            {faultOf(objectcache.Secrets(nil)), `"secrets": it has no client`},
-		"a nil clientset":      {faultOf(objectcache.Secrets(clientset)), `"secrets": it has no client`},
-		"a nil function":       {faultOf(objectcache.NewResource(corev1.Resource("serviceaccounts"), accounts)), `"serviceaccounts": it has no client`},
-		"ConfigMaps":           {faultOf(objectcache.ConfigMaps(nil)), `"configmaps": it has no client`},
-		"negative idleness":    {newWith(objectcache.WatchOptions{IdleTimeout: -1}), "IdleTimeout is -1ns: 0 means never"},
-		"negative staleness":   {newWith(objectcache.WatchOptions{MaxStaleness: -1}), "MaxStaleness is -1ns: 0 means no bound"},
-		"all that is negative": {newWith(objectcache.WatchOptions{IdleTimeout: -1, MaxStaleness: -1}), "MaxStaleness"},
+		"zero Resource":         {faultOf(objectcache.Resource[*corev1.Secret]{}), "make one with"},
+		"no client":             {faultOf(objectcache.Secrets(nil)), `"secrets": it has no client`},
+		"a nil clientset":       {faultOf(objectcache.Secrets(clientset)), `"secrets": it has no client`},
+		"a nil function":        {faultOf(objectcache.NewResource(corev1.Resource("serviceaccounts"), accounts)), `"serviceaccounts": it has no client`},
+		"a function of nothing": {faultOf(objectcache.NewResource(corev1.Resource("serviceaccounts"), func(string) typedcorev1.ServiceAccountInterface { return nil })), `"serviceaccounts": it has no client`},
+		"another group":         {faultOf(objectcache.NewResource(appsv1.Resource("secrets"), live.CoreV1().Secrets)), `"secrets.apps": its client is of the group "": name that group, or pass a client of "apps"`},
+		"a kind":                {faultOf(objectcache.NewResource(corev1.Resource("Secret"), live.CoreV1().Secrets)), "plural and in lower case"},
+		"dynamic, no client":    {faultOf(objectcache.Dynamic(nil, corev1.SchemeGroupVersion.WithResource("secrets"))), "it has no client"},
+		"dynamic, no version":   {faultOf(objectcache.Dynamic(nil, schema.GroupVersionResource{Resource: "secrets"})), "it has no version"},
+		"metadata, no resource": {faultOf(objectcache.Metadata(nil, corev1.SchemeGroupVersion.WithResource(""))), `"" is no resource`},
+		"ConfigMaps":            {faultOf(objectcache.ConfigMaps(nil)), `"configmaps": it has no client`},
+		"negative idleness":     {newWith(objectcache.WatchOptions{IdleTimeout: -1}), "IdleTimeout is -1ns: 0 means never"},
+		"negative staleness":    {newWith(objectcache.WatchOptions{MaxStaleness: -1}), "MaxStaleness is -1ns: 0 means no bound"},
+		"all that is negative":  {newWith(objectcache.WatchOptions{IdleTimeout: -1, MaxStaleness: -1}), "MaxStaleness"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

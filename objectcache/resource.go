@@ -9,30 +9,24 @@ import (
 	"reflect"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 )
 
 // Resource says how to reach one kind of namespaced object. Make one with
-// [Secrets], [ConfigMaps] or [NewResource]. Whatever is wrong with it is returned
-// by [NewWatch].
+// [Secrets], [ConfigMaps], [NewResource], [Dynamic] or [Metadata]. Whatever is
+// wrong with it is returned by [NewWatch].
 type Resource[T cache.Object] struct {
 	resource  schema.GroupResource
-	fault     error                   // what is wrong with it, for NewWatch
+	misnamed  error                   // what is wrong with resource
 	rest      *reflector.RESTResource // nil: of a client without one; then source counts
 	source    func(types.NamespacedName) reflector.Source
 	nameRules validation.ValidateNameFunc
@@ -43,8 +37,9 @@ type Resource[T cache.Object] struct {
 // kind: kubernetes.Interface.CoreV1().Secrets(namespace), for one. L is its list
 // type.
 type Client[T cache.Object, L runtime.Object] interface {
-	List(ctx context.Context, options metav1.ListOptions) (L, error)
-	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+	listWatcher[L]
+	// Get is never called. It is what names T, so that [NewResource] needs no
+	// type arguments.
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 }
 
@@ -52,23 +47,34 @@ type Client[T cache.Object, L runtime.Object] interface {
 //
 //	NewResource(corev1.Resource("serviceaccounts"), clientset.CoreV1().ServiceAccounts)
 //
-// The group and resource are those of the client, as in a path. A client that
-// gives away its REST client of that group (GetClient, as those of client-go and
+// The group and resource are those of the client, as in a path; a client of
+// another group is an error, returned by [NewWatch]. For clients without types
+// there are [Dynamic] and [Metadata].
+//
+// The function client is called once here, with the namespace "default", to see
+// what it returns; no request is made. Later it is called with the namespaces of
+// references.
+//
+// A client that gives away its REST client (GetClient, as those of client-go and
 // of client-gen since 1.31 do) is asked through it, and its List and Watch are
 // not used: see [reflector.FromREST]. To have them used, hide GetClient behind a
 // type of your own. Any other client is used as it is; its own retries (up to
 // ten, on broken connections and Retry-After) cannot be switched off then, and
 // until they end Get knows no cause.
 func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource schema.GroupResource, client func(namespace string) C) Resource[T] {
-	r := Resource[T]{resource: resource, nameRules: pathSegment}
+	r := Resource[T]{resource: resource, misnamed: misnamed(resource), nameRules: pathSegment}
 	if client == nil {
-		r.fault = errNoClient
 		return r
 	}
-	r.source = func(key types.NamespacedName) reflector.Source {
-		return named(client(key.Namespace), key.Name)
+	example := client(metav1.NamespaceDefault)
+	if isNil(example) {
+		return r
 	}
-	if restClient := restClientOf(client(""), resource.Group); restClient != nil {
+	r.source = sourceOver(client, nil)
+	if restClient := restClientOf(example); restClient != nil {
+		if group := restClient.APIVersion().Group; group != resource.Group && r.misnamed == nil {
+			r.misnamed = fmt.Errorf("its client is of the group %q: name that group, or pass a client of %q", group, resource.Group)
+		}
 		r.rest = &reflector.RESTResource{
 			Client:    restClient,
 			Name:      resource.Resource,
@@ -79,18 +85,25 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 	return r
 }
 
-// restClientOf returns the REST client of a typed client of a group, nil if it
-// gives none away, as those of a fake clientset.
-func restClientOf(client any, group string) rest.Interface {
+// misnamed returns an error for what cannot be a resource in a path.
+func misnamed(resource schema.GroupResource) error {
+	if len(validation.NameIsDNSLabel(resource.Resource, false)) > 0 {
+		return fmt.Errorf("%q is no resource: name it as in a path, plural and in lower case, such as %q", resource.Resource, "secrets")
+	}
+	return nil
+}
+
+// restClientOf returns the REST client of a typed client, nil if it gives none
+// away, as those of a fake clientset.
+func restClientOf(client any) rest.Interface {
 	typed, ok := client.(interface{ GetClient() rest.Interface })
 	if !ok {
 		return nil
 	}
-	restClient := typed.GetClient()
-	if pointer, ok := restClient.(*rest.RESTClient); restClient == nil || ok && pointer == nil || restClient.APIVersion().Group != group {
-		return nil
+	if restClient := typed.GetClient(); !isNil(restClient) {
+		return restClient
 	}
-	return restClient
+	return nil
 }
 
 // newOf returns a new object of a type that is a pointer.
@@ -107,17 +120,29 @@ func (r *Resource[T]) sourceOf(key types.NamespacedName) reflector.Source {
 }
 
 var (
-	errNoClient     = errors.New("it has no client: the argument is nil")
-	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps or NewResource")
+	errNoClient     = errors.New("it has no client: the argument, or what it returned, is nil")
+	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps, NewResource, Dynamic or Metadata")
 )
+
+// named returns an error that says what is wrong with the resource apart from
+// its client.
+func (r *Resource[T]) named() error {
+	switch {
+	case r.nameRules == nil:
+		return errZeroResource
+	case r.misnamed != nil:
+		return fmt.Errorf("resource %q: %w", r.resource, r.misnamed)
+	}
+	return nil
+}
 
 // usable returns an error that says why no store can be made of the resource.
 func (r *Resource[T]) usable() error {
-	switch {
-	case r.resource.Resource == "":
-		return errZeroResource
-	case r.fault != nil:
-		return fmt.Errorf("resource %q: %w", r.resource, r.fault)
+	if err := r.named(); err != nil {
+		return err
+	}
+	if r.source == nil {
+		return fmt.Errorf("resource %q: %w", r.resource, errNoClient)
 	}
 	return nil
 }
@@ -131,56 +156,12 @@ func isNil(v any) bool {
 	return value.Kind() == reflect.Pointer && value.IsNil()
 }
 
-// core returns the clients of the core group, nil without a client.
-func core(client kubernetes.Interface) typedcorev1.CoreV1Interface {
-	if isNil(client) {
-		return nil
-	}
-	return client.CoreV1()
-}
-
-// Secrets is the resource of core/v1 Secrets.
-func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
-	var secrets func(string) typedcorev1.SecretInterface
-	if core := core(client); core != nil {
-		secrets = core.Secrets
-	}
-	resource := NewResource(corev1.Resource("secrets"), secrets)
-	resource.nameRules = validation.NameIsDNSSubdomain
-	resource.immutable = func(s *corev1.Secret) bool { return s.Immutable != nil && *s.Immutable }
-	return resource
-}
-
-// ConfigMaps is the resource of core/v1 ConfigMaps.
-func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
-	var configMaps func(string) typedcorev1.ConfigMapInterface
-	if core := core(client); core != nil {
-		configMaps = core.ConfigMaps
-	}
-	resource := NewResource(corev1.Resource("configmaps"), configMaps)
-	resource.nameRules = validation.NameIsDNSSubdomain
-	resource.immutable = func(c *corev1.ConfigMap) bool { return c.Immutable != nil && *c.Immutable }
-	return resource
-}
-
-// named follows one object by a typed client.
-func named[T cache.Object, L runtime.Object](client Client[T, L], name string) reflector.Source {
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-	return reflector.FromListerWatcher(&toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.FieldSelector = selector
-			return client.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.FieldSelector = selector
-			return client.Watch(ctx, options)
-		},
-	})
-}
-
 // validate returns nil if an object of this kind can have that key. Both parts
 // end up in a URL.
 func (r *Resource[T]) validate(key types.NamespacedName) error {
+	if err := r.named(); err != nil {
+		return err
+	}
 	problems := validation.ValidateNamespaceName(key.Namespace, false)
 	for i := range problems {
 		problems[i] = "namespace: " + problems[i]

@@ -19,8 +19,15 @@ import (
 // Roles are in the order of their namespaces, names in order within; a key
 // given twice counts once. Without keys there are no Roles: a rule without
 // resourceNames would admit every object. The error is [ErrInvalidName] for a
-// key that no object can have.
-func (r *Resource[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
+// key that no object can have; a resource that is wrongly named is an error too.
+// No client is needed:
+//
+//	objectcache.Secrets(nil).Roles("gateway", keys...)
+//	objectcache.Dynamic(nil, widgets).Roles("gateway", keys...) // for any kind
+func (r Resource[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
+	if err := r.named(); err != nil {
+		return nil, err
+	}
 	names := map[string][]string{}
 	for _, key := range keys {
 		if err := r.validate(key); err != nil {

@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/yaml"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -45,8 +46,7 @@ func TestRoles(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			resource := objectcache.Secrets(fake.NewClientset())
-			got, err := resource.Roles("gateway", test.keys...)
+			got, err := objectcache.Secrets(nil).Roles("gateway", test.keys...)
 			if !errors.Is(err, test.err) {
 				t.Errorf("error: got %v, want %v", err, test.err)
 			}
@@ -57,10 +57,32 @@ func TestRoles(t *testing.T) {
 	}
 }
 
+// A Role is made without a client, for any kind, and not for what is no resource.
+func TestRolesOfAnyKind(t *testing.T) {
+	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	roles, err := objectcache.Dynamic(nil, widgets).Roles("gateway", types.NamespacedName{Namespace: "a", Name: "x:y"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []rbacv1.PolicyRule{{
+		APIGroups: []string{"example.com"}, Resources: []string{"widgets"}, ResourceNames: []string{"x:y"}, Verbs: []string{"list", "watch"},
+	}}
+	if diff := cmp.Diff(want, roles[0].Rules); diff != "" {
+		t.Errorf("rules, -want +got:\n%s", diff)
+	}
+	widgets.Resource = "Widget"
+	if _, err := objectcache.Metadata(nil, widgets).Roles("gateway"); err == nil {
+		t.Error("a kind for a resource: got no error, want one")
+	}
+	if _, err := (objectcache.Resource[*corev1.Secret]{}).Roles("gateway"); err == nil {
+		t.Error("zero Resource: got no error, want one")
+	}
+}
+
 // The Role that a gateway needs for its certificates.
 func ExampleResource_Roles() {
-	secrets := objectcache.Secrets(fake.NewClientset())
-	roles, err := secrets.Roles("gateway-certificates",
+	// It takes no client to know what a client must be allowed to do.
+	roles, err := objectcache.Secrets(nil).Roles("gateway-certificates",
 		types.NamespacedName{Namespace: "shop", Name: "tls"},
 		types.NamespacedName{Namespace: "shop", Name: "tls-old"},
 	)

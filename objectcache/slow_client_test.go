@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 )
 
@@ -56,7 +57,7 @@ func (c *slowClient) Watch(context.Context, metav1.ListOptions) (watch.Interface
 }
 
 // runStore runs a store inside a bubble.
-func runStore(t *testing.T, store *objectcache.Watch[*corev1.Secret]) (stop func()) {
+func runStore[T cache.Object](t *testing.T, store *objectcache.Watch[T]) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- store.Run(ctx) }()

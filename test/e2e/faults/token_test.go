@@ -83,8 +83,7 @@ func (r *rig) admit(names ...string) {
 	for _, name := range names {
 		keys = append(keys, types.NamespacedName{Namespace: r.namespace, Name: name})
 	}
-	resource := objectcache.Secrets(r.admin)
-	roles, err := resource.Roles(account, keys...)
+	roles, err := objectcache.Secrets(nil).Roles(account, keys...)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// A client without types serves any resource, over the wire.
+func TestClientsWithoutTypes(t *testing.T) {
+	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
+	clients := map[string]func(t *testing.T, server *apiserver.Server, config *rest.Config){
+		"dynamic": func(t *testing.T, server *apiserver.Server, config *rest.Config) {
+			client, err := dynamic.NewForConfig(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := follow(t, server, objectcache.Dynamic(client, secrets))
+			if data, ok := got.Object["data"].(map[string]any); got.GetKind() != "Secret" || !ok || data["password"] == nil {
+				t.Error("got an object without kind or data, want the Secret")
+			}
+		},
+		"metadata": func(t *testing.T, server *apiserver.Server, config *rest.Config) {
+			client, err := metadata.NewForConfig(metadata.ConfigFor(config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			follow(t, server, objectcache.Metadata(client, secrets))
+		},
+	}
+	for name, serve := range clients {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := apiserver.New(t, apiserver.Options{InMemory: true})
+				config := server.Config()
+				config.QPS = -1
+				serve(t, server, config)
+			})
+		})
+	}
+}
+
+// follow gets a Secret, its update and its end from a store of the resource, and
+// returns the update.
+func follow[T cache.Object](t *testing.T, server *apiserver.Server, resource objectcache.Resource[T]) (last T) {
+	t.Helper()
+	client := server.Client().CoreV1().Secrets(namespace)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "tls"}, Data: map[string][]byte{"password": []byte("x")}}
+	created, err := client.Create(t.Context(), secret, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := newStore(t, resource, objectcache.WatchOptions{})
+	stop := runStore(t, store)
+	defer stop()
+	store.AddReference(namespace, "tls", "pod")
+	if got, err := store.Get(t.Context(), namespace, "tls"); err != nil || got.GetUID() != created.UID {
+		t.Fatalf("Get: got %v, want the Secret", err)
+	}
+	created.Labels = map[string]string{"now": "changed"}
+	if _, err := client.Update(t.Context(), created, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	if last, err = store.Get(t.Context(), namespace, "tls"); err != nil || last.GetLabels()["now"] != "changed" {
+		t.Errorf("Get after the update: got labels %v, %v, want the new one", last.GetLabels(), err)
+	}
+	if err := client.Delete(t.Context(), "tls", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	if _, err := store.Get(t.Context(), namespace, "tls"); !apierrors.IsNotFound(err) {
+		t.Errorf("Get after the deletion: got %v, want NotFound", err)
+	}
+	return last
+}
+
+// hidden hides the REST client of a typed client.
+type hidden struct {
+	typedcorev1.ServiceAccountInterface
+}
+
+// The function is called with namespaces of references, and with "default" once:
+// never with "", which a client restricted to a namespace may not know.
+func TestNewResourceCallsWithRealNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true})
+		var mu sync.Mutex
+		var asked []string
+		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), func(in string) hidden {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, in)
+			return hidden{server.Client().CoreV1().ServiceAccounts(in)}
+		})
+		store := newStore(t, resource, objectcache.WatchOptions{})
+		stop := runStore(t, store)
+		store.AddReference("team", "builder", "pod")
+		if _, err := store.Get(t.Context(), "team", "builder"); !apierrors.IsNotFound(err) {
+			t.Errorf("Get: got %v, want NotFound", err)
+		}
+		stop()
+		if got, want := slices.Compact(asked), []string{"default", "team"}; !slices.Equal(got, want) {
+			t.Errorf("namespaces: got %q, want %q", got, want)
+		}
+	})
+}
+
+// A function that knows a client for some namespaces only is an error for the
+// others, not a panic.
+func TestNewResourceWithoutAClientForANamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true})
+		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), func(in string) *hidden {
+			if in == metav1.NamespaceDefault {
+				return &hidden{server.Client().CoreV1().ServiceAccounts(in)}
+			}
+			return nil
+		})
+		store := newStore(t, resource, objectcache.WatchOptions{})
+		stop := runStore(t, store)
+		defer stop()
+		store.AddReference("team", "builder", "pod")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := store.Get(ctx, "team", "builder"); err == nil || !strings.Contains(err.Error(), `no client for namespace "team"`) {
+			t.Errorf("Get: got %v, want an error that names the namespace", err)
+		}
+	})
+}
