@@ -61,7 +61,7 @@ func idleBubble(t *testing.T, options objectcache.WatchOptions, f func(*testing.
 func newRig(t *testing.T, server apiserver.Options, options objectcache.WatchOptions) *rig {
 	r := &rig{t: t, server: apiserver.New(t, server), stop: func() {}}
 	r.client = r.server.Client()
-	r.Watch = objectcache.NewWatch(objectcache.Secrets(r.client), options)
+	r.Watch = newStore(t, objectcache.Secrets(r.client), options)
 	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
 		if request.Verb == "watch" || request.Verb == "list" {
 			return r.down.Load()
@@ -69,6 +69,17 @@ func newRig(t *testing.T, server apiserver.Options, options objectcache.WatchOpt
 		return nil
 	})
 	return r
+}
+
+// rigOf is a store of any source, running, without a server.
+func rigOf(t *testing.T, resource objectcache.Resource[*corev1.Secret], options objectcache.WatchOptions) *rig {
+	r := &rig{t: t, Watch: newStore(t, resource, options)}
+	r.run()
+	return r
+}
+
+func newStore(_ testing.TB, resource objectcache.Resource[*corev1.Secret], options objectcache.WatchOptions) *objectcache.Watch[*corev1.Secret] {
+	return objectcache.NewWatch(resource, options)
 }
 
 func (r *rig) run() {

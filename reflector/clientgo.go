@@ -76,6 +76,7 @@ func (s clientGoSession) WatchWithContext(_ context.Context, options metav1.List
 	stream, err := s.r.source.Watch(s.ctx, options)
 	switch {
 	case err == nil:
+		s.noteOpened()
 	case watchList && refusesWatchList(err):
 		s.useLists(true) // as client-go does next, for the session is not over
 		return nil, errOver

@@ -16,7 +16,8 @@ func (r *Reflector) noteOpen() (version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status.Opens++
-	if r.afresh {
+	r.session.askLocked(r.readFor)
+	if r.afresh || r.readFor > r.status.ReadFor {
 		return ""
 	}
 	return r.status.ResourceVersion
@@ -53,6 +54,9 @@ func (r *Reflector) noteSynced(session *session, version string) {
 	session.syncedAt = time.Now()
 	r.afresh, r.urgent, r.tooLarge = false, false, 0
 	r.status.synced(version, session.syncedAt)
+	if session.consistent {
+		r.status.ReadFor = session.readFor
+	}
 	r.mu.Unlock()
 	if session.turn != nil {
 		session.expire()

@@ -98,6 +98,7 @@ type Reflector struct {
 	stopped  bool
 	urgent   bool     // somebody waits
 	afresh   bool     // the next read is a consistent one
+	readFor  uint64   // as is the next one after ReadFor
 	listNext bool     // the next session is to use lists
 	tooLarge int      // "too large" answers in a row
 	turn     *turn    // that is waited for
@@ -133,6 +134,7 @@ func (r *Reflector) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	status := r.status
+	r.session.describeLocked(&status)
 	if r.turn == nil {
 		return status
 	}
@@ -140,6 +142,7 @@ func (r *Reflector) Status() Status {
 		status.Failures = max(1, status.Failures)
 		status.LastError, status.LastErrorTime = cause, at
 		status.RefusedSince = time.Time{}
+		status.Away = true
 	}
 	return status
 }

@@ -67,6 +67,9 @@ type session struct {
 	syncedAt  time.Time
 	refreshed bool // given up for a fresh read
 	verifying bool
+	opened    bool      // the stream is open
+	askedAt   time.Time // when the request for the state was sent
+	readFor   uint64    // the number that ReadFor had been given by then
 
 	mu    sync.Mutex
 	ended bool

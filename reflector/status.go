@@ -19,16 +19,31 @@ type Status struct {
 	LastContact time.Time
 	// Opens counts the attempts that were begun: a stream opened, or a list.
 	Opens uint64
+	// Streaming tells that a stream is open whose state has reached the store:
+	// changes will come by it.
+	Streaming bool
+	// AskedAt is when the request for the state that is under way was sent; zero
+	// when none is.
+	AskedAt time.Time
+	// ReadFor is the highest number that was given to [Reflector.ReadFor] before
+	// the last consistent read began.
+	ReadFor uint64
 	// SyncedBy is which of the Opens brought the last completed read.
 	SyncedBy uint64
 	// Failures counts the attempts that have failed since the last completed
 	// read; 0 means that all is well.
 	Failures int
-	// LastError is the cause of the last failure, as the source gave it; it is
-	// kept when all is well again.
+	// LastError is the cause of the last failure, as the source gave it, but for
+	// a 404: see [NotServedError]. It is kept when all is well again.
 	LastError error
 	// LastErrorTime is when that was.
 	LastErrorTime time.Time
+	// Away tells that LastError is what others failed with: the server is away,
+	// and this reflector waits for it to come back.
+	Away bool
+	// Waiting is why no request is under way, nil while one is or the stream is
+	// open.
+	Waiting error
 	// RefusedSince is when the server began to answer every attempt with a
 	// refusal ([Forbidden] or [Refused]); zero when the last answer was no
 	// refusal.
@@ -61,7 +76,7 @@ func (s *Status) synced(version string, now time.Time) {
 func (s *Status) failed(err error, now time.Time) {
 	class := Classify(err)
 	s.Failures++
-	s.LastError, s.LastErrorTime = err, now
+	s.LastError, s.LastErrorTime = notServed(err), now
 	switch {
 	case !class.refusal():
 		s.RefusedSince = time.Time{}

@@ -83,7 +83,9 @@ func (s *session) open(options *metav1.ListOptions) (stream Stream, err error) {
 	opened := make(chan struct{})
 	go func() {
 		defer close(opened)
-		stream, err = s.r.source.Watch(s.ctx, *options)
+		if stream, err = s.r.source.Watch(s.ctx, *options); err == nil {
+			s.noteOpened()
+		}
 	}()
 	<-opened
 	return stream, err
