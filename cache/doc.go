@@ -15,7 +15,9 @@
 //   - Within an epoch the state never goes back: what is older than, or as old
 //     as, what the slot has seen is dropped and counted. [Slot.NewEpoch] starts
 //     a new epoch; only a writer that knows the server was rolled back (an etcd
-//     restore) may call it.
+//     restore) may call it. A deletion may come with the version of the object
+//     that is held.
+//   - Epochs never decrease, also across writers: see [Slot.Next].
 //   - The channel of [Slot.Changed] is closed at the next change of state.
 //
 // # What a writer may rely on

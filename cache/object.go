@@ -29,8 +29,9 @@ type State[T Object] struct {
 	// it exists, otherwise that of the read or the deletion that showed its
 	// absence.
 	ResourceVersion string
-	// Epoch counts the times the server was found rolled back. Versions of
-	// different epochs cannot be compared: the same one may mean other content.
+	// Epoch counts the times the server was found rolled back and the state was
+	// another one then. Versions of different epochs cannot be compared: the same
+	// one may mean other content.
 	Epoch uint64
 }
 
@@ -39,7 +40,7 @@ type Dropped struct {
 	// Foreign counts objects of another name, namespace or type.
 	Foreign uint64
 	// Stale counts objects and reads that were not newer than what the slot
-	// had seen.
+	// had seen, or came after [Slot.Next].
 	Stale uint64
 	// Malformed counts objects and reads without a usable resource version.
 	Malformed uint64

@@ -31,6 +31,8 @@ type SlotOptions[T Object] struct {
 	// object with the same name, namespace, UID and resource version. Default:
 	// drop managedFields.
 	Transform func(T) T
+	// Epoch is the number of the first epoch. Default: 0.
+	Epoch uint64
 }
 
 // Slot holds the last known state of one object. Its methods are safe for
@@ -42,6 +44,8 @@ type Slot[T Object] struct {
 
 	mu      sync.Mutex    // serialises writers; readers of state do not take it
 	version string        // highest resource version seen in this epoch
+	next    bool          // nothing was read yet; state and version are from the slot before
+	over    bool          // Next was called
 	epoch   uint64        // of what is stored next
 	dropped Dropped       // what was refused
 	changed chan struct{} // made when first asked for, closed at the next change
@@ -56,7 +60,23 @@ func NewSlot[T Object](key types.NamespacedName, options SlotOptions[T]) *Slot[T
 	if transform == nil {
 		transform = dropManagedFields[T]
 	}
-	return &Slot[T]{key: key, transform: transform}
+	return &Slot[T]{key: key, transform: transform, epoch: options.Epoch}
+}
+
+// Next returns a slot for another writer, in place of this one, which keeps its
+// state from now on, whatever is written to it. The new slot begins with that
+// state, and its epochs go on from there. Its first read must be a consistent
+// one: if that is older than what this slot has seen, or cannot have followed
+// from what it holds, a new epoch begins.
+func (s *Slot[T]) Next() *Slot[T] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	next := &Slot[T]{key: s.key, transform: s.transform, version: s.version, epoch: s.epoch, next: true}
+	if state := s.state.Load(); state != nil && state.Synced {
+		next.state.Store(state)
+	}
+	return next
 }
 
 func dropManagedFields[T Object](object T) T {
@@ -108,11 +128,15 @@ func (s *Slot[T]) CheckRead(items []any, version string) error {
 }
 
 // NewEpoch forgets the highest version seen. The state stays and is served until
-// the next Replace. Only a writer that has seen a consistent read below the
-// highest version may call it: the server's history was rolled back.
+// the next Replace, and if that brings the very same object, the state does not
+// change at all. Only a writer that has seen a consistent read below the highest
+// version may call it: the server's history was rolled back.
 func (s *Slot[T]) NewEpoch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
 	s.version = ""
 	s.epoch++
 }
@@ -159,9 +183,10 @@ func (s *Slot[T]) Resync() error { return nil }
 func (s *Slot[T]) Bookmark(version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if order, err := compare(version, s.version); err != nil {
+	switch order, err := compare(version, s.version); {
+	case err != nil:
 		s.dropLocked(err)
-	} else if order > 0 {
+	case order > 0 && !s.over:
 		s.version = version
 	}
 	return nil
@@ -185,25 +210,41 @@ func (s *Slot[T]) Replace(items []any, version string) error {
 		s.dropLocked(err)
 		return nil
 	}
-	if order, _ := compare(version, s.version); order < 0 {
+	order, _ := compare(version, s.version)
+	if s.over || order < 0 && !s.next {
 		s.dropped.Stale++
 		return nil
 	}
-	if held := s.Load(); held.Epoch == s.epoch && rolledBack(held, state) {
+	held := s.Load()
+	same := identical(held, state)
+	// Without a version NewEpoch was called, or there is nothing to compare with.
+	if s.version != "" && (order < 0 || !same && rolledBack(held, state)) {
 		s.epoch++
 	}
-	s.version = version
-	s.publishLocked(state)
+	s.version, s.next = version, false
+	if !same || !held.Synced {
+		s.publishLocked(state)
+	}
 	return nil
 }
 
-// rolledBack tells whether a later read cannot have followed from what is held.
+// identical reports whether two states hold the same object with the same
+// content, or none.
+func identical[T Object](a, b State[T]) bool {
+	if a.Exists != b.Exists || !a.Exists {
+		return a.Exists == b.Exists
+	}
+	return a.ResourceVersion == b.ResourceVersion && equality.Semantic.DeepEqual(a.Object, b.Object)
+}
+
+// rolledBack reports whether a later read that is not identical to what is held
+// cannot have followed from it.
 func rolledBack[T Object](held, read State[T]) bool {
 	if !held.Exists || !read.Exists {
 		return false
 	}
 	order, _ := compare(read.ResourceVersion, held.ResourceVersion)
-	return order < 0 || order == 0 && !equality.Semantic.DeepEqual(held.Object, read.Object)
+	return order <= 0
 }
 
 // put applies one event.
@@ -219,11 +260,17 @@ func (s *Slot[T]) put(item any, exists bool) {
 		return
 	}
 	version := object.GetResourceVersion()
-	if order, _ := compare(version, s.version); order <= 0 {
+	switch order, _ := compare(version, s.version); {
+	case order > 0 && !s.over:
+		s.version = version
+	case !s.over && !exists && s.holdsLocked(object):
+		// Some servers send a deletion with the object's last version. The
+		// absence is then as new as anything that was seen.
+		version = s.version
+	default:
 		s.dropped.Stale++
 		return
 	}
-	s.version = version
 	// An event alone does not sync the slot: before the first complete read
 	// nothing is known of an object that no event names.
 	state := State[T]{Synced: s.Load().Synced, Exists: exists, ResourceVersion: version}
@@ -231,6 +278,13 @@ func (s *Slot[T]) put(item any, exists bool) {
 		state.Object = object
 	}
 	s.publishLocked(state)
+}
+
+// holdsLocked reports whether the state is this very object at this version.
+func (s *Slot[T]) holdsLocked(object T) bool {
+	held := s.Load()
+	return held.Exists && held.ResourceVersion == object.GetResourceVersion() &&
+		held.Object.GetUID() == object.GetUID()
 }
 
 // checkedRead returns the state that a complete read tells of, or why it tells

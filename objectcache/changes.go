@@ -13,8 +13,8 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-// Change is the newest state of an object that differs from what a follower was
-// told before.
+// Change is the newest state of an object that differs from what a follower got
+// before, or concerns a new owner.
 type Change[T cache.Object] struct {
 	// Key is the object's namespace and name.
 	Key types.NamespacedName
@@ -27,16 +27,20 @@ type Change[T cache.Object] struct {
 }
 
 // Changes yields the referenced objects as they are, and then each that
-// changes, until ctx ends, the store is stopped, or the loop is left.
+// changes or gets a new owner, until ctx ends, the store is stopped, or the loop
+// is left.
 //
 // Only the newest state of a key is kept for a follower: one that is slow misses
 // states in between, never the last one, delays nobody, and costs memory for the
-// keys only. States are told apart by UID and resource version, so neither a
-// broken stream nor a list invents a change. An object that is absent from the
-// start is no change. Objects come in the order in which they first changed.
+// keys only. States are compared by UID, resource version and epoch, so neither
+// a broken stream nor a list nor an object that is read again invents a change.
+// An object that is absent from the start is no change. Objects come in the
+// order in which they first changed.
 //
-// When the last reference goes, that is no change either; when the object is
-// referenced again, it is told again. A nil context is logged, and yields
+// When an owner comes that had no reference to the object, the object is yielded
+// once more, if it exists: as soon as Get would return it to that owner. When an
+// owner goes, be it the last one, that is no change; when the object is
+// referenced again, it is yielded again. A nil context is logged, and yields
 // nothing.
 func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[Change[T]] {
 	return func(yield func(Change[T]) bool) {
@@ -52,13 +56,13 @@ func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[Change[T]] {
 			return
 		}
 		defer w.removeFollower(queue)
-		told := map[types.NamespacedName]version{}
+		yielded := map[types.NamespacedName]version{}
 		for {
 			key, shutdown := queue.Get()
 			if shutdown || ctx.Err() != nil { // a queue that is shut down is drained first
 				return
 			}
-			change, ok := w.change(key, told)
+			change, ok := w.change(key, yielded)
 			queue.Done(key)
 			if ok && !yield(change) {
 				return
@@ -67,54 +71,74 @@ func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[Change[T]] {
 	}
 }
 
-// version tells states of one key apart. The zero version is one of which
-// nothing was told.
+// version identifies a state of a key, and the owners that it was yielded for.
+// The zero version is one of which nothing was yielded.
 type version struct {
 	entry           uint64 // a key that was let go of begins anew
 	uid             types.UID
 	resourceVersion string
 	epoch           uint64
+	arrived         uint64 // how many owners had come
 }
 
-// change returns the state of a key if it differs from what was told, and notes
-// it there.
-func (w *Watch[T]) change(key types.NamespacedName, told map[types.NamespacedName]version) (Change[T], bool) {
-	state, entry, owners := w.current(key)
-	if told[key].entry != entry {
-		delete(told, key)
+// change returns the state of a key if it differs from what was yielded, and
+// notes it there.
+func (w *Watch[T]) change(key types.NamespacedName, yielded map[types.NamespacedName]version) (Change[T], bool) {
+	now, ok := w.current(key)
+	if yielded[key].entry != now.version.entry {
+		delete(yielded, key)
 	}
-	before, known := told[key]
-	change := Change[T]{Key: key, Object: state.Object, Owners: owners}
+	before, known := yielded[key]
+	change := Change[T]{Key: key, Object: now.state.Object, Owners: now.owners}
 	switch {
-	case !state.Synced:
+	case !ok:
 		return change, false
-	case !state.Exists:
-		delete(told, key)
+	case !now.state.Exists:
+		delete(yielded, key)
 		change.Deleted = true
 		return change, known
 	}
-	told[key] = version{entry, state.Object.GetUID(), state.Object.GetResourceVersion(), state.Epoch}
-	return change, told[key] != before
+	yielded[key] = now.version
+	return change, now.version != before
 }
 
-// current returns what a key's owners may be told, and the number of its entry;
-// an unsynced state and 0 if nobody references it.
-func (w *Watch[T]) current(key types.NamespacedName) (state cache.State[T], entry uint64, owners []types.UID) {
+// present is what a follower may know of a key.
+type present[T cache.Object] struct {
+	state   cache.State[T]
+	version version
+	owners  []types.UID
+}
+
+// current returns what a follower may know of a key now, and whether that is
+// anything. What nobody references has the entry 0.
+func (w *Watch[T]) current(key types.NamespacedName) (now present[T], ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.entry(key)
 	if e == nil {
-		return state, 0, nil
+		return now, false
 	}
-	if r := e.run.Load(); r != nil {
-		if now := r.slot.Load(); w.known(r, now) {
-			state = now
-		}
+	now.owners = e.owners.list()
+	now.version = version{entry: e.number, arrived: e.owners.arrived}
+	r := e.run.Load()
+	if r == nil {
+		return now, false
 	}
-	return state, e.number, e.owners.list()
+	now.state = r.slot.Load()
+	if now.state.Exists {
+		now.version.uid, now.version.resourceVersion = now.state.Object.GetUID(), now.state.Object.GetResourceVersion()
+		now.version.epoch = now.state.Epoch
+	}
+	return now, now.state.Synced && w.settledForLocked(e, r, now.state)
 }
 
-// addFollower has a queue told of every key, now and when it changes. What has gone
+// settledForLocked reports whether a state may be yielded for all owners, as Get
+// would serve it. How old it is does not matter.
+func (w *Watch[T]) settledForLocked(e *entry[T], r *run[T], state cache.State[T]) bool {
+	return !w.immutable(state) || r.covers.Load() >= w.dueLocked(e, r) || failedSince(r.reflector.Status(), e.arrivedAt)
+}
+
+// addFollower puts every key into a queue, now and when it changes. What has gone
 // idle is started again, for it could change unnoticed.
 func (w *Watch[T]) addFollower(queue *workqueue.Typed[types.NamespacedName]) bool {
 	w.mu.Lock()
@@ -139,7 +163,8 @@ func (w *Watch[T]) removeFollower(queue *workqueue.Typed[types.NamespacedName]) 
 	delete(w.followers, queue)
 }
 
-func (w *Watch[T]) tellFollowersLocked(key types.NamespacedName) {
+// notifyLocked makes every follower look at a key.
+func (w *Watch[T]) notifyLocked(key types.NamespacedName) {
 	for queue := range w.followers {
 		queue.Add(key)
 	}

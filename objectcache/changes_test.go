@@ -81,7 +81,7 @@ func TestChangesTellEveryState(t *testing.T) {
 		r.create("absent")
 		want(t, "creation", f.seen(), "absent="+canary)
 		r.AddReference(namespace, "tls", "other")
-		want(t, "another owner", f.seen())
+		want(t, "another owner", f.seen(), "tls="+canary)
 		time.Sleep(6 * time.Hour) // streams end and are opened again, bookmarks come
 		want(t, "reopened streams", f.seen())
 	})

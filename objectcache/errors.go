@@ -7,8 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/reflector"
 )
 
 var (
@@ -18,6 +22,9 @@ var (
 	// ErrNotSynced is returned by Get when its context ended, or the server kept
 	// refusing, before the object's state was known. The cause is joined to it.
 	ErrNotSynced = errors.New("not synced")
+	// ErrNotRunning is joined to ErrNotSynced when Run has not been called, so
+	// that nothing has been requested.
+	ErrNotRunning = errors.New("the store is not running: Run has not been called")
 	// ErrStale is joined to ErrNotSynced when a state is known, but is older
 	// than WatchOptions.MaxStaleness.
 	ErrStale = errors.New("last known state is older than the allowed staleness")
@@ -57,13 +64,46 @@ func notSynced(ctx context.Context, resource string, key types.NamespacedName, c
 	if err := ctx.Err(); err != nil {
 		all = append(all, err)
 		if cause := context.Cause(ctx); !errors.Is(cause, err) {
-			all = append(all, cause)
+			all = append(all, notAbsent(cause))
 		}
 	}
 	for _, cause := range causes {
-		if cause != nil {
-			all = append(all, cause)
-		}
+		all = append(all, notAbsent(cause))
 	}
 	return &keyError{resource, key, all}
+}
+
+// causesOf returns why the state is not known, or not known better.
+func causesOf(stream reflector.Status) (causes []error) {
+	if stream.Failures > 0 {
+		causes = append(causes, stream.LastError)
+	}
+	if stream.Waiting != nil && (len(causes) == 0 || !errors.Is(stream.Waiting, causes[0])) {
+		causes = append(causes, stream.Waiting)
+	}
+	if stream.AskedAt.IsZero() {
+		return causes
+	}
+	if silent := time.Since(stream.AskedAt); len(causes) == 0 || silent >= time.Second {
+		causes = append(causes, fmt.Errorf("the server has not answered for %v", silent.Round(time.Millisecond)))
+	}
+	return causes
+}
+
+// otherNotFound is an error by which apierrors would take an object for absent
+// that it does not speak of.
+type otherNotFound struct{ error }
+
+// Is reports whether the error is target. There is no Unwrap: apierrors would
+// find the NotFound by it.
+func (e otherNotFound) Is(target error) bool { return errors.Is(e.error, target) }
+
+// notAbsent returns err so that apierrors.IsNotFound does not hold for it. Only
+// a complete read shows that an object is absent: the cause of a caller's
+// context may be the NotFound of another object, and a 404 may be the path's.
+func notAbsent(err error) error {
+	if apierrors.IsNotFound(err) {
+		return otherNotFound{err}
+	}
+	return err
 }

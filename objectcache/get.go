@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
 )
 
 // Get returns a referenced object from memory. It is shared by all callers and
@@ -18,14 +19,24 @@ import (
 // short ones. A state once known is served however long the server has been
 // silent, unless WatchOptions.MaxStaleness is set.
 //
+// An immutable object is read again for a new owner, and a Get that is called
+// after that owner came waits for that read. If the read fails, or ctx ends
+// first, Get returns the last known state, for it may be asked by an owner who
+// had it before. [Status].LastContact says of when that state is. Owners who
+// come while Get waits do not lengthen the wait.
+//
 // The errors, all of which name the resource and the key:
 //   - [ErrNotRegistered]: nobody references the object.
 //   - [ErrNotSynced]: ctx ended, or the server kept refusing for longer than
 //     WatchOptions.RefusalGrace. Joined to it are ctx's error, if it ended, and
-//     the cause of the last failure, so that errors.Is(err,
+//     why the state is not known: the cause of the last failure, what is waited
+//     for, or for how long the server has not answered. So errors.Is(err,
 //     context.DeadlineExceeded) and apierrors.IsForbidden(err) can both hold.
-//     [ErrStale] is joined if a state is known but too old.
-//   - apierrors.IsNotFound: the server said that there is no such object.
+//     [ErrStale] is joined if a state is known but too old, [ErrNotRunning] if
+//     Run has not been called.
+//   - apierrors.IsNotFound: the server said that there is no such object, in a
+//     complete read or an event. It never holds for another error: a path that
+//     the server does not serve (404) is a [reflector.NotServedError].
 //   - [ErrInvalidName]: no object can have that namespace or name.
 //   - [ErrStopped]: Run has returned, or is about to.
 //   - [ErrNilContext]: ctx is nil.
@@ -37,7 +48,7 @@ func (w *Watch[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	}
 	if e := w.entry(key); e != nil {
 		if r := e.run.Load(); r != nil {
-			if state, ok := w.servable(r); ok {
+			if state, ok := w.servable(r, e.newest.Load()); ok {
 				w.touch(e)
 				return w.answer(key, state)
 			}
@@ -54,31 +65,25 @@ func (w *Watch[T]) touch(e *entry[T]) {
 	}
 }
 
-// servable returns the state of a run if it answers a Get. The age is asked for
-// first: a state that comes in between is the younger.
-func (w *Watch[T]) servable(r *run[T]) (cache.State[T], bool) {
-	fresh := w.fresh(r)
-	state := r.slot.Load()
-	return state, fresh && w.known(r, state)
+// servable returns the state of a run, and whether it answers a Get that has to
+// honour all owners up to one. An immutable object is never stale.
+func (w *Watch[T]) servable(r *run[T], newest uint64) (state cache.State[T], ok bool) {
+	covers, fresh := r.covers.Load(), w.fresh(r)
+	state = r.slot.Load()
+	if w.immutable(state) {
+		return state, covers >= newest
+	}
+	return state, state.Synced && fresh
 }
 
-// known tells whether a state is one that any owner may be told of.
-func (w *Watch[T]) known(r *run[T], state cache.State[T]) bool {
-	return state.Synced && (r.latecomer.Load() == 0 || !w.immutable(state) || !w.outdated(r))
-}
-
-// fresh tells whether the state of a run is young enough to be served.
+// fresh reports whether the state of a run that is loaded after this is young
+// enough to be served.
 func (w *Watch[T]) fresh(r *run[T]) bool {
 	if w.options.MaxStaleness <= 0 {
 		return true
 	}
-	status := r.reflector.Status()
-	if time.Since(status.LastContact) <= w.options.MaxStaleness {
-		return true
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return r.settled
+	contact := r.contact.Load()
+	return contact > 0 && time.Since(r.base)-time.Duration(contact) <= w.options.MaxStaleness
 }
 
 // answer is what Get makes of a state that is synced.
@@ -92,54 +97,68 @@ func (w *Watch[T]) answer(key types.NamespacedName, state cache.State[T]) (T, er
 	return state.Object, err
 }
 
+// asker is a Get that waits.
+type asker[T cache.Object] struct {
+	ctx   context.Context
+	key   types.NamespacedName
+	began time.Time
+	// entry is the one that was there when Get began, or that took its place.
+	// newest is the number of its newest owner then, and arrived when that came:
+	// owners who come later do not lengthen the wait.
+	entry   *entry[T]
+	newest  uint64
+	arrived time.Time
+}
+
 // wait is Get when there is no answer in memory.
 func (w *Watch[T]) wait(ctx context.Context, key types.NamespacedName) (T, error) {
 	var none T
-	var asked *run[T] // the run that was told that somebody waits
-	began := time.Now()
+	a := &asker[T]{ctx: ctx, key: key, began: time.Now()}
 	for {
-		e, r, wake, err := w.join(key)
+		r, wake, err := w.join(a)
 		if err != nil {
 			return none, err
 		}
-		state, err := w.look(ctx, key, r, began)
-		if err != nil || state.Synced {
-			w.leave(e)
+		state, ok, err := w.look(a, r)
+		if r != nil && !ok {
+			w.demand(r) // again after each attempt, which uses it up
+		}
+		if ok || err != nil {
+			w.leave(a.entry)
 			if err != nil {
 				return none, err
 			}
 			return w.answer(key, state)
 		}
-		if r != nil && r != asked {
-			asked = r
-			w.demand(r)
-		}
-		w.sleep(ctx, wake, w.graceLeft(r, began))
-		w.leave(e)
+		w.sleep(ctx, wake, w.graceLeft(r, a.began))
+		w.leave(a.entry)
 	}
 }
 
 // join counts a Get that waits and returns what it waits on. It starts an entry
 // that has gone idle, and never brings back one that is not referenced any more.
-func (w *Watch[T]) join(key types.NamespacedName) (*entry[T], *run[T], <-chan struct{}, error) {
+func (w *Watch[T]) join(a *asker[T]) (*run[T], <-chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e := w.entry(key)
+	e := w.entry(a.key)
 	switch {
 	case w.stopped:
-		return nil, nil, nil, w.resource.fail(key, ErrStopped)
+		return nil, nil, w.resource.fail(a.key, ErrStopped)
 	case e == nil:
-		if err := w.resource.validate(key); err != nil {
-			return nil, nil, nil, err
+		if err := w.resource.validate(a.key); err != nil {
+			return nil, nil, err
 		}
-		return nil, nil, nil, w.resource.fail(key, ErrNotRegistered)
+		return nil, nil, w.resource.fail(a.key, ErrNotRegistered)
+	}
+	if e != a.entry {
+		a.entry, a.newest, a.arrived = e, e.newest.Load(), e.arrivedAt
 	}
 	if e.run.Load() == nil {
 		w.startLocked(e)
 	}
 	e.used.Store(true)
 	e.waiting++
-	return e, e.run.Load(), e.waitLocked(), nil
+	return e.run.Load(), e.waitLocked(), nil
 }
 
 func (w *Watch[T]) leave(e *entry[T]) {
@@ -148,65 +167,83 @@ func (w *Watch[T]) leave(e *entry[T]) {
 	e.waiting--
 }
 
-// look returns a state that may be served, or the error that ends the wait, or
-// neither. r is nil before Run.
-func (w *Watch[T]) look(ctx context.Context, key types.NamespacedName, r *run[T], began time.Time) (cache.State[T], error) {
-	var cause error
-	if r != nil {
-		state, ok := w.servable(r)
-		if ok {
-			return state, nil
+// look returns the state of a run, and whether it is the answer, or the error
+// that ends the wait. r is nil before Run.
+func (w *Watch[T]) look(a *asker[T], r *run[T]) (state cache.State[T], ok bool, err error) {
+	over := a.ctx.Err() != nil
+	if r == nil {
+		if over {
+			err = notSynced(a.ctx, w.resource.resource.String(), a.key, ErrNotRunning)
 		}
-		if state.Synced && !w.fresh(r) {
-			cause = ErrStale
-		}
+		return state, false, err
 	}
-	if ctx.Err() == nil && w.graceLeft(r, began) != 0 {
-		return cache.State[T]{}, nil
+	state, ok = w.servable(r, min(a.newest, a.entry.newest.Load()))
+	switch {
+	case ok:
+		return state, true, nil
+	case w.immutable(state) && (over || failedSince(r.reflector.Status(), a.arrived)):
+		return state, true, nil // for those who had it; Get does not know who asks
+	case !over && w.graceLeft(r, a.began) != 0:
+		return state, false, nil
 	}
-	causes := []error{cause}
-	if r != nil {
-		if status := r.reflector.Status(); status.Failures > 0 {
-			causes = append(causes, status.LastError)
-		}
+	causes := causesOf(r.reflector.Status())
+	if state.Synced && !w.fresh(r) {
+		causes = append([]error{ErrStale}, causes...)
 	}
-	return cache.State[T]{}, notSynced(ctx, w.resource.resource.String(), key, causes...)
+	return state, false, notSynced(a.ctx, w.resource.resource.String(), a.key, causes...)
 }
 
+// failedSince reports whether the reads that were made for an owner fail: one
+// has since the owner came, or none is made because the server is away.
+func failedSince(stream reflector.Status, arrived time.Time) bool {
+	return stream.Failures > 0 && (stream.Away || stream.LastErrorTime.After(arrived))
+}
+
+// freshRefusal is how old a refusal may be for a Get to be answered with it at
+// once. While Gets come, the server is asked again every 1.1 to 1.6 s.
+const freshRefusal = 2 * time.Second
+
 // graceLeft is how long a Get that began then may still wait for a server that
-// refuses: at least until it has been refused since, and for the grace from then
-// on. Negative means that there is no refusal to bound.
+// refuses. The grace counts from the first refusal if the last one is fresh, and
+// from the beginning of the Get otherwise, once it has been refused since.
+// Negative means that there is no refusal to bound.
 func (w *Watch[T]) graceLeft(r *run[T], began time.Time) time.Duration {
 	const unbounded = -1
 	if r == nil || w.options.RefusalGrace < 0 {
 		return unbounded
 	}
 	status := r.reflector.Status()
-	if status.RefusedSince.IsZero() || status.LastErrorTime.Before(began) {
-		return unbounded
-	}
 	from := status.RefusedSince
-	if from.Before(began) {
+	switch {
+	case from.IsZero():
+		return unbounded
+	case status.Away || time.Since(status.LastErrorTime) <= freshRefusal:
+	case status.LastErrorTime.Before(began):
+		return unbounded
+	case from.Before(began):
 		from = began
 	}
 	return max(0, time.Until(from.Add(w.options.RefusalGrace)))
 }
 
-// demand tells a run that somebody waits.
+// demand notifies a run that somebody waits. A stream is given up only if the
+// reflector itself has heard nothing for too long: the run learns of a contact a
+// moment later, and wakes the Get then.
 func (w *Watch[T]) demand(r *run[T]) {
-	if r.slot.Load().Synced && !w.fresh(r) {
+	state, stream := r.slot.Load(), r.reflector.Status()
+	tooOld := w.options.MaxStaleness > 0 && time.Since(stream.LastContact) > w.options.MaxStaleness
+	if tooOld && state.Synced && !w.immutable(state) {
 		r.reflector.Refresh()
 		return
 	}
 	r.reflector.Retry()
 }
 
-// sleep waits to be woken, for ctx, and, where a refusal bounds the wait, for
-// grace. No timer is involved otherwise.
-func (w *Watch[T]) sleep(ctx context.Context, wake <-chan struct{}, grace time.Duration) {
+// sleep waits to be woken, for ctx, and, unless it is negative, for a time.
+func (w *Watch[T]) sleep(ctx context.Context, wake <-chan struct{}, limit time.Duration) {
 	var over <-chan time.Time
-	if grace >= 0 {
-		timer := time.NewTimer(grace)
+	if limit >= 0 {
+		timer := time.NewTimer(limit)
 		defer timer.Stop()
 		over = timer.C
 	}

@@ -3,11 +3,8 @@
 package objectcache_test
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,25 +33,8 @@ type supported struct{ *fake.Clientset }
 
 func (supported) IsWatchListSemanticsUnSupported() bool { return false }
 
-// getUntil asks again and again without waiting, until over or until it is
-// served.
-func getUntil(ctx context.Context, store *objectcache.Watch[*corev1.Secret], over <-chan struct{}) error {
-	ctx, cancel := context.WithCancel(ctx)
-	cancel()
-	for {
-		if _, err := store.Get(ctx, namespace, "tls"); err == nil {
-			return nil
-		}
-		select {
-		case <-over:
-			return objectcache.ErrNotSynced
-		default:
-		}
-	}
-}
-
 // A read that was asked for before an owner came may be older than the object
-// this owner is about. The owner is not served by it, not even for a moment.
+// this owner is about. A Get that has the time waits for the read after it.
 func TestNewOwnerIsNotServedAnOlderRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := []*watch.FakeWatcher{watch.NewFake(), watch.NewFake()}
@@ -72,22 +52,17 @@ func TestNewOwnerIsNotServedAnOlderRead(t *testing.T) {
 		store.AddReference(namespace, "tls", "pod-1")
 		synctest.Wait()
 		store.AddReference(namespace, "tls", "pod-2")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		over, eager := make(chan struct{}), make(chan error)
-		go func() { eager <- getUntil(t.Context(), store, over) }()
+		var waiting []<-chan result
+		for range 100 {
+			waiting = append(waiting, (&rig{t: t, Watch: store}).async(t.Context(), "tls"))
+		}
 		answer(reads[0], "old", "5")
 		<-second
-		close(over)
-		if err := <-eager; !errors.Is(err, objectcache.ErrNotSynced) {
-			t.Errorf("at the moment of the first read: got %v, want ErrNotSynced", err)
-		}
-		if got, err := store.Get(ctx, namespace, "tls"); !errors.Is(err, objectcache.ErrNotSynced) {
-			t.Errorf("got %v, %v, want ErrNotSynced until the second read is there", got, err)
-		}
 		answer(reads[1], "new", "9")
-		if got, err := store.Get(t.Context(), namespace, "tls"); err != nil || got.UID != "new" {
-			t.Errorf("got %v, %v, want the new object", got, err)
+		for _, done := range waiting {
+			if got := <-done; got.err != nil || got.secret.UID != "new" {
+				t.Fatalf("got %v, %v, want the new object", got.secret, got.err)
+			}
 		}
 		stop()
 	})

@@ -4,7 +4,6 @@ package objectcache_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -136,25 +135,6 @@ func TestNewOwnerBeforeTheReadNeedsNoSecond(t *testing.T) {
 		}
 		if served != 1 {
 			t.Errorf("reads: got %d, want 1", served)
-		}
-	})
-}
-
-// While the check for a new owner fails, nobody is served: Get does not know
-// who asks, and a new owner must never get a predecessor.
-func TestNewOwnerOfAnImmutableObjectInAnOutage(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.create("tls", immutable)
-		r.AddReference(namespace, "tls", "pod-1")
-		r.mustGet("tls")
-		r.refuse(unavailable())
-		r.AddReference(namespace, "tls", "pod-2")
-		if _, err := r.get("tls", time.Second); !errors.Is(err, objectcache.ErrNotSynced) || !apierrors.IsServiceUnavailable(err) {
-			t.Errorf("got %v, want ErrNotSynced with the outage", err)
-		}
-		r.refuse(nil)
-		if _, err := r.get("tls", time.Minute); err != nil {
-			t.Errorf("healed: got %v, want the object", err)
 		}
 	})
 }

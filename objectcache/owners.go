@@ -11,52 +11,86 @@ import (
 // owners counts references per owner. Most objects have one owner, which costs
 // no map. The zero value has none.
 type owners struct {
-	uid   types.UID // the first owner, if count is not 0
-	count int
-	more  map[types.UID]int // all others
+	arrived uint64    // how many owners have come so far, whether or not they are still here
+	uid     types.UID // the first owner, if its count is not 0
+	first   holding
+	more    map[types.UID]holding // all others
 }
 
-// add counts a reference and tells whether the owner is a new one.
+// holding is what one owner has.
+type holding struct {
+	count  int    // of references
+	number uint64 // how many owners had arrived when this one had
+}
+
+// add counts a reference and reports whether the owner is a new one.
 func (o *owners) add(uid types.UID) bool {
+	held, known := o.of(uid)
+	if !known {
+		o.arrived++
+		held.number = o.arrived
+	}
+	held.count++
 	switch {
-	case o.count > 0 && o.uid == uid:
-		o.count++
-		return false
-	case o.count == 0 && o.more[uid] == 0:
-		o.uid, o.count = uid, 1
-		return true
+	case known && o.first.count > 0 && o.uid == uid, o.first.count == 0 && !known:
+		o.uid, o.first = uid, held
+	default:
+		if o.more == nil {
+			o.more = map[types.UID]holding{}
+		}
+		o.more[uid] = held
 	}
-	if o.more == nil {
-		o.more = map[types.UID]int{}
-	}
-	o.more[uid]++
-	return o.more[uid] == 1
+	return !known
 }
 
 // remove takes back a reference. An owner without one is left as it is: a count
-// below zero would pin the object for ever.
-func (o *owners) remove(uid types.UID) {
-	if o.count > 0 && o.uid == uid {
-		if o.count--; o.count == 0 {
-			o.uid = ""
-		}
-		return
+// below zero would pin the object for ever. It returns the number of the owner
+// if that was its last reference, and 0 otherwise.
+func (o *owners) remove(uid types.UID) (gone uint64) {
+	held, known := o.of(uid)
+	if !known {
+		return 0
 	}
-	switch o.more[uid] {
-	case 0:
-	case 1:
+	held.count--
+	if held.count == 0 {
+		gone = held.number
+	}
+	switch first := o.first.count > 0 && o.uid == uid; {
+	case first && gone > 0:
+		o.uid, o.first = "", holding{}
+	case first:
+		o.first = held
+	case gone > 0:
 		delete(o.more, uid)
 	default:
-		o.more[uid]--
+		o.more[uid] = held
 	}
+	return gone
 }
 
-func (o *owners) none() bool { return o.count == 0 && len(o.more) == 0 }
+func (o *owners) of(uid types.UID) (held holding, known bool) {
+	if o.first.count > 0 && o.uid == uid {
+		return o.first, true
+	}
+	held, known = o.more[uid]
+	return held, known
+}
+
+func (o *owners) none() bool { return o.first.count == 0 && len(o.more) == 0 }
+
+// newest returns the number of the owner that came last of those that are here.
+func (o *owners) newest() uint64 {
+	newest := o.first.number
+	for _, held := range o.more {
+		newest = max(newest, held.number)
+	}
+	return newest
+}
 
 // list returns the owners in order.
 func (o *owners) list() []types.UID {
 	all := make([]types.UID, 0, 1+len(o.more))
-	if o.count > 0 {
+	if o.first.count > 0 {
 		all = append(all, o.uid)
 	}
 	for uid := range o.more {

@@ -71,6 +71,17 @@ func newRig(t *testing.T, server apiserver.Options, options objectcache.WatchOpt
 	return r
 }
 
+// rigOf is a store of any source, running, without a server.
+func rigOf(t *testing.T, resource objectcache.Resource[*corev1.Secret], options objectcache.WatchOptions) *rig {
+	r := &rig{t: t, Watch: newStore(t, resource, options)}
+	r.run()
+	return r
+}
+
+func newStore(_ testing.TB, resource objectcache.Resource[*corev1.Secret], options objectcache.WatchOptions) *objectcache.Watch[*corev1.Secret] {
+	return objectcache.NewWatch(resource, options)
+}
+
 func (r *rig) run() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan error, 1)

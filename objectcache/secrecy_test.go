@@ -151,6 +151,21 @@ func TestObjectIsFreedAfterTheLastReference(t *testing.T) {
 			change: []func(*corev1.Secret){immutable},
 			leave:  func(r *rig) { r.DeleteReference(namespace, "tls", "pod") },
 		},
+		"immutable, while it is read for a new owner": {
+			change: []func(*corev1.Secret){immutable},
+			leave: func(r *rig) {
+				release := r.holdBack("watch")
+				defer release()
+				r.AddReference(namespace, "tls", "other")
+				synctest.Wait()
+				r.DeleteReference(namespace, "tls", "other")
+				r.DeleteReference(namespace, "tls", "pod")
+			},
+		},
+		"immutable, after a recheck": {
+			change: []func(*corev1.Secret){immutable},
+			leave:  func(r *rig) { time.Sleep(time.Hour); r.DeleteReference(namespace, "tls", "pod") },
+		},
 		"last reference, with an idle time-out": {
 			options: objectcache.WatchOptions{IdleTimeout: time.Hour},
 			leave:   func(r *rig) { r.DeleteReference(namespace, "tls", "pod") },

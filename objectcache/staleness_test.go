@@ -62,7 +62,7 @@ func TestMaxStalenessOpensASilentStreamAfresh(t *testing.T) {
 }
 
 func TestImmutableIsNeverStale(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{MaxStaleness: time.Minute}, func(t *testing.T, r *rig) {
+	inBubble(t, objectcache.WatchOptions{MaxStaleness: time.Minute, ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
 		r.create("tls", immutable)
 		r.AddReference(namespace, "tls", "pod")
 		r.mustGet("tls")

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
 )
 
 // Phase says where an object is in its life in the store.
@@ -19,12 +20,17 @@ const (
 	Pending Phase = "Pending"
 	// Syncing: the first read is under way.
 	Syncing Phase = "Syncing"
-	// Watching: the state is known and followed.
+	// Watching: the state is known, and a stream is open that brings its changes.
 	Watching Phase = "Watching"
+	// Reopening: the state is known and served, and no stream is open: it ended
+	// as streams do, and is being opened again. So is an immutable object that is
+	// being read again.
+	Reopening Phase = "Reopening"
 	// Failing: the last attempts to reach the object failed. The state known
 	// before, if any, is served.
 	Failing Phase = "Failing"
-	// Immutable: the object is immutable and served from memory, unwatched.
+	// Immutable: the object is immutable and served from memory, unwatched. It is
+	// read again for a new owner, and after WatchOptions.ImmutableRecheck.
 	Immutable Phase = "Immutable"
 	// Idle: nobody has asked for the object in a while; the next Get starts over.
 	Idle Phase = "Idle"
@@ -43,13 +49,17 @@ type Status struct {
 	// UID and ResourceVersion are the object's, empty unless it exists.
 	UID             types.UID
 	ResourceVersion string
-	// LastContact is when the server last told anything about it: its age is
+	// LastContact is when the server last sent anything about it: its age is
 	// the time since. Zero if it never did.
 	LastContact time.Time
+	// Waiting is why no request is under way, nil while one is or the stream is
+	// open.
+	Waiting error
 	// Failures counts the attempts that failed since the last completed read.
 	Failures int
 	// LastError is the cause of the last failure; it is kept when all is well
-	// again. LastErrorTime is when that was.
+	// again. LastErrorTime is when that was. apierrors.IsNotFound never holds for
+	// it: see [reflector.NotServedError].
 	LastError     error
 	LastErrorTime time.Time
 	// Owners are the UIDs that reference the object, in order.
@@ -89,12 +99,13 @@ func (w *Watch[T]) statusLocked(e *entry[T]) Status {
 		return status
 	}
 	stream, state := r.reflector.Status(), r.slot.Load()
-	status.LastContact, status.Failures = stream.LastContact, stream.Failures
+	status.LastContact, status.Failures = r.lastContactLocked(stream), stream.Failures
+	status.Waiting = notAbsent(stream.Waiting)
 	status.LastError, status.LastErrorTime = stream.LastError, stream.LastErrorTime
 	if status.Exists = state.Exists; state.Exists {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
 	}
-	status.Phase = phaseLocked(r, state, stream.Failures)
+	status.Phase = phaseLocked(r, state, stream)
 	return status
 }
 
@@ -109,14 +120,16 @@ func (w *Watch[T]) restingLocked() Phase {
 	return Idle
 }
 
-func phaseLocked[T cache.Object](r *run[T], state cache.State[T], failures int) Phase {
+func phaseLocked[T cache.Object](r *run[T], state cache.State[T], stream reflector.Status) Phase {
 	switch {
 	case r.settled:
 		return Immutable
-	case failures > 0:
+	case stream.Failures > 0:
 		return Failing
-	case state.Synced:
+	case stream.Streaming:
 		return Watching
+	case state.Synced:
+		return Reopening
 	}
 	return Syncing
 }

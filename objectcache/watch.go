@@ -35,6 +35,12 @@ type WatchOptions struct {
 	// once a minute, so less than two minutes makes Get give up healthy
 	// streams. Immutable objects are never stale. Default: no bound.
 	MaxStaleness time.Duration
+	// ImmutableRecheck is how long after it was last read an immutable object is
+	// read again, though no owner has come: it may have been deleted and created
+	// again, and no stream says so. Each time is up to twice as long, at random.
+	// Meanwhile, and if that read fails, the known state is served. Default: 10
+	// minutes. A negative value never reads it again.
+	ImmutableRecheck time.Duration
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server with one client should share one. Default: one of its own.
 	Gate *reflector.Gate
@@ -165,14 +171,12 @@ func (w *Watch[T]) AddReference(namespace, name string, referencedFrom types.UID
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e := w.entry(key); e != nil {
-		if e.owners.add(referencedFrom) {
-			w.newOwnerLocked(e)
-		}
+		w.addOwnerLocked(e, referencedFrom)
 		return
 	}
 	w.created++
 	e := &entry[T]{key: key, number: w.created}
-	e.owners.add(referencedFrom)
+	w.addOwnerLocked(e, referencedFrom)
 	w.entries.Store(key, e)
 	w.startLocked(e)
 }
@@ -187,13 +191,14 @@ func (w *Watch[T]) DeleteReference(namespace, name string, referencedFrom types.
 	if e == nil {
 		return
 	}
-	if e.owners.remove(referencedFrom); !e.owners.none() {
+	if gone := e.owners.remove(referencedFrom); !e.owners.none() {
+		w.ownerGoneLocked(e, gone)
 		return
 	}
 	w.entries.Delete(key)
 	w.stopLocked(e, errUnreferenced)
 	e.wakeLocked()
-	w.tellFollowersLocked(key)
+	w.notifyLocked(key)
 }
 
 // entry returns what is kept of a key, nil if nobody references it.

@@ -88,6 +88,7 @@ func (s clientGoSession) WatchWithContext(_ context.Context, options metav1.List
 	}
 	switch {
 	case err == nil:
+		s.noteOpened()
 	case watchList && s.triesList(err):
 		return nil, errOver // client-go lists next, for the session is not over
 	default:

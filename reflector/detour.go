@@ -196,7 +196,6 @@ func (s *session) noteWatch(err error) {
 	switch {
 	case err == nil:
 		s.r.detour.watchError = nil
-		s.r.status.Streaming = true
 	case refusesWatchList(err), refusesCaller(err):
 		s.r.detour.watchError, s.r.detour.watchAgain = err, time.Now().Add(watchAgainAfter)
 		s.r.listNext = true

@@ -21,8 +21,8 @@ func (r *Reflector) noteOpen(s *session) (version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status.Opens++
-	s.rollbacks = rollbacks
-	if !r.consistent && r.rollbacks == rollbacks {
+	s.rollbacks, s.askedAt, s.readFor = rollbacks, time.Now(), r.readFor
+	if !r.consistent && r.rollbacks == rollbacks && r.readFor <= r.status.ReadFor {
 		version = r.status.ResourceVersion
 	}
 	s.consistent = version == ""
@@ -73,14 +73,13 @@ func (r *Reflector) noteSynced(session *session, version string) {
 	session.syncedAt = time.Now()
 	r.consistent, r.logged = false, None
 	if session.consistent {
-		r.rollbacks = session.rollbacks
+		r.rollbacks, r.status.ReadFor = session.rollbacks, session.readFor
 		if r.status.ResourceVersion != "" && olderThan(version, r.status.ResourceVersion) {
 			r.rollbacks++
 		}
 	}
 	failures := r.status.Failures
 	r.status.synced(version, session.syncedAt)
-	r.status.Streaming = !session.listMode // else the watch is still to be opened
 	r.noteWayLocked(session, failures)
 	r.mu.Unlock()
 	if session.expire != nil {

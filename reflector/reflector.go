@@ -90,6 +90,7 @@ type Reflector struct {
 	started    bool
 	stopped    bool
 	consistent bool     // the next read is a consistent one
+	readFor    uint64   // as is the next one after ReadFor
 	rollbacks  uint64   // those of the gate before the last consistent read
 	listNext   bool     // the next session is to use lists
 	detour     detour   // what made it so
@@ -116,7 +117,7 @@ func New(source Source, store Store, options Options) *Reflector {
 		r.gate = NewGate(GateOptions{})
 	}
 	r.number = r.gate.reflectors.Add(1)
-	r.member = r.gate.admission.Join(r.resource)
+	r.member = r.gate.admission.Join(r.resource, r.changed)
 	return r
 }
 
@@ -128,6 +129,7 @@ func (r *Reflector) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	status := r.status
+	r.session.describeLocked(&status)
 	if !waits {
 		return status
 	}

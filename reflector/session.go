@@ -72,6 +72,9 @@ type session struct {
 	syncedAt  time.Time
 	refreshed bool // given up for a fresh read
 	verifying bool
+	opened    bool      // the stream is open
+	askedAt   time.Time // when the request for the state was sent
+	readFor   uint64    // the number that ReadFor had been given by then
 
 	mu    sync.Mutex
 	ended bool
@@ -131,7 +134,6 @@ func (r *Reflector) finish(ctx context.Context, s *session) bool {
 	over := r.over(ctx)
 	r.mu.Lock()
 	r.session = nil
-	r.status.Streaming = false
 	err, syncedAt, refreshed := s.err, s.syncedAt, s.refreshed
 	r.mu.Unlock()
 	switch {

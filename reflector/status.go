@@ -19,25 +19,35 @@ type Status struct {
 	LastContact time.Time
 	// Opens counts the attempts that were begun: a stream opened, or a list.
 	Opens uint64
+	// Streaming tells that a stream is open whose state has reached the store:
+	// changes will come by it.
+	Streaming bool
+	// AskedAt is when the request for the state that is under way was sent; zero
+	// when none is.
+	AskedAt time.Time
+	// ReadFor is the highest number that was given to [Reflector.ReadFor] before
+	// the last consistent read began.
+	ReadFor uint64
 	// SyncedBy is which of the Opens brought the last completed read.
 	SyncedBy uint64
 	// Failures counts the attempts that have failed since the last completed
 	// read; 0 means that all is well.
 	Failures int
-	// LastError is the cause of the last failure, as the source gave it; it is
-	// kept when all is well again.
+	// LastError is the cause of the last failure, as the source gave it, but for
+	// a 404: see [NotServedError]. It is kept when all is well again.
 	LastError error
 	// LastErrorTime is when that was.
 	LastErrorTime time.Time
+	// Away tells that LastError is what others failed with: the server is away,
+	// and this reflector waits for it to come back.
+	Away bool
+	// Waiting is why no request is under way, [ErrWaiting] with a reason; nil while
+	// one is, or while the stream is open.
+	Waiting error
 	// RefusedSince is when the server began to answer every attempt with a
 	// refusal ([Forbidden] or [Refused]); zero when the last answer was no
 	// refusal.
 	RefusedSince time.Time
-	// Streaming is set while a stream is open that has brought the state.
-	Streaming bool
-	// Waiting is why no request is under way, [ErrWaiting] with a reason; nil while
-	// one is, or while the stream is open.
-	Waiting error
 	// Epochs counts the times the server was found rolled back.
 	Epochs uint64
 	// Malformed counts the streams and reads given up for what they brought.
@@ -66,7 +76,7 @@ func (s *Status) synced(version string, now time.Time) {
 func (s *Status) failed(err error, now time.Time) {
 	class := Classify(err)
 	s.Failures++
-	s.LastError, s.LastErrorTime = err, now
+	s.LastError, s.LastErrorTime = notServed(err), now
 	switch {
 	case !class.refusal():
 		s.RefusedSince = time.Time{}
@@ -82,7 +92,7 @@ func (s *Status) failed(err error, now time.Time) {
 // one will.
 func (s *Status) shared(err error, since, at time.Time) {
 	s.Failures = max(1, s.Failures)
-	s.LastError, s.LastErrorTime = err, at
+	s.LastError, s.LastErrorTime, s.Away = notServed(err), at, true
 	s.RefusedSince = time.Time{}
 	if Classify(err).refusal() {
 		s.RefusedSince = since

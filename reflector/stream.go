@@ -102,7 +102,9 @@ func (s *session) open(options *metav1.ListOptions) error {
 	opened := make(chan struct{})
 	go func() {
 		defer close(opened)
-		s.stream, err = watchFrom(s.ctx, s.r.source, *options)
+		if s.stream, err = watchFrom(s.ctx, s.r.source, *options); err == nil {
+			s.noteOpened()
+		}
 	}()
 	<-opened
 	return err

@@ -81,7 +81,7 @@ func (s *session) compare(silentSince Status) (err error) {
 // verifyingList lists the selection once, consistently. What it fails at says
 // nothing of the stream.
 func (s *session) verifyingList() (runtime.Object, error) {
-	member := s.r.gate.admission.Join(s.r.resource)
+	member := s.r.gate.admission.Join(s.r.resource, nil)
 	defer member.Leave()
 	if err := member.Acquire(s.ctx); err != nil {
 		return nil, err

@@ -43,6 +43,7 @@ type Controller struct {
 	members   int
 	synced    int  // members that have synced
 	answered  bool // the server has been seen to answer
+	notices   []func() // to be called with no lock held
 	timer     *time.Timer
 	wake      time.Time // when to look again, beside the schedule
 }
@@ -58,14 +59,16 @@ func New(most int) *Controller {
 	}
 }
 
-// Join adds a member that follows an object of a resource.
-func (c *Controller) Join(resource string) *Member {
+// Join adds a member that follows an object of a resource. notify, which may be
+// nil, is called with no lock held when the member waits and the server, or the
+// resource, turns out to be in trouble. It must return soon.
+func (c *Controller) Join(resource string, notify func()) *Member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.resourceLocked(resource)
 	c.members++
 	r.members++
-	return &Member{controller: c, resource: r}
+	return &Member{controller: c, resource: r, notify: notify}
 }
 
 func (c *Controller) resourceLocked(name string) *resource {
@@ -199,8 +202,38 @@ func (c *Controller) setTimerLocked(now time.Time) {
 
 func (c *Controller) fire() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	c.admitLocked()
+}
+
+// unlock unlocks mu, and then notifies those members of a trouble that have to
+// learn of it.
+func (c *Controller) unlock() {
+	notices := c.notices
+	c.notices = nil
+	c.mu.Unlock()
+	for _, notify := range notices {
+		notify()
+	}
+}
+
+// noticeLocked has the waiting members of some resources notified.
+func (c *Controller) noticeLocked(eligible func(*resource) bool) {
+	add := func(m *Member) {
+		if m.notify != nil && eligible(m.resource) {
+			c.notices = append(c.notices, m.notify)
+		}
+	}
+	for _, m := range c.schedule {
+		if m.state == pausing {
+			add(m)
+		}
+	}
+	for _, r := range c.resources {
+		for i := range r.lanes {
+			r.lanes[i].each(add)
+		}
+	}
 }
 
 // later returns the later of two times.

@@ -52,6 +52,15 @@ func (l *lane) count() int {
 	return count
 }
 
+// each calls f for each member in line.
+func (l *lane) each(f func(*Member)) {
+	for i := range l.lines {
+		for m := l.lines[i].first; m != nil; m = m.after {
+			f(m)
+		}
+	}
+}
+
 // line is a queue of members, linked through them. A member is in one at most.
 type line struct {
 	first, last *Member

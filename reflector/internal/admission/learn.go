@@ -170,9 +170,11 @@ func (c *Controller) suspectLocked(t *trouble, m *Member, o Outcome, needed int,
 	for _, b := range c.budgets { // what was saved up is too much for a server that returns
 		b.tokens = 0
 	}
+	involved := func(r *resource) bool { return t == &c.server || t == &r.trouble }
 	for _, r := range c.resources {
-		if t == &c.server || t == &r.trouble {
+		if involved(r) {
 			r.shrink()
 		}
 	}
+	c.noticeLocked(involved)
 }

@@ -28,6 +28,7 @@ const (
 type Member struct {
 	controller *Controller
 	resource   *resource
+	notify     func()
 
 	// The fields below are guarded by Controller.mu.
 	state    state
@@ -74,7 +75,7 @@ func (m *Member) Acquire(ctx context.Context) error {
 func (m *Member) request() <-chan struct{} {
 	c := m.controller
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	ready := make(chan struct{})
 	if m.state == gone {
 		close(ready)
@@ -104,7 +105,7 @@ func (m *Member) readyAt() time.Time {
 func (m *Member) Expedite() {
 	c := m.controller
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	if m.waited || m.state == opening || m.state == hung || m.state == gone {
 		return
 	}
@@ -126,7 +127,7 @@ func (m *Member) Expedite() {
 func (m *Member) Release(o Outcome) {
 	c := m.controller
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	switch m.state {
 	case opening, hung:
 		c.finishLocked(m, o, time.Now())
@@ -169,7 +170,7 @@ func (m *Member) rest(pause time.Duration, o Outcome, now time.Time) {
 func (m *Member) Leave() {
 	c := m.controller
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	if m.state == gone {
 		return
 	}

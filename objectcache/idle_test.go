@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// A stream that had not synced was ended as idle. Where a first answer takes
+// longer than that, Gets that give up before it are never served.
+func TestIssue8UnsyncedIsNotIdle(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: 5 * time.Second}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		release := r.holdBack("watch")
+		r.AddReference(namespace, "tls", "pod")
+		if _, err := r.get("tls", time.Second); !errors.Is(err, objectcache.ErrNotSynced) {
+			t.Fatalf("got %v, want ErrNotSynced", err)
+		}
+		time.Sleep(28 * time.Second)
+		release()
+		time.Sleep(5 * time.Second)
+		if got := r.phase("tls"); got != objectcache.Watching {
+			t.Errorf("phase: got %s, want Watching", got)
+		}
+		if got := r.opens("tls"); got != 1 {
+			t.Errorf("opens: got %d, want the first one kept", got)
+		}
+		time.Sleep(11 * time.Second)
+		if got := r.phase("tls"); got != objectcache.Idle {
+			t.Errorf("phase: got %s, want Idle: nobody asks for it", got)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// within wants Get to return the object with that UID within a limit of virtual
+// time; 0 gives Get long, and wants it at once all the same.
+func (r *rig) within(name string, limit time.Duration, uid types.UID) {
+	r.t.Helper()
+	began := time.Now()
+	got, err := r.get(name, cmp.Or(limit, 10*time.Minute))
+	if err != nil || got.UID != uid {
+		r.t.Errorf("Get %s: got %v, %v, want UID %s", name, got, err, uid)
+	}
+	if took, want := time.Since(began), cmp.Or(limit, 2*time.Second); took > want {
+		r.t.Errorf("Get %s took %v, want it within %v", name, took, want)
+	}
+}
+
+// In an outage a second owner made the first lose an immutable object that it
+// had, even after the second had gone.
+func TestIssue8OwnersKeepAnImmutableObject(t *testing.T) {
+	tests := map[string]struct {
+		fault func(*rig) (end func())
+		limit time.Duration // of a Get while the new owner is there
+	}{
+		"outage": {func(r *rig) func() {
+			r.refuse(unavailable())
+			return func() { r.refuse(nil) }
+		}, 0},
+		"refused": {func(r *rig) func() {
+			r.refuse(forbidden())
+			return func() { r.refuse(nil) }
+		}, 0},
+		"outage that others have found": {func(r *rig) func() {
+			for i := range 20 {
+				r.AddReference(namespace, fmt.Sprint("other-", i), "pod")
+			}
+			synctest.Wait()
+			r.refuse(unavailable())
+			r.server.CloseStreams(nil)
+			time.Sleep(time.Minute)
+			return func() { r.refuse(nil) }
+		}, 0},
+		"server hangs": {func(r *rig) func() { return r.holdBack("watch") }, time.Second},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
+				uid := r.create("tls", immutable).UID
+				r.AddReference(namespace, "tls", "pod-1")
+				r.within("tls", time.Second, uid)
+				read := time.Now()
+				end := test.fault(r)
+				r.AddReference(namespace, "tls", "pod-2")
+				r.within("tls", test.limit, uid)
+				status, _ := r.Status(namespace, "tls")
+				if !status.LastContact.Equal(read) || !status.Exists || status.UID != uid {
+					t.Errorf("status: got %+v, want the state that is served, and its age", status)
+				}
+				r.DeleteReference(namespace, "tls", "pod-2")
+				began := time.Now()
+				r.within("tls", 0, uid)
+				if took := time.Since(began); took != 0 {
+					t.Errorf("the new owner has gone: Get took %v, want no time", took)
+				}
+				end()
+				r.AddReference(namespace, "tls", "pod-3")
+				r.within("tls", time.Minute, uid)
+				time.Sleep(time.Minute)
+				if got := r.phase("tls"); got != objectcache.Immutable {
+					t.Errorf("phase: got %s, want Immutable", got)
+				}
+			})
+		})
+	}
+}
+
+// Owners that kept coming starved an immutable object for ever: one every 80 ms,
+// reads of 100 ms. One read serves all owners that came before it began.
+func TestIssue8OwnersThatKeepComing(t *testing.T) {
+	const read, pace, count = 100 * time.Millisecond, 80 * time.Millisecond, 750
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		uids := []types.UID{r.create("tls", immutable).UID}
+		r.AddReference(namespace, "tls", "pod")
+		r.within("tls", time.Second, uids[0])
+		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			if request.Verb == "watch" {
+				time.Sleep(read)
+			}
+			return nil
+		})
+		before, began := r.opens("tls"), time.Now()
+		for i := range count {
+			if i == count/2 {
+				r.remove("tls")
+				uids = append(uids, r.create("tls", immutable).UID)
+			}
+			r.AddReference(namespace, "tls", types.UID(fmt.Sprint(i)))
+			go func(oldest int) {
+				got, err := r.get("tls", 3*read) // the read under way, the next, and some
+				if err != nil || !slices.Contains(uids[oldest:], got.UID) {
+					t.Errorf("owner %d: got %v, %v, want UID %s", i, got, err, uids[oldest:])
+				}
+			}(len(uids) - 1)
+			time.Sleep(pace)
+		}
+		time.Sleep(time.Second)
+		if got, most := r.opens("tls")-before, int(time.Since(began)/read); got > most {
+			t.Errorf("reads: got %d in %v, want at most %d", got, time.Since(began), most)
+		}
+		r.server.Intercept(nil)
+	})
+}
+
+// A stream that breaks is resumed, and a server that lags may answer that with
+// the predecessor of the object which the new owner is about.
+func TestIssue8NewOwnerAtALaggingServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := watch.NewFake()
+		client := supported{fake.NewClientset()}
+		opens := 0
+		client.PrependWatchReactor("secrets", func(action clienttesting.Action) (bool, watch.Interface, error) {
+			w := watch.NewFakeWithChanSize(2, false)
+			switch version := action.(clienttesting.WatchActionImpl).ListOptions.ResourceVersion; {
+			case opens == 0:
+				w = first
+			case version != "":
+				answer(w, "old", "6") // as it was before it was deleted
+			default:
+				answer(w, "new", "9")
+			}
+			opens++
+			return true, w, nil
+		})
+		r := rigOf(t, objectcache.Secrets(client), objectcache.WatchOptions{})
+		r.AddReference(namespace, "tls", "pod-1")
+		synctest.Wait()
+		first.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", UID: "old", ResourceVersion: "5"}})
+		first.Action(watch.Bookmark, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			ResourceVersion: "5", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+		}})
+		synctest.Wait()
+		r.AddReference(namespace, "tls", "pod-2")
+		first.Stop()
+		time.Sleep(time.Minute)
+		r.within("tls", time.Second, "new")
+		r.stop()
+	})
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// An immutable object that was recreated was never noticed by an owner that
+// stays.
+func TestIssue8RecreatedImmutableIsNoticed(t *testing.T) {
+	tests := map[string]struct {
+		recheck time.Duration
+		wait    time.Duration
+		noticed bool
+	}{
+		"default, before its time": {0, 10*time.Minute - time.Second, false},
+		"default":                  {0, 20*time.Minute + time.Second, true},
+		"shorter":                  {time.Minute, 2*time.Minute + time.Second, true},
+		"never":                    {-1, 24 * time.Hour, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{ImmutableRecheck: test.recheck}, func(t *testing.T, r *rig) {
+				uid := r.create("tls", immutable).UID
+				r.AddReference(namespace, "tls", "ingress")
+				r.within("tls", time.Second, uid)
+				f := r.follow()
+				defer f.stop()
+				f.seen()
+				r.remove("tls")
+				created := r.create("tls", immutable, func(s *corev1.Secret) { s.Data["password"] = []byte("new") })
+				time.Sleep(test.wait)
+				if test.noticed {
+					uid = created.UID
+					want(t, "changes", f.seen(), "tls=new")
+				} else {
+					want(t, "changes", f.seen())
+				}
+				r.within("tls", time.Second, uid)
+				if got := r.phase("tls"); got != objectcache.Immutable || r.streams("tls") != 0 {
+					t.Errorf("got phase %s and %d streams, want Immutable and none", got, r.streams("tls"))
+				}
+			})
+		})
+	}
+}
+
+// What a recheck does not find changed is not reported, and nobody waits for it.
+func TestRecheckFindsNothing(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
+		uid := r.create("tls", immutable).UID
+		r.AddReference(namespace, "tls", "pod")
+		r.within("tls", time.Second, uid)
+		f := r.follow()
+		defer f.stop()
+		f.seen()
+		time.Sleep(time.Hour)
+		want(t, "unchanged", f.seen())
+		if got := r.opens("tls"); got < 31 || got > 61 {
+			t.Errorf("reads in an hour: got %d, want one every one to two minutes", got)
+		}
+		status, _ := r.Status(namespace, "tls")
+		if age := time.Since(status.LastContact); age > 2*time.Minute {
+			t.Errorf("age: got %v, want that of the last recheck", age)
+		}
+		release := r.holdBack("watch")
+		for began := time.Now(); r.phase("tls") != objectcache.Reopening; time.Sleep(time.Second) {
+			if time.Since(began) > 2*time.Minute {
+				t.Fatalf("phase: got %s for two minutes, want Reopening during a recheck", r.phase("tls"))
+			}
+		}
+		began := time.Now()
+		r.within("tls", 0, uid)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("Get during a recheck took %v, want no time", took)
+		}
+		release()
+		r.remove("tls")
+		time.Sleep(2*time.Minute + time.Second)
+		want(t, "deleted", f.seen(), "tls gone")
+		if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
+			t.Errorf("deleted: got %v, want NotFound", err)
+		}
+		if got := r.phase("tls"); got != objectcache.Watching {
+			t.Errorf("phase: got %s, want Watching: it may come back", got)
+		}
+	})
+}
+
+// A recheck that fails is not made again and again: nobody waits for it.
+func TestRecheckThatFails(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
+		uid := r.create("tls", immutable).UID
+		r.AddReference(namespace, "tls", "pod")
+		r.within("tls", time.Second, uid)
+		r.refuse(forbidden())
+		before := r.opens("tls")
+		time.Sleep(time.Hour)
+		if got := r.opens("tls") - before; got < 30 || got > 60 {
+			t.Errorf("requests in an hour: got %d, want one every one to two minutes", got)
+		}
+		r.within("tls", 0, uid)
+		status, _ := r.Status(namespace, "tls")
+		if status.Phase != objectcache.Immutable || !apierrors.IsForbidden(status.LastError) {
+			t.Errorf("status: got %+v, want Immutable, and why the recheck fails", status)
+		}
+	})
+}
+
+// Rechecks are no use: they do not keep an object from being idle.
+func TestRecheckAndIdleTimeout(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute, IdleTimeout: 5 * time.Minute}, func(t *testing.T, r *rig) {
+		uid := r.create("tls", immutable).UID
+		r.AddReference(namespace, "tls", "pod")
+		r.within("tls", time.Second, uid)
+		time.Sleep(10*time.Minute + time.Second)
+		if got := r.phase("tls"); got != objectcache.Idle {
+			t.Errorf("phase: got %s, want Idle", got)
+		}
+		before := r.opens("tls")
+		time.Sleep(time.Hour)
+		if got := r.opens("tls"); got != before {
+			t.Errorf("requests while idle: got %d, want none", got-before)
+		}
+		r.within("tls", time.Second, uid)
+	})
+}
