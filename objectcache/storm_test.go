@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -50,8 +51,8 @@ func inStorm(t *testing.T, gate reflector.GateOptions, f func(*testing.T, *storm
 		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true}), gate: reflector.NewGate(gate), asked: map[string]int{}}
 		s.server.Intercept(s.intercept)
 		client := s.client()
-		s.secrets = objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{Gate: s.gate})
-		s.configMaps = objectcache.NewWatch(objectcache.ConfigMaps(client), objectcache.WatchOptions{Gate: s.gate})
+		s.secrets = newStore(objectcache.Secrets(client), s.gate)
+		s.configMaps = newStore(objectcache.ConfigMaps(client), s.gate)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		for _, run := range []func(context.Context) error{s.secrets.Run, s.configMaps.Run} {
@@ -63,6 +64,10 @@ func inStorm(t *testing.T, gate reflector.GateOptions, f func(*testing.T, *storm
 		running.Wait()
 		s.callers.Wait()
 	})
+}
+
+func newStore[T cache.Object](resource objectcache.Resource[T], gate *reflector.Gate) *objectcache.Watch[T] {
+	return objectcache.NewWatch(resource, objectcache.WatchOptions{Gate: gate})
 }
 
 // client is one that counts its connections.
@@ -141,7 +146,7 @@ func (s *storm) loops(ctx context.Context, names []string, limit, pause time.Dur
 	for _, name := range names {
 		s.callers.Go(func() {
 			for ctx.Err() == nil {
-				s.get(ctx, name, limit)
+				_, _, _ = s.get(ctx, name, limit)
 				over, cancel := context.WithTimeout(ctx, pause)
 				<-over.Done()
 				cancel()
