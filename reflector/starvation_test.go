@@ -4,6 +4,7 @@ package reflector_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,5 +261,32 @@ func TestFirstOnesThatAreBadStarveNobody(t *testing.T) {
 				c.within(others, soon, "not waited for")
 			})
 		})
+	}
+}
+
+// A few that synced before and fail all at once, while all other streams are
+// silent, are no outage once a single answer has shown it.
+func TestFewThatGoBadAreNoOutage(t *testing.T) {
+	for _, n := range []int{2, 10, 100} {
+		for name, how := range map[string]treatment{"unreadable": says(unreadable()), "refuse": says(errDown), "hang": hangs} {
+			t.Run(fmt.Sprintf("%d %s", n, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newCrowd(t, reflector.GateOptions{})
+					all := c.comes(1000, "secrets")
+					after(30 * time.Second)
+					bad := every(10, n, all)
+					c.treat(bad, how)
+					c.cut(bad, nil)
+					after(10 * time.Second)
+					awaited, others := c.newcomers(20, 3*time.Second, "secrets", "configmaps")
+					after(5 * time.Second)
+					if n > 2 {
+						awaited = awaited[1:] // the first one shows it
+					}
+					c.within(awaited, soonAwaited, "waited for")
+					c.within(others, soon, "not waited for")
+				})
+			})
+		}
 	}
 }

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// storm is a store of Secrets and one of ConfigMaps on one gate, and a server
+// that treats each object as it likes. None of the objects exists.
+type storm struct {
+	t          *testing.T
+	server     *apiserver.Server
+	gate       *reflector.Gate
+	secrets    *objectcache.Watch[*corev1.Secret]
+	configMaps *objectcache.Watch[*corev1.ConfigMap]
+	dials      atomic.Int64
+
+	mu      sync.Mutex
+	answer  func(apiserver.Request) verdict
+	asked   map[string]int // requests by object
+	callers sync.WaitGroup
+}
+
+// verdict is what the server does with a request.
+type verdict struct {
+	status *metav1.Status // nil: all is well
+	hangs  bool
+}
+
+// inStorm runs f with stores that are running.
+func inStorm(t *testing.T, gate reflector.GateOptions, f func(*testing.T, *storm)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true}), gate: reflector.NewGate(gate), asked: map[string]int{}}
+		s.server.Intercept(s.intercept)
+		client := s.client()
+		s.secrets = newStore(objectcache.Secrets(client), s.gate)
+		s.configMaps = newStore(objectcache.ConfigMaps(client), s.gate)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for _, run := range []func(context.Context) error{s.secrets.Run, s.configMaps.Run} {
+			running.Go(func() { _ = run(ctx) })
+		}
+		synctest.Wait()
+		f(t, s)
+		cancel()
+		running.Wait()
+		s.callers.Wait()
+	})
+}
+
+func newStore[T cache.Object](resource objectcache.Resource[T], gate *reflector.Gate) *objectcache.Watch[T] {
+	return objectcache.NewWatch(resource, objectcache.WatchOptions{Gate: gate})
+}
+
+// client is one that counts its connections.
+func (s *storm) client() kubernetes.Interface {
+	config := s.server.Config()
+	config.QPS = -1
+	dial := config.Dial
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		s.dials.Add(1)
+		return dial(ctx, network, address)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return client
+}
+
+// answers changes how the server answers from now on.
+func (s *storm) answers(f func(apiserver.Request) verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = f
+}
+
+func (s *storm) intercept(ctx context.Context, request apiserver.Request) *metav1.Status {
+	s.mu.Lock()
+	s.asked[request.Resource+"/"+request.Name]++
+	f := s.answer
+	s.mu.Unlock()
+	over, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	<-over.Done()
+	if f == nil {
+		return nil
+	}
+	a := f(request)
+	if a.hangs {
+		<-ctx.Done()
+	}
+	return a.status
+}
+
+// requests is how many there were, and how many of the object with most.
+func (s *storm) requests() (all, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.asked {
+		all += n
+		most = max(most, n)
+	}
+	return all, most
+}
+
+// forget has requests and dials count from now on.
+func (s *storm) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.asked)
+	s.dials.Store(0)
+}
+
+// references adds references to n Secrets, and returns their names.
+func (s *storm) references(n int, prefix string) (names []string) {
+	for i := range n {
+		name := fmt.Sprintf("%s-%d", prefix, i)
+		s.secrets.AddReference(namespace, name, "pod")
+		names = append(names, name)
+	}
+	synctest.Wait()
+	return names
+}
+
+// loops calls Get of each name again and again, until ctx ends.
+func (s *storm) loops(ctx context.Context, names []string, limit, pause time.Duration) {
+	for _, name := range names {
+		s.callers.Go(func() {
+			for ctx.Err() == nil {
+				_, _, _ = s.get(ctx, name, limit)
+				over, cancel := context.WithTimeout(ctx, pause)
+				<-over.Done()
+				cancel()
+			}
+		})
+	}
+}
+
+// get tells whether Get of a Secret knew the state, or why not, and how long it
+// took.
+func (s *storm) get(ctx context.Context, name string, limit time.Duration) (known bool, took time.Duration, err error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	_, err = s.secrets.Get(ctx, namespace, name)
+	status, _ := s.secrets.Status(namespace, name)
+	return !status.LastContact.IsZero(), time.Since(began), err
+}
+
+// known is how many Secrets of some have been read.
+func (s *storm) known(names []string) (count int) {
+	for _, name := range names {
+		if status, _ := s.secrets.Status(namespace, name); !status.LastContact.IsZero() {
+			count++
+		}
+	}
+	return count
+}
+
+// all calls Get of all names at once, and wants each to have an answer of the
+// server within a time.
+func (s *storm) all(names []string, limit time.Duration, about string) {
+	s.t.Helper()
+	var late atomic.Int64
+	var calls sync.WaitGroup
+	for _, name := range names {
+		calls.Go(func() {
+			if known, _, _ := s.get(s.t.Context(), name, limit); !known {
+				late.Add(1)
+			}
+		})
+	}
+	calls.Wait()
+	if n := late.Load(); n > 0 {
+		s.t.Errorf("%s: got %d of %d late, want all within %v", about, n, len(names), limit)
+	}
+}
