@@ -159,14 +159,14 @@ func TestGetSurvivesAShortRefusal(t *testing.T) {
 	})
 }
 
-// A refusal from before Get asked says nothing of now: Get waits for a fresh
-// one, or for the answer.
+// An old refusal says nothing of now: Get waits for a fresh one, or for the
+// answer.
 func TestPeerBug07_DemandEndsTheBackoff(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.refuse(forbidden())
 		r.AddReference(namespace, "tls", "pod")
-		time.Sleep(10 * time.Minute)
+		r.untilRefusalIsOld()
 		r.refuse(nil)
 		began := time.Now()
 		if _, err := r.get("tls", time.Minute); err != nil {
@@ -178,18 +178,32 @@ func TestPeerBug07_DemandEndsTheBackoff(t *testing.T) {
 	})
 }
 
-// The grace starts with Get, however long the server has refused before.
+// The grace starts with Get, however long the server has refused before, unless
+// the last refusal is fresh.
 func TestGraceStartsWithGet(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.refuse(forbidden())
 		r.AddReference(namespace, "tls", "pod")
-		time.Sleep(10 * time.Minute)
+		r.untilRefusalIsOld()
 		time.AfterFunc(250*time.Millisecond, func() { r.refuse(nil) })
 		if _, err := r.get("tls", time.Minute); err != nil {
 			t.Errorf("got %v, want the object: the refusal ended within the grace", err)
 		}
 	})
+}
+
+// untilRefusalIsOld lets ten minutes pass, and then the moments after an attempt
+// in which its refusal is an answer.
+func (r *rig) untilRefusalIsOld() {
+	time.Sleep(10 * time.Minute)
+	for {
+		status, _ := r.Status(namespace, "tls")
+		if time.Since(status.LastErrorTime) > 2*time.Second {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // An old refusal is not held against a server that takes its time to answer now.
@@ -198,7 +212,7 @@ func TestOldRefusalIsNoAnswer(t *testing.T) {
 		r.create("tls")
 		r.refuse(forbidden())
 		r.AddReference(namespace, "tls", "pod")
-		time.Sleep(10 * time.Minute)
+		r.untilRefusalIsOld()
 		release := r.holdBack("watch")
 		time.AfterFunc(5*time.Second, release)
 		if _, err := r.get("tls", time.Minute); err != nil {

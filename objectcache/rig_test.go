@@ -78,10 +78,6 @@ func rigOf(t *testing.T, resource objectcache.Resource[*corev1.Secret], options 
 	return r
 }
 
-func newStore(_ testing.TB, resource objectcache.Resource[*corev1.Secret], options objectcache.WatchOptions) *objectcache.Watch[*corev1.Secret] {
-	return objectcache.NewWatch(resource, options)
-}
-
 func (r *rig) run() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan error, 1)

@@ -83,7 +83,7 @@ func TestSecretsStayOutOfLogsAndErrors(t *testing.T) {
 				errs = troubledLife(t, newRig(t, options, objectcache.WatchOptions{}))
 			})
 			log := out.String()
-			if !strings.Contains(log, "Stream failed") || !strings.Contains(log, "Starting to watch") {
+			if !strings.Contains(log, "Cannot read the object") || !strings.Contains(log, "Starting to watch") {
 				t.Errorf("the log does not tell of the life of a stream:\n%s", log)
 			}
 			for _, form := range forms(canary) {

@@ -41,8 +41,8 @@ type Controller struct {
 	streak    int                  // failures of healthy members in a row
 	lastBegin time.Time
 	members   int
-	synced    int  // members that have synced
-	answered  bool // the server has been seen to answer
+	synced    int      // members that have synced
+	answered  bool     // the server has been seen to answer
 	notices   []func() // to be called with no lock held
 	timer     *time.Timer
 	wake      time.Time // when to look again, beside the schedule
