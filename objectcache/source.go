@@ -33,7 +33,7 @@ func sourceOver[C listWatcher[L], L runtime.Object](client func(namespace string
 		in := func() (C, error) {
 			c := client(key.Namespace)
 			if isNil(c) {
-				return c, fmt.Errorf("the resource has no client for namespace %q: its function returned nil", key.Namespace)
+				return c, fmt.Errorf("%w: the resource has no client for namespace %q: its function returned nil", reflector.ErrLoggable, key.Namespace)
 			}
 			return c, nil
 		}

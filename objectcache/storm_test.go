@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -51,8 +50,8 @@ func inStorm(t *testing.T, gate reflector.GateOptions, f func(*testing.T, *storm
 		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true}), gate: reflector.NewGate(gate), asked: map[string]int{}}
 		s.server.Intercept(s.intercept)
 		client := s.client()
-		s.secrets = newStore(objectcache.Secrets(client), s.gate)
-		s.configMaps = newStore(objectcache.ConfigMaps(client), s.gate)
+		s.secrets = newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{Gate: s.gate})
+		s.configMaps = newStore(t, objectcache.ConfigMaps(client), objectcache.WatchOptions{Gate: s.gate})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		for _, run := range []func(context.Context) error{s.secrets.Run, s.configMaps.Run} {
@@ -64,10 +63,6 @@ func inStorm(t *testing.T, gate reflector.GateOptions, f func(*testing.T, *storm
 		running.Wait()
 		s.callers.Wait()
 	})
-}
-
-func newStore[T cache.Object](resource objectcache.Resource[T], gate *reflector.Gate) *objectcache.Watch[T] {
-	return objectcache.NewWatch(resource, objectcache.WatchOptions{Gate: gate})
 }
 
 // client is one that counts its connections.

@@ -31,11 +31,15 @@ type opaque struct {
 func (o *opaque) Error() string        { return o.text }
 func (o *opaque) Is(target error) bool { return o.is(target) }
 
+// ErrLoggable is for sources: the text of an error that wraps it holds no object
+// data, and is not hidden.
+var ErrLoggable = errors.New("source")
+
 // harmless returns an error of a source as it may be logged and handed on.
 // Decoders quote what they cannot decode ("Object 'Kind' is missing in ..."),
 // and their errors are of no type that tells. So an error keeps its text only if
 // it is of a kind that cannot quote an object: an API status, one of the network
-// or of a context, or io.EOF.
+// or of a context, io.EOF, or one that wraps ErrLoggable.
 func harmless(err error) error {
 	var (
 		status  apierrors.APIStatus
@@ -45,7 +49,7 @@ func harmless(err error) error {
 	switch {
 	case errors.As(err, &status):
 		return harmlessStatus(err, status.Status())
-	case err == nil, errors.As(err, &request), errors.As(err, &network),
+	case err == nil, errors.Is(err, ErrLoggable), errors.As(err, &request), errors.As(err, &network),
 		slices.Contains([]error{io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded}, err):
 		return err
 	}
