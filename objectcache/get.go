@@ -217,10 +217,10 @@ func (w *Watch[T]) graceLeft(r *run[T], began time.Time) time.Duration {
 	switch {
 	case from.IsZero():
 		return unbounded
-	case status.Away || time.Since(status.LastErrorTime) <= freshRefusal:
-	case status.LastErrorTime.Before(began):
+	case status.Away:
+	case status.LastErrorTime.Before(began) && began.Sub(status.LastErrorTime) > freshRefusal:
 		return unbounded
-	case from.Before(began):
+	case !status.LastErrorTime.Before(began) && from.Before(began):
 		from = began
 	}
 	return max(0, time.Until(from.Add(w.options.RefusalGrace)))

@@ -181,7 +181,8 @@ func TestPeerBug07_DemandEndsTheBackoff(t *testing.T) {
 // The grace starts with Get, however long the server has refused before, unless
 // the last refusal is fresh.
 func TestGraceStartsWithGet(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	// Longer than the pause between two attempts while a Get waits.
+	inBubble(t, objectcache.WatchOptions{RefusalGrace: 2 * time.Second}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.refuse(forbidden())
 		r.AddReference(namespace, "tls", "pod")

@@ -115,9 +115,9 @@ func TestPeerBug07_RetryCutsThePauseShort(t *testing.T) {
 		after(5 * time.Minute)
 		healed = true
 		r.Retry()
-		after(200 * time.Millisecond)
+		after(1600 * time.Millisecond)
 		if got := r.slot.Load(); !got.Synced {
-			t.Errorf("a fifth of a second after Retry: got %+v, want synced", got)
+			t.Errorf("1.6 s after Retry: got %+v, want synced", got)
 		}
 	})
 }

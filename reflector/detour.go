@@ -35,13 +35,16 @@ type detour struct {
 	watchAgain time.Time // not before
 }
 
-// answerLimit is how long the next attempt may take to bring the state. It
-// doubles each time that was not enough: a server that is slow is waited for in
-// the end, and one that hangs is not waited for longer than needed.
+// answerLimit is how long the next attempt may take to bring the state. Of the
+// attempts after one that took too long, each second one may take longer: a server
+// that is slow is waited for in the end, and a request that hangs is repeated soon.
 func (r *Reflector) answerLimit() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return min(answerTimeout<<min(r.detour.late, 8), longestAnswer)
+	if r.detour.late%2 == 1 {
+		return answerTimeout
+	}
+	return min(answerTimeout<<min(r.detour.late/2, 8), longestAnswer)
 }
 
 // noteAnswerLocked counts the attempts that had no answer in time. Whoever needs

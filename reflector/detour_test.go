@@ -329,8 +329,10 @@ func TestForbiddenIsNotTwiceTheRequests(t *testing.T) {
 				if lists > watches/6 || c.count("watch") > 0 {
 					t.Errorf("requests: got %d lists beside %d WatchLists and %d watches, want an eighth, and none", lists, watches, c.count("watch"))
 				}
-				if got := watches / n; got < 40 {
-					t.Errorf("WatchLists: got %d each in ten minutes, want them to go on", got)
+				// Failing reflectors share 20 attempts a second; a dead token is probed.
+				least := map[string]int{"403": 10 * n, "404": 40 * n, "401": 100}[name]
+				if watches < least {
+					t.Errorf("WatchLists: got %d in ten minutes, want at least %d", watches, least)
 				}
 				c.stop()
 			})

@@ -122,7 +122,7 @@ func (c *Controller) enqueueLocked(m *Member) {
 	if m.waited && !m.tried {
 		now := time.Now()
 		c.server.hurry(now)
-		m.resource.trouble.hurry(now)
+		m.resource.hurry(now)
 	}
 }
 

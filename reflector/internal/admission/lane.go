@@ -25,12 +25,12 @@ type lane struct {
 func (l *lane) add(m *Member) { l.lines[m.class()].push(m) }
 
 // peek returns the member to serve next, nil if there is none of a class that
-// eligible admits.
-func (l *lane) peek(eligible func(class) bool) *Member {
+// eligible admits. The oldest of a class goes first, or the newest.
+func (l *lane) peek(eligible func(class) bool, newest bool) *Member {
 	for i := range turns {
 		c := turns[(l.turn+i)%len(turns)]
 		if l.lines[c].first != nil && eligible(c) {
-			return l.lines[c].first
+			return l.lines[c].peek(newest)
 		}
 	}
 	return nil
@@ -65,6 +65,13 @@ func (l *lane) each(f func(*Member)) {
 type line struct {
 	first, last *Member
 	count       int
+}
+
+func (l *line) peek(newest bool) *Member {
+	if newest {
+		return l.last
+	}
+	return l.first
 }
 
 func (l *line) push(m *Member) {

@@ -59,7 +59,8 @@ func (c *Controller) pickHealthyLocked(now time.Time) *Member {
 		if r.trouble.proved || r.opening >= int(r.window) {
 			continue
 		}
-		m := r.lanes[0].peek(anyClass)
+		// After a 429 the newest goes first: the others may be what is throttled.
+		m := r.lanes[0].peek(anyClass, r.throttles > 0)
 		if m == nil {
 			continue
 		}
@@ -95,7 +96,7 @@ func (c *Controller) pickFailingLocked(now time.Time) *Member {
 			c.wake = earlier(c.wake, r.free)
 			continue
 		}
-		if m := r.lanes[1].peek(affordable); m != nil {
+		if m := r.lanes[1].peek(affordable, false); m != nil {
 			c.budgets[m.class()].add(-1)
 			c.passLocked(r)
 			return m
@@ -124,12 +125,12 @@ func (c *Controller) probeLocked(t *trouble, resources []*resource, now time.Tim
 }
 
 // candidateLocked returns the member that is to probe next, nil if none waits.
-// Healthy members go first, at the first probe those of a resource that was not
-// seen to fail.
+// Healthy members go first, the newest of them, at the first probe those of a
+// resource that was not seen to fail.
 func (c *Controller) candidateLocked(t *trouble, resources []*resource, now time.Time) *Member {
 	if t.probes == 0 {
 		for _, r := range resources {
-			if m := r.lanes[0].peek(anyClass); m != nil && !t.involves(r) {
+			if m := r.lanes[0].peek(anyClass, true); m != nil && !t.involves(r) {
 				return m
 			}
 		}
@@ -137,7 +138,7 @@ func (c *Controller) candidateLocked(t *trouble, resources []*resource, now time
 	for lane := range resources[0].lanes {
 		for i := range classes { // each in turn: all of one class may fail for ever
 			for _, r := range resources {
-				if m := r.lanes[lane].lines[(class(t.probes)+i)%classes].first; m != nil {
+				if m := r.lanes[lane].lines[(class(t.probes)+i)%classes].peek(lane == 0); m != nil {
 					return m
 				}
 			}

@@ -87,6 +87,14 @@ func (r *resource) throttle(m *Member, now time.Time) {
 	r.free = now.Add(pace.pause(r.throttles))
 }
 
+// hurry ends a pause soon, for a new member that a caller waits for.
+func (r *resource) hurry(now time.Time) {
+	if soon := now.Add(hurried); r.free.After(soon) {
+		r.free = soon
+	}
+	r.trouble.hurry(now)
+}
+
 // shrink narrows the window after what was too much for the server.
 func (r *resource) shrink() {
 	if r.window > 1 {

@@ -68,7 +68,7 @@ func (t *trouble) begin(m *Member) {
 
 // hurry brings the next probe forward.
 func (t *trouble) hurry(now time.Time) {
-	if soon := now.Add(hurried); t.proved && t.probe == nil && t.next.After(soon) {
+	if soon := now.Add(hurried); t.proved && t.next.After(soon) {
 		t.next = soon
 	}
 }
