@@ -22,6 +22,7 @@ import (
 type cluster struct {
 	kubeconfig, root string
 	file             string // where the one key of the secret is to appear
+	token            string // where a token of the service account is to appear
 }
 
 // canary is the content of the secret.
@@ -40,15 +41,25 @@ func newCluster(t *testing.T, options apiserver.Options) cluster {
 	if _, err := client.Secrets(s.Namespace).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	if _, err := client.ServiceAccounts(meta.Namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	p, err := client.Pods(meta.Namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
 		NodeName:   "n",
 		Containers: []corev1.Container{{Name: "main", Image: "registry.example/main:1"}},
-		Volumes:    []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "db"}}}},
+		Volumes: []corev1.Volume{
+			{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "db"}}},
+			{Name: "t", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
+			}}},
+		},
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.file = filepath.Join(c.root, "pods", string(p.UID), "volumes", "v", "password")
+	c.token = filepath.Join(c.root, "pods", string(p.UID), "volumes", "t", "token")
 	return c
 }
 
@@ -118,6 +129,7 @@ func TestLogsHoldNoSecrets(t *testing.T) {
 	}
 	done := make(chan error)
 	waitForFile(t, c.file, done)
+	waitForFile(t, c.token, done)
 	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -125,13 +137,17 @@ func TestLogsHoldNoSecrets(t *testing.T) {
 		t.Errorf("exit: got error %v, want status 0", err)
 	}
 	c.check(t)
+	token, err := os.ReadFile(c.token)
+	if err != nil || len(token) == 0 {
+		t.Fatalf("token: got %d bytes and error %v, want it", len(token), err)
+	}
 	// The requests are in the log, so it is as talkative as it was told to be. That the volume was written need
 	// not be: the file is there an instant before the line.
 	if !bytes.Contains(out.Bytes(), []byte("Starting to watch")) || !bytes.Contains(out.Bytes(), []byte("round_trippers")) {
 		t.Errorf("log: got no line of a watch or of a request, want them at -v=10:\n%s", &out)
 	}
 	// The last is how client-go announces a body, which for protobuf it prints as a dump of bytes.
-	for _, form := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary)), "Response Body"} {
+	for _, form := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary)), string(token), "Response Body"} {
 		if bytes.Contains(out.Bytes(), []byte(form)) {
 			t.Errorf("log at -v=10 holds %q", form)
 		}

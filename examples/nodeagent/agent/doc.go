@@ -30,5 +30,8 @@
 //     and the others of the pod and all other pods go on.
 //   - The folders of pods that are gone, or have ended (Succeeded, Failed), are removed; also those of
 //     pods that went while no agent ran, as soon as the node's pods are known.
-//   - The agent sends no writes to the server. It reads the pods of its node, and the objects by name.
+//   - A token of a pod's service account is in memory and in its volume, is renewed before it expires, and is never
+//     taken away. Where the agent may not request one, the rest of the volume is written.
+//   - The agent reads the pods of its node, and the objects by name. The one thing it creates are tokens, of which
+//     the server stores nothing.
 package agent

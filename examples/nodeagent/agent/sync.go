@@ -70,7 +70,7 @@ func (a *Agent) sync(ctx context.Context, uid types.UID) error {
 // syncVolume writes one volume, and returns how that went. ctx has ended: only what is in memory counts.
 func (a *Agent) syncVolume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) VolumeStatus {
 	status := VolumeStatus{Name: v.Name, Path: a.tree.Path(pod.UID, v.Name)}
-	payload, leftOut, err := volume.Build(ctx, pod, v, objects{a.secrets, a.configMaps, a.tokens})
+	payload, leftOut, err := volume.BuildAllowed(ctx, pod, v, objects{a.secrets, a.configMaps, a.tokens})
 	for _, l := range leftOut {
 		// A token that is there, from before a restart, is not taken from a pod that runs.
 		if a.tree.Has(pod.UID, v.Name, l.Path) {

@@ -5,7 +5,6 @@ package demo
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -26,7 +25,7 @@ import (
 // demo checks is that the agent applied them to the newest objects, and that the result is on disk.
 func (d *demo) expect(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (files volume.Payload, from string, err error) {
 	server := &live{client: d.client}
-	files, _, err = volume.Build(ctx, pod, v, server)
+	files, err = volume.Build(ctx, pod, v, server)
 	return files, strings.Join(server.versions, ", "), err
 }
 
@@ -64,11 +63,6 @@ func (l *live) ConfigMap(ctx context.Context, namespace, name string) (*corev1.C
 		l.versions = append(l.versions, fmt.Sprintf("configmap %q v%s", name, c.ResourceVersion))
 	}
 	return c, err
-}
-
-// Token fails: no pod of the story has one, and two requests never bring the same.
-func (l *live) Token(context.Context, *corev1.Pod, *corev1.ServiceAccountTokenProjection) (string, error) {
-	return "", errors.New("a token cannot be compared")
 }
 
 // readVolume reads a volume as a container does: by its visible names, following links. It may fail while the

@@ -22,6 +22,10 @@ const defaultMode = corev1.SecretVolumeSourceDefaultMode
 type Getter interface {
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
+}
+
+// TokenGetter is implemented by a [Getter] that brings tokens as well.
+type TokenGetter interface {
 	// Token brings a token of the pod's service account, as the projection asks for it. An error for which
 	// apierrors.IsForbidden holds means that this agent may not have one.
 	Token(ctx context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) (string, error)
@@ -52,10 +56,23 @@ func Handles(volume *corev1.Volume) bool {
 // is a file; with items only those, at their paths; an optional object may be absent, and so may the keys
 // of an optional one; in a projected volume the later source wins where two give the same path.
 //
-// A volume is built completely or not at all, but for tokens that are forbidden: each pod's kube-api-access volume
-// has one, beside what every program needs to reach the API server. They are left out, and returned as such. The
-// error joins the causes of every source that failed, and it never holds object data.
-func Build(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter Getter) (Payload, []LeftOut, error) {
+// A volume is built completely or not at all. The error joins the causes of every source that failed, so
+// that one look shows all that is missing, and it never holds object data.
+func Build(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter Getter) (Payload, error) {
+	payload, leftOut, err := BuildAllowed(ctx, pod, volume, getter)
+	errs := []error{err}
+	for _, l := range leftOut {
+		errs = append(errs, l)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return payload, nil
+}
+
+// BuildAllowed is [Build], except that tokens which are forbidden are left out and returned as such: each pod's
+// kube-api-access volume has one, beside files that are of use without it.
+func BuildAllowed(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter Getter) (Payload, []LeftOut, error) {
 	sources, mode, ok := sources(volume)
 	if !ok {
 		return nil, nil, errors.New("not a secret, configMap, projected or downwardAPI volume")
@@ -178,7 +195,11 @@ func (b *builder) addToken(ctx context.Context, source *corev1.ServiceAccountTok
 	if err != nil {
 		return fmt.Errorf("serviceAccountToken: %w", err)
 	}
-	token, err := b.getter.Token(ctx, b.pod, source)
+	getter, ok := b.getter.(TokenGetter)
+	if !ok {
+		return errors.New("source serviceAccountToken is not supported here")
+	}
+	token, err := getter.Token(ctx, b.pod, source)
 	switch {
 	case apierrors.IsForbidden(err):
 		b.leftOut = append(b.leftOut, LeftOut{name, err})

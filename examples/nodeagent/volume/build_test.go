@@ -107,12 +107,12 @@ func tokenSource(path, audience string) corev1.VolumeProjection {
 	return corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: path, Audience: audience}}
 }
 
-// TestBuildLeavesOut: a token that is forbidden is named, and the volume is built without it.
-func TestBuildLeavesOut(t *testing.T) {
+// TestBuildAllowed: a token that is forbidden is named, and the volume is built without it.
+func TestBuildAllowed(t *testing.T) {
 	volume := corev1.Volume{VolumeSource: projectedVolume(tokenSource("./token", "closed"), configMapSource("app", items("mode", "mode")...))}
-	payload, leftOut, err := Build(t.Context(), testPod, &volume, world)
+	payload, leftOut, err := BuildAllowed(t.Context(), testPod, &volume, world)
 	if err != nil || len(payload) != 1 {
-		t.Errorf("Build: got %d files and error %v, want the one of the ConfigMap", len(payload), err)
+		t.Errorf("BuildAllowed: got %d files and error %v, want the one of the ConfigMap", len(payload), err)
 	}
 	if len(leftOut) != 1 || leftOut[0].Path != "token" || !apierrors.IsForbidden(leftOut[0]) || !strings.Contains(leftOut[0].Error(), `serviceAccountToken at "token"`) {
 		t.Errorf("left out: got %v, want the forbidden token", leftOut)
@@ -160,7 +160,7 @@ func TestBuild(t *testing.T) {
 			if !Handles(&volume) {
 				t.Error("Handles: got false, want true")
 			}
-			payload, _, err := Build(t.Context(), testPod, &volume, world)
+			payload, err := Build(t.Context(), testPod, &volume, world)
 			if err != nil {
 				t.Fatalf("Build: got error %v, want none", err)
 			}
@@ -194,7 +194,7 @@ func TestBuildModes(t *testing.T) {
 			Sources: []corev1.VolumeProjection{configMapSource("app", private...)}, DefaultMode: volumeMode}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			payload, _, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: source}, world)
+			payload, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: source}, world)
 			if err != nil {
 				t.Fatalf("Build: got error %v, want none", err)
 			}
@@ -224,6 +224,7 @@ func TestBuildErrors(t *testing.T) {
 		"path reserved":           {configMapVolume("app", items("mode", "..data/x"), false), `path "..data/x" starts with ".."`},
 		"file and folder":         {configMapVolume("app", items("mode", "a", "mode", "a/b"), false), `"a" is to be a file, and a folder for "a/b"`},
 		"token not there":         {projectedVolume(tokenSource("token", "none")), `serviceAccountToken at "token": no answer yet`},
+		"token forbidden":         {projectedVolume(tokenSource("token", "closed")), `serviceAccountToken at "token"`},
 		"token at a bad path":     {projectedVolume(tokenSource("../token", "")), `serviceAccountToken: path "../token" contains ".."`},
 		"trust bundle":            {projectedVolume(corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Path: "ca"}}), "clusterTrustBundle is not supported"},
 		"pod certificate":         {projectedVolume(corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{}}), "podCertificate is not supported"},
@@ -234,7 +235,7 @@ func TestBuildErrors(t *testing.T) {
 		"not ours":                {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, "not a secret, configMap"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			payload, _, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: tc.source}, world)
+			payload, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: tc.source}, world)
 			checkError(t, err, tc.wantErr)
 			if payload != nil {
 				t.Errorf("Build: got %d files with an error, want none", len(payload))
@@ -246,14 +247,21 @@ func TestBuildErrors(t *testing.T) {
 	}
 }
 
+// TestBuildWithoutTokens: a Getter need not bring tokens.
+func TestBuildWithoutTokens(t *testing.T) {
+	volume := corev1.Volume{VolumeSource: projectedVolume(tokenSource("token", ""))}
+	_, err := Build(t.Context(), testPod, &volume, struct{ Getter }{world})
+	checkError(t, err, "serviceAccountToken is not supported here")
+}
+
 // TestBuildKeepsCause: a caller can tell what went wrong by type, for each of several sources.
 func TestBuildKeepsCause(t *testing.T) {
 	volume := corev1.Volume{VolumeSource: projectedVolume(secretSource("closed"))}
-	if _, _, err := Build(t.Context(), testPod, &volume, world); !apierrors.IsForbidden(err) {
+	if _, err := Build(t.Context(), testPod, &volume, world); !apierrors.IsForbidden(err) {
 		t.Errorf("Build: IsForbidden(%v): got false, want true", err)
 	}
 	volume = corev1.Volume{VolumeSource: secretVolume("none", nil, false)}
-	if _, _, err := Build(t.Context(), testPod, &volume, world); !apierrors.IsNotFound(err) {
+	if _, err := Build(t.Context(), testPod, &volume, world); !apierrors.IsNotFound(err) {
 		t.Errorf("Build: IsNotFound(%v): got false, want true", err)
 	}
 }

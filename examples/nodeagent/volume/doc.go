@@ -28,7 +28,10 @@
 // Names come from the API, so from whoever may create a pod. They are validated, and all writing goes
 // through [os.Root], so that neither a path in items nor a link planted in a volume leads outside. Files
 // have exactly the mode that the pod asks for, whatever the umask. A volume's folder belongs to this
-// package: anything in it that is not of the payload is removed at the next Write.
+// package: anything in it that is not of the payload is removed at the next Write. A folder on which or below which
+// something is mounted is never emptied: the call fails and names the mount.
+//
+// The folder of a pod that is gone gets another name before it is emptied, so that nobody reads half of it.
 //
 // # What is left out
 //

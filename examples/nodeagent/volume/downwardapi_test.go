@@ -64,7 +64,7 @@ func TestBuildDownwardAPI(t *testing.T) {
 				"volume": {DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{tc.item}}},
 				"source": projectedVolume(corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{tc.item}}}),
 			} {
-				payload, _, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: source}, world)
+				payload, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: source}, world)
 				checkError(t, err, tc.wantErr)
 				if got := string(payload["pod/name"].Data); tc.wantErr == "" && got != "web-1" {
 					t.Errorf("%s: got %q, want %q", kind, got, "web-1")

@@ -4,7 +4,6 @@ package volume_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,10 +20,6 @@ type one struct{ secret *corev1.Secret }
 func (o one) Secret(context.Context, string, string) (*corev1.Secret, error) { return o.secret, nil }
 
 func (o one) ConfigMap(context.Context, string, string) (*corev1.ConfigMap, error) { return nil, nil }
-
-func (o one) Token(context.Context, *corev1.Pod, *corev1.ServiceAccountTokenProjection) (string, error) {
-	return "", errors.New("there are no tokens here")
-}
 
 // A volume is built from what it names, and written. To write the same again changes nothing.
 func Example() {
@@ -47,7 +42,7 @@ func Example() {
 	}}}
 	getter := one{&corev1.Secret{Data: map[string][]byte{"tls.key": []byte("made up")}}}
 
-	payload, _, err := volume.Build(context.Background(), pod, tls, getter)
+	payload, err := volume.Build(context.Background(), pod, tls, getter)
 	if err != nil {
 		fmt.Println(err)
 		return

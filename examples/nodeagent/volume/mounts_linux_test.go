@@ -22,7 +22,7 @@ func TestMountsStay(t *testing.T) {
 		return
 	}
 	for where, folder := range map[string]string{
-		"beside the volumes": "pods/uid-1/volumes/other space", "the pod's folder": "pods/uid-1", "in a volume": "pods/uid-1/volumes/v/stray",
+		"beside the volumes": "pods/uid-1/volumes/other", "the pod's folder": "pods/uid-1", "in a volume": "pods/uid-1/volumes/v/stray",
 		"a volume": "pods/uid-1/volumes/v", "in what was renamed": "pods/" + removedPrefix + "uid-1/volumes",
 	} {
 		for kind, mount := range map[string]func(target string) error{
@@ -37,7 +37,7 @@ func TestMountsStay(t *testing.T) {
 }
 
 func checkMountStays(t *testing.T, folder string, mount func(target string) error) {
-	root := t.TempDir()
+	root := filepath.Join(t.TempDir(), "a root") // the list of mounts writes the space in another way
 	tree := openTree(t, root)
 	if _, err := tree.Write("uid-1", "v", text("a", "1")); err != nil {
 		t.Fatal(err)
