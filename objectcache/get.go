@@ -24,7 +24,8 @@ import (
 //     WatchOptions.RefusalGrace. Joined to it are ctx's error, if it ended, and
 //     the cause of the last failure, so that errors.Is(err,
 //     context.DeadlineExceeded) and apierrors.IsForbidden(err) can both hold.
-//     [ErrStale] is joined if a state is known but too old.
+//     [ErrStale] is joined if a state is known but too old, [ErrClientLimited]
+//     if ctx ended and the client has a rate limiter of its own.
 //   - apierrors.IsNotFound: the server said that there is no such object.
 //   - [ErrInvalidName]: no object can have that namespace or name.
 //   - [ErrStopped]: Run has returned, or is about to.
@@ -168,6 +169,9 @@ func (w *Watch[T]) look(ctx context.Context, key types.NamespacedName, r *run[T]
 	if r != nil {
 		if status := r.reflector.Status(); status.Failures > 0 {
 			causes = append(causes, status.LastError)
+		}
+		if ctx.Err() != nil {
+			causes = append(causes, w.resource.limited())
 		}
 	}
 	return cache.State[T]{}, notSynced(ctx, w.resource.resource.String(), key, causes...)
