@@ -28,12 +28,17 @@ type Change[T cache.Object] struct {
 // Changes yields the referenced objects as they are, and then each that
 // changes, with the owners it concerns, until ctx ends or the store is stopped.
 // What is delivered, and in which order, is said at [objectcache.Watch.Changes].
-// A store that does not follow objects yields nothing, until ctx ends.
+// A store that does not follow objects yields nothing, until ctx ends. A nil
+// context is logged, and yields nothing.
 func (m *Manager[T]) Changes(ctx context.Context) iter.Seq[Change[T]] {
 	store, ok := m.store.(interface {
 		Changes(context.Context) iter.Seq[objectcache.Change[T]]
 	})
 	return func(yield func(Change[T]) bool) {
+		if ctx == nil {
+			m.logger().Error(objectcache.ErrNilContext, "No changes are delivered")
+			return
+		}
 		if !ok {
 			<-ctx.Done()
 			return
@@ -53,7 +58,7 @@ func (m *Manager[T]) known(ids []types.UID) []Owner {
 	defer m.mu.Unlock()
 	owners := make([]Owner, 0, len(ids))
 	for _, id := range ids {
-		if holding, ok := m.owners[id]; ok {
+		if holding, ok := m.owners.byID[id]; ok {
 			owners = append(owners, holding.owner)
 		}
 	}

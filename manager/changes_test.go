@@ -32,14 +32,14 @@ func (s changingStore) Changes(context.Context) iter.Seq[objectcache.Change[*cor
 // new or not. One that has gone meanwhile is left out.
 func TestChangesTellOfOwnersAsDeclaredLast(t *testing.T) {
 	m := newManager(t, changingStore{owners: []types.UID{"gone", "1", "gw", "never"}}, manager.PodSecrets)
-	gateway := manager.Owner{Namespace: "default", Name: "gateway", UID: "gw"}
-	renamed := manager.Owner{Namespace: "other", Name: "renamed", UID: "gw"}
+	gateway := manager.Owner{Kind: "Gateway", Namespace: "default", Name: "gateway", UID: "gw"}
+	renamed := manager.Owner{Kind: "Gateway", Namespace: "other", Name: "renamed", UID: "gw"}
 	m.RegisterPod(podOf("1", "a"))
 	m.RegisterPod(podOf("gone", "a"))
 	m.UnregisterPod(podOf("gone"))
 	m.SetReferences(gateway, key("a"))
 	m.SetReferences(renamed, key("a"))
-	want := []manager.Owner{{Namespace: "default", Name: "pod-1", UID: "1"}, renamed}
+	want := []manager.Owner{{Kind: "Pod", Namespace: "default", Name: "pod-1", UID: "1"}, renamed}
 	changes := 0
 	for change := range m.Changes(t.Context()) {
 		changes++

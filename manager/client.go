@@ -15,9 +15,26 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// ClientFor returns a client that suits many streams, and leaves config alone:
+// ClientFor returns a client made of [ConfigFor]. It writes protobuf too.
+func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
+	if config == nil {
+		return nil, errors.New("client for many streams: the config is nil")
+	}
+	config = ConfigFor(config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for many streams: %w", err)
+	}
+	return client, nil
+}
+
+// ConfigFor returns a config for a client that suits many streams, of whatever
+// sort: a clientset, a client generated for kinds of your own, dynamic, metadata.
+// It leaves config alone:
 //
-//   - It prefers protobuf, which is smaller on the wire and cheaper to decode.
+//   - It prefers answers in protobuf, which are smaller on the wire and cheaper to
+//     decode, and takes JSON for what has no protobuf.
 //   - It has no limit of its own (QPS, burst, rate limiter): the
 //     [github.com/refwatch/refwatch/reflector.Gate] bounds what is asked for at
 //     a time, and lets go first what somebody waits for.
@@ -29,15 +46,14 @@ import (
 //     ([github.com/refwatch/refwatch/reflector.Trim]).
 //
 // The last two do not hold for a config with a Transport, which is used as it
-// is. Proxy settings are those of config, or of the environment as usual. A nil
-// config is an error.
-func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
+// is. Proxy settings are those of config, or of the environment as usual. Of nil
+// it makes nil.
+func ConfigFor(config *rest.Config) *rest.Config {
 	if config == nil {
-		return nil, errors.New("client for many streams: the config is nil")
+		return nil
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter, config.Timeout = -1, nil, 0
-	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	if config.Transport == nil {
 		if config.Proxy == nil {
@@ -48,9 +64,5 @@ func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
 		}
 		config.WrapTransport = transport.Wrappers(reflector.Trim, config.WrapTransport) // the first is the innermost
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("client for many streams: %w", err)
-	}
-	return client, nil
+	return config
 }

@@ -22,7 +22,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
@@ -255,5 +257,42 @@ func TestClientForWithATransport(t *testing.T) {
 	_, err := clientFor(t, config).CoreV1().Secrets("default").Get(t.Context(), "tls", metav1.GetOptions{})
 	if err == nil || asked.Load() == 0 {
 		t.Errorf("got %v after %d requests, want the error of the transport", err, asked.Load())
+	}
+}
+
+// Every kind of client can be made of one config, and none limits itself.
+func TestConfigForEveryClient(t *testing.T) {
+	server := apiserver.New(t, apiserver.Options{})
+	given := server.Config()
+	config := manager.ConfigFor(given)
+	if given.QPS != 0 || given.AcceptContentTypes != "" || given.WrapTransport != nil {
+		t.Errorf("config given: got %+v, want it left alone", given)
+	}
+	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
+	typed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if limiter := typed.CoreV1().RESTClient().GetRateLimiter(); limiter != nil {
+		t.Errorf("rate limiter: got %v, want none", limiter)
+	}
+	untyped, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	partial, err := metadata.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 30 { // client-go's default lets ten pass and then five a second
+		if _, err := untyped.Resource(secrets).Namespace("default").List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Fatalf("dynamic: %v", err)
+		}
+		if _, err := partial.Resource(secrets).Namespace("default").List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Fatalf("metadata: %v", err)
+		}
+	}
+	if manager.ConfigFor(nil) != nil {
+		t.Error("of nil: got a config, want nil")
 	}
 }

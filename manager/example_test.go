@@ -83,7 +83,7 @@ func ExampleManager_SetReferences() {
 	var running sync.WaitGroup
 	running.Go(func() { _ = configs.Run(ctx) })
 
-	gateway := manager.Owner{Namespace: "default", Name: "gateway", UID: "a1"}
+	gateway := manager.Owner{Kind: "Gateway", Namespace: "default", Name: "gateway", UID: "a1"}
 	configs.SetReferences(gateway, types.NamespacedName{Namespace: "default", Name: "settings"})
 	for change := range configs.Changes(ctx) {
 		fmt.Println(change.Key, change.Object.Data["colour"], "for", change.Owners[0].Name)

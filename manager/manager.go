@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
@@ -20,27 +21,23 @@ import (
 // Manager drives the references of a store by what owners say they need. Make
 // one with [NewSecrets], [NewConfigMaps] or [New].
 type Manager[T cache.Object] struct {
-	store      objectcache.Store[T]
-	references References
+	store        objectcache.Store[T]
+	references   References
+	running      atomic.Pointer[klog.Logger] // Run's logger; nil before Run
+	unreferenced sync.Once                   // a pod was registered without references
 
 	mu     sync.Mutex
-	owners map[types.UID]holding
-}
-
-// holding is what one owner references now.
-type holding struct {
-	owner Owner
-	keys  []types.NamespacedName // in order, each once
+	owners holdings
 }
 
 // New returns a manager over a store. references says which objects a pod
 // names: [PodSecrets], [PodConfigMaps], or a function of one's own; nil if only
-// SetReferences is used. It returns an error without a store.
+// SetReferences is used, for RegisterPod has nothing to go by then. It returns an error without a store.
 func New[T cache.Object](store objectcache.Store[T], references References) (*Manager[T], error) {
 	if value := reflect.ValueOf(store); store == nil || value.Kind() == reflect.Pointer && value.IsNil() {
 		return nil, errors.New("new manager: the store is nil: make one with objectcache.NewWatch")
 	}
-	return &Manager[T]{store: store, references: references, owners: map[types.UID]holding{}}, nil
+	return &Manager[T]{store: store, references: references, owners: newHoldings()}, nil
 }
 
 // NewSecrets returns a manager of the Secrets that pods reference, each with a
@@ -67,11 +64,14 @@ func NewConfigMaps(client kubernetes.Interface, options objectcache.WatchOptions
 // Run runs the store. It blocks until ctx ends and every goroutine of the store
 // has, and then returns nil, or the store's error. A store without a Run method
 // has nothing to run; it is left alone until ctx ends. A nil context is
-// [objectcache.ErrNilContext].
+// [objectcache.ErrNilContext]. The manager logs to the logger of ctx from then
+// on, and to klog's before.
 func (m *Manager[T]) Run(ctx context.Context) error {
 	if ctx == nil {
 		return objectcache.ErrNilContext
 	}
+	logger := klog.FromContext(ctx)
+	m.running.CompareAndSwap(nil, &logger)
 	if store, ok := m.store.(interface{ Run(context.Context) error }); ok {
 		return store.Run(ctx)
 	}
@@ -79,9 +79,21 @@ func (m *Manager[T]) Run(ctx context.Context) error {
 	return nil
 }
 
+// logger is Run's, or klog's before Run.
+func (m *Manager[T]) logger() klog.Logger {
+	if logger := m.running.Load(); logger != nil {
+		return *logger
+	}
+	return klog.Background()
+}
+
 // Get returns an object that an owner references, shared and read-only. The
 // store says how long it waits and what its errors are: see
-// [objectcache.Watch.Get].
+// [objectcache.Watch.Get]. A nil context is [objectcache.ErrNilContext].
 func (m *Manager[T]) Get(ctx context.Context, namespace, name string) (T, error) {
+	if ctx == nil {
+		var none T
+		return none, objectcache.ErrNilContext
+	}
 	return m.store.Get(ctx, namespace, name)
 }

@@ -108,7 +108,7 @@ func TestRegisterAndUnregister(t *testing.T) {
 		}}, "default/a 1, default/b 2"},
 		"no references": {[]func(m){func(m m) { m.RegisterPod(podOf("1")); m.UnregisterPod(podOf("1")) }}, ""},
 		"nil pods":      {[]func(m){func(m m) { m.RegisterPod(nil); m.UnregisterPod(nil) }}, ""},
-		"no UID":        {[]func(m){func(m m) { p := podOf("", "a"); m.RegisterPod(p); p.Name = "other"; m.RegisterPod(p) }}, "default/a default/other, default/a default/pod-"},
+		"no UID":        {[]func(m){func(m m) { p := podOf("", "a"); m.RegisterPod(p); p.Name = "other"; m.RegisterPod(p) }}, "default/a Pod/default/other, default/a Pod/default/pod-"},
 		"another owner": {[]func(m){func(m m) { m.SetReferences(manager.Owner{UID: "gw"}, key("a"), key("a"), key("b")) }}, "default/a gw, default/b gw"},
 		"another owner's less": {[]func(m){func(m m) {
 			o := manager.Owner{UID: "gw"}
@@ -245,7 +245,7 @@ func TestPodsInObjectsOut(t *testing.T) {
 		if _, err := m.Get(ctx, "default", "missing"); !apierrors.IsNotFound(err) {
 			t.Errorf("missing: got %v, want NotFound", err)
 		}
-		if got, want := <-changes, "a false [{default pod-1 1} {default pod-2 2}]"; got != want {
+		if got, want := <-changes, "a false [{Pod default pod-1 1} {Pod default pod-2 2}]"; got != want {
 			t.Errorf("change: got %q, want %q", got, want)
 		}
 		m.UnregisterPod(podOf("1"))

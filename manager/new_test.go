@@ -37,10 +37,13 @@ func TestConstructorsRefuse(t *testing.T) {
 	}
 }
 
-func TestRunWithANilContext(t *testing.T) {
+func TestNilContext(t *testing.T) {
 	var none context.Context
 	m := newManager(t, noStore{}, manager.PodSecrets)
 	if err := m.Run(none); !errors.Is(err, objectcache.ErrNilContext) {
 		t.Errorf("Run: got %v, want ErrNilContext", err)
+	}
+	if _, err := m.Get(none, "default", "a"); !errors.Is(err, objectcache.ErrNilContext) {
+		t.Errorf("Get: got %v, want ErrNilContext", err)
 	}
 }

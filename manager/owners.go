@@ -3,6 +3,8 @@
 package manager
 
 import (
+	"errors"
+	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,63 +12,58 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Owner is who references objects: a pod, or whatever a program serves.
-type Owner struct {
-	// Namespace and Name say which; they are for people to read.
-	Namespace, Name string
-	// UID is what an owner is known by. An owner without one is known by its
-	// namespace and name.
-	UID types.UID
-}
-
-func (o Owner) id() types.UID {
-	if o.UID != "" {
-		return o.UID
-	}
-	return types.UID(o.Namespace + "/" + o.Name)
-}
+var (
+	errNilPod        = errors.New("the pod is nil")
+	errNoReferences  = errors.New("the manager was made without References: pass manager.PodSecrets or the like to New")
+	errNotIdentified = errors.New("the owner has neither UID nor name")
+)
 
 // RegisterPod makes the references of a pod what its spec names now. It is
-// idempotent, does not keep the pod and never waits for the network. A nil pod
-// is logged and ignored.
+// idempotent, does not keep the pod and never waits for the network. A pod that
+// is nil or has neither UID nor name is logged and ignored, and so, once for
+// each manager, is any pod if the manager has no [References].
 func (m *Manager[T]) RegisterPod(pod *corev1.Pod) {
 	if pod == nil {
-		klog.Background().Error(nil, "RegisterPod of a nil pod, nothing is registered")
+		m.refuse(errNilPod, Owner{})
+		return
+	}
+	if m.references == nil {
+		m.unreferenced.Do(func() { m.refuse(errNoReferences, podOwner(pod)) })
 		return
 	}
 	wanted := collect()
 	defer wanted.release()
-	if m.references != nil {
-		wanted.namespace = pod.Namespace
-		m.references(pod, wanted.visit)
-	}
-	m.set(podOwner(pod), wanted.keys)
+	wanted.namespace = pod.Namespace
+	m.references(pod, wanted.visit)
+	m.set(podOwner(pod), wanted.keys, true)
 }
 
 // UnregisterPod takes back the references of a pod; which those are is known
-// from its registration. It is idempotent and never waits for the network. A nil
-// pod is logged and ignored.
+// from its registration. It is idempotent and never waits for the network. A pod
+// that is nil or has neither UID nor name is logged and ignored.
 func (m *Manager[T]) UnregisterPod(pod *corev1.Pod) {
 	if pod == nil {
-		klog.Background().Error(nil, "UnregisterPod of a nil pod, nothing is unregistered")
+		m.refuse(errNilPod, Owner{})
 		return
 	}
-	m.set(podOwner(pod), nil)
+	m.set(podOwner(pod), nil, true)
 }
 
 // SetReferences makes the references of an owner the given keys, and only
-// those; without keys the owner is forgotten. It is idempotent and never waits
-// for the network. Keys that no object can have are logged and not referenced;
-// Get says what is wrong with them.
+// those; without keys the owner is forgotten. How an owner is identified is said
+// at [Owner]; one that has neither UID nor name is logged and ignored. It is
+// idempotent and never waits for the network. Keys that no object can have are
+// logged and not referenced; Get says what is wrong with them.
 func (m *Manager[T]) SetReferences(owner Owner, keys ...types.NamespacedName) {
 	wanted := collect()
 	defer wanted.release()
 	wanted.keys = append(wanted.keys, keys...)
-	m.set(owner, wanted.keys)
+	m.set(owner, wanted.keys, false)
 }
 
-func podOwner(pod *corev1.Pod) Owner {
-	return Owner{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+// refuse logs a call of which nothing came.
+func (m *Manager[T]) refuse(err error, owner Owner) {
+	m.logger().Error(err, "References unchanged", "kind", owner.Kind, "owner", klog.KRef(owner.Namespace, owner.Name))
 }
 
 // set makes the references of an owner the given keys. It puts keys in order, and
@@ -77,25 +74,40 @@ func podOwner(pod *corev1.Pod) Owner {
 // whom the store tells. That is safe: a store's AddReference and DeleteReference
 // wait for nothing and do not call back. The store has one lock itself, so a lock
 // for each owner here would gain next to nothing.
-func (m *Manager[T]) set(owner Owner, keys []types.NamespacedName) {
+func (m *Manager[T]) set(given Owner, keys []types.NamespacedName, pod bool) {
+	if !given.identified() {
+		m.refuse(errNotIdentified, given)
+		return
+	}
 	slices.SortFunc(keys, compare)
 	keys = slices.Compact(keys)
-	id := owner.id()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	held := m.owners[id]
-	if held.owner == owner && slices.Equal(held.keys, keys) {
+	owner := m.owners.resolve(given)
+	id := owner.id()
+	others := m.owners.superseded(given, owner, len(keys) > 0, pod)
+	held := m.owners.byID[id]
+	if len(others) == 0 && held.owner == owner && slices.Equal(held.keys, keys) {
 		return // as nearly always: a node agent registers a pod at each of its syncs
 	}
 	for key := range missing(keys, held.keys) {
 		m.store.AddReference(key.Namespace, key.Name, id)
 	}
-	for key := range missing(held.keys, keys) {
-		m.store.DeleteReference(key.Namespace, key.Name, id)
+	m.dropLocked(id, missing(held.keys, keys))
+	for _, other := range others {
+		m.dropLocked(other, slices.Values(m.owners.byID[other].keys))
+		m.owners.remove(other)
 	}
 	if len(keys) == 0 {
-		delete(m.owners, id)
+		m.owners.remove(id)
 		return
 	}
-	m.owners[id] = holding{owner: owner, keys: slices.Clone(keys)}
+	m.owners.put(id, owner, slices.Clone(keys))
+}
+
+// dropLocked takes back references of an owner.
+func (m *Manager[T]) dropLocked(id types.UID, keys iter.Seq[types.NamespacedName]) {
+	for key := range keys {
+		m.store.DeleteReference(key.Namespace, key.Name, id)
+	}
 }

@@ -88,7 +88,7 @@ func TestReferencesEqualAModel(t *testing.T) {
 				keys = append(keys, types.NamespacedName{Namespace: pod.Namespace, Name: secret.Name})
 			}
 			if pod.UID == "" {
-				return pod, types.UID(pod.Namespace + "/" + pod.Name), keys
+				return pod, types.UID("Pod/" + pod.Namespace + "/" + pod.Name), keys
 			}
 			return pod, pod.UID, keys
 		}
@@ -107,7 +107,7 @@ func TestReferencesEqualAModel(t *testing.T) {
 				keys = append(keys, more...)
 				given := slices.Clone(keys)
 				m.step(t, owner, keys, func() {
-					m.SetReferences(manager.Owner{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, keys...)
+					m.SetReferences(manager.Owner{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, keys...)
 				})
 				if diff := cmp.Diff(given, keys); diff != "" {
 					t.Errorf("the caller's keys (-before +after):\n%s", diff)

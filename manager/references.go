@@ -26,7 +26,7 @@ type References func(pod *corev1.Pod, visit func(name string))
 // A valid volume has one source. If one has several, all are visited: an object
 // that is cached in vain costs a stream, one that is missing costs the pod.
 func PodSecrets(pod *corev1.Pod, visit func(name string)) {
-	if pod == nil {
+	if pod == nil || visit == nil {
 		return
 	}
 	spec := &pod.Spec
@@ -43,7 +43,7 @@ func PodSecrets(pod *corev1.Pod, visit func(name string)) {
 // containers and in its volumes. It is a [References], and treats a volume with
 // several sources as [PodSecrets] does.
 func PodConfigMaps(pod *corev1.Pod, visit func(name string)) {
-	if pod == nil {
+	if pod == nil || visit == nil {
 		return
 	}
 	spec := &pod.Spec

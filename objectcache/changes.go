@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
 )
@@ -45,7 +44,7 @@ type Change[T cache.Object] struct {
 func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[Change[T]] {
 	return func(yield func(Change[T]) bool) {
 		if ctx == nil {
-			klog.Background().Error(ErrNilContext, "No changes are delivered")
+			w.logger().Error(ErrNilContext, "No changes are delivered")
 			return
 		}
 		// The queue keeps each key once, in order.

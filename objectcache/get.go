@@ -33,7 +33,8 @@ import (
 //     for, or for how long the server has not answered. So errors.Is(err,
 //     context.DeadlineExceeded) and apierrors.IsForbidden(err) can both hold.
 //     [ErrStale] is joined if a state is known but too old, [ErrNotRunning] if
-//     Run has not been called.
+//     Run has not been called, [ErrClientLimited] if ctx ended and the client has
+//     a rate limiter of its own.
 //   - apierrors.IsNotFound: the server said that there is no such object, in a
 //     complete read or an event. It never holds for another error: a path that
 //     the server does not serve (404) is a [reflector.NotServedError].
@@ -189,6 +190,9 @@ func (w *Watch[T]) look(a *asker[T], r *run[T]) (state cache.State[T], ok bool, 
 	causes := causesOf(r.reflector.Status())
 	if state.Synced && !w.fresh(r) {
 		causes = append([]error{ErrStale}, causes...)
+	}
+	if over {
+		causes = append(causes, w.resource.limited())
 	}
 	return state, false, notSynced(a.ctx, w.resource.resource.String(), a.key, causes...)
 }

@@ -117,12 +117,18 @@ func (o *WatchOptions) validate() error {
 // Run lets streams begin, for the references there are and all that come. It
 // blocks until ctx ends and every stream and goroutine of the store has, and
 // returns nil. A second call returns [ErrRunning], a nil context [ErrNilContext].
+//
+// The store logs to the logger of ctx, and before Run to klog's. A client with a
+// rate limiter of its own is logged once, at level 0: see [ErrClientLimited].
 func (w *Watch[T]) Run(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext
 	}
 	if !w.begin(ctx) {
 		return ErrRunning
+	}
+	if limit := w.resource.limited(); limit != nil {
+		klog.FromContext(ctx).Info("Objects sync slowly", "resource", w.resource.resource, "reason", limit)
 	}
 	<-ctx.Done()
 	w.end()
@@ -164,7 +170,7 @@ func (w *Watch[T]) AddReference(namespace, name string, referencedFrom types.UID
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if w.entry(key) == nil {
 		if err := w.resource.validate(key); err != nil {
-			klog.Background().Error(err, "Reference not counted", "owner", referencedFrom)
+			w.logger().Error(err, "Reference not counted", "owner", referencedFrom)
 			return
 		}
 	}
@@ -199,6 +205,17 @@ func (w *Watch[T]) DeleteReference(namespace, name string, referencedFrom types.
 	w.stopLocked(e, errUnreferenced)
 	e.wakeLocked()
 	w.notifyLocked(key)
+}
+
+// logger is Run's, or klog's before Run.
+func (w *Watch[T]) logger() klog.Logger {
+	w.mu.Lock()
+	ctx := w.ctx
+	w.mu.Unlock()
+	if ctx == nil {
+		return klog.Background()
+	}
+	return klog.FromContext(ctx)
 }
 
 // entry returns what is kept of a key, nil if nobody references it.

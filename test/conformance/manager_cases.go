@@ -114,7 +114,7 @@ func managerReregister(s *suite) {
 func managerOwners(s *suite) {
 	m := s.manager()
 	s.create("a", "1")
-	gateway := manager.Owner{Namespace: s.namespace, Name: "gateway", UID: "gw"}
+	gateway := manager.Owner{Kind: "Gateway", Namespace: s.namespace, Name: "gateway", UID: "gw"}
 	m.SetReferences(gateway, s.key("a"))
 	for change := range m.Changes(s.ctx) {
 		if len(change.Owners) != 1 || change.Owners[0] != gateway || valueOf(change.Object) != "1" {
@@ -164,7 +164,7 @@ func managerGate(s *suite) {
 		keys = append(keys, s.key(fmt.Sprint("of-both-", i)))
 		s.create(keys[i].Name, "1")
 	}
-	gateway := manager.Owner{Namespace: s.namespace, Name: "gateway", UID: "gw"}
+	gateway := manager.Owner{Kind: "Gateway", Namespace: s.namespace, Name: "gateway", UID: "gw"}
 	secrets.SetReferences(gateway, keys...)
 	configMaps.SetReferences(gateway, keys...)
 	for _, key := range keys {

@@ -77,7 +77,7 @@ func (r *gatewayRig) revoke(role string, names ...string) {
 
 // reference makes these, and only these, what the gateway references.
 func (r *gatewayRig) reference(names ...string) {
-	r.secrets.SetReferences(manager.Owner{Namespace: namespace, Name: gateway, UID: gateway}, keysOf(names)...)
+	r.secrets.SetReferences(manager.Owner{Kind: "Gateway", Namespace: namespace, Name: gateway, UID: gateway}, keysOf(names)...)
 }
 
 func keysOf(names []string) (keys []types.NamespacedName) {

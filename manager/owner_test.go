@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+	"pgregory.net/rapid"
+
+	"github.com/refwatch/refwatch/manager"
+)
+
+// The rules of identity, as Owner states them: what is referenced after the
+// calls, by whom.
+func TestOwnerIdentity(t *testing.T) {
+	type m = *manager.Manager[*corev1.Secret]
+	owner := func(kind, name string, uid types.UID) manager.Owner {
+		return manager.Owner{Kind: kind, Namespace: "default", Name: name, UID: uid}
+	}
+	web := owner("Ingress", "web", "1")
+	byName, byUID := owner("Ingress", "web", ""), manager.Owner{UID: "1"}
+	set := func(o manager.Owner, names ...string) func(m) {
+		return func(m m) {
+			var keys []types.NamespacedName
+			for _, name := range names {
+				keys = append(keys, key(name))
+			}
+			m.SetReferences(o, keys...)
+		}
+	}
+	pod := func(uid types.UID, secrets ...string) *corev1.Pod {
+		p := podOf(uid, secrets...)
+		p.Name = "web"
+		return p
+	}
+	tests := map[string]struct {
+		steps []func(m)
+		want  string
+	}{
+		"forgotten by name":                   {[]func(m){set(web, "a"), set(byName)}, ""},
+		"forgotten by UID":                    {[]func(m){set(web, "a"), set(byUID)}, ""},
+		"forgotten by both":                   {[]func(m){set(web, "a"), set(web)}, ""},
+		"known by name, forgotten by both":    {[]func(m){set(byName, "a"), set(web)}, ""},
+		"known by UID, forgotten by both":     {[]func(m){set(byUID, "a"), set(web)}, ""},
+		"UID first, forgotten by name":        {[]func(m){set(byUID, "a"), set(web, "a"), set(byName)}, ""},
+		"name first, forgotten by UID":        {[]func(m){set(byName, "a"), set(web, "a", "b"), set(byUID)}, ""},
+		"name first, then its UID":            {[]func(m){set(byName, "a", "b"), set(web, "b")}, "default/b 1"},
+		"UID, then its name alone":            {[]func(m){set(web, "a"), set(byName, "b")}, "default/b 1"},
+		"UID alone keeps the name":            {[]func(m){set(web, "a"), set(byUID, "b"), set(byName)}, ""},
+		"renamed, forgotten by the new name":  {[]func(m){set(web, "a"), set(owner("Ingress", "new", "1"), "a"), set(owner("Ingress", "new", ""))}, ""},
+		"renamed, the old name means nobody":  {[]func(m){set(web, "a"), set(owner("Ingress", "new", "1"), "a"), set(byName)}, "default/a 1"},
+		"another kind of the name":            {[]func(m){set(byName, "a"), set(owner("Gateway", "web", ""), "b")}, "default/a Ingress/default/web, default/b Gateway/default/web"},
+		"another kind of the name, with UIDs": {[]func(m){set(web, "a"), set(owner("Gateway", "web", "2"), "b"), set(byName)}, "default/b 2"},
+		"another namespace":                   {[]func(m){set(web, "a"), set(manager.Owner{Kind: "Ingress", Namespace: "other", Name: "web"})}, "default/a 1"},
+		"recreated":                           {[]func(m){set(web, "a"), set(owner("Ingress", "web", "2"), "b")}, "default/b 2"},
+		"recreated, forgotten by name":        {[]func(m){set(web, "a"), set(owner("Ingress", "web", "2"), "b"), set(byName)}, ""},
+		"recreated, its predecessor goes":     {[]func(m){set(web, "a"), set(owner("Ingress", "web", "2"), "b"), set(web)}, "default/b 2"},
+		"a UID never seen goes":               {[]func(m){set(web, "a"), set(owner("Ingress", "web", "0"))}, "default/a 1"},
+		"no kind, two UIDs":                   {[]func(m){set(owner("", "web", "1"), "a"), set(owner("", "web", "2"), "b")}, "default/a 1, default/b 2"},
+		"no kind, two UIDs, by UID":           {[]func(m){set(owner("", "web", "1"), "a"), set(owner("", "web", "2"), "b"), set(byUID)}, "default/b 2"},
+		"no kind, two UIDs, by name":          {[]func(m){set(owner("", "web", "1"), "a"), set(owner("", "web", "2"), "b"), set(owner("", "web", ""))}, ""},
+		"no kind, two UIDs, declared by name": {[]func(m){set(owner("", "web", "1"), "a"), set(owner("", "web", "2"), "b"), set(owner("", "web", ""), "c")}, "default/c 2"},
+		"no kind, forgotten by name":          {[]func(m){set(owner("", "web", "1"), "a"), set(owner("", "web", ""))}, ""},
+		"no kind is a kind of its own":        {[]func(m){set(web, "a"), set(owner("", "web", ""))}, "default/a 1"},
+		"no kind, then its kind":              {[]func(m){set(owner("", "web", "1"), "a"), set(web, "a"), set(byName)}, ""},
+		"pods of one name stay":               {[]func(m){func(m m) { m.RegisterPod(pod("1", "a")); m.RegisterPod(pod("2", "b")) }}, "default/a 1, default/b 2"},
+		"pods of one name, one goes":          {[]func(m){func(m m) { m.RegisterPod(pod("1", "a")); m.RegisterPod(pod("2", "b")); m.UnregisterPod(pod("1")) }}, "default/b 2"},
+		"pods of one name, by name":           {[]func(m){func(m m) { m.RegisterPod(pod("1", "a")); m.RegisterPod(pod("2", "b")) }, set(owner("Pod", "web", ""))}, ""},
+		"pods of one name, the middle goes": {[]func(m){func(m m) {
+			m.RegisterPod(pod("1", "a"))
+			m.RegisterPod(pod("2", "b"))
+			m.RegisterPod(pod("3", "c"))
+			m.UnregisterPod(pod("2"))
+		}, set(owner("Pod", "web", ""))}, ""},
+		"a pod, by name":                {[]func(m){func(m m) { m.RegisterPod(pod("1", "a")) }, set(owner("Pod", "web", ""))}, ""},
+		"a pod that gets its UID":       {[]func(m){func(m m) { m.RegisterPod(pod("", "a")); m.RegisterPod(pod("1", "a")) }}, "default/a 1"},
+		"a pod that gets its UID, gone": {[]func(m){func(m m) { m.RegisterPod(pod("", "a")); m.UnregisterPod(pod("1")) }}, ""},
+		"nobody":                        {[]func(m){set(manager.Owner{}, "a"), set(manager.Owner{Kind: "Ingress", Namespace: "default"}, "a")}, ""},
+		"nobody forgets":                {[]func(m){set(web, "a"), set(manager.Owner{}), set(owner("Ingress", "", ""))}, "default/a 1"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			store := newCountingStore(t)
+			m := newManager(t, store, manager.PodSecrets)
+			for _, step := range test.steps {
+				step(m)
+			}
+			if got := store.held(); got != test.want {
+				t.Errorf("references: got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A successor's references are added before its predecessor's are taken back:
+// what both name stays in memory.
+func TestRecreatedOwnerAddsFirst(t *testing.T) {
+	store := newCountingStore(t)
+	m := newManager(t, store, nil)
+	web := manager.Owner{Kind: "Ingress", Namespace: "default", Name: "web", UID: "1"}
+	m.SetReferences(web, key("a"))
+	web.UID = "2"
+	m.SetReferences(web, key("a"))
+	if got, want := strings.Join(store.calls, " "), "+default/a 1 +default/a 2 -default/a 1"; got != want {
+		t.Errorf("calls: got %q, want %q", got, want)
+	}
+}
+
+// logged returns the error lines that a logger was given.
+func logged(logger klog.Logger) (lines []string) {
+	for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
+		if entry.Type == ktesting.LogError {
+			lines = append(lines, entry.Message+": "+entry.Err.Error())
+		}
+	}
+	return lines
+}
+
+// What is refused is a line for Run's logger, and nothing panics.
+func TestRefusalsAreLogged(t *testing.T) {
+	tests := map[string]struct {
+		references manager.References
+		call       func(*manager.Manager[*corev1.Secret])
+		want       string
+		lines      int
+	}{
+		"an owner that is nobody": {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.SetReferences(manager.Owner{}, key("a")) }, "neither UID nor name", 2},
+		"a pod that is nobody":    {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(&corev1.Pod{}) }, "neither UID nor name", 2},
+		"registering nil":         {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(nil) }, "the pod is nil", 2},
+		"unregistering nil":       {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.UnregisterPod(nil) }, "the pod is nil", 2},
+		"changes without context": {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) {
+			var none context.Context
+			for range m.Changes(none) {
+				panic("a change")
+			}
+		}, "context is nil", 2},
+		"pods without References, once": {nil, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(podOf("1", "a")) }, "made without References", 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+				m := newManager(t, noStore{}, test.references)
+				done := make(chan error, 1)
+				go func() { done <- m.Run(ctx) }()
+				synctest.Wait()
+				test.call(m)
+				test.call(m)
+				lines := logged(logger)
+				if len(lines) != test.lines || !strings.Contains(lines[0], test.want) {
+					t.Errorf("lines: got %q, want %d with %q", lines, test.lines, test.want)
+				}
+				cancel()
+				if err := <-done; err != nil {
+					t.Errorf("Run: got %v, want nil", err)
+				}
+			})
+		})
+	}
+}
+
+// PodSecrets and PodConfigMaps are called by others than the manager too.
+func TestReferencesOfNothing(t *testing.T) {
+	for name, references := range map[string]manager.References{"Secrets": manager.PodSecrets, "ConfigMaps": manager.PodConfigMaps} {
+		t.Run(name, func(t *testing.T) {
+			references(podOf("1", "a"), nil)
+			references(nil, func(name string) { t.Errorf("got %q, want nothing", name) })
+		})
+	}
+}
+
+// Whatever was declared, by whatever identity and in whatever order: who is
+// forgotten by one of theirs holds nothing, and once all are, nothing is held.
+func TestNobodyIsLeftBehind(t *testing.T) {
+	kinds, names := rapid.SampledFrom([]string{"", "Ingress", "Pod"}), rapid.SampledFrom([]string{"", "web", "api"})
+	uids := rapid.SampledFrom([]types.UID{"", "1", "2", "3"})
+	rapid.Check(t, func(t *rapid.T) {
+		store := newCountingStore(t)
+		m := newManager(t, store, manager.PodSecrets)
+		draw := func(t *rapid.T) manager.Owner {
+			return manager.Owner{Kind: kinds.Draw(t, "kind"), Name: names.Draw(t, "name"), UID: uids.Draw(t, "uid")}
+		}
+		held := func(by func(owner string) bool) bool {
+			for what := range store.counts {
+				if _, owner, _ := strings.Cut(what, " "); by(owner) {
+					return true
+				}
+			}
+			return false
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"declare": func(t *rapid.T) {
+				owner := draw(t)
+				m.SetReferences(owner, key("a"), key(string("k"+owner.UID)))
+				if owner.UID != "" && !held(func(by string) bool { return by == string(owner.UID) }) {
+					t.Errorf("%+v was declared: got nothing held, want its keys", owner)
+				}
+			},
+			"register": func(t *rapid.T) {
+				pod := podOf(uids.Draw(t, "uid"), "a", "b")
+				pod.Name = names.Draw(t, "name")
+				m.RegisterPod(pod)
+			},
+			"forget": func(t *rapid.T) {
+				owner := draw(t)
+				m.SetReferences(owner)
+				if owner.UID != "" && held(func(by string) bool { return by == string(owner.UID) }) {
+					t.Errorf("%+v was forgotten: got its UID still held", owner)
+				}
+			},
+			"forget everybody": func(t *rapid.T) {
+				for _, uid := range []types.UID{"1", "2", "3"} {
+					m.SetReferences(manager.Owner{UID: uid})
+				}
+				for _, kind := range []string{"", "Ingress", "Pod"} {
+					m.SetReferences(manager.Owner{Kind: kind, Name: "web"})
+					m.SetReferences(manager.Owner{Kind: kind, Name: "api"})
+					m.UnregisterPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})
+					m.UnregisterPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "api"}})
+				}
+				if got := store.held(); got != "" {
+					t.Errorf("references: got %q, want none", got)
+				}
+			},
+			"forget by name": func(t *rapid.T) {
+				owner := draw(t)
+				owner.UID = ""
+				m.SetReferences(owner)
+				before := store.held()
+				m.SetReferences(owner)
+				if after := store.held(); after != before {
+					t.Errorf("%+v was forgotten twice: got %q, want %q", owner, after, before)
+				}
+			},
+		})
+	})
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+
+	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// A client of client-go's defaults opens five streams a second: 200 references
+// take it 38 s. That is one line in the log, and named in each error of a Get
+// that did not wait so long. A client without a limit serves all.
+func TestClientWithALimit(t *testing.T) {
+	const references = 200
+	tests := map[string]struct {
+		config  func(*rest.Config) *rest.Config
+		limited bool
+	}{
+		"client-go's defaults":  {func(c *rest.Config) *rest.Config { return c }, true},
+		"another limit":         {func(c *rest.Config) *rest.Config { c.QPS, c.Burst = 10, 5; return c }, true},
+		"a limiter":             {func(c *rest.Config) *rest.Config { c.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(10, 5); return c }, true},
+		"no limit":              {func(c *rest.Config) *rest.Config { c.QPS = -1; return c }, false},
+		"a limiter of no limit": {func(c *rest.Config) *rest.Config { c.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter(); return c }, false},
+		"of ConfigFor":          {manager.ConfigFor, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := apiserver.New(t, apiserver.Options{InMemory: true})
+				client, err := kubernetes.NewForConfig(test.config(server.Config()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
+				logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
+				running, stop := context.WithCancel(klog.NewContext(t.Context(), logger))
+				done := make(chan error, 1)
+				go func() { done <- store.Run(running) }()
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				var all sync.WaitGroup
+				errs := make([]error, references)
+				for i := range errs {
+					name := fmt.Sprint("tls-", i)
+					store.AddReference(namespace, name, "pod")
+					all.Go(func() { _, errs[i] = store.Get(ctx, namespace, name) })
+				}
+				all.Wait()
+				failed := 0
+				for _, err := range errs {
+					if errors.Is(err, objectcache.ErrNotSynced) {
+						failed++
+						if !errors.Is(err, objectcache.ErrClientLimited) || !strings.Contains(err.Error(), "manager.ClientFor") {
+							t.Fatalf("Get: got %v, want that the client limits itself", err)
+						}
+					}
+				}
+				if (failed > 0) != test.limited {
+					t.Errorf("Gets that failed: got %d, want some: %t", failed, test.limited)
+				}
+				lines := 0
+				for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
+					if strings.Contains(fmt.Sprint(entry.ParameterKVList...), "limits itself") {
+						lines++
+					}
+				}
+				if want := map[bool]int{true: 1}[test.limited]; lines != want {
+					t.Errorf("lines about the limit: got %d, want %d", lines, want)
+				}
+				stop()
+				if err := <-done; err != nil {
+					t.Errorf("Run: got %v, want nil", err)
+				}
+			})
+		})
+	}
+}
+
+// An invalid reference is an error for the logger of Run's context.
+func TestReferenceNotCountedIsLoggedToRunsLogger(t *testing.T) {
+	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		synctest.Wait()
+		r.AddReference(namespace, "no/name", "pod")
+		var none context.Context
+		for range r.Changes(none) {
+			t.Error("Changes without a context: got one, want none")
+		}
+		if got := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); !strings.Contains(got, "Reference not counted") || !strings.Contains(got, "No changes") {
+			t.Errorf("log: got %q, want a line for each", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: got %v, want nil", err)
+		}
+	})
+}
