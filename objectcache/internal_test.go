@@ -22,9 +22,9 @@ import (
 var testKey = types.NamespacedName{Namespace: "default", Name: "tls"}
 
 // newTestStore is a store whose streams end with a context that has ended.
-func newTestStore(_ testing.TB, options WatchOptions) *Watch[*corev1.Secret] {
+func newTestStore(t testing.TB, options WatchOptions) *Watch[*corev1.Secret] {
 	w := NewWatch(Secrets(fake.NewClientset()), options)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.ctx = ctx
 	return w
@@ -107,7 +107,7 @@ func TestCausesOf(t *testing.T) {
 				t.Fatalf("got %v, want %v and %d more", got, test.want, test.more)
 			}
 			for i, want := range test.want {
-				if got[i] != want {
+				if !errors.Is(got[i], want) {
 					t.Errorf("cause %d: got %v, want %v", i, got[i], want)
 				}
 			}
