@@ -21,7 +21,8 @@
 // and without allocating. Before that it waits, for as long as its context
 // allows, and is woken by the sync. The errors say what went wrong, and every
 // cause can be asked for with errors.Is and errors.As: see [Watch.Get]. An
-// object is NotFound only if the server said so.
+// object is NotFound only if the server said so: a path that it does not serve
+// (404) is another error.
 //
 // What Get returns is shared by all callers and must not be changed.
 //
@@ -30,9 +31,11 @@
 //   - With the last reference; at once.
 //   - When the object is immutable (`immutable: true`), unless
 //     [WatchOptions.WatchImmutable] is set. It is served from memory from then on. A new
-//     owner may mean a deleted and recreated object: it makes the store read
-//     the object afresh, and Get waits for that read, so no new owner is served
-//     a predecessor.
+//     owner may mean a deleted and recreated object: it makes the store read the
+//     object again, and Get waits for that read. Only if it fails, or the Get's
+//     context ends, the state from before is served: those who had the object
+//     keep it. The object is read again now and then as well
+//     ([WatchOptions.ImmutableRecheck]), and nobody waits for that.
 //   - When nobody has asked for the object in a while, if
 //     [WatchOptions.IdleTimeout] is set. The object is dropped; the next Get
 //     starts over and waits.
@@ -40,7 +43,7 @@
 //
 // # Following changes
 //
-// [Watch.Changes] tells which objects have changed, newest state only.
-// [Watch.Status] and [Watch.All] tell how things are, metadata only: no object
-// data is in a status, an error or a log line.
+// [Watch.Changes] yields the objects that have changed or got an owner, newest
+// state only. [Watch.Status] and [Watch.All] return metadata only: no object data
+// is in a status, an error or a log line.
 package objectcache

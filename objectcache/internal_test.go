@@ -28,7 +28,7 @@ func newTestStore(t testing.TB, options WatchOptions) *Watch[*corev1.Secret] {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.ctx = ctx
 	return w
@@ -111,7 +111,7 @@ func TestCausesOf(t *testing.T) {
 				t.Fatalf("got %v, want %v and %d more", got, test.want, test.more)
 			}
 			for i, want := range test.want {
-				if got[i] != want {
+				if !errors.Is(got[i], want) {
 					t.Errorf("cause %d: got %v, want %v", i, got[i], want)
 				}
 			}

@@ -21,8 +21,9 @@ import (
 type WatchOptions struct {
 	// IdleTimeout ends the stream of an object that no Get has asked for, and
 	// drops it from memory; the next Get starts over and waits. An object goes
-	// between one and two IdleTimeouts after its last use: its reference, or a
-	// Get. Nothing is idle while somebody follows Changes. Default: never.
+	// between one and two IdleTimeouts after its last use: its reference, its
+	// first sync, or a Get. Nothing is idle while somebody follows Changes.
+	// Default: never.
 	IdleTimeout time.Duration
 	// RefusalGrace is how long a Get waits while the server answers every
 	// attempt with 401, 403 or another refusal. The Node authorizer needs a
