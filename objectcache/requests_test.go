@@ -27,7 +27,8 @@ func TestRequestsStayWithinTheAllowList(t *testing.T) {
 	}{
 		"WatchList": {
 			apiserver.Options{InMemory: true},
-			map[string][]string{"watch": watchList},
+			// One whose WatchLists are refused tries whether it may list.
+			map[string][]string{"watch": watchList, "list": {"fieldSelector", "resourceVersion"}},
 		},
 		"list and watch": {
 			apiserver.Options{InMemory: true, DisableWatchList: true},

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/watchlist"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
@@ -31,6 +32,7 @@ type Resource[T cache.Object] struct {
 	resource  schema.GroupResource
 	rest      *reflector.RESTResource // nil: of a client without one; then source counts
 	source    func(types.NamespacedName) reflector.Source
+	listsOnly bool // the client says that it cannot do WatchList
 	nameRules validation.ValidateNameFunc
 	immutable func(T) bool // nil: objects of this kind never are
 }
@@ -59,6 +61,7 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 	r := Resource[T]{
 		resource:  resource,
 		nameRules: pathSegment,
+		listsOnly: watchlist.DoesClientNotSupportWatchListSemantics(client("")),
 		source: func(key types.NamespacedName) reflector.Source {
 			return named(client(key.Namespace), key.Name)
 		},
@@ -98,12 +101,23 @@ func (r *Resource[T]) sourceOf(key types.NamespacedName) reflector.Source {
 	if r.rest != nil {
 		return reflector.FromREST(r.rest, key.Namespace, key.Name)
 	}
+	if r.listsOnly {
+		return listsOnly{r.source(key)}
+	}
 	return r.source(key)
 }
+
+// listsOnly is a source of a client that cannot do WatchList, as client-go's fake
+// clientset says of itself.
+type listsOnly struct{ reflector.Source }
+
+// IsWatchListSemanticsUnSupported is client-go's name for the question.
+func (listsOnly) IsWatchListSemanticsUnSupported() bool { return true }
 
 // Secrets is the resource of core/v1 Secrets.
 func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
 	resource := NewResource(corev1.Resource("secrets"), client.CoreV1().Secrets)
+	resource.listsOnly = watchlist.DoesClientNotSupportWatchListSemantics(client)
 	resource.nameRules = validation.NameIsDNSSubdomain
 	resource.immutable = func(s *corev1.Secret) bool { return s.Immutable != nil && *s.Immutable }
 	return resource
@@ -112,6 +126,7 @@ func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
 // ConfigMaps is the resource of core/v1 ConfigMaps.
 func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
 	resource := NewResource(corev1.Resource("configmaps"), client.CoreV1().ConfigMaps)
+	resource.listsOnly = watchlist.DoesClientNotSupportWatchListSemantics(client)
 	resource.nameRules = validation.NameIsDNSSubdomain
 	resource.immutable = func(c *corev1.ConfigMap) bool { return c.Immutable != nil && *c.Immutable }
 	return resource
