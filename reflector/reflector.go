@@ -98,7 +98,7 @@ type Reflector struct {
 	urgent   bool     // somebody waits
 	afresh   bool     // the next read is a consistent one
 	listNext bool     // the next session is to use lists
-	detour   detour   // what made it so
+	detour   *detour  // what made it so; nil if there is nothing
 	tooLarge int      // "too large" answers in a row
 	turn     *turn    // that is waited for
 	session  *session // the one under way, nil in a pause

@@ -58,7 +58,6 @@ type session struct {
 	expire   func() // lets go of the limit of the read; nil like turn
 	began    time.Time
 	stream   Stream // of the stream engine; nil until it is open
-	refusal  error  // of the WatchList in whose place a list is tried
 	listMode bool
 	// consistent tells that the read was asked for at version "". Set before
 	// the request that brings the answer.
