@@ -27,7 +27,7 @@ func TestRequestsStayWithinTheAllowList(t *testing.T) {
 	}{
 		"WatchList": {
 			apiserver.Options{InMemory: true},
-			// A WatchList that was cut before its state is followed by a list.
+			// One whose WatchLists are refused tries whether it may list.
 			map[string][]string{"watch": watchList, "list": {"fieldSelector", "resourceVersion"}},
 		},
 		"list and watch": {

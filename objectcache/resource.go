@@ -70,7 +70,7 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 	if isNil(example) {
 		return r
 	}
-	r.source = sourceOver(client, nil)
+	r.source = sourceOver(client, example)
 	if restClient := restClientOf(example); restClient != nil {
 		if group := restClient.APIVersion().Group; group != resource.Group && r.misnamed == nil {
 			r.misnamed = fmt.Errorf("its client is of the group %q: name that group, or pass a client of %q", group, resource.Group)

@@ -25,14 +25,24 @@ const (
 )
 
 // detour is what a reflector has found out about the ways to its own selection.
-// What it says of the server is in the gate's knowledge.
+// What it says of the server is in the gate's knowledge. The zero value says that
+// the direct way will do.
 type detour struct {
 	refused    int       // WatchLists that were refused since the last read
+	refusal    error     // of the WatchList in whose place a list is tried
 	noList     bool      // the last attempt was a list, and was answered with a refusal
 	broken     int       // WatchLists that broke since the last one that worked
 	late       int       // attempts in a row that had no answer in time
 	watchError error     // why the watch after a list was refused; nil if it was not
 	watchAgain time.Time // not before
+}
+
+// detourLocked returns the detour to be changed. Few reflectors ever have one.
+func (r *Reflector) detourLocked() *detour {
+	if r.detour == nil {
+		r.detour = &detour{}
+	}
+	return r.detour
 }
 
 // answerLimit is how long the next attempt may take to bring the state. Of the
@@ -41,32 +51,39 @@ type detour struct {
 func (r *Reflector) answerLimit() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.detour.late%2 == 1 {
+	if r.detour == nil || r.detour.late%2 == 1 {
 		return answerTimeout
 	}
 	return min(answerTimeout<<min(r.detour.late/2, 8), longestAnswer)
 }
 
-// noteAnswerLocked counts the attempts that had no answer in time. Whoever needs
-// long is given as long the next time.
+// noteAnswerLocked counts the attempts that had no answer in time.
 func (r *Reflector) noteAnswerLocked(err error) {
 	if errors.Is(err, errNoAnswer) {
-		r.detour.late++
+		r.detourLocked().late++
 	}
 }
 
 // noteWayLocked records that a session's read has reached the store. As long as
-// the watch after a list is refused, a read alone does not make all well.
+// the watch after a list is refused, a read alone does not make all well. A
+// server that needed long is given as long the next time.
 func (r *Reflector) noteWayLocked(s *session, failures int) {
-	r.detour.refused = 0
-	if !s.listMode {
-		r.detour.broken, r.detour.watchError = 0, nil
+	d := r.detour
+	if d == nil {
+		return
 	}
-	if r.detour.watchError != nil {
+	d.refused, d.refusal, d.noList = 0, nil, false
+	if !s.listMode {
+		d.broken, d.watchError, d.watchAgain = 0, nil, time.Time{}
+	}
+	if d.watchError != nil {
 		r.status.Failures = failures
 	}
-	if took := time.Since(s.began); took < answerTimeout/2 {
-		r.detour.late = 0
+	if time.Since(s.began) < answerTimeout/2 {
+		d.late = 0
+	}
+	if *d == (detour{}) {
+		r.detour = nil
 	}
 }
 
@@ -81,11 +98,11 @@ func (s *session) triesList(err error) bool {
 	case refusesCaller(err):
 		s.r.mu.Lock()
 		defer s.r.mu.Unlock()
-		s.r.detour.refused++
-		if s.r.detour.refused%listEvery != listAfter {
+		d := s.r.detourLocked()
+		if d.refused++; d.refused%listEvery != listAfter {
 			return false
 		}
-		s.refusal = err
+		d.refusal = err
 		return true
 	case Classify(err) == Malformed: // the source, then
 		s.noteBroken(err)
@@ -100,21 +117,23 @@ func (r *Reflector) usesLists() bool {
 	lists, certain := r.gate.usesLists(r.resource)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	noList := r.detour.noList
-	r.detour.noList = false
+	noList := r.detour != nil && r.detour.noList
+	if noList {
+		r.detour.noList = false
+	}
 	return lists && (certain || !noList)
 }
 
 // noteListError records that a list failed, and returns the error that this is. A
 // list that was tried in place of a refused WatchList says no more than that.
 func (s *session) noteListError(err error) error {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
 	if class := Classify(err); class.refusal() || class == Malformed {
-		s.r.mu.Lock()
-		s.r.detour.noList = true
-		s.r.mu.Unlock()
+		s.r.detourLocked().noList = true
 	}
-	if s.refusal != nil {
-		return s.refusal
+	if d := s.r.detour; d != nil && d.refusal != nil {
+		err, d.refusal = d.refusal, nil
 	}
 	return err
 }
@@ -147,8 +166,9 @@ func (s *session) noteNoState(err error) error {
 func (s *session) noteBroken(err error) {
 	lists := s.r.gate.noteBrokenWatchList(s.r.resource, s.r.number, s.began)
 	s.r.mu.Lock()
-	s.r.detour.broken++
-	lists = lists || s.r.detour.broken > 1 || errors.Is(err, errNoBookmark)
+	d := s.r.detourLocked()
+	d.broken++
+	lists = lists || d.broken > 1 || errors.Is(err, errNoBookmark)
 	s.r.mu.Unlock()
 	if lists {
 		s.logLists(err)
@@ -184,28 +204,28 @@ func (s *session) logLists(err error) {
 func (s *session) watchRefusal() error {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
-	if s.r.detour.watchError == nil || !time.Now().Before(s.r.detour.watchAgain) {
+	d := s.r.detour
+	if d == nil || !time.Now().Before(d.watchAgain) {
 		return nil
 	}
 	s.r.listNext = true
-	return s.r.detour.watchError
+	return d.watchError
 }
 
 // noteWatch records how the watch after a list was answered. Where it is refused,
 // the list is repeated at the pace of the back-off.
 func (s *session) noteWatch(err error) {
 	s.r.mu.Lock()
-	wasRefused := s.r.detour.watchError != nil
+	well := false
 	switch {
-	case err == nil:
-		s.r.detour.watchError = nil
-	case refusesWatchList(err), refusesCaller(err):
-		s.r.detour.watchError, s.r.detour.watchAgain = err, time.Now().Add(watchAgainAfter)
-		s.r.listNext = true
-	}
-	well := wasRefused && err == nil
-	if well {
+	case err == nil && s.r.detour != nil && s.r.detour.watchError != nil:
+		well = true
+		s.r.detour.watchError, s.r.detour.watchAgain = nil, time.Time{}
 		s.r.status.Failures, s.r.status.RefusedSince = 0, time.Time{}
+	case refusesWatchList(err), refusesCaller(err):
+		d := s.r.detourLocked()
+		d.watchError, d.watchAgain = err, time.Now().Add(watchAgainAfter)
+		s.r.listNext = true
 	}
 	s.r.mu.Unlock()
 	if well {

@@ -4,6 +4,7 @@ package reflector
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -24,7 +25,7 @@ func withoutBodies(ctx context.Context) context.Context {
 	if logger.GetSink() == nil {
 		return ctx
 	}
-	ctx = klog.NewContext(ctx, logger.WithSink(cappedSink{logger.GetSink()}))
+	ctx = klog.NewContext(ctx, logger.WithSink(newCappedSink(logger.GetSink())))
 	if klog.FromContext(ctx).V(bodyLevel).Enabled() {
 		warnOfBodies(logger)
 	}
@@ -41,8 +42,37 @@ func warnOfBodies(logger logr.Logger) {
 	})
 }
 
-// cappedSink hides verbose levels of the sink within.
+// quotingLevel is the verbosity from which client-go logs errors that quote what
+// it could not decode, which is 5.
+const quotingLevel = 5
+
+// cappedSink hides verbose levels of the sink within, and the text of errors that
+// may quote an object.
 type cappedSink struct{ logr.LogSink }
+
+// newCappedSink makes the sink within skip the methods of this one when it looks
+// for the line that logs.
+func newCappedSink(sink logr.LogSink) cappedSink {
+	return cappedSink{sink}.WithCallDepth(1).(cappedSink)
+}
+
+// Info hides the text of errors at levels where they are not this package's own.
+func (s cappedSink) Info(level int, msg string, keysAndValues ...any) {
+	if level >= quotingLevel {
+		keysAndValues = slices.Clone(keysAndValues)
+		for i, value := range keysAndValues {
+			if err, ok := value.(error); ok {
+				keysAndValues[i] = harmless(err)
+			}
+		}
+	}
+	s.LogSink.Info(level, msg, keysAndValues...)
+}
+
+// Error is here to be as deep on the stack as Info.
+func (s cappedSink) Error(err error, msg string, keysAndValues ...any) {
+	s.LogSink.Error(err, msg, keysAndValues...)
+}
 
 func (s cappedSink) Enabled(level int) bool {
 	return level < bodyLevel && s.LogSink.Enabled(level)

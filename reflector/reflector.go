@@ -93,7 +93,7 @@ type Reflector struct {
 	readFor    uint64   // as is the next one after ReadFor
 	rollbacks  uint64   // those of the gate before the last consistent read
 	listNext   bool     // the next session is to use lists
-	detour     detour   // what made it so
+	detour     *detour  // what made it so; nil if there is nothing
 	logged     Class    // of the last failure that was logged
 	session    *session // the one under way, nil before it is admitted
 }

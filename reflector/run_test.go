@@ -105,6 +105,8 @@ func TestStatusTellsOfRefusals(t *testing.T) {
 
 func TestClassify(t *testing.T) {
 	oldTooLarge := apierrors.NewTimeoutError("Too large resource version: 9, current: 5", 1)
+	oldCause := apierrors.NewTimeoutError("the server has timed out", 1)
+	oldCause.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: "Too large resource version"}}
 	decoding := apierrors.NewClientErrorReporter(500, "GET", "ClientWatchDecoding").AsObject(errors.New("x"))
 	tests := map[string]struct {
 		err  error
@@ -115,6 +117,7 @@ func TestClassify(t *testing.T) {
 		"expired":            {apierrors.NewResourceExpired("x"), reflector.Expired},
 		"too large":          {tooLarge(), reflector.TooLarge},
 		"too large, old way": {oldTooLarge, reflector.TooLarge},
+		"too large, a cause": {oldCause, reflector.TooLarge},
 		"other timeout":      {apierrors.NewTimeoutError("x", 1), reflector.Connection},
 		"throttled":          {apierrors.NewTooManyRequests("x", 1), reflector.Throttled},
 		"forbidden":          {forbidden(), reflector.Forbidden},

@@ -60,7 +60,6 @@ type session struct {
 	expire   func() // lets go of the limit of the read; nil once it is complete
 	began    time.Time
 	stream   Stream // of the stream engine; nil until it is open
-	refusal  error  // of the WatchList in whose place a list is tried
 	listMode bool
 	// consistent says that the read was asked for at version "", rollbacks how
 	// many of these the gate knew. Set before the request that brings the answer.

@@ -37,8 +37,8 @@ type Controller struct {
 	failing   int // attempts of failing members that count
 	budgets   [classes]*budget
 	server    trouble
-	suspects  map[*Member]struct{} // failed for the first time since the last success
-	streak    int                  // failures of healthy members in a row
+	suspects  map[*Member]Kind // failed for the first time since the last success, and how
+	streak    int              // failures of healthy members in a row
 	lastBegin time.Time
 	members   int
 	synced    int      // members that have synced
@@ -55,7 +55,7 @@ func New(most int) *Controller {
 	return &Controller{
 		most:     max(1, most),
 		budgets:  [classes]*budget{waited: &waitedBudget, returning: &otherBudget, fresh: &otherBudget},
-		suspects: map[*Member]struct{}{},
+		suspects: map[*Member]Kind{},
 	}
 }
 

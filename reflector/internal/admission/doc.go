@@ -49,7 +49,7 @@
 //   - After four failures in a row of healthy members, these are admitted 20 ms
 //     apart or more.
 //   - A server that is away, and a dead token, see at most one probe at a time, and
-//     two a second while members come that a caller waits for.
+//     three a second while new members come that a caller waits for.
 //
 // A Controller holds no goroutine; it has one timer.
 package admission

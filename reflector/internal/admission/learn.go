@@ -48,13 +48,19 @@ func (c *Controller) succeedLocked(m *Member, now time.Time) {
 	c.answered, c.streak = true, 0
 	c.server.clear()
 	r.trouble.clear()
-	c.forgiveLocked()
+	c.forgiveLocked(func(m *Member, kind Kind) bool {
+		return m.resource == r || kind == Unreachable || kind == Unauthorized
+	})
 }
 
 // forgiveLocked lets members try again at once that failed for the first time
-// since the last success: it may have been the server's fault.
-func (c *Controller) forgiveLocked() {
-	for m := range c.suspects {
+// since the last success: it may have been the fault of the resource, or of the
+// server.
+func (c *Controller) forgiveLocked(eligible func(*Member, Kind) bool) {
+	for m, kind := range c.suspects {
+		if !eligible(m, kind) {
+			continue
+		}
 		delete(c.suspects, m)
 		m.forgiven, m.strikes, m.failing = true, 0, false
 		switch {
@@ -94,7 +100,7 @@ func (c *Controller) answeredLocked(kind Kind) {
 	}
 	if c.server.proved {
 		c.streak = 0
-		c.forgiveLocked()
+		c.forgiveLocked(func(_ *Member, kind Kind) bool { return kind == Unreachable || kind == Unauthorized })
 	}
 	c.server.clear()
 }
@@ -128,11 +134,11 @@ func (c *Controller) punishLocked(m *Member, o Outcome, now time.Time) {
 	switch o.Kind {
 	case Failed, Unreachable, Unauthorized:
 		if m.strikes == 1 && !m.forgiven {
-			c.suspects[m] = struct{}{}
+			c.suspects[m] = o.Kind
 		}
 	case Throttled:
 		if m.resource.trouble.proved && !m.forgiven {
-			c.suspects[m] = struct{}{}
+			c.suspects[m] = o.Kind
 		}
 	}
 }

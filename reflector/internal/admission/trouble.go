@@ -11,7 +11,7 @@ const (
 	// mostWitnesses is how many members prove a trouble, if there are as many.
 	mostWitnesses = 4
 	// hurried is how soon a new member that a caller waits for is probed.
-	hurried = 500 * time.Millisecond
+	hurried = 300 * time.Millisecond
 )
 
 // trouble is what a resource, or the server, fails at as a whole. The zero value

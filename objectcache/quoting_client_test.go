@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// withoutRESTClient is a typed client that does not give away its REST client.
+type withoutRESTClient struct{ secrets typedcorev1.SecretInterface }
+
+func (c withoutRESTClient) Get(ctx context.Context, name string, options metav1.GetOptions) (*corev1.Secret, error) {
+	return c.secrets.Get(ctx, name, options)
+}
+
+func (c withoutRESTClient) List(ctx context.Context, options metav1.ListOptions) (*corev1.SecretList, error) {
+	return c.secrets.List(ctx, options)
+}
+
+func (c withoutRESTClient) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return c.secrets.Watch(ctx, options)
+}
+
+// answers is a transport that answers each request with a body.
+type answers func(*http.Request) (code int, body string)
+
+func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
+	code, body := a(request)
+	return &http.Response{
+		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: request,
+	}, nil
+}
+
+// Issue 8: what a typed client cannot decode it quotes. Nothing of it is in Get's
+// error, in a status, or in a log at the highest verbosity.
+func TestIssue8_TypedClientQuotesNoObject(t *testing.T) {
+	object := fmt.Sprintf(`{"metadata":{"name":"tls","namespace":"default","resourceVersion":"5"},"data":{"password":%q},"stringData":{"x":%q}}`,
+		base64.StdEncoding.EncodeToString([]byte(canary)), canary)
+	event, list := `{"type":"ADDED","object":`+object+"}\n", `{"items":[`+object+`]}`
+	tests := map[string]answers{
+		"event without kind, and list": func(r *http.Request) (int, string) {
+			if r.URL.Query().Has("watch") {
+				return 200, event
+			}
+			return 200, list
+		},
+		"list of a wrong type": func(r *http.Request) (int, string) {
+			if r.URL.Query().Has("watch") {
+				return 422, "{}"
+			}
+			return 200, `{"apiVersion":"v1","kind":"SecretList","metadata":{"resourceVersion":"9"},"items":` + object + `}`
+		},
+		"the object as an error": func(*http.Request) (int, string) { return 500, object },
+		"the object as a 403":    func(*http.Request) (int, string) { return 403, object },
+		"an event that is none":  func(*http.Request) (int, string) { return 200, object },
+	}
+	for name, answer := range tests {
+		for _, hidden := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, REST client hidden: %v", name, hidden), func(t *testing.T) {
+				out := captureLog(t)
+				var texts []string
+				synctest.Test(t, func(t *testing.T) { texts = quotedBy(t, answer, hidden) })
+				for _, text := range append(texts, out.String()) {
+					for _, form := range forms(canary) {
+						if strings.Contains(text, form) {
+							t.Errorf("got object data as %q in:\n%s", form, text)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// quotedBy is what a store of such a client says of its failure.
+func quotedBy(t *testing.T, answer answers, hidden bool) (texts []string) {
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://server.test", Transport: answer, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resource := objectcache.Secrets(client)
+	if hidden {
+		resource = objectcache.NewResource(corev1.Resource("secrets"), func(namespace string) withoutRESTClient {
+			return withoutRESTClient{client.CoreV1().Secrets(namespace)}
+		})
+	}
+	store := newStore(t, resource, objectcache.WatchOptions{})
+	stop := runStore(t, store)
+	defer stop()
+	store.AddReference(namespace, "tls", "pod")
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err := store.Get(ctx, namespace, "tls")
+		cancel()
+		status, _ := store.Status(namespace, "tls")
+		if err == nil || status.LastError == nil {
+			t.Fatalf("Get: got %v, status %+v, want a failure", err, status)
+		}
+		texts = append(texts, fmt.Sprintf("%v %+v %#v", err, err, err), fmt.Sprintf("%+v %#v", status, status.LastError))
+		for inner := errors.Unwrap(status.LastError); inner != nil; inner = errors.Unwrap(inner) {
+			texts = append(texts, inner.Error())
+		}
+	}
+	return texts
+}
+
+// A fake clientset says that it cannot do WatchList. It is listed at once, and
+// what it lacks is in the error.
+func TestFakeClientset(t *testing.T) {
+	tests := map[string]struct {
+		version string
+		want    string // in Get's error
+	}{
+		"with a version":    {"1", ""},
+		"without a version": {"", "fake clientset"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", ResourceVersion: test.version}}
+			client := fake.NewClientset(object)
+			synctest.Test(t, func(t *testing.T) {
+				store := objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{})
+				defer runStore(t, store)()
+				store.AddReference(namespace, "tls", "pod")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := store.Get(ctx, namespace, "tls")
+				if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+					t.Errorf("Get: got %v, want an error with %q in it", err, test.want)
+				}
+			})
+		})
+	}
+}
