@@ -139,7 +139,7 @@ func TestFakeClientset(t *testing.T) {
 			object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", ResourceVersion: test.version}}
 			client := fake.NewClientset(object)
 			synctest.Test(t, func(t *testing.T) {
-				store := objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{})
+				store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
 				defer runStore(t, store)()
 				store.AddReference(namespace, "tls", "pod")
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -121,8 +121,8 @@ func (c *Controller) enqueueLocked(m *Member) {
 	m.lane().add(m)
 	if m.waited && !m.tried {
 		now := time.Now()
-		c.server.hurry(now)
-		m.resource.hurry(now)
+		c.server.hurry(m, now)
+		m.resource.hurry(m, now)
 	}
 }
 

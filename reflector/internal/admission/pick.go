@@ -125,14 +125,11 @@ func (c *Controller) probeLocked(t *trouble, resources []*resource, now time.Tim
 }
 
 // candidateLocked returns the member that is to probe next, nil if none waits.
-// New members that a caller waits for go first. Then it is the turn of healthy
-// ones, the newest of them, at the first probe those of a resource that was not
-// seen to fail.
+// The favorite goes first. Then it is the turn of healthy members, the newest of
+// them, at the first probe those of a resource that was not seen to fail.
 func (c *Controller) candidateLocked(t *trouble, resources []*resource, now time.Time) *Member {
-	for _, r := range resources {
-		if m := r.lanes[0].lines[waited].last; m != nil && !m.tried {
-			return m
-		}
+	if m := t.favorite; m != nil && m.state == inLine {
+		return m
 	}
 	if t.probes == 0 {
 		for _, r := range resources {

@@ -88,11 +88,11 @@ func (r *resource) throttle(m *Member, now time.Time) {
 }
 
 // hurry ends a pause soon, for a new member that a caller waits for.
-func (r *resource) hurry(now time.Time) {
+func (r *resource) hurry(m *Member, now time.Time) {
 	if soon := now.Add(hurried); r.free.After(soon) {
 		r.free = soon
 	}
-	r.trouble.hurry(now)
+	r.trouble.hurry(m, now)
 }
 
 // shrink narrows the window after what was too much for the server.

@@ -27,8 +27,11 @@ type trouble struct {
 	proved bool
 	since  time.Time
 	probes uint32
-	probe  *Member   // under way
-	next   time.Time // no probe before
+	probe  *Member // under way
+	// favorite is the newest new member that a caller waits for. It is to probe
+	// next.
+	favorite *Member
+	next     time.Time // no probe before
 }
 
 // suspect notes a failure of a member, and reports whether trouble is proved by
@@ -58,17 +61,31 @@ func (t *trouble) failed(m *Member, now time.Time) {
 	if r := m.resource; t == &r.trouble && r.free.After(now) {
 		t.next = r.free
 	}
+	if t.favorite != nil {
+		t.bringForward(now)
+	}
 }
 
 // begin notes that a probe is under way.
 func (t *trouble) begin(m *Member) {
 	t.probe = m
 	t.probes++
+	if t.favorite == m {
+		t.favorite = nil
+	}
 }
 
-// hurry brings the next probe forward.
-func (t *trouble) hurry(now time.Time) {
-	if soon := now.Add(hurried); t.proved && t.next.After(soon) {
+// hurry has a new member that a caller waits for probed soon.
+func (t *trouble) hurry(m *Member, now time.Time) {
+	if t.proved {
+		t.favorite = m
+		t.bringForward(now)
+	}
+}
+
+// bringForward brings the next probe forward, for the favorite.
+func (t *trouble) bringForward(now time.Time) {
+	if soon := now.Add(hurried); t.next.After(soon) {
 		t.next = soon
 	}
 }
@@ -83,6 +100,9 @@ func (t *trouble) forget(m *Member) {
 	}
 	if t.probe == m {
 		t.probe = nil
+	}
+	if t.favorite == m {
+		t.favorite = nil
 	}
 }
 
