@@ -32,9 +32,12 @@ func TestClientWithALimit(t *testing.T) {
 		config  func(*rest.Config) *rest.Config
 		limited bool
 	}{
-		"client-go's defaults":  {func(c *rest.Config) *rest.Config { return c }, true},
-		"another limit":         {func(c *rest.Config) *rest.Config { c.QPS, c.Burst = 10, 5; return c }, true},
-		"a limiter":             {func(c *rest.Config) *rest.Config { c.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(10, 5); return c }, true},
+		"client-go's defaults": {func(c *rest.Config) *rest.Config { return c }, true},
+		"another limit":        {func(c *rest.Config) *rest.Config { c.QPS, c.Burst = 10, 5; return c }, true},
+		"a limiter": {func(c *rest.Config) *rest.Config {
+			c.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(10, 5)
+			return c
+		}, true},
 		"no limit":              {func(c *rest.Config) *rest.Config { c.QPS = -1; return c }, false},
 		"a limiter of no limit": {func(c *rest.Config) *rest.Config { c.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter(); return c }, false},
 		"of ConfigFor":          {manager.ConfigFor, false},
