@@ -17,13 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 )
 
 // nodeAgent serves one pod. README shows what it does.
-func nodeAgent(ctx context.Context, config *rest.Config, pod *corev1.Pod) error {
+func nodeAgent(ctx context.Context, config *rest.Config, pod *corev1.Pod, use func(*corev1.Secret)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 
@@ -44,13 +45,13 @@ func nodeAgent(ctx context.Context, config *rest.Config, pod *corev1.Pod) error 
 	cancel()
 	switch {
 	case err == nil:
-		fmt.Println("keys:", len(secret.Data)) // shared by all: make a DeepCopy before you change it
+		use(secret) // shared by all: make a DeepCopy before you change it
 	case apierrors.IsNotFound(err):
-		fmt.Println("the server said that there is none")
+		// The server said that there is none.
 	case apierrors.IsForbidden(err):
-		fmt.Println("refused; ask again, a grant is noticed")
+		// It refuses. Ask again: a grant is noticed.
 	default:
-		fmt.Println("not known in time, or not registered:", err)
+		klog.FromContext(ctx).Error(err, "The Secret is not known in time")
 	}
 	secrets.UnregisterPod(pod) // the last one to go ends the watch
 
@@ -66,7 +67,8 @@ func Example() {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "6f9c"},
 		Spec:       corev1.PodSpec{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "tls"}}},
 	}
-	if err := nodeAgent(context.Background(), server.Config(), pod); err != nil {
+	use := func(secret *corev1.Secret) { fmt.Println("keys:", len(secret.Data)) }
+	if err := nodeAgent(context.Background(), server.Config(), pod, use); err != nil {
 		fmt.Println(err)
 	}
 	// Output:
