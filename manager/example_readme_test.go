@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// nodeAgent serves one pod. README shows what it does.
+func nodeAgent(ctx context.Context, config *rest.Config, pod *corev1.Pod, use func(*corev1.Secret)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+
+	client, err := manager.ClientFor(config) // for many streams: no rate limit, connections of its own
+	if err != nil {
+		return err
+	}
+	secrets, err := manager.NewSecrets(client, objectcache.WatchOptions{})
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- secrets.Run(ctx) }() // until ctx ends and every goroutine of it has
+
+	secrets.RegisterPod(pod) // starts a watch for each Secret that the pod names
+	wait, cancel := context.WithTimeout(ctx, 5*time.Second)
+	secret, err := secrets.Get(wait, "default", "tls")
+	cancel()
+	switch {
+	case err == nil:
+		use(secret) // shared by all: make a DeepCopy before you change it
+	case apierrors.IsNotFound(err):
+		// The server said that there is none.
+	case apierrors.IsForbidden(err):
+		// It refuses. Ask again: a grant is noticed.
+	default:
+		klog.FromContext(ctx).Error(err, "The Secret is not known in time")
+	}
+	secrets.UnregisterPod(pod) // the last one to go ends the watch
+
+	stop()
+	return <-ended
+}
+
+// A node agent, from its client to its end.
+func Example() {
+	server := serve(context.Background())
+	defer server.Close()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "6f9c"},
+		Spec:       corev1.PodSpec{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "tls"}}},
+	}
+	use := func(secret *corev1.Secret) { fmt.Println("keys:", len(secret.Data)) }
+	if err := nodeAgent(context.Background(), server.Config(), pod, use); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// keys: 1
+}
+
+// reconciler serves Ingresses with the certificates that they name.
+type reconciler struct {
+	ingress func(types.NamespacedName) (*networkingv1.Ingress, error) // a lister's, for one
+	secrets *manager.Manager[*corev1.Secret]
+	serve   func(certificate *corev1.Secret)
+}
+
+func (r *reconciler) Reconcile(ctx context.Context, name types.NamespacedName) error {
+	owner := manager.Owner{Kind: "Ingress", Namespace: name.Namespace, Name: name.Name}
+	ingress, err := r.ingress(name)
+	if apierrors.IsNotFound(err) {
+		r.secrets.SetReferences(owner) // forgets it: its name is enough
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	owner.UID = ingress.UID
+	var keys []types.NamespacedName
+	for _, tls := range ingress.Spec.TLS {
+		keys = append(keys, types.NamespacedName{Namespace: name.Namespace, Name: tls.SecretName})
+	}
+	r.secrets.SetReferences(owner, keys...) // all that it needs now, each time
+
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a reconcile's context has no deadline
+	defer cancel()
+	for _, key := range keys {
+		certificate, err := r.secrets.Get(ctx, key.Namespace, key.Name)
+		switch {
+		case err == nil:
+			r.serve(certificate)
+		case apierrors.IsNotFound(err): // when it is created, Changes brings it
+		default:
+			return err // the queue tries again; the error says why
+		}
+	}
+	return nil
+}
+
+// follow puts in line whose certificate has changed, until ctx ends.
+func (r *reconciler) follow(ctx context.Context, enqueue func(types.NamespacedName)) {
+	for change := range r.secrets.Changes(ctx) {
+		for _, owner := range change.Owners {
+			enqueue(types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
+		}
+	}
+}
+
+// A controller: an Ingress names its certificate and is served with it, again
+// when it changes, and is forgotten by its name when it has gone.
+func Example_controller() {
+	ctx, stop := context.WithCancel(context.Background())
+	server := serve(ctx)
+	defer server.Close()
+	web := types.NamespacedName{Namespace: "default", Name: "web"}
+	ingresses := map[types.NamespacedName]*networkingv1.Ingress{web: {
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "77aa"},
+		Spec:       networkingv1.IngressSpec{TLS: []networkingv1.IngressTLS{{SecretName: "tls"}}},
+	}}
+	client, err := manager.ClientFor(server.Config())
+	if err != nil {
+		panic(err)
+	}
+	secrets, err := manager.NewSecrets(client, objectcache.WatchOptions{})
+	if err != nil {
+		panic(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- secrets.Run(ctx) }()
+	r := &reconciler{
+		ingress: func(name types.NamespacedName) (*networkingv1.Ingress, error) {
+			if ingress, ok := ingresses[name]; ok {
+				return ingress, nil
+			}
+			return nil, apierrors.NewNotFound(networkingv1.Resource("ingresses"), name.Name)
+		},
+		secrets: secrets,
+		serve:   func(certificate *corev1.Secret) { fmt.Println("serving", certificate.Name) },
+	}
+	fmt.Println("error:", r.Reconcile(ctx, web))
+	following, cancel := context.WithCancel(ctx)
+	r.follow(following, func(name types.NamespacedName) {
+		fmt.Println("changed for", name)
+		cancel()
+	})
+	delete(ingresses, web)
+	fmt.Println("error:", r.Reconcile(ctx, web))
+	_, err = secrets.Get(ctx, "default", "tls")
+	fmt.Println(err)
+	stop()
+	fmt.Println("ended:", <-ended)
+	// Output:
+	// serving tls
+	// error: <nil>
+	// changed for default/web
+	// error: <nil>
+	// secrets "default/tls": not registered: no owner references it
+	// ended: <nil>
+}
+
+// README's Go is code of this file, so it compiles and does what it says.
+func TestReadmeShowsWhatCompiles(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.ReadFile("example_readme_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := unindented(string(here))
+	blocks := strings.Split(string(readme), "```go\n")[1:]
+	if len(blocks) < 3 {
+		t.Errorf("blocks of Go in README.md: got %d, want 3 or more", len(blocks))
+	}
+	for _, block := range blocks {
+		block, _, _ = strings.Cut(block, "```")
+		if !strings.Contains(code, unindented(block)) {
+			t.Errorf("README.md shows what is not in example_readme_test.go:\n%s", block)
+		}
+	}
+}
+
+func unindented(text string) string {
+	lines := slices.Collect(strings.Lines(text))
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
