@@ -13,8 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -23,7 +21,7 @@ import (
 func TestKindThrottled(t *testing.T) {
 	const fault = "Secrets throttled, ConfigMaps not"
 	cluster := e2e.New(t, e2e.Options{})
-	options := objectcache.WatchOptions{Gate: reflector.NewGate(reflector.GateOptions{})}
+	options := oneGate()
 	r := newRig(t, cluster, "kinds", nil, options)
 	names := r.prepare(many)
 	maps := r.admin.CoreV1().ConfigMaps(r.namespace)
@@ -41,7 +39,7 @@ func TestKindThrottled(t *testing.T) {
 	r.reference(names[:many/2]...)
 	stop := r.keepAsking(names[:many/2])
 
-	others := objectcache.NewWatch(objectcache.ConfigMaps(r.client), options)
+	others := newConfigMaps(t, r.client, options)
 	r.run(others.Run)
 	r.others = many / 2
 	began := time.Now()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -107,7 +108,21 @@ func TestUnreadable(t *testing.T) {
 	r.each(names[:bad], func(ctx context.Context, name string) error {
 		return cluster.Corrupt(ctx, "secrets", r.namespace, name)
 	})
+	if err := r.listed(names[0]); !apierrors.IsInternalError(err) {
+		t.Fatalf("a corrupted object: got error %v, want 500", err)
+	}
+	if err := r.listed(names[bad]); err != nil {
+		t.Fatalf("another object: got error %v, want none", err)
+	}
 	r.neighbours("100 objects unreadable", names, want)()
+}
+
+// listed returns the error of a list that selects one name, as a store sends it.
+func (r *rig) listed(name string) error {
+	_, err := r.admin.CoreV1().Secrets(r.namespace).List(r.Context(), metav1.ListOptions{
+		FieldSelector: metav1.ObjectNameField + "=" + name,
+	})
+	return err
 }
 
 // neighbours references all names, of which the first cannot be served, and holds the store to what it promises of the

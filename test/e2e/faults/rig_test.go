@@ -20,6 +20,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -80,7 +81,7 @@ func (r *rig) run(run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// newStore returns a store as an agent should have it, and its client.
+// newStore returns a store as an agent should have it, and its client. These three functions construct what is tested.
 func newStore(t *testing.T, config *rest.Config, options objectcache.WatchOptions) (kubernetes.Interface, *objectcache.Watch[*corev1.Secret]) {
 	t.Helper()
 	client, err := manager.ClientFor(config)
@@ -88,6 +89,17 @@ func newStore(t *testing.T, config *rest.Config, options objectcache.WatchOption
 		t.Fatal(err)
 	}
 	return client, objectcache.NewWatch(objectcache.Secrets(client), options)
+}
+
+// newConfigMaps returns a store of another kind for the same client.
+func newConfigMaps(t *testing.T, client kubernetes.Interface, options objectcache.WatchOptions) *objectcache.Watch[*corev1.ConfigMap] {
+	t.Helper()
+	return objectcache.NewWatch(objectcache.ConfigMaps(client), options)
+}
+
+// oneGate returns options with a gate, for several stores.
+func oneGate() objectcache.WatchOptions {
+	return objectcache.WatchOptions{Gate: reflector.NewGate(reflector.GateOptions{})}
 }
 
 func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
