@@ -185,7 +185,7 @@ func TestHalfOpen(t *testing.T) {
 	strict.observe(fault, "MaxStaleness 3 s: Get answers again", "the object", time.Since(mended))
 }
 
-// causeOf tells a failure without the addresses in it, which differ from run to run.
+// causeOf describes a failure without the addresses in it, which differ from run to run.
 func causeOf(s objectcache.Status) string {
 	return fmt.Sprintf("%s, %s", s.Phase, reflector.Classify(s.LastError))
 }

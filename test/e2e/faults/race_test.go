@@ -4,5 +4,5 @@
 
 package faults_test
 
-// raceDetector tells a test that the race detector is on: it bears 8,128 goroutines.
+// raceDetector is whether the race detector is on, which bears 8,128 goroutines.
 const raceDetector = true

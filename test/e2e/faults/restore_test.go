@@ -110,7 +110,7 @@ func (r *rig) restore(fault string, snapshot *e2e.Snapshot, names []string, over
 	}
 	if overtaken {
 		for i := range 2 * len(names) / writers { // more writes than were lost
-			r.update(fmt.Sprint(i), names[:writers]...)
+			r.update(fmt.Sprint(i), names[1:1+writers]...) // and not the first, whose version is to go back
 		}
 	}
 	r.put("new", "first")

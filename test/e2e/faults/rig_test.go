@@ -28,7 +28,7 @@ const (
 	// patience is how long a test waits for what must happen: more than what is promised, which is a minute at most
 	// but where a test says otherwise, so that a slow machine is no failure.
 	patience = 90 * time.Second
-	// pollInterval is the time between two looks at what tells nobody of its changes.
+	// pollInterval is the time between two looks at a state that has no notification.
 	pollInterval = 20 * time.Millisecond
 	// owner is who references everything, unless a test is about owners.
 	owner types.UID = "owner"
