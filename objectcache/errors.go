@@ -68,7 +68,9 @@ func notSynced(ctx context.Context, resource string, key types.NamespacedName, c
 		}
 	}
 	for _, cause := range causes {
-		all = append(all, notAbsent(cause))
+		if cause != nil {
+			all = append(all, notAbsent(cause))
+		}
 	}
 	return &keyError{resource, key, all}
 }

@@ -135,5 +135,12 @@ func (c *Cluster) Compact(ctx context.Context) error {
 	return err
 }
 
+// Corrupt overwrites an object of the core group in etcd with bytes that are no object. Who asks the API server for it
+// by name gets a 500 from then on. So does who lists its resource, and the watch cache does that: start the server with
+// "--watch-cache-sizes=RESOURCE#0" to have the other objects of the resource served.
+func (c *Cluster) Corrupt(ctx context.Context, resource, namespace, name string) error {
+	return c.etcd.put(ctx, "/registry/"+resource+"/"+namespace+"/"+name, []byte("no object"))
+}
+
 // path is that of one of the cluster's files.
 func (c *Cluster) path(name string) string { return filepath.Join(c.dir, name) }

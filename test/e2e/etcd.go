@@ -84,6 +84,11 @@ func (e *etcd) compact(ctx context.Context, revision string) error {
 	return e.call(ctx, http.MethodPost, "/v3/kv/compaction", request, nil)
 }
 
+// put writes a value to a key. JSON carries both in base64.
+func (e *etcd) put(ctx context.Context, key string, value []byte) error {
+	return e.call(ctx, http.MethodPost, "/v3/kv/put", map[string][]byte{"key": []byte(key), "value": value}, nil)
+}
+
 // etcdError is an answer other than success. https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway/
 type etcdError struct {
 	Code    int

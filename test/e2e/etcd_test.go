@@ -77,6 +77,18 @@ func TestCompactRequests(t *testing.T) {
 	}
 }
 
+func TestCorruptRequest(t *testing.T) {
+	e, asked := fakeEtcd(t, http.StatusOK, `{}`)
+	if err := (&Cluster{etcd: e}).Corrupt(t.Context(), "secrets", "default", "jo"); err != nil {
+		t.Fatal(err)
+	}
+	// "/registry/secrets/default/jo" and "no object"
+	want := []string{`POST /v3/kv/put {"key":"L3JlZ2lzdHJ5L3NlY3JldHMvZGVmYXVsdC9qbw==","value":"bm8gb2JqZWN0"}`}
+	if !slices.Equal(*asked, want) {
+		t.Errorf("got %q, want %q", *asked, want)
+	}
+}
+
 func TestEtcdCompactErrors(t *testing.T) {
 	e, _ := fakeEtcd(t, http.StatusBadRequest, `{"code":11,"message":"compacted"}`)
 	var refused *etcdError

@@ -13,11 +13,11 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// follower keeps what Changes told it last of each object.
+// follower keeps the newest change that it got of each object.
 type follower struct {
 	mu       sync.Mutex
 	last     map[string]*corev1.Secret // nil: deleted
-	told     int
+	got      int
 	invented error // the first change that was none
 }
 
@@ -41,13 +41,13 @@ func (f *follower) note(change objectcache.Change[*corev1.Secret]) {
 	defer f.mu.Unlock()
 	before, known := f.last[change.Key.Name]
 	if known && describe(before) == describe(change.Object) && f.invented == nil {
-		f.invented = fmt.Errorf("%s: told of %s twice", change.Key.Name, describe(before))
+		f.invented = fmt.Errorf("%s: got %s twice", change.Key.Name, describe(before))
 	}
 	f.last[change.Key.Name] = change.Object
-	f.told++
+	f.got++
 }
 
-// agrees returns nil if the follower was told the newest state of every name, and nothing twice.
+// agrees returns nil if the follower got the newest state of every name, and nothing twice.
 func (f *follower) agrees(names []string, want map[string]*corev1.Secret) error {
 	if err := f.newest(names, want); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (f *follower) agrees(names []string, want map[string]*corev1.Secret) error 
 	return f.invented
 }
 
-// newest returns nil if the follower was told the newest state of every name. It may have been told it twice: in a new
+// newest returns nil if the follower got the newest state of every name. It may have got it twice: in a new
 // epoch the same version may mean something else (package cache).
 func (f *follower) newest(names []string, want map[string]*corev1.Secret) error {
 	f.mu.Lock()
@@ -73,7 +73,7 @@ func (f *follower) newest(names []string, want map[string]*corev1.Secret) error 
 func (f *follower) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.told
+	return f.got
 }
 
 // goesBack returns an error if the second of two states of an object is from before the first.

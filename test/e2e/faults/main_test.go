@@ -2,12 +2,12 @@
 
 // Package faults_test holds the library to what it promises while a real control plane fails.
 //
-// Each test breaks one thing: the API server, etcd, the network in between, or the caller's credentials. Meanwhile
-// the last known state must be served and its age told; once the fault is over every Get must agree with the
-// server again. After each test no stream is left on the server, and after all of them no goroutine here.
+// Each test breaks one thing: the API server, etcd, the network in between, some of the objects, or the caller's
+// credentials. Meanwhile the last known state must be served with its age; once the fault is over every Get must agree
+// with the server again. After each test no stream is left on the server, and after all of them no goroutine here.
 //
 // How long something took is logged, and never asserted: a shared machine is as slow as it likes. All a test sets is
-// [patience], after which it gives up. With FAULTS_RESULTS set to a file, what was observed is written there as
+// [patience], after which it gives up. With FAULTS_RESULTS set to a file, the observations are written there as
 // a Markdown table.
 package faults_test
 

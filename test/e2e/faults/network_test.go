@@ -31,15 +31,15 @@ func (r *rig) reconnect() {
 }
 
 // While the streams are cut everything changes, etcd forgets what was before, and so does the API server's watch
-// cache. A follower is told the newest state of every object all the same.
+// cache. A follower gets the newest state of every object all the same.
 func testCompaction(t *testing.T, cluster *e2e.Cluster) {
 	const fault = "compaction while cut off"
-	r := newRig(t, cluster, "compaction", nil, objectcache.WatchOptions{})
-	names := r.create(20)
+	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
+	names := r.create(many)
 	followed := r.follow()
 	r.eventually(func() error { return followed.agrees(names, r.onServer()) })
 	r.isolate()
-	r.change(names)
+	changed := r.change(names)
 	r.update("updated again", names[0])
 	if err := cluster.Compact(r.Context()); err != nil {
 		t.Fatal(err)
@@ -49,10 +49,10 @@ func testCompaction(t *testing.T, cluster *e2e.Cluster) {
 	}
 	r.reconnect()
 	took := r.converged(names)
-	observe(t, fault, "converges", "20 objects, 18 of them changed", took)
+	r.observe(fault, "converges", changed, took)
 	want := r.onServer()
 	r.eventually(func() error { return followed.agrees(names, want) })
-	observe(t, fault, "no gap for who follows Changes", fmt.Sprintf("newest state of each in %d changes", followed.count()), took)
+	r.observe(fault, "no gap for a follower of Changes", fmt.Sprintf("newest state of each in %d changes", followed.count()), took)
 }
 
 // The network breaks again and again while objects change: versions never go back, and no change is lost for good.
@@ -61,8 +61,8 @@ func testCuts(t *testing.T, cluster *e2e.Cluster) {
 		fault  = "connections cut at random"
 		writes = 200
 	)
-	r := newRig(t, cluster, "cuts", nil, objectcache.WatchOptions{})
-	names := r.create(20)
+	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
+	names := r.create(many)
 	followed := r.follow()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -81,7 +81,7 @@ func testCuts(t *testing.T, cluster *e2e.Cluster) {
 	if err := r.neverBack(names, last); err != nil {
 		t.Error(err)
 	}
-	observe(t, fault, "converges; versions never go back", fmt.Sprintf("20 objects, %d writes, %d cuts", writes, cuts), took)
+	r.observe(fault, "converges; versions never go back", fmt.Sprintf("%d writes, %d cuts", writes, cuts), took)
 	want := r.onServer()
 	r.eventually(func() error { return followed.agrees(names, want) })
 }
@@ -143,46 +143,49 @@ func (r *rig) neverBack(names []string, last map[string]*corev1.Secret) error {
 }
 
 // A connection that is open for both ends and carries nothing: the health check of client-go's HTTP/2 transport finds
-// out, after 30 s of silence and 15 s without an answer to a ping. Until then only MaxStaleness tells a Get.
+// out, after 30 s of silence and 15 s without an answer to a ping. Until then only MaxStaleness makes a Get notice.
+//
+// It runs alone: two stores with many references are near the number of goroutines that the race detector bears.
 func TestHalfOpen(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
-	t.Parallel()
 	const fault = "half-open connection"
 	cluster := e2e.New(t, e2e.Options{})
 	r := newRig(t, cluster, "half-open", nil, objectcache.WatchOptions{})
-	names := r.create(20)
-	strict := newRig(t, cluster, "strict", nil, objectcache.WatchOptions{MaxStaleness: 3 * time.Second})
-	strict.create(1)
+	names := r.create(many)
+	strict := newRig(t, cluster, "half-open", nil, objectcache.WatchOptions{MaxStaleness: 3 * time.Second})
+	asked := names[len(names)-1] // which does not change
+	strict.reference(names...)
+	strict.eventually(func() error { return strict.watching(names) })
 	before := r.onServer()
 	served := func() error { return r.allAgree(names, before) }
 
 	cluster.Proxy.BlackHole(true)
 	began := time.Now()
-	r.change(names)
-	r.eventually(func() error { return errors.Join(served(), strict.isStale("secret-00")) })
-	observe(t, fault, "MaxStaleness 3 s: Get says ErrStale", "stale, not synced, deadline exceeded", time.Since(began))
+	changed := r.change(names)
+	r.eventually(func() error { return errors.Join(served(), strict.isStale(asked)) })
+	strict.observe(fault, "MaxStaleness 3 s: Get returns ErrStale", "stale, not synced, deadline exceeded", time.Since(began))
 	r.eventually(func() error { return errors.Join(served(), r.failing(names, 1)) })
-	observe(t, fault, "noticed within 45 s, last state served", causeOf(r.status(names[0])), time.Since(began))
+	r.observe(fault, "noticed within 45 s, last state served", causeOf(r.status(names[0])), time.Since(began))
 	strict.eventually(func() error {
-		return errors.Join(strict.failing([]string{"secret-00"}, 1), strict.saysWhy("secret-00"))
+		return errors.Join(strict.failing([]string{asked}, 1), strict.saysWhy(asked))
 	})
-	observe(t, fault, "MaxStaleness 3 s: Get says why", "the cause is joined", time.Since(began))
+	strict.observe(fault, "MaxStaleness 3 s: Get returns the cause", "the cause is joined", time.Since(began))
 
 	cluster.Proxy.BlackHole(false)
 	mended := time.Now()
 	took := r.converged(names)
-	observe(t, fault, "converges once it is mended", "20 objects, 18 of them changed", took)
+	r.observe(fault, "converges once it is mended", changed, took)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := strict.store.Get(ctx, strict.namespace, "secret-00"); err != nil {
+	if _, err := strict.store.Get(ctx, strict.namespace, asked); err != nil {
 		t.Errorf("got error %v, want none", err)
 	}
-	observe(t, fault, "MaxStaleness 3 s: Get answers again", "the object", time.Since(mended))
+	strict.observe(fault, "MaxStaleness 3 s: Get answers again", "the object", time.Since(mended))
 }
 
-// causeOf tells a failure without the addresses in it, which differ from run to run.
+// causeOf describes a failure without the addresses in it, which differ from run to run.
 func causeOf(s objectcache.Status) string {
 	return fmt.Sprintf("%s, %s", s.Phase, reflector.Classify(s.LastError))
 }

@@ -3,30 +3,78 @@
 package faults_test
 
 import (
+	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What the admin asks for is never special.
+const (
+	// many is how many objects a test references if the cost of its fault could grow with them.
+	many = 1_000
+	// writers is how many requests write objects at a time.
+	writers = 16
+)
+
+// The admin's requests need no options.
 var (
 	createOptions metav1.CreateOptions
 	updateOptions metav1.UpdateOptions
 	deleteOptions metav1.DeleteOptions
 )
 
-// create makes n Secrets, references them, and waits until their streams are open.
+// create makes n Secrets, references them, and waits until their streams are open. Those that an earlier test left in
+// the namespace are used again.
 func (r *rig) create(n int) (names []string) {
 	r.Helper()
-	for i := range n {
-		name := fmt.Sprintf("secret-%02d", i)
-		r.put(name, "first")
-		r.store.AddReference(r.namespace, name, owner)
-		names = append(names, name)
-	}
+	names = r.prepare(n)
+	r.reference(names...)
 	r.converged(names)
 	return names
+}
+
+// prepare makes n Secrets, but for those that are there, and returns their names.
+func (r *rig) prepare(n int) (names []string) {
+	r.Helper()
+	for i := range n {
+		names = append(names, fmt.Sprintf("secret-%04d", i))
+	}
+	there := r.onServer()
+	r.each(names, func(ctx context.Context, name string) error {
+		if there[name] != nil {
+			return nil
+		}
+		return r.tryPut(ctx, name, "first")
+	})
+	return names
+}
+
+// reference adds a reference of the owner to each name.
+func (r *rig) reference(names ...string) {
+	for _, name := range names {
+		r.store.AddReference(r.namespace, name, owner)
+	}
+}
+
+// each calls f for all names, some at a time, and ends the test if one fails.
+func (r *rig) each(names []string, f func(ctx context.Context, name string) error) {
+	r.Helper()
+	group, ctx := errgroup.WithContext(r.Context())
+	group.SetLimit(writers)
+	for _, name := range names {
+		group.Go(func() error {
+			if err := f(ctx, name); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		r.Fatal(err)
+	}
 }
 
 // put creates a Secret.
@@ -39,40 +87,48 @@ func (r *rig) put(name, value string, change ...func(*corev1.Secret)) *corev1.Se
 	return created
 }
 
+func (r *rig) tryPut(ctx context.Context, name, value string) error {
+	_, err := r.admin.CoreV1().Secrets(r.namespace).Create(ctx, secret(name, value), createOptions)
+	return err
+}
+
 func (r *rig) update(value string, names ...string) {
 	r.Helper()
-	for _, name := range names {
-		if _, err := r.admin.CoreV1().Secrets(r.namespace).Update(r.Context(), secret(name, value), updateOptions); err != nil {
-			r.Fatalf("update %s: %v", name, err)
-		}
-	}
+	r.each(names, func(ctx context.Context, name string) error {
+		_, err := r.admin.CoreV1().Secrets(r.namespace).Update(ctx, secret(name, value), updateOptions)
+		return err
+	})
 }
 
 func (r *rig) remove(names ...string) {
 	r.Helper()
-	for _, name := range names {
-		if err := r.admin.CoreV1().Secrets(r.namespace).Delete(r.Context(), name, deleteOptions); err != nil {
-			r.Fatalf("delete %s: %v", name, err)
-		}
-	}
+	r.each(names, r.tryRemove)
+}
+
+func (r *rig) tryRemove(ctx context.Context, name string) error {
+	return r.admin.CoreV1().Secrets(r.namespace).Delete(ctx, name, deleteOptions)
 }
 
 // replace deletes Secrets and creates others of the same names.
 func (r *rig) replace(value string, names ...string) {
 	r.Helper()
-	for _, name := range names {
-		r.remove(name)
-		r.put(name, value)
-	}
+	r.each(names, func(ctx context.Context, name string) error {
+		if err := r.tryRemove(ctx, name); err != nil {
+			return err
+		}
+		return r.tryPut(ctx, name, value)
+	})
 }
 
-// change updates, deletes and recreates a third of the Secrets each, but for the last few, which it leaves alone.
-func (r *rig) change(names []string) {
+// change updates, deletes and recreates a third of the Secrets each, but for the last few, which it leaves alone. It
+// returns how many it changed, in words.
+func (r *rig) change(names []string) string {
 	r.Helper()
 	third := (len(names) - 2) / 3
 	r.update("updated", names[:third]...)
 	r.remove(names[third : 2*third]...)
 	r.replace("recreated", names[2*third:3*third]...)
+	return fmt.Sprintf("%d of them changed", 3*third)
 }
 
 // onServer returns the Secrets that there are, by name.
@@ -89,6 +145,17 @@ func (r *rig) onServer() map[string]*corev1.Secret {
 	return found
 }
 
+// ensureNamespace creates the rig's namespace unless an earlier test did.
+func (r *rig) ensureNamespace() {
+	r.Helper()
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}
+	_, err := r.admin.CoreV1().Namespaces().Create(r.Context(), object, createOptions)
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		r.Fatal(err)
+	}
+}
+
+// secret returns a small Secret with that value.
 func secret(name, value string, change ...func(*corev1.Secret)) *corev1.Secret {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

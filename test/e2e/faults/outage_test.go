@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,17 +31,27 @@ func TestSharedCluster(t *testing.T) {
 		{"pause", testPause},
 		{"compaction", testCompaction},
 		{"cuts", testCuts},
+		{"forbidden", testForbidden},
+		{"throttled", testThrottled},
+		{"hanging", testHanging},
+		{"dead token", testDeadToken},
+		{"WatchList ended empty", func(t *testing.T, c *e2e.Cluster) { testEarlyEnd(t, c, "empty", 0) }},
+		{"WatchList ended in half an event", func(t *testing.T, c *e2e.Cluster) { testEarlyEnd(t, c, "in half an event", 20) }},
+		{"list allowed", testListAllowed},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, cluster) })
 	}
 }
 
-// kill -9 of the API server: the last state is served, the outage is told, and nobody hammers the server's address,
-// where connections are refused, or accepted and closed by a balancer in between.
+// shared is the namespace of the tests that share a cluster: creating its objects takes longer than most faults.
+const shared = "shared"
+
+// kill -9 of the API server: the last state is served, Status reports the outage, and nobody hammers the server's
+// address, where connections are refused, or accepted and closed by a balancer in between.
 func testKill(t *testing.T, cluster *e2e.Cluster, how string, config *rest.Config) {
 	fault := "API server " + how
-	r := newRig(t, cluster, strings.ReplaceAll(how, " ", "-"), config, objectcache.WatchOptions{})
-	names := r.create(50)
+	r := newRig(t, cluster, shared, config, objectcache.WatchOptions{})
+	names := r.create(many)
 	before := r.onServer()
 	served := func() error { return r.allAgree(names, before) }
 
@@ -51,7 +60,7 @@ func testKill(t *testing.T, cluster *e2e.Cluster, how string, config *rest.Confi
 	cluster.APIServer.Kill()
 	dead := time.Now()
 	noticed := r.eventually(func() error { return errors.Join(served(), r.failing(names, 1)) })
-	observe(t, fault, "told by Status of each object", "Failing, with a cause", noticed)
+	r.observe(fault, "reported by Status of each object", "Failing, with a cause", noticed)
 	r.during(last(6*time.Second), served)
 	if err := r.all(names, func(s objectcache.Status) error {
 		if s.LastContact.IsZero() || s.LastContact.After(dead) {
@@ -61,26 +70,27 @@ func testKill(t *testing.T, cluster *e2e.Cluster, how string, config *rest.Confi
 	}); err != nil {
 		t.Error(err)
 	}
-	outage, told, err := r.requests.since(began)
+	outage, tried, err := r.requests.since(began)
 	if err != nil {
 		t.Error(err)
 	}
-	observe(t, fault, "opens inside the back-off envelope", told, outage)
+	r.observe(fault, "opens inside the back-off envelope", tried, outage)
 
 	r.during(cluster.APIServer.Restart, served)
-	observe(t, fault, "last state served throughout", "by every Get of 50 objects", time.Since(began))
-	up := time.Now()
-	r.change(names)
-	r.converged(names)
-	observe(t, fault, "converges once it is back", "32 of 50 changed after the restart", time.Since(up))
+	r.observe(fault, "last state served throughout", "by every Get", time.Since(began))
+	took := r.converged(names)
+	r.observe(fault, "all streams are open again", fmt.Sprintf("with %d requests", r.requests.sent.Load()), took)
+	changed := r.change(names)
+	took = r.converged(names)
+	r.observe(fault, "newest state of all is served", changed, took)
 }
 
-// The API server is away for ten seconds while five hundred objects are referenced: hardly anybody asks for it, and yet
-// all know soon that it is back.
+// The API server is away for ten seconds while many objects are referenced: hardly any of them asks for it, and yet all
+// streams are soon open again.
 func testAway(t *testing.T, cluster *e2e.Cluster) {
-	const fault = "API server away for 10 s, 500 objects"
-	r := newRig(t, cluster, "away", nil, objectcache.WatchOptions{})
-	names := r.create(500)
+	const fault = "API server away for 10 s"
+	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
+	names := r.create(many)
 	before := r.onServer()
 	served := func() error { return r.allAgree(names, before) }
 
@@ -91,41 +101,43 @@ func testAway(t *testing.T, cluster *e2e.Cluster) {
 	if err := r.failing(names, 1); err != nil {
 		t.Error(err)
 	}
-	outage, told, err := r.requests.since(began)
+	outage, tried, err := r.requests.since(began)
 	if err != nil {
 		t.Error(err)
 	}
-	observe(t, fault, "opens inside the back-off envelope", told, outage)
+	r.observe(fault, "opens inside the back-off envelope", tried, outage)
 	r.during(cluster.APIServer.Restart, served)
-	observe(t, fault, "last state served throughout", "by every Get", time.Since(began))
+	r.observe(fault, "last state served throughout", "by every Get", time.Since(began))
 	took := r.converged(names)
-	observe(t, fault, "all streams are open again", fmt.Sprintf("with %d requests", r.requests.sent.Load()), took)
-	r.change(names)
+	r.observe(fault, "all streams are open again", fmt.Sprintf("with %d requests", r.requests.sent.Load()), took)
+	changed := r.change(names)
 	took = r.converged(names)
-	observe(t, fault, "newest state of all is served", "498 of 500 changed after the restart", took)
+	r.observe(fault, "newest state of all is served", changed, took)
 }
 
 // A restart in order: streams end properly, and Get never notices.
 func testRestart(t *testing.T, cluster *e2e.Cluster) {
 	const fault = "API server restarted"
-	r := newRig(t, cluster, "restart", nil, objectcache.WatchOptions{})
-	names := r.create(20)
+	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
+	names := r.create(many)
 	before := r.onServer()
+	r.requests.reset()
 	began := time.Now()
 	r.during(cluster.APIServer.Restart, func() error { return r.allAgree(names, before) })
-	observe(t, fault, "last state served throughout", "by every Get", time.Since(began))
-	up := time.Now()
-	r.change(names)
-	r.converged(names)
-	observe(t, fault, "converges once it is back", "18 of 20 changed after the restart", time.Since(up))
+	r.observe(fault, "last state served throughout", "by every Get", time.Since(began))
+	took := r.converged(names)
+	r.observe(fault, "all streams are open again", fmt.Sprintf("with %d requests", r.requests.sent.Load()), took)
+	changed := r.change(names)
+	took = r.converged(names)
+	r.observe(fault, "newest state of all is served", changed, took)
 }
 
 // A server that stands still answers nobody: a Get that waits follows its context, and one that has more time gets
 // its answer when the server goes on.
 func testPause(t *testing.T, cluster *e2e.Cluster) {
 	const fault = "API server paused for 5 s"
-	r := newRig(t, cluster, "pause", nil, objectcache.WatchOptions{})
-	names := r.create(5)
+	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
+	names := r.create(many)
 	before := r.onServer()
 	want := r.put("new", "first")
 	if err := cluster.APIServer.Pause(); err != nil {
@@ -149,7 +161,7 @@ func testPause(t *testing.T, cluster *e2e.Cluster) {
 		}
 		return nil
 	}, func() error { return r.allAgree(names, before) })
-	observe(t, fault, "a waiting Get follows its context", "deadline exceeded, not synced; others served", time.Since(began))
+	r.observe(fault, "a waiting Get follows its context", "deadline exceeded, not synced; others served", time.Since(began))
 	if err := cluster.APIServer.Resume(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +172,7 @@ func testPause(t *testing.T, cluster *e2e.Cluster) {
 	if err := r.agrees("new", want); err != nil {
 		t.Error(err)
 	}
-	observe(t, fault, "a Get with more time succeeds once it goes on", "the object", time.Since(resumed))
+	r.observe(fault, "a Get with more time succeeds once it goes on", "the object", time.Since(resumed))
 	r.update("second", names...)
 	r.converged(append(names, "new"))
 }

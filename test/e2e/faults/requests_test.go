@@ -48,9 +48,15 @@ func (q *requests) reset() {
 	q.dialed.Store(0)
 }
 
-// since tells of an outage that began then how many requests and connections were tried, and returns an error if those
+// rate says in words how many requests and connections a second were tried in the time since the last reset.
+func (q *requests) rate(since time.Duration) string {
+	sent, dialed := float64(q.sent.Load())/since.Seconds(), float64(q.dialed.Load())/since.Seconds()
+	return fmt.Sprintf("%.1f requests and %.1f dials a second", sent, dialed)
+}
+
+// since returns the length of an outage that began then, and how many requests and connections were tried, and returns an error if those
 // are more than the store's gate lets through in that time.
-func (q *requests) since(began time.Time) (outage time.Duration, told string, err error) {
+func (q *requests) since(began time.Time) (outage time.Duration, tried string, err error) {
 	sent, dialed := q.sent.Load(), q.dialed.Load()
 	outage = time.Since(began) // not before the last request that is counted
 	limit := envelope(outage)

@@ -21,12 +21,12 @@ import (
 )
 
 // etcd is restored from an older copy: versions go back. The streams' own versions are now from the future, or, if
-// the server has overtaken them meanwhile, mean something else.
+// the server has overtaken them meanwhile, mean something else. What one stream proves of it must serve all of them.
 func TestRestore(t *testing.T) {
 	for _, watchList := range []bool{true, false} {
 		t.Run(fmt.Sprintf("watchList=%v", watchList), func(t *testing.T) {
 			if !watchList && testing.Short() {
-				t.Skip("takes a minute")
+				t.Skip("takes minutes")
 			}
 			cluster := e2e.New(t, e2e.Options{DisableWatchList: !watchList})
 			t.Run("behind", func(t *testing.T) { testRestore(t, cluster, watchList, false) })
@@ -34,9 +34,6 @@ func TestRestore(t *testing.T) {
 		})
 	}
 }
-
-// overtaking is how many writes a restored server makes before anybody reads from it: more than were lost.
-const overtaking = 100
 
 func testRestore(t *testing.T, cluster *e2e.Cluster, watchList, overtaken bool) {
 	fault, namespace := "etcd restored", "behind"
@@ -47,7 +44,7 @@ func testRestore(t *testing.T, cluster *e2e.Cluster, watchList, overtaken bool) 
 		fault += ", list+watch"
 	}
 	r := newRig(t, cluster, namespace, nil, objectcache.WatchOptions{})
-	names := r.create(11)
+	names := r.create(many)
 	r.put("sealed", "first", immutable)
 	snapshot, err := cluster.Snapshot(r.Context())
 	if err != nil {
@@ -56,31 +53,21 @@ func testRestore(t *testing.T, cluster *e2e.Cluster, watchList, overtaken bool) 
 	r.change(names)
 	r.remove("sealed")
 	r.put("sealed", "second", immutable)
-	r.store.AddReference(r.namespace, "sealed", owner)
+	r.reference("sealed")
 	all := append(names, "sealed")
 	r.converged(all)
 	followed := r.follow()
-	slot, single := r.reflect(names[0])
+	slot := r.reflect(names[0])
+	epoch := slot.Load().Epoch
 
 	r.eventually(func() error { return streams(r.Context(), cluster, len(names)+1) }) // and none of what is immutable
-	r.isolate()
-	if err := cluster.Restore(r.Context(), snapshot); err != nil {
-		t.Fatal(err)
-	}
-	if overtaken {
-		for i := range overtaking {
-			r.update(fmt.Sprint(i), names[1])
-		}
-	}
-	r.reconnect()
-	began := time.Now()
-	took := r.converged(names)
-	observe(t, fault, "converges though versions went back", "11 objects", took)
+	took, began := r.restore(fault, snapshot, names, overtaken)
+	r.observe(fault, "converges though versions went back", "every object", took)
 	want := r.onServer()
-	r.eventually(func() error { return slotAgrees(slot, single, want[names[0]]) })
-	observe(t, fault, "noticed", "a new epoch", time.Since(began))
+	r.eventually(func() error { return slotAgrees(slot, epoch, want[names[0]]) })
+	r.observe(fault, "noticed by a reflector with a gate of its own", "a new epoch", time.Since(began))
 	r.eventually(func() error { return followed.newest(names, want) })
-	observe(t, fault, "Changes tells of it", "newest state of each", time.Since(began))
+	r.observe(fault, "Changes delivers it", "newest state of each", time.Since(began))
 
 	r.store.AddReference(r.namespace, "sealed", "another owner")
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
@@ -89,12 +76,68 @@ func testRestore(t *testing.T, cluster *e2e.Cluster, watchList, overtaken bool) 
 	if got, err := r.store.Get(ctx, r.namespace, "sealed"); err != nil || describe(got) != describe(want["sealed"]) {
 		t.Errorf("immutable, for a new owner: got %s and error %v, want %s", describe(got), err, describe(want["sealed"]))
 	}
-	observe(t, fault, "an immutable object is read afresh for a new owner", "that of the restored server", time.Since(asked))
+	r.observe(fault, "an immutable object is read again for a new owner", "that of the restored server", time.Since(asked))
 	r.converged(all)
 }
 
-// reflect runs a reflector of one object, which tells more of itself than a store does, and waits until it has synced.
-func (r *rig) reflect(name string) (*cache.Slot[*corev1.Secret], *reflector.Reflector) {
+// Ten thousand streams learn of a restore, and a new reference does not wait for them.
+func TestRestoreWithTenThousand(t *testing.T) {
+	if testing.Short() || raceDetector {
+		t.Skip("takes minutes, and more goroutines than the race detector bears")
+	}
+	const fault = "etcd restored"
+	cluster := e2e.New(t, e2e.Options{})
+	r := newRig(t, cluster, "behind", nil, objectcache.WatchOptions{})
+	r.patience = 10 * time.Minute
+	names := r.create(10 * many)
+	snapshot, err := cluster.Snapshot(r.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.change(names)
+	r.converged(names)
+	took, _ := r.restore(fault, snapshot, names, false)
+	r.observe(fault, "converges though versions went back", "every object", took)
+}
+
+// restore takes the cluster back to the snapshot while the store is cut off, and lets the store back in. It returns when
+// that was, and how long after it every object agreed with the server. A reference that is new at that moment is got.
+func (r *rig) restore(fault string, snapshot *e2e.Snapshot, names []string, overtaken bool) (took time.Duration, began time.Time) {
+	r.Helper()
+	r.isolate()
+	if err := r.cluster.Restore(r.Context(), snapshot); err != nil {
+		r.Fatal(err)
+	}
+	if overtaken {
+		for i := range 2 * len(names) / writers { // more writes than were lost
+			r.update(fmt.Sprint(i), names[1:1+writers]...) // and not the first, whose version is to go back
+		}
+	}
+	r.put("new", "first")
+	r.reconnect()
+	began = time.Now()
+	r.reference("new")
+	got := make(chan time.Duration, 1)
+	go func() { got <- r.served("new") }()
+	took = r.converged(names)
+	r.observe(fault, "a new reference's first Get meanwhile", "the object", <-got)
+	return took, began
+}
+
+// served is how long a Get takes that waits until it has the object.
+func (r *rig) served(name string) time.Duration {
+	r.Helper()
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
+	defer cancel()
+	if _, err := r.store.Get(ctx, r.namespace, name); err != nil {
+		r.Errorf("%s: got error %v, want none", name, err)
+	}
+	return time.Since(began)
+}
+
+// reflect runs a reflector of one object, whose slot shows more than a store does, and waits until it has synced.
+func (r *rig) reflect(name string) *cache.Slot[*corev1.Secret] {
 	r.Helper()
 	slot := cache.NewSlot(types.NamespacedName{Namespace: r.namespace, Name: name}, cache.SlotOptions[*corev1.Secret]{})
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name)
@@ -114,17 +157,17 @@ func (r *rig) reflect(name string) (*cache.Slot[*corev1.Secret], *reflector.Refl
 		}
 		return nil
 	})
-	return slot, single
+	return slot
 }
 
-// slotAgrees returns nil if the slot holds what the server says, and it is known that versions have gone back.
-func slotAgrees(slot *cache.Slot[*corev1.Secret], single *reflector.Reflector, want *corev1.Secret) error {
-	state, status := slot.Load(), single.Status()
+// slotAgrees returns nil if the slot holds what the server has, in a later epoch than that before versions went back.
+func slotAgrees(slot *cache.Slot[*corev1.Secret], before uint64, want *corev1.Secret) error {
+	state := slot.Load()
 	if describe(state.Object) != describe(want) {
 		return fmt.Errorf("got %s in the slot, want %s", describe(state.Object), describe(want))
 	}
-	if state.Epoch == 0 {
-		return fmt.Errorf("got epoch %d in the slot and %d in the reflector, want a later one", state.Epoch, status.Epochs)
+	if state.Epoch <= before {
+		return fmt.Errorf("got epoch %d in the slot, want a later one than %d", state.Epoch, before)
 	}
 	return nil
 }

@@ -20,21 +20,35 @@ type results struct {
 	rows []string
 }
 
-// observe notes what came of a promise through a fault, and how long after the fault, or after its end, that was. It
-// belongs behind the last check of it: a test that has failed says so in its row.
-func observe(t *testing.T, fault, promise, observed string, took time.Duration) {
-	t.Helper()
-	if t.Failed() {
+// observe notes the outcome of a promise through a fault, and how long after the fault, or after its end, that was. It
+// belongs behind the last check of it: a test that has failed says so in its row. The row says how many objects the
+// store has references to at that moment.
+func (r *rig) observe(fault, promise, observed string, took time.Duration) {
+	r.Helper()
+	references := r.others
+	for range r.store.All() {
+		references++
+	}
+	if r.Failed() {
 		observed = "FAILED: " + observed
 	}
-	t.Logf("%s: %s: %s, %.1f s", fault, promise, observed, took.Seconds())
-	observations.add(fault, promise, observed, took)
+	r.Logf("%s, %d references: %s: %s, %.1f s", fault, references, promise, observed, took.Seconds())
+	observations.add(fault, references, promise, observed, took)
 }
 
-func (r *results) add(fault, promise, observed string, took time.Duration) {
+func (r *results) add(fault string, references int, promise, observed string, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rows = append(r.rows, fmt.Sprintf("| %s | %s | %s | %.1f |", fault, promise, observed, took.Seconds()))
+	row := fmt.Sprintf("| %s | %s | %s | %s | %.1f |", fault, thousands(references), promise, observed, took.Seconds())
+	r.rows = append(r.rows, row)
+}
+
+// thousands writes a number below a million with a comma where English has one.
+func thousands(n int) string {
+	if n < 1_000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1_000, n%1_000)
 }
 
 // table returns the rows as Markdown, by fault: tests that run in parallel end in any order.
@@ -43,7 +57,7 @@ func (r *results) table() string {
 	defer r.mu.Unlock()
 	rows := slices.Clone(r.rows)
 	slices.SortStableFunc(rows, func(a, b string) int { return strings.Compare(faultOf(a), faultOf(b)) })
-	head := []string{"| fault | promise | observed | seconds |", "|---|---|---|--:|"}
+	head := []string{"| fault | references | promise | observed | seconds |", "|---|--:|---|---|--:|"}
 	return strings.Join(append(head, rows...), "\n") + "\n"
 }
 
@@ -51,14 +65,14 @@ func faultOf(row string) string { return strings.Split(row, "|")[1] }
 
 func TestResults(t *testing.T) {
 	var r results
-	r.add("b", "served", "as promised", 1500*time.Millisecond)
-	r.add("a", "noticed", "as promised", 0)
-	r.add("b", "converges", "as promised", 20*time.Second)
-	const want = `| fault | promise | observed | seconds |
-|---|---|---|--:|
-| a | noticed | as promised | 0.0 |
-| b | served | as promised | 1.5 |
-| b | converges | as promised | 20.0 |
+	r.add("b", 1, "served", "as promised", 1500*time.Millisecond)
+	r.add("a", 999, "noticed", "as promised", 0)
+	r.add("b", 10_001, "converges", "as promised", 20*time.Second)
+	const want = `| fault | references | promise | observed | seconds |
+|---|--:|---|---|--:|
+| a | 999 | noticed | as promised | 0.0 |
+| b | 1 | served | as promised | 1.5 |
+| b | 10,001 | converges | as promised | 20.0 |
 `
 	if got := r.table(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -3,21 +3,24 @@
 package faults_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -25,7 +28,7 @@ const (
 	// patience is how long a test waits for what must happen: more than what is promised, which is a minute at most
 	// but where a test says otherwise, so that a slow machine is no failure.
 	patience = 90 * time.Second
-	// pollInterval is the time between two looks at what tells nobody of its changes.
+	// pollInterval is the time between two looks at a state that has no notification.
 	pollInterval = 20 * time.Millisecond
 	// owner is who references everything, unless a test is about owners.
 	owner types.UID = "owner"
@@ -42,38 +45,69 @@ type rig struct {
 	namespace string
 	store     *objectcache.Watch[*corev1.Secret]
 	stop      func() // ends the store and waits for it
+	others    int    // references in other stores, for observe
+	patience  time.Duration
 }
 
-// newRig makes a namespace and a store that runs. When the test has ended, the store is stopped and the server
-// asked whether it has forgotten the streams. config is that of the store's client; nil is an admin's, through the proxy.
+// newRig makes a store that runs, and its namespace unless that exists. When the test has ended, the store is stopped
+// and the server asked whether it has forgotten the streams. config is that of the store's client; nil is an admin's,
+// through the proxy.
 func newRig(t *testing.T, cluster *e2e.Cluster, namespace string, config *rest.Config, options objectcache.WatchOptions) *rig {
 	t.Helper()
 	if config == nil {
 		config = cluster.ThroughProxy(cluster.Admin())
 	}
-	r := &rig{T: t, cluster: cluster, namespace: namespace, requests: &requests{}}
-	r.admin, r.client = clientFor(t, cluster.Admin()), clientFor(t, r.requests.of(config))
-	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	if _, err := r.admin.CoreV1().Namespaces().Create(t.Context(), object, createOptions); err != nil {
-		t.Fatal(err)
-	}
-	store, err := objectcache.NewWatch(objectcache.Secrets(r.client), options)
+	r := &rig{T: t, cluster: cluster, namespace: namespace, requests: &requests{}, patience: patience}
+	r.admin = clientFor(t, cluster.Admin())
+	r.ensureNamespace()
+	r.client, r.store = newStore(t, r.requests.of(config), options)
+	r.stop = r.run(r.store.Run)
+	t.Cleanup(r.leave)
+	return r
+}
+
+// run starts a store, until stop is called or the test has ended.
+func (r *rig) run(run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(r.Context())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.Errorf("Run: got %v, want none", err)
+		}
+	})
+	r.Cleanup(stop)
+	return stop
+}
+
+// newStore returns a store as an agent should have it, and its client. These three functions construct what is tested.
+func newStore(t *testing.T, config *rest.Config, options objectcache.WatchOptions) (kubernetes.Interface, *objectcache.Watch[*corev1.Secret]) {
+	t.Helper()
+	client, err := manager.ClientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.store = store
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- r.store.Run(ctx) }()
-	r.stop = func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: got %v, want none", err)
-		}
-		done <- nil // for whoever stops it again
+	store, err := objectcache.NewWatch(objectcache.Secrets(client), options)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(r.leave)
-	return r
+	return client, store
+}
+
+// newConfigMaps returns a store of another kind for the same client.
+func newConfigMaps(t *testing.T, client kubernetes.Interface, options objectcache.WatchOptions) *objectcache.Watch[*corev1.ConfigMap] {
+	t.Helper()
+	store, err := objectcache.NewWatch(objectcache.ConfigMaps(client), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// oneGate returns options with a gate, for several stores.
+func oneGate() objectcache.WatchOptions {
+	return objectcache.WatchOptions{Gate: reflector.NewGate(reflector.GateOptions{})}
 }
 
 func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
@@ -91,7 +125,7 @@ func (r *rig) leave() {
 	r.stop()
 	r.cluster.Proxy.Reset()
 	r.cluster.Proxy.Cut() // connections that went through a black hole end for the server only now
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), r.patience)
 	defer cancel()
 	r.poll(ctx, func() error { return streams(ctx, r.cluster, 0) })
 }
@@ -110,7 +144,7 @@ func streams(ctx context.Context, cluster *e2e.Cluster, want int) error {
 // eventually waits until f returns nil, and returns how long that took.
 func (r *rig) eventually(f func() error) time.Duration {
 	r.Helper()
-	return r.within(patience, f)
+	return r.within(r.patience, f)
 }
 
 // within is eventually with another patience.
@@ -177,10 +211,15 @@ func last(long time.Duration) func(context.Context) error {
 
 // get is a Get of the store that is not ready to wait: what it wants is in memory.
 func (r *rig) get(name string) (*corev1.Secret, error) {
-	ctx, cancel := context.WithCancel(r.Context())
-	cancel()
-	return r.store.Get(ctx, r.namespace, name)
+	return r.store.Get(ended, r.namespace, name)
 }
+
+// ended is a context that has ended.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // agrees returns nil if Get says of an object what the server said. want is nil if the server has none.
 func (r *rig) agrees(name string, want *corev1.Secret) error {
@@ -192,13 +231,19 @@ func (r *rig) agrees(name string, want *corev1.Secret) error {
 		return fmt.Errorf("%s: got %s and error %w, want NotFound", name, describe(got), err)
 	case err != nil:
 		return fmt.Errorf("%s: got %w, want %s", name, err, describe(want))
-	case describe(got) != describe(want):
+	case !same(got, want):
 		return fmt.Errorf("%s: got %s, want %s", name, describe(got), describe(want))
 	}
 	return nil
 }
 
-// describe returns what tells one state of a test's object from all others.
+// same reports whether two states of a test's object have the same description. A thousand of them are compared every
+// few milliseconds.
+func same(a, b *corev1.Secret) bool {
+	return a.ResourceVersion == b.ResourceVersion && a.UID == b.UID && bytes.Equal(a.Data["value"], b.Data["value"])
+}
+
+// describe returns a text that differs for any two states of a test's object.
 func describe(secret *corev1.Secret) string {
 	if secret == nil {
 		return "none"
@@ -225,12 +270,17 @@ func (r *rig) converged(names []string) time.Duration {
 		if err := r.allAgree(names, want); err != nil {
 			return err
 		}
-		return r.all(names, func(s objectcache.Status) error {
-			if s.Phase != objectcache.Watching && s.Phase != objectcache.Immutable {
-				return fmt.Errorf("got phase %s (%w), want a healthy one", s.Phase, s.LastError)
-			}
-			return nil
-		})
+		return r.watching(names)
+	})
+}
+
+// watching returns nil if the streams of all names are healthy.
+func (r *rig) watching(names []string) error {
+	return r.all(names, func(s objectcache.Status) error {
+		if s.Phase != objectcache.Watching && s.Phase != objectcache.Immutable {
+			return fmt.Errorf("got phase %s (%w), want a healthy one", s.Phase, s.LastError)
+		}
+		return nil
 	})
 }
 

@@ -14,13 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/e2e"
 )
-
-// account is the service account that the store acts as here.
-const account = "agent"
 
 // A service account is deleted, and its token is worth nothing any more: 401 once the streams are cut. A token of the
 // account's successor, in the same file, is all it takes to recover. client-go reads the file once a minute.
@@ -29,7 +27,10 @@ func TestUnauthorized(t *testing.T) {
 		t.Skip("takes a minute")
 	}
 	t.Parallel()
-	const fault = "token revoked"
+	const (
+		fault   = "token revoked"
+		account = "agent"
+	)
 	cluster := e2e.New(t, e2e.Options{})
 	file := filepath.Join(t.TempDir(), "token")
 	config, err := cluster.ServiceAccount(t.Context(), "default", account)
@@ -39,8 +40,9 @@ func TestUnauthorized(t *testing.T) {
 	writeToken(t, file, config.BearerToken)
 	config.BearerToken, config.BearerTokenFile = "", file
 	r := newRig(t, cluster, "unauthorized", cluster.ThroughProxy(config), objectcache.WatchOptions{})
-	r.admit("secret-00", "secret-01", "secret-02")
-	names := r.create(3)
+	names := r.prepare(many)
+	r.admit(account, names)
+	names = r.create(many)
 	before := r.onServer()
 
 	if err := r.admin.CoreV1().ServiceAccounts("default").Delete(r.Context(), account, deleteOptions); err != nil {
@@ -52,11 +54,12 @@ func TestUnauthorized(t *testing.T) {
 		_, err := other.CoreV1().Secrets(r.namespace).List(r.Context(), metav1.ListOptions{})
 		return isUnauthorized(err)
 	})
+	r.requests.reset()
 	cluster.Proxy.Cut()
 	began := time.Now()
 	r.eventually(func() error { return errors.Join(r.allAgree(names, before), r.unauthorized(names)) })
-	observe(t, fault, "told by Status, last state served", "Failing, Unauthorized", time.Since(began))
-	r.update("second", names...)
+	r.observe(fault, "reported by Status, last state served", "Failing, Unauthorized", time.Since(began))
+	changed := r.change(names)
 	renewed, err := cluster.ServiceAccount(r.Context(), "default", account)
 	if err != nil {
 		t.Fatal(err)
@@ -64,9 +67,31 @@ func TestUnauthorized(t *testing.T) {
 	if err := r.allAgree(names, before); err != nil {
 		t.Error(err)
 	}
+	outage := time.Since(began)
+	r.observe(fault, "requests while it is", r.requests.rate(outage), outage)
 	writeToken(t, file, renewed.BearerToken)
 	took := r.converged(names)
-	observe(t, fault, "recovers with a new token in the file", "3 objects changed meanwhile", took)
+	r.observe(fault, "recovers with a new token in the file", changed, took)
+}
+
+// A token that was never worth anything, as after a restart with one that has expired. Gets wait for every object.
+func testDeadToken(t *testing.T, cluster *e2e.Cluster) {
+	const fault = "dead token"
+	config := rest.AnonymousClientConfig(cluster.ThroughProxy(cluster.Admin()))
+	config.BearerToken, config.QPS = "worthless", -1
+	r := newRig(t, cluster, shared, config, objectcache.WatchOptions{})
+	names := r.prepare(many)
+	r.reference(names...)
+	r.keepAsking(names)
+	r.eventually(func() error { return isUnauthorized(r.waitingGet(names[0])) })
+	r.requests.reset()
+	r.during(last(settled), func() error { return nil })
+	// Twice as many, for the edges of the time in which they are counted.
+	seconds := int64(settled / time.Second)
+	if sent, dialed := r.requests.sent.Load(), r.requests.dialed.Load(); sent > 2*5*seconds || dialed > 2*2*seconds {
+		t.Errorf("got %d requests and %d dials in %v, want at most 5 and 2 a second", sent, dialed, settled)
+	}
+	r.observe(fault, "under 5 requests and 2 dials a second while Gets ask for all", r.requests.rate(settled), settled)
 }
 
 func writeToken(t *testing.T, file, token string) {
@@ -76,8 +101,8 @@ func writeToken(t *testing.T, file, token string) {
 	}
 }
 
-// admit lets the service account read what the store needs to, and no more.
-func (r *rig) admit(names ...string) {
+// admit lets a service account read what the store needs to, and no more, unless change is for something else.
+func (r *rig) admit(account string, names []string, change ...func(*rbacv1.Role)) {
 	r.Helper()
 	var keys []types.NamespacedName
 	for _, name := range names {
@@ -87,13 +112,16 @@ func (r *rig) admit(names ...string) {
 	if err != nil {
 		r.Fatal(err)
 	}
+	for _, f := range change {
+		f(&roles[0])
+	}
 	rbac := r.admin.RbacV1()
 	if _, err := rbac.Roles(r.namespace).Create(r.Context(), &roles[0], createOptions); err != nil {
 		r.Fatal(err)
 	}
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: account},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: account}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: account}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
 	}
 	if _, err := rbac.RoleBindings(r.namespace).Create(r.Context(), binding, createOptions); err != nil {
