@@ -60,8 +60,8 @@ func outageOfAMinute(t *testing.T, err error, awaited bool) {
 	for first < len(asks) && asks[first].at.Sub(asks[0].at) < 50*time.Millisecond {
 		first++
 	}
-	if first > 40 { // 32, and those that followed the first to fail
-		t.Errorf("attempts before the server was known to be down: got %d, want at most 40", first)
+	if first > 64 { // 32, and those that followed the first to fail, of each kind
+		t.Errorf("attempts before the server was known to be down: got %d, want at most 64", first)
 	}
 	for kind := range 2 { // which has probes of its own if the server answers
 		for _, gap := range gapsOf(c.ofKind(asks[first:], kind, err == errDown)) {

@@ -119,14 +119,14 @@ func (c *Controller) dueLocked(m *Member, now time.Time) {
 // enqueueLocked puts a member in line.
 func (c *Controller) enqueueLocked(m *Member) {
 	m.lane().add(m)
-	if m.waited && !m.tried {
-		now := time.Now()
-		c.server.hurry(m, now)
-		m.resource.hurry(m, now)
+	if !m.tried {
+		m.due = time.Now()
+		m.resource.prefer(m)
 	}
 }
 
 func (c *Controller) beginLocked(m *Member, now time.Time) {
+	m.resource.forget(m)
 	if m.line != nil {
 		m.lane().served(m.class())
 		m.leaveLine()
@@ -160,6 +160,7 @@ func (c *Controller) uncountLocked(m *Member) {
 // withdrawLocked takes a member out of all lists.
 func (c *Controller) withdrawLocked(m *Member) {
 	m.leaveLine()
+	m.resource.forget(m)
 	c.schedule.drop(m)
 }
 

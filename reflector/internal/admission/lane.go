@@ -2,6 +2,8 @@
 
 package admission
 
+import "math/rand/v2"
+
 // class is why a member is in line.
 type class uint8
 
@@ -25,12 +27,12 @@ type lane struct {
 func (l *lane) add(m *Member) { l.lines[m.class()].push(m) }
 
 // peek returns the member to serve next, nil if there is none of a class that
-// eligible admits. The oldest of a class goes first, or the newest.
-func (l *lane) peek(eligible func(class) bool, newest bool) *Member {
+// eligible admits. The oldest of a class goes first, or any.
+func (l *lane) peek(eligible func(class) bool, random bool) *Member {
 	for i := range turns {
 		c := turns[(l.turn+i)%len(turns)]
 		if l.lines[c].first != nil && eligible(c) {
-			return l.lines[c].peek(newest)
+			return l.lines[c].peek(random)
 		}
 	}
 	return nil
@@ -67,11 +69,16 @@ type line struct {
 	count       int
 }
 
-func (l *line) peek(newest bool) *Member {
-	if newest {
-		return l.last
+// peek returns the oldest member in line, or any; nil if there is none. Any is for
+// where the oldest may be those that fail.
+func (l *line) peek(random bool) *Member {
+	m := l.first
+	if random && l.count > 1 {
+		for range rand.IntN(l.count) {
+			m = m.after
+		}
 	}
-	return l.first
+	return m
 }
 
 func (l *line) push(m *Member) {

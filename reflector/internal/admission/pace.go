@@ -21,9 +21,12 @@ var (
 	memberPace = pace{first: 100 * time.Millisecond, longest: 15 * time.Second, factor: 2}
 	// unreachablePace is that of one member which reached no server.
 	unreachablePace = pace{first: 100 * time.Millisecond, longest: 5 * time.Second, factor: 2}
-	// outagePace is that of probes. It grows slowly, so that an outage is noticed
-	// to be over after about a third of its length.
+	// outagePace is that of probes of a server that is away. It grows slowly, so
+	// that an outage is noticed to be over after about a third of its length.
 	outagePace = pace{first: 250 * time.Millisecond, longest: 5 * time.Second, factor: 1.3}
+	// resourcePace is that of probes of a resource that fails. The server answers,
+	// so probes are cheap, and the next member may be healthy.
+	resourcePace = pace{first: 250 * time.Millisecond, longest: 2 * time.Second, factor: 1.3}
 	// throttledPace is that of a resource after 429s with no success in between. Each
 	// member honors its own Retry-After; these pauses are for the other members.
 	throttledPace = pace{first: 100 * time.Millisecond, longest: 5 * time.Second, factor: 2}

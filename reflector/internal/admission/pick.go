@@ -59,12 +59,11 @@ func (c *Controller) pickHealthyLocked(now time.Time) *Member {
 		if r.trouble.proved || r.opening >= int(r.window) {
 			continue
 		}
-		// After a 429 the newest goes first: the others may be what is throttled.
-		m := r.lanes[0].peek(anyClass, r.throttles > 0)
+		m, at := r.nextHealthy()
 		if m == nil {
 			continue
 		}
-		if at := later(free, r.free); at.After(now) {
+		if at = later(at, free); at.After(now) {
 			c.wake = earlier(c.wake, at)
 			continue
 		}
@@ -72,6 +71,21 @@ func (c *Controller) pickHealthyLocked(now time.Time) *Member {
 		return m
 	}
 	return nil
+}
+
+// nextHealthy returns the healthy member to admit next, and when; nil if none is
+// in line. After a 429 the favorite goes first, or else any: the oldest may be what
+// is throttled.
+func (r *resource) nextHealthy() (*Member, time.Time) {
+	switch {
+	case r.throttles == 0:
+		return r.lanes[0].peek(anyClass, false), r.free
+	case r.favorite != nil && r.favorite.triedBy().Before(r.free):
+		return r.favorite, r.favorite.triedBy()
+	case r.favorite != nil:
+		return r.favorite, r.free
+	}
+	return r.lanes[0].peek(anyClass, true), r.free
 }
 
 func anyClass(class) bool { return true }
@@ -114,8 +128,12 @@ func (c *Controller) probeLocked(t *trouble, resources []*resource, now time.Tim
 	if m == nil {
 		return nil
 	}
-	if t.next.After(now) {
-		c.wake = earlier(c.wake, t.next)
+	next := t.next
+	if !m.tried && m.resource.favorite == m && m.triedBy().Before(next) {
+		next = m.triedBy()
+	}
+	if next.After(now) {
+		c.wake = earlier(c.wake, next)
 		return nil
 	}
 	c.schedule.drop(m)
@@ -125,10 +143,10 @@ func (c *Controller) probeLocked(t *trouble, resources []*resource, now time.Tim
 }
 
 // candidateLocked returns the member that is to probe next, nil if none waits.
-// The favorite goes first. Then it is the turn of healthy members, the newest of
-// them, at the first probe those of a resource that was not seen to fail.
+// The favorite goes first. Then it is the turn of healthy members, any of them, at
+// the first probe one of a resource that was not seen to fail.
 func (c *Controller) candidateLocked(t *trouble, resources []*resource, now time.Time) *Member {
-	if m := t.favorite; m != nil && m.state == inLine {
+	if m := favoriteOf(resources); m != nil {
 		return m
 	}
 	if t.probes == 0 {
@@ -148,6 +166,17 @@ func (c *Controller) candidateLocked(t *trouble, resources []*resource, now time
 		}
 	}
 	return c.soonestLocked(func(m *Member) bool { return slices.Contains(resources, m.resource) }, now)
+}
+
+// favoriteOf returns the favorite of some resources, one that a caller waits for if
+// there is one; nil if there is none.
+func favoriteOf(resources []*resource) (favorite *Member) {
+	for _, r := range resources {
+		if m := r.favorite; m != nil && (favorite == nil || m.waited && !favorite.waited) {
+			favorite = m
+		}
+	}
+	return favorite
 }
 
 // soonestLocked returns the member whose pause is over next, of those that eligible

@@ -16,6 +16,9 @@ const (
 	unknownPatience  = 500 * time.Millisecond
 	shortestPatience = 250 * time.Millisecond
 	longestPatience  = 5 * time.Second
+	// soonWaited and soon are how soon a favorite makes its attempt, with a caller
+	// that waits and without.
+	soonWaited, soon = 300 * time.Millisecond, 2 * time.Second
 	// patience is how many times longer than usual an attempt may take.
 	patience = 4
 )
@@ -35,7 +38,11 @@ type resource struct {
 	succeeded time.Time // when an attempt last did
 	throttles uint32    // 429s since then, one a round
 	throttled time.Time // the last of these
-	free      time.Time // no attempt of a healthy member before
+	free      time.Time // no attempt of a healthy member before, but the favorite's
+
+	// favorite is the newest member in line that has made no attempt yet, one that a
+	// caller waits for if there is one. It may be healthy, whatever others fail at.
+	favorite *Member
 }
 
 func newResource(name string, most float64) *resource {
@@ -87,12 +94,27 @@ func (r *resource) throttle(m *Member, now time.Time) {
 	r.free = now.Add(pace.pause(r.throttles))
 }
 
-// hurry ends a pause soon, for a new member that a caller waits for.
-func (r *resource) hurry(m *Member, now time.Time) {
-	if soon := now.Add(hurried); r.free.After(soon) {
-		r.free = soon
+// prefer makes a member that is new in line the favorite, unless a caller waits for
+// another one.
+func (r *resource) prefer(m *Member) {
+	if r.favorite == nil || m.waited || !r.favorite.waited {
+		r.favorite = m
 	}
-	r.trouble.hurry(m, now)
+}
+
+// forget lets go of a member that leaves the line.
+func (r *resource) forget(m *Member) {
+	if r.favorite == m {
+		r.favorite = nil
+	}
+}
+
+// triedBy is until when a favorite makes its attempt, whatever others fail at.
+func (m *Member) triedBy() time.Time {
+	if m.waited {
+		return m.due.Add(soonWaited)
+	}
+	return m.due.Add(soon)
 }
 
 // shrink narrows the window after what was too much for the server.

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// mostWitnesses is how many members prove a trouble, if there are as many.
-	mostWitnesses = 4
-	// hurried is how soon a new member that a caller waits for is probed.
-	hurried = 300 * time.Millisecond
+	// fewWitnesses is how many members prove a trouble, if there are as many;
+	// there is one more for each membersPerWitness of them, up to mostWitnesses.
+	// So it takes more in a row than a share of bad members makes likely.
+	fewWitnesses, membersPerWitness, mostWitnesses = 4, 64, 16
 )
 
 // trouble is what a resource, or the server, fails at as a whole. The zero value
@@ -27,11 +27,8 @@ type trouble struct {
 	proved bool
 	since  time.Time
 	probes uint32
-	probe  *Member // under way
-	// favorite is the newest new member that a caller waits for. It is to probe
-	// next.
-	favorite *Member
-	next     time.Time // no probe before
+	probe  *Member   // under way
+	next   time.Time // no probe before
 }
 
 // suspect notes a failure of a member, and reports whether trouble is proved by
@@ -57,37 +54,17 @@ func (t *trouble) suspect(m *Member, o Outcome, needed int, now time.Time) bool 
 // failed notes that a probe failed, or has hung for too long.
 func (t *trouble) failed(m *Member, now time.Time) {
 	t.probe = nil
-	t.next = now.Add(outagePace.pause(t.probes))
-	if r := m.resource; t == &r.trouble && r.free.After(now) {
-		t.next = r.free
+	pace, r := outagePace, m.resource
+	if t == &r.trouble {
+		pace = resourcePace
 	}
-	if t.favorite != nil {
-		t.bringForward(now)
-	}
+	t.next = later(now.Add(pace.pause(t.probes)), r.free)
 }
 
 // begin notes that a probe is under way.
 func (t *trouble) begin(m *Member) {
 	t.probe = m
 	t.probes++
-	if t.favorite == m {
-		t.favorite = nil
-	}
-}
-
-// hurry has a new member that a caller waits for probed soon.
-func (t *trouble) hurry(m *Member, now time.Time) {
-	if t.proved {
-		t.favorite = m
-		t.bringForward(now)
-	}
-}
-
-// bringForward brings the next probe forward, for the favorite.
-func (t *trouble) bringForward(now time.Time) {
-	if soon := now.Add(hurried); t.next.After(soon) {
-		t.next = soon
-	}
 }
 
 // clear ends the trouble, and any suspicion of one.
@@ -101,14 +78,13 @@ func (t *trouble) forget(m *Member) {
 	if t.probe == m {
 		t.probe = nil
 	}
-	if t.favorite == m {
-		t.favorite = nil
-	}
 }
 
 // needed is how many witnesses prove a trouble, of so many members that could be.
 // One alone proves nothing.
-func needed(members int) int { return max(2, min(mostWitnesses, members)) }
+func needed(members int) int {
+	return max(2, min(fewWitnesses+members/membersPerWitness, mostWitnesses, members))
+}
 
 // involves reports whether a member of r is a witness.
 func (t *trouble) involves(r *resource) bool {
