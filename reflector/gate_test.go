@@ -80,8 +80,8 @@ func TestGateServesInOrder(t *testing.T) {
 	}{
 		"as they came":       {nil, []int{0, 1, 2, 3, 4, 5, 6, 7}},
 		"one waited for":     {[]int{5}, []int{0, 5, 1, 2, 3, 4, 6, 7}},
-		"more of them":       {[]int{6, 3, 4}, []int{0, 6, 3, 1, 4, 2, 5, 7}},
-		"asked again":        {[]int{6, 3, 6, 3}, []int{0, 6, 3, 1, 2, 4, 5, 7}},
+		"more of them":       {[]int{6, 3, 4}, []int{0, 6, 1, 3, 2, 4, 5, 7}},
+		"asked again":        {[]int{6, 3, 6, 3}, []int{0, 6, 1, 3, 2, 4, 5, 7}},
 		"the first, the one": {[]int{0, 1, 0}, []int{0, 1, 2, 3, 4, 5, 6, 7}},
 	}
 	for name, test := range tests {

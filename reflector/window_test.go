@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -39,10 +37,10 @@ func TestGateOpensMoreWithEachAnswer(t *testing.T) {
 	})
 }
 
-// A server that fails, or asks for patience, is asked by one; up to half of what
-// was too much for it the number doubles again, and then grows by one a round.
+// A server that is away is asked by one; up to half of what was too much for it the
+// number doubles again, and then grows by one a round.
 func TestGateFindsOutWhatAServerBears(t *testing.T) {
-	for name, err := range map[string]error{"down": errDown, "throttled": throttled(1), "503": apierrors.NewServiceUnavailable("full")} {
+	for name, err := range map[string]error{"down": errDown} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, reflector.GateOptions{})

@@ -27,8 +27,8 @@
 //
 // A resource or a server in trouble is probed: one attempt at a time, the first
 // at once, then 0.25 to 5 s apart (a resource: to 2 s, after 429s to 5 s). An attempt that succeeds ends
-// the trouble. Members that failed while nobody succeeded are then forgiven: they
-// try again at once, once.
+// the trouble. Members that failed while nobody succeeded are then forgiven: their
+// pauses end, once.
 //
 // # What is guaranteed
 //

@@ -14,14 +14,12 @@ const (
 	classes
 )
 
-// turns is the order in which the classes of a lane are served. A class without
-// members passes its turn on.
-var turns = [...]class{waited, returning, waited, fresh}
-
 // lane holds the members in line of one resource, healthy or failing ones.
 type lane struct {
 	lines [classes]line
-	turn  int
+	// othersNext says that the last one served was of those that a caller waits
+	// for, freshNext that of the others the last one was not new.
+	othersNext, freshNext bool
 }
 
 func (l *lane) add(m *Member) { l.lines[m.class()].push(m) }
@@ -29,8 +27,7 @@ func (l *lane) add(m *Member) { l.lines[m.class()].push(m) }
 // peek returns the member to serve next, nil if there is none of a class that
 // eligible admits. The oldest of a class goes first, or any.
 func (l *lane) peek(eligible func(class) bool, random bool) *Member {
-	for i := range turns {
-		c := turns[(l.turn+i)%len(turns)]
+	for _, c := range l.order() {
 		if l.lines[c].first != nil && eligible(c) {
 			return l.lines[c].peek(random)
 		}
@@ -38,12 +35,24 @@ func (l *lane) peek(eligible func(class) bool, random bool) *Member {
 	return nil
 }
 
-// served moves the turn on, behind the one that a member of a class has taken.
-func (l *lane) served(c class) {
-	for turns[l.turn] != c {
-		l.turn = (l.turn + 1) % len(turns)
+// order returns the classes as the next turn prefers them. Every second one is of
+// members that a caller waits for; the other two share the rest.
+func (l *lane) order() [classes]class {
+	first, second := returning, fresh
+	if l.freshNext {
+		first, second = fresh, returning
 	}
-	l.turn = (l.turn + 1) % len(turns)
+	if l.othersNext {
+		return [...]class{first, second, waited}
+	}
+	return [...]class{waited, first, second}
+}
+
+// served notes whose turn it was.
+func (l *lane) served(c class) {
+	if l.othersNext = c == waited; !l.othersNext {
+		l.freshNext = c == returning
+	}
 }
 
 func (l *lane) count() int {

@@ -53,24 +53,24 @@ func (c *Controller) succeedLocked(m *Member, now time.Time) {
 	})
 }
 
-// forgiveLocked lets members try again at once that failed for the first time
-// since the last success: it may have been the fault of the resource, or of the
-// server.
+// forgiveLocked ends the pauses of members that failed for the first time since the
+// last success: it may have been the fault of the resource, or of the server. Where
+// the server answers, many of them may fail again. So they stay in the lane of
+// failing members, where a success pays for more attempts.
 func (c *Controller) forgiveLocked(eligible func(*Member, Kind) bool) {
 	for m, kind := range c.suspects {
 		if !eligible(m, kind) {
 			continue
 		}
 		delete(c.suspects, m)
-		m.forgiven, m.strikes, m.failing = true, 0, false
-		switch {
-		case m.state == inLine:
-			m.leaveLine()
-			c.enqueueLocked(m)
-		case m.state == pausing:
+		m.leaveLine()
+		m.forgiven, m.strikes, m.failing = true, 0, kind == Failed || kind == Throttled
+		m.pause, m.held = 0, time.Time{}
+		switch m.state {
+		case pausing:
 			c.schedule.set(m, time.Now())
-		default:
-			m.pause, m.held = 0, time.Time{}
+		case inLine:
+			c.enqueueLocked(m)
 		}
 	}
 }
