@@ -131,7 +131,7 @@ func (w *Watch[T]) wait(ctx context.Context, key types.NamespacedName) (T, error
 			}
 			return w.answer(key, state)
 		}
-		w.sleep(ctx, wake, w.graceLeft(r, a.began))
+		w.sleep(ctx, wake, w.lookAgain(a, r, state))
 		w.leave(a.entry)
 	}
 }
@@ -200,7 +200,7 @@ func (w *Watch[T]) look(a *asker[T], r *run[T]) (state cache.State[T], ok bool, 
 // failedSince reports whether the reads that were made for an owner fail: one
 // has since the owner came, or none is made because the server is away.
 func failedSince(stream reflector.Status, arrived time.Time) bool {
-	return stream.Failures > 0 && (stream.Away || stream.LastErrorTime.After(arrived))
+	return stream.FailedAt.After(arrived) && stream.Failures > 0 || stream.Away && time.Since(arrived) >= awayGrace
 }
 
 // freshRefusal is how old a refusal may be for a Get to be answered with it at
@@ -221,6 +221,8 @@ func (w *Watch[T]) graceLeft(r *run[T], began time.Time) time.Duration {
 	switch {
 	case from.IsZero():
 		return unbounded
+	case status.Away && status.FailedAt.IsZero() && from.Before(began): // it has not been asked for yet
+		from = began
 	case status.Away:
 	case status.LastErrorTime.Before(began) && began.Sub(status.LastErrorTime) > freshRefusal:
 		return unbounded
@@ -241,6 +243,24 @@ func (w *Watch[T]) demand(r *run[T]) {
 		return
 	}
 	r.reflector.Retry()
+}
+
+// awayGrace is how long the owner of an immutable object waits for a read while no
+// reflector reaches the server: by then the gate has tried.
+const awayGrace = 2 * time.Second
+
+// lookAgain is after what time a Get should look again though nothing has woken it;
+// negative for never.
+func (w *Watch[T]) lookAgain(a *asker[T], r *run[T], state cache.State[T]) time.Duration {
+	grace := w.graceLeft(r, a.began)
+	if !w.immutable(state) || !r.reflector.Status().Away {
+		return grace
+	}
+	away := max(0, time.Until(a.arrived.Add(awayGrace)))
+	if grace < 0 {
+		return away
+	}
+	return min(grace, away)
 }
 
 // sleep waits to be woken, for ctx, and, unless it is negative, for a time.

@@ -124,8 +124,9 @@ func (r *Reflector) usesLists() bool {
 	return lists && (certain || !noList)
 }
 
-// noteListError records that a list failed, and returns the error that this is. A
-// list that was tried in place of a refused WatchList says no more than that.
+// noteListError records that a list failed, and returns the error that this is. In
+// its place the refusal of the WatchList is reported, if there was one, unless the
+// server asked for patience.
 func (s *session) noteListError(err error) error {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
@@ -133,7 +134,10 @@ func (s *session) noteListError(err error) error {
 		s.r.detourLocked().noList = true
 	}
 	if d := s.r.detour; d != nil && d.refusal != nil {
-		err, d.refusal = d.refusal, nil
+		if Classify(err) != Throttled {
+			err = d.refusal
+		}
+		d.refusal = nil
 	}
 	return err
 }

@@ -39,6 +39,8 @@ func (r *Reflector) noteRead(s *session, version string) error {
 	older := olderThan(version, r.status.ResourceVersion)
 	if older && s.consistent {
 		r.status.Epochs++
+		r.status.ResourceVersion = "" // the store may refuse the read: the next one proves nothing more
+		s.rolledBack = true
 	}
 	r.mu.Unlock()
 	switch {
@@ -71,16 +73,19 @@ func (r *Reflector) noteSynced(session *session, version string) {
 	r.mu.Lock()
 	session.synced = true
 	session.syncedAt = time.Now()
-	r.consistent, r.logged = false, None
+	r.consistent = false
 	if session.consistent {
 		r.rollbacks, r.status.ReadFor = session.rollbacks, session.readFor
-		if r.status.ResourceVersion != "" && olderThan(version, r.status.ResourceVersion) {
+		if session.rolledBack {
 			r.rollbacks++
 		}
 	}
 	failures := r.status.Failures
 	r.status.synced(version, session.syncedAt)
 	r.noteWayLocked(session, failures)
+	if r.status.Failures == 0 {
+		r.logged = None
+	}
 	r.mu.Unlock()
 	if session.expire != nil {
 		session.expire()

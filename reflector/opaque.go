@@ -49,9 +49,13 @@ func harmless(err error) error {
 	switch {
 	case errors.As(err, &status):
 		return harmlessStatus(err, status.Status())
-	case err == nil, errors.Is(err, ErrLoggable), errors.As(err, &request), errors.As(err, &network),
+	case err == nil, errors.Is(err, ErrLoggable),
 		slices.Contains([]error{io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded}, err):
 		return err
+	case errors.As(err, &request): // without the text around it
+		return request
+	case errors.As(err, &network):
+		return network
 	}
 	return &opaque{
 		text: fmt.Sprintf("an error of type %T, whose text is hidden because it may quote an object", err),

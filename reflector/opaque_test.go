@@ -98,7 +98,7 @@ func TestHarmlessErrorsAreShown(t *testing.T) {
 		"status":     {forbidden(), "secrets"},
 		"too large":  {tooLarge(), "Too large resource version"},
 		"connection": {&url.Error{Op: "Get", URL: "https://server", Err: syscall.ECONNREFUSED}, "connection refused"},
-		"wrapped":    {fmt.Errorf("%w - error from a previous attempt: %w", &url.Error{Op: "Get", Err: io.EOF}, io.EOF), "previous attempt"},
+		"wrapped":    {fmt.Errorf("%w - error from a previous attempt: %w", &url.Error{Op: "Get", Err: io.EOF}, io.EOF), `Get "": EOF`},
 		"broken off": {io.ErrUnexpectedEOF, "unexpected EOF"},
 		"a page":     {refusal(502), "502 Bad Gateway"},
 		"any other":  {fmt.Errorf("x: %w", sentinel), "*fmt.wrapError"},

@@ -3,6 +3,7 @@
 package reflector_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -64,7 +65,7 @@ func outageOfAMinute(t *testing.T, err error, awaited bool) {
 		t.Errorf("attempts before the server was known to be down: got %d, want at most 64", first)
 	}
 	for kind := range 2 { // which has probes of its own if the server answers
-		for _, gap := range gapsOf(c.ofKind(asks[first:], kind, err == errDown)) {
+		for _, gap := range gapsOf(c.ofKind(asks[first:], kind, errors.Is(err, errDown))) {
 			if gap < 250*time.Millisecond-usually || gap > 5*time.Second+2*usually {
 				t.Errorf("probe: got it %v after the last, want 0.25 to 5 s", gap)
 			}

@@ -3,7 +3,6 @@
 package reflector
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -36,7 +35,7 @@ func kindOf(err error) admission.Kind {
 	case Malformed:
 		return admission.Failed
 	}
-	if statusCode(err) != 0 || isAnswer(err) || errors.Is(err, errNoAnswer) {
+	if statusCode(err) != 0 || isAnswer(err) {
 		return admission.Failed
 	}
 	return admission.Unreachable

@@ -57,13 +57,16 @@ type Options struct {
 	// Name says in logs and errors what is followed, like `secrets "ns/name"`.
 	// Default: "reflector".
 	Name string
-	// Resource is the kind of the objects, like "secrets". What is learnt of the
-	// server's WatchList is shared by the reflectors of one gate and resource.
+	// Resource is the kind of the objects, like "secrets". Reflectors of one gate
+	// and resource share what is learned of the server's WatchList, and of the
+	// resource: how many may open at a time, and whether it can be read at all.
+	// Default: "", which is a resource like any other.
 	Resource string
-	// OnChange is called, on goroutines of the reflector and with no lock held,
-	// after everything that can matter to somebody who waits: a completed read,
-	// an event that reached the store, a failed attempt. It must return soon and
-	// must not wait for the reflector. Default: nothing is called.
+	// OnChange is called, with no lock held, on goroutines of the reflector or of
+	// the gate's timer, after everything that can matter to a caller that waits: a
+	// completed read, an event that reached the store, a failed attempt, and an
+	// outage that others have proved. It must return soon and must not wait for the
+	// reflector. Default: nothing is called.
 	OnChange func()
 	// Gate is asked before anything is opened. Default: one of its own.
 	Gate *Gate

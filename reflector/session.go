@@ -65,6 +65,7 @@ type session struct {
 	// many of these the gate knew. Set before the request that brings the answer.
 	consistent bool
 	rollbacks  uint64
+	rolledBack bool // the read proved one more
 
 	// Guarded by r.mu.
 	synced    bool // a complete read reached the store

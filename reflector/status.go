@@ -28,8 +28,6 @@ type Status struct {
 	// ReadFor is the highest number that was given to [Reflector.ReadFor] before
 	// the last consistent read began.
 	ReadFor uint64
-	// SyncedBy is which of the Opens brought the last completed read.
-	SyncedBy uint64
 	// Failures counts the attempts that have failed since the last completed
 	// read; 0 means that all is well.
 	Failures int
@@ -38,9 +36,12 @@ type Status struct {
 	LastError error
 	// LastErrorTime is when that was.
 	LastErrorTime time.Time
-	// Away tells that LastError is what others failed with: the server is away,
-	// and this reflector waits for it to come back.
+	// Away says that LastError is what others failed with: the server, or the
+	// resource, cannot be reached by any reflector, and this one waits.
 	Away bool
+	// FailedAt is when an attempt of this reflector itself last failed, zero if none
+	// did.
+	FailedAt time.Time
 	// Waiting is why no request is under way, [ErrWaiting] with a reason; nil while
 	// one is, or while the stream is open.
 	Waiting error
@@ -67,7 +68,6 @@ func (s *Status) synced(version string, now time.Time) {
 	s.Synced = true
 	s.ResourceVersion = version
 	s.LastContact = now
-	s.SyncedBy = s.Opens
 	s.Failures = 0
 	s.RefusedSince = time.Time{}
 }
@@ -76,7 +76,7 @@ func (s *Status) synced(version string, now time.Time) {
 func (s *Status) failed(err error, now time.Time) {
 	class := Classify(err)
 	s.Failures++
-	s.LastError, s.LastErrorTime = notServed(err), now
+	s.LastError, s.LastErrorTime, s.FailedAt = notServed(err), now, now
 	switch {
 	case !class.refusal():
 		s.RefusedSince = time.Time{}

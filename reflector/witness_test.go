@@ -71,8 +71,8 @@ func TestCauseThatOthersAreTold(t *testing.T) {
 	}{
 		"no connection": {errDown, true},
 		"a request's":   {request, true},
-		"503":           {apierrors.NewServiceUnavailable("starting"), true},
-		"500":           {apierrors.NewInternalError(errors.New("etcd is away")), true},
+		"503":           {apierrors.NewServiceUnavailable("starting"), false}, // the server answers: a new one is asked for
+		"500":           {apierrors.NewInternalError(errors.New("etcd is away")), false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -40,6 +40,7 @@ type Controller struct {
 	suspects  map[*Member]Kind // failed for the first time since the last success, and how
 	streak    int              // failures of healthy members in a row
 	lastBegin time.Time
+	succeeded time.Time // when an attempt last did
 	members   int
 	synced    int      // members that have synced
 	answered  bool     // the server has been seen to answer
@@ -60,8 +61,9 @@ func New(most int) *Controller {
 }
 
 // Join adds a member that follows an object of a resource. notify, which may be
-// nil, is called with no lock held when the member waits and the server, or the
-// resource, turns out to be in trouble. It must return soon.
+// nil, is called when the member waits and the server, or the resource, turns out to
+// be in trouble: with no lock held, on a goroutine of the timer. It must return
+// soon.
 func (c *Controller) Join(resource string, notify func()) *Member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,8 +112,12 @@ func (c *Controller) dueLocked(m *Member, now time.Time) {
 	c.uncountLocked(m)
 	m.state = hung
 	c.hung++
-	if m.synced && !m.apart && !m.resource.succeeded.After(m.began) {
+	switch {
+	case m.apart || m.resource.succeeded.After(m.began):
+	case m.synced:
 		c.suspectLocked(&m.resource.trouble, m, Outcome{Kind: Failed, Cause: errHung}, needed(m.resource.synced), now)
+	case !c.answered:
+		c.suspectLocked(&c.server, m, Outcome{Kind: Unreachable, Cause: errHung}, needed(c.members), now)
 	}
 	c.endProbeLocked(m, now)
 }
@@ -180,13 +186,23 @@ func (c *Controller) removeLocked(m *Member) {
 		m.resource.synced--
 	}
 	delete(c.suspects, m)
+	c.endProbeLocked(m, time.Now())
 	c.server.forget(m)
 	m.resource.trouble.forget(m)
+	if c.members == 0 {
+		c.server.clear()
+	}
+	if m.resource.members == 0 {
+		m.resource.trouble.clear()
+	}
 }
 
 // setTimerLocked sees to it that admitLocked is called when something is due.
 func (c *Controller) setTimerLocked(now time.Time) {
 	at := c.wake
+	if len(c.notices) > 0 {
+		at = now
+	}
 	if len(c.schedule) > 0 {
 		at = earlier(at, c.schedule[0].due)
 	}
@@ -201,15 +217,11 @@ func (c *Controller) setTimerLocked(now time.Time) {
 	}
 }
 
+// fire is the timer's function. Members are notified here alone: whoever calls a
+// method of theirs may hold a lock that notify takes.
 func (c *Controller) fire() {
 	c.mu.Lock()
-	defer c.unlock()
 	c.admitLocked()
-}
-
-// unlock unlocks mu, and then notifies those members of a trouble that have to
-// learn of it.
-func (c *Controller) unlock() {
 	notices := c.notices
 	c.notices = nil
 	c.mu.Unlock()

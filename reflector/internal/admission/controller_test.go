@@ -81,12 +81,12 @@ func TestHungAttemptsLeaveTheWindow(t *testing.T) {
 			t.Error("after half a second: it waits for those that hang")
 		}
 		// Known by now: an attempt takes 10 ms.
-		c.comes(32, "secrets", hangs())
+		c.comes(8, "secrets", hangs())
 		after(1900 * time.Millisecond)
 		next := c.comes(1, "secrets", well())
 		after(270 * time.Millisecond)
 		if got := c.countSynced(next); got != 1 {
-			t.Error("after a quarter of a second: it waits for those that hang")
+			t.Errorf("after a quarter of a second: it waits for those that hang: %+v", c.Status())
 		}
 	})
 }

@@ -12,29 +12,29 @@ var errHung = errors.New("the server does not answer")
 
 // finishLocked ends an attempt and learns from its outcome.
 func (c *Controller) finishLocked(m *Member, o Outcome, now time.Time) {
+	late := m.state == hung
 	c.schedule.drop(m)
 	c.uncountLocked(m)
 	m.state = idle
 	switch o.Kind {
 	case Canceled:
-		c.server.forget(m)
-		m.resource.trouble.forget(m)
+		c.endProbeLocked(m, now)
 	case Synced:
 		c.succeedLocked(m, now)
 	default:
-		c.failLocked(m, o, now)
+		c.failLocked(m, o, late, now)
 	}
 }
 
 // succeedLocked learns from an attempt that brought the state.
 func (c *Controller) succeedLocked(m *Member, now time.Time) {
 	r := m.resource
-	r.succeeded, r.throttles, r.free = now, 0, time.Time{}
+	c.succeeded, r.succeeded, r.throttles, r.free = now, now, 0, time.Time{}
 	r.observe(now.Sub(m.began))
-	if m.apart {
+	if m.apart && m.short <= 1 {
 		c.budgets[waited].add(successPays)
 		c.budgets[fresh].add(successPays)
-	} else {
+	} else if !m.apart {
 		r.grow(float64(c.most))
 	}
 	if !m.synced {
@@ -64,19 +64,20 @@ func (c *Controller) forgiveLocked(eligible func(*Member, Kind) bool) {
 		}
 		delete(c.suspects, m)
 		m.leaveLine()
-		m.forgiven, m.strikes, m.failing = true, 0, kind == Failed || kind == Throttled
-		m.pause, m.held = 0, time.Time{}
+		m.forgiven, m.strikes, m.failing = true, 0, kind == Failed
+		m.pause = 0
 		switch m.state {
 		case pausing:
-			c.schedule.set(m, time.Now())
+			c.schedule.set(m, later(time.Now(), m.held))
 		case inLine:
 			c.enqueueLocked(m)
 		}
 	}
 }
 
-// failLocked learns from an attempt that did not bring the state.
-func (c *Controller) failLocked(m *Member, o Outcome, now time.Time) {
+// failLocked learns from an attempt that did not bring the state. What late ones say
+// of others was learned when they became late.
+func (c *Controller) failLocked(m *Member, o Outcome, late bool, now time.Time) {
 	m.strikes++
 	c.punishLocked(m, o, now)
 	if o.Kind != Unreachable {
@@ -86,7 +87,7 @@ func (c *Controller) failLocked(m *Member, o Outcome, now time.Time) {
 	if o.Kind == Answered {
 		m.resource.trouble.clear()
 	}
-	if !m.apart && !m.forgiven || o.Kind == Unauthorized {
+	if !late && !m.apart && (!m.forgiven || o.Kind == Unreachable) || o.Kind == Unauthorized {
 		c.blameLocked(m, o, now)
 	}
 	c.endProbeLocked(m, now)
@@ -136,10 +137,6 @@ func (c *Controller) punishLocked(m *Member, o Outcome, now time.Time) {
 		if m.strikes == 1 && !m.forgiven {
 			c.suspects[m] = o.Kind
 		}
-	case Throttled:
-		if m.resource.trouble.proved && !m.forgiven {
-			c.suspects[m] = o.Kind
-		}
 	}
 }
 
@@ -150,7 +147,7 @@ func (c *Controller) blameLocked(m *Member, o Outcome, now time.Time) {
 	if o.Kind == Throttled {
 		r.throttle(m, now)
 	}
-	if r.succeeded.After(m.began) && o.Kind != Unauthorized {
+	if r.succeeded.After(m.began) || o.Kind == Unauthorized && c.succeeded.After(m.began) {
 		return // the server served others meanwhile
 	}
 	switch {

@@ -75,7 +75,7 @@ func (m *Member) Acquire(ctx context.Context) error {
 func (m *Member) request() <-chan struct{} {
 	c := m.controller
 	c.mu.Lock()
-	defer c.unlock()
+	defer c.mu.Unlock()
 	ready := make(chan struct{})
 	if m.state == gone {
 		close(ready)
@@ -105,7 +105,7 @@ func (m *Member) readyAt() time.Time {
 func (m *Member) Expedite() {
 	c := m.controller
 	c.mu.Lock()
-	defer c.unlock()
+	defer c.mu.Unlock()
 	if m.waited || m.state == opening || m.state == hung || m.state == gone {
 		return
 	}
@@ -127,7 +127,7 @@ func (m *Member) Expedite() {
 func (m *Member) Release(o Outcome) {
 	c := m.controller
 	c.mu.Lock()
-	defer c.unlock()
+	defer c.mu.Unlock()
 	switch m.state {
 	case opening, hung:
 		c.finishLocked(m, o, time.Now())
@@ -142,7 +142,8 @@ func (m *Member) Release(o Outcome) {
 
 // Ended reports that the stream which a synced attempt had opened has ended, how
 // long it had lived, and why. The next attempt of a member whose streams end soon
-// comes after a pause.
+// comes after a pause. A member whose stream was refused shares the budget of those
+// that fail.
 func (m *Member) Ended(lived time.Duration, o Outcome) {
 	c := m.controller
 	c.mu.Lock()
@@ -153,6 +154,9 @@ func (m *Member) Ended(lived time.Duration, o Outcome) {
 	pause := memberPace.pause(m.short)
 	if o.Kind == Answered { // the next attempt asks for something else
 		pause = max(0, pause-lived)
+	}
+	if o.Kind == Refused { // a list is served, and a watch is not
+		m.failing = true
 	}
 	m.rest(pause, o, time.Now())
 }
@@ -170,7 +174,7 @@ func (m *Member) rest(pause time.Duration, o Outcome, now time.Time) {
 func (m *Member) Leave() {
 	c := m.controller
 	c.mu.Lock()
-	defer c.unlock()
+	defer c.mu.Unlock()
 	if m.state == gone {
 		return
 	}

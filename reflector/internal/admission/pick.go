@@ -3,6 +3,7 @@
 package admission
 
 import (
+	"errors"
 	"slices"
 	"time"
 )
@@ -18,6 +19,9 @@ func (c *Controller) pickLocked(now time.Time) *Member {
 			continue
 		}
 		if m := c.probeLocked(&r.trouble, []*resource{r}, now); m != nil {
+			return m
+		}
+		if m := c.pickNewLocked(r, now); m != nil {
 			return m
 		}
 	}
@@ -71,6 +75,26 @@ func (c *Controller) pickHealthyLocked(now time.Time) *Member {
 		return m
 	}
 	return nil
+}
+
+// pickNewLocked returns a new member of a resource that fails and whose server
+// answers: it may be healthy, and it makes one attempt. nil if there is none.
+func (c *Controller) pickNewLocked(r *resource, now time.Time) *Member {
+	if r.trouble.kind != Failed || errors.Is(r.trouble.cause, errHung) || r.opening >= firstWindow || c.opening >= c.most {
+		return nil
+	}
+	m := r.favorite
+	if m == nil || !m.waited {
+		m = r.lanes[0].lines[fresh].first
+	}
+	if m == nil || m.tried {
+		return nil
+	}
+	if at := c.lastBegin.Add(streakSpacing); at.After(now) {
+		c.wake = earlier(c.wake, at)
+		return nil
+	}
+	return m
 }
 
 // nextHealthy returns the healthy member to admit next, and when; nil if none is

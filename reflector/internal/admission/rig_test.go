@@ -39,6 +39,11 @@ type crowd struct {
 	t   *testing.T
 	ctx context.Context
 
+	// bad treats the nth attempt of all in its own manner, if it likes. ends is how
+	// each stream ends at once; nil if it lives until it is cut.
+	bad  func(n int) (manner, bool)
+	ends *admission.Outcome
+
 	mu       sync.Mutex
 	all      []*follower
 	attempts []time.Time // of all, in order
@@ -94,7 +99,7 @@ func (f *follower) follow() {
 		how, cut := f.begin()
 		outcome := admission.Outcome{Kind: how.kind, RetryAfter: how.retryAfter, Cause: errBad}
 		if how.hanging() {
-			how.takes, outcome.Kind = hangsFor, admission.Failed
+			how.takes, outcome.Kind = hangsFor, admission.Unreachable
 		}
 		sleep(f.crowd.ctx, how.takes)
 		if f.crowd.ctx.Err() != nil {
@@ -102,6 +107,10 @@ func (f *follower) follow() {
 		}
 		f.Release(outcome)
 		if outcome.Kind != admission.Synced {
+			continue
+		}
+		if f.crowd.ends != nil {
+			f.Ended(0, *f.crowd.ends)
 			continue
 		}
 		f.setSynced(time.Now())
@@ -129,6 +138,11 @@ func (f *follower) begin() (manner, chan struct{}) {
 	defer f.crowd.mu.Unlock()
 	f.tried = append(f.tried, time.Now())
 	f.crowd.attempts = append(f.crowd.attempts, time.Now())
+	if f.crowd.bad != nil {
+		if how, bad := f.crowd.bad(len(f.crowd.attempts)); bad {
+			return how, f.cut
+		}
+	}
 	return f.manner, f.cut
 }
 

@@ -3,6 +3,7 @@
 package admission
 
 import (
+	"errors"
 	"slices"
 	"time"
 )
@@ -34,6 +35,9 @@ type trouble struct {
 // suspect notes a failure of a member, and reports whether trouble is proved by
 // it.
 func (t *trouble) suspect(m *Member, o Outcome, needed int, now time.Time) bool {
+	if t.proved && (t.kind != o.Kind || errors.Is(o.Cause, errHung)) {
+		return false
+	}
 	t.kind, t.cause, t.at = o.Kind, o.Cause, now
 	if t.proved {
 		return false
@@ -74,9 +78,6 @@ func (t *trouble) clear() { *t = trouble{} }
 func (t *trouble) forget(m *Member) {
 	if i := slices.Index(t.witnesses, m); i >= 0 {
 		t.witnesses = slices.Delete(t.witnesses, i, i+1)
-	}
-	if t.probe == m {
-		t.probe = nil
 	}
 }
 
