@@ -171,7 +171,7 @@ func Example_controller() {
 	// error: <nil>
 	// changed for default/web
 	// error: <nil>
-	// secrets "default/tls": not registered: no owner references it
+	// secrets "default/tls": not registered: no owner references it: call RegisterPod or SetReferences first
 	// ended: <nil>
 }
 
