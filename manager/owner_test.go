@@ -117,9 +117,11 @@ func TestRecreatedOwnerAddsFirst(t *testing.T) {
 // logged returns the error lines that a logger was given.
 func logged(logger klog.Logger) (lines []string) {
 	for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
-		if entry.Type == ktesting.LogError {
-			lines = append(lines, entry.Message+": "+entry.Err.Error())
+		line := entry.Message
+		if entry.Err != nil {
+			line += ": " + entry.Err.Error()
 		}
+		lines = append(lines, line)
 	}
 	return lines
 }
