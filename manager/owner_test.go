@@ -114,7 +114,7 @@ func TestRecreatedOwnerAddsFirst(t *testing.T) {
 	}
 }
 
-// logged returns the error lines that a logger was given.
+// logged returns the lines that a logger was given.
 func logged(logger klog.Logger) (lines []string) {
 	for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
 		line := entry.Message
