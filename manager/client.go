@@ -46,8 +46,8 @@ func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
 //     ([github.com/refwatch/refwatch/reflector.Trim]).
 //
 // The last two do not hold for a config with a Transport, which is used as it
-// is. Proxy settings are those of config, or of the environment as usual. Of nil
-// it makes nil.
+// is. Proxy settings are those of config, or of the environment as usual.
+// ConfigFor(nil) returns nil.
 func ConfigFor(config *rest.Config) *rest.Config {
 	if config == nil {
 		return nil

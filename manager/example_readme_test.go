@@ -4,10 +4,12 @@ package manager_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,12 +17,15 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector"
 )
 
 // nodeAgent serves one pod. README shows what it does.
@@ -37,7 +42,7 @@ func nodeAgent(ctx context.Context, config *rest.Config, pod *corev1.Pod, use fu
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- secrets.Run(ctx) }() // until ctx ends and every goroutine of it has
+	go func() { ended <- secrets.Run(ctx) }() // returns when ctx has ended and all its goroutines have stopped
 
 	secrets.RegisterPod(pod) // starts a watch for each Secret that the pod names
 	wait, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -95,21 +100,31 @@ func (r *reconciler) Reconcile(ctx context.Context, name types.NamespacedName) e
 	owner.UID = ingress.UID
 	var keys []types.NamespacedName
 	for _, tls := range ingress.Spec.TLS {
-		keys = append(keys, types.NamespacedName{Namespace: name.Namespace, Name: tls.SecretName})
+		if tls.SecretName != "" { // the field is optional
+			keys = append(keys, types.NamespacedName{Namespace: name.Namespace, Name: tls.SecretName})
+		}
 	}
 	r.secrets.SetReferences(owner, keys...) // all that it needs now, each time
 
+	var failed []error
+	for _, key := range keys { // one bad Secret does not block the others
+		failed = append(failed, r.certificate(ctx, key))
+	}
+	return errors.Join(failed...) // the queue tries again; the errors say why
+}
+
+func (r *reconciler) certificate(ctx context.Context, key types.NamespacedName) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a reconcile's context has no deadline
 	defer cancel()
-	for _, key := range keys {
-		certificate, err := r.secrets.Get(ctx, key.Namespace, key.Name)
-		switch {
-		case err == nil:
-			r.serve(certificate)
-		case apierrors.IsNotFound(err): // when it is created, Changes brings it
-		default:
-			return err // the queue tries again; the error says why
-		}
+	certificate, err := r.secrets.Get(ctx, key.Namespace, key.Name)
+	switch {
+	case err == nil:
+		r.serve(certificate)
+	case apierrors.IsNotFound(err): // when it is created, Changes brings it
+	case errors.Is(err, objectcache.ErrInvalidName):
+		klog.FromContext(ctx).Error(err, "The Ingress names a Secret that cannot exist") // until it is edited
+	default:
+		return err
 	}
 	return nil
 }
@@ -118,7 +133,9 @@ func (r *reconciler) Reconcile(ctx context.Context, name types.NamespacedName) e
 func (r *reconciler) follow(ctx context.Context, enqueue func(types.NamespacedName)) {
 	for change := range r.secrets.Changes(ctx) {
 		for _, owner := range change.Owners {
-			enqueue(types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
+			if owner.Kind == "Ingress" {
+				enqueue(types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
+			}
 		}
 	}
 }
@@ -132,7 +149,7 @@ func Example_controller() {
 	web := types.NamespacedName{Namespace: "default", Name: "web"}
 	ingresses := map[types.NamespacedName]*networkingv1.Ingress{web: {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "77aa"},
-		Spec:       networkingv1.IngressSpec{TLS: []networkingv1.IngressTLS{{SecretName: "tls"}}},
+		Spec:       networkingv1.IngressSpec{TLS: []networkingv1.IngressTLS{{SecretName: "tls"}, {SecretName: ""}}},
 	}}
 	client, err := manager.ClientFor(server.Config())
 	if err != nil {
@@ -171,8 +188,72 @@ func Example_controller() {
 	// error: <nil>
 	// changed for default/web
 	// error: <nil>
-	// secrets "default/tls": not registered: no owner references it
+	// secrets "default/tls": not registered: no owner references it: call RegisterPod or SetReferences first
 	// ended: <nil>
+}
+
+// several follows objects of three kinds with one Gate. README shows how they are
+// made.
+func several(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, show func(...any)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	client, err := manager.ClientFor(config)
+	if err != nil {
+		return err
+	}
+	untyped, err := dynamic.NewForConfig(manager.ConfigFor(config))
+	if err != nil {
+		return err
+	}
+	gate := reflector.NewGate(reflector.GateOptions{}) // one for all stores that reach one server as one user
+	options := objectcache.WatchOptions{Gate: gate}
+	configMaps, err1 := manager.NewConfigMaps(client, options)
+	store, err2 := objectcache.NewWatch(objectcache.Secrets(client), options)
+	widgets, err3 := objectcache.NewWatch(objectcache.Dynamic(untyped, resource), options)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	secrets, err1 := manager.New(store, manager.PodSecrets) // as NewSecrets does; store has Status and All
+	objects, err2 := manager.New(widgets, nil)              // nil: no pod names them, SetReferences does
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { _ = configMaps.Run(ctx) })
+	running.Go(func() { _ = secrets.Run(ctx) })
+	running.Go(func() { _ = objects.Run(ctx) })
+
+	owner := manager.Owner{Kind: "Gateway", Namespace: "default", Name: "web"}
+	secrets.SetReferences(owner, types.NamespacedName{Namespace: "default", Name: "tls"})
+	objects.SetReferences(owner, types.NamespacedName{Namespace: "default", Name: "settings"})
+	if _, err := secrets.Get(ctx, "default", "tls"); err != nil {
+		return err
+	}
+	for status := range store.All() {
+		show(status.Key, status.Exists, status.LastError)
+	}
+	object, err := objects.Get(ctx, "default", "settings")
+	if err != nil {
+		return err
+	}
+	show(object.GetKind(), object.GetName())
+	return nil
+}
+
+// Several kinds, one of them without a Go type, share a Gate.
+func Example_severalKinds() {
+	server := serve(context.Background())
+	defer server.Close()
+	show := func(what ...any) { fmt.Println(what...) }
+	configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
+	if err := several(context.Background(), server.Config(), configMaps, show); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// default/tls true <nil>
+	// ConfigMap settings
 }
 
 // README's Go is code of this file, so it compiles and does what it says.

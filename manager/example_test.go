@@ -67,7 +67,7 @@ func ExampleNewSecrets() {
 	running.Wait()
 	// Output:
 	// 1 key, <nil>
-	// secrets "default/tls": not registered: no owner references it
+	// secrets "default/tls": not registered: no owner references it: call RegisterPod or SetReferences first
 }
 
 // A gateway is no pod: it declares what it needs, and follows the changes.

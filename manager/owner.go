@@ -21,18 +21,19 @@ import (
 //
 // These are the rules:
 //
-//   - The same UID is the same owner. One that is declared under another name has
-//     been renamed. Fields left empty keep what was declared before.
-//   - Without a UID, the owner is the one of that kind, namespace and name,
-//     whatever its UID. If there are several, they are all meant: with keys they
-//     become one, without they are forgotten.
-//   - A UID declared for an owner that was known by name only becomes its UID.
-//   - Another UID under the same kind, namespace and name is an owner that was
-//     deleted and created again: SetReferences puts it in place of its
-//     predecessor, of which nothing is left. Two of one name stay beside each
-//     other only if they have no Kind, or are pods that were registered: a pod may
-//     still run on its node when its successor comes.
-//   - An owner that is forgotten by its UID takes no other UID along.
+//   - The same UID is the same owner. With a UID, an empty Kind keeps its old
+//     value, and an empty Name keeps the old Namespace and Name. Another name
+//     renames the owner.
+//   - Without a UID, the Kind, Namespace and Name decide. An empty Kind matches
+//     only owners without Kind. If several owners match, the call applies to all:
+//     with keys they become one owner, without keys all are forgotten.
+//   - An owner that was declared without a UID takes the first UID that is declared
+//     for its Kind, Namespace and Name.
+//   - [Manager.SetReferences] with keys replaces an owner of the same Kind, Namespace
+//     and Name that has another UID: it was deleted and created again. It does not
+//     if the Kind is empty. [Manager.RegisterPod] does not either: a pod may still
+//     run on its node when its successor comes. Registered pods have Kind "Pod".
+//   - Forgetting by UID forgets only that UID.
 //
 // Objects that both predecessor and successor name are kept all the while.
 type Owner struct {

@@ -114,12 +114,14 @@ func TestRecreatedOwnerAddsFirst(t *testing.T) {
 	}
 }
 
-// logged returns the error lines that a logger was given.
+// logged returns the lines that a logger was given.
 func logged(logger klog.Logger) (lines []string) {
 	for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
-		if entry.Type == ktesting.LogError {
-			lines = append(lines, entry.Message+": "+entry.Err.Error())
+		line := entry.Message
+		if entry.Err != nil {
+			line += ": " + entry.Err.Error()
 		}
+		lines = append(lines, line)
 	}
 	return lines
 }
@@ -136,6 +138,12 @@ func TestRefusalsAreLogged(t *testing.T) {
 		"a pod that is nobody":    {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(&corev1.Pod{}) }, "neither UID nor name", 2},
 		"registering nil":         {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(nil) }, "the pod is nil", 2},
 		"unregistering nil":       {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.UnregisterPod(nil) }, "the pod is nil", 2},
+		"forgetting a stranger":   {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.SetReferences(manager.Owner{Name: "web"}) }, "Nobody knows the owner", 2},
+		"forgetting an owner": {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) {
+			m.SetReferences(manager.Owner{Name: "web", UID: "1"}, key("a"))
+			m.SetReferences(manager.Owner{Name: "web"})
+			m.SetReferences(manager.Owner{Name: "web"})
+		}, "Nobody knows the owner", 2}, // for the second of each
 		"changes without context": {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) {
 			var none context.Context
 			for range m.Changes(none) {

@@ -68,27 +68,35 @@ func (m *Manager[T]) refuse(err error, owner Owner) {
 
 // set makes the references of an owner the given keys. It puts keys in order, and
 // does not keep the slice.
-//
-// The store is called with mu held, so that what it counts follows the order of
-// the calls made here for the same owner, and so that known finds every owner of
-// whom the store tells. That is safe: a store's AddReference and DeleteReference
-// wait for nothing and do not call back. The store has one lock itself, so a lock
-// for each owner here would gain next to nothing.
 func (m *Manager[T]) set(given Owner, keys []types.NamespacedName, pod bool) {
 	if !given.identified() {
 		m.refuse(errNotIdentified, given)
 		return
 	}
 	slices.SortFunc(keys, compare)
-	keys = slices.Compact(keys)
+	if known := m.replace(given, slices.Compact(keys), pod); !known && len(keys) == 0 {
+		m.logger().V(4).Info("Nobody knows the owner to be forgotten", "kind", given.Kind, "owner", klog.KRef(given.Namespace, given.Name), "uid", given.UID)
+	}
+}
+
+// replace is set for keys in order, each once. It reports whether the owner was
+// known before.
+//
+// The store is called with mu held, so that what it counts follows the order of
+// the calls made here for the same owner, and so that known finds every owner of
+// whom the store tells. That is safe: a store's AddReference and DeleteReference
+// wait for nothing and do not call back. The store has one lock itself, so a lock
+// for each owner here would gain next to nothing.
+func (m *Manager[T]) replace(given Owner, keys []types.NamespacedName, pod bool) (known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	owner := m.owners.resolve(given)
 	id := owner.id()
 	others := m.owners.superseded(given, owner, len(keys) > 0, pod)
-	held := m.owners.byID[id]
+	held, known := m.owners.byID[id]
+	known = known || len(others) > 0
 	if len(others) == 0 && held.owner == owner && slices.Equal(held.keys, keys) {
-		return // as nearly always: a node agent registers a pod at each of its syncs
+		return known // as nearly always: a node agent registers a pod at each of its syncs
 	}
 	for key := range missing(keys, held.keys) {
 		m.store.AddReference(key.Namespace, key.Name, id)
@@ -100,9 +108,10 @@ func (m *Manager[T]) set(given Owner, keys []types.NamespacedName, pod bool) {
 	}
 	if len(keys) == 0 {
 		m.owners.remove(id)
-		return
+		return known
 	}
 	m.owners.put(id, owner, slices.Clone(keys))
+	return known
 }
 
 // dropLocked takes back references of an owner.

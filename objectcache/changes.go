@@ -33,7 +33,7 @@ type Change[T cache.Object] struct {
 // states in between, never the last one, delays nobody, and costs memory for the
 // keys only. States are compared by UID, resource version and epoch, so neither
 // a broken stream nor a list nor an object that is read again invents a change.
-// An object that is absent from the start is no change. Objects come in the
+// Changes does not report an object that never existed. Objects come in the
 // order in which they first changed.
 //
 // When an owner comes that had no reference to the object, the object is yielded

@@ -18,7 +18,7 @@ import (
 var (
 	// ErrNotRegistered is returned by Get, at once, for an object that nobody
 	// references, and by a Get that waits when the last reference goes.
-	ErrNotRegistered = errors.New("not registered: no owner references it")
+	ErrNotRegistered = errors.New("not registered: no owner references it: call RegisterPod or SetReferences first")
 	// ErrNotSynced is returned by Get when its context ended, or the server kept
 	// refusing, before the object's state was known. The cause is joined to it.
 	ErrNotSynced = errors.New("not synced")
@@ -34,7 +34,7 @@ var (
 	// ErrStopped is returned by Get once the store has been stopped.
 	ErrStopped = errors.New("the store has been stopped")
 	// ErrRunning is returned by a second Run: a store runs once.
-	ErrRunning = errors.New("the store has been run already")
+	ErrRunning = errors.New("the store has been run already: make a new one")
 	// ErrNilContext is returned by Run and Get for a context that is nil.
 	ErrNilContext = errors.New("the context is nil: pass context.Background() if there is none")
 )

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	"github.com/refwatch/refwatch/objectcache"
 )
@@ -25,6 +27,26 @@ func TestIssue8ErrorsWithACause(t *testing.T) {
 				if !errors.Is(err, want) {
 					t.Errorf("got %v, want it to be %v", err, want)
 				}
+			}
+		})
+	})
+	t.Run("not running is logged once", func(t *testing.T) {
+		idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+			logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
+			klog.SetLogger(logger) // no logger of Run's
+			defer klog.ClearLogger()
+			logged := func() int {
+				return strings.Count(logger.GetSink().(ktesting.Underlier).GetBuffer().String(), "Run has not been called")
+			}
+			r.AddReference(namespace, "tls", "pod")
+			_, _ = r.get("tls", 500*time.Millisecond)
+			if got := logged(); got != 0 {
+				t.Errorf("lines after half a second: got %d, want 0: Run may be about to begin", got)
+			}
+			_, _ = r.get("tls", 2*time.Second)
+			_, _ = r.get("tls", 2*time.Second)
+			if got := logged(); got != 1 {
+				t.Errorf("lines: got %d, want 1", got)
 			}
 		})
 	})

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
@@ -25,7 +26,8 @@ import (
 // had it before. [Status].LastContact says of when that state is. Owners who
 // come while Get waits do not lengthen the wait.
 //
-// The errors, all of which name the resource and the key:
+// The errors, all of which name the resource and the key, except
+// [ErrNilContext], which need not:
 //   - [ErrNotRegistered]: nobody references the object.
 //   - [ErrNotSynced]: ctx ended, or the server kept refusing for longer than
 //     WatchOptions.RefusalGrace. Joined to it are ctx's error, if it ended, and
@@ -131,7 +133,11 @@ func (w *Watch[T]) wait(ctx context.Context, key types.NamespacedName) (T, error
 			}
 			return w.answer(key, state)
 		}
-		w.sleep(ctx, wake, w.lookAgain(a, r, state))
+		limit := w.lookAgain(a, r, state)
+		if r == nil {
+			limit = w.awaitRun(a)
+		}
+		w.sleep(ctx, wake, limit)
 		w.leave(a.entry)
 	}
 }
@@ -160,6 +166,20 @@ func (w *Watch[T]) join(a *asker[T]) (*run[T], <-chan struct{}, error) {
 	e.used.Store(true)
 	e.waiting++
 	return e.run.Load(), e.waitLocked(), nil
+}
+
+// awaitRun logs, once for each store, that a Get has waited for Run for a while:
+// somebody forgot to call it. It returns how long the Get may sleep until then;
+// negative means for ever.
+func (w *Watch[T]) awaitRun(a *asker[T]) time.Duration {
+	const patience = time.Second // Run may be about to begin in its goroutine
+	if left := time.Until(a.began.Add(patience)); left > 0 {
+		return left
+	}
+	w.waited.Do(func() {
+		w.logger().Info("Get waits, but Run has not been called", "resource", w.resource.resource, "object", klog.KRef(a.key.Namespace, a.key.Name))
+	})
+	return -1
 }
 
 func (w *Watch[T]) leave(e *entry[T]) {
@@ -253,7 +273,7 @@ const awayGrace = 2 * time.Second
 // negative for never.
 func (w *Watch[T]) lookAgain(a *asker[T], r *run[T], state cache.State[T]) time.Duration {
 	grace := w.graceLeft(r, a.began)
-	if !w.immutable(state) || !r.reflector.Status().Away {
+	if r == nil || !w.immutable(state) || !r.reflector.Status().Away {
 		return grace
 	}
 	away := max(0, time.Until(a.arrived.Add(awayGrace)))

@@ -9,12 +9,14 @@ import (
 	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
@@ -47,8 +49,9 @@ type Client[T cache.Object, L runtime.Object] interface {
 //
 //	NewResource(corev1.Resource("serviceaccounts"), clientset.CoreV1().ServiceAccounts)
 //
-// The group and resource are those of the client, as in a path; a client of
-// another group is an error, returned by [NewWatch]. For clients without types
+// The group and resource are those of the client, as in a path. [NewWatch]
+// returns an error for a client of another group, and for a client of another
+// resource if its kind is one of Kubernetes' own. For clients without types
 // there are [Dynamic] and [Metadata].
 //
 // The function client is called once here, with the namespace "default", to see
@@ -70,6 +73,9 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 	if isNil(example) {
 		return r
 	}
+	if r.misnamed == nil {
+		r.misnamed = mismatched[T](resource)
+	}
 	r.source = sourceOver(client, example)
 	if restClient := restClientOf(example); restClient != nil {
 		if group := restClient.APIVersion().Group; group != resource.Group && r.misnamed == nil {
@@ -89,6 +95,26 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 func misnamed(resource schema.GroupResource) error {
 	if len(validation.NameIsDNSLabel(resource.Resource, false)) > 0 {
 		return fmt.Errorf("%q is no resource: name it as in a path, plural and in lower case, such as %q", resource.Resource, "secrets")
+	}
+	return nil
+}
+
+// mismatched returns an error if objects of type T are served by another resource
+// of the group. Only the kinds of Kubernetes' own are known, and their plurals
+// are regular.
+func mismatched[T cache.Object](resource schema.GroupResource) error {
+	if reflect.TypeFor[T]().Kind() != reflect.Pointer {
+		return nil
+	}
+	kinds, _, err := scheme.Scheme.ObjectKinds(newOf[T]())
+	if err != nil {
+		return nil // a kind of somebody else's
+	}
+	for _, kind := range kinds {
+		plural, _ := meta.UnsafeGuessKindToResource(kind)
+		if kind.Group == resource.Group && plural.Resource != resource.Resource {
+			return fmt.Errorf("its client is of the resource %q: name that, or pass a client of %q", plural.Resource, resource.Resource)
+		}
 	}
 	return nil
 }
@@ -120,7 +146,7 @@ func (r *Resource[T]) sourceOf(key types.NamespacedName) reflector.Source {
 }
 
 var (
-	errNoClient     = errors.New("it has no client: the argument, or what it returned, is nil")
+	errNoClient     = errors.New("the client is nil: make one with manager.ClientFor, or of manager.ConfigFor")
 	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps, NewResource, Dynamic or Metadata")
 )
 
@@ -162,9 +188,13 @@ func (r *Resource[T]) validate(key types.NamespacedName) error {
 	if err := r.named(); err != nil {
 		return err
 	}
-	problems := validation.ValidateNamespaceName(key.Namespace, false)
-	for i := range problems {
-		problems[i] = "namespace: " + problems[i]
+	var problems []string
+	if key.Namespace == "" {
+		problems = append(problems, "namespace: may not be empty: only namespaced objects can be followed")
+	} else {
+		for _, problem := range validation.ValidateNamespaceName(key.Namespace, false) {
+			problems = append(problems, "namespace: "+problem)
+		}
 	}
 	if key.Name == "" {
 		problems = append(problems, "name: may not be empty")

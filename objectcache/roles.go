@@ -3,6 +3,7 @@
 package objectcache
 
 import (
+	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -19,7 +20,8 @@ import (
 // Roles are in the order of their namespaces, names in order within; a key
 // given twice counts once. Without keys there are no Roles: a rule without
 // resourceNames would admit every object. The error is [ErrInvalidName] for a
-// key that no object can have; a resource that is wrongly named is an error too.
+// key that no object can have and for an empty name of the Roles; a resource that
+// is wrongly named is an error too.
 // No client is needed:
 //
 //	objectcache.Secrets(nil).Roles("gateway", keys...)
@@ -27,6 +29,9 @@ import (
 func (r Resource[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
 	if err := r.named(); err != nil {
 		return nil, err
+	}
+	if name == "" {
+		return nil, fmt.Errorf("%w: the name of the Roles may not be empty", ErrInvalidName)
 	}
 	names := map[string][]string{}
 	for _, key := range keys {

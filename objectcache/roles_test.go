@@ -70,6 +70,9 @@ func TestRolesOfAnyKind(t *testing.T) {
 	if diff := cmp.Diff(want, roles[0].Rules); diff != "" {
 		t.Errorf("rules, -want +got:\n%s", diff)
 	}
+	if _, err := objectcache.Secrets(nil).Roles(""); !errors.Is(err, objectcache.ErrInvalidName) {
+		t.Errorf("Roles without a name: got %v, want ErrInvalidName", err)
+	}
 	widgets.Resource = "Widget"
 	if _, err := objectcache.Metadata(nil, widgets).Roles("gateway"); err == nil {
 		t.Error("a kind for a resource: got no error, want one")

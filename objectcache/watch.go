@@ -31,8 +31,8 @@ type WatchOptions struct {
 	// waits for as long as the context allows.
 	RefusalGrace time.Duration
 	// MaxStaleness bounds the time since the server last told anything about an
-	// object: a read, an event or a bookmark. Beyond it Get asks the server
-	// afresh and waits; see [ErrStale]. kube-apiserver sends a bookmark about
+	// object: a read, an event or a bookmark. If the state is older, Get reads
+	// from the server and waits; see [ErrStale]. kube-apiserver sends a bookmark about
 	// once a minute, so less than two minutes makes Get give up healthy
 	// streams. Immutable objects are never stale. Default: no bound.
 	MaxStaleness time.Duration
@@ -68,6 +68,7 @@ type Watch[T cache.Object] struct {
 
 	entries sync.Map // types.NamespacedName to *entry[T]; changed with mu held
 	streams sync.WaitGroup
+	waited  sync.Once // a Get that waits for Run was logged
 
 	mu        sync.Mutex
 	ctx       context.Context // Run's, which every stream ends with; nil before Run
