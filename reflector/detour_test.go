@@ -198,16 +198,18 @@ func TestCutDuringInitialEventsKeepsWatchList(t *testing.T) {
 		for range n {
 			cut = append(cut, start(t, withoutWatchList(broken), reflector.Options{Gate: gate, Resource: "secrets"}))
 		}
+		after(time.Second)
 		if got := gate.Status().Opening; got < 10 {
 			t.Fatalf("opening: got %d, want many", got)
 		}
 		close(now)
-		after(time.Minute)
-		if got := cut.synced(); got != n {
-			t.Errorf("synced: got %d of %d", got, n)
-		}
+		synctest.Wait()
 		if got := gate.Status(); got.Cause != nil {
 			t.Errorf("gate: got %+v, want no outage of a server that answers", got)
+		}
+		after(10 * time.Second)
+		if got := cut.synced(); got != n {
+			t.Errorf("synced: got %d of %d", got, n)
 		}
 		later := throng{start(t, withoutWatchList(good), reflector.Options{Gate: gate, Resource: "secrets"})}
 		if later.count("WatchList") != 1 || later.count("list") != 0 {
@@ -331,9 +333,9 @@ func TestForbiddenIsNotTwiceTheRequests(t *testing.T) {
 						onWatch: streams(fails(err)),
 					}
 				})
-				after(10 * time.Minute)
+				after(3 * time.Minute)
 				lists, watches := c.count("list"), c.count("WatchList")
-				if lists > watches/6 || c.count("watch") > 0 {
+				if lists > watches/5 || c.count("watch") > 0 {
 					t.Errorf("requests: got %d lists beside %d WatchLists and %d watches, want an eighth, and none", lists, watches, c.count("watch"))
 				}
 				// Failing reflectors share 20 attempts a second; a dead token is probed.

@@ -10,27 +10,26 @@
 // # What is promised
 //
 //   - The first read is a consistent one (resourceVersion ""). So is the one
-//     after an expired version (410), and after two "too large" ones in a row.
+//     after an expired version (410), after one that is too large, and the first
+//     one after any reflector of the gate has found the server rolled back.
 //   - The state comes first, then the changes, on one stream where the server
-//     offers it (WatchList, KEP-3157). A server that refuses WatchList, or never
-//     ends the initial events, is remembered by the gate for an hour: list
-//     followed by watch takes over.
+//     offers it (WatchList, KEP-3157). Where WatchList is refused or broken, list
+//     followed by watch takes over; the gate remembers that for up to an hour.
 //   - Every later stream starts with the state again, from the last version
 //     seen. A plain watch at a version from the future is silent for ever, as
 //     after an etcd restore; a read at it is refused and so noticed.
 //   - A stream that has brought nothing for two minutes, not even a bookmark, is
-//     compared with a consistent list within half a minute. What it should have
-//     told and did not ends it, for a consistent read.
+//     compared with a consistent list within half a minute. A
+//     change that it should have brought ends it, for a consistent read.
 //   - A consistent read below the highest version seen means that the server
-//     was rolled back. A store that implements [EpochStore] is told.
+//     was rolled back. A store that implements [EpochStore] is notified.
 //   - An object that the store's [Guard] refuses never reaches the store; the
 //     stream starts over.
 //   - Failures are classed once ([Classify]) and kept with their cause
 //     ([Status]). Pauses between attempts are jittered and at most 15 s long;
-//     a server's Retry-After may ask for more. While the server cannot be
-//     reached the gate paces the attempts of all, with one at a time.
-//     [Reflector.Retry] cuts a pause short and lets a reflector go first.
-//   - Nothing is polled. Each stream asks the server to end it after 30 to 60
+//     a server's Retry-After may ask for more, up to a minute. The [Gate] decides
+//     whose attempt is next. [Reflector.Retry] cuts a pause short, for one attempt.
+//   - Nothing is polled, except where the server allows lists and refuses watches. Each stream asks the server to end it after 30 to 60
 //     minutes, jittered.
 //   - No object data reaches a log: the logger that client-go gets is capped
 //     below the level at which it prints bodies (8).

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,6 +118,24 @@ func TestPanicsBackOff(t *testing.T) {
 	})
 }
 
+// A panic of the list that verifies a silent stream leaves the stream alone, and
+// nothing of it at the gate.
+func TestPanicOfAVerification(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := reflector.NewGate(reflector.GateOptions{})
+		lists := 0
+		r := start(t, &fakeSource{
+			onWatch: streams(opens(state(secret("5"), "7")...)),
+			onList:  func(metav1.ListOptions) (runtime.Object, error) { lists++; panic(canary) },
+		}, reflector.Options{Gate: gate})
+		after(10 * time.Minute)
+		if got := r.Status(); lists == 0 || got.Opens != 1 || got.Failures != 0 || gate.Status().Opening != 0 {
+			t.Errorf("status after %d lists: got %+v, %d at the gate, want the stream as it was", lists, got, gate.Status().Opening)
+		}
+		r.stop()
+	})
+}
+
 // A panic in Close, and in the Stop of a watch.Interface, changes nothing of
 // how the session went. The latter is stopped once, whatever happens.
 func TestPanicWhileClosing(t *testing.T) {
@@ -134,10 +153,18 @@ func TestPanicWhileClosing(t *testing.T) {
 
 // stopsOnce is a watch.Interface that can be stopped once, as any that closes
 // its channel in Stop.
-type stopsOnce struct{ events chan watch.Event }
+type stopsOnce struct {
+	events chan watch.Event
+	stops  atomic.Int32
+}
 
-func (s stopsOnce) ResultChan() <-chan watch.Event { return s.events }
-func (s stopsOnce) Stop()                          { close(s.events) }
+func (s *stopsOnce) ResultChan() <-chan watch.Event { return s.events }
+
+func (s *stopsOnce) Stop() {
+	if s.stops.Add(1) == 1 {
+		close(s.events)
+	}
+}
 
 // However a watch of a ListerWatcher ends, it is stopped once.
 func TestWatchIsStoppedOnce(t *testing.T) {
@@ -152,9 +179,10 @@ func TestWatchIsStoppedOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
+				w := &stopsOnce{events: make(chan watch.Event)}
 				source := reflector.FromListerWatcher(&toolscache.ListWatch{
 					WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-						return stopsOnce{make(chan watch.Event)}, nil
+						return w, nil
 					},
 				})
 				stream, err := source.Watch(ctx, metav1.ListOptions{})
@@ -165,6 +193,9 @@ func TestWatchIsStoppedOnce(t *testing.T) {
 				synctest.Wait()
 				if _, err := stream.Next(); err == nil {
 					t.Error("Next after the end: got an event, want an error")
+				}
+				if got := w.stops.Load(); got != 1 {
+					t.Errorf("stops: got %d, want 1", got)
 				}
 			})
 		})
