@@ -66,11 +66,11 @@ func (q *requests) since(began time.Time) (outage time.Duration, tried string, e
 	return outage, fmt.Sprintf("%d requests, %d connections tried; %d admitted", sent, dialed, limit), err
 }
 
-// envelope is how many attempts fit in an outage: the 32 that a gate lets be under way until the first of them has
-// failed, one by somebody else, which makes it certain that the server is away, and then the probes. Each of these comes
-// after a pause; the shortest is 0.25 s at first, and grows by 30 % each time up to 2.5 s (package reflector).
+// envelope is how many attempts fit in an outage: the 32 that a gate lets be under way, one for each of the up to 15
+// failures before the one that proves the outage, a probe at once, and then the others. Each of these comes after a
+// pause; the shortest is 0.25 s at first, and grows by 30 % each time up to 2.5 s (package reflector).
 func envelope(outage time.Duration) (attempts int64) {
-	attempts = 32 + 1
+	attempts = 32 + 15 + 1
 	pause := 250 * time.Millisecond
 	for left := outage - pause; left >= 0; left -= pause {
 		attempts++
@@ -84,12 +84,12 @@ func TestEnvelope(t *testing.T) {
 		outage time.Duration
 		want   int64
 	}{
-		"too short for a probe":     {249 * time.Millisecond, 33},
-		"one":                       {250 * time.Millisecond, 34},
-		"0.25 + 0.325":              {575 * time.Millisecond, 35},
-		"up to 2.04, which is 8.01": {8010 * time.Millisecond, 42},
-		"and 2.5 twice":             {13010 * time.Millisecond, 44},
-		"almost another 2.5":        {15 * time.Second, 44},
+		"too short for a probe":     {249 * time.Millisecond, 48},
+		"one":                       {250 * time.Millisecond, 49},
+		"0.25 + 0.325":              {575 * time.Millisecond, 50},
+		"up to 2.04, which is 8.01": {8010 * time.Millisecond, 57},
+		"and 2.5 twice":             {13010 * time.Millisecond, 59},
+		"almost another 2.5":        {15 * time.Second, 59},
 	}
 	for name, test := range tests {
 		if got := envelope(test.outage); got != test.want {
