@@ -85,9 +85,9 @@ func admitted(c *crowd, patterns []pattern, resource string, waited bool) string
 			awaited = append(awaited, some...)
 		}
 	}
-	c.waits(awaited, 200*time.Millisecond, 3*time.Minute)
+	c.waits(awaited, 500*time.Millisecond, 3*time.Minute)
 	began := time.Now()
-	c.waits(awaited, 200*time.Millisecond, 10*time.Second)
+	c.waits(awaited, 500*time.Millisecond, 10*time.Second)
 	if got := c.since(began); got > 10*boundRate {
 		return fmt.Sprintf("attempts in ten seconds: got %d, want at most %d", got, 10*boundRate)
 	}
@@ -96,12 +96,12 @@ func admitted(c *crowd, patterns []pattern, resource string, waited bool) string
 		late.Expedite()
 		within = boundWaited
 	}
-	c.waits(awaited, 200*time.Millisecond, 20*time.Second)
+	c.waits(awaited, 500*time.Millisecond, 20*time.Second)
 	if took, ok := late.firstTry(); !ok || took > within {
 		return fmt.Sprintf("a new member: got its attempt after %v (%v), want within %v; %+v", took, ok, within, c.Status())
 	}
 	c.cutStreams(good)
-	c.waits(awaited, 200*time.Millisecond, boundAll)
+	c.waits(awaited, 500*time.Millisecond, boundAll)
 	if got := c.countSynced(good); got != len(good) {
 		return fmt.Sprintf("%v after a cut: got %d of %d healthy members, %+v", boundAll, got, len(good), c.Status())
 	}

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// fewWitnesses is how many members prove a trouble, if there are as many;
-	// there is one more for each membersPerWitness of them, up to mostWitnesses.
+	// fewFailures is how many failing members prove a trouble, if there are as many;
+	// there is one more for each membersPerFailure of them, up to mostFailures.
 	// So it takes more in a row than a share of bad members makes likely.
-	fewWitnesses, membersPerWitness, mostWitnesses = 4, 64, 16
+	fewFailures, membersPerFailure, mostFailures = 4, 64, 16
 )
 
 // trouble is what a resource, or the server, fails at as a whole. The zero value
 // is none.
 type trouble struct {
 	// Suspected: members that have failed with no success in between.
-	witnesses []*Member
-	kind      Kind
-	cause     error
-	at        time.Time
+	failing []*Member
+	kind    Kind
+	cause   error
+	at      time.Time
 
 	// Proved.
 	proved bool
@@ -42,10 +42,10 @@ func (t *trouble) suspect(m *Member, o Outcome, needed int, now time.Time) bool 
 	if t.proved {
 		return false
 	}
-	if !slices.Contains(t.witnesses, m) {
-		t.witnesses = append(t.witnesses, m)
+	if !slices.Contains(t.failing, m) {
+		t.failing = append(t.failing, m)
 	}
-	if len(t.witnesses) < needed {
+	if len(t.failing) < needed {
 		return false
 	}
 	t.proved, t.since, t.next = true, now, now
@@ -76,18 +76,18 @@ func (t *trouble) clear() { *t = trouble{} }
 
 // forget lets go of a member that has left.
 func (t *trouble) forget(m *Member) {
-	if i := slices.Index(t.witnesses, m); i >= 0 {
-		t.witnesses = slices.Delete(t.witnesses, i, i+1)
+	if i := slices.Index(t.failing, m); i >= 0 {
+		t.failing = slices.Delete(t.failing, i, i+1)
 	}
 }
 
-// needed is how many witnesses prove a trouble, of so many members that could be.
+// needed is how many failing members prove a trouble, of so many that could fail.
 // One alone proves nothing.
 func needed(members int) int {
-	return max(2, min(fewWitnesses+members/membersPerWitness, mostWitnesses, members))
+	return max(2, min(fewFailures+members/membersPerFailure, mostFailures, members))
 }
 
-// involves reports whether a member of r is a witness.
+// involves reports whether a member of r is among those that failed.
 func (t *trouble) involves(r *resource) bool {
-	return slices.ContainsFunc(t.witnesses, func(m *Member) bool { return m.resource == r })
+	return slices.ContainsFunc(t.failing, func(m *Member) bool { return m.resource == r })
 }
