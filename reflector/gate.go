@@ -20,8 +20,10 @@ const defaultOpens = 32
 
 // GateOptions changes how a [Gate] works. The zero value is valid.
 type GateOptions struct {
-	// Opens is how many streams may be opening at once at most: asked for, but
-	// not yet synced. Default: 32.
+	// Opens is how many streams of healthy reflectors may be opening at once at
+	// most: asked for, but not yet synced. One that takes much longer than usual
+	// counts no longer. Reflectors that fail have 8 more. Default, also for a
+	// negative number: 32.
 	Opens int
 }
 
@@ -83,7 +85,7 @@ type GateStatus struct {
 // NewGate returns a gate that no reflector uses yet.
 func NewGate(options GateOptions) *Gate {
 	return &Gate{
-		admission: admission.New(max(1, cmp.Or(options.Opens, defaultOpens))),
+		admission: admission.New(cmp.Or(max(0, options.Opens), defaultOpens)),
 		silence:   silence{streams: map[*Reflector]struct{}{}},
 		failures:  flowcontrol.NewTokenBucketPassiveRateLimiter(loggedFailuresPerSecond, loggedFailures),
 	}

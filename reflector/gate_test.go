@@ -22,7 +22,7 @@ func TestGateBoundsOpenings(t *testing.T) {
 	}{
 		"by default": {0, 32, 1000},
 		"three":      {3, 3, 50},
-		"at least 1": {-5, 1, 10},
+		"negative":   {-5, 32, 1000},
 		"few":        {0, 4, 5},
 	}
 	for name, test := range tests {
