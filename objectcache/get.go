@@ -267,7 +267,7 @@ func (w *Watch[T]) demand(r *run[T]) {
 
 // awayGrace is how long the owner of an immutable object waits for a read while no
 // reflector reaches the server: by then the gate has tried.
-const awayGrace = 2 * time.Second
+const awayGrace = 1500 * time.Millisecond
 
 // lookAgain is after what time a Get should look again though nothing has woken it;
 // negative for never.
