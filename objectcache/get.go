@@ -273,10 +273,13 @@ const awayGrace = 1500 * time.Millisecond
 // negative for never.
 func (w *Watch[T]) lookAgain(a *asker[T], r *run[T], state cache.State[T]) time.Duration {
 	grace := w.graceLeft(r, a.began)
-	if r == nil || !w.immutable(state) || !r.reflector.Status().Away {
+	if r == nil || !w.immutable(state) {
 		return grace
 	}
-	away := max(0, time.Until(a.arrived.Add(awayGrace)))
+	away := time.Until(a.arrived.Add(awayGrace))
+	if away <= 0 {
+		away = awayGrace // for an outage that comes later
+	}
 	if grace < 0 {
 		return away
 	}
