@@ -47,7 +47,7 @@ func TestIssue8ChangeAcrossRunsIsNotLost(t *testing.T) {
 }
 
 // A run that had seen a rollback was followed by one that had not: a follower
-// was told the same state twice.
+// got the same state twice.
 func TestIssue8ChangeAcrossRunsIsNotInvented(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
@@ -93,7 +93,7 @@ func TestIssue8RollbackThatChangesNothing(t *testing.T) {
 	})
 }
 
-// A second owner of a known object was told nothing until the object changed.
+// A second owner of a known object got nothing until the object changed.
 func TestIssue8ChangesForANewOwner(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		for name, change := range map[string][]func(*corev1.Secret){"mutable": nil, "immutable": {immutable}} {

@@ -252,7 +252,7 @@ func (w *Watch[T]) graceLeft(r *run[T], began time.Time) time.Duration {
 	return max(0, time.Until(from.Add(w.options.RefusalGrace)))
 }
 
-// demand notifies a run that somebody waits. A stream is given up only if the
+// demand notifies a run that a caller waits. A stream is given up only if the
 // reflector itself has heard nothing for too long: the run learns of a contact a
 // moment later, and wakes the Get then.
 func (w *Watch[T]) demand(r *run[T]) {

@@ -28,7 +28,7 @@ type run[T cache.Object] struct {
 	// covers is the number of the newest owner before whose arrival no consistent
 	// read began that the state in the slot goes back to. Read before the state.
 	covers atomic.Uint64
-	// contact is when the server last told something, counted from base; 0 for
+	// contact is when the server last sent something, counted from base; 0 for
 	// never. Read before the state: one that comes in between is the younger.
 	contact atomic.Int64
 
@@ -175,7 +175,7 @@ func (r *run[T]) noteLocked(stream reflector.Status) {
 	r.covers.Store(max(r.covers.Load(), stream.ReadFor))
 }
 
-// lastContactLocked is when the server last told something about the object.
+// lastContactLocked is when the server last sent something about the object.
 func (r *run[T]) lastContactLocked(stream reflector.Status) time.Time {
 	if stream.LastContact.IsZero() {
 		return r.before
