@@ -44,7 +44,7 @@ func newControllerRuntime(ctx context.Context, options Options) (Contender, erro
 func (c *controllerRuntime) RegisterPod(pod *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	manager.PodSecrets(pod, func(string) { c.pods[pod.UID] = struct{}{} })
+	manager.VisitPodSecretNames(pod, func(string) { c.pods[pod.UID] = struct{}{} })
 	if len(c.pods) != 1 {
 		return
 	}

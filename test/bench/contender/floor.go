@@ -75,7 +75,7 @@ func newFloor(ctx context.Context, options Options) (Contender, error) {
 
 // RegisterPod implements [Contender]. No two pods may reference the same secret.
 func (f *floor) RegisterPod(pod *corev1.Pod) {
-	manager.PodSecrets(pod, func(name string) {
+	manager.VisitPodSecretNames(pod, func(name string) {
 		ctx, stop := context.WithCancel(f.ctx)
 		stream := &floorStream{name: name, stop: stop, synced: make(chan struct{})}
 		f.streams.Store(name, stream)
@@ -85,7 +85,7 @@ func (f *floor) RegisterPod(pod *corev1.Pod) {
 
 // UnregisterPod implements [Contender].
 func (f *floor) UnregisterPod(pod *corev1.Pod) {
-	manager.PodSecrets(pod, func(name string) {
+	manager.VisitPodSecretNames(pod, func(name string) {
 		if stream, ok := f.streams.LoadAndDelete(name); ok {
 			stream.(*floorStream).stop()
 		}

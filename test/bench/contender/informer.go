@@ -50,7 +50,7 @@ func newInformer(ctx context.Context, options Options) (Contender, error) {
 func (i *informerPerSecret) RegisterPod(pod *corev1.Pod) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	manager.PodSecrets(pod, func(name string) {
+	manager.VisitPodSecretNames(pod, func(name string) {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 		item, ok := i.items[key]
 		if !ok {
@@ -83,7 +83,7 @@ func (i *informerPerSecret) start(key types.NamespacedName) *informerItem {
 func (i *informerPerSecret) UnregisterPod(pod *corev1.Pod) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	manager.PodSecrets(pod, func(name string) {
+	manager.VisitPodSecretNames(pod, func(name string) {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 		if item, ok := i.items[key]; ok {
 			if delete(item.pods, pod.UID); len(item.pods) == 0 {

@@ -37,7 +37,7 @@ type Registrar interface {
 func OverNothing(name string) (Registrar, error) {
 	switch name {
 	case "refwatch":
-		return manager.New[*corev1.Secret](nothing{}, manager.PodSecrets)
+		return manager.New[*corev1.Secret](nothing{}, manager.VisitPodSecretNames)
 	case "kubelet":
 		return kubeletmanager.NewCacheBasedManager(kubeletNothing{}, kubeletSecretNames), nil
 	}
@@ -60,7 +60,7 @@ func OverIdleStore(name string) (Registrar, error) {
 	return nil, nil
 }
 
-type nothing struct{}
+type nothing struct{ objectcache.Store[*corev1.Secret] }
 
 func (nothing) AddReference(string, string, types.UID)    {}
 func (nothing) DeleteReference(string, string, types.UID) {}

@@ -26,7 +26,7 @@ func TestPodsReferenceEverySecretOnce(t *testing.T) {
 			seen, owners := map[string]int{}, map[string]bool{}
 			for _, pod := range pods {
 				owners[string(pod.UID)] = true
-				manager.PodSecrets(pod, func(name string) { seen[name]++ })
+				manager.VisitPodSecretNames(pod, func(name string) { seen[name]++ })
 			}
 			for _, name := range set.Names() {
 				if seen[name] != 1 {
