@@ -9,57 +9,57 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// reads counts the requests of a client that bring a state and have no answer
-// yet: lists, and watches that begin with the state. The first ones are held back
-// until there are limit of them: whoever may send so many at a time has done so
-// then.
-type reads struct {
+// readCounter counts the reads of a client that are in flight: lists, and watches that begin with the state. It holds
+// them back until limit reads are in flight, so that a client that may send limit reads at a time is seen to do so.
+type readCounter struct {
 	limit int
-	full  chan struct{} // closed when limit reads were under way
+	full  chan struct{} // closed once limit reads are in flight
 
-	mu        sync.Mutex
-	now, most int
+	mu             sync.Mutex
+	inFlight, peak int
 }
 
-func newReads(limit int) *reads { return &reads{limit: limit, full: make(chan struct{})} }
+func newReadCounter(limit int) *readCounter {
+	return &readCounter{limit: limit, full: make(chan struct{})}
+}
 
-// of returns a copy of config whose requests are counted.
-func (r *reads) of(config *rest.Config) *rest.Config {
+// wrap returns a copy of config. Its clients' reads are counted.
+func (r *readCounter) wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return readsTripper{next, r} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countingTripper{next, r} })
 	return config
 }
 
-// atMost is how many there were at a time.
-func (r *reads) atMost() int {
+// max returns the highest number of reads that were in flight at one time.
+func (r *readCounter) max() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.most
+	return r.peak
 }
 
-func (r *reads) begin() {
+func (r *readCounter) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.now++
-	if r.now == r.limit && r.most < r.limit {
+	r.inFlight++
+	if r.inFlight == r.limit && r.peak < r.limit {
 		close(r.full)
 	}
-	r.most = max(r.most, r.now)
+	r.peak = max(r.peak, r.inFlight)
 }
 
-func (r *reads) end() {
+func (r *readCounter) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.now--
+	r.inFlight--
 }
 
-type readsTripper struct {
+type countingTripper struct {
 	http.RoundTripper
 
-	reads *reads
+	reads *readCounter
 }
 
-func (t readsTripper) RoundTrip(request *http.Request) (*http.Response, error) {
+func (t countingTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	query := request.URL.Query()
 	if query.Has("watch") && !query.Has("sendInitialEvents") {
 		return t.RoundTripper.RoundTrip(request)
@@ -74,6 +74,5 @@ func (t readsTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// WrappedRoundTripper implements apimachinery's RoundTripperWrapper, for who
-// closes idle connections.
-func (t readsTripper) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
+// WrappedRoundTripper implements apimachinery's RoundTripperWrapper, so that CloseIdleConnectionsFor finds the transport.
+func (t countingTripper) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }

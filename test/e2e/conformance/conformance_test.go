@@ -50,9 +50,9 @@ func rigOf(cluster *e2e.Cluster) conformance.Rig {
 		Config:         cluster.ThroughProxy(cluster.Admin()),
 		Direct:         cluster.Admin(),
 		WaitForStreams: func(ctx context.Context, want int) error { return waitForStreams(ctx, cluster, want) },
-		Cut:            func(context.Context) error { cluster.Proxy.Cut(); return nil },
+		BreakStreams:   func(context.Context) error { cluster.Proxy.Cut(); return nil },
 		// etcd forgets at once, the API server's watch cache when it begins anew. A crash is the fastest way there.
-		Forget: func(ctx context.Context) error {
+		Compact: func(ctx context.Context) error {
 			if err := cluster.Compact(ctx); err != nil {
 				return err
 			}
