@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxRecords bounds the memory of a server that lives long; tests stay far below it.
+// maxRecords is the maximum number of recorded requests. It bounds the memory of a long-lived server.
 const maxRecords = 1 << 18
 
-// recorder keeps what the server has been asked, and which watches are open.
+// recorder records requests and counts open watches.
 type recorder struct {
 	mu       sync.Mutex
 	requests []*Request
 	open     map[streamKey]int
 	total    int
-	changed  chan struct{} // closed at the next change; nil while nobody waits
+	changed  chan struct{} // closed at the next change; nil if there is no waiter
 }
 
 type streamKey struct {
@@ -30,7 +30,7 @@ type streamKey struct {
 
 func newRecorder() *recorder { return &recorder{open: map[streamKey]int{}} }
 
-// add records a request; the caller fills in its code with finish.
+// add records a request. The caller sets its code with setCode.
 func (r *recorder) add(req Request) *Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +51,7 @@ func (r *recorder) setCode(req *Request, code int) {
 	}
 }
 
-// stream counts a watch as open, or with delta -1 no longer.
+// stream adds delta to the number of open watches: 1 at the start of a watch, -1 at its end.
 func (r *recorder) stream(req *Request, delta int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,8 +80,8 @@ func (r *recorder) next() <-chan struct{} {
 	return r.changed
 }
 
-// Requests returns all requests so far, oldest first, those under way included. Of more than 262,144 the
-// older ones are forgotten.
+// Requests returns all requests so far, oldest first, including those in progress. The server keeps at least the last
+// 131,072 of them.
 func (s *Server) Requests() []Request {
 	s.records.mu.Lock()
 	defer s.records.mu.Unlock()
@@ -92,26 +92,27 @@ func (s *Server) Requests() []Request {
 	return requests
 }
 
-// OpenStreams returns how many watches of a resource are open that select exactly key. A watch of a whole
-// namespace has a key without name, one of everything an empty key.
+// OpenStreams returns the number of open watches of a resource that select exactly key. The key of a watch of a whole
+// namespace has no name, that of a watch of all namespaces is empty.
 func (s *Server) OpenStreams(resource string, key types.NamespacedName) int {
 	s.records.mu.Lock()
 	defer s.records.mu.Unlock()
 	return s.records.open[streamKey{resource, key}]
 }
 
-// TotalStreams returns how many watches are open.
+// TotalStreams returns the number of open watches.
 func (s *Server) TotalStreams() int {
 	s.records.mu.Lock()
 	defer s.records.mu.Unlock()
 	return s.records.total
 }
 
-// WaitFor returns when condition holds. It asks at once, and again after every change of what [Server.Requests],
-// [Server.OpenStreams] and [Server.TotalStreams] return; it never polls. The error is ctx's.
+// WaitFor waits until condition returns true. It calls condition at once, and again after every change of the results
+// of [Server.Requests], [Server.OpenStreams] and [Server.TotalStreams]; it never polls. If ctx ends first, WaitFor
+// returns an error that wraps the cause.
 func (s *Server) WaitFor(ctx context.Context, condition func() bool) error {
 	for {
-		// The channel comes first: a change while condition runs is not missed.
+		// Get the channel first, so that a change while condition runs is not missed.
 		changed := s.records.next()
 		if condition() {
 			return nil

@@ -168,7 +168,7 @@ func TestPublishReachesWhoSelects(t *testing.T) {
 			if events, _ := w.take(); len(events) != test.want {
 				t.Errorf("got %d events, want %d", len(events), test.want)
 			}
-			s.forget(table, w)
+			s.removeWatcher(table, w)
 			mustSwap(t, s, table, key("a"), stored, nil)
 			if events, _ := w.take(); len(events) != 0 {
 				t.Errorf("got %d events after the watcher was forgotten, want none", len(events))
@@ -230,7 +230,7 @@ func checkVersion(t *rapid.T, s *store, table *table, version uint64, then, pres
 	if err != nil {
 		t.Fatalf("watch from %d: %v", version, err)
 	}
-	defer s.forget(table, w)
+	defer s.removeWatcher(table, w)
 	for _, e := range events {
 		if e.version <= version {
 			t.Fatalf("got event %d from a watch at %d, want later ones only", e.version, version)

@@ -22,14 +22,14 @@ func TestWatchStart(t *testing.T) {
 	}{
 		"newest":                 {from: start{}},
 		"state":                  {from: start{initial: true}, events: []string{"a", "b"}},
-		"state and its end":      {from: start{initial: true, endMark: true}, events: []string{"a", "b", "bookmark"}},
+		"state and its end":      {from: start{initial: true, endBookmark: true}, events: []string{"a", "b", "bookmark"}},
 		"state, reached":         {from: start{initial: true, version: current}, events: []string{"a", "b"}},
 		"state, not yet reached": {from: start{initial: true, version: current + 1}, err: isTooLarge},
 		"replay":                 {from: start{version: old}, events: []string{"a"}},
 		"replay of nothing":      {from: start{version: current}},
 		"the future":             {from: start{version: current + 5}},
 		"before the history":     {from: start{version: 1}, err: apierrors.IsResourceExpired},
-		"an end, but no state":   {from: start{version: old, endMark: true}, events: []string{"a"}},
+		"an end, but no state":   {from: start{version: old, endBookmark: true}, events: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, events, err := s.watch(table, all(secrets), test.from, 10)
@@ -42,12 +42,12 @@ func TestWatchStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer s.forget(table, w)
+			defer s.removeWatcher(table, w)
 			if len(events) != len(test.events) {
 				t.Fatalf("got %d events, want %v", len(events), test.events)
 			}
 			for i, want := range test.events {
-				if got := events[i]; got.key.Name != want && !(want == "bookmark" && got.initialEnd && got.version == current) {
+				if got := events[i]; got.key.Name != want && !(want == "bookmark" && got.endsInitialEvents && got.version == current) {
 					t.Errorf("got event %d for %q, want %q", i, got.key.Name, want)
 				}
 			}
@@ -67,7 +67,7 @@ func TestWatchOfTheFutureIsSilent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.forget(table, w)
+	defer s.removeWatcher(table, w)
 	for _, test := range []struct {
 		name string
 		want int // events taken after the write and a bookmark
@@ -86,7 +86,7 @@ func TestSlowWatcherIsEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.forget(table, w)
+	defer s.removeWatcher(table, w)
 	for i, name := range []string{"a", "b", "c", "d"} {
 		mustSwap(t, s, table, key(name), nil, newSecret(name)) // never waits
 		w.mu.Lock()
@@ -107,7 +107,7 @@ func TestBookmarkComesLast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.forget(table, w)
+	defer s.removeWatcher(table, w)
 	mustSwap(t, s, table, key("a"), nil, newSecret("a"))
 	s.bookmark(w)
 	select {
