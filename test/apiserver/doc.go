@@ -27,7 +27,7 @@
 //     minutes.
 //   - Conflicts, preconditions, generated names, dry run, finalizers, no-op updates that write nothing, immutable
 //     Secrets and ConfigMaps, stringData, strict field validation, bodies up to 3 MiB.
-//   - JSON, YAML and protobuf by negotiation, tables and partial metadata; gzip excepted.
+//   - JSON, YAML and protobuf by negotiation, tables and partial metadata.
 //   - TLS with HTTP/2 and HTTP/1.1, a bearer token, 100 streams per HTTP/2 connection.
 //
 // # What differs
@@ -48,8 +48,8 @@
 //     after three seconds. Only writes of clients raise the counter, so a bookmark may repeat a version.
 //     [Server.Compact] applies to watches at once; a real watch cache keeps its history for a while.
 //   - Errors never quote object data. The real server quotes the first bytes of bodies, and patched objects.
-//   - Discovery is not aggregated. OpenAPI has only what kubectl reads before it writes. There is no gzip, no CBOR, no
-//     audit, no priority and fairness.
+//   - Discovery is not aggregated. OpenAPI has only the facts that kubectl reads before it writes. There is no gzip, no
+//     CBOR, no audit, no priority and fairness.
 //
 // # Time
 //

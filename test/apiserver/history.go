@@ -43,7 +43,7 @@ func (e *event) forSelection(sel *selection) (watch.Event, bool) {
 	}
 }
 
-// history is the newest writes of one resource, oldest first.
+// history holds the newest writes of one resource, oldest first.
 type history struct {
 	events []*event
 	floor  uint64 // events has every write above this version

@@ -12,8 +12,8 @@ func openAPIIndex() map[string]any {
 	}}
 }
 
-// openAPIDocument returns what kubectl reads before it writes: that every kind has the query parameters fieldValidation
-// and dryRun. Without it, kubectl create asks for schemas and validates objects itself.
+// openAPIDocument returns the facts that kubectl reads before it writes: every kind has the query parameters
+// fieldValidation and dryRun. Without it, kubectl create asks for schemas and validates objects itself.
 func openAPIDocument() map[string]any {
 	paths := map[string]any{}
 	for _, r := range allResources {

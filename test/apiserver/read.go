@@ -111,7 +111,7 @@ func (c *call) listOf(objects []object, list metav1.ListMeta) (runtime.Object, e
 	for i := range objects {
 		items[i] = objects[i]
 	}
-	// SetList copies the structs, so that the following does not change objects in the store.
+	// SetList copies the structs, so that EachListItem does not change objects in the store.
 	if err := meta.SetList(obj, items); err != nil {
 		return nil, err
 	}

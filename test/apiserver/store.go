@@ -97,7 +97,7 @@ func (s *store) swap(t *table, key types.NamespacedName, old, next object) (obje
 	return next, nil
 }
 
-// dryRunCreate returns what swap returns for the creation of obj, and writes nothing.
+// dryRunCreate returns the result of swap for the creation of obj without writing it.
 func (s *store) dryRunCreate(t *table, key types.NamespacedName, obj object) (object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

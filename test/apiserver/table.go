@@ -45,8 +45,8 @@ func (c *call) tableOf(obj runtime.Object, now time.Time) (*metav1.Table, error)
 	return table, meta.EachListItem(obj, addRow)
 }
 
-// row returns the row of one object. include says what it contains besides the cells: the object, nothing, or by
-// default the metadata.
+// row returns the row of one object. Besides the cells it contains the object, nothing, or by default the
+// metadata, as include says.
 func (r *resource) row(obj object, include metav1.IncludeObjectPolicy, now time.Time) metav1.TableRow {
 	row := metav1.TableRow{Cells: []any{obj.GetName()}}
 	if r.cells != nil {

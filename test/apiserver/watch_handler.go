@@ -52,7 +52,7 @@ func (c *call) watch() error {
 		// kube-apiserver has 422 here, 400 for a list, and the resource name as the kind.
 		return apierrors.NewInvalid(schema.GroupKind{Kind: c.table.resource.name}, c.request.Name, field.ErrorList{invalid})
 	}
-	// Without WatchList, a watch at "" or "0" begins with the state too, but has no bookmark at its end.
+	// Without sendInitialEvents, a watch at "" or "0" begins with the state too, but without the bookmark that ends it.
 	watchList := isTrue(options.SendInitialEvents)
 	w, events, watchErr := c.store.watch(c.table, c.selection(options), start{
 		request: &c.request, version: version,

@@ -19,7 +19,7 @@ import (
 func reflectorCases() []testCase {
 	return []testCase{
 		{"state-then-changes", "a store receives the state first, then every change, including deletion and recreation", stateThenChanges},
-		{"broken-stream", "after a broken stream a store equals the server again, including what changed meanwhile", reflectorBrokenStream},
+		{"broken-stream", "after a broken stream a store equals the server again, including changes made meanwhile", reflectorBrokenStream},
 		{"compacted", "after a broken stream and a compaction (410) a store equals the server again", reflectorCompacted},
 		{"rest-client", "a REST client is enough as a source, for objects of any size", reflectorREST},
 		{"label-selector", "a store of many objects equals the server's objects with a label", reflectorLabelSelector},

@@ -74,5 +74,6 @@ func (t countingTripper) RoundTrip(request *http.Request) (*http.Response, error
 	}
 }
 
-// WrappedRoundTripper implements apimachinery's RoundTripperWrapper, so that CloseIdleConnectionsFor finds the transport.
+// WrappedRoundTripper implements apimachinery's RoundTripperWrapper, so that CloseIdleConnectionsFor finds the
+// transport.
 func (t countingTripper) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }

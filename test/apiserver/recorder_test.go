@@ -26,14 +26,14 @@ func TestRequests(t *testing.T) {
 	}
 	if r := got[0]; r.Verb != "create" || r.Resource != "secrets" || r.Namespace != "default" || r.Code != 201 ||
 		r.ContentType != "application/vnd.kubernetes.protobuf" || r.Path != "/api/v1/namespaces/default/secrets" {
-		t.Errorf("got %+v, want the creation", r)
+		t.Errorf("got %+v, want the create", r)
 	}
 	if r := got[1]; r.Verb != "get" || r.Key() != key("b") || r.Code != 404 || r.UserAgent != "agent/1" || r.Accept != "application/json" {
-		t.Errorf("got %+v, want the get, not found", r)
+		t.Errorf("got %+v, want the get with code 404", r)
 	}
 	if r := got[2]; r.Verb != "watch" || r.Key() != key("a") || r.Code != 200 ||
 		r.Query.Get("sendInitialEvents") != "true" || r.Query.Get("resourceVersionMatch") != "NotOlderThan" {
-		t.Errorf("got %+v, want the watch, with its query", r)
+		t.Errorf("got %+v, want the watch and its query", r)
 	}
 }
 
@@ -69,26 +69,26 @@ func TestWaitForEndsWithContext(t *testing.T) {
 	f := newFixture(t, Options{})
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	asked := 0
+	calls := 0
 	err := f.WaitFor(ctx, func() bool {
-		asked++
+		calls++
 		cancel(cause)
 		return false
 	})
-	if !errors.Is(err, cause) || asked != 1 {
-		t.Errorf("got %v after asking %d times, want the cause after once", err, asked)
+	if !errors.Is(err, cause) || calls != 1 {
+		t.Errorf("got %v after %d calls, want the cause after 1", err, calls)
 	}
 	if err := f.WaitFor(ctx, func() bool { return true }); err != nil {
-		t.Errorf("got %v, want what holds to hold whatever the context", err)
+		t.Errorf("true condition, ended context: got %v, want no error", err)
 	}
-	timeout, cancel2 := context.WithTimeout(t.Context(), time.Nanosecond)
-	defer cancel2()
-	if err := f.WaitFor(timeout, func() bool { return false }); !errors.Is(err, context.DeadlineExceeded) {
+	expired, cancelExpired := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancelExpired()
+	if err := f.WaitFor(expired, func() bool { return false }); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want DeadlineExceeded", err)
 	}
 }
 
-// A change between two looks at the condition is never missed.
+// TestWaitForMissesNothing checks that a change between two calls of the condition is not missed.
 func TestWaitForMissesNothing(t *testing.T) {
 	r := newRecorder()
 	for range 1000 {

@@ -5,12 +5,15 @@ package apiserver
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -18,7 +21,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fixture is a server and ways to talk to it.
+// hangTimeout makes a test fail instead of hang. No test takes nearly as long.
+const hangTimeout = 2 * time.Minute
+
+// transports are the options for each way to reach a server.
+var transports = map[string]Options{"http2": {}, "http1": {DisableHTTP2: true}, "memory": {InMemory: true}}
+
+// fixture is a server and its clients.
 type fixture struct {
 	*Server
 	t      *testing.T
@@ -36,6 +45,15 @@ func newFixture(t *testing.T, options Options) *fixture {
 	}
 	t.Cleanup(client.CloseIdleConnections)
 	return &fixture{Server: s, t: t, client: s.Client(), http: client}
+}
+
+func newClientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 func newSecret(name string) *corev1.Secret {
@@ -79,6 +97,32 @@ func (f *fixture) deleteSecret(name string) {
 	}
 }
 
+func (f *fixture) createPod(pod *corev1.Pod) *corev1.Pod {
+	f.t.Helper()
+	created, err := f.client.CoreV1().Pods(pod.Namespace).Create(f.t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return created
+}
+
+// createNumbered creates count Secrets: s00, s01, and so on.
+func (f *fixture) createNumbered(count int) {
+	f.t.Helper()
+	for i := range count {
+		f.createSecret(newSecret(fmt.Sprintf("s%02d", i)))
+	}
+}
+
+func (f *fixture) listSecrets(options metav1.ListOptions) *corev1.SecretList {
+	f.t.Helper()
+	list, err := f.client.CoreV1().Secrets("default").List(f.t.Context(), options)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return list
+}
+
 // watchSecrets opens a watch that is stopped when the test ends.
 func (f *fixture) watchSecrets(options metav1.ListOptions) watch.Interface {
 	f.t.Helper()
@@ -90,7 +134,7 @@ func (f *fixture) watchSecrets(options metav1.ListOptions) watch.Interface {
 	return w
 }
 
-// watchList is how a reflector opens.
+// watchList returns the options with which a reflector opens a WatchList.
 func watchList() metav1.ListOptions {
 	return metav1.ListOptions{
 		SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
@@ -102,7 +146,7 @@ func named(name string, options metav1.ListOptions) metav1.ListOptions {
 	return options
 }
 
-// expect reads the next event; a watch that ends instead fails the test.
+// expect returns the next event. It fails the test if the event has another type, or if the watch ends.
 func expect(t *testing.T, w watch.Interface, want watch.EventType) watch.Event {
 	t.Helper()
 	select {
@@ -115,7 +159,7 @@ func expect(t *testing.T, w watch.Interface, want watch.EventType) watch.Event {
 		}
 		return event
 	case <-t.Context().Done():
-		t.Fatal("the test has ended")
+		t.Fatal("got no event before the end of the test")
 		return watch.Event{}
 	}
 }
@@ -129,15 +173,15 @@ func metaOf(t *testing.T, event watch.Event) metav1.Object {
 	return obj
 }
 
-// answer is a raw response.
-type answer struct {
+// response is a raw HTTP response.
+type response struct {
 	code   int
 	header http.Header
 	body   []byte
 }
 
-// do sends a raw request with the token; headers come in pairs.
-func (f *fixture) do(method, path, body string, headers ...string) answer {
+// do sends a raw request with the token. headers are pairs of name and value.
+func (f *fixture) do(method, path, body string, headers ...string) response {
 	f.t.Helper()
 	req, err := http.NewRequestWithContext(f.t.Context(), method, f.URL()+path, strings.NewReader(body))
 	if err != nil {
@@ -155,17 +199,21 @@ func (f *fixture) do(method, path, body string, headers ...string) answer {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return answer{res.StatusCode, res.Header, data}
+	return response{res.StatusCode, res.Header, data}
 }
 
-// status decodes the answer as a Status.
-func (a answer) status(t *testing.T) metav1.Status {
+// status decodes the body as a Status.
+func (r response) status(t *testing.T) metav1.Status {
 	t.Helper()
 	var status metav1.Status
-	if err := json.NewDecoder(bytes.NewReader(a.body)).Decode(&status); err != nil {
-		t.Fatalf("got %q, want a Status: %v", a.body, err)
+	if err := json.NewDecoder(bytes.NewReader(r.body)).Decode(&status); err != nil {
+		t.Fatalf("got %q, want a Status: %v", r.body, err)
 	}
 	return status
+}
+
+func isTooLarge(err error) bool {
+	return apierrors.IsTimeout(err) && apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
 func key(name string) types.NamespacedName {
