@@ -21,6 +21,7 @@ type Rig struct {
 	// it. Default: Config.
 	Direct *rest.Config
 	// WaitForStreams returns nil once exactly want watches of single Secrets are open on the server, or ctx's error.
+	// The suite opens no other watches.
 	WaitForStreams func(ctx context.Context, want int) error
 	// BreakStreams breaks all open streams of clients made from Config. They may connect again at once.
 	BreakStreams func(ctx context.Context) error
