@@ -20,7 +20,7 @@ var (
 	ErrForeign = errors.New("foreign object")
 	// ErrMalformed is returned by [Slot.Check] for an object whose resource
 	// version is missing, "0" or not a number.
-	ErrMalformed = errors.New("malformed object")
+	ErrMalformed = errors.New("malformed")
 )
 
 // SlotOptions changes how a [Slot] keeps its object. The zero value is valid.

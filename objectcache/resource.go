@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Resource says how to reach one kind of namespaced object. Make one with
@@ -29,8 +29,8 @@ import (
 type Resource[T cache.Object] struct {
 	resource  schema.GroupResource
 	misnamed  error                   // what is wrong with resource
-	rest      *reflector.RESTResource // nil: of a client without one; then source counts
-	source    func(types.NamespacedName) reflector.Source
+	rest      *listwatch.RESTResource // nil: of a client without one; then source counts
+	source    func(types.NamespacedName) listwatch.Source
 	nameRules validation.ValidateNameFunc
 	immutable func(T) bool // nil: objects of this kind never are
 }
@@ -60,7 +60,7 @@ type Client[T cache.Object, L runtime.Object] interface {
 //
 // A client that gives away its REST client (GetClient, as those of client-go and
 // of client-gen since 1.31 do) is asked through it, and its List and Watch are
-// not used: see [reflector.FromREST]. To have them used, hide GetClient behind a
+// not used: see [listwatch.FromREST]. To have them used, hide GetClient behind a
 // type of your own. Any other client is used as it is; its own retries (up to
 // ten, on broken connections and Retry-After) cannot be switched off then, and
 // until they end Get knows no cause.
@@ -81,7 +81,7 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 		if group := restClient.APIVersion().Group; group != resource.Group && r.misnamed == nil {
 			r.misnamed = fmt.Errorf("its client is of the group %q: name that group, or pass a client of %q", group, resource.Group)
 		}
-		r.rest = &reflector.RESTResource{
+		r.rest = &listwatch.RESTResource{
 			Client:    restClient,
 			Name:      resource.Resource,
 			NewObject: newOf[T],
@@ -138,9 +138,9 @@ func newOf[T runtime.Object]() runtime.Object {
 }
 
 // sourceOf is where an object is listed and watched.
-func (r *Resource[T]) sourceOf(key types.NamespacedName) reflector.Source {
+func (r *Resource[T]) sourceOf(key types.NamespacedName) listwatch.Source {
 	if r.rest != nil {
-		return reflector.FromREST(r.rest, key.Namespace, key.Name)
+		return listwatch.FromREST(r.rest, key.Namespace, key.Name)
 	}
 	return r.source(key)
 }

@@ -78,11 +78,11 @@ func (w *WatchStore[T]) newRunLocked(e *entry[T]) *run[T] {
 	}
 	resource := w.resource.resource.String()
 	r.reflector = reflector.New(w.resource.sourceOf(e.key), r.slot, reflector.Options{
-		Name:     resource + " " + e.key.String(),
-		Resource: resource,
-		OnChange: func() { w.changed(e, r) },
-		Gate:     w.options.Gate,
-		Engine:   w.engine,
+		Name:              resource + " " + e.key.String(),
+		Resource:          resource,
+		OnChange:          func() { w.changed(e, r) },
+		Gate:              w.options.Gate,
+		ClientGoReflector: w.options.ClientGoReflector,
 	})
 	r.reflector.ReadFor(e.owners.arrived)
 	return r

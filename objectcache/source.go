@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // listWatcher lists and watches one resource in one namespace.
@@ -25,19 +25,19 @@ type listWatcher[L runtime.Object] interface {
 // sourceOver makes sources, each of one object, of clients for a namespace. whole
 // is what they come from: a fake clientset says that it does not support
 // WatchList, its parts do not.
-func sourceOver[C listWatcher[L], L runtime.Object](client func(namespace string) C, whole any) func(types.NamespacedName) reflector.Source {
-	return func(key types.NamespacedName) reflector.Source {
+func sourceOver[C listWatcher[L], L runtime.Object](client func(namespace string) C, whole any) func(types.NamespacedName) listwatch.Source {
+	return func(key types.NamespacedName) listwatch.Source {
 		selector := fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()
 		// Called per request, not here: a client of somebody else's is not called
 		// with a lock held.
 		in := func() (C, error) {
 			c := client(key.Namespace)
 			if isNil(c) {
-				return c, fmt.Errorf("%w: the resource has no client for namespace %q: its function returned nil", reflector.ErrLoggable, key.Namespace)
+				return c, fmt.Errorf("%w: the resource has no client for namespace %q: its function returned nil", listwatch.ErrLoggable, key.Namespace)
 			}
 			return c, nil
 		}
-		return reflector.FromListerWatcher(toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
+		return listwatch.FromListerWatcher(toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 				c, err := in()
 				if err != nil {

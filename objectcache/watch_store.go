@@ -63,7 +63,6 @@ const defaultRefusalGrace = time.Second
 type WatchStore[T cache.Object] struct {
 	resource      Resource[T]
 	options       WatchOptions
-	engine        reflector.Engine
 	stopImmutable bool
 
 	entries sync.Map // types.NamespacedName to *entry[T]; changed with mu held
@@ -90,14 +89,9 @@ func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (
 	if options.Gate == nil {
 		options.Gate = reflector.NewGate(reflector.GateOptions{})
 	}
-	engine := reflector.StreamEngine
-	if options.ClientGoReflector {
-		engine = reflector.ClientGoEngine
-	}
 	return &WatchStore[T]{
 		resource:      resource,
 		options:       options,
-		engine:        engine,
 		stopImmutable: resource.immutable != nil && !options.WatchImmutable,
 		followers:     map[*workqueue.Typed[types.NamespacedName]]struct{}{},
 	}, nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 func reflectorCases() []testCase {
@@ -35,9 +36,9 @@ type runningReflector struct {
 	stop func() // stops Run and waits until it has returned
 }
 
-func (s *suite) source(options metav1.ListOptions) reflector.Source {
+func (s *suite) source(options metav1.ListOptions) listwatch.Source {
 	secrets := s.client.CoreV1().Secrets(s.namespace)
-	return reflector.FromListerWatcher(&toolscache.ListWatch{
+	return listwatch.FromListerWatcher(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector, o.LabelSelector = options.FieldSelector, options.LabelSelector
 			return secrets.List(ctx, o)
@@ -54,9 +55,9 @@ func (s *suite) startReflector(name string) *runningReflector {
 	return s.startReflectorFrom(s.source(selectName(name)), name)
 }
 
-func (s *suite) startReflectorFrom(source reflector.Source, name string) *runningReflector {
+func (s *suite) startReflectorFrom(source listwatch.Source, name string) *runningReflector {
 	r := &runningReflector{slot: cache.NewSlot(s.key(name), cache.SlotOptions[*corev1.Secret]{})}
-	r.Reflector = reflector.New(source, r.slot, reflector.Options{Name: name, Engine: s.engine})
+	r.Reflector = reflector.New(source, r.slot, reflector.Options{Name: name, ClientGoReflector: s.clientGo})
 	r.stop = s.background(r.Run)
 	return r
 }
@@ -131,7 +132,7 @@ func reflectorCompacted(s *suite) {
 
 func reflectorREST(s *suite) {
 	const large = 500 << 10 // bytes; a Secret may have 1 MiB
-	r := s.startReflectorFrom(reflector.FromREST(&reflector.RESTResource{
+	r := s.startReflectorFrom(listwatch.FromREST(&listwatch.RESTResource{
 		Client:    s.client.CoreV1().RESTClient(),
 		Name:      "secrets",
 		NewObject: func() runtime.Object { return &corev1.Secret{} },
@@ -163,7 +164,7 @@ func reflectorLabelSelector(s *suite) {
 		Store:    toolscache.NewStore(toolscache.MetaNamespaceKeyFunc),
 		PushFunc: func(all []any) { counts <- len(all) },
 	}
-	r := reflector.New(s.source(metav1.ListOptions{LabelSelector: "app=shop"}), store, reflector.Options{Engine: s.engine})
+	r := reflector.New(s.source(metav1.ListOptions{LabelSelector: "app=shop"}), store, reflector.Options{ClientGoReflector: s.clientGo})
 	s.background(r.Run)
 	waitForCount := func(want int) {
 		s.Helper()

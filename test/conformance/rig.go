@@ -9,8 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // Rig is a server under test. All fields but Direct are required.
@@ -53,11 +51,11 @@ func (s Setting) Mode() string {
 
 // engine is the engine of the reflectors in a case.
 type engine struct {
-	name   string // empty: the case is about the server
-	engine reflector.Engine
+	name     string // empty: the case is about the server
+	clientGo bool
 }
 
-var engines = []engine{{"stream", reflector.StreamEngine}, {"client-go", reflector.ClientGoEngine}}
+var engines = []engine{{"stream", false}, {"client-go", true}}
 
 // Run runs every case on the rig, one at a time. A case about the server runs once, every other case runs with each
 // engine.
@@ -74,7 +72,7 @@ func Run(t *testing.T, rig Rig, setting Setting, results *Results) {
 					result.Passed = !t.Failed()
 					results.add(result)
 				}()
-				c.run(newSuite(t, rig, setting, engine.engine))
+				c.run(newSuite(t, rig, setting, engine.clientGo))
 			})
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // caseTimeout makes a case fail instead of hang. A case takes less than a tenth of it.
@@ -26,18 +25,18 @@ type suite struct {
 	Rig
 	Setting
 
-	engine    reflector.Engine
+	clientGo  bool
 	ctx       context.Context
 	client    kubernetes.Interface // of the code under test
 	admin     kubernetes.Interface // of the suite itself
 	namespace string
 }
 
-func newSuite(t *testing.T, rig Rig, setting Setting, engine reflector.Engine) *suite {
+func newSuite(t *testing.T, rig Rig, setting Setting, clientGo bool) *suite {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), caseTimeout)
 	t.Cleanup(cancel)
-	s := &suite{T: t, Rig: rig, Setting: setting, engine: engine, ctx: ctx}
+	s := &suite{T: t, Rig: rig, Setting: setting, clientGo: clientGo, ctx: ctx}
 	s.client, s.admin = s.clientFor(rig.Config), s.clientFor(rig.Direct)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}
 	created, err := s.admin.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
@@ -66,7 +65,7 @@ func (s *suite) clientFor(config *rest.Config) kubernetes.Interface {
 
 // options returns the options of a store with the engine of the case.
 func (s *suite) options() objectcache.WatchOptions {
-	return objectcache.WatchOptions{ClientGoReflector: s.engine == reflector.ClientGoEngine}
+	return objectcache.WatchOptions{ClientGoReflector: s.clientGo}
 }
 
 // background runs f in a goroutine. The context of f ends at stop, or when the case ends. stop waits until f has

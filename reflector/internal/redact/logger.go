@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package reflector
+package redact
 
 import (
 	"context"
@@ -15,12 +15,11 @@ import (
 // bodies, secret bytes and all (k8s.io/client-go/rest).
 const bodyLevel = 8
 
-// withoutBodies returns ctx with a logger that has everything from bodyLevel up
-// switched off. That works only while klog hands out the loggers of contexts,
-// which k8s.io/component-base/cli switches off for a program that does not apply
-// its logging options; there is no other way to keep client-go quiet, so the
-// operator is warned.
-func withoutBodies(ctx context.Context) context.Context {
+// Context returns ctx with a logger that logs nothing from bodyLevel up. That
+// works only with contextual logging, which k8s.io/component-base/cli switches off
+// for a program that does not apply its logging options. There is no other way to
+// keep client-go quiet, so Context logs a warning then, once.
+func Context(ctx context.Context) context.Context {
 	logger := klog.FromContext(ctx)
 	if logger.GetSink() == nil {
 		return ctx
@@ -42,34 +41,33 @@ func warnOfBodies(logger logr.Logger) {
 	})
 }
 
-// quotingLevel is the verbosity from which client-go logs errors that quote what
-// it could not decode, which is 5.
+// quotingLevel is the verbosity from which client-go logs errors that quote an
+// object.
 const quotingLevel = 5
 
-// cappedSink hides verbose levels of the sink within, and the text of errors that
+// cappedSink drops the verbose levels of a sink, and hides the text of errors that
 // may quote an object.
 type cappedSink struct{ logr.LogSink }
 
-// newCappedSink makes the sink within skip the methods of this one when it looks
-// for the line that logs.
+// newCappedSink returns a capped sink that reports the file and line of its caller.
 func newCappedSink(sink logr.LogSink) cappedSink {
 	return cappedSink{sink}.WithCallDepth(1).(cappedSink)
 }
 
-// Info hides the text of errors at levels where they are not this package's own.
+// Info hides the text of errors at the levels where client-go logs them.
 func (s cappedSink) Info(level int, msg string, keysAndValues ...any) {
 	if level >= quotingLevel {
 		keysAndValues = slices.Clone(keysAndValues)
 		for i, value := range keysAndValues {
 			if err, ok := value.(error); ok {
-				keysAndValues[i] = harmless(err)
+				keysAndValues[i] = Error(err)
 			}
 		}
 	}
 	s.LogSink.Info(level, msg, keysAndValues...)
 }
 
-// Error is here to be as deep on the stack as Info.
+// Error exists to be as deep on the stack as Info.
 func (s cappedSink) Error(err error, msg string, keysAndValues ...any) {
 	s.LogSink.Error(err, msg, keysAndValues...)
 }
@@ -86,7 +84,7 @@ func (s cappedSink) WithName(name string) logr.LogSink {
 	return cappedSink{s.LogSink.WithName(name)}
 }
 
-// WithCallDepth keeps the file and line of a log line right.
+// WithCallDepth implements logr.CallDepthLogSink.
 func (s cappedSink) WithCallDepth(depth int) logr.LogSink {
 	if deep, ok := s.LogSink.(logr.CallDepthLogSink); ok {
 		return cappedSink{deep.WithCallDepth(depth)}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package reflector_test
+package listwatch_test
 
 import (
 	"context"
@@ -21,7 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -30,7 +31,7 @@ type wire struct {
 	t      *testing.T
 	server *apiserver.Server
 	client kubernetes.Interface
-	source reflector.Source
+	source listwatch.Source
 }
 
 func newWire(t *testing.T, contentType string) *wire {
@@ -44,12 +45,12 @@ func newWire(t *testing.T, contentType string) *wire {
 		t.Fatal(err)
 	}
 	w := &wire{t: t, server: server, client: client}
-	w.source = reflector.FromREST(secretsOf(client.CoreV1().RESTClient()), "default", "tls")
+	w.source = listwatch.FromREST(secretsOf(client.CoreV1().RESTClient()), "default", "tls")
 	return w
 }
 
-func secretsOf(client rest.Interface) *reflector.RESTResource {
-	return &reflector.RESTResource{
+func secretsOf(client rest.Interface) *listwatch.RESTResource {
+	return &listwatch.RESTResource{
 		Client:    client,
 		Name:      "secrets",
 		NewObject: func() k8sruntime.Object { return &corev1.Secret{} },
@@ -70,7 +71,7 @@ func (w *wire) write(name, value string) *corev1.Secret {
 	return written
 }
 
-func (w *wire) watch(options metav1.ListOptions) reflector.Stream {
+func (w *wire) watch(options metav1.ListOptions) listwatch.Stream {
 	w.t.Helper()
 	stream, err := w.source.Watch(w.t.Context(), options)
 	if err != nil {
@@ -80,7 +81,7 @@ func (w *wire) watch(options metav1.ListOptions) reflector.Stream {
 	return stream
 }
 
-func (w *wire) next(stream reflector.Stream, kind watch.EventType) k8sruntime.Object {
+func (w *wire) next(stream listwatch.Stream, kind watch.EventType) k8sruntime.Object {
 	w.t.Helper()
 	event, err := stream.Next()
 	if err != nil || event.Type != kind {
@@ -194,7 +195,7 @@ func TestRESTErrorInStream(t *testing.T) {
 		w.server.Compact()
 		stream := w.watch(metav1.ListOptions{ResourceVersion: "1"})
 		status := w.next(stream, watch.Error).(*metav1.Status)
-		if got := apierrors.FromObject(status); reflector.Classify(got) != reflector.Expired {
+		if got := apierrors.FromObject(status); failure.Of(got) != failure.Expired {
 			t.Errorf("error: got %v, want that the version is gone", got)
 		}
 	})
@@ -206,16 +207,19 @@ func TestRESTRequestIsSentOnce(t *testing.T) {
 	unavailable := apierrors.NewServiceUnavailable("starting")
 	unavailable.ErrStatus.Code = http.StatusServiceUnavailable
 	unavailable.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 7}
+	resource := corev1.Resource("secrets")
+	tooLarge := apierrors.NewTimeoutError("Too large resource version: 9, current: 5", 1)
+	tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
 	tests := map[string]struct {
 		err     *apierrors.StatusError
-		class   reflector.Class
+		class   failure.Class
 		seconds int
 	}{
-		"429":              {apierrors.NewTooManyRequests("slow down", 7), reflector.Throttled, 7},
-		"503":              {unavailable, reflector.Connection, 7},
-		"403":              {asStatus(forbidden()), reflector.Forbidden, 0},
-		"504, too large":   {asStatus(tooLarge()), reflector.TooLarge, 1},
-		"500, Retry-After": {apierrors.NewServerTimeout(resource, "list", 7), reflector.Connection, 7},
+		"429":              {apierrors.NewTooManyRequests("slow down", 7), failure.Throttled, 7},
+		"503":              {unavailable, failure.Failed, 7},
+		"403":              {apierrors.NewForbidden(resource, "tls", errors.New("no")), failure.Forbidden, 0},
+		"504, too large":   {tooLarge, failure.TooLarge, 1},
+		"500, Retry-After": {apierrors.NewServerTimeout(resource, "list", 7), failure.Failed, 7},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +229,7 @@ func TestRESTRequestIsSentOnce(t *testing.T) {
 				_, watchErr := w.source.Watch(t.Context(), metav1.ListOptions{})
 				for verb, err := range map[string]error{"list": listErr, "watch": watchErr} {
 					seconds, _ := apierrors.SuggestsClientDelay(err)
-					if got := reflector.Classify(err); got != test.class || seconds != test.seconds {
+					if got := failure.Of(err); got != test.class || seconds != test.seconds {
 						t.Errorf("%s: got %q and %d s (%v), want %q and %d s", verb, got, seconds, err, test.class, test.seconds)
 					}
 				}
@@ -239,14 +243,14 @@ func TestRESTRequestIsSentOnce(t *testing.T) {
 
 // A Next that waits returns when the stream is closed, or its context ends.
 func TestRESTNextReturns(t *testing.T) {
-	tests := map[string]func(reflector.Stream, context.CancelFunc){
-		"closed": func(s reflector.Stream, _ context.CancelFunc) { _ = s.Close() },
-		"closed often": func(s reflector.Stream, _ context.CancelFunc) {
+	tests := map[string]func(listwatch.Stream, context.CancelFunc){
+		"closed": func(s listwatch.Stream, _ context.CancelFunc) { _ = s.Close() },
+		"closed often": func(s listwatch.Stream, _ context.CancelFunc) {
 			for range 3 {
 				_ = s.Close()
 			}
 		},
-		"context": func(_ reflector.Stream, cancel context.CancelFunc) { cancel() },
+		"context": func(_ listwatch.Stream, cancel context.CancelFunc) { cancel() },
 	}
 	for name, end := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -273,34 +277,13 @@ func TestRESTNextReturns(t *testing.T) {
 	}
 }
 
-// A reflector over the wire: it follows, resumes, and leaves nothing behind.
-func TestRESTReflector(t *testing.T) {
-	overTheWire(t, func(t *testing.T, w *wire) {
-		r := start(t, reflector.FromREST(secretsOf(w.client.CoreV1().RESTClient()), key.Namespace, key.Name), reflector.Options{})
-		if got := r.slot.Load(); !got.Synced || got.Exists {
-			t.Errorf("state: got %+v, want it known to be absent", got)
-		}
-		w.server.CloseStreams(nil)
-		after(time.Second)
-		if got := r.Status(); got.Opens != 2 || got.Failures != 0 {
-			t.Errorf("status: got %+v, want a second stream", got)
-		}
-		r.stop()
-		synctest.Wait()
-		if got := w.server.TotalStreams(); got != 0 {
-			t.Errorf("streams after the stop: got %d, want none", got)
-		}
-	})
-}
-
-// A client's own time-out holds for the opening of a stream, trimmed or not.
+// The time-out of the client bounds the opening of a stream.
 func TestRESTTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		server.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status { <-ctx.Done(); return nil })
 		config := server.Config()
 		config.Timeout = 10 * time.Second
-		config.Wrap(reflector.Trim)
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			t.Fatal(err)
@@ -308,15 +291,9 @@ func TestRESTTimeout(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		_, err = reflector.FromREST(secretsOf(client.CoreV1().RESTClient()), "default", "tls").Watch(ctx, metav1.ListOptions{})
+		_, err = listwatch.FromREST(secretsOf(client.CoreV1().RESTClient()), "default", "tls").Watch(ctx, metav1.ListOptions{})
 		if took := time.Since(began); err == nil || took > 10*time.Second {
 			t.Errorf("watch: got %v after %v, want an error after 10 s", err, took)
 		}
 	})
-}
-
-func asStatus(err error) *apierrors.StatusError {
-	var status *apierrors.StatusError
-	errors.As(err, &status)
-	return status
 }

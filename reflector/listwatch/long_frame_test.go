@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package reflector
+package listwatch
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/refwatch/refwatch/cache"
 )
 
 // What takes a second is done once, and not with each engine.
@@ -38,7 +40,7 @@ func TestJSONFrameThatIsTooLong(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, err := drain(streamOf(counted))
 			runtime.ReadMemStats(&after)
-			if !errors.Is(err, ErrMalformed) {
+			if !errors.Is(err, cache.ErrMalformed) {
 				t.Errorf("%s: got %v, want ErrMalformed", name, err)
 			}
 			if got, want := counted.n, int64(largestFrame+largestKept); got > want {

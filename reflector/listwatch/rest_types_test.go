@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package reflector_test
+package listwatch_test
 
 import (
 	"errors"
@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Kettle is a kind that no scheme knows.
@@ -50,9 +51,9 @@ func (l *KettleList) DeepCopyObject() k8sruntime.Object {
 }
 
 // kettles is a source of one whose server always answers with a body.
-func kettles(t *testing.T, body string, path *string) reflector.Source {
+func kettles(t *testing.T, body string, path *string) listwatch.Source {
 	t.Helper()
-	return reflector.FromREST(&reflector.RESTResource{
+	return listwatch.FromREST(&listwatch.RESTResource{
 		Client: alwaysAnswers(t, body, path), Name: "kettles",
 		NewObject: func() k8sruntime.Object { return &Kettle{} },
 		NewList:   func() k8sruntime.Object { return &KettleList{} },
@@ -135,7 +136,7 @@ func TestRESTPageInsteadOfAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = stream.Close() }()
-	if _, err := stream.Next(); !errors.Is(err, reflector.ErrMalformed) || strings.Contains(err.Error(), canary) {
+	if _, err := stream.Next(); !errors.Is(err, cache.ErrMalformed) || strings.Contains(err.Error(), canary) {
 		t.Errorf("watch: got %v, want ErrMalformed and nothing of the page", err)
 	}
 }
@@ -148,7 +149,7 @@ func TestRESTCorruptListTellsNothing(t *testing.T) {
 	for offset := range len(body) {
 		for _, wrong := range []byte{0, ' ', '"', '}', '[', '1', 0xff, body[offset] ^ 1} {
 			corrupt := body[:offset] + string([]byte{wrong}) + body[offset+1:]
-			source := reflector.FromREST(secretsOf(alwaysAnswers(t, corrupt, &path)), "shop", "red")
+			source := listwatch.FromREST(secretsOf(alwaysAnswers(t, corrupt, &path)), "shop", "red")
 			_, err := source.List(t.Context(), metav1.ListOptions{})
 			if err != nil && (strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), "Y2FuYXJ5")) {
 				t.Fatalf("error: got %v, want nothing of the object", err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package reflector
+package listwatch
 
 import (
 	"bytes"
@@ -16,12 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 const (
-	// largestFrame is that of client-go, 16 MiB; etcd takes 1.5 MiB by default.
+	// largestFrame is the limit of client-go, 16 MiB. etcd's default limit for a request
+	// is 1.5 MiB.
 	largestFrame = 16 << 20
-	// largestKept is how large a buffer may be that is kept for the next frame.
+	// largestKept is the size above which a buffer is not reused.
 	largestKept = 64 << 10
 )
 
@@ -47,36 +51,34 @@ var (
 
 // restStream reads the events of a watch.
 //
-// client-go's own reader of protobuf frames keeps a buffer of a KiB at least, and
-// as large as the largest object ever. This one holds none between two events:
-// ten thousand streams wait at any time, and few of them read. For the same
-// reason, what blocks for hours is Next and little below it: a stack is shrunk
-// when less than a quarter of it is in use.
+// client-go's reader of protobuf frames keeps a buffer of at least 1 KiB, which grows
+// to the largest object that it has read. restStream holds no buffer between two
+// events: ten thousand streams wait at any time, and few of them read. For the same
+// reason Next calls little while it blocks: the runtime shrinks a stack only if less
+// than a quarter of it is in use.
 type restStream struct {
 	body      io.ReadCloser
 	newObject func() runtime.Object
 	json      *json.Decoder // nil: the frames are protobuf, or none has come
 	jsonBody  *jsonBody     // what json reads
-	known     bool          // the encoding is
+	detected  bool          // whether the encoding is JSON
 	length    [4]byte       // big-endian, of a protobuf frame
 }
-
-func (*restStream) careful() {}
 
 // Next implements Stream.
 func (s *restStream) Next() (watch.Event, error) {
 	if s.json == nil {
 		if _, err := io.ReadFull(s.body, s.length[:]); err != nil {
-			return watch.Event{}, err
+			return watch.Event{}, connectionError(err)
 		}
 	}
 	return s.next()
 }
 
 func (s *restStream) next() (watch.Event, error) {
-	if !s.known {
-		s.known = true
-		s.recognise()
+	if !s.detected {
+		s.detected = true
+		s.detectJSON()
 	}
 	if s.json == nil {
 		return s.nextProtobuf()
@@ -87,10 +89,10 @@ func (s *restStream) next() (watch.Event, error) {
 // Close implements Stream.
 func (s *restStream) Close() error { return s.body.Close() }
 
-// recognise tells the encoding by the first bytes: client-go does not give away
-// the answer's header. A protobuf frame that began like a JSON one would be 2 GB
+// detectJSON detects the encoding by the first byte: client-go does not expose the
+// header of the answer. A protobuf frame that began with the same byte would be 2 GB
 // long.
-func (s *restStream) recognise() {
+func (s *restStream) detectJSON() {
 	if s.length[0] != '{' {
 		return
 	}
@@ -98,12 +100,11 @@ func (s *restStream) recognise() {
 	s.json = json.NewDecoder(s.jsonBody)
 }
 
-// errLongFrame is the cause when a JSON frame did not end in time.
-var errLongFrame = fmt.Errorf("%w: a frame of more than %d bytes", ErrMalformed, largestFrame)
+// errLongFrame means that a JSON frame exceeds the limit.
+var errLongFrame = fmt.Errorf("%w: a frame of more than %d bytes", cache.ErrMalformed, largestFrame)
 
-// jsonBody is a body that is read no further than the longest frame may reach,
-// and that tells what is wrong with the connection from what is wrong with its
-// content. JSON frames have no length in front.
+// jsonBody limits how much is read for one frame, for JSON frames have no length in
+// front. It keeps errors of the connection apart from errors in the content.
 type jsonBody struct {
 	io.Reader
 
@@ -130,9 +131,9 @@ func (s *restStream) nextJSON() (watch.Event, error) {
 	case err == nil:
 		return s.decodeJSON(frame)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return watch.Event{}, err
+		return watch.Event{}, connectionError(err)
 	case s.jsonBody.err != nil && !errors.Is(s.jsonBody.err, io.EOF):
-		return watch.Event{}, s.jsonBody.err
+		return watch.Event{}, connectionError(s.jsonBody.err)
 	}
 	return watch.Event{}, undecodable(err)
 }
@@ -151,14 +152,14 @@ var frameBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 func (s *restStream) nextProtobuf() (watch.Event, error) {
 	length := int64(binary.BigEndian.Uint32(s.length[:]))
 	if length > largestFrame {
-		return watch.Event{}, fmt.Errorf("%w: a frame of %d bytes", ErrMalformed, length)
+		return watch.Event{}, redact.Loggable(fmt.Errorf("%w: a frame of %d bytes", cache.ErrMalformed, length))
 	}
 	buffer := frameBuffers.Get().(*bytes.Buffer)
-	defer giveBack(buffer)
-	// It grows with what arrives, whatever length was announced.
+	defer putBuffer(buffer)
+	// The buffer grows with the bytes that arrive, not with the announced length.
 	buffer.Grow(int(min(length, largestKept)))
 	if n, err := buffer.ReadFrom(io.LimitReader(s.body, length)); err != nil {
-		return watch.Event{}, err
+		return watch.Event{}, connectionError(err)
 	} else if n < length {
 		return watch.Event{}, io.ErrUnexpectedEOF
 	}
@@ -169,9 +170,9 @@ func (s *restStream) nextProtobuf() (watch.Event, error) {
 	return s.decode(&event, protobufEncoding().object)
 }
 
-// giveBack lets a buffer be used again. What is decoded does not share its bytes;
-// they may be those of a secret, which nobody should find in it later.
-func giveBack(buffer *bytes.Buffer) {
+// putBuffer returns a buffer to the pool, without the bytes in it, which may be those
+// of a secret. A decoded object does not share them.
+func putBuffer(buffer *bytes.Buffer) {
 	clear(buffer.Bytes())
 	buffer.Reset()
 	if buffer.Cap() <= largestKept {
@@ -192,7 +193,16 @@ func (s *restStream) decode(event *metav1.WatchEvent, decoder runtime.Decoder) (
 	return watch.Event{Type: watch.EventType(event.Type), Object: object}, nil
 }
 
-// undecodable hides the text of an error, which may quote an object.
+// undecodable replaces the error of a decoder, which may quote an object.
 func undecodable(err error) error {
-	return fmt.Errorf("%w: a frame that cannot be decoded (%T)", ErrMalformed, err)
+	return redact.Loggable(fmt.Errorf("%w: a frame that cannot be decoded (%T)", cache.ErrMalformed, err))
+}
+
+// connectionError returns an error of the connection, whose text quotes no object.
+// io.EOF is returned as it is.
+func connectionError(err error) error {
+	if err == io.EOF { //nolint:errorlint // callers compare it
+		return err
+	}
+	return redact.Loggable(err)
 }

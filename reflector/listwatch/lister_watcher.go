@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package reflector
+package listwatch
 
 import (
 	"context"
@@ -10,28 +10,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/features"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
-// listsOnly tells whether a source is to be listed and then watched: it says so
-// (IsWatchListSemanticsUnSupported), or WatchList is off for the whole program
-// (client-go's feature gate WatchListClient).
-func listsOnly(source Source) bool {
-	return watchlist.DoesClientNotSupportWatchListSemantics(source) ||
-		!features.FeatureGates().Enabled(features.WatchListClient)
-}
-
-// FromListerWatcher makes a source of any client-go ListerWatcher: a
-// cache.ListWatch over any client, client-go's own, or a fake. One that says it
-// does not support WatchList semantics (IsWatchListSemanticsUnSupported, as the
-// fake clientset wrapped by cache.ToListWatcherWithWatchListSemantics does) is
-// listed and then watched.
+// FromListerWatcher returns a source over any client-go ListerWatcher, for instance a
+// cache.ListWatch. If the ListerWatcher says that it does not support WatchList
+// (IsWatchListSemanticsUnSupported, as a fake clientset does that is wrapped by
+// cache.ToListWatcherWithWatchListSemantics), a reflector lists and then watches it.
 //
-// Its answers are decoded by the client: a frame of a JSON stream is read whole
-// into memory there, however long it is, and an error of which the text may quote
-// an object is shown without its text. [FromREST] reads 16 MiB of a frame at most.
+// The client decodes the answers: it reads a frame of a JSON stream into memory
+// whole, however long the frame is. [FromREST] reads at most 16 MiB of a frame.
 func FromListerWatcher(lw toolscache.ListerWatcher) Source {
 	return &listerWatcher{
 		ListerWatcherWithContext: toolscache.ToListerWatcherWithContext(lw),
@@ -55,7 +46,7 @@ func (l *listerWatcher) Watch(ctx context.Context, options metav1.ListOptions) (
 		return nil, err
 	}
 	if w == nil {
-		return nil, nil // which is found to be neither a stream nor an error
+		return nil, nil // the reflector reports that there is neither a stream nor an error
 	}
 	s := &watchStream{watch: w}
 	// Some clients, client-go's fakes for one, do not end a watch with its context.
@@ -63,15 +54,15 @@ func (l *listerWatcher) Watch(ctx context.Context, options metav1.ListOptions) (
 	return s, nil
 }
 
-// IsWatchListSemanticsUnSupported is client-go's name for the question.
+// IsWatchListSemanticsUnSupported implements the method that client-go looks for.
 func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool { return l.noWatchList }
 
 // watchStream pulls events from a watch.Interface.
 type watchStream struct {
 	watch  watch.Interface
-	forget func() bool // the context
+	forget func() bool // ends the wait for the end of the context
 	once   sync.Once   // not every watch.Interface can be stopped twice
-	failed bool        // the stop did
+	failed bool        // Stop panicked
 }
 
 func (s *watchStream) Next() (watch.Event, error) {
@@ -82,8 +73,8 @@ func (s *watchStream) Next() (watch.Event, error) {
 	return event, nil
 }
 
-// Close returns when the watch has closed its channel, as watch.Interface says
-// it does once stopped: only then has its own goroutine ended.
+// Close returns when the watch has closed its channel, which it does once it is
+// stopped (see watch.Interface): only then has its goroutine ended.
 func (s *watchStream) Close() error {
 	s.forget()
 	s.stop()
@@ -91,17 +82,17 @@ func (s *watchStream) Close() error {
 		return nil // and the channel may never be closed
 	}
 	for range s.watch.ResultChan() {
-		// What is still in the channel is of no use to anybody.
+		// Discard the events that are still in the channel.
 	}
 	return nil
 }
 
-// stop stops the watch once, and returns when it has been stopped.
+// stop stops the watch, once.
 func (s *watchStream) stop() {
 	s.once.Do(func() {
 		var err error
 		defer func() { s.failed = err != nil }()
-		defer recovered(&err)
+		defer redact.Panic(&err)
 		s.watch.Stop()
 	})
 }

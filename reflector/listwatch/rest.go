@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package reflector
+package listwatch
 
 import (
 	"context"
@@ -13,35 +13,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
-// RESTResource is one kind of namespaced object as a REST client reaches it.
+// RESTResource describes one kind of namespaced object and the client that reaches it.
 type RESTResource struct {
-	// Client is that of the group and version, like
-	// kubernetes.Interface.CoreV1().RESTClient(). Protobuf is preferred for kinds
-	// that have it, unless the client was told what to accept.
+	// Client is the client of the group and version, like
+	// kubernetes.Interface.CoreV1().RESTClient(). A source asks for protobuf if the
+	// kind supports it, unless the client's config sets AcceptContentTypes.
 	Client rest.Interface
-	// Name is the resource's name in a path, like "secrets".
+	// Name is the name of the resource in a path, like "secrets".
 	Name string
-	// NewObject and NewList return an empty object of the kind, and an empty
-	// list of them. Their types need not be known to any scheme.
+	// NewObject and NewList return an empty object of the kind, and an empty list of
+	// such objects. The types need not be registered in a scheme.
 	NewObject, NewList func() runtime.Object
 }
 
-// FromREST makes the source of one object, selected by its name. RBAC's
-// resourceNames and the Node authorizer admit list and watch with this very
-// selector
+// FromREST returns the source of one object, selected by its name. RBAC's
+// resourceNames and the Node authorizer allow list and watch with this selector
 // (kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
 //
-// Its streams are read and decoded in the goroutine that calls Next. Each
-// request is sent once: a typed client sends one up to eleven times, a second or
-// more apart, when the connection breaks or the answer carries Retry-After;
-// meanwhile nobody would know of the failure.
+// The goroutine that calls Next reads and decodes the stream. Each request is sent
+// once. A typed client sends a request up to eleven times, a second or more apart, if
+// the connection breaks or the answer has a Retry-After header; a reflector would
+// learn of the failure only then.
 func FromREST(resource *RESTResource, namespace, name string) Source {
 	return &restSource{resource: resource, namespace: namespace, name: name}
 }
-
-func (*restSource) careful() {}
 
 type restSource struct {
 	resource        *RESTResource
@@ -60,13 +59,13 @@ func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runt
 	list := s.resource.NewList()
 	result := s.request(&options).UseProtobufAsDefaultIfPreferred(isProtobuf(list)).Do(ctx)
 	if err := result.Error(); err != nil {
-		return nil, err
+		return nil, redact.Loggable(err)
 	}
 	err := result.Into(list)
 	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
 		return nil, undecodable(err)
 	}
-	return list, err
+	return list, redact.Loggable(err)
 }
 
 func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
@@ -79,12 +78,12 @@ func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Str
 	}
 	body, err := request.Stream(ctx)
 	if err != nil {
-		return nil, err
+		return nil, redact.Loggable(err)
 	}
 	return &restStream{body: body, newObject: s.resource.NewObject}, nil
 }
 
-// isProtobuf tells whether an object can be decoded from protobuf.
+// isProtobuf reports whether an object can be decoded from protobuf.
 func isProtobuf(object runtime.Object) bool {
 	_, ok := object.(interface{ Unmarshal([]byte) error })
 	return ok

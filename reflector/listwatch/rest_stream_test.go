@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package reflector
+package listwatch
 
 import (
 	"bytes"
@@ -21,6 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
 )
 
 // hidden is what must not be seen in an error, nor in a buffer that is kept.
@@ -124,8 +127,8 @@ func TestTruncatedFrames(t *testing.T) {
 				if got := errors.Is(err, io.EOF); got != whole {
 					t.Errorf("cut at %d of %d: got %v, want io.EOF: %v", offset, len(body), err, whole)
 				}
-				if !whole && Classify(err) != Connection {
-					t.Errorf("cut at %d of %d: got class %s (%v), want Connection", offset, len(body), Classify(err), err)
+				if !whole && failure.Of(err) != failure.Unreachable {
+					t.Errorf("cut at %d of %d: got class %s (%v), want Connection", offset, len(body), failure.Of(err), err)
 				}
 				if want := map[bool]int{false: 0, true: 1}[offset >= len(first)-1]; len(events) > want+1 {
 					t.Errorf("cut at %d of %d: got %d events, want at most %d", offset, len(body), len(events), want)
@@ -171,7 +174,7 @@ func TestWhatIsNoWatch(t *testing.T) {
 	for name, body := range tests {
 		t.Run(name, func(t *testing.T) {
 			events, err := drain(streamOf(body))
-			if len(events) != 0 || !errors.Is(err, ErrMalformed) {
+			if len(events) != 0 || !errors.Is(err, cache.ErrMalformed) {
 				t.Errorf("got %d events and %v, want ErrMalformed", len(events), err)
 			}
 			tellsNothing(t, err)
@@ -317,7 +320,7 @@ func FuzzRESTStream(f *testing.F) {
 		for range len(body) + 1 {
 			event, err := stream.Next()
 			if err != nil {
-				if class := Classify(err); class != Malformed && class != Connection {
+				if class := failure.Of(err); class != failure.Malformed && class != failure.Unreachable {
 					t.Errorf("class: got %s (%v)", class, err)
 				}
 				tellsNothing(t, err)
