@@ -78,9 +78,6 @@ func Classify(err error) Class {
 }
 
 func statusCode(err error) int32 {
-	if absent := (*NotServedError)(nil); errors.As(err, &absent) {
-		return absent.Code
-	}
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		return status.Status().Code

@@ -293,14 +293,13 @@ func TestRESTReflector(t *testing.T) {
 	})
 }
 
-// A client's own time-out holds for the opening of a stream, trimmed or not.
+// A client's own time-out holds for the opening of a stream.
 func TestRESTTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		server.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status { <-ctx.Done(); return nil })
 		config := server.Config()
 		config.Timeout = 10 * time.Second
-		config.Wrap(reflector.Trim)
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			t.Fatal(err)

@@ -31,8 +31,8 @@ type Status struct {
 	// Failures counts the attempts that have failed since the last completed
 	// read; 0 means that all is well.
 	Failures int
-	// LastError is the cause of the last failure, as the source gave it, but for
-	// a 404: see [NotServedError]. It is kept when all is well again.
+	// LastError is the cause of the last failure, as the source gave it. It is
+	// kept when all is well again.
 	LastError error
 	// LastErrorTime is when that was.
 	LastErrorTime time.Time
@@ -76,7 +76,7 @@ func (s *Status) synced(version string, now time.Time) {
 func (s *Status) failed(err error, now time.Time) {
 	class := Classify(err)
 	s.Failures++
-	s.LastError, s.LastErrorTime, s.FailedAt = notServed(err), now, now
+	s.LastError, s.LastErrorTime, s.FailedAt = err, now, now
 	switch {
 	case !class.refusal():
 		s.RefusedSince = time.Time{}
@@ -92,7 +92,7 @@ func (s *Status) failed(err error, now time.Time) {
 // one will.
 func (s *Status) shared(err error, since, at time.Time) {
 	s.Failures = max(1, s.Failures)
-	s.LastError, s.LastErrorTime, s.Away = notServed(err), at, true
+	s.LastError, s.LastErrorTime, s.Away = err, at, true
 	s.RefusedSince = time.Time{}
 	if Classify(err).refusal() {
 		s.RefusedSince = since
