@@ -11,8 +11,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
-
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // ClientFor returns a client made of [ConfigFor]. It writes protobuf too.
@@ -36,14 +34,13 @@ func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
 //   - It prefers answers in protobuf, which are smaller on the wire and cheaper to
 //     decode, and takes JSON for what has no protobuf.
 //   - It has no limit of its own (QPS, burst, rate limiter): the
-//     [github.com/refwatch/refwatch/reflector.Gate] bounds what is asked for at
+//     [objectcache.Gate] bounds what is asked for at
 //     a time, and lets go first what somebody waits for.
 //   - It has no Timeout, which would end every stream.
 //   - It has connections of its own. kube-apiserver allows a bounded number of
 //     streams on each, and long ones would leave no room for a program's other
 //     calls.
-//   - Its open streams keep nothing that nobody needs
-//     ([github.com/refwatch/refwatch/reflector.Trim]).
+//   - Its open streams keep neither the header of the answer nor the request.
 //
 // The last two do not hold for a config with a Transport, which is used as it
 // is. Proxy settings are those of config, or of the environment as usual.
@@ -62,7 +59,7 @@ func ConfigFor(config *rest.Config) *rest.Config {
 			// cannot be compared.
 			config.Proxy = http.ProxyFromEnvironment
 		}
-		config.WrapTransport = transport.Wrappers(reflector.Trim, config.WrapTransport) // the first is the innermost
+		config.WrapTransport = transport.Wrappers(trim, config.WrapTransport) // the first is the innermost
 	}
 	return config
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,6 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/refwatch/refwatch/manager"
-	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -236,7 +236,7 @@ func TestClientForTrimsAnswers(t *testing.T) {
 	if seen == nil || seen.Header.Get("Content-Type") == "" || seen.Request == nil {
 		t.Errorf("answer that the wrapper saw: got %+v, want it left whole", seen)
 	}
-	trimmed := fmt.Sprintf("%T", reflector.Trim(nil))
+	const trimmed = "manager.trimmer"
 	layers := transports(clientFor(t, server.Config()))
 	if at := slices.Index(layers, trimmed); at != len(layers)-2 {
 		t.Errorf("layers: got %q, want %s next to the transport", layers, trimmed)
@@ -258,6 +258,25 @@ func TestClientForWithATransport(t *testing.T) {
 	if err == nil || asked.Load() == 0 {
 		t.Errorf("got %v after %d requests, want the error of the transport", err, asked.Load())
 	}
+}
+
+// A Timeout that is set on the config holds, though the response is trimmed.
+func TestConfigForWithATimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true})
+		server.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status { <-ctx.Done(); return nil })
+		config := manager.ConfigFor(server.Config())
+		config.Timeout = 10 * time.Second
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		_, err = client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{})
+		if took := time.Since(began); err == nil || took > 10*time.Second {
+			t.Errorf("list: got %v after %v, want an error after 10 s", err, took)
+		}
+	})
 }
 
 // Every kind of client can be made of one config, and none limits itself.

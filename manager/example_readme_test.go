@@ -25,7 +25,6 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // nodeAgent serves one pod. README shows what it does.
@@ -205,7 +204,7 @@ func several(ctx context.Context, config *rest.Config, resource schema.GroupVers
 	if err != nil {
 		return err
 	}
-	gate := reflector.NewGate(reflector.GateOptions{}) // one for all stores that reach one server as one user
+	gate := objectcache.NewGate(objectcache.GateOptions{}) // one for all stores that reach one server as one user
 	options := objectcache.WatchOptions{Gate: gate}
 	configMaps, err1 := manager.NewConfigMaps(client, options)
 	store, err2 := objectcache.NewWatchStore(objectcache.Secrets(client), options)
@@ -213,7 +212,7 @@ func several(ctx context.Context, config *rest.Config, resource schema.GroupVers
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	secrets, err1 := manager.New(store, manager.VisitPodSecretNames) // as NewSecrets does; store has Status and All
+	secrets, err1 := manager.New(store, manager.VisitPodSecretNames) // as NewSecrets does; store has Status and Statuses
 	objects, err2 := manager.New(widgets, nil)                       // nil: no pod names them, SetReferences does
 	if err := errors.Join(err1, err2); err != nil {
 		return err

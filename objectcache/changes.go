@@ -131,7 +131,7 @@ func (w *WatchStore[T]) current(key types.NamespacedName) (now present[T], ok bo
 // settledForLocked reports whether a state may be yielded for all owners, as Get
 // would serve it. How old it is does not matter.
 func (w *WatchStore[T]) settledForLocked(e *entry[T], r *run[T], state cache.State[T]) bool {
-	return !w.immutable(state) || r.covers.Load() >= w.dueLocked(e, r) || failedSince(r.reflector.Status(), e.arrivedAt)
+	return !w.immutable(state) || r.covers.Load() >= w.dueLocked(e, r) || failedSince(r.status(), e.arrivedAt)
 }
 
 // addFollower puts every key into a queue, now and when it changes. What has gone

@@ -121,7 +121,7 @@ func (w *WatchStore[T]) watchIdleLocked(e *entry[T]) {
 // Get that gave up, and will come again.
 func (w *WatchStore[T]) idleLocked(e *entry[T]) bool {
 	r := e.run.Load()
-	if !r.settled && !r.reflector.Status().Synced {
+	if !r.settled && !r.status().Synced {
 		e.used.Store(true)
 		return false
 	}

@@ -63,13 +63,17 @@ func notSynced(ctx context.Context, resource string, key types.NamespacedName, c
 	all := []error{ErrNotSynced}
 	if err := ctx.Err(); err != nil {
 		all = append(all, err)
-		if cause := context.Cause(ctx); !errors.Is(cause, err) {
-			all = append(all, notAbsent(cause))
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, err):
+		case apierrors.IsNotFound(cause): // of another object
+			all = append(all, notAbsentError{cause})
+		default:
+			all = append(all, cause)
 		}
 	}
 	for _, cause := range causes {
 		if cause != nil {
-			all = append(all, notAbsent(cause))
+			all = append(all, cause)
 		}
 	}
 	return &keyError{resource, key, all}
@@ -80,7 +84,7 @@ func causesOf(stream reflector.Status) (causes []error) {
 	if stream.Failures > 0 {
 		causes = append(causes, stream.LastError)
 	}
-	if stream.Waiting != nil && (len(causes) == 0 || !errors.Is(stream.Waiting, causes[0])) {
+	if stream.Waiting != nil {
 		causes = append(causes, stream.Waiting)
 	}
 	if stream.AskedAt.IsZero() {
@@ -90,22 +94,4 @@ func causesOf(stream reflector.Status) (causes []error) {
 		causes = append(causes, fmt.Errorf("the server has not answered for %v", silent.Round(time.Millisecond)))
 	}
 	return causes
-}
-
-// otherNotFound is an error by which apierrors would take an object for absent
-// that it does not speak of.
-type otherNotFound struct{ error }
-
-// Is reports whether the error is target. There is no Unwrap: apierrors would
-// find the NotFound by it.
-func (e otherNotFound) Is(target error) bool { return errors.Is(e.error, target) }
-
-// notAbsent returns err so that apierrors.IsNotFound does not hold for it. Only
-// a complete read shows that an object is absent: the cause of a caller's
-// context may be the NotFound of another object, and a 404 may be the path's.
-func notAbsent(err error) error {
-	if apierrors.IsNotFound(err) {
-		return otherNotFound{err}
-	}
-	return err
 }

@@ -39,7 +39,7 @@ import (
 //     a rate limiter of its own.
 //   - apierrors.IsNotFound: the server said that there is no such object, in a
 //     complete read or an event. It never holds for another error: a path that
-//     the server does not serve (404) is a [reflector.NotServedError].
+//     the server does not serve (404) is a [NotServedError].
 //   - [ErrInvalidName]: no object can have that namespace or name.
 //   - [ErrStopped]: Run has returned, or is about to.
 //   - [ErrNilContext]: ctx is nil.
@@ -202,12 +202,12 @@ func (w *WatchStore[T]) look(a *asker[T], r *run[T]) (state cache.State[T], ok b
 	switch {
 	case ok:
 		return state, true, nil
-	case w.immutable(state) && (over || failedSince(r.reflector.Status(), a.arrived)):
+	case w.immutable(state) && (over || failedSince(r.status(), a.arrived)):
 		return state, true, nil // for those who had it; Get does not know who asks
 	case !over && w.graceLeft(r, a.began) != 0:
 		return state, false, nil
 	}
-	causes := causesOf(r.reflector.Status())
+	causes := causesOf(r.status())
 	if state.Synced && !w.fresh(r) {
 		causes = append([]error{ErrStale}, causes...)
 	}
@@ -236,7 +236,7 @@ func (w *WatchStore[T]) graceLeft(r *run[T], began time.Time) time.Duration {
 	if r == nil || w.options.RefusalGrace < 0 {
 		return unbounded
 	}
-	status := r.reflector.Status()
+	status := r.status()
 	from := status.RefusedSince
 	switch {
 	case from.IsZero():
@@ -256,7 +256,7 @@ func (w *WatchStore[T]) graceLeft(r *run[T], began time.Time) time.Duration {
 // reflector itself has heard nothing for too long: the run learns of a contact a
 // moment later, and wakes the Get then.
 func (w *WatchStore[T]) demand(r *run[T]) {
-	state, stream := r.slot.Load(), r.reflector.Status()
+	state, stream := r.slot.Load(), r.status()
 	tooOld := w.options.MaxStaleness > 0 && time.Since(stream.LastContact) > w.options.MaxStaleness
 	if tooOld && state.Synced && !w.immutable(state) {
 		r.reflector.Refresh()

@@ -5,7 +5,6 @@ package objectcache
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -98,7 +97,6 @@ func TestCausesOf(t *testing.T) {
 		"failing":                    {status: reflector.Status{Failures: 1, LastError: refused}, want: []error{refused}},
 		"waiting":                    {status: reflector.Status{Waiting: waiting}, want: []error{waiting}},
 		"waiting after a failure":    {status: reflector.Status{Failures: 1, LastError: refused, Waiting: waiting}, want: []error{refused, waiting}},
-		"waiting because of it":      {status: reflector.Status{Failures: 1, LastError: refused, Waiting: fmt.Errorf("pause: %w", refused)}, want: []error{refused}},
 		"unanswered":                 {status: reflector.Status{AskedAt: ago}, more: 1},
 		"just asked":                 {status: reflector.Status{AskedAt: time.Now()}, more: 1},
 		"unanswered after a failure": {status: reflector.Status{Failures: 1, LastError: refused, AskedAt: ago}, want: []error{refused}, more: 1},

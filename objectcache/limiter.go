@@ -14,7 +14,7 @@ import (
 // client has a rate limiter of its own: client-go's default lets five requests
 // pass a second, and the first reads of many objects wait in line for it. A
 // client made with manager.ClientFor, or of manager.ConfigFor, has none: the
-// [reflector.Gate] bounds what is asked for at a time.
+// [Gate] bounds what is asked for at a time.
 var ErrClientLimited = errors.New("use manager.ClientFor, or a config with QPS -1")
 
 // limited returns an error that names the limit of the resource's own client, nil

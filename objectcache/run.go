@@ -70,7 +70,7 @@ func (w *WatchStore[T]) startLocked(e *entry[T]) {
 func (w *WatchStore[T]) newRunLocked(e *entry[T]) *run[T] {
 	r := &run[T]{}
 	if before := e.run.Load(); before != nil {
-		r.slot, r.base, r.before = before.slot.Next(), before.base, before.lastContactLocked(before.reflector.Status())
+		r.slot, r.base, r.before = before.slot.Next(), before.base, before.lastContactLocked(before.status())
 		r.covers.Store(before.covers.Load())
 		r.contact.Store(before.contact.Load())
 	} else {
@@ -139,7 +139,7 @@ func (w *WatchStore[T]) changed(e *entry[T], r *run[T]) {
 		return // replaced, or let go; whoever did that has woken those who wait
 	}
 	// With mu held: two calls would act on states in another order otherwise.
-	stream := r.reflector.Status()
+	stream := r.status()
 	r.noteLocked(stream)
 	w.proceedLocked(e, r, stream)
 	e.wakeLocked()
@@ -164,6 +164,13 @@ func (w *WatchStore[T]) proceedLocked(e *entry[T], r *run[T], stream reflector.S
 		// A check that failed is made again at the next time: nobody waits for it.
 		w.settleLocked(e, r)
 	}
+}
+
+// status returns the status of the reflector. Its LastError is no NotFound.
+func (r *run[T]) status() reflector.Status {
+	status := r.reflector.Status()
+	status.LastError = notServed(status.LastError)
+	return status
 }
 
 // noteLocked takes down what the reflector has achieved. The slot is ahead of

@@ -59,7 +59,7 @@ type Status struct {
 	Failures int
 	// LastError is the cause of the last failure; it is kept when all is well
 	// again. LastErrorTime is when that was. apierrors.IsNotFound never holds for
-	// it: see [reflector.NotServedError].
+	// it: see [NotServedError].
 	LastError     error
 	LastErrorTime time.Time
 	// Owners are the UIDs that reference the object, in order.
@@ -98,9 +98,9 @@ func (w *WatchStore[T]) statusLocked(e *entry[T]) Status {
 		status.Phase = w.restingLocked()
 		return status
 	}
-	stream, state := r.reflector.Status(), r.slot.Load()
+	stream, state := r.status(), r.slot.Load()
 	status.LastContact, status.Failures = r.lastContactLocked(stream), stream.Failures
-	status.Waiting = notAbsent(stream.Waiting)
+	status.Waiting = stream.Waiting
 	status.LastError, status.LastErrorTime = stream.LastError, stream.LastErrorTime
 	if status.Exists = state.Exists; state.Exists {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()

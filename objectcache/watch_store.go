@@ -44,7 +44,7 @@ type WatchOptions struct {
 	ImmutableRecheck time.Duration
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server with one client should share one. Default: one of its own.
-	Gate *reflector.Gate
+	Gate *Gate
 	// WatchImmutable keeps the stream of an object whose field "immutable" is
 	// true. An owner that stays then learns that the object was deleted and
 	// created again. Default: such an object needs no stream once it has synced,
@@ -87,7 +87,7 @@ func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (
 		options.RefusalGrace = defaultRefusalGrace
 	}
 	if options.Gate == nil {
-		options.Gate = reflector.NewGate(reflector.GateOptions{})
+		options.Gate = NewGate(GateOptions{})
 	}
 	return &WatchStore[T]{
 		resource:      resource,
