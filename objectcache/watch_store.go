@@ -14,7 +14,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // WatchOptions changes how a [WatchStore] works. The zero value is valid.
