@@ -120,7 +120,7 @@ func (r *reconciler) certificate(ctx context.Context, key types.NamespacedName) 
 	switch {
 	case err == nil:
 		r.serve(certificate)
-	case apierrors.IsNotFound(err): // Changes reports it when it is created
+	case apierrors.IsNotFound(err): // Changes yields it when it is created
 	case errors.Is(err, objectcache.ErrInvalidName):
 		klog.FromContext(ctx).Error(err, "The Ingress names a Secret that cannot exist") // no retry: only an edit helps
 	default:
