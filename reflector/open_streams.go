@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,64 +29,81 @@ const (
 	silenceCheck = 30 * time.Second
 )
 
-// verifier verifies silent streams: it compares their state with a list. A watch at a
-// version from the future is silent for ever. That happens without WatchList, if the
-// server was rolled back between the list and the watch.
-type verifier struct {
+// openStreams are the sessions of a gate whose state is stored. It verifies those that
+// are silent, and ends those that a rollback of the server has made silent: a watch at a
+// version from the future never delivers anything. That happens without WatchList too,
+// if the server is rolled back between the list and the watch.
+type openStreams struct {
+	rollbacks atomic.Uint64 // how often the server was found rolled back
+
 	mu       sync.Mutex
-	sessions map[*session]struct{} // whose state is stored
+	sessions map[*session]struct{}
 	timer    *time.Timer
 }
 
-func (v *verifier) add(s *session) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.sessions[s] = struct{}{}
-	if len(v.sessions) > 1 {
+func newOpenStreams() openStreams { return openStreams{sessions: map[*session]struct{}{}} }
+
+func (o *openStreams) add(s *session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sessions[s] = struct{}{}
+	if len(o.sessions) > 1 {
 		return
 	}
-	if v.timer != nil {
-		v.timer.Reset(silenceCheck)
+	if o.timer != nil {
+		o.timer.Reset(silenceCheck)
 		return
 	}
-	v.timer = time.AfterFunc(silenceCheck, v.check)
+	o.timer = time.AfterFunc(silenceCheck, o.check)
 }
 
-func (v *verifier) remove(s *session) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.sessions, s)
-	if len(v.sessions) == 0 && v.timer != nil {
-		v.timer.Stop()
+func (o *openStreams) remove(s *session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.sessions, s)
+	if len(o.sessions) == 0 && o.timer != nil {
+		o.timer.Stop()
 	}
 }
 
-// all returns the sessions whose state is stored.
-func (v *verifier) all() []*session {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return slices.Collect(maps.Keys(v.sessions))
+// serverRolledBack is called when a consistent read, asked for after so many
+// rollbacks, returned a version below one that was seen before. Several reflectors may
+// prove the same rollback; the first one counts. Streams that have seen later versions
+// are ended.
+func (o *openStreams) serverRolledBack(rollbacks uint64, version string) {
+	if !o.rollbacks.CompareAndSwap(rollbacks, rollbacks+1) {
+		return
+	}
+	for _, s := range o.all() {
+		s.r.refresh(func(p *progress) bool { return p.seenBeyondLocked(version, rollbacks) })
+	}
+}
+
+func (o *openStreams) all() []*session {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Keys(o.sessions))
 }
 
 // check begins the verification of each silent stream. It takes a goroutine of the
 // session, for the one that reads the stream is blocked.
-func (v *verifier) check() {
-	for _, s := range v.all() {
-		if s.r.progress.beginVerifying(silentAfter) && s.r.enter(s) {
+func (o *openStreams) check() {
+	for _, s := range o.all() {
+		if s.r.progress.beginVerifying(silentAfter) && s.calls.begin() {
 			go s.verify()
 		}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.sessions) > 0 {
-		v.timer.Reset(silenceCheck)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.sessions) > 0 {
+		o.timer.Reset(silenceCheck)
 	}
 }
 
 // verify reads the selection beside the stream. A change that the stream has not
 // delivered ends the session, for a consistent read.
 func (s *session) verify() {
-	defer s.calls.Done()
+	defer s.calls.end()
 	err := s.compare()
 	s.r.progress.endVerifying(err == nil)
 	switch {
@@ -139,6 +157,6 @@ func (s *session) verifyingList() (runtime.Object, error) {
 	if s.ctx.Err() != nil {
 		return nil, s.ctx.Err()
 	}
-	member.Release(outcomeOf(err))
+	member.Release(failure.Outcome(err))
 	return list, err
 }
