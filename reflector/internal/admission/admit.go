@@ -194,8 +194,8 @@ func (s *server) probeCandidate(o *outage, resources []*resource, now time.Time)
 	return s.firstPaused(resources, now)
 }
 
-// newestOf returns the newest member of some resources that has made no attempt, nil if there is none. It prefers one that
-// a caller waits for.
+// newestOf returns the newest member of some resources that has made no attempt, nil if there is none. It prefers one
+// that a caller waits for.
 func newestOf(resources []*resource) (m *member) {
 	for _, r := range resources {
 		if r.newest != nil && (m == nil || r.newest.expedited && !m.expedited) {

@@ -83,9 +83,8 @@ func (m *Member) Release(outcome Outcome) {
 	c.admitLocked(now)
 }
 
-// Ended reports that the stream after a synced attempt has ended: for how long it lived, and why. A pause follows, which
-// is longer the more streams in a row were short. A member whose stream was refused shares the budget of failing
-// members.
+// Ended reports how long the stream after a synced attempt lived, and why it ended. A pause follows. It is longer
+// the more streams in a row were short. A member whose stream was refused shares the budget of failing members.
 func (m *Member) Ended(lived time.Duration, outcome Outcome) {
 	m.controller.mu.Lock()
 	defer m.controller.mu.Unlock()

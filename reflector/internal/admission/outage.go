@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// minFailures is how many members must fail to confirm an outage. One more is needed for each membersPerFailure members,
-// up to maxFailures. So a share of bad members is unlikely to look like an outage.
+// minFailures is how many members must fail to confirm an outage. One more is needed for each membersPerFailure
+// members, up to maxFailures. So a share of bad members is unlikely to look like an outage.
 const minFailures, membersPerFailure, maxFailures = 4, 64, 16
 
 // errHung is the cause of an outage that hung attempts confirm.
 var errHung = errors.New("the server does not answer")
 
-// outage is a failure of a whole resource, or of the server. It is suspected while failures are recorded, and confirmed
-// when there are enough. The zero value is no outage.
+// outage is a failure of a whole resource, or of the server. It records failures, and is confirmed when there are
+// enough. The zero value is no outage.
 type outage struct {
 	failed   []*member // members that failed, with no success in between
 	kind     Kind      // of the last failure

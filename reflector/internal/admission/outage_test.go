@@ -16,21 +16,21 @@ func TestMembersAreNotifiedOnTheTimersGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := admission.New(1)
 		var mu sync.Mutex
-		noticed := 0
+		notified := 0
 		first := c.Join("secrets", nil)
-		second := c.Join("secrets", func() { mu.Lock(); defer mu.Unlock(); noticed++ })
+		second := c.Join("secrets", func() { mu.Lock(); defer mu.Unlock(); notified++ })
 		if err := first.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		go func() { _ = second.Acquire(t.Context()) }()
 		synctest.Wait()
 		mu.Lock()
-		first.Release(admission.Outcome{Kind: admission.Unauthorized, Cause: errBad}) // proves a trouble
+		first.Release(admission.Outcome{Kind: admission.Unauthorized, Cause: errBad}) // begins an outage
 		mu.Unlock()
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if noticed == 0 {
+		if notified == 0 {
 			t.Error("a member that waits was not notified")
 		}
 		second.Leave()
@@ -38,38 +38,38 @@ func TestMembersAreNotifiedOnTheTimersGoroutine(t *testing.T) {
 	})
 }
 
-// A server that is away again before many were served is known to be away.
+// An outage that begins before many members have synced again is noticed.
 func TestSecondOutage(t *testing.T) {
-	inBubble(t, 32, func(c *crowd) {
-		all := c.comes(100, "secrets", well())
-		after(time.Minute)
+	inBubble(t, 32, func(r *rig) {
+		all := r.join(100, "secrets", healthy())
+		advance(time.Minute)
 		for range 3 {
-			c.treat(all, fails(admission.Unreachable))
-			c.cutStreams(all)
-			after(10 * time.Minute)
+			r.behave(all, fails(admission.Unreachable))
+			r.cutStreams(all)
+			advance(10 * time.Minute)
 			began := time.Now()
-			after(time.Minute)
-			if got := c.since(began); got > 40 {
-				t.Fatalf("attempts in a minute of an outage: got %d, want probes alone", got)
+			advance(time.Minute)
+			if got := r.attemptsSince(began); got > 40 {
+				t.Fatalf("attempts in a minute of an outage: got %d, want only probes", got)
 			}
-			c.treat(all, well())
-			for c.countSynced(all) == 0 {
-				after(10 * time.Millisecond)
+			r.behave(all, healthy())
+			for r.countSynced(all) == 0 {
+				advance(10 * time.Millisecond)
 			}
 		}
 	})
 }
 
-// The Retry-After of a member holds though others succeed.
-func TestRetryAfterOutlastsForgiveness(t *testing.T) {
+// A member waits for its Retry-After even if others succeed.
+func TestSuccessOfOthersDoesNotEndRetryAfter(t *testing.T) {
 	for _, kind := range []admission.Kind{admission.Failed, admission.Throttled} {
-		inBubble(t, 32, func(c *crowd) {
-			bad := c.comes(1, "secrets", manner{kind, 30 * time.Second, 10 * time.Millisecond})
-			after(time.Second)
-			c.comes(20, "secrets", well())
-			c.waits(bad, 100*time.Millisecond, time.Minute)
-			for i, at := range bad[0].tried[1:] {
-				if gap := at.Sub(bad[0].tried[i]); gap < 30*time.Second {
+		inBubble(t, 32, func(r *rig) {
+			bad := r.join(1, "secrets", behavior{kind, 30 * time.Second, 10 * time.Millisecond})
+			advance(time.Second)
+			r.join(20, "secrets", healthy())
+			r.expedite(bad, 100*time.Millisecond, time.Minute)
+			for i, at := range bad[0].attempts[1:] {
+				if gap := at.Sub(bad[0].attempts[i]); gap < 30*time.Second {
 					t.Errorf("kind %d: got an attempt after %v, want none within 30 s", kind, gap)
 				}
 			}
@@ -77,50 +77,49 @@ func TestRetryAfterOutlastsForgiveness(t *testing.T) {
 	}
 }
 
-// One bad backend in three, whatever it answers, does not keep members waiting.
-func TestOneBadBackend(t *testing.T) {
+// One bad server of three behind a load balancer delays no member for long, whatever it answers.
+func TestOneBadServerOfThree(t *testing.T) {
 	for _, kind := range []admission.Kind{admission.Failed, admission.Unauthorized, admission.Unreachable, admission.Refused} {
-		inBubble(t, 32, func(c *crowd) {
-			c.bad = func(n int) (manner, bool) { return fails(kind), n%3 == 0 }
-			all := c.comes(1000, "secrets", well())
-			after(20 * time.Second)
-			if got := c.countSynced(all); got != 1000 {
-				t.Errorf("kind %d: got %d of 1,000 after 20 s", kind, got)
+		inBubble(t, 32, func(r *rig) {
+			r.override = func(n int) (behavior, bool) { return fails(kind), n%3 == 0 }
+			all := r.join(1000, "secrets", healthy())
+			advance(20 * time.Second)
+			if got := r.countSynced(all); got != 1000 {
+				t.Errorf("kind %d: got %d of 1,000 synced after 20 s", kind, got)
 			}
 		})
 	}
 }
 
-// A server that hangs from the start is away: few requests wait for it.
+// A server that hangs from the start is in an outage: few requests are under way.
 func TestHangsFromTheStart(t *testing.T) {
-	inBubble(t, 32, func(c *crowd) {
-		all := c.comes(1000, "secrets", hangs())
+	inBubble(t, 32, func(r *rig) {
+		all := r.join(1000, "secrets", hangs())
 		most := 0
 		for range 120 {
-			after(5 * time.Second)
-			most = max(most, c.Status().Opening)
+			advance(5 * time.Second)
+			most = max(most, r.Status().Opening)
 		}
-		if most > 100 || c.Status().Cause == nil {
-			t.Errorf("under way: got %d at most, and %+v, want at most 100 and a cause", most, c.Status())
+		if most > 100 || r.Status().Cause == nil {
+			t.Errorf("attempts under way: got up to %d, and %+v, want at most 100 and a cause", most, r.Status())
 		}
-		c.treat(all, well())
-		after(80 * time.Second)
-		if got := c.countSynced(all); got != 1000 {
+		r.behave(all, healthy())
+		advance(80 * time.Second)
+		if got := r.countSynced(all); got != 1000 {
 			t.Errorf("synced: got %d of 1,000", got)
 		}
 	})
 }
 
-// A resource whose lists are served and whose watches are refused is not listed
-// more often the more members there are.
+// Members whose watches are refused, though their lists are served, share the budget of failing members.
 func TestRefusedStreamsShareTheBudget(t *testing.T) {
-	inBubble(t, 32, func(c *crowd) {
-		c.ends = &admission.Outcome{Kind: admission.Refused, Cause: errBad}
-		c.comes(1000, "secrets", well())
-		after(5 * time.Minute)
+	inBubble(t, 32, func(r *rig) {
+		r.streamEnd = &admission.Outcome{Kind: admission.Refused, Cause: errBad}
+		r.join(1000, "secrets", healthy())
+		advance(5 * time.Minute)
 		began := time.Now()
-		after(time.Minute)
-		if got := c.since(began); got > 21*60 || got < 5*60 {
+		advance(time.Minute)
+		if got := r.attemptsSince(began); got > 21*60 || got < 5*60 {
 			t.Errorf("attempts in a minute: got %d, want some, and at most 20 a second", got)
 		}
 	})
