@@ -25,7 +25,7 @@
 //     Before the server's first answer, members that have never synced count too.
 //   - A 401 is an outage of the server at once.
 //
-// In an outage one attempt at a time is a probe. The first probe begins at once,
+// In an outage, members make one attempt at a time: a probe. The first begins at once,
 // the next ones 0.25 to 5 s apart (for a resource 0.25 to 2 s; after 429s 0.1 to
 // 5 s). A success ends the outage. It also ends the pauses of the members that
 // failed since the last success, once each, but not a Retry-After.
