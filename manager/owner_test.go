@@ -138,12 +138,12 @@ func TestRefusalsAreLogged(t *testing.T) {
 		"a pod that is nobody":    {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(&corev1.Pod{}) }, "neither UID nor name", 2},
 		"registering nil":         {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(nil) }, "the pod is nil", 2},
 		"unregistering nil":       {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) { m.UnregisterPod(nil) }, "the pod is nil", 2},
-		"forgetting a stranger":   {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) { m.SetReferences(manager.Owner{Name: "web"}) }, "Nobody knows the owner", 2},
+		"forgetting a stranger":   {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) { m.SetReferences(manager.Owner{Name: "web"}) }, "Owner to remove is not registered", 2},
 		"forgetting an owner": {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) {
 			m.SetReferences(manager.Owner{Name: "web", UID: "1"}, key("a"))
 			m.SetReferences(manager.Owner{Name: "web"})
 			m.SetReferences(manager.Owner{Name: "web"})
-		}, "Nobody knows the owner", 2}, // for the second of each
+		}, "Owner to remove is not registered", 2}, // for the second of each
 		"changes without context": {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) {
 			var none context.Context
 			for range m.Changes(none) {
