@@ -27,7 +27,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// nodeAgent serves one pod. README shows what it does.
+// nodeAgent serves one pod. README shows its body.
 func nodeAgent(ctx context.Context, config *rest.Config, pod *corev1.Pod, use func(*corev1.Secret)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -128,7 +128,7 @@ func (r *reconciler) certificate(ctx context.Context, key types.NamespacedName) 
 	return nil
 }
 
-// follow puts in line whose certificate has changed, until ctx ends.
+// follow enqueues each Ingress whose certificate has changed, until ctx ends.
 func (r *reconciler) follow(ctx context.Context, enqueue func(types.NamespacedName)) {
 	for _, owners := range r.secrets.Changes(ctx) {
 		for _, owner := range owners {
@@ -139,8 +139,8 @@ func (r *reconciler) follow(ctx context.Context, enqueue func(types.NamespacedNa
 	}
 }
 
-// A controller: an Ingress names its certificate and is served with it, again
-// when it changes, and is forgotten by its name when it has gone.
+// A controller serves an Ingress with the certificate that it names, and again when
+// the certificate changes. It removes the Ingress by its name when it is deleted.
 func Example_controller() {
 	ctx, stop := context.WithCancel(context.Background())
 	server := serve(ctx)
@@ -191,8 +191,7 @@ func Example_controller() {
 	// ended: <nil>
 }
 
-// several follows objects of three kinds with one Gate. README shows how they are
-// made.
+// several references objects of three kinds with one Gate. README shows a part of it.
 func several(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, show func(...any)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -245,7 +244,7 @@ func several(ctx context.Context, config *rest.Config, resource schema.GroupVers
 func Example_severalKinds() {
 	server := serve(context.Background())
 	defer server.Close()
-	show := func(what ...any) { fmt.Println(what...) }
+	show := func(values ...any) { fmt.Println(values...) }
 	configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
 	if err := several(context.Background(), server.Config(), configMaps, show); err != nil {
 		fmt.Println(err)
@@ -255,8 +254,8 @@ func Example_severalKinds() {
 	// ConfigMap settings
 }
 
-// README's Go is code of this file, so it compiles and does what it says.
-func TestReadmeShowsWhatCompiles(t *testing.T) {
+// All Go code in README is code of this file, so it compiles and is tested.
+func TestReadmeCodeIsInThisFile(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +272,7 @@ func TestReadmeShowsWhatCompiles(t *testing.T) {
 	for _, block := range blocks {
 		block, _, _ = strings.Cut(block, "```")
 		if !strings.Contains(code, unindented(block)) {
-			t.Errorf("README.md shows what is not in example_readme_test.go:\n%s", block)
+			t.Errorf("README.md has code that is not in example_readme_test.go:\n%s", block)
 		}
 	}
 }

@@ -4,9 +4,11 @@ package manager_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 	"weak"
@@ -19,12 +21,121 @@ import (
 	"github.com/refwatch/refwatch/manager"
 )
 
-// model is a manager beside what its store must count.
+func TestRegisterAndUnregister(t *testing.T) {
+	type m = *manager.Manager[*corev1.Secret]
+	tests := map[string]struct {
+		steps []func(m)
+		want  string
+	}{
+		"one pod":            {[]func(m){func(m m) { m.RegisterPod(podOf("1", "a", "b")) }}, "default/a 1, default/b 1"},
+		"named twice":        {[]func(m){func(m m) { m.RegisterPod(podOf("1", "a", "a")) }}, "default/a 1"},
+		"registered twice":   {[]func(m){func(m m) { m.RegisterPod(podOf("1", "a")); m.RegisterPod(podOf("1", "a")) }}, "default/a 1"},
+		"other references":   {[]func(m){func(m m) { m.RegisterPod(podOf("1", "a", "b")); m.RegisterPod(podOf("1", "b", "c")) }}, "default/b 1, default/c 1"},
+		"two pods":           {[]func(m){func(m m) { m.RegisterPod(podOf("1", "a")); m.RegisterPod(podOf("2", "a")) }}, "default/a 1, default/a 2"},
+		"unregistered":       {[]func(m){func(m m) { m.RegisterPod(podOf("1", "a")); m.UnregisterPod(podOf("1")) }}, ""},
+		"unregistered twice": {[]func(m){func(m m) { m.RegisterPod(podOf("1", "a")); m.UnregisterPod(podOf("1")); m.UnregisterPod(podOf("1")) }}, ""},
+		"never registered":   {[]func(m){func(m m) { m.UnregisterPod(podOf("1", "a")) }}, ""},
+		"same name, new UID": {[]func(m){func(m m) {
+			p := podOf("1", "a")
+			m.RegisterPod(p)
+			q := podOf("2", "b")
+			q.Name = p.Name
+			m.RegisterPod(q)
+		}}, "default/a 1, default/b 2"},
+		"no references": {[]func(m){func(m m) { m.RegisterPod(podOf("1")); m.UnregisterPod(podOf("1")) }}, ""},
+		"nil pods":      {[]func(m){func(m m) { m.RegisterPod(nil); m.UnregisterPod(nil) }}, ""},
+		"no UID":        {[]func(m){func(m m) { p := podOf("", "a"); m.RegisterPod(p); p.Name = "other"; m.RegisterPod(p) }}, "default/a Pod/default/other, default/a Pod/default/pod-"},
+		"another owner": {[]func(m){func(m m) { m.SetReferences(manager.Owner{UID: "gw"}, key("a"), key("a"), key("b")) }}, "default/a gw, default/b gw"},
+		"another owner's less": {[]func(m){func(m m) {
+			o := manager.Owner{UID: "gw"}
+			m.SetReferences(o, key("a"), key("b"))
+			m.SetReferences(o, key("b"))
+		}}, "default/b gw"},
+		"another owner's none": {[]func(m){func(m m) { o := manager.Owner{UID: "gw"}; m.SetReferences(o, key("a")); m.SetReferences(o) }}, ""},
+		"across namespaces": {[]func(m){func(m m) {
+			m.SetReferences(manager.Owner{UID: "gw"}, key("a"), types.NamespacedName{Namespace: "other", Name: "a"})
+		}}, "default/a gw, other/a gw"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			store := newCountingStore(t)
+			m := newManager(t, store, manager.VisitPodSecretNames)
+			for _, step := range test.steps {
+				step(m)
+			}
+			if got := store.references(); got != test.want {
+				t.Errorf("references: got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A re-registration adds references before it deletes any: an object that is
+// referenced before and after never has none.
+func TestReregistrationAddsFirst(t *testing.T) {
+	store := newCountingStore(t)
+	m := newManager(t, store, manager.VisitPodSecretNames)
+	m.RegisterPod(podOf("1", "a", "b", "c"))
+	store.calls = nil
+	m.RegisterPod(podOf("1", "b", "c", "d", "e"))
+	want := "+default/d 1 +default/e 1 -default/a 1"
+	if got := strings.Join(store.calls, " "); got != want {
+		t.Errorf("calls: got %q, want %q", got, want)
+	}
+}
+
+// Peer bug 12: kubelet leaks the references of a pod that its caller changes between
+// RegisterPod and UnregisterPod.
+func TestPeerBug12_MutatedPodLeaksNothing(t *testing.T) {
+	store := newCountingStore(t)
+	m := newManager(t, store, manager.VisitPodSecretNames)
+	pod := podOf("1", "a")
+	m.RegisterPod(pod)
+	pod.Spec.ImagePullSecrets[0].Name = "b"
+	m.RegisterPod(pod)
+	pod.Spec.ImagePullSecrets[0].Name = "c"
+	m.UnregisterPod(pod)
+	if got := store.references(); got != "" {
+		t.Errorf("references: got %q, want none", got)
+	}
+
+	keys := []types.NamespacedName{key("b"), key("a")}
+	m.SetReferences(manager.Owner{UID: "gw"}, keys...)
+	if keys[0] != key("b") {
+		t.Error("SetReferences reordered its caller's keys")
+	}
+	keys[0], keys[1] = key("x"), key("y")
+	m.SetReferences(manager.Owner{UID: "gw"})
+	if got := store.references(); got != "" {
+		t.Errorf("references: got %q, want none", got)
+	}
+}
+
+func TestConcurrentOwners(t *testing.T) {
+	store := newCountingStore(t)
+	m := newManager(t, store, manager.VisitPodSecretNames)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			uid := types.UID(fmt.Sprint(i % 4)) // two goroutines for each pod
+			for j := range 100 {
+				m.RegisterPod(podOf(uid, "a", fmt.Sprint("s", j%3)))
+				m.UnregisterPod(podOf(uid))
+			}
+		})
+	}
+	all.Wait()
+	if got := store.references(); got != "" {
+		t.Errorf("references: got %q, want none", got)
+	}
+}
+
+// model is a manager and the references that its store must count.
 type model struct {
 	*manager.Manager[*corev1.Secret]
 
 	store *countingStore
-	held  map[types.UID][]string // what each owner references, as the store writes it
+	want  map[types.UID][]string // the references of each owner, as countingStore writes them
 }
 
 func newModel(t *rapid.T) *model {
@@ -33,8 +144,8 @@ func newModel(t *rapid.T) *model {
 }
 
 // step makes a call after which the owner must reference the keys. It checks all
-// counts, and that the store was told of what differs and of nothing else: first
-// of what is new, then of what is gone.
+// counts, and that the call made only the changes that are needed in the store:
+// first additions, then deletions.
 func (m *model) step(t *rapid.T, owner types.UID, keys []types.NamespacedName, call func()) {
 	var wanted, want, all []string
 	for _, key := range keys {
@@ -42,17 +153,17 @@ func (m *model) step(t *rapid.T, owner types.UID, keys []types.NamespacedName, c
 	}
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
-	for _, what := range wanted {
-		if !slices.Contains(m.held[owner], what) {
-			want = append(want, "+"+what)
+	for _, reference := range wanted {
+		if !slices.Contains(m.want[owner], reference) {
+			want = append(want, "+"+reference)
 		}
 	}
-	for _, what := range m.held[owner] {
-		if !slices.Contains(wanted, what) {
-			want = append(want, "-"+what)
+	for _, reference := range m.want[owner] {
+		if !slices.Contains(wanted, reference) {
+			want = append(want, "-"+reference)
 		}
 	}
-	m.held[owner] = wanted
+	m.want[owner] = wanted
 	m.store.calls = nil
 	call()
 	got := m.store.calls
@@ -63,17 +174,17 @@ func (m *model) step(t *rapid.T, owner types.UID, keys []types.NamespacedName, c
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
-	for _, held := range m.held {
-		all = append(all, held...)
+	for _, references := range m.want {
+		all = append(all, references...)
 	}
 	slices.Sort(all)
-	if got, want := m.store.held(), strings.Join(all, ", "); got != want {
+	if got, want := m.store.references(), strings.Join(all, ", "); got != want {
 		t.Fatalf("references: got %q, want %q", got, want)
 	}
 }
 
-// The store's counts equal those of a plain model after each of any calls, for
-// pods that change, move or have no UID, and for owners of keys everywhere.
+// After every call the counts of the store equal those of a model. Pods change,
+// move to another namespace and have no UID, and owners have keys in all namespaces.
 func TestReferencesEqualAModel(t *testing.T) {
 	namespaces := rapid.SampledFrom([]string{"default", "other"})
 	uids := rapid.SampledFrom([]types.UID{"1", "2", "3", ""})
@@ -97,7 +208,7 @@ func TestReferencesEqualAModel(t *testing.T) {
 				pod, owner, keys := draw(t)
 				m.step(t, owner, keys, func() { m.RegisterPod(pod) })
 			},
-			"unregister": func(t *rapid.T) { // whatever it names by now
+			"unregister": func(t *rapid.T) { // with other names than it was registered with
 				pod, owner, _ := draw(t)
 				m.step(t, owner, nil, func() { m.UnregisterPod(pod) })
 			},
@@ -117,8 +228,7 @@ func TestReferencesEqualAModel(t *testing.T) {
 	})
 }
 
-// Many references cost one call each, however often and in whatever order a pod
-// names them.
+// Each reference costs one call, however often the pod names it, and in any order.
 func TestLargePod(t *testing.T) {
 	store := newCountingStore(t)
 	m := newManager(t, store, manager.VisitPodSecretNames)
@@ -133,14 +243,14 @@ func TestLargePod(t *testing.T) {
 	if got, want := len(store.calls), 10000; got != want {
 		t.Errorf("calls in all: got %d, want %d", got, want)
 	}
-	if got := store.held(); got != "" {
+	if got := store.references(); got != "" {
 		t.Errorf("references: got %q, want none", got)
 	}
 }
 
-// Registering keeps neither the pod nor what it was decoded from, only names: the
-// decoders give each string memory of its own. Unregistering keeps not even these.
-func TestNothingOfAPodIsKept(t *testing.T) {
+// Registering keeps neither the pod nor the bytes that it was decoded from, only
+// names: the decoders allocate each string. Unregistering does not keep the names.
+func TestPodIsNotKept(t *testing.T) {
 	tests := map[string]struct {
 		encode func(*corev1.Pod) ([]byte, error)
 		decode func([]byte, *corev1.Pod) error
@@ -151,7 +261,7 @@ func TestNothingOfAPodIsKept(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			m := newManager(t, noStore{}, manager.VisitPodSecretNames)
-			// A function of its own, so that nothing here refers to the pod.
+			// A function, so that no variable refers to the pod.
 			register := func() (pod weak.Pointer[corev1.Pod], data, own, secret weak.Pointer[byte]) {
 				encoded, err := test.encode(podOf("8d4c65b0-0d3b-4f9e-a1c9-6d0f2b7f3f10", "the-secret-of-the-pod"))
 				if err != nil {
@@ -171,9 +281,9 @@ func TestNothingOfAPodIsKept(t *testing.T) {
 				t.Errorf("registered: got pod kept %v, its encoding kept %v, want neither", pod.Value() != nil, data.Value() != nil)
 			}
 			if own.Value() == nil || secret.Value() == nil {
-				t.Error("registered: got no names, want them: this test looks at the wrong strings")
+				t.Error("registered: got no names, want them: the test looks at the wrong strings")
 			}
-			m.RegisterPod(podOf("other")) // takes from the pool, and gives back, what the garbage collector would drop
+			m.RegisterPod(podOf("other")) // keeps the pooled buffer in use
 			m.UnregisterPod(podOf("8d4c65b0-0d3b-4f9e-a1c9-6d0f2b7f3f10"))
 			runtime.GC()
 			if own.Value() != nil || secret.Value() != nil {
@@ -185,8 +295,8 @@ func TestNothingOfAPodIsKept(t *testing.T) {
 }
 
 func TestRegisteringAllocatesLittle(t *testing.T) {
-	// It is 0 for the same pod again and 1 for another, but the race detector
-	// makes sync.Pool forget one in four.
+	// Registering the same pod again needs 0 and another 1, but with the race detector
+	// sync.Pool drops one item in four.
 	const most = 3
 	m := newManager(t, noStore{}, manager.VisitPodSecretNames)
 	pod := podOf("1", numbered(20, 1)...)
