@@ -15,10 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// stay keeps server and agent up until ctx ends, says what one can do by hand, and tells what comes of it. The
-// files for that are in the temporary folder, and go with it; the kubeconfig has a token that is good only for
-// this server.
-func (d *demo) stay(ctx context.Context) error {
+// interactive keeps server and agent running until ctx ends. It prints commands to try, and each change of a volume.
+// The kubeconfig and the manifest are in the temporary folder. The kubeconfig's token is valid for this server only.
+func (d *demo) interactive(ctx context.Context) error {
 	kubeconfig, manifest := filepath.Join(d.dir, "kubeconfig"), filepath.Join(d.dir, "mine.yaml")
 	if err := d.server.WriteKubeconfig(kubeconfig); err != nil {
 		return err
@@ -29,12 +28,12 @@ func (d *demo) stay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Not secret: it says what is wanted, and a pod names its secrets without their content.
+	// Not secret: a pod names its Secrets, without their data.
 	if err := os.WriteFile(manifest, data, 0o644); err != nil {
 		return err
 	}
-	d.say(`
-Server and agent stay up until Ctrl-C. To go on by hand, in another terminal:
+	d.printf(`
+Server and agent run until Ctrl-C. To try more, in another terminal:
 
   export KUBECONFIG=%[1]s
   kubectl -n %[2]s get pods,secrets,configmaps
@@ -44,30 +43,30 @@ Server and agent stay up until Ctrl-C. To go on by hand, in another terminal:
   kubectl -n %[2]s create secret generic answer --from-literal=answer=42
   kubectl -n %[2]s delete pod mine
 
-What the agent makes of it:
+Changes of volumes:
 `, kubeconfig, namespace, filepath.Join(d.path(d.pods["web-1"], "tls"), "tls.key"), manifest)
-	return d.narrate(ctx)
+	return d.printChanges(ctx)
 }
 
-// narrate prints what is new after each sync, until ctx ends or the agent does. Of several syncs in quick
-// succession it may tell only the last, for the status holds the newest state and no history.
-func (d *demo) narrate(ctx context.Context) error {
-	told := d.states()
+// printChanges prints the volumes that changed after each sync, until ctx or the agent ends. Of several syncs in quick
+// succession it may print only the last: the status holds no history.
+func (d *demo) printChanges(ctx context.Context) error {
+	printed := d.states()
 	for {
-		// The channel comes first: a sync while states are compared is not missed.
+		// Take the channel first: a sync during the comparison is not missed.
 		changed := d.agent.Changed()
 		now := d.states()
 		for _, key := range slices.Sorted(maps.Keys(now)) {
-			if told[key] != now[key] {
-				d.news(key, now[key].text)
+			if printed[key] != now[key] {
+				d.printChange(key, now[key].text)
 			}
 		}
-		for _, key := range slices.Sorted(maps.Keys(told)) {
+		for _, key := range slices.Sorted(maps.Keys(printed)) {
 			if _, ok := now[key]; !ok {
-				d.news(key, "removed")
+				d.printChange(key, "removed")
 			}
 		}
-		told = now
+		printed = now
 		select {
 		case <-changed:
 		case <-d.agent.done:
@@ -78,10 +77,10 @@ func (d *demo) narrate(ctx context.Context) error {
 	}
 }
 
-// state is what narrate tells of a volume: something new if the text or the version on disk is.
+// state is the state of a volume. printChanges prints it when the text or the version on disk changes.
 type state struct{ text, version string }
 
-// states returns the state of every volume that the agent has looked at, by "pod: path".
+// states returns the state of every volume that was synced, by "pod: path".
 func (d *demo) states() map[string]state {
 	states := map[string]state{}
 	for uid, pod := range d.agent.Status() {
@@ -90,7 +89,7 @@ func (d *demo) states() map[string]state {
 			if v.Err != nil {
 				s.text = v.Err.Error()
 			}
-			// No link is no version: the volume was never written.
+			// Without a link the volume was never written: the version is empty.
 			s.version, _ = os.Readlink(filepath.Join(v.Path, "..data"))
 			states[pod.Name+": "+shortPath(uid, v.Name)] = s
 		}
@@ -98,7 +97,7 @@ func (d *demo) states() map[string]state {
 	return states
 }
 
-// news tells what is new of a volume.
-func (d *demo) news(key, text string) {
-	d.say("  %s  %s: %s\n", time.Now().Format(time.TimeOnly), key, text)
+// printChange prints the new state of a volume.
+func (d *demo) printChange(key, text string) {
+	d.printf("  %s  %s: %s\n", time.Now().Format(time.TimeOnly), key, text)
 }

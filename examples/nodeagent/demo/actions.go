@@ -10,11 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// This file holds what is done to the server, each as a step does it: with the story's own client, and through
-// nothing but the API, so that all of it could be done with kubectl as well.
+// This file holds the actions of the steps. All use the API only, so that kubectl could do the same.
 
-// create fills the server. Secrets come before the pods that name them, as they mostly do; the agent is
-// started after all of it, and so finds a node with pods.
+// create creates the workload, Secrets before the pods that name them. The agent is started after it, and so finds a
+// node with pods.
 func (d *demo) create(ctx context.Context) error {
 	core := d.client.CoreV1()
 	_, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
@@ -35,7 +34,7 @@ func (d *demo) create(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// createSecret creates a Secret that the story begins without.
+// createSecret creates a Secret.
 func (d *demo) createSecret(name string, data map[string]string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := d.client.CoreV1().Secrets(namespace).Create(ctx, secret(name, data), metav1.CreateOptions{})
@@ -43,8 +42,8 @@ func (d *demo) createSecret(name string, data map[string]string) func(context.Co
 	}
 }
 
-// setSecret replaces all data of a Secret in one update, and leaves the rest as it is. One update is one event
-// on the watch, and must be one change on disk, whatever the number of keys.
+// setSecret replaces all data of a Secret in one update. One update is one watch event, and must be one change on disk
+// for all keys.
 func (d *demo) setSecret(name string, data map[string]string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		secrets := d.client.CoreV1().Secrets(namespace)
@@ -58,14 +57,14 @@ func (d *demo) setSecret(name string, data map[string]string) func(context.Conte
 	}
 }
 
-// deleteSecret deletes a Secret, which the server allows however many pods name it.
+// deleteSecret deletes a Secret. The server allows this while pods reference it.
 func (d *demo) deleteSecret(name string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return d.client.CoreV1().Secrets(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	}
 }
 
-// addToConfigMap adds a key, or replaces it.
+// addToConfigMap adds or replaces a key of a ConfigMap.
 func (d *demo) addToConfigMap(name, key, value string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		configMaps := d.client.CoreV1().ConfigMaps(namespace)
@@ -79,8 +78,7 @@ func (d *demo) addToConfigMap(name, key, value string) func(context.Context) err
 	}
 }
 
-// deletePod deletes a Pod. The server removes it at once, for there is no kubelet that would confirm that its
-// containers have ended.
+// deletePod deletes a pod. The server removes it at once: there is no kubelet to wait for.
 func (d *demo) deletePod(name string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return d.client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{})

@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// lines is a writer that hands over what is written, for a test to wait on.
-type lines struct {
+// syncBuffer is a buffer on which a test can wait for a text.
+type syncBuffer struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
-	changed chan struct{}
+	changed chan struct{} // closed and replaced by each Write
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *syncBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	close(l.changed)
@@ -33,8 +33,8 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// waitFor returns the first match of a pattern in what was written, once there is one.
-func (l *lines) waitFor(t *testing.T, pattern string) []string {
+// waitFor waits until the text matches a pattern, and returns the first match.
+func (l *syncBuffer) waitFor(t *testing.T, pattern string) []string {
 	t.Helper()
 	for {
 		l.mu.Lock()
@@ -51,16 +51,16 @@ func (l *lines) waitFor(t *testing.T, pattern string) []string {
 	}
 }
 
-// TestStay goes on by hand as the text says: with the kubeconfig and the manifest that it names.
-func TestStay(t *testing.T) {
-	d := started(t)
-	out := &lines{changed: make(chan struct{})}
+// TestInteractive runs the commands that the demo prints, with the kubeconfig and the manifest that it names.
+func TestInteractive(t *testing.T) {
+	d := newStarted(t)
+	out := &syncBuffer{changed: make(chan struct{})}
 	d.out = out
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- d.stay(ctx) }()
-	out.waitFor(t, "What the agent makes of it:")
+	go func() { done <- d.interactive(ctx) }()
+	out.waitFor(t, "Changes of volumes:")
 
 	config, err := clientcmd.BuildConfigFromFlags("", out.waitFor(t, "export KUBECONFIG=(.*)")[1])
 	if err != nil {
@@ -84,14 +84,14 @@ func TestStay(t *testing.T) {
 	}
 	out.waitFor(t, `mine: pods/.*/volumes/answer: 1 file\n`)
 
-	// A new version with as many files is news, too.
+	// A new version with the same number of files is printed, too.
 	file := out.waitFor(t, `cat (\S+)`)[1]
 	if err := d.setSecret("tls", map[string]string{"tls.crt": "x", "tls.key": "by hand"})(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	out.waitFor(t, `web-1: pods/.*/volumes/tls: 2 files\n`)
 	if got, err := os.ReadFile(file); err != nil || string(got) != "by hand" {
-		t.Errorf("the file that the text names: got %q and error %v, want %q", got, err, "by hand")
+		t.Errorf("the printed file: got %q and error %v, want %q", got, err, "by hand")
 	}
 	if err := client.Pods(namespace).Delete(t.Context(), "mine", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -99,15 +99,15 @@ func TestStay(t *testing.T) {
 	out.waitFor(t, `mine: pods/.*/volumes/answer: removed\n`)
 	cancel()
 	if err := <-done; err != nil {
-		t.Errorf("stay: got error %v, want none", err)
+		t.Errorf("interactive: got error %v, want none", err)
 	}
 }
 
-// TestStayWithoutAgent: when the agent ends by itself there is nothing to stay for.
-func TestStayWithoutAgent(t *testing.T) {
-	d := started(t)
+// TestInteractiveAgentStopped: interactive returns an error when the agent ends by itself.
+func TestInteractiveAgentStopped(t *testing.T) {
+	d := newStarted(t)
 	d.halt()
-	if err := d.stay(t.Context()); err == nil || !strings.Contains(err.Error(), "the agent has stopped") {
-		t.Errorf("stay: got error %v, want that the agent has stopped", err)
+	if err := d.interactive(t.Context()); err == nil || !strings.Contains(err.Error(), "the agent has stopped") {
+		t.Errorf("interactive: got error %v, want one that the agent has stopped", err)
 	}
 }

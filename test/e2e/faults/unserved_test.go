@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// bad is how many of many references are to objects that the server does not serve.
-	bad = many / 10
-	// newcomers is how many new references come at once. The slowest of them is noted.
-	newcomers = 5
-	// settled is how long the requests for what is refused are counted.
-	settled = 10 * time.Second
+	// unserved is how many of many references are to objects that the server does not serve.
+	unserved = many / 10
+	// batch is how many new references are added at the same time. The slowest is recorded.
+	batch = 5
+	// countTime is how long requests for unserved objects are counted.
+	countTime = 10 * time.Second
 )
 
-// testForbidden: RBAC admits all but some. One of these is admitted in the end.
+// testForbidden: RBAC forbids some objects. One of them is granted at the end.
 func testForbidden(t *testing.T, cluster *e2e.Cluster) {
 	const (
 		fault   = "100 objects forbidden"
@@ -42,9 +42,8 @@ func testForbidden(t *testing.T, cluster *e2e.Cluster) {
 	}
 	r := newRig(t, cluster, shared, cluster.ThroughProxy(config), objectcache.WatchOptions{})
 	names := r.prepare(many)
-	admitted := append(newcomersOf(fault), names[bad:]...)
-	r.admit(account, admitted)
-	stop := r.neighbours(fault, names, r.onServer())
+	r.grant(account, append(addedNames(fault), names[unserved:]...))
+	stop := r.checkOthers(fault, names, r.onServer())
 
 	role, err := r.admin.RbacV1().Roles(r.namespace).Get(r.Context(), account, metav1.GetOptions{})
 	if err != nil {
@@ -56,11 +55,11 @@ func testForbidden(t *testing.T, cluster *e2e.Cluster) {
 	}
 	granted := time.Now()
 	r.eventually(func() error { _, err := r.get(names[0]); return err })
-	r.observe(fault, "one is served once it is granted, while Gets ask for all", "the object", time.Since(granted))
+	r.observe(fault, "one is served once it is granted, while Gets request all of them", "the object", time.Since(granted))
 	stop()
 }
 
-// testThrottled: some objects are answered 429, with a long Retry-After.
+// testThrottled: requests for some objects are answered with 429 and a long Retry-After.
 func testThrottled(t *testing.T, cluster *e2e.Cluster) {
 	testAnswered(t, cluster, "100 objects throttled", func(request *http.Request) (*http.Response, error) {
 		return &http.Response{
@@ -72,7 +71,7 @@ func testThrottled(t *testing.T, cluster *e2e.Cluster) {
 	})
 }
 
-// testHanging: some objects are never answered.
+// testHanging: requests for some objects are not answered.
 func testHanging(t *testing.T, cluster *e2e.Cluster) {
 	testAnswered(t, cluster, "100 objects hanging", func(request *http.Request) (*http.Response, error) {
 		<-request.Context().Done()
@@ -82,11 +81,11 @@ func testHanging(t *testing.T, cluster *e2e.Cluster) {
 
 func testAnswered(t *testing.T, cluster *e2e.Cluster, fault string, answer roundTripper) {
 	config := cluster.ThroughProxy(cluster.Admin())
-	var bads sets.Set[string]
+	var intercepted sets.Set[string]
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
 			_, name, _ := strings.Cut(request.URL.Query().Get("fieldSelector"), metav1.ObjectNameField+"=")
-			if bads.Has(name) {
+			if intercepted.Has(name) {
 				return answer(request)
 			}
 			return next.RoundTrip(request)
@@ -94,30 +93,30 @@ func testAnswered(t *testing.T, cluster *e2e.Cluster, fault string, answer round
 	})
 	r := newRig(t, cluster, shared, config, objectcache.WatchOptions{})
 	names := r.prepare(many)
-	bads = sets.New(names[:bad]...) // nothing is requested before
-	r.neighbours(fault, names, r.onServer())()
+	intercepted = sets.New(names[:unserved]...) // before the first request
+	r.checkOthers(fault, names, r.onServer())()
 }
 
-// Some objects cannot be decoded, as if encrypted with a key that is lost: 500 for each of them. A watch cache would
-// make that a matter of all Secrets.
+// The server cannot decode some objects, as if their encryption key were lost, and answers 500 for each. With a watch
+// cache all Secrets would be affected.
 func TestUnreadable(t *testing.T) {
 	cluster := e2e.New(t, e2e.Options{APIServerArgs: []string{"--watch-cache-sizes=secrets#0"}})
 	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
 	names := r.prepare(many)
 	want := r.onServer()
-	r.each(names[:bad], func(ctx context.Context, name string) error {
+	r.each(names[:unserved], func(ctx context.Context, name string) error {
 		return cluster.Corrupt(ctx, "secrets", r.namespace, name)
 	})
 	if err := r.listed(names[0]); !apierrors.IsInternalError(err) {
-		t.Fatalf("a corrupted object: got error %v, want 500", err)
+		t.Fatalf("corrupted object: got error %v, want 500", err)
 	}
-	if err := r.listed(names[bad]); err != nil {
+	if err := r.listed(names[unserved]); err != nil {
 		t.Fatalf("another object: got error %v, want none", err)
 	}
-	r.neighbours("100 objects unreadable", names, want)()
+	r.checkOthers("100 objects unreadable", names, want)()
 }
 
-// listed returns the error of a list that selects one name, as a store sends it.
+// listed returns the error of a list by name, which is what a store sends.
 func (r *rig) listed(name string) error {
 	_, err := r.admin.CoreV1().Secrets(r.namespace).List(r.Context(), metav1.ListOptions{
 		FieldSelector: metav1.ObjectNameField + "=" + name,
@@ -125,49 +124,49 @@ func (r *rig) listed(name string) error {
 	return err
 }
 
-// neighbours references all names, of which the first cannot be served, and holds the store to what it promises of the
-// others. stop ends the Gets that ask for the bad ones without a pause.
-func (r *rig) neighbours(fault string, names []string, want map[string]*corev1.Secret) (stop func()) {
+// checkOthers references all names, of which the first are unserved, and checks that the others are not affected. stop
+// ends the callers that Get the unserved ones.
+func (r *rig) checkOthers(fault string, names []string, want map[string]*corev1.Secret) (stop func()) {
 	r.Helper()
-	healthy := names[bad:]
+	healthy := names[unserved:]
 	began := time.Now()
 	r.reference(names...)
 	r.eventually(func() error { return errors.Join(r.allAgree(healthy, want), r.watching(healthy)) })
 	r.observe(fault, "the others are served", "all 900", time.Since(began))
-	fresh := newcomersOf(fault)
-	r.welcome(fault, "", fresh[:2*newcomers])
+	added := addedNames(fault)
+	r.addObjects(fault, "", added[:2*batch])
 
-	stop = r.keepAsking(names[:bad])
+	stop = r.startCallers(names[:unserved])
 	r.requests.reset()
-	r.during(last(settled), func() error { return r.allAgree(healthy, want) })
-	r.observe(fault, "requests while Gets ask for all of them", r.requests.rate(settled), settled)
-	r.welcome(fault, ", while Gets ask for all of them", fresh[2*newcomers:])
+	r.during(pause(countTime), func() error { return r.allAgree(healthy, want) })
+	r.observe(fault, "requests while Gets request all of them", r.requests.rate(countTime), countTime)
+	r.addObjects(fault, ", while Gets request all of them", added[2*batch:])
 
 	cut := time.Now()
 	r.cluster.Proxy.Cut()
 	r.eventually(func() error { return r.contacted(healthy, cut) })
-	r.observe(fault, "streams are open again after a cut, while Gets ask for all of them", "all 900", time.Since(cut))
-	r.eventually(func() error { return streams(r.Context(), r.cluster, len(healthy)+len(fresh)) })
+	r.observe(fault, "streams are open again after a cut, while Gets request all of them", "all 900", time.Since(cut))
+	r.eventually(func() error { return streams(r.Context(), r.cluster, len(healthy)+len(added)) })
 	return stop
 }
 
-// newcomersOf returns the names of the objects that a test of neighbours references later.
-func newcomersOf(fault string) (names []string) {
-	for i := range 4 * newcomers {
+// addedNames returns the names of the objects that checkOthers creates.
+func addedNames(fault string) (names []string) {
+	for i := range 4 * batch {
 		names = append(names, fmt.Sprintf("%s-%d", strings.ReplaceAll(fault, " ", "-"), i))
 	}
 	return names
 }
 
-// welcome creates and references objects, half of them waited for by a Get, and notes when the last was served.
-func (r *rig) welcome(fault, when string, names []string) {
+// addObjects creates and references objects, and records when the last one is served. A Get waits for half of them.
+func (r *rig) addObjects(fault, when string, names []string) {
 	r.Helper()
 	r.each(names, func(ctx context.Context, name string) error { return r.tryPut(ctx, name, "first") })
-	waited, unwaited := names[:newcomers], names[newcomers:]
+	waited, unwaited := names[:batch], names[batch:]
 	began := time.Now()
 	r.reference(unwaited...)
 	r.eventually(func() error { return r.watching(unwaited) })
-	r.observe(fault, "new objects that no Get waits for"+when, fmt.Sprintf("the slowest of %d", newcomers), time.Since(began))
+	r.observe(fault, "new objects that no Get waits for"+when, fmt.Sprintf("the slowest of %d", batch), time.Since(began))
 	r.reference(waited...)
 	took := make(chan time.Duration, len(waited))
 	for _, name := range waited {
@@ -177,10 +176,10 @@ func (r *rig) welcome(fault, when string, names []string) {
 	for range waited {
 		slowest = max(slowest, <-took)
 	}
-	r.observe(fault, "new objects that a Get waits for"+when, fmt.Sprintf("the slowest of %d", newcomers), slowest)
+	r.observe(fault, "new objects that a Get waits for"+when, fmt.Sprintf("the slowest of %d", batch), slowest)
 }
 
-// contacted returns nil if the server has answered for each name since then, and its stream is open.
+// contacted returns nil if for each name the server has answered since a time and the stream is open.
 func (r *rig) contacted(names []string, since time.Time) error {
 	return errors.Join(r.watching(names), r.all(names, func(s objectcache.Status) error {
 		if !s.LastContact.After(since) {

@@ -17,13 +17,12 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// silence is how long a test waits for the consequences of a silent stream: two minutes pass until the library checks
-// it, and up to half a minute more.
-const silence = 5 * time.Minute
+// silenceTimeout bounds the wait for the check of a silent stream, which the library does after two to two and a half
+// minutes.
+const silenceTimeout = 5 * time.Minute
 
-// Without WatchList there is a moment between a list and the watch that follows it. A server that is rolled back in
-// that moment does not have the version that the watch begins at, and is silent for ever: a list beside the stream
-// finds out.
+// Without WatchList, a list and a watch are two requests. If the server is rolled back between them, it does not have the
+// version at which the watch starts, and the watch is silent. The library notices this with a list.
 func TestRestoreBetweenListAndWatch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes three minutes")
@@ -33,14 +32,14 @@ func TestRestoreBetweenListAndWatch(t *testing.T) {
 	cluster := e2e.New(t, e2e.Options{DisableWatchList: true})
 	restored := make(chan struct{})
 	config := cluster.Admin()
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return lateWatches(next, restored) })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return delayWatches(next, restored) })
 	r := newRig(t, cluster, "between", config, objectcache.WatchOptions{})
 	names := r.prepare(many)
 	snapshot, err := cluster.Snapshot(r.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.change(names) // more writes than a restored server makes by itself, which would overtake the watches
+	r.change(names) // so many writes that the restored server's own do not overtake the watches
 	r.reference(names...)
 	r.converged(names)
 	if err := cluster.Restore(r.Context(), snapshot); err != nil {
@@ -48,7 +47,7 @@ func TestRestoreBetweenListAndWatch(t *testing.T) {
 	}
 	close(restored)
 	want := r.onServer()
-	took := r.within(silence, func() error { return r.allAgree(names, want) })
+	took := r.eventuallyWithin(silenceTimeout, func() error { return r.allAgree(names, want) })
 	silent := 0
 	for _, name := range names {
 		if err := r.status(name).LastError; err != nil && strings.Contains(err.Error(), "silent about a change") {
@@ -56,26 +55,25 @@ func TestRestoreBetweenListAndWatch(t *testing.T) {
 		}
 	}
 	if silent == 0 {
-		t.Errorf("the causes that ended streams: got %v and others, want some for a silent stream", r.status(names[0]).LastError)
+		t.Errorf("causes of ended streams: got %v and others, want some for a silent stream", r.status(names[0]).LastError)
 	}
-	r.observe(fault, "noticed and converges though versions went back", fmt.Sprintf("%d streams ended as Silent", silent), took)
+	r.observe(fault, "noticed; converges although versions went back", fmt.Sprintf("%d streams ended as Silent", silent), took)
 	r.update("fourth", names...)
 	took = r.converged(names)
-	r.observe(fault, "is followed again", "newest state of each", took)
+	r.observe(fault, "later changes are served", "newest state of each", took)
 }
 
-// lateWatches answers watches that do not ask for the state at once, and sends them to the server no earlier than it
-// may.
-func lateWatches(next http.RoundTripper, may <-chan struct{}) http.RoundTripper {
+// delayWatches answers plain watches at once, and sends them to the server only when start is closed.
+func delayWatches(next http.RoundTripper, start <-chan struct{}) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		if query := request.URL.Query(); !query.Has("watch") || query.Has("sendInitialEvents") || isClosed(may) {
+		if query := request.URL.Query(); !query.Has("watch") || query.Has("sendInitialEvents") || isClosed(start) {
 			return next.RoundTrip(request)
 		}
 		return &http.Response{
 			Status: "200 OK", StatusCode: http.StatusOK,
 			Proto: "HTTP/2.0", ProtoMajor: 2, Request: request,
 			Header: http.Header{"Content-Type": {runtime.ContentTypeProtobuf + ";stream=watch"}},
-			Body:   &lateBody{next: next, request: request, may: may, closed: make(chan struct{})},
+			Body:   &delayedBody{next: next, request: request, start: start, closed: make(chan struct{})},
 		}, nil
 	})
 }
@@ -89,21 +87,20 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// lateBody is the body of a response whose request has not been sent yet.
-type lateBody struct {
+// delayedBody is the body of a response whose request has not been sent yet.
+type delayedBody struct {
 	next    http.RoundTripper
 	request *http.Request
-	may     <-chan struct{}
-	closed  chan struct{}
+	start   <-chan struct{}
+	closed  chan struct{} // closed by Close
 
 	mu   sync.Mutex
-	body io.ReadCloser // nil until the request was answered
-	over bool
+	body io.ReadCloser // nil until the server has answered
 }
 
-func (b *lateBody) Read(p []byte) (int, error) {
+func (b *delayedBody) Read(p []byte) (int, error) {
 	select {
-	case <-b.may:
+	case <-b.start:
 	case <-b.closed:
 		return 0, http.ErrBodyReadAfterClose
 	case <-b.request.Context().Done():
@@ -116,9 +113,9 @@ func (b *lateBody) Read(p []byte) (int, error) {
 	return body.Read(p)
 }
 
-// open sends the request. Only the reader calls it.
-func (b *lateBody) open() (io.ReadCloser, error) {
-	if b.body != nil { // which only this goroutine sets
+// open sends the request. Only Read calls it.
+func (b *delayedBody) open() (io.ReadCloser, error) {
+	if b.body != nil { // only this goroutine sets it
 		return b.body, nil
 	}
 	response, err := b.next.RoundTrip(b.request)
@@ -127,22 +124,21 @@ func (b *lateBody) open() (io.ReadCloser, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.over || response.StatusCode != http.StatusOK {
+	if isClosed(b.closed) || response.StatusCode != http.StatusOK {
 		_ = response.Body.Close()
-		return nil, fmt.Errorf("late watch: got status %s", response.Status)
+		return nil, fmt.Errorf("delayed watch: got status %s", response.Status)
 	}
 	b.body = response.Body
 	return b.body, nil
 }
 
-// Close may be called while Read waits.
-func (b *lateBody) Close() error {
+// Close may be called during Read.
+func (b *delayedBody) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.over {
+	if isClosed(b.closed) {
 		return nil
 	}
-	b.over = true
 	close(b.closed)
 	if b.body == nil {
 		return nil
