@@ -27,6 +27,7 @@ import (
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 const (
@@ -96,7 +97,7 @@ func New(options Options) (*Agent, error) {
 	}
 	a := &Agent{rootDir: options.RootDir, client: options.Client, secrets: secrets, configMaps: configMaps, status: newStatuses()}
 	store := &toolscache.UndeltaStore{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), PushFunc: a.setPods}
-	a.reflector = reflector.New(reflector.FromListerWatcher(toolscache.NewListWatchFromClient(
+	a.reflector = reflector.New(listwatch.FromListerWatcher(toolscache.NewListWatchFromClient(
 		options.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
 		fields.OneTermEqualSelector("spec.nodeName", options.NodeName),
 	)), store, reflector.Options{Name: "pods of node " + options.NodeName, Resource: "pods", Gate: gate})

@@ -48,10 +48,10 @@ func rigOf(cluster *e2e.Cluster) conformance.Rig {
 		Config:         cluster.ThroughProxy(cluster.Admin()),
 		Direct:         cluster.Admin(),
 		WaitForStreams: func(ctx context.Context, want int) error { return waitForStreams(ctx, cluster, want) },
-		Cut:            func(context.Context) error { cluster.Proxy.Cut(); return nil },
+		BreakStreams:   func(context.Context) error { cluster.Proxy.Cut(); return nil },
 		// A compaction removes old versions from etcd, and a restart from the API server's watch cache. A kill is the
 		// fastest way to restart.
-		Forget: func(ctx context.Context) error {
+		Compact: func(ctx context.Context) error {
 			if err := cluster.Compact(ctx); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@
 package faults_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -188,7 +189,7 @@ func TestHalfOpen(t *testing.T) {
 
 // causeOf describes a failure without addresses, which differ from run to run.
 func causeOf(s objectcache.Status) string {
-	return fmt.Sprintf("%s, %s", s.Phase, reflector.Classify(s.LastError))
+	return fmt.Sprintf("%s, %s", s.Phase, cmp.Or(apierrors.ReasonForError(s.LastError), metav1.StatusReason("Connection")))
 }
 
 // isStale returns nil if a Get with a timeout of a second returns ErrStale, ErrNotSynced and DeadlineExceeded.

@@ -17,6 +17,7 @@ import (
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -143,7 +144,7 @@ func (r *rig) reflect(name string) *cache.Slot[*corev1.Secret] {
 	slot := cache.NewSlot(types.NamespacedName{Namespace: r.namespace, Name: name}, cache.SlotOptions[*corev1.Secret]{})
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name)
 	source := toolscache.NewListWatchFromClient(r.client.CoreV1().RESTClient(), "secrets", r.namespace, selector)
-	single := reflector.New(reflector.FromListerWatcher(source), slot, reflector.Options{})
+	single := reflector.New(listwatch.FromListerWatcher(source), slot, reflector.Options{})
 	e2e.Run(r, func(ctx context.Context) error { single.Run(ctx); return nil })
 	want := r.onServer()[name]
 	r.eventually(func() error {
