@@ -44,7 +44,7 @@ func (s *server) endPause(m *member, now time.Time) {
 // calls admit then.
 func (s *server) pick(now time.Time) *member {
 	if s.outage.confirmed {
-		return s.pickProbe(&s.outage, s.byTurn(), now)
+		return s.pickProbe(&s.outage, s.roundRobin(), now)
 	}
 	for _, r := range s.resources {
 		if !r.outage.confirmed {
@@ -63,8 +63,8 @@ func (s *server) pick(now time.Time) *member {
 	return s.pickFailing(now)
 }
 
-// byTurn returns the resources in the order in which they are served.
-func (s *server) byTurn() []*resource {
+// roundRobin returns the resources in the order in which they are served.
+func (s *server) roundRobin() []*resource {
 	n := len(s.resources)
 	if n == 1 {
 		return s.resources
@@ -94,7 +94,7 @@ func (s *server) pickHealthy(now time.Time) *member {
 	if s.failures >= spacingThreshold {
 		spaced = spaced.Add(attemptSpacing)
 	}
-	for _, r := range s.byTurn() {
+	for _, r := range s.roundRobin() {
 		if r.outage.confirmed || r.opening >= int(r.window.size) {
 			continue
 		}
@@ -114,7 +114,7 @@ func (s *server) pickFailing(now time.Time) *member {
 		return nil
 	}
 	affordable := func(c class) bool { return s.ready(s.budgets[c].next(now), now) }
-	for _, r := range s.byTurn() {
+	for _, r := range s.roundRobin() {
 		if r.outage.confirmed || r.failing.len() == 0 || !s.ready(r.throttledUntil, now) {
 			continue
 		}
@@ -179,7 +179,7 @@ func (s *server) probeCandidate(o *outage, resources []*resource, now time.Time)
 		}
 	}
 	for _, failing := range []bool{false, true} {
-		for i := range classes { // they take turns: all members of one class may fail for ever
+		for i := range classes { // another class first at each probe: all members of one may fail
 			for _, r := range resources {
 				lane := &r.healthy
 				if failing {

@@ -6,10 +6,10 @@
 //
 // # Usage
 //
-// Each client has one [Controller]. A member joins it ([Controller.Join]). Then it
-// calls [Member.Acquire], which waits, and [Member.Release], which reports the
-// [Outcome] of the attempt, in turn. A member whose attempt has synced reports the
-// end of its stream ([Member.Ended]) before the next Acquire.
+// Each client has one [Controller]. A member joins it ([Controller.Join]). For each
+// attempt it calls [Member.Acquire], which waits, and then [Member.Release], which
+// reports the [Outcome]. A member whose attempt has synced reports the end of its
+// stream ([Member.Ended]) before the next Acquire.
 //
 // # Is it the member, the resource, or the server?
 //

@@ -32,6 +32,6 @@ type Outcome struct {
 	Kind Kind
 	// RetryAfter is how long the server asked this member to wait, 0 if it did not ask. At most a minute is honored.
 	RetryAfter time.Duration
-	// Cause is the error of the attempt. Status and Waiting return it; nothing else uses it.
+	// Cause is the error of the attempt. Status and Waiting return it.
 	Cause error
 }

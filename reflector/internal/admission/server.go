@@ -16,7 +16,7 @@ const (
 type server struct {
 	limit     int // of opening
 	resources []*resource
-	first     int // index of the resource that is served first: they take turns
+	first     int // index of the resource to serve first (round robin)
 	members   int
 	synced    int // members that have synced
 
