@@ -4,25 +4,12 @@ package objectcache_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
 )
-
-// seal gives a Secret a value and makes it immutable.
-func (r *rig) seal(name, value string) {
-	r.t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"password": []byte(value)}}
-	immutable(secret)
-	if _, err := r.client.CoreV1().Secrets(namespace).Update(r.t.Context(), secret, metav1.UpdateOptions{}); err != nil {
-		r.t.Fatalf("seal %s: %v", name, err)
-	}
-	synctest.Wait()
-}
 
 // The server was rolled back, and other content was sealed under the version
 // that the predecessor had. A new run counted epochs from 0 again, so a follower
@@ -33,13 +20,13 @@ func TestIssue8ChangeAcrossRunsIsNotLost(t *testing.T) {
 		before := r.server.Snapshot()
 		r.seal("tls", "a")
 		r.AddReference(namespace, "tls", "pod-1")
-		f := r.follow()
-		defer f.stop()
-		want(t, "to begin with", f.seen(), "tls=a")
+		sub := r.subscribe()
+		defer sub.stop()
+		want(t, "to begin with", sub.seen(), "tls=a")
 		r.server.Restore(before)
 		r.seal("tls", "b")
 		time.Sleep(2*time.Minute + time.Second)
-		want(t, "other content under the same version", f.seen(), "tls=b")
+		want(t, "other content under the same version", sub.seen(), "tls=b")
 		if got := r.mustGet("tls"); string(got.Data["password"]) != "b" {
 			t.Errorf("Get: got %q, want b", got.Data["password"])
 		}
@@ -54,22 +41,22 @@ func TestIssue8ChangeAcrossRunsIsNotInvented(t *testing.T) {
 		before := r.server.Snapshot()
 		r.update("tls", "1")
 		r.AddReference(namespace, "tls", "pod-1")
-		f := r.follow()
-		defer func() { f.stop() }()
-		want(t, "to begin with", f.seen(), "tls=1")
+		sub := r.subscribe()
+		defer func() { sub.stop() }()
+		want(t, "to begin with", sub.seen(), "tls=1")
 		r.server.Restore(before)
 		r.seal("tls", "a")
 		time.Sleep(time.Minute)
-		want(t, "rolled back, and sealed", f.seen(), "tls=a")
+		want(t, "rolled back, and sealed", sub.seen(), "tls=a")
 		time.Sleep(time.Hour)
-		want(t, "read again", f.seen())
-		f.stop()
-		f = r.follow()
-		want(t, "another follower", f.seen(), "tls=a")
+		want(t, "read again", sub.seen())
+		sub.stop()
+		sub = r.subscribe()
+		want(t, "another follower", sub.seen(), "tls=a")
 		r.AddReference(namespace, "tls", "pod-2")
-		want(t, "for a new owner, once", f.seen(), "tls=a")
+		want(t, "for a new owner, once", sub.seen(), "tls=a")
 		time.Sleep(time.Hour)
-		want(t, "read again for it", f.seen())
+		want(t, "read again for it", sub.seen())
 	})
 }
 
@@ -82,14 +69,14 @@ func TestIssue8RollbackThatChangesNothing(t *testing.T) {
 			r.create("other-" + r.server.ResourceVersion())
 		}
 		r.AddReference(namespace, "tls", "pod")
-		f := r.follow()
-		defer f.stop()
-		want(t, "to begin with", f.seen(), "tls="+canary)
+		sub := r.subscribe()
+		defer sub.stop()
+		want(t, "to begin with", sub.seen(), "tls="+canary)
 		r.server.Restore(before)
 		time.Sleep(5 * time.Minute)
-		want(t, "rolled back", f.seen())
+		want(t, "rolled back", sub.seen())
 		r.update("tls", "new")
-		want(t, "changed since", f.seen(), "tls=new")
+		want(t, "changed since", sub.seen(), "tls=new")
 	})
 }
 
@@ -99,23 +86,23 @@ func TestIssue8ChangesForANewOwner(t *testing.T) {
 		for name, change := range map[string][]func(*corev1.Secret){"mutable": nil, "immutable": {immutable}} {
 			r.create(name, change...)
 			r.AddReference(namespace, name, "pod-1")
-			f := r.follow()
-			f.seen()
+			sub := r.subscribe()
+			sub.seen()
 			r.AddReference(namespace, name, "pod-2")
-			want(t, "a new owner", f.seen(), name+"="+canary)
+			want(t, "a new owner", sub.seen(), name+"="+canary)
 			r.AddReference(namespace, name, "pod-2")
-			want(t, "a known owner", f.seen())
+			want(t, "a known owner", sub.seen())
 			r.DeleteReference(namespace, name, "pod-1")
 			time.Sleep(time.Hour)
-			want(t, "an owner less, and time", f.seen())
-			f.stop()
+			want(t, "an owner less, and time", sub.seen())
+			sub.stop()
 			r.DeleteReference(namespace, name, "pod-2")
 			r.DeleteReference(namespace, name, "pod-2")
 		}
-		f := r.follow()
-		defer f.stop()
+		sub := r.subscribe()
+		defer sub.stop()
 		r.AddReference(namespace, "absent", "pod-1")
 		r.AddReference(namespace, "absent", "pod-2")
-		want(t, "an absent object", f.seen())
+		want(t, "an absent object", sub.seen())
 	})
 }

@@ -20,7 +20,7 @@ import (
 // exceeded", and nothing else.
 func TestIssue8ErrorsWithACause(t *testing.T) {
 	t.Run("not running", func(t *testing.T) {
-		idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 			r.AddReference(namespace, "tls", "pod")
 			_, err := r.get("tls", time.Second)
 			for _, want := range []error{objectcache.ErrNotSynced, objectcache.ErrNotStarted, context.DeadlineExceeded} {
@@ -31,7 +31,7 @@ func TestIssue8ErrorsWithACause(t *testing.T) {
 		})
 	})
 	t.Run("not running is logged once", func(t *testing.T) {
-		idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 			logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
 			klog.SetLogger(logger) // no logger of Run's
 			defer klog.ClearLogger()

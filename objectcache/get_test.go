@@ -133,7 +133,7 @@ func TestPeerBug06_CauseOfAFailedSync(t *testing.T) {
 }
 
 func TestGetReturnsTheCauseOfTheContext(t *testing.T) {
-	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.AddReference(namespace, "tls", "pod")
 		mine := errors.New("the volume is gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -194,19 +194,6 @@ func TestGraceStartsWithGet(t *testing.T) {
 	})
 }
 
-// untilRefusalIsOld lets ten minutes pass, and then the moments after an attempt
-// in which its refusal is an answer.
-func (r *rig) untilRefusalIsOld() {
-	time.Sleep(10 * time.Minute)
-	for {
-		status, _ := r.Status(namespace, "tls")
-		if time.Since(status.LastErrorTime) > 2*time.Second {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
 // An old refusal is not held against a server that takes its time to answer now.
 func TestOldRefusalIsNoAnswer(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
@@ -255,7 +242,7 @@ func TestPeerBug14_GetIsWokenByTheSync(t *testing.T) {
 }
 
 func TestGetBeforeRunWaitsForIt(t *testing.T) {
-	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
 		done := r.async(t.Context(), "tls")

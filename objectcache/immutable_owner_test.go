@@ -3,7 +3,6 @@
 package objectcache_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,20 +21,6 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
-
-// within wants Get to return the object with that UID within a limit of virtual
-// time; 0 gives Get long, and wants it at once all the same.
-func (r *rig) within(name string, limit time.Duration, uid types.UID) {
-	r.t.Helper()
-	began := time.Now()
-	got, err := r.get(name, cmp.Or(limit, 10*time.Minute))
-	if err != nil || got.UID != uid {
-		r.t.Errorf("Get %s: got %v, %v, want UID %s", name, got, err, uid)
-	}
-	if took, want := time.Since(began), cmp.Or(limit, 6*time.Second); took > want {
-		r.t.Errorf("Get %s took %v, want it within %v", name, took, want)
-	}
-}
 
 // In an outage a second owner made the first lose an immutable object that it
 // had, even after the second had gone.

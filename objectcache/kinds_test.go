@@ -69,7 +69,7 @@ func follow[T cache.Object](t *testing.T, server *apiserver.Server, resource obj
 		t.Fatal(err)
 	}
 	store := newStore(t, resource, objectcache.WatchOptions{})
-	stop := runStore(t, store)
+	stop := runStore(t.Context(), t, store)
 	defer stop()
 	store.AddReference(namespace, "tls", "pod")
 	if got, err := store.Get(t.Context(), namespace, "tls"); err != nil || got.GetUID() != created.UID {
@@ -93,7 +93,7 @@ func follow[T cache.Object](t *testing.T, server *apiserver.Server, resource obj
 	return last
 }
 
-// hidden hides the REST client of a typed client.
+// hidden is a typed client without GetClient.
 type hidden struct {
 	typedcorev1.ServiceAccountInterface
 }
@@ -112,7 +112,7 @@ func TestNewResourceCallsWithRealNamespaces(t *testing.T) {
 			return hidden{server.Client().CoreV1().ServiceAccounts(in)}
 		})
 		store := newStore(t, resource, objectcache.WatchOptions{})
-		stop := runStore(t, store)
+		stop := runStore(t.Context(), t, store)
 		store.AddReference("team", "builder", "pod")
 		if _, err := store.Get(t.Context(), "team", "builder"); !apierrors.IsNotFound(err) {
 			t.Errorf("Get: got %v, want NotFound", err)
@@ -136,7 +136,7 @@ func TestNewResourceWithoutAClientForANamespace(t *testing.T) {
 			return nil
 		})
 		store := newStore(t, resource, objectcache.WatchOptions{})
-		stop := runStore(t, store)
+		stop := runStore(t.Context(), t, store)
 		defer stop()
 		store.AddReference("team", "builder", "pod")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

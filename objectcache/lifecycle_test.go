@@ -3,7 +3,6 @@
 package objectcache_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -139,19 +138,6 @@ func TestNewOwnerBeforeTheReadNeedsNoSecond(t *testing.T) {
 	})
 }
 
-// holdBack makes requests with that verb wait until the returned function is
-// called.
-func (r *rig) holdBack(verb string) (release func()) {
-	gate := make(chan struct{})
-	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-		if request.Verb == verb {
-			<-gate
-		}
-		return nil
-	})
-	return func() { close(gate); r.server.Intercept(nil) }
-}
-
 func TestIdleEndsAndGetStartsOver(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
@@ -264,7 +250,7 @@ func TestPeerBug16_NoScan(t *testing.T) {
 }
 
 func TestStatusAndAll(t *testing.T) {
-	idleBubble(t, objectcache.WatchOptions{IdleTimeout: time.Hour}, func(t *testing.T, r *rig) {
+	beforeRun(t, objectcache.WatchOptions{IdleTimeout: time.Hour}, func(t *testing.T, r *rig) {
 		created := r.create("tls")
 		r.AddReference(namespace, "tls", "b")
 		r.AddReference(namespace, "tls", "a")
@@ -311,9 +297,7 @@ func TestNewResource(t *testing.T) {
 		}
 		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), client.CoreV1().ServiceAccounts)
 		store := newStore(t, resource, objectcache.WatchOptions{})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- store.Run(ctx) }()
+		stop := runStore(t.Context(), t, store)
 		store.AddReference(namespace, "builder", "pod")
 		store.AddReference(namespace, "system:odd", "pod")
 		got, err := store.Get(t.Context(), namespace, "builder")
@@ -326,9 +310,6 @@ func TestNewResource(t *testing.T) {
 		if synctest.Wait(); server.OpenStreams("serviceaccounts", types.NamespacedName{Namespace: namespace, Name: "builder"}) != 1 {
 			t.Error("not one stream on the server")
 		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: got %v, want nil", err)
-		}
+		stop()
 	})
 }

@@ -52,9 +52,7 @@ func TestClientWithALimit(t *testing.T) {
 				}
 				store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
 				logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
-				running, stop := context.WithCancel(klog.NewContext(t.Context(), logger))
-				done := make(chan error, 1)
-				go func() { done <- store.Run(running) }()
+				stop := runStore(klog.NewContext(t.Context(), logger), t, store)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
 				var all sync.WaitGroup
@@ -87,9 +85,6 @@ func TestClientWithALimit(t *testing.T) {
 					t.Errorf("lines about the limit: got %d, want %d", lines, want)
 				}
 				stop()
-				if err := <-done; err != nil {
-					t.Errorf("Run: got %v, want nil", err)
-				}
 			})
 		})
 	}
@@ -97,11 +92,9 @@ func TestClientWithALimit(t *testing.T) {
 
 // An invalid reference is an error for the logger of Run's context.
 func TestReferenceNotCountedIsLoggedToRunsLogger(t *testing.T) {
-	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true)))
-		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
+		stop := runStore(klog.NewContext(t.Context(), logger), t, r.WatchStore)
 		synctest.Wait()
 		r.AddReference(namespace, "no/name", "pod")
 		var none context.Context
@@ -111,9 +104,6 @@ func TestReferenceNotCountedIsLoggedToRunsLogger(t *testing.T) {
 		if got := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); !strings.Contains(got, "Reference not counted") || !strings.Contains(got, "No changes") {
 			t.Errorf("log: got %q, want a line for each", got)
 		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: got %v, want nil", err)
-		}
+		stop()
 	})
 }

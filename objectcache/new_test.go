@@ -20,16 +20,6 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// newStore returns a store that does not run yet.
-func newStore[T cache.Object](t testing.TB, resource objectcache.Resource[T], options objectcache.WatchOptions) *objectcache.WatchStore[T] {
-	t.Helper()
-	store, err := objectcache.NewWatchStore(resource, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
-}
-
 // A constructor says what is wrong, and how to mend it. Nothing panics later.
 func TestNewWatchRefuses(t *testing.T) {
 	secrets := objectcache.Secrets(fake.NewClientset())

@@ -69,7 +69,7 @@ func TestIssue8NotServedIsNotAbsent(t *testing.T) {
 
 // The cause of a caller's context may be the NotFound of another object.
 func TestIssue8AnotherObjectsNotFound(t *testing.T) {
-	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.AddReference(namespace, "tls", "pod")
 		cause := apierrors.NewNotFound(corev1.Resource("configmaps"), "other")
 		ctx, cancel := context.WithCancelCause(t.Context())

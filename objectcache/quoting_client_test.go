@@ -16,29 +16,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
 )
-
-// withoutRESTClient is a typed client that does not give away its REST client.
-type withoutRESTClient struct{ secrets typedcorev1.SecretInterface }
-
-func (c withoutRESTClient) Get(ctx context.Context, name string, options metav1.GetOptions) (*corev1.Secret, error) {
-	return c.secrets.Get(ctx, name, options)
-}
-
-func (c withoutRESTClient) List(ctx context.Context, options metav1.ListOptions) (*corev1.SecretList, error) {
-	return c.secrets.List(ctx, options)
-}
-
-func (c withoutRESTClient) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return c.secrets.Watch(ctx, options)
-}
 
 // answers is a transport that answers each request with a body.
 type answers func(*http.Request) (code int, body string)
@@ -105,7 +88,7 @@ func quotedBy(t *testing.T, answer answers, hidden bool) (texts []string) {
 		})
 	}
 	store := newStore(t, resource, objectcache.WatchOptions{})
-	stop := runStore(t, store)
+	stop := runStore(t.Context(), t, store)
 	defer stop()
 	store.AddReference(namespace, "tls", "pod")
 	for range 5 {
@@ -140,7 +123,7 @@ func TestFakeClientset(t *testing.T) {
 			client := fake.NewClientset(object)
 			synctest.Test(t, func(t *testing.T) {
 				store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
-				defer runStore(t, store)()
+				defer runStore(t.Context(), t, store)()
 				store.AddReference(namespace, "tls", "pod")
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()

@@ -31,17 +31,17 @@ func TestIssue8RecreatedImmutableIsNoticed(t *testing.T) {
 				uid := r.create("tls", immutable).UID
 				r.AddReference(namespace, "tls", "ingress")
 				r.within("tls", time.Second, uid)
-				f := r.follow()
-				defer f.stop()
-				f.seen()
+				sub := r.subscribe()
+				defer sub.stop()
+				sub.seen()
 				r.remove("tls")
 				created := r.create("tls", immutable, func(s *corev1.Secret) { s.Data["password"] = []byte("new") })
 				time.Sleep(test.wait)
 				if test.noticed {
 					uid = created.UID
-					want(t, "changes", f.seen(), "tls=new")
+					want(t, "changes", sub.seen(), "tls=new")
 				} else {
-					want(t, "changes", f.seen())
+					want(t, "changes", sub.seen())
 				}
 				r.within("tls", time.Second, uid)
 				if got := r.phase("tls"); got != objectcache.Immutable || r.streams("tls") != 0 {
@@ -58,11 +58,11 @@ func TestRecheckFindsNothing(t *testing.T) {
 		uid := r.create("tls", immutable).UID
 		r.AddReference(namespace, "tls", "pod")
 		r.within("tls", time.Second, uid)
-		f := r.follow()
-		defer f.stop()
-		f.seen()
+		sub := r.subscribe()
+		defer sub.stop()
+		sub.seen()
 		time.Sleep(time.Hour)
-		want(t, "unchanged", f.seen())
+		want(t, "unchanged", sub.seen())
 		if got := r.opens("tls"); got < 31 || got > 61 {
 			t.Errorf("reads in an hour: got %d, want one every one to two minutes", got)
 		}
@@ -84,7 +84,7 @@ func TestRecheckFindsNothing(t *testing.T) {
 		release()
 		r.remove("tls")
 		time.Sleep(2*time.Minute + time.Second)
-		want(t, "deleted", f.seen(), "tls gone")
+		want(t, "deleted", sub.seen(), "tls gone")
 		if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
 			t.Errorf("deleted: got %v, want NotFound", err)
 		}

@@ -159,7 +159,7 @@ func TestPeerBug03_LateAnswerIsNotTheState(t *testing.T) {
 		close(prompt)
 		client := &slowClient{gates: []chan struct{}{late, prompt}, data: []string{"old", "new"}}
 		store := newStore(t, client.resource(), objectcache.WatchOptions{})
-		stop := runStore(t, store)
+		stop := runStore(t.Context(), t, store)
 		store.AddReference(namespace, "tls", "pod")
 		synctest.Wait()
 		store.DeleteReference(namespace, "tls", "pod")
@@ -277,7 +277,7 @@ func TestRunWaitsForAClientThatIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &slowClient{gates: []chan struct{}{make(chan struct{})}, data: []string{"late"}}
 		store := newStore(t, client.resource(), objectcache.WatchOptions{})
-		stop := runStore(t, store)
+		stop := runStore(t.Context(), t, store)
 		store.AddReference(namespace, "tls", "pod")
 		synctest.Wait()
 		time.AfterFunc(time.Minute, func() { close(client.gates[0]) })
@@ -323,7 +323,7 @@ func TestPeerBug15_GetAfterShutdown(t *testing.T) {
 
 // A store whose context has ended before Run begins ends in good order.
 func TestRunWithEndedContext(t *testing.T) {
-	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.AddReference(namespace, "tls", "pod")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

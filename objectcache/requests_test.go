@@ -73,7 +73,7 @@ func adventures(t *testing.T, r *rig) []apiserver.Request {
 	store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{
 		IdleTimeout: 10 * time.Minute, MaxStaleness: 5 * time.Minute,
 	})
-	stop := runStore(t, store)
+	stop := runStore(t.Context(), t, store)
 	get := func() { _, _ = store.Get(t.Context(), namespace, "tls") }
 	r.create("tls", immutable)
 	store.AddReference(namespace, "tls", "pod-1")

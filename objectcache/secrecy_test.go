@@ -111,7 +111,7 @@ func troubledLife(t *testing.T, r *rig) (errs []error) {
 		t.Fatal(err)
 	}
 	store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
-	stop := runStore(t, store)
+	stop := runStore(t.Context(), t, store)
 	var verbosity klog.Level
 	_ = verbosity.Set("0") // client-go may print the bodies of this test's own writes
 	r.create("tls")

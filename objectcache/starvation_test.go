@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -33,7 +32,7 @@ func refusing(prefix string, err *apierrors.StatusError) func(apiserver.Request)
 
 // Gets of refused objects, however many, are not many requests.
 func TestGetsOfForbiddenObjectsAreFewRequests(t *testing.T) {
-	inStorm(t, reflector.GateOptions{}, func(t *testing.T, s *storm) {
+	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.answers(refusing("bad", forbidden()))
 		s.references(800, "good")
 		bad := s.references(200, "bad")
@@ -58,7 +57,7 @@ func TestGetsOfForbiddenObjectsAreFewRequests(t *testing.T) {
 
 // A Get that comes while a fresh refusal is known is answered with it.
 func TestFreshRefusalAnswersGetAtOnce(t *testing.T) {
-	inStorm(t, reflector.GateOptions{}, func(t *testing.T, s *storm) {
+	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.answers(refusing("bad", forbidden()))
 		bad := s.references(1, "bad")[0]
 		ctx, enough := context.WithCancel(t.Context())
@@ -85,7 +84,7 @@ func TestFreshRefusalAnswersGetAtOnce(t *testing.T) {
 // With a dead token the server and the client have peace, however many Gets
 // there are, and all is well soon after the token is.
 func TestDeadTokenIsNoStormOfGets(t *testing.T) {
-	inStorm(t, reflector.GateOptions{}, func(t *testing.T, s *storm) {
+	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.answers(refusing("", apierrors.NewUnauthorized("expired")))
 		names := s.references(1000, "tls")
 		ctx, enough := context.WithCancel(t.Context())
@@ -120,7 +119,7 @@ func TestGetsDoNotWaitForBadObjects(t *testing.T) {
 	}
 	for name, answers := range tests {
 		t.Run(name, func(t *testing.T) {
-			inStorm(t, reflector.GateOptions{}, func(t *testing.T, s *storm) {
+			inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 				s.answers(func(request apiserver.Request) verdict {
 					var id int
 					if n, _ := fmt.Sscanf(request.Name, "bad-%d", &id); n == 1 {
@@ -146,7 +145,7 @@ func TestGetsDoNotWaitForBadObjects(t *testing.T) {
 
 // A kind that is throttled holds up no other one on the same gate.
 func TestGetsDoNotWaitForAThrottledKind(t *testing.T) {
-	inStorm(t, reflector.GateOptions{}, func(t *testing.T, s *storm) {
+	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.answers(func(request apiserver.Request) verdict {
 			if request.Resource == "configmaps" {
 				return status(apierrors.NewTooManyRequests("the watch cache is not ready", 30))
@@ -178,7 +177,7 @@ func TestPhaseWithoutAStreamIsNotWatching(t *testing.T) {
 	}
 	for name, answers := range tests {
 		t.Run(name, func(t *testing.T) {
-			inStorm(t, reflector.GateOptions{Opens: 1}, func(t *testing.T, s *storm) {
+			inStorm(t, objectcache.GateOptions{Opens: 1}, func(t *testing.T, s *storm) {
 				names := s.references(20, "tls")
 				time.Sleep(5 * time.Second)
 				s.answers(answers)
@@ -207,7 +206,7 @@ func TestPhaseWithoutAStreamIsNotWatching(t *testing.T) {
 // Callers that ask for refused objects again and again do not keep a healthy
 // stream from being opened again.
 func TestCallersOfRefusedObjectsStarveNoStream(t *testing.T) {
-	inStorm(t, reflector.GateOptions{Opens: 8}, func(t *testing.T, s *storm) {
+	inStorm(t, objectcache.GateOptions{Opens: 8}, func(t *testing.T, s *storm) {
 		s.answers(refusing("bad", forbidden()))
 		good := s.references(300, "good")
 		bad := s.references(300, "bad")

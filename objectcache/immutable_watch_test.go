@@ -8,30 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/refwatch/refwatch/objectcache"
 )
-
-// answer makes a scripted watch bring a complete read: an immutable Secret.
-func answer(w *watch.FakeWatcher, uid types.UID, version string) {
-	yes := true
-	w.Add(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", UID: uid, ResourceVersion: version},
-		Immutable:  &yes,
-	})
-	w.Action(watch.Bookmark, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		ResourceVersion: version, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
-	}})
-}
-
-// supported makes the fake clientset one that is taken to do WatchList.
-type supported struct{ *fake.Clientset }
-
-func (supported) IsWatchListSemanticsUnSupported() bool { return false }
 
 // A read that was asked for before an owner came may be older than the object
 // this owner is about. A Get that has the time waits for the read after it.
@@ -48,7 +30,7 @@ func TestNewOwnerIsNotServedAnOlderRead(t *testing.T) {
 			return true, w, nil
 		})
 		store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
-		stop := runStore(t, store)
+		stop := runStore(t.Context(), t, store)
 		store.AddReference(namespace, "tls", "pod-1")
 		synctest.Wait()
 		store.AddReference(namespace, "tls", "pod-2")
@@ -86,7 +68,7 @@ func TestDeletionWhileSettling(t *testing.T) {
 				return true, w, nil
 			})
 			store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
-			stop := runStore(t, store)
+			stop := runStore(t.Context(), t, store)
 			store.AddReference(namespace, "tls", "pod")
 			synctest.Wait()
 			if got, err := store.Get(t.Context(), namespace, "tls"); err != nil || got.UID != "old" && got.UID != "new" {
