@@ -12,7 +12,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-func TestChangesTellEveryState(t *testing.T) {
+func TestChangesYieldEveryState(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
@@ -20,13 +20,13 @@ func TestChangesTellEveryState(t *testing.T) {
 		synctest.Wait()
 		sub := r.subscribe()
 		defer sub.stop()
-		want(t, "to begin with", sub.seen(), "tls="+canary)
+		want(t, "at first", sub.seen(), "tls="+canary)
 		r.update("tls", "1")
 		want(t, "update", sub.seen(), "tls=1")
 		r.remove("tls")
 		want(t, "deletion", sub.seen(), "tls gone")
 		time.Sleep(5 * time.Minute)
-		want(t, "bookmarks after it", sub.seen())
+		want(t, "bookmarks after the deletion", sub.seen())
 		r.create("tls")
 		want(t, "recreation", sub.seen(), "tls="+canary)
 		r.create("absent")
@@ -38,7 +38,7 @@ func TestChangesTellEveryState(t *testing.T) {
 	})
 }
 
-func TestChangesAcrossABrokenStream(t *testing.T) {
+func TestChangesAfterABrokenStream(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.create("same")
@@ -55,12 +55,12 @@ func TestChangesAcrossABrokenStream(t *testing.T) {
 		want(t, "during the outage", sub.seen())
 		r.refuse(nil)
 		time.Sleep(time.Minute)
-		want(t, "after it", sub.seen(), "tls=new")
+		want(t, "after the outage", sub.seen(), "tls=new")
 	})
 }
 
-// A follower that is slow gets the newest state, once, and delays nobody.
-func TestChangesKeepTheNewestForASlowFollower(t *testing.T) {
+// A slow subscriber gets the newest state, once, and delays no Get.
+func TestChangesKeepTheNewestForASlowSubscriber(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
@@ -78,7 +78,7 @@ func TestChangesKeepTheNewestForASlowFollower(t *testing.T) {
 			r.update("tls", fmt.Sprint(i))
 		}
 		if got := r.mustGet("tls"); string(got.Data["password"]) != "99" {
-			t.Errorf("Get beside a slow follower: got %q, want 99", got.Data["password"])
+			t.Errorf("Get: got %q, want 99", got.Data["password"])
 		}
 		next <- struct{}{}
 		synctest.Wait()
@@ -88,11 +88,11 @@ func TestChangesKeepTheNewestForASlowFollower(t *testing.T) {
 		for value := range got {
 			all = append(all, value)
 		}
-		want(t, "the slow follower", all, canary, "99")
+		want(t, "slow subscriber", all, canary, "99")
 	})
 }
 
-func TestChangesNameTheOwners(t *testing.T) {
+func TestChangesYieldTheOwners(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "b")
@@ -115,15 +115,15 @@ func TestChangesAfterTheLastReference(t *testing.T) {
 		defer sub.stop()
 		sub.seen()
 		r.DeleteReference(namespace, "tls", "pod")
-		want(t, "let go", sub.seen())
+		want(t, "no reference", sub.seen())
 		r.AddReference(namespace, "tls", "pod")
 		want(t, "referenced again", sub.seen(), "tls="+canary)
 	})
 }
 
-// A follower that did not see the gap is told again all the same: its owners are
-// others.
-func TestChangesAfterAGapThatNobodySaw(t *testing.T) {
+// An object without references for a moment is yielded again, even if the subscriber
+// did not see that: its owners are others.
+func TestChangesAfterAnUnseenGap(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod-1")
@@ -137,13 +137,13 @@ func TestChangesAfterAGapThatNobodySaw(t *testing.T) {
 			r.AddReference(namespace, "tls", "pod-2")
 			r.mustGet("tls")
 		}
-		want(t, "owners told of", owners, "[pod-1]", "[pod-2]")
+		want(t, "owners", owners, "[pod-1]", "[pod-2]")
 	})
 }
 
-// Nobody who follows is cut off silently: nothing goes idle meanwhile, and what
-// was idle before is started again.
-func TestChangesKeepObjectsFromIdling(t *testing.T) {
+// While there is a subscriber no object goes idle, and objects that were idle are
+// watched again.
+func TestChangesPreventIdle(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
@@ -152,14 +152,14 @@ func TestChangesKeepObjectsFromIdling(t *testing.T) {
 			t.Fatalf("phase: got %s, want Idle", got)
 		}
 		sub := r.subscribe()
-		want(t, "to begin with", sub.seen(), "tls="+canary)
+		want(t, "at first", sub.seen(), "tls="+canary)
 		time.Sleep(time.Hour)
 		r.update("tls", "new")
 		want(t, "an hour later", sub.seen(), "tls=new")
 		sub.stop()
 		time.Sleep(5 * time.Minute)
 		if got := r.phase("tls"); got != objectcache.Idle {
-			t.Errorf("with nobody following: got %s, want Idle", got)
+			t.Errorf("without a subscriber: got %s, want Idle", got)
 		}
 	})
 }
@@ -181,7 +181,7 @@ func TestChangesEnd(t *testing.T) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
 		for range r.Changes(t.Context()) {
-			break // left early: the bubble reports what stays behind
+			break // the bubble reports goroutines that are left
 		}
 		r.stop()
 		for change := range r.Changes(t.Context()) {

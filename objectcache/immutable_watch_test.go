@@ -15,9 +15,9 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// A read that was asked for before an owner came may be older than the object
-// this owner is about. A Get that has the time waits for the read after it.
-func TestNewOwnerIsNotServedAnOlderRead(t *testing.T) {
+// A read that was requested before an owner was added may be older than the object
+// that the owner needs. Get waits for the next read.
+func TestNewOwnerDoesNotGetAnOlderRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := []*watch.FakeWatcher{watch.NewFake(), watch.NewFake()}
 		next, second := 0, make(chan struct{})
@@ -50,9 +50,9 @@ func TestNewOwnerIsNotServedAnOlderRead(t *testing.T) {
 	})
 }
 
-// A deletion on the heels of an immutable object: the stream is being ended, and
-// the event may still arrive. Either way what exists is served.
-func TestDeletionWhileSettling(t *testing.T) {
+// An immutable object is deleted while its stream is being ended. The event may still
+// arrive or not; in both cases Get returns an object that exists.
+func TestDeletionWhileUnwatching(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			burst, read := watch.NewFakeWithChanSize(10, false), watch.NewFakeWithChanSize(10, false)

@@ -23,7 +23,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// answers is a transport that answers each request with a body.
+// answers is a transport that answers each request with a code and a body.
 type answers func(*http.Request) (code int, body string)
 
 func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -34,8 +34,8 @@ func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Issue 8: what a typed client cannot decode it quotes. Nothing of it is in Get's
-// error, in a status, or in a log at the highest verbosity.
+// Issue 8: the errors of a typed client quote an object that it cannot decode. No
+// error of Get, status or log line does, at any verbosity.
 func TestIssue8_TypedClientQuotesNoObject(t *testing.T) {
 	object := fmt.Sprintf(`{"metadata":{"name":"tls","namespace":"default","resourceVersion":"5"},"data":{"password":%q},"stringData":{"x":%q}}`,
 		base64.StdEncoding.EncodeToString([]byte(canary)), canary)
@@ -53,9 +53,9 @@ func TestIssue8_TypedClientQuotesNoObject(t *testing.T) {
 			}
 			return 200, `{"apiVersion":"v1","kind":"SecretList","metadata":{"resourceVersion":"9"},"items":` + object + `}`
 		},
-		"the object as an error": func(*http.Request) (int, string) { return 500, object },
-		"the object as a 403":    func(*http.Request) (int, string) { return 403, object },
-		"an event that is none":  func(*http.Request) (int, string) { return 200, object },
+		"the object as a 500":   func(*http.Request) (int, string) { return 500, object },
+		"the object as a 403":   func(*http.Request) (int, string) { return 403, object },
+		"an event without type": func(*http.Request) (int, string) { return 200, object },
 	}
 	for name, answer := range tests {
 		for _, hidden := range []bool{true, false} {
@@ -75,7 +75,7 @@ func TestIssue8_TypedClientQuotesNoObject(t *testing.T) {
 	}
 }
 
-// quotedBy is what a store of such a client says of its failure.
+// quotedBy returns the errors and statuses of a store with such a client.
 func quotedBy(t *testing.T, answer answers, hidden bool) (texts []string) {
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://server.test", Transport: answer, QPS: -1})
 	if err != nil {
@@ -107,8 +107,8 @@ func quotedBy(t *testing.T, answer answers, hidden bool) (texts []string) {
 	return texts
 }
 
-// A fake clientset says that it cannot do WatchList. It is listed at once, and
-// what it lacks is in the error.
+// A fake clientset declares that it does not support WatchList, so the store lists. If
+// its objects have no version, the error names the fake clientset.
 func TestFakeClientset(t *testing.T) {
 	tests := map[string]struct {
 		version string

@@ -12,8 +12,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// An immutable object that was recreated was never noticed by an owner that
-// stays.
+// The owner of an immutable object never noticed that it was created again.
 func TestIssue8RecreatedImmutableIsNoticed(t *testing.T) {
 	tests := map[string]struct {
 		recheck time.Duration
@@ -52,8 +51,8 @@ func TestIssue8RecreatedImmutableIsNoticed(t *testing.T) {
 	}
 }
 
-// What a recheck does not find changed is not reported, and nobody waits for it.
-func TestRecheckFindsNothing(t *testing.T) {
+// A recheck that finds no change yields nothing, and no Get waits for it.
+func TestRecheckWithoutAChange(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
 		uid := r.create("tls", immutable).UID
 		r.AddReference(namespace, "tls", "pod")
@@ -68,7 +67,7 @@ func TestRecheckFindsNothing(t *testing.T) {
 		}
 		status, _ := r.Status(namespace, "tls")
 		if age := time.Since(status.LastContact); age > 2*time.Minute {
-			t.Errorf("age: got %v, want that of the last recheck", age)
+			t.Errorf("age: got %v, want at most that of the last recheck", age)
 		}
 		release := r.holdBack("watch")
 		for began := time.Now(); r.phase("tls") != objectcache.Reopening; time.Sleep(time.Second) {
@@ -79,7 +78,7 @@ func TestRecheckFindsNothing(t *testing.T) {
 		began := time.Now()
 		r.within("tls", 0, uid)
 		if took := time.Since(began); took != 0 {
-			t.Errorf("Get during a recheck took %v, want no time", took)
+			t.Errorf("Get during a recheck took %v, want 0", took)
 		}
 		release()
 		r.remove("tls")
@@ -89,13 +88,13 @@ func TestRecheckFindsNothing(t *testing.T) {
 			t.Errorf("deleted: got %v, want NotFound", err)
 		}
 		if got := r.phase("tls"); got != objectcache.Watching {
-			t.Errorf("phase: got %s, want Watching: it may come back", got)
+			t.Errorf("phase: got %s, want Watching", got)
 		}
 	})
 }
 
-// A recheck that fails is not made again and again: nobody waits for it.
-func TestRecheckThatFails(t *testing.T) {
+// A recheck that fails is not retried before the next one: no Get waits for it.
+func TestFailedRecheck(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
 		uid := r.create("tls", immutable).UID
 		r.AddReference(namespace, "tls", "pod")
@@ -109,12 +108,12 @@ func TestRecheckThatFails(t *testing.T) {
 		r.within("tls", 0, uid)
 		status, _ := r.Status(namespace, "tls")
 		if status.Phase != objectcache.Immutable || !apierrors.IsForbidden(status.LastError) {
-			t.Errorf("status: got %+v, want Immutable, and why the recheck fails", status)
+			t.Errorf("status: got %+v, want Immutable and the cause of the failed recheck", status)
 		}
 	})
 }
 
-// Rechecks are no use: they do not keep an object from being idle.
+// Rechecks do not keep an object from being idle.
 func TestRecheckAndIdleTimeout(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute, IdleTimeout: 5 * time.Minute}, func(t *testing.T, r *rig) {
 		uid := r.create("tls", immutable).UID
