@@ -54,11 +54,11 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	}
 	resource := s.resource.resource.String()
 	w.reflector = reflector.New(s.resource.sourceOf(e.key), w.slot, reflector.Options{
-		Name:     resource + " " + e.key.String(),
-		Resource: resource,
-		OnChange: func() { s.changed(e, w) },
-		Gate:     s.options.Gate,
-		Engine:   s.engine,
+		Name:              resource + " " + e.key.String(),
+		Resource:          resource,
+		OnChange:          func() { s.changed(e, w) },
+		Gate:              s.options.Gate,
+		ClientGoReflector: s.options.ClientGoReflector,
 	})
 	w.reflector.ReadFor(e.owners.added)
 	return w

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Resource describes one kind of namespaced object and how to reach it. Make one
@@ -29,8 +29,8 @@ import (
 type Resource[T cache.Object] struct {
 	resource     schema.GroupResource
 	nameError    error                   // why resource is invalid; nil if it is valid
-	rest         *reflector.RESTResource // nil if the client has no GetClient: source is used then
-	source       func(types.NamespacedName) reflector.Source
+	rest         *listwatch.RESTResource // nil if the client has no GetClient: source is used then
+	source       func(types.NamespacedName) listwatch.Source
 	validateName validation.ValidateNameFunc
 	immutable    func(T) bool // nil if no object of this kind is immutable
 }
@@ -60,7 +60,7 @@ type Client[T cache.Object, L runtime.Object] interface {
 //
 // If the client has a method GetClient, as those of client-go and of client-gen
 // since 1.31 have, the store uses the REST client that it returns, and not List and
-// Watch: see [reflector.FromREST]. To use List and Watch, hide GetClient behind a
+// Watch: see [listwatch.FromREST]. To use List and Watch, hide GetClient behind a
 // type of your own. They retry up to ten times, after a broken connection or a
 // Retry-After, and Get knows no cause before they return.
 func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource schema.GroupResource, client func(namespace string) C) Resource[T] {
@@ -80,7 +80,7 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 		if group := restClient.APIVersion().Group; group != resource.Group && r.nameError == nil {
 			r.nameError = fmt.Errorf("its client is of the group %q: name that group, or pass a client of %q", group, resource.Group)
 		}
-		r.rest = &reflector.RESTResource{
+		r.rest = &listwatch.RESTResource{
 			Client:    restClient,
 			Name:      resource.Resource,
 			NewObject: newOf[T],
@@ -136,9 +136,9 @@ func newOf[T runtime.Object]() runtime.Object {
 }
 
 // sourceOf returns a source that lists and watches one object.
-func (r *Resource[T]) sourceOf(key types.NamespacedName) reflector.Source {
+func (r *Resource[T]) sourceOf(key types.NamespacedName) listwatch.Source {
 	if r.rest != nil {
-		return reflector.FromREST(r.rest, key.Namespace, key.Name)
+		return listwatch.FromREST(r.rest, key.Namespace, key.Name)
 	}
 	return r.source(key)
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // listWatcher lists and watches one resource in one namespace.
@@ -26,18 +26,18 @@ type listWatcher[L runtime.Object] interface {
 // sourceFrom returns a function that returns the source of one object. client
 // returns a client for a namespace. clientset is what the clients come from: a fake
 // clientset declares that it does not support WatchList, and its clients do not.
-func sourceFrom[C listWatcher[L], L runtime.Object](client func(namespace string) C, clientset any) func(types.NamespacedName) reflector.Source {
-	return func(key types.NamespacedName) reflector.Source {
+func sourceFrom[C listWatcher[L], L runtime.Object](client func(namespace string) C, clientset any) func(types.NamespacedName) listwatch.Source {
+	return func(key types.NamespacedName) listwatch.Source {
 		selector := fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()
 		// Call client per request, and not here, where a lock is held.
 		namespaced := func() (C, error) {
 			c := client(key.Namespace)
 			if isNil(c) {
-				return c, fmt.Errorf("%w: the resource has no client for namespace %q: its function returned nil", reflector.ErrLoggable, key.Namespace)
+				return c, fmt.Errorf("%w: the resource has no client for namespace %q: its function returned nil", listwatch.ErrLoggable, key.Namespace)
 			}
 			return c, nil
 		}
-		return reflector.FromListerWatcher(toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
+		return listwatch.FromListerWatcher(toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 				c, err := namespaced()
 				if err != nil {

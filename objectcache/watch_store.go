@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // WatchStore is a [Store] that keeps a list-and-watch for each referenced object.
@@ -19,7 +18,6 @@ import (
 type WatchStore[T cache.Object] struct {
 	resource         Resource[T]
 	options          WatchOptions
-	engine           reflector.Engine
 	unwatchImmutable bool // end the streams of immutable objects
 
 	entries          sync.Map       // types.NamespacedName to *entry[T]; written with mu held
@@ -41,14 +39,9 @@ func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (
 		return nil, fmt.Errorf("new watch store: %w", err)
 	}
 	options.setDefaults()
-	engine := reflector.StreamEngine
-	if options.ClientGoReflector {
-		engine = reflector.ClientGoEngine
-	}
 	return &WatchStore[T]{
 		resource:         resource,
 		options:          options,
-		engine:           engine,
 		unwatchImmutable: resource.immutable != nil && !options.WatchImmutable,
 		subscribers:      subscribers{},
 	}, nil
