@@ -181,6 +181,19 @@ func TestVisitPodWithNil(t *testing.T) {
 	}
 }
 
+// removeAll removes every owner that TestRemovedOwnersHaveNoReferences declares.
+func removeAll(m *manager.Manager[*corev1.Secret]) {
+	for _, uid := range []types.UID{"1", "2", "3"} {
+		m.SetReferences(manager.Owner{UID: uid})
+	}
+	for _, name := range []string{"web", "api"} {
+		for _, kind := range []string{"", "Ingress", "Pod"} {
+			m.SetReferences(manager.Owner{Kind: kind, Name: name})
+		}
+		m.UnregisterPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}})
+	}
+}
+
 // Owners are declared by any identity and in any order. An owner that is removed by
 // one of its identities has no references, and once all are removed there are none.
 func TestRemovedOwnersHaveNoReferences(t *testing.T) {
@@ -221,15 +234,7 @@ func TestRemovedOwnersHaveNoReferences(t *testing.T) {
 				}
 			},
 			"remove all": func(t *rapid.T) {
-				for _, uid := range []types.UID{"1", "2", "3"} {
-					m.SetReferences(manager.Owner{UID: uid})
-				}
-				for _, kind := range []string{"", "Ingress", "Pod"} {
-					m.SetReferences(manager.Owner{Kind: kind, Name: "web"})
-					m.SetReferences(manager.Owner{Kind: kind, Name: "api"})
-					m.UnregisterPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})
-					m.UnregisterPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "api"}})
-				}
+				removeAll(m)
 				if got := store.references(); got != "" {
 					t.Errorf("references: got %q, want none", got)
 				}

@@ -36,7 +36,7 @@ func TestIssue8ErrorsNameTheCause(t *testing.T) {
 			klog.SetLogger(logger) // Run has no logger yet
 			defer klog.ClearLogger()
 			logged := func() int {
-				return strings.Count(logger.GetSink().(ktesting.Underlier).GetBuffer().String(), "Run has not been called")
+				return strings.Count(logText(logger), "Run has not been called")
 			}
 			r.AddReference(namespace, "tls", "pod")
 			_, _ = r.get("tls", 500*time.Millisecond)

@@ -75,14 +75,8 @@ func TestClientWithARateLimit(t *testing.T) {
 				if (failed > 0) != test.limited {
 					t.Errorf("Gets that failed: got %d, want some: %t", failed, test.limited)
 				}
-				lines := 0
-				for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
-					if strings.Contains(fmt.Sprint(entry.ParameterKVList...), "limits itself") {
-						lines++
-					}
-				}
-				if want := map[bool]int{true: 1}[test.limited]; lines != want {
-					t.Errorf("lines about the limit: got %d, want %d", lines, want)
+				if got, want := strings.Count(logText(logger), "limits itself"), map[bool]int{true: 1}[test.limited]; got != want {
+					t.Errorf("lines about the limit: got %d, want %d", got, want)
 				}
 				stop()
 			})
@@ -101,7 +95,7 @@ func TestErrorsAreLoggedToRunsLogger(t *testing.T) {
 		for range r.Changes(none) {
 			t.Error("Changes without a context: got one, want none")
 		}
-		if got := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); !strings.Contains(got, "Reference not counted") || !strings.Contains(got, "No changes") {
+		if got := logText(logger); !strings.Contains(got, "Reference not counted") || !strings.Contains(got, "No changes") {
 			t.Errorf("log: got %q, want a line for each", got)
 		}
 		stop()

@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
@@ -110,6 +112,11 @@ func (r *rig) run() {
 	stop := runStore(r.t.Context(), r.t, r.WatchStore)
 	r.stop = func() { stop(); r.stop = func() {} }
 	synctest.Wait()
+}
+
+// logText returns the text in a logger's buffer.
+func logText(logger klog.Logger) string {
+	return logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 }
 
 // refuse makes the server answer every list and watch with err, until the next call.
