@@ -3,8 +3,6 @@ module github.com/refwatch/refwatch/test/bench
 go 1.26.0
 
 require (
-	github.com/prometheus/client_model v0.6.2
-	github.com/prometheus/common v0.67.5
 	github.com/refwatch/refwatch v0.0.0
 	github.com/refwatch/refwatch/test/e2e v0.0.0
 	go.uber.org/goleak v1.3.0
@@ -56,6 +54,8 @@ require (
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
 	github.com/prometheus/client_golang v1.23.2 // indirect
+	github.com/prometheus/client_model v0.6.2 // indirect
+	github.com/prometheus/common v0.67.5 // indirect
 	github.com/prometheus/procfs v0.19.2 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/sirupsen/logrus v1.9.3 // indirect
