@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
@@ -183,10 +182,11 @@ func (s *Slot[T]) Resync() error { return nil }
 func (s *Slot[T]) Bookmark(version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch order, err := compare(version, s.version); {
-	case err != nil:
+	if err := CheckVersion(version); err != nil {
 		s.dropLocked(err)
-	case order > 0 && !s.over:
+		return nil
+	}
+	if order, _ := CompareVersions(version, s.version); order > 0 && !s.over {
 		s.version = version
 	}
 	return nil
@@ -210,7 +210,7 @@ func (s *Slot[T]) Replace(items []any, version string) error {
 		s.dropLocked(err)
 		return nil
 	}
-	order, _ := compare(version, s.version)
+	order, _ := CompareVersions(version, s.version)
 	if s.over || order < 0 && !s.next {
 		s.dropped.Stale++
 		return nil
@@ -243,7 +243,7 @@ func rolledBack[T Object](held, read State[T]) bool {
 	if !held.Exists || !read.Exists {
 		return false
 	}
-	order, _ := compare(read.ResourceVersion, held.ResourceVersion)
+	order, _ := CompareVersions(read.ResourceVersion, held.ResourceVersion)
 	return order <= 0
 }
 
@@ -260,7 +260,7 @@ func (s *Slot[T]) put(item any, exists bool) {
 		return
 	}
 	version := object.GetResourceVersion()
-	switch order, _ := compare(version, s.version); {
+	switch order, _ := CompareVersions(version, s.version); {
 	case order > 0 && !s.over:
 		s.version = version
 	case !s.over && !exists && s.holdsLocked(object):
@@ -290,7 +290,7 @@ func (s *Slot[T]) holdsLocked(object T) bool {
 // checkedRead returns the state that a complete read tells of, or why it tells
 // of none.
 func (s *Slot[T]) checkedRead(items []any, version string) (State[T], error) {
-	if _, err := compare(version, ""); err != nil {
+	if err := CheckVersion(version); err != nil {
 		return State[T]{}, err
 	}
 	switch len(items) {
@@ -305,7 +305,7 @@ func (s *Slot[T]) checkedRead(items []any, version string) (State[T], error) {
 		return State[T]{}, err
 	}
 	own := object.GetResourceVersion()
-	if order, _ := compare(own, version); order > 0 {
+	if order, _ := CompareVersions(own, version); order > 0 {
 		return State[T]{}, fmt.Errorf("%w: an object at version %s in a read at %s", ErrMalformed, own, version)
 	}
 	return State[T]{Object: object, Exists: true, Synced: true, ResourceVersion: own}, nil
@@ -322,7 +322,7 @@ func (s *Slot[T]) checked(item any) (T, error) {
 		return none, fmt.Errorf("%w: %s/%s where %s belongs",
 			ErrForeign, object.GetNamespace(), object.GetName(), s.key)
 	}
-	if _, err := compare(object.GetResourceVersion(), ""); err != nil {
+	if err := CheckVersion(object.GetResourceVersion()); err != nil {
 		return none, err
 	}
 	return object, nil
@@ -356,22 +356,4 @@ func (s *State[T]) same(other State[T]) bool {
 		return false
 	}
 	return !s.Exists || s.ResourceVersion == other.ResourceVersion && s.Object.GetUID() == other.Object.GetUID()
-}
-
-// compare orders two resource versions; an empty seen is before everything.
-func compare(version, seen string) (int, error) {
-	if seen == "" {
-		// Compared with itself only to have it validated.
-		_, err := resourceversion.CompareResourceVersion(version, version)
-		return 1, malformed(version, err)
-	}
-	order, err := resourceversion.CompareResourceVersion(version, seen)
-	return order, malformed(version, err)
-}
-
-func malformed(version string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: resource version %q", ErrMalformed, version)
 }

@@ -5,6 +5,7 @@ package manager_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,17 +18,21 @@ import (
 // noStore takes references and does nothing, so that only the manager counts.
 type noStore struct{}
 
+func (noStore) Run(ctx context.Context) error             { <-ctx.Done(); return nil }
 func (noStore) AddReference(string, string, types.UID)    {}
 func (noStore) DeleteReference(string, string, types.UID) {}
 func (noStore) Get(context.Context, string, string) (*corev1.Secret, error) {
 	return nil, context.Canceled
+}
+func (noStore) Changes(context.Context) iter.Seq2[objectcache.Change[*corev1.Secret], []types.UID] {
+	return func(func(objectcache.Change[*corev1.Secret], []types.UID) bool) {}
 }
 
 // newManager returns a manager of Secrets over a store.
 func newManager(t interface {
 	Helper()
 	Fatal(args ...any)
-}, store objectcache.Store[*corev1.Secret], references manager.References) *manager.Manager[*corev1.Secret] {
+}, store objectcache.Store[*corev1.Secret], references manager.VisitPodFunc) *manager.Manager[*corev1.Secret] {
 	t.Helper()
 	m, err := manager.New(store, references)
 	if err != nil {
@@ -53,7 +58,7 @@ func BenchmarkRegisterUnregister100Of5(b *testing.B) { registerUnregister(b, num
 
 func registerUnregister(b *testing.B, names []string) {
 	pod := podOf("1", names...)
-	m := newManager(b, noStore{}, manager.PodSecrets)
+	m := newManager(b, noStore{}, manager.VisitPodSecretNames)
 	b.ReportAllocs()
 	for b.Loop() {
 		m.RegisterPod(pod)
@@ -64,7 +69,7 @@ func registerUnregister(b *testing.B, names []string) {
 // What a node agent does most: it registers a pod of which nothing has changed.
 func BenchmarkRegisterAgain20(b *testing.B) {
 	pod := podOf("1", numbered(20, 1)...)
-	m := newManager(b, noStore{}, manager.PodSecrets)
+	m := newManager(b, noStore{}, manager.VisitPodSecretNames)
 	m.RegisterPod(pod)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -73,7 +78,7 @@ func BenchmarkRegisterAgain20(b *testing.B) {
 }
 
 func BenchmarkRegisterUnregister20Parallel(b *testing.B) {
-	m := newManager(b, noStore{}, manager.PodSecrets)
+	m := newManager(b, noStore{}, manager.VisitPodSecretNames)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		pod := podOf(types.UID(fmt.Sprintf("%p", pb)), numbered(20, 1)...)

@@ -15,23 +15,23 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// changingStore tells of one change, that of an object with those owners.
+// changingStore yields one change, that of an object with those owners.
 type changingStore struct {
 	noStore
 
 	owners []types.UID
 }
 
-func (s changingStore) Changes(context.Context) iter.Seq[objectcache.Change[*corev1.Secret]] {
-	return func(yield func(objectcache.Change[*corev1.Secret]) bool) {
-		yield(objectcache.Change[*corev1.Secret]{Key: key("a"), Deleted: true, Owners: s.owners})
+func (s changingStore) Changes(context.Context) iter.Seq2[objectcache.Change[*corev1.Secret], []types.UID] {
+	return func(yield func(objectcache.Change[*corev1.Secret], []types.UID) bool) {
+		yield(objectcache.Change[*corev1.Secret]{Key: key("a"), Deleted: true}, s.owners)
 	}
 }
 
-// A change tells of the owners as they were declared last, be their references
-// new or not. One that has gone meanwhile is left out.
-func TestChangesTellOfOwnersAsDeclaredLast(t *testing.T) {
-	m := newManager(t, changingStore{owners: []types.UID{"gone", "1", "gw", "never"}}, manager.PodSecrets)
+// Changes yields the owners as they were declared last, whether or not their
+// references are new. It omits an owner that was forgotten meanwhile.
+func TestChangesYieldOwnersAsDeclaredLast(t *testing.T) {
+	m := newManager(t, changingStore{owners: []types.UID{"gone", "1", "gw", "never"}}, manager.VisitPodSecretNames)
 	gateway := manager.Owner{Kind: "Gateway", Namespace: "default", Name: "gateway", UID: "gw"}
 	renamed := manager.Owner{Kind: "Gateway", Namespace: "other", Name: "renamed", UID: "gw"}
 	m.RegisterPod(podOf("1", "a"))
@@ -41,10 +41,10 @@ func TestChangesTellOfOwnersAsDeclaredLast(t *testing.T) {
 	m.SetReferences(renamed, key("a"))
 	want := []manager.Owner{{Kind: "Pod", Namespace: "default", Name: "pod-1", UID: "1"}, renamed}
 	changes := 0
-	for change := range m.Changes(t.Context()) {
+	for change, owners := range m.Changes(t.Context()) {
 		changes++
-		if change.Key != key("a") || !change.Deleted || !slices.Equal(change.Owners, want) {
-			t.Errorf("change: got %+v, want that a is deleted, for %+v", change, want)
+		if change.Key != key("a") || !change.Deleted || !slices.Equal(owners, want) {
+			t.Errorf("change: got %+v for %+v, want that a is deleted, for %+v", change, owners, want)
 		}
 	}
 	if changes != 1 {

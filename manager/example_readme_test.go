@@ -131,8 +131,8 @@ func (r *reconciler) certificate(ctx context.Context, key types.NamespacedName) 
 
 // follow puts in line whose certificate has changed, until ctx ends.
 func (r *reconciler) follow(ctx context.Context, enqueue func(types.NamespacedName)) {
-	for change := range r.secrets.Changes(ctx) {
-		for _, owner := range change.Owners {
+	for _, owners := range r.secrets.Changes(ctx) {
+		for _, owner := range owners {
 			if owner.Kind == "Ingress" {
 				enqueue(types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
 			}
@@ -208,13 +208,13 @@ func several(ctx context.Context, config *rest.Config, resource schema.GroupVers
 	gate := reflector.NewGate(reflector.GateOptions{}) // one for all stores that reach one server as one user
 	options := objectcache.WatchOptions{Gate: gate}
 	configMaps, err1 := manager.NewConfigMaps(client, options)
-	store, err2 := objectcache.NewWatch(objectcache.Secrets(client), options)
-	widgets, err3 := objectcache.NewWatch(objectcache.Dynamic(untyped, resource), options)
+	store, err2 := objectcache.NewWatchStore(objectcache.Secrets(client), options)
+	widgets, err3 := objectcache.NewWatchStore(objectcache.Dynamic(untyped, resource), options)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	secrets, err1 := manager.New(store, manager.PodSecrets) // as NewSecrets does; store has Status and All
-	objects, err2 := manager.New(widgets, nil)              // nil: no pod names them, SetReferences does
+	secrets, err1 := manager.New(store, manager.VisitPodSecretNames) // as NewSecrets does; store has Status and All
+	objects, err2 := manager.New(widgets, nil)                       // nil: no pod names them, SetReferences does
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func several(ctx context.Context, config *rest.Config, resource schema.GroupVers
 	if _, err := secrets.Get(ctx, "default", "tls"); err != nil {
 		return err
 	}
-	for status := range store.All() {
+	for status := range store.Statuses() {
 		show(status.Key, status.Exists, status.LastError)
 	}
 	object, err := objects.Get(ctx, "default", "settings")

@@ -85,8 +85,8 @@ func ExampleManager_SetReferences() {
 
 	gateway := manager.Owner{Kind: "Gateway", Namespace: "default", Name: "gateway", UID: "a1"}
 	configs.SetReferences(gateway, types.NamespacedName{Namespace: "default", Name: "settings"})
-	for change := range configs.Changes(ctx) {
-		fmt.Println(change.Key, change.Object.Data["colour"], "for", change.Owners[0].Name)
+	for change, owners := range configs.Changes(ctx) {
+		fmt.Println(change.Key, change.Object.Data["colour"], "for", owners[0].Name)
 		break
 	}
 

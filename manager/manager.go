@@ -22,7 +22,7 @@ import (
 // one with [NewSecrets], [NewConfigMaps] or [New].
 type Manager[T cache.Object] struct {
 	store        objectcache.Store[T]
-	references   References
+	visitPod     VisitPodFunc
 	running      atomic.Pointer[klog.Logger] // Run's logger; nil before Run
 	unreferenced sync.Once                   // a pod was registered without references
 
@@ -30,40 +30,40 @@ type Manager[T cache.Object] struct {
 	owners holdings
 }
 
-// New returns a manager over a store. references says which objects a pod
-// names: [PodSecrets], [PodConfigMaps], or a function of one's own; nil if only
-// SetReferences is used, for RegisterPod has nothing to go by then. It returns an error without a store.
-func New[T cache.Object](store objectcache.Store[T], references References) (*Manager[T], error) {
+// New returns a manager of a store. visitPod visits the objects that a pod names:
+// pass [VisitPodSecretNames], [VisitPodConfigMapNames] or a function of your own.
+// It may be nil if RegisterPod is not called. New returns an error if the store is
+// nil.
+func New[T cache.Object](store objectcache.Store[T], visitPod VisitPodFunc) (*Manager[T], error) {
 	if value := reflect.ValueOf(store); store == nil || value.Kind() == reflect.Pointer && value.IsNil() {
-		return nil, errors.New("new manager: the store is nil: make one with objectcache.NewWatch")
+		return nil, errors.New("new manager: the store is nil: make one with objectcache.NewWatchStore")
 	}
-	return &Manager[T]{store: store, references: references, owners: newHoldings()}, nil
+	return &Manager[T]{store: store, visitPod: visitPod, owners: newHoldings()}, nil
 }
 
 // NewSecrets returns a manager of the Secrets that pods reference, each with a
-// list-and-watch of its own. The errors are those of [objectcache.NewWatch].
+// list-and-watch of its own. The errors are those of [objectcache.NewWatchStore].
 func NewSecrets(client kubernetes.Interface, options objectcache.WatchOptions) (*Manager[*corev1.Secret], error) {
-	store, err := objectcache.NewWatch(objectcache.Secrets(client), options)
+	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), options)
 	if err != nil {
 		return nil, fmt.Errorf("new manager of Secrets: %w", err)
 	}
-	return New(store, PodSecrets)
+	return New(store, VisitPodSecretNames)
 }
 
 // NewConfigMaps returns a manager of the ConfigMaps that pods reference, each
 // with a list-and-watch of its own. The errors are those of
-// [objectcache.NewWatch].
+// [objectcache.NewWatchStore].
 func NewConfigMaps(client kubernetes.Interface, options objectcache.WatchOptions) (*Manager[*corev1.ConfigMap], error) {
-	store, err := objectcache.NewWatch(objectcache.ConfigMaps(client), options)
+	store, err := objectcache.NewWatchStore(objectcache.ConfigMaps(client), options)
 	if err != nil {
 		return nil, fmt.Errorf("new manager of ConfigMaps: %w", err)
 	}
-	return New(store, PodConfigMaps)
+	return New(store, VisitPodConfigMapNames)
 }
 
 // Run runs the store. It blocks until ctx ends and every goroutine of the store
-// has, and then returns nil, or the store's error. A store without a Run method
-// has nothing to run; it is left alone until ctx ends. A nil context is
+// has ended, and returns the store's error, if any. For a nil context it returns
 // [objectcache.ErrNilContext]. The manager logs to the logger of ctx from then
 // on, and to klog's before.
 func (m *Manager[T]) Run(ctx context.Context) error {
@@ -72,11 +72,7 @@ func (m *Manager[T]) Run(ctx context.Context) error {
 	}
 	logger := klog.FromContext(ctx)
 	m.running.CompareAndSwap(nil, &logger)
-	if store, ok := m.store.(interface{ Run(context.Context) error }); ok {
-		return store.Run(ctx)
-	}
-	<-ctx.Done()
-	return nil
+	return m.store.Run(ctx)
 }
 
 // logger is Run's, or klog's before Run.
@@ -89,7 +85,7 @@ func (m *Manager[T]) logger() klog.Logger {
 
 // Get returns an object that an owner references, shared and read-only. The
 // store says how long it waits and what its errors are: see
-// [objectcache.Watch.Get]. A nil context is [objectcache.ErrNilContext].
+// [objectcache.WatchStore.Get]. A nil context is [objectcache.ErrNilContext].
 func (m *Manager[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	if ctx == nil {
 		var none T

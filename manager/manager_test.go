@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,6 +37,8 @@ func key(name string) types.NamespacedName {
 
 // countingStore is a store that counts, and tells when a count is wrong.
 type countingStore struct {
+	noStore
+
 	t interface{ Errorf(string, ...any) }
 
 	mu     sync.Mutex
@@ -123,7 +124,7 @@ func TestRegisterAndUnregister(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			store := newCountingStore(t)
-			m := newManager(t, store, manager.PodSecrets)
+			m := newManager(t, store, manager.VisitPodSecretNames)
 			for _, step := range test.steps {
 				step(m)
 			}
@@ -138,7 +139,7 @@ func TestRegisterAndUnregister(t *testing.T) {
 // never drops to zero.
 func TestReregistrationAddsFirst(t *testing.T) {
 	store := newCountingStore(t)
-	m := newManager(t, store, manager.PodSecrets)
+	m := newManager(t, store, manager.VisitPodSecretNames)
 	m.RegisterPod(podOf("1", "a", "b", "c"))
 	store.calls = nil
 	m.RegisterPod(podOf("1", "b", "c", "d", "e"))
@@ -152,7 +153,7 @@ func TestReregistrationAddsFirst(t *testing.T) {
 // leaks its reference in kubelet.
 func TestPeerBug12_MutatedPodLeaksNothing(t *testing.T) {
 	store := newCountingStore(t)
-	m := newManager(t, store, manager.PodSecrets)
+	m := newManager(t, store, manager.VisitPodSecretNames)
 	pod := podOf("1", "a")
 	m.RegisterPod(pod)
 	pod.Spec.ImagePullSecrets[0].Name = "b"
@@ -177,7 +178,7 @@ func TestPeerBug12_MutatedPodLeaksNothing(t *testing.T) {
 
 func TestConcurrentOwners(t *testing.T) {
 	store := newCountingStore(t)
-	m := newManager(t, store, manager.PodSecrets)
+	m := newManager(t, store, manager.VisitPodSecretNames)
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -192,21 +193,6 @@ func TestConcurrentOwners(t *testing.T) {
 	if got := store.held(); got != "" {
 		t.Errorf("references: got %q, want none", got)
 	}
-}
-
-func TestStoreWithoutRunOrChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newManager(t, newCountingStore(t), nil)
-		m.RegisterPod(podOf("1", "a")) // without References a pod has none
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		for range m.Changes(ctx) {
-			t.Error("a change from a store that has none")
-		}
-		if err := m.Run(ctx); err != nil {
-			t.Errorf("Run: got %v, want nil", err)
-		}
-	})
 }
 
 // The whole way, over the wire: pods in, objects out.
@@ -232,8 +218,8 @@ func TestPodsInObjectsOut(t *testing.T) {
 		running.Go(func() { _ = m.Run(ctx) })
 		changes := make(chan string, 100)
 		running.Go(func() {
-			for change := range m.Changes(ctx) {
-				changes <- fmt.Sprint(change.Key.Name, " ", change.Deleted, " ", change.Owners)
+			for change, owners := range m.Changes(ctx) {
+				changes <- fmt.Sprint(change.Key.Name, " ", change.Deleted, " ", owners)
 			}
 		})
 		if got, err := m.Get(ctx, "default", "a"); err != nil || got.Name != "a" {

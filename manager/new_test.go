@@ -16,7 +16,7 @@ import (
 
 // A constructor says what is wrong, and how to mend it. Nothing panics later.
 func TestConstructorsRefuse(t *testing.T) {
-	var store *objectcache.Watch[*corev1.Secret]
+	var store *objectcache.WatchStore[*corev1.Secret]
 	errorOf := func(_ any, err error) error { return err }
 	tests := map[string]struct {
 		err  error
@@ -39,7 +39,7 @@ func TestConstructorsRefuse(t *testing.T) {
 
 func TestNilContext(t *testing.T) {
 	var none context.Context
-	m := newManager(t, noStore{}, manager.PodSecrets)
+	m := newManager(t, noStore{}, manager.VisitPodSecretNames)
 	if err := m.Run(none); !errors.Is(err, objectcache.ErrNilContext) {
 		t.Errorf("Run: got %v, want ErrNilContext", err)
 	}

@@ -89,7 +89,7 @@ func TestOwnerIdentity(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			store := newCountingStore(t)
-			m := newManager(t, store, manager.PodSecrets)
+			m := newManager(t, store, manager.VisitPodSecretNames)
 			for _, step := range test.steps {
 				step(m)
 			}
@@ -129,28 +129,28 @@ func logged(logger klog.Logger) (lines []string) {
 // What is refused is a line for Run's logger, and nothing panics.
 func TestRefusalsAreLogged(t *testing.T) {
 	tests := map[string]struct {
-		references manager.References
+		references manager.VisitPodFunc
 		call       func(*manager.Manager[*corev1.Secret])
 		want       string
 		lines      int
 	}{
-		"an owner that is nobody": {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.SetReferences(manager.Owner{}, key("a")) }, "neither UID nor name", 2},
-		"a pod that is nobody":    {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(&corev1.Pod{}) }, "neither UID nor name", 2},
-		"registering nil":         {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(nil) }, "the pod is nil", 2},
-		"unregistering nil":       {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.UnregisterPod(nil) }, "the pod is nil", 2},
-		"forgetting a stranger":   {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) { m.SetReferences(manager.Owner{Name: "web"}) }, "Nobody knows the owner", 2},
-		"forgetting an owner": {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) {
+		"an owner that is nobody": {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) { m.SetReferences(manager.Owner{}, key("a")) }, "neither UID nor name", 2},
+		"a pod that is nobody":    {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(&corev1.Pod{}) }, "neither UID nor name", 2},
+		"registering nil":         {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(nil) }, "the pod is nil", 2},
+		"unregistering nil":       {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) { m.UnregisterPod(nil) }, "the pod is nil", 2},
+		"forgetting a stranger":   {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) { m.SetReferences(manager.Owner{Name: "web"}) }, "Nobody knows the owner", 2},
+		"forgetting an owner": {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) {
 			m.SetReferences(manager.Owner{Name: "web", UID: "1"}, key("a"))
 			m.SetReferences(manager.Owner{Name: "web"})
 			m.SetReferences(manager.Owner{Name: "web"})
 		}, "Nobody knows the owner", 2}, // for the second of each
-		"changes without context": {manager.PodSecrets, func(m *manager.Manager[*corev1.Secret]) {
+		"changes without context": {manager.VisitPodSecretNames, func(m *manager.Manager[*corev1.Secret]) {
 			var none context.Context
 			for range m.Changes(none) {
 				panic("a change")
 			}
 		}, "context is nil", 2},
-		"pods without References, once": {nil, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(podOf("1", "a")) }, "made without References", 1},
+		"pods without a VisitPodFunc, once": {nil, func(m *manager.Manager[*corev1.Secret]) { m.RegisterPod(podOf("1", "a")) }, "made without a VisitPodFunc", 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -176,9 +176,9 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 }
 
-// PodSecrets and PodConfigMaps are called by others than the manager too.
+// VisitPodSecretNames and VisitPodConfigMapNames are called by others than the manager too.
 func TestReferencesOfNothing(t *testing.T) {
-	for name, references := range map[string]manager.References{"Secrets": manager.PodSecrets, "ConfigMaps": manager.PodConfigMaps} {
+	for name, references := range map[string]manager.VisitPodFunc{"Secrets": manager.VisitPodSecretNames, "ConfigMaps": manager.VisitPodConfigMapNames} {
 		t.Run(name, func(t *testing.T) {
 			references(podOf("1", "a"), nil)
 			references(nil, func(name string) { t.Errorf("got %q, want nothing", name) })
@@ -193,7 +193,7 @@ func TestNobodyIsLeftBehind(t *testing.T) {
 	uids := rapid.SampledFrom([]types.UID{"", "1", "2", "3"})
 	rapid.Check(t, func(t *rapid.T) {
 		store := newCountingStore(t)
-		m := newManager(t, store, manager.PodSecrets)
+		m := newManager(t, store, manager.VisitPodSecretNames)
 		draw := func(t *rapid.T) manager.Owner {
 			return manager.Owner{Kind: kinds.Draw(t, "kind"), Name: names.Draw(t, "name"), UID: uids.Draw(t, "uid")}
 		}

@@ -14,27 +14,27 @@ import (
 
 var (
 	errNilPod        = errors.New("the pod is nil")
-	errNoReferences  = errors.New("the manager was made without References: pass manager.PodSecrets or the like to New")
+	errNoReferences  = errors.New("the manager was made without a VisitPodFunc: pass manager.VisitPodSecretNames or the like to New")
 	errNotIdentified = errors.New("the owner has neither UID nor name")
 )
 
 // RegisterPod makes the references of a pod what its spec names now. It is
 // idempotent, does not keep the pod and never waits for the network. A pod that
 // is nil or has neither UID nor name is logged and ignored, and so, once for
-// each manager, is any pod if the manager has no [References].
+// each manager, is any pod if the manager has no [VisitPodFunc].
 func (m *Manager[T]) RegisterPod(pod *corev1.Pod) {
 	if pod == nil {
 		m.refuse(errNilPod, Owner{})
 		return
 	}
-	if m.references == nil {
+	if m.visitPod == nil {
 		m.unreferenced.Do(func() { m.refuse(errNoReferences, podOwner(pod)) })
 		return
 	}
 	wanted := collect()
 	defer wanted.release()
 	wanted.namespace = pod.Namespace
-	m.references(pod, wanted.visit)
+	m.visitPod(pod, wanted.visit)
 	m.set(podOwner(pod), wanted.keys, true)
 }
 

@@ -29,7 +29,7 @@ type model struct {
 
 func newModel(t *rapid.T) *model {
 	store := newCountingStore(t)
-	return &model{newManager(t, store, manager.PodSecrets), store, map[types.UID][]string{}}
+	return &model{newManager(t, store, manager.VisitPodSecretNames), store, map[types.UID][]string{}}
 }
 
 // step makes a call after which the owner must reference the keys. It checks all
@@ -121,7 +121,7 @@ func TestReferencesEqualAModel(t *testing.T) {
 // names them.
 func TestLargePod(t *testing.T) {
 	store := newCountingStore(t)
-	m := newManager(t, store, manager.PodSecrets)
+	m := newManager(t, store, manager.VisitPodSecretNames)
 	names := numbered(5000, 1)
 	slices.Reverse(names)
 	m.RegisterPod(podOf("1", slices.Concat(names, names, names)...))
@@ -150,7 +150,7 @@ func TestNothingOfAPodIsKept(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			m := newManager(t, noStore{}, manager.PodSecrets)
+			m := newManager(t, noStore{}, manager.VisitPodSecretNames)
 			// A function of its own, so that nothing here refers to the pod.
 			register := func() (pod weak.Pointer[corev1.Pod], data, own, secret weak.Pointer[byte]) {
 				encoded, err := test.encode(podOf("8d4c65b0-0d3b-4f9e-a1c9-6d0f2b7f3f10", "the-secret-of-the-pod"))
@@ -188,7 +188,7 @@ func TestRegisteringAllocatesLittle(t *testing.T) {
 	// It is 0 for the same pod again and 1 for another, but the race detector
 	// makes sync.Pool forget one in four.
 	const most = 3
-	m := newManager(t, noStore{}, manager.PodSecrets)
+	m := newManager(t, noStore{}, manager.VisitPodSecretNames)
 	pod := podOf("1", numbered(20, 1)...)
 	m.RegisterPod(pod)
 	if got := testing.AllocsPerRun(1000, func() { m.RegisterPod(pod) }); got > most {

@@ -4,7 +4,7 @@ package objectcache
 
 import "time"
 
-// alarm calls a function with Watch.mu held, once or again and again. The store
+// alarm calls a function with WatchStore.mu held, once or again and again. The store
 // waits for it as for a stream.
 //
 // The runtime may keep a stopped timer, and so all that its function reaches,
@@ -12,19 +12,19 @@ import "time"
 // and never a run or its object.
 type alarm struct {
 	timer *time.Timer
-	off   bool // guarded by Watch.mu
+	off   bool // guarded by WatchStore.mu
 }
 
 // alarmLocked sets an alarm. ring returns after what time it is to be called
 // again, 0 for never.
-func (w *Watch[T]) alarmLocked(after time.Duration, ring func() (again time.Duration)) *alarm {
+func (w *WatchStore[T]) alarmLocked(after time.Duration, ring func() (again time.Duration)) *alarm {
 	a := &alarm{}
 	w.streams.Add(1)
 	a.timer = time.AfterFunc(after, func() { w.ring(a, ring) })
 	return a
 }
 
-func (w *Watch[T]) ring(a *alarm, ring func() (again time.Duration)) {
+func (w *WatchStore[T]) ring(a *alarm, ring func() (again time.Duration)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !a.off {
@@ -38,7 +38,7 @@ func (w *Watch[T]) ring(a *alarm, ring func() (again time.Duration)) {
 }
 
 // silenceLocked ends an alarm; nil and one that is off are left alone.
-func (w *Watch[T]) silenceLocked(a *alarm) {
+func (w *WatchStore[T]) silenceLocked(a *alarm) {
 	if a == nil || a.off {
 		return
 	}

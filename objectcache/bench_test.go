@@ -14,7 +14,7 @@ import (
 )
 
 // synced returns a store that runs and has one object in memory.
-func synced(b *testing.B, options objectcache.WatchOptions) *objectcache.Watch[*corev1.Secret] {
+func synced(b *testing.B, options objectcache.WatchOptions) *objectcache.WatchStore[*corev1.Secret] {
 	server := apiserver.New(b, apiserver.Options{})
 	client := server.Client()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}}

@@ -12,22 +12,19 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-// Change is the newest state of an object that differs from what a follower got
-// before, or concerns a new owner.
+// Change is the newest state of an object.
 type Change[T cache.Object] struct {
 	// Key is the object's namespace and name.
 	Key types.NamespacedName
 	// Object is the object, shared and read-only; nil if Deleted.
 	Object T
-	// Deleted tells that the object, of which the follower knew, is gone.
+	// Deleted is set if the object was yielded before and is gone.
 	Deleted bool
-	// Owners are the UIDs that reference the object now.
-	Owners []types.UID
 }
 
 // Changes yields the referenced objects as they are, and then each that
 // changes or gets a new owner, until ctx ends, the store is stopped, or the loop
-// is left.
+// is left. The second value holds the UIDs that reference the object now, in order.
 //
 // Only the newest state of a key is kept for a follower: one that is slow misses
 // states in between, never the last one, delays nobody, and costs memory for the
@@ -41,8 +38,8 @@ type Change[T cache.Object] struct {
 // owner goes, be it the last one, that is no change; when the object is
 // referenced again, it is yielded again. A nil context is logged, and yields
 // nothing.
-func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[Change[T]] {
-	return func(yield func(Change[T]) bool) {
+func (w *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID] {
+	return func(yield func(Change[T], []types.UID) bool) {
 		if ctx == nil {
 			w.logger().Error(ErrNilContext, "No changes are delivered")
 			return
@@ -61,9 +58,9 @@ func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[Change[T]] {
 			if shutdown || ctx.Err() != nil { // a queue that is shut down is drained first
 				return
 			}
-			change, ok := w.change(key, yielded)
+			change, owners, ok := w.change(key, yielded)
 			queue.Done(key)
-			if ok && !yield(change) {
+			if ok && !yield(change, owners) {
 				return
 			}
 		}
@@ -80,25 +77,25 @@ type version struct {
 	arrived         uint64 // how many owners had come
 }
 
-// change returns the state of a key if it differs from what was yielded, and
-// notes it there.
-func (w *Watch[T]) change(key types.NamespacedName, yielded map[types.NamespacedName]version) (Change[T], bool) {
+// change returns the state of a key and its owners. It reports whether they
+// differ from what was yielded, and records them there.
+func (w *WatchStore[T]) change(key types.NamespacedName, yielded map[types.NamespacedName]version) (Change[T], []types.UID, bool) {
 	now, ok := w.current(key)
 	if yielded[key].entry != now.version.entry {
 		delete(yielded, key)
 	}
 	before, known := yielded[key]
-	change := Change[T]{Key: key, Object: now.state.Object, Owners: now.owners}
+	change := Change[T]{Key: key, Object: now.state.Object}
 	switch {
 	case !ok:
-		return change, false
+		return change, nil, false
 	case !now.state.Exists:
 		delete(yielded, key)
 		change.Deleted = true
-		return change, known
+		return change, now.owners, known
 	}
 	yielded[key] = now.version
-	return change, now.version != before
+	return change, now.owners, now.version != before
 }
 
 // present is what a follower may know of a key.
@@ -110,7 +107,7 @@ type present[T cache.Object] struct {
 
 // current returns what a follower may know of a key now, and whether that is
 // anything. What nobody references has the entry 0.
-func (w *Watch[T]) current(key types.NamespacedName) (now present[T], ok bool) {
+func (w *WatchStore[T]) current(key types.NamespacedName) (now present[T], ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.entry(key)
@@ -133,13 +130,13 @@ func (w *Watch[T]) current(key types.NamespacedName) (now present[T], ok bool) {
 
 // settledForLocked reports whether a state may be yielded for all owners, as Get
 // would serve it. How old it is does not matter.
-func (w *Watch[T]) settledForLocked(e *entry[T], r *run[T], state cache.State[T]) bool {
+func (w *WatchStore[T]) settledForLocked(e *entry[T], r *run[T], state cache.State[T]) bool {
 	return !w.immutable(state) || r.covers.Load() >= w.dueLocked(e, r) || failedSince(r.reflector.Status(), e.arrivedAt)
 }
 
 // addFollower puts every key into a queue, now and when it changes. What has gone
 // idle is started again, for it could change unnoticed.
-func (w *Watch[T]) addFollower(queue *workqueue.Typed[types.NamespacedName]) bool {
+func (w *WatchStore[T]) addFollower(queue *workqueue.Typed[types.NamespacedName]) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
@@ -156,14 +153,14 @@ func (w *Watch[T]) addFollower(queue *workqueue.Typed[types.NamespacedName]) boo
 	return true
 }
 
-func (w *Watch[T]) removeFollower(queue *workqueue.Typed[types.NamespacedName]) {
+func (w *WatchStore[T]) removeFollower(queue *workqueue.Typed[types.NamespacedName]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.followers, queue)
 }
 
 // notifyLocked makes every follower look at a key.
-func (w *Watch[T]) notifyLocked(key types.NamespacedName) {
+func (w *WatchStore[T]) notifyLocked(key types.NamespacedName) {
 	for queue := range w.followers {
 		queue.Add(key)
 	}

@@ -11,24 +11,32 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
 )
 
+// change is what Changes yields.
+type change struct {
+	objectcache.Change[*corev1.Secret]
+
+	owners []types.UID
+}
+
 // follower collects what Changes yields.
 type follower struct {
-	changes chan objectcache.Change[*corev1.Secret]
+	changes chan change
 	done    chan struct{}
 	stop    func()
 }
 
 func (r *rig) follow() *follower {
 	ctx, cancel := context.WithCancel(r.t.Context())
-	f := &follower{changes: make(chan objectcache.Change[*corev1.Secret], 1000), done: make(chan struct{})}
+	f := &follower{changes: make(chan change, 1000), done: make(chan struct{})}
 	go func() {
 		defer close(f.done)
-		for change := range r.Changes(ctx) {
-			f.changes <- change
+		for c, owners := range r.Changes(ctx) {
+			f.changes <- change{c, owners}
 		}
 	}()
 	f.stop = func() { cancel(); <-f.done }
@@ -150,7 +158,7 @@ func TestChangesNameTheOwners(t *testing.T) {
 		r.AddReference(namespace, "tls", "a")
 		f.seen()
 		r.update("tls", "new")
-		if got := (<-f.changes).Owners; fmt.Sprint(got) != "[a b]" {
+		if got := (<-f.changes).owners; fmt.Sprint(got) != "[a b]" {
 			t.Errorf("owners: got %v, want a and b", got)
 		}
 	})
@@ -178,8 +186,8 @@ func TestChangesAfterAGapThatNobodySaw(t *testing.T) {
 		r.AddReference(namespace, "tls", "pod-1")
 		r.mustGet("tls")
 		var owners []string
-		for change := range r.Changes(t.Context()) {
-			if owners = append(owners, fmt.Sprint(change.Owners)); len(owners) == 2 {
+		for _, uids := range r.Changes(t.Context()) {
+			if owners = append(owners, fmt.Sprint(uids)); len(owners) == 2 {
 				break
 			}
 			r.DeleteReference(namespace, "tls", "pod-1")

@@ -3,24 +3,24 @@
 // Package objectcache keeps the objects that something references, each by a
 // list-and-watch of its own, and answers from memory.
 //
-// A [Resource] says how to reach one kind of object, a [Watch] is the cache. It
+// A [Resource] says how to reach one kind of object, a [WatchStore] is the cache. It
 // implements [Store]. References are counted per key and owner UID: the first
 // one starts a stream for that object alone, the last one ends it and drops the
 // object from memory.
 //
 // # Usage
 //
-// Call [Watch.Run] once, in a goroutine that the program waits for. References
+// Call [WatchStore.Run] once, in a goroutine that the program waits for. References
 // may be added before; nothing is requested until then. Everything else may be
 // called from any goroutine at any time. AddReference and DeleteReference never
 // wait for the network.
 //
 // # Get
 //
-// [Watch.Get] answers from memory once its object has synced, without a lock
+// [WatchStore.Get] answers from memory once its object has synced, without a lock
 // and without allocating. Before that it waits, for as long as its context
 // allows, and is woken by the sync. The errors say what went wrong, and every
-// cause can be asked for with errors.Is and errors.As: see [Watch.Get]. An
+// cause can be asked for with errors.Is and errors.As: see [WatchStore.Get]. An
 // object is NotFound only if the server said so: a path that it does not serve
 // (404) is another error.
 //
@@ -43,7 +43,7 @@
 //
 // # Following changes
 //
-// [Watch.Changes] yields the objects that have changed or got an owner, newest
-// state only. [Watch.Status] and [Watch.All] return metadata only: no object data
+// [WatchStore.Changes] yields the objects that have changed or got an owner, newest
+// state only. [WatchStore.Status] and [WatchStore.Statuses] return metadata only: no object data
 // is in a status, an error or a log line.
 package objectcache

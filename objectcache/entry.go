@@ -17,17 +17,17 @@ import (
 const defaultImmutableRecheck = 10 * time.Minute
 
 // entry is a referenced object. It lives from its first reference to its last.
-// Fields without a note are guarded by Watch.mu.
+// Fields without a note are guarded by WatchStore.mu.
 type entry[T cache.Object] struct {
 	key    types.NamespacedName
 	number uint64                 // tells it from an entry of the same key before or after
 	epoch  uint64                 // in which the next run begins, if there is none before it
-	run    atomic.Pointer[run[T]] // nil: before Run, idle, or stopped. Written with Watch.mu held
+	run    atomic.Pointer[run[T]] // nil: before Run, idle, or stopped. Written with WatchStore.mu held
 	used   atomic.Bool            // asked for since the idle timer last looked
 	owners owners
 	// newest is the number of the newest owner that a Get must honour, and
 	// arrivedAt when it came. A run whose state covers no owner so new has to read
-	// again, if the object is immutable. Written with Watch.mu held.
+	// again, if the object is immutable. Written with WatchStore.mu held.
 	newest    atomic.Uint64
 	arrivedAt time.Time
 
@@ -42,7 +42,7 @@ type entry[T cache.Object] struct {
 // created in place of the one there was. Of most the stream will say so, if only
 // it is not resumed at a server that lags: the next read is a consistent one. An
 // immutable object is not watched any more, so it is read again now.
-func (w *Watch[T]) addOwnerLocked(e *entry[T], uid types.UID) {
+func (w *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID) {
 	if !e.owners.add(uid) {
 		return
 	}
@@ -61,7 +61,7 @@ func (w *Watch[T]) addOwnerLocked(e *entry[T], uid types.UID) {
 
 // ownerGoneLocked is called when an owner, but not the last one, has gone. An owner
 // that has gone does not keep the object from those who stay.
-func (w *Watch[T]) ownerGoneLocked(e *entry[T], gone uint64) {
+func (w *WatchStore[T]) ownerGoneLocked(e *entry[T], gone uint64) {
 	r := e.run.Load()
 	if gone == 0 || r == nil || gone < e.newest.Load() || !w.immutable(r.slot.Load()) {
 		return
@@ -74,7 +74,7 @@ func (w *Watch[T]) ownerGoneLocked(e *entry[T], gone uint64) {
 
 // dueLocked returns the number of the newest owner that is still here. It looks
 // at all owners, unless the state of the run is good enough for any.
-func (w *Watch[T]) dueLocked(e *entry[T], r *run[T]) uint64 {
+func (w *WatchStore[T]) dueLocked(e *entry[T], r *run[T]) uint64 {
 	if r.covers.Load() < e.newest.Load() {
 		e.newest.Store(e.owners.newest())
 	}
@@ -84,7 +84,7 @@ func (w *Watch[T]) dueLocked(e *entry[T], r *run[T]) uint64 {
 // settleLocked ends the stream of an immutable object. Deleted and created
 // again, it is another one, of which nothing would say so: it is read again now
 // and then.
-func (w *Watch[T]) settleLocked(e *entry[T], r *run[T]) {
+func (w *WatchStore[T]) settleLocked(e *entry[T], r *run[T]) {
 	r.settled = true
 	r.stopLocked(errImmutable)
 	after := w.options.ImmutableRecheck
@@ -102,7 +102,7 @@ func (w *Watch[T]) settleLocked(e *entry[T], r *run[T]) {
 }
 
 // watchIdleLocked sets the alarm that ends the run of an entry that is idle.
-func (w *Watch[T]) watchIdleLocked(e *entry[T]) {
+func (w *WatchStore[T]) watchIdleLocked(e *entry[T]) {
 	if w.options.IdleTimeout <= 0 {
 		return
 	}
@@ -119,7 +119,7 @@ func (w *Watch[T]) watchIdleLocked(e *entry[T]) {
 // idleLocked reports whether nobody has used an entry since it was last called.
 // While the object is being read, somebody may be waiting for it to be known: a
 // Get that gave up, and will come again.
-func (w *Watch[T]) idleLocked(e *entry[T]) bool {
+func (w *WatchStore[T]) idleLocked(e *entry[T]) bool {
 	r := e.run.Load()
 	if !r.settled && !r.reflector.Status().Synced {
 		e.used.Store(true)

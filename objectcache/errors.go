@@ -22,9 +22,9 @@ var (
 	// ErrNotSynced is returned by Get when its context ended, or the server kept
 	// refusing, before the object's state was known. The cause is joined to it.
 	ErrNotSynced = errors.New("not synced")
-	// ErrNotRunning is joined to ErrNotSynced when Run has not been called, so
+	// ErrNotStarted is joined to ErrNotSynced when Run has not been called, so
 	// that nothing has been requested.
-	ErrNotRunning = errors.New("the store is not running: Run has not been called")
+	ErrNotStarted = errors.New("the store is not running: Run has not been called")
 	// ErrStale is joined to ErrNotSynced when a state is known, but is older
 	// than WatchOptions.MaxStaleness.
 	ErrStale = errors.New("last known state is older than the allowed staleness")
@@ -33,8 +33,8 @@ var (
 	ErrInvalidName = errors.New("invalid name")
 	// ErrStopped is returned by Get once the store has been stopped.
 	ErrStopped = errors.New("the store has been stopped")
-	// ErrRunning is returned by a second Run: a store runs once.
-	ErrRunning = errors.New("the store has been run already: make a new one")
+	// ErrAlreadyStarted is returned by a second Run: a store runs once.
+	ErrAlreadyStarted = errors.New("the store has been run already: make a new one")
 	// ErrNilContext is returned by Run and Get for a context that is nil.
 	ErrNilContext = errors.New("the context is nil: pass context.Background() if there is none")
 )

@@ -23,7 +23,7 @@ func TestIssue8ErrorsWithACause(t *testing.T) {
 		idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 			r.AddReference(namespace, "tls", "pod")
 			_, err := r.get("tls", time.Second)
-			for _, want := range []error{objectcache.ErrNotSynced, objectcache.ErrNotRunning, context.DeadlineExceeded} {
+			for _, want := range []error{objectcache.ErrNotSynced, objectcache.ErrNotStarted, context.DeadlineExceeded} {
 				if !errors.Is(err, want) {
 					t.Errorf("got %v, want it to be %v", err, want)
 				}

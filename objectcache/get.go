@@ -34,7 +34,7 @@ import (
 //     why the state is not known: the cause of the last failure, what is waited
 //     for, or for how long the server has not answered. So errors.Is(err,
 //     context.DeadlineExceeded) and apierrors.IsForbidden(err) can both hold.
-//     [ErrStale] is joined if a state is known but too old, [ErrNotRunning] if
+//     [ErrStale] is joined if a state is known but too old, [ErrNotStarted] if
 //     Run has not been called, [ErrClientLimited] if ctx ended and the client has
 //     a rate limiter of its own.
 //   - apierrors.IsNotFound: the server said that there is no such object, in a
@@ -43,7 +43,7 @@ import (
 //   - [ErrInvalidName]: no object can have that namespace or name.
 //   - [ErrStopped]: Run has returned, or is about to.
 //   - [ErrNilContext]: ctx is nil.
-func (w *Watch[T]) Get(ctx context.Context, namespace, name string) (T, error) {
+func (w *WatchStore[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if ctx == nil {
 		var none T
@@ -62,7 +62,7 @@ func (w *Watch[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 
 // touch keeps an entry from being idle. It writes only once per idle period, so
 // that readers on many cores do not fight for the line.
-func (w *Watch[T]) touch(e *entry[T]) {
+func (w *WatchStore[T]) touch(e *entry[T]) {
 	if w.options.IdleTimeout > 0 && !e.used.Load() {
 		e.used.Store(true)
 	}
@@ -70,7 +70,7 @@ func (w *Watch[T]) touch(e *entry[T]) {
 
 // servable returns the state of a run, and whether it answers a Get that has to
 // honour all owners up to one. An immutable object is never stale.
-func (w *Watch[T]) servable(r *run[T], newest uint64) (state cache.State[T], ok bool) {
+func (w *WatchStore[T]) servable(r *run[T], newest uint64) (state cache.State[T], ok bool) {
 	covers, fresh := r.covers.Load(), w.fresh(r)
 	state = r.slot.Load()
 	if w.immutable(state) {
@@ -81,7 +81,7 @@ func (w *Watch[T]) servable(r *run[T], newest uint64) (state cache.State[T], ok 
 
 // fresh reports whether the state of a run that is loaded after this is young
 // enough to be served.
-func (w *Watch[T]) fresh(r *run[T]) bool {
+func (w *WatchStore[T]) fresh(r *run[T]) bool {
 	if w.options.MaxStaleness <= 0 {
 		return true
 	}
@@ -90,7 +90,7 @@ func (w *Watch[T]) fresh(r *run[T]) bool {
 }
 
 // answer is what Get makes of a state that is synced.
-func (w *Watch[T]) answer(key types.NamespacedName, state cache.State[T]) (T, error) {
+func (w *WatchStore[T]) answer(key types.NamespacedName, state cache.State[T]) (T, error) {
 	if state.Exists {
 		return state.Object, nil
 	}
@@ -114,7 +114,7 @@ type asker[T cache.Object] struct {
 }
 
 // wait is Get when there is no answer in memory.
-func (w *Watch[T]) wait(ctx context.Context, key types.NamespacedName) (T, error) {
+func (w *WatchStore[T]) wait(ctx context.Context, key types.NamespacedName) (T, error) {
 	var none T
 	a := &asker[T]{ctx: ctx, key: key, began: time.Now()}
 	for {
@@ -144,7 +144,7 @@ func (w *Watch[T]) wait(ctx context.Context, key types.NamespacedName) (T, error
 
 // join counts a Get that waits and returns what it waits on. It starts an entry
 // that has gone idle, and never brings back one that is not referenced any more.
-func (w *Watch[T]) join(a *asker[T]) (*run[T], <-chan struct{}, error) {
+func (w *WatchStore[T]) join(a *asker[T]) (*run[T], <-chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.entry(a.key)
@@ -171,7 +171,7 @@ func (w *Watch[T]) join(a *asker[T]) (*run[T], <-chan struct{}, error) {
 // awaitRun logs, once for each store, that a Get has waited for Run for a while:
 // somebody forgot to call it. It returns how long the Get may sleep until then;
 // negative means for ever.
-func (w *Watch[T]) awaitRun(a *asker[T]) time.Duration {
+func (w *WatchStore[T]) awaitRun(a *asker[T]) time.Duration {
 	const patience = time.Second // Run may be about to begin in its goroutine
 	if left := time.Until(a.began.Add(patience)); left > 0 {
 		return left
@@ -182,7 +182,7 @@ func (w *Watch[T]) awaitRun(a *asker[T]) time.Duration {
 	return -1
 }
 
-func (w *Watch[T]) leave(e *entry[T]) {
+func (w *WatchStore[T]) leave(e *entry[T]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e.waiting--
@@ -190,11 +190,11 @@ func (w *Watch[T]) leave(e *entry[T]) {
 
 // look returns the state of a run, and whether it is the answer, or the error
 // that ends the wait. r is nil before Run.
-func (w *Watch[T]) look(a *asker[T], r *run[T]) (state cache.State[T], ok bool, err error) {
+func (w *WatchStore[T]) look(a *asker[T], r *run[T]) (state cache.State[T], ok bool, err error) {
 	over := a.ctx.Err() != nil
 	if r == nil {
 		if over {
-			err = notSynced(a.ctx, w.resource.resource.String(), a.key, ErrNotRunning)
+			err = notSynced(a.ctx, w.resource.resource.String(), a.key, ErrNotStarted)
 		}
 		return state, false, err
 	}
@@ -231,7 +231,7 @@ const freshRefusal = 2 * time.Second
 // refuses. The grace counts from the first refusal if the last one is fresh, and
 // from the beginning of the Get otherwise, once it has been refused since.
 // Negative means that there is no refusal to bound.
-func (w *Watch[T]) graceLeft(r *run[T], began time.Time) time.Duration {
+func (w *WatchStore[T]) graceLeft(r *run[T], began time.Time) time.Duration {
 	const unbounded = -1
 	if r == nil || w.options.RefusalGrace < 0 {
 		return unbounded
@@ -255,7 +255,7 @@ func (w *Watch[T]) graceLeft(r *run[T], began time.Time) time.Duration {
 // demand notifies a run that a caller waits. A stream is given up only if the
 // reflector itself has heard nothing for too long: the run learns of a contact a
 // moment later, and wakes the Get then.
-func (w *Watch[T]) demand(r *run[T]) {
+func (w *WatchStore[T]) demand(r *run[T]) {
 	state, stream := r.slot.Load(), r.reflector.Status()
 	tooOld := w.options.MaxStaleness > 0 && time.Since(stream.LastContact) > w.options.MaxStaleness
 	if tooOld && state.Synced && !w.immutable(state) {
@@ -271,7 +271,7 @@ const awayGrace = 1500 * time.Millisecond
 
 // lookAgain is after what time a Get should look again though nothing has woken it;
 // negative for never.
-func (w *Watch[T]) lookAgain(a *asker[T], r *run[T], state cache.State[T]) time.Duration {
+func (w *WatchStore[T]) lookAgain(a *asker[T], r *run[T], state cache.State[T]) time.Duration {
 	grace := w.graceLeft(r, a.began)
 	if r == nil || !w.immutable(state) {
 		return grace
@@ -287,7 +287,7 @@ func (w *Watch[T]) lookAgain(a *asker[T], r *run[T], state cache.State[T]) time.
 }
 
 // sleep waits to be woken, for ctx, and, unless it is negative, for a time.
-func (w *Watch[T]) sleep(ctx context.Context, wake <-chan struct{}, limit time.Duration) {
+func (w *WatchStore[T]) sleep(ctx context.Context, wake <-chan struct{}, limit time.Duration) {
 	var over <-chan time.Time
 	if limit >= 0 {
 		timer := time.NewTimer(limit)

@@ -22,9 +22,9 @@ import (
 var testKey = types.NamespacedName{Namespace: "default", Name: "tls"}
 
 // newTestStore is a store whose streams end with a context that has ended.
-func newTestStore(t testing.TB, options WatchOptions) *Watch[*corev1.Secret] {
+func newTestStore(t testing.TB, options WatchOptions) *WatchStore[*corev1.Secret] {
 	t.Helper()
-	w, err := NewWatch(Secrets(fake.NewClientset()), options)
+	w, err := NewWatchStore(Secrets(fake.NewClientset()), options)
 	if err != nil {
 		t.Fatal(err)
 	}

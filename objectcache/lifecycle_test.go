@@ -280,7 +280,7 @@ func TestStatusAndAll(t *testing.T) {
 		release()
 		synctest.Wait()
 		all := map[string]objectcache.Status{}
-		for status := range r.All() {
+		for status := range r.Statuses() {
 			all[status.Key.Name] = status
 		}
 		got := all["tls"]
@@ -294,7 +294,7 @@ func TestStatusAndAll(t *testing.T) {
 		if _, ok := r.Status(namespace, "stranger"); ok {
 			t.Error("a status for what nobody references")
 		}
-		for range r.All() {
+		for range r.Statuses() {
 			break // leaving early must not deadlock
 		}
 	})

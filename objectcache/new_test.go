@@ -21,9 +21,9 @@ import (
 )
 
 // newStore returns a store that does not run yet.
-func newStore[T cache.Object](t testing.TB, resource objectcache.Resource[T], options objectcache.WatchOptions) *objectcache.Watch[T] {
+func newStore[T cache.Object](t testing.TB, resource objectcache.Resource[T], options objectcache.WatchOptions) *objectcache.WatchStore[T] {
 	t.Helper()
-	store, err := objectcache.NewWatch(resource, options)
+	store, err := objectcache.NewWatchStore(resource, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestNewWatchRefuses(t *testing.T) {
 	var clientset *kubernetes.Clientset
 	var accounts func(string) typedcorev1.ServiceAccountInterface
 	newWith := func(options objectcache.WatchOptions) error {
-		_, err := objectcache.NewWatch(secrets, options)
+		_, err := objectcache.NewWatchStore(secrets, options)
 		return err
 	}
 	tests := map[string]struct {
@@ -74,7 +74,7 @@ func TestNewWatchRefuses(t *testing.T) {
 }
 
 func faultOf[T cache.Object](resource objectcache.Resource[T]) error {
-	_, err := objectcache.NewWatch(resource, objectcache.WatchOptions{})
+	_, err := objectcache.NewWatchStore(resource, objectcache.WatchOptions{})
 	return err
 }
 

@@ -308,8 +308,8 @@ func TestPeerBug15_GetAfterShutdown(t *testing.T) {
 				t.Errorf("Get %s after shutdown: got %v, want ErrStopped at once", name, err)
 			}
 		}
-		if err := r.Run(t.Context()); !errors.Is(err, objectcache.ErrRunning) {
-			t.Errorf("second Run: got %v, want ErrRunning", err)
+		if err := r.Run(t.Context()); !errors.Is(err, objectcache.ErrAlreadyStarted) {
+			t.Errorf("second Run: got %v, want ErrAlreadyStarted", err)
 		}
 		r.AddReference(namespace, "late", "pod")
 		if got := r.streams("late"); got != 0 {

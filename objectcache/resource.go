@@ -25,7 +25,7 @@ import (
 
 // Resource says how to reach one kind of namespaced object. Make one with
 // [Secrets], [ConfigMaps], [NewResource], [Dynamic] or [Metadata]. Whatever is
-// wrong with it is returned by [NewWatch].
+// wrong with it is returned by [NewWatchStore].
 type Resource[T cache.Object] struct {
 	resource  schema.GroupResource
 	misnamed  error                   // what is wrong with resource
@@ -49,7 +49,7 @@ type Client[T cache.Object, L runtime.Object] interface {
 //
 //	NewResource(corev1.Resource("serviceaccounts"), clientset.CoreV1().ServiceAccounts)
 //
-// The group and resource are those of the client, as in a path. [NewWatch]
+// The group and resource are those of the client, as in a path. [NewWatchStore]
 // returns an error for a client of another group, and for a client of another
 // resource if its kind is one of Kubernetes' own. For clients without types
 // there are [Dynamic] and [Metadata].

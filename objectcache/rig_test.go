@@ -30,7 +30,7 @@ const (
 // rig is a store of Secrets, a real client and an API server, all in one
 // synctest bubble: the wire is real, the time is virtual.
 type rig struct {
-	*objectcache.Watch[*corev1.Secret]
+	*objectcache.WatchStore[*corev1.Secret]
 
 	t      *testing.T
 	server *apiserver.Server
@@ -61,7 +61,7 @@ func idleBubble(t *testing.T, options objectcache.WatchOptions, f func(*testing.
 func newRig(t *testing.T, server apiserver.Options, options objectcache.WatchOptions) *rig {
 	r := &rig{t: t, server: apiserver.New(t, server), stop: func() {}}
 	r.client = r.server.Client()
-	r.Watch = newStore(t, objectcache.Secrets(r.client), options)
+	r.WatchStore = newStore(t, objectcache.Secrets(r.client), options)
 	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
 		if request.Verb == "watch" || request.Verb == "list" {
 			return r.down.Load()
@@ -73,7 +73,7 @@ func newRig(t *testing.T, server apiserver.Options, options objectcache.WatchOpt
 
 // rigOf is a store of any source, running, without a server.
 func rigOf(t *testing.T, resource objectcache.Resource[*corev1.Secret], options objectcache.WatchOptions) *rig {
-	r := &rig{t: t, Watch: newStore(t, resource, options)}
+	r := &rig{t: t, WatchStore: newStore(t, resource, options)}
 	r.run()
 	return r
 }

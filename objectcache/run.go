@@ -32,7 +32,7 @@ type run[T cache.Object] struct {
 	// never. Read before the state: one that comes in between is the younger.
 	contact atomic.Int64
 
-	// Guarded by Watch.mu.
+	// Guarded by WatchStore.mu.
 	ended  error     // why it was stopped, for the log
 	before time.Time // the last contact of the runs before
 	// settled: the object is immutable, so the stream has ended and the slot is
@@ -50,7 +50,7 @@ var (
 )
 
 // startLocked begins a new run of an entry, in place of the one there is.
-func (w *Watch[T]) startLocked(e *entry[T]) {
+func (w *WatchStore[T]) startLocked(e *entry[T]) {
 	if w.ctx == nil || w.stopped {
 		return
 	}
@@ -67,7 +67,7 @@ func (w *Watch[T]) startLocked(e *entry[T]) {
 }
 
 // newRunLocked makes the run that follows the one of an entry, if it has one.
-func (w *Watch[T]) newRunLocked(e *entry[T]) *run[T] {
+func (w *WatchStore[T]) newRunLocked(e *entry[T]) *run[T] {
 	r := &run[T]{}
 	if before := e.run.Load(); before != nil {
 		r.slot, r.base, r.before = before.slot.Next(), before.base, before.lastContactLocked(before.reflector.Status())
@@ -90,21 +90,21 @@ func (w *Watch[T]) newRunLocked(e *entry[T]) *run[T] {
 
 // follow is the goroutine of a run. It blocks for hours, and its stack is kept
 // small.
-func (w *Watch[T]) follow(ctx context.Context, e *entry[T], r *run[T]) {
+func (w *WatchStore[T]) follow(ctx context.Context, e *entry[T], r *run[T]) {
 	w.log(ctx, e, "Starting to watch")
 	r.reflector.Run(ctx)
 	w.logStopped(ctx, e, r)
 	w.streams.Done()
 }
 
-func (w *Watch[T]) logStopped(ctx context.Context, e *entry[T], r *run[T]) {
+func (w *WatchStore[T]) logStopped(ctx context.Context, e *entry[T], r *run[T]) {
 	w.mu.Lock()
 	reason := cmp.Or(r.ended, errStopping)
 	w.mu.Unlock()
 	w.log(ctx, e, "Stopped watching", "reason", reason)
 }
 
-func (w *Watch[T]) log(ctx context.Context, e *entry[T], text string, more ...any) {
+func (w *WatchStore[T]) log(ctx context.Context, e *entry[T], text string, more ...any) {
 	if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
 		about := []any{"resource", w.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name)}
 		logger.Info(text, append(about, more...)...)
@@ -113,7 +113,7 @@ func (w *Watch[T]) log(ctx context.Context, e *entry[T], text string, more ...an
 
 // stopLocked ends the run of an entry, if there is one, and lets go of its
 // object. The run's goroutine is waited for by Run.
-func (w *Watch[T]) stopLocked(e *entry[T], reason error) {
+func (w *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	r := e.run.Load()
 	if r == nil {
 		return
@@ -132,7 +132,7 @@ func (r *run[T]) stopLocked(reason error) {
 }
 
 // changed is called by the run's reflector after a read, an event or a failure.
-func (w *Watch[T]) changed(e *entry[T], r *run[T]) {
+func (w *WatchStore[T]) changed(e *entry[T], r *run[T]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e.run.Load() != r {
@@ -149,7 +149,7 @@ func (w *Watch[T]) changed(e *entry[T], r *run[T]) {
 // proceedLocked ends the stream of an immutable object, begins that of one which
 // is not immutable any more, and reads again for owners who came too late for
 // the read there was.
-func (w *Watch[T]) proceedLocked(e *entry[T], r *run[T], stream reflector.Status) {
+func (w *WatchStore[T]) proceedLocked(e *entry[T], r *run[T], stream reflector.Status) {
 	switch immutable := w.immutable(r.slot.Load()); {
 	case r.settled:
 		if !immutable { // the end of the stream was overtaken by an event
@@ -184,6 +184,6 @@ func (r *run[T]) lastContactLocked(stream reflector.Status) time.Time {
 }
 
 // immutable reports whether a state will never change, and needs no stream.
-func (w *Watch[T]) immutable(state cache.State[T]) bool {
+func (w *WatchStore[T]) immutable(state cache.State[T]) bool {
 	return w.stopImmutable && state.Synced && state.Exists && w.resource.immutable(state.Object)
 }

@@ -57,7 +57,7 @@ func (c *slowClient) Watch(context.Context, metav1.ListOptions) (watch.Interface
 }
 
 // runStore runs a store inside a bubble.
-func runStore[T cache.Object](t *testing.T, store *objectcache.Watch[T]) (stop func()) {
+func runStore[T cache.Object](t *testing.T, store *objectcache.WatchStore[T]) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- store.Run(ctx) }()

@@ -67,7 +67,7 @@ type Status struct {
 }
 
 // Status tells how things are with an object; false if nobody references it.
-func (w *Watch[T]) Status(namespace, name string) (Status, bool) {
+func (w *WatchStore[T]) Status(namespace, name string) (Status, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.entry(types.NamespacedName{Namespace: namespace, Name: name})
@@ -77,10 +77,10 @@ func (w *Watch[T]) Status(namespace, name string) (Status, bool) {
 	return w.statusLocked(e), true
 }
 
-// All yields the status of every referenced object, in no order. Each is taken
+// Statuses yields the status of every referenced object, in no order. Each is taken
 // at its own moment; no lock is held while the loop's body runs, and references
 // that come or go meanwhile may or may not be seen.
-func (w *Watch[T]) All() iter.Seq[Status] {
+func (w *WatchStore[T]) Statuses() iter.Seq[Status] {
 	return func(yield func(Status) bool) {
 		for _, e := range w.entries.Range {
 			key := e.(*entry[T]).key
@@ -91,7 +91,7 @@ func (w *Watch[T]) All() iter.Seq[Status] {
 	}
 }
 
-func (w *Watch[T]) statusLocked(e *entry[T]) Status {
+func (w *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	status := Status{Key: e.key, Owners: e.owners.list()}
 	r := e.run.Load()
 	if r == nil {
@@ -110,7 +110,7 @@ func (w *Watch[T]) statusLocked(e *entry[T]) Status {
 }
 
 // restingLocked is the phase of an entry without a run.
-func (w *Watch[T]) restingLocked() Phase {
+func (w *WatchStore[T]) restingLocked() Phase {
 	switch {
 	case w.stopped:
 		return Stopped

@@ -4,14 +4,19 @@ package objectcache
 
 import (
 	"context"
+	"iter"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
 )
 
-// Store is a cache of referenced objects, whatever its strategy.
+// Store is a cache of referenced objects, whatever its strategy. [WatchStore]
+// implements it.
 type Store[T cache.Object] interface {
+	// Run serves the store until ctx ends. It returns when every goroutine of the
+	// store has ended.
+	Run(ctx context.Context) error
 	// AddReference counts a reference of an owner to an object. It never waits
 	// for the network.
 	AddReference(namespace, name string, referencedFrom types.UID)
@@ -20,4 +25,7 @@ type Store[T cache.Object] interface {
 	DeleteReference(namespace, name string, referencedFrom types.UID)
 	// Get returns a referenced object, shared and read-only.
 	Get(ctx context.Context, namespace, name string) (T, error)
+	// Changes yields the objects that changed, each with the UIDs that reference
+	// it, until ctx ends. A store that observes no changes yields nothing.
+	Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID]
 }

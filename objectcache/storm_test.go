@@ -27,8 +27,8 @@ type storm struct {
 	t          *testing.T
 	server     *apiserver.Server
 	gate       *reflector.Gate
-	secrets    *objectcache.Watch[*corev1.Secret]
-	configMaps *objectcache.Watch[*corev1.ConfigMap]
+	secrets    *objectcache.WatchStore[*corev1.Secret]
+	configMaps *objectcache.WatchStore[*corev1.ConfigMap]
 	dials      atomic.Int64
 
 	mu      sync.Mutex

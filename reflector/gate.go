@@ -93,14 +93,7 @@ func NewGate(options GateOptions) *Gate {
 
 // Status returns what the gate knows of itself.
 func (g *Gate) Status() GateStatus {
-	status := g.admission.Status()
-	return GateStatus{
-		Opening:   status.Opening,
-		Queued:    status.InLine,
-		Paused:    status.Pausing,
-		Cause:     status.Cause,
-		CauseTime: status.At,
-	}
+	return GateStatus(g.admission.Status())
 }
 
 // ErrWaiting is what Status.Waiting is about: no request is under way, for the
@@ -116,12 +109,12 @@ func waitingError(w admission.Waiting) error {
 		return fmt.Errorf("%w for the server", ErrWaiting)
 	case w.Kind != admission.Canceled:
 		return fmt.Errorf("%w for the server to serve other objects of this resource", ErrWaiting)
-	case time.Now().Before(w.Held):
-		return fmt.Errorf("%w for %v, as the server asked (Retry-After)", ErrWaiting, timeUntil(w.Held))
+	case time.Now().Before(w.RetryAfter):
+		return fmt.Errorf("%w for %v, as the server asked (Retry-After)", ErrWaiting, timeUntil(w.RetryAfter))
 	case !w.Until.IsZero():
 		return fmt.Errorf("%w for %v before the next attempt", ErrWaiting, timeUntil(w.Until))
 	}
-	return fmt.Errorf("%w for admission: %d objects of this resource are in line", ErrWaiting, w.Ahead)
+	return fmt.Errorf("%w for admission: %d objects of this resource are in line", ErrWaiting, w.Queued)
 }
 
 func timeUntil(at time.Time) time.Duration { return time.Until(at).Round(100 * time.Millisecond) }

@@ -104,7 +104,7 @@ func TestSet(t *testing.T) {
 	s := set{"test", 45}
 	seen := map[string]int{}
 	for _, pod := range s.pods(20) {
-		manager.PodSecrets(pod, func(name string) { seen[name]++ })
+		manager.VisitPodSecretNames(pod, func(name string) { seen[name]++ })
 	}
 	for i := range s.Count {
 		if seen[nameOf(i)] != 1 {

@@ -116,9 +116,9 @@ func managerOwners(s *suite) {
 	s.create("a", "1")
 	gateway := manager.Owner{Kind: "Gateway", Namespace: s.namespace, Name: "gateway", UID: "gw"}
 	m.SetReferences(gateway, s.key("a"))
-	for change := range m.Changes(s.ctx) {
-		if len(change.Owners) != 1 || change.Owners[0] != gateway || valueOf(change.Object) != "1" {
-			s.Errorf("change: got %q for %v, want 1 for the gateway", valueOf(change.Object), change.Owners)
+	for change, owners := range m.Changes(s.ctx) {
+		if len(owners) != 1 || owners[0] != gateway || valueOf(change.Object) != "1" {
+			s.Errorf("change: got %q for %v, want 1 for the gateway", valueOf(change.Object), owners)
 		}
 		break
 	}

@@ -34,15 +34,15 @@ func storeCases() []testCase {
 }
 
 // store runs a store of Secrets until the case ends.
-func (s *suite) store() (store *objectcache.Watch[*corev1.Secret], stop func()) {
+func (s *suite) store() (store *objectcache.WatchStore[*corev1.Secret], stop func()) {
 	store = newStore(s, objectcache.Secrets(s.client))
 	return store, s.run(store)
 }
 
 // newStore returns a store with the options of the suite.
-func newStore[T cache.Object](s *suite, resource objectcache.Resource[T]) *objectcache.Watch[T] {
+func newStore[T cache.Object](s *suite, resource objectcache.Resource[T]) *objectcache.WatchStore[T] {
 	s.Helper()
-	store, err := objectcache.NewWatch(resource, s.options())
+	store, err := objectcache.NewWatchStore(resource, s.options())
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func (s *suite) run(runner interface{ Run(context.Context) error }) (stop func()
 	})
 }
 
-type secretStore = *objectcache.Watch[*corev1.Secret]
+type secretStore = *objectcache.WatchStore[*corev1.Secret]
 
 // get wants an object, with that value.
 func (s *suite) get(store secretStore, name, value string) *corev1.Secret {
@@ -78,24 +78,24 @@ func (s *suite) streams(when string, want int) {
 	}
 }
 
-// follow returns a function that waits until a follower has been told that an
-// object holds value, or that it is gone if that is empty.
+// follow returns a function that waits until Changes has reported that an object
+// holds value, or that it is gone if value is empty.
 func (s *suite) follow(store secretStore) (wait func(name, value string)) {
-	next, stop := iter.Pull(store.Changes(s.ctx))
+	next, stop := iter.Pull2(store.Changes(s.ctx))
 	s.Cleanup(stop)
-	told := map[string]string{}
+	seen := map[string]string{}
 	return func(name, value string) {
 		s.Helper()
 		for {
-			if last, ok := told[name]; ok && last == value {
+			if last, ok := seen[name]; ok && last == value {
 				return
 			}
-			change, ok := next()
+			change, _, ok := next()
 			if !ok {
 				s.Fatalf("waiting for %s to become %q: no more changes", name, value)
 			}
-			if told[change.Key.Name] = ""; !change.Deleted {
-				told[change.Key.Name] = valueOf(change.Object)
+			if seen[change.Key.Name] = ""; !change.Deleted {
+				seen[change.Key.Name] = valueOf(change.Object)
 			}
 		}
 	}

@@ -140,8 +140,8 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 
 // enqueueOwners has every pod synced that references an object which changed, or was synced first.
 func enqueueOwners[T cache.Object](ctx context.Context, m *manager.Manager[T], queue workqueue.TypedInterface[types.UID]) {
-	for change := range m.Changes(ctx) {
-		for _, owner := range change.Owners {
+	for _, owners := range m.Changes(ctx) {
+		for _, owner := range owners {
 			queue.Add(owner.UID)
 		}
 	}

@@ -24,7 +24,7 @@ func TestAcquire(t *testing.T) {
 		if err := second.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("second: got %v, want it to wait until its context ends", err)
 		}
-		if got := c.Status(); got.Opening != 1 || got.InLine != 0 {
+		if got := c.Status(); got.Opening != 1 || got.Queued != 0 {
 			t.Errorf("status: got %+v, want the first alone", got)
 		}
 		left := make(chan error, 1)
@@ -161,7 +161,7 @@ func TestOutage(t *testing.T) {
 			c.treat(all, fails(kind))
 			c.cutStreams(all)
 			after(2 * time.Second)
-			if got := c.Status(); !errors.Is(got.Cause, errBad) || got.At.IsZero() {
+			if got := c.Status(); !errors.Is(got.Cause, errBad) || got.CauseTime.IsZero() {
 				t.Errorf("status: got %+v, want the cause", got)
 			}
 			after(10 * time.Second)
@@ -282,7 +282,7 @@ func TestLeave(t *testing.T) {
 				f.Leave()
 			}
 			synctest.Wait()
-			if got := c.Status(); got.Opening+got.InLine+got.Pausing != 0 {
+			if got := c.Status(); got.Opening+got.Queued+got.Paused != 0 {
 				t.Errorf("%v: got %+v, want nobody there", kind, got)
 			}
 			late := c.comes(1, "secrets", well())

@@ -73,7 +73,7 @@ func inBubble(t *testing.T, most int, f func(*crowd)) {
 		for _, member := range c.all {
 			member.Leave()
 		}
-		if got := c.Status(); got.Opening != 0 || got.InLine != 0 || got.Pausing != 0 {
+		if got := c.Status(); got.Opening != 0 || got.Queued != 0 || got.Paused != 0 {
 			t.Errorf("status in the end: got %+v, want nobody there", got)
 		}
 	})

@@ -6,13 +6,13 @@ import "time"
 
 // Status is what a controller knows of itself at one moment.
 type Status struct {
-	// Opening counts the attempts under way, InLine the members that wait for
-	// others, Pausing those that wait for a time.
-	Opening, InLine, Pausing int
-	// Cause is what the server, or a resource, fails at as a whole; nil while all
-	// is well. At is when that was last seen.
-	Cause error
-	At    time.Time
+	// Opening counts the attempts under way, Queued the members that wait for
+	// others, Paused those that wait for a time.
+	Opening, Queued, Paused int
+	// Cause is the last failure of the server, or of a resource, that is in an
+	// outage; nil while none is. CauseTime is when it was seen.
+	Cause     error
+	CauseTime time.Time
 }
 
 // Status returns what the controller knows of itself.
@@ -21,12 +21,12 @@ func (c *Controller) Status() Status {
 	defer c.mu.Unlock()
 	status := Status{Opening: c.opening + c.failing + c.hung}
 	for _, r := range c.resources {
-		status.InLine += r.lanes[0].count() + r.lanes[1].count()
+		status.Queued += r.lanes[0].count() + r.lanes[1].count()
 		status.note(&r.trouble)
 	}
 	for _, m := range c.schedule {
 		if m.state == pausing {
-			status.Pausing++
+			status.Paused++
 		}
 	}
 	status.note(&c.server)
@@ -35,12 +35,13 @@ func (c *Controller) Status() Status {
 
 // Waiting is why a member waits.
 type Waiting struct {
-	// Held is until when the server asked to be left alone, zero if it did not.
-	Held time.Time
+	// RetryAfter is the time before which the server asked for no other request of
+	// this member; zero if it did not ask.
+	RetryAfter time.Time
 	// Until is when the member's pause ends, zero if it is not in one.
 	Until time.Time
-	// Ahead is how many members are in line of the same resource, itself included.
-	Ahead int
+	// Queued is how many members of the same resource are queued, itself included.
+	Queued int
 	// Kind and Cause are what the server, or the resource, fails at as a whole.
 	// Kind is Canceled if there is nothing. Since is when it began, At when it was
 	// last seen.
@@ -57,9 +58,9 @@ func (m *Member) Waiting() (Waiting, bool) {
 	var w Waiting
 	switch m.state {
 	case pausing:
-		w.Until, w.Held = m.due, m.held
+		w.Until, w.RetryAfter = m.due, m.held
 	case inLine:
-		w.Ahead = m.resource.lanes[0].count() + m.resource.lanes[1].count()
+		w.Queued = m.resource.lanes[0].count() + m.resource.lanes[1].count()
 	default:
 		return w, false
 	}
@@ -74,6 +75,6 @@ func (m *Member) Waiting() (Waiting, bool) {
 // note makes a trouble that is proved the status' own.
 func (s *Status) note(t *trouble) {
 	if t.proved {
-		s.Cause, s.At = t.cause, t.at
+		s.Cause, s.CauseTime = t.cause, t.at
 	}
 }

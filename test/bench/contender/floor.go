@@ -76,7 +76,7 @@ func newFloor(ctx context.Context, config *rest.Config, _ string) (Contender, er
 
 // RegisterPod implements [Registrar].
 func (f *floor) RegisterPod(pod *corev1.Pod) {
-	manager.PodSecrets(pod, func(name string) {
+	manager.VisitPodSecretNames(pod, func(name string) {
 		ctx, stop := context.WithCancel(f.ctx)
 		stream := &floorStream{name: name, stop: stop, synced: make(chan struct{})}
 		f.streams.Store(name, stream)
@@ -86,7 +86,7 @@ func (f *floor) RegisterPod(pod *corev1.Pod) {
 
 // UnregisterPod implements [Registrar].
 func (f *floor) UnregisterPod(pod *corev1.Pod) {
-	manager.PodSecrets(pod, func(name string) {
+	manager.VisitPodSecretNames(pod, func(name string) {
 		if stream, ok := f.streams.LoadAndDelete(name); ok {
 			stream.(*floorStream).stop()
 		}

@@ -41,7 +41,7 @@ func newInformer(ctx context.Context, config *rest.Config, _ string) (Contender,
 
 // RegisterPod implements [Registrar].
 func (i *informerPerSecret) RegisterPod(pod *corev1.Pod) {
-	manager.PodSecrets(pod, func(name string) {
+	manager.VisitPodSecretNames(pod, func(name string) {
 		selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		informer := informers.NewFilteredSecretInformer(i.client, pod.Namespace, 0, cache.Indexers{},
 			func(options *metav1.ListOptions) { options.FieldSelector = selector })
@@ -54,7 +54,7 @@ func (i *informerPerSecret) RegisterPod(pod *corev1.Pod) {
 
 // UnregisterPod implements [Registrar].
 func (i *informerPerSecret) UnregisterPod(pod *corev1.Pod) {
-	manager.PodSecrets(pod, func(name string) {
+	manager.VisitPodSecretNames(pod, func(name string) {
 		if item, ok := i.items.LoadAndDelete(name); ok {
 			item.(*informerItem).stop()
 		}

@@ -4,6 +4,7 @@ package contender
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,4 +54,6 @@ func kubeletSecretNames(pod *corev1.Pod) sets.Set[string] {
 
 type kubeletNothing struct{ nothing }
 
-func (kubeletNothing) Get(string, string) (runtime.Object, error) { return nil, errEmpty }
+func (kubeletNothing) Get(string, string) (runtime.Object, error) {
+	return nil, errors.New("this store is empty")
+}

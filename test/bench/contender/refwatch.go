@@ -4,7 +4,6 @@ package contender
 
 import (
 	"context"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,16 +30,11 @@ func newRefwatch(clientGo bool) func(context.Context, *rest.Config, string) (Con
 }
 
 func refwatchRegistrar() (Registrar, error) {
-	return manager.New[*corev1.Secret](nothing{}, manager.PodSecrets)
+	return manager.New[*corev1.Secret](nothing{}, manager.VisitPodSecretNames)
 }
 
 // nothing is a store that does nothing.
-type nothing struct{}
+type nothing struct{ objectcache.Store[*corev1.Secret] }
 
 func (nothing) AddReference(string, string, types.UID)    {}
 func (nothing) DeleteReference(string, string, types.UID) {}
-func (nothing) Get(context.Context, string, string) (*corev1.Secret, error) {
-	return nil, errEmpty
-}
-
-var errEmpty = errors.New("this store is empty")

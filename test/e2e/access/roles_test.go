@@ -27,14 +27,14 @@ const gateway = "gateway"
 type gatewayRig struct {
 	*rig
 
-	store   *objectcache.Watch[*corev1.Secret]
+	store   *objectcache.WatchStore[*corev1.Secret]
 	secrets *manager.Manager[*corev1.Secret]
 }
 
 func newGatewayRig(t *testing.T, options e2e.Options) *gatewayRig {
 	r := newRig(t, options)
 	client := r.client(r.cluster.ThroughProxy(r.cluster.User(gateway)))
-	store, err := objectcache.NewWatch(objectcache.Secrets(client), objectcache.WatchOptions{})
+	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), objectcache.WatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type results struct {
 func (r *rig) observe(fault, promise, observed string, took time.Duration) {
 	r.Helper()
 	references := r.others
-	for range r.store.All() {
+	for range r.store.Statuses() {
 		references++
 	}
 	if r.Failed() {

@@ -43,7 +43,7 @@ type rig struct {
 	client    kubernetes.Interface // the store's
 	requests  *requests            // of the store's client
 	namespace string
-	store     *objectcache.Watch[*corev1.Secret]
+	store     *objectcache.WatchStore[*corev1.Secret]
 	stop      func() // ends the store and waits for it
 	others    int    // references in other stores, for observe
 	patience  time.Duration
@@ -82,13 +82,13 @@ func (r *rig) run(run func(context.Context) error) (stop func()) {
 }
 
 // newStore returns a store as an agent should have it, and its client. These three functions construct what is tested.
-func newStore(t *testing.T, config *rest.Config, options objectcache.WatchOptions) (kubernetes.Interface, *objectcache.Watch[*corev1.Secret]) {
+func newStore(t *testing.T, config *rest.Config, options objectcache.WatchOptions) (kubernetes.Interface, *objectcache.WatchStore[*corev1.Secret]) {
 	t.Helper()
 	client, err := manager.ClientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := objectcache.NewWatch(objectcache.Secrets(client), options)
+	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,9 +96,9 @@ func newStore(t *testing.T, config *rest.Config, options objectcache.WatchOption
 }
 
 // newConfigMaps returns a store of another kind for the same client.
-func newConfigMaps(t *testing.T, client kubernetes.Interface, options objectcache.WatchOptions) *objectcache.Watch[*corev1.ConfigMap] {
+func newConfigMaps(t *testing.T, client kubernetes.Interface, options objectcache.WatchOptions) *objectcache.WatchStore[*corev1.ConfigMap] {
 	t.Helper()
-	store, err := objectcache.NewWatch(objectcache.ConfigMaps(client), options)
+	store, err := objectcache.NewWatchStore(objectcache.ConfigMaps(client), options)
 	if err != nil {
 		t.Fatal(err)
 	}

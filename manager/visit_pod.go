@@ -4,17 +4,17 @@ package manager
 
 import corev1 "k8s.io/api/core/v1"
 
-// References visits the names of the objects of one kind that a pod names, in
+// VisitPodFunc visits the names of the objects of one kind that a pod names, in
 // the pod's namespace. Names may repeat; empty names are skipped. A nil pod names
 // nothing.
 //
 // It runs at every registration, on the goroutine of the caller: it must neither
-// change the pod nor keep it, nor call visit after it has returned. [PodSecrets]
-// and [PodConfigMaps] do not allocate.
-type References func(pod *corev1.Pod, visit func(name string))
+// change the pod nor keep it, nor call visit after it has returned. [VisitPodSecretNames]
+// and [VisitPodConfigMapNames] do not allocate.
+type VisitPodFunc func(pod *corev1.Pod, visit func(name string))
 
-// PodSecrets visits the Secrets that pod names: to pull images, in the
-// environment of its containers, and in its volumes. It is a [References].
+// VisitPodSecretNames visits the Secrets that pod names: to pull images, in the
+// environment of its containers, and in its volumes. It is a [VisitPodFunc].
 //
 // Only what the pod spec says itself counts, as for kubelet. The Secrets of a
 // PersistentVolume or of the pod's ServiceAccount are not visited, save for the
@@ -25,7 +25,7 @@ type References func(pod *corev1.Pod, visit func(name string))
 //
 // A valid volume has one source. If one has several, all are visited: an object
 // that is cached in vain costs a stream, one that is missing costs the pod.
-func PodSecrets(pod *corev1.Pod, visit func(name string)) {
+func VisitPodSecretNames(pod *corev1.Pod, visit func(name string)) {
 	if pod == nil || visit == nil {
 		return
 	}
@@ -39,10 +39,10 @@ func PodSecrets(pod *corev1.Pod, visit func(name string)) {
 	}
 }
 
-// PodConfigMaps visits the ConfigMaps that pod names, in the environment of its
-// containers and in its volumes. It is a [References], and treats a volume with
-// several sources as [PodSecrets] does.
-func PodConfigMaps(pod *corev1.Pod, visit func(name string)) {
+// VisitPodConfigMapNames visits the ConfigMaps that pod names, in the environment of its
+// containers and in its volumes. It is a [VisitPodFunc], and treats a volume with
+// several sources as [VisitPodSecretNames] does.
+func VisitPodConfigMapNames(pod *corev1.Pod, visit func(name string)) {
 	if pod == nil || visit == nil {
 		return
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// WatchOptions changes how a [Watch] works. The zero value is valid.
+// WatchOptions changes how a [WatchStore] works. The zero value is valid.
 type WatchOptions struct {
 	// IdleTimeout ends the stream of an object that no Get has asked for, and
 	// drops it from memory; the next Get starts over and waits. An object goes
@@ -58,9 +58,9 @@ type WatchOptions struct {
 
 const defaultRefusalGrace = time.Second
 
-// Watch is a [Store] that keeps a list-and-watch for each referenced object.
-// Make one with [NewWatch].
-type Watch[T cache.Object] struct {
+// WatchStore is a [Store] that keeps a list-and-watch for each referenced object.
+// Make one with [NewWatchStore].
+type WatchStore[T cache.Object] struct {
 	resource      Resource[T]
 	options       WatchOptions
 	engine        reflector.Engine
@@ -77,10 +77,10 @@ type Watch[T cache.Object] struct {
 	followers map[*workqueue.Typed[types.NamespacedName]]struct{}
 }
 
-// NewWatch returns a store that requests nothing until Run. It returns an error
+// NewWatchStore returns a store that requests nothing until Run. It returns an error
 // if the resource has no client, or was made wrongly, and if an option has a
 // value that it does not allow.
-func NewWatch[T cache.Object](resource Resource[T], options WatchOptions) (*Watch[T], error) {
+func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (*WatchStore[T], error) {
 	if err := errors.Join(resource.usable(), options.validate()); err != nil {
 		return nil, fmt.Errorf("new watch store: %w", err)
 	}
@@ -94,7 +94,7 @@ func NewWatch[T cache.Object](resource Resource[T], options WatchOptions) (*Watc
 	if options.ClientGoReflector {
 		engine = reflector.ClientGoEngine
 	}
-	return &Watch[T]{
+	return &WatchStore[T]{
 		resource:      resource,
 		options:       options,
 		engine:        engine,
@@ -118,16 +118,16 @@ func (o *WatchOptions) validate() error {
 
 // Run lets streams begin, for the references there are and all that come. It
 // blocks until ctx ends and every stream and goroutine of the store has, and
-// returns nil. A second call returns [ErrRunning], a nil context [ErrNilContext].
+// returns nil. A second call returns [ErrAlreadyStarted], a nil context [ErrNilContext].
 //
 // The store logs to the logger of ctx, and before Run to klog's. A client with a
 // rate limiter of its own is logged once, at level 0: see [ErrClientLimited].
-func (w *Watch[T]) Run(ctx context.Context) error {
+func (w *WatchStore[T]) Run(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext
 	}
 	if !w.begin(ctx) {
-		return ErrRunning
+		return ErrAlreadyStarted
 	}
 	if limit := w.resource.limited(); limit != nil {
 		klog.FromContext(ctx).Info("Objects sync slowly", "resource", w.resource.resource, "reason", limit)
@@ -138,7 +138,7 @@ func (w *Watch[T]) Run(ctx context.Context) error {
 	return nil
 }
 
-func (w *Watch[T]) begin(ctx context.Context) bool {
+func (w *WatchStore[T]) begin(ctx context.Context) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ctx != nil {
@@ -151,7 +151,7 @@ func (w *Watch[T]) begin(ctx context.Context) bool {
 	return true
 }
 
-func (w *Watch[T]) end() {
+func (w *WatchStore[T]) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopped = true
@@ -168,7 +168,7 @@ func (w *Watch[T]) end() {
 // AddReference implements [Store]. The first reference to an object starts its
 // stream. A namespace or name that no object can have is logged and not counted;
 // Get says what is wrong with it.
-func (w *Watch[T]) AddReference(namespace, name string, referencedFrom types.UID) {
+func (w *WatchStore[T]) AddReference(namespace, name string, referencedFrom types.UID) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if w.entry(key) == nil {
 		if err := w.resource.validate(key); err != nil {
@@ -191,7 +191,7 @@ func (w *Watch[T]) AddReference(namespace, name string, referencedFrom types.UID
 
 // DeleteReference implements [Store]. The last reference to go ends the stream
 // and drops the object. Gets that wait for it return [ErrNotRegistered].
-func (w *Watch[T]) DeleteReference(namespace, name string, referencedFrom types.UID) {
+func (w *WatchStore[T]) DeleteReference(namespace, name string, referencedFrom types.UID) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -210,7 +210,7 @@ func (w *Watch[T]) DeleteReference(namespace, name string, referencedFrom types.
 }
 
 // logger is Run's, or klog's before Run.
-func (w *Watch[T]) logger() klog.Logger {
+func (w *WatchStore[T]) logger() klog.Logger {
 	w.mu.Lock()
 	ctx := w.ctx
 	w.mu.Unlock()
@@ -221,7 +221,7 @@ func (w *Watch[T]) logger() klog.Logger {
 }
 
 // entry returns what is kept of a key, nil if nobody references it.
-func (w *Watch[T]) entry(key types.NamespacedName) *entry[T] {
+func (w *WatchStore[T]) entry(key types.NamespacedName) *entry[T] {
 	if e, ok := w.entries.Load(key); ok {
 		return e.(*entry[T])
 	}

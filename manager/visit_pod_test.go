@@ -168,7 +168,7 @@ func texts(at reflect.Value, path string) []string {
 }
 
 // visited returns the names that references visits, in order.
-func visited(references manager.References, pod *corev1.Pod) []string {
+func visited(references manager.VisitPodFunc, pod *corev1.Pod) []string {
 	var names []string
 	references(pod, func(name string) { names = append(names, name) })
 	return names
@@ -197,8 +197,8 @@ func TestReferencesVisitEveryFieldOfPodSpec(t *testing.T) {
 			pod := &corev1.Pod{}
 			set(reflect.ValueOf(&pod.Spec).Elem(), path, "an-object")
 			got := map[string][]string{
-				"Secret":    visited(manager.PodSecrets, pod),
-				"ConfigMap": visited(manager.PodConfigMaps, pod),
+				"Secret":    visited(manager.VisitPodSecretNames, pod),
+				"ConfigMap": visited(manager.VisitPodConfigMapNames, pod),
 			}
 			want := map[string][]string{"Secret": nil, "ConfigMap": nil}
 			if reason := leftOut[path]; found.suspect && reason == "" {
@@ -278,17 +278,17 @@ func podFrom(t *testing.T, text string) *corev1.Pod {
 
 func TestReferences(t *testing.T) {
 	tests := map[string]struct {
-		references manager.References
+		references manager.VisitPodFunc
 		pod        *corev1.Pod
 		want       []string
 	}{
-		"secrets, nil pod":         {manager.PodSecrets, nil, nil},
-		"config maps, nil pod":     {manager.PodConfigMaps, nil, nil},
-		"secrets, empty pod":       {manager.PodSecrets, &corev1.Pod{}, nil},
-		"config maps, empty pod":   {manager.PodConfigMaps, &corev1.Pod{}, nil},
-		"secrets, everywhere":      {manager.PodSecrets, podFrom(t, severalSources), []string{"pull", "pull", "init", "app", "app", "debug", "one", "three", "four", "five", "five"}},
-		"config maps, everywhere":  {manager.PodConfigMaps, podFrom(t, severalSources), []string{"init-map", "app-map", "two", "six"}},
-		"secrets, only status set": {manager.PodSecrets, &corev1.Pod{Status: corev1.PodStatus{Message: "secret"}}, nil},
+		"secrets, nil pod":         {manager.VisitPodSecretNames, nil, nil},
+		"config maps, nil pod":     {manager.VisitPodConfigMapNames, nil, nil},
+		"secrets, empty pod":       {manager.VisitPodSecretNames, &corev1.Pod{}, nil},
+		"config maps, empty pod":   {manager.VisitPodConfigMapNames, &corev1.Pod{}, nil},
+		"secrets, everywhere":      {manager.VisitPodSecretNames, podFrom(t, severalSources), []string{"pull", "pull", "init", "app", "app", "debug", "one", "three", "four", "five", "five"}},
+		"config maps, everywhere":  {manager.VisitPodConfigMapNames, podFrom(t, severalSources), []string{"init-map", "app-map", "two", "six"}},
+		"secrets, only status set": {manager.VisitPodSecretNames, &corev1.Pod{Status: corev1.PodStatus{Message: "secret"}}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -307,7 +307,7 @@ func TestReferencesDoNotAllocate(t *testing.T) {
 	pod := podFrom(t, severalSources)
 	count := 0
 	visit := func(string) { count++ }
-	for name, references := range map[string]manager.References{"PodSecrets": manager.PodSecrets, "PodConfigMaps": manager.PodConfigMaps} {
+	for name, references := range map[string]manager.VisitPodFunc{"VisitPodSecretNames": manager.VisitPodSecretNames, "VisitPodConfigMapNames": manager.VisitPodConfigMapNames} {
 		if got := testing.AllocsPerRun(100, func() { references(pod, visit) }); got != 0 {
 			t.Errorf("%s: got %v allocations per call, want 0", name, got)
 		}
@@ -334,7 +334,7 @@ func FuzzReferences(f *testing.F) {
 		if err := json.Unmarshal(data, pod); err != nil {
 			t.Skip("no pod")
 		}
-		for kind, references := range map[string]manager.References{"Secret": manager.PodSecrets, "ConfigMap": manager.PodConfigMaps} {
+		for kind, references := range map[string]manager.VisitPodFunc{"Secret": manager.VisitPodSecretNames, "ConfigMap": manager.VisitPodConfigMapNames} {
 			var want []string
 			for _, path := range paths[kind] {
 				want = append(want, texts(reflect.ValueOf(&pod.Spec), path)...)
@@ -350,7 +350,7 @@ func FuzzReferences(f *testing.F) {
 	})
 }
 
-func ExamplePodSecrets() {
+func ExampleVisitPodSecretNames() {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
 		Volumes: []corev1.Volume{{
@@ -358,7 +358,7 @@ func ExamplePodSecrets() {
 			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "tls"}},
 		}},
 	}}
-	manager.PodSecrets(pod, func(name string) { fmt.Println(name) })
+	manager.VisitPodSecretNames(pod, func(name string) { fmt.Println(name) })
 	// Output:
 	// registry
 	// tls

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"cmp"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// CheckVersion returns nil if version is a resource version: a decimal number
+// above 0, without leading zeros. Otherwise the error wraps [ErrMalformed].
+func CheckVersion(version string) error {
+	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
+		return fmt.Errorf("%w: resource version %q", ErrMalformed, version)
+	}
+	return nil
+}
+
+// CompareVersions returns -1 if resource version a is older than b, 0 if both are
+// equal and 1 if a is newer. An empty version is older than every other. If one of
+// them is malformed, CompareVersions returns 0 and an error that wraps
+// [ErrMalformed].
+//
+// The order is that of [resourceversion.CompareResourceVersion]. It means
+// something for versions of one resource and one epoch only.
+func CompareVersions(a, b string) (int, error) {
+	for _, version := range [...]string{a, b} {
+		if version == "" {
+			continue
+		}
+		if err := CheckVersion(version); err != nil {
+			return 0, err
+		}
+	}
+	if a == "" || b == "" {
+		return cmp.Compare(a, b), nil
+	}
+	return resourceversion.CompareResourceVersion(a, b)
+}
