@@ -34,7 +34,9 @@ func refwatchRegistrar() (Registrar, error) {
 }
 
 // nothing is a store that does nothing.
-type nothing struct{ objectcache.Store[*corev1.Secret] }
+type nothing struct {
+	objectcache.Store[*corev1.Secret]
+}
 
 func (nothing) AddReference(string, string, types.UID)    {}
 func (nothing) DeleteReference(string, string, types.UID) {}
