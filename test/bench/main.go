@@ -100,11 +100,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", o.rounds, "how often each contender is measured")
 	flags.StringVar(&o.out, "out", o.out, "the `folder` for results and plots")
 	flags.Func("sizes", "how many Secrets memory is measured with; the last is that of the other scenarios (default 1000,5000)",
-		each(&o.sizes, strconv.Atoi))
-	flags.Func("contenders", "which to measure: "+strings.Join(namesOf(contender.Kinds, kindName), ",")+" (default all)",
-		each(&o.contenders, named(contender.Kinds, kindName)))
-	flags.Func("scenarios", "what to measure: "+strings.Join(namesOf(scenarios, scenarioName), ",")+" (default all)",
-		each(&o.scenarios, named(scenarios, scenarioName)))
+		list(&o.sizes, strconv.Atoi))
+	flags.Func("contenders", "the contenders to measure (default all)", list(&o.contenders, kindOf))
+	flags.Func("scenarios", "the scenarios to measure (default all)", list(&o.scenarios, scenarioOf))
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -117,8 +115,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-// each returns a flag's function for a list.
-func each[T any](into *[]T, parse func(string) (T, error)) func(string) error {
+// list returns the function of a flag whose value is a list.
+func list[T any](into *[]T, parse func(string) (T, error)) func(string) error {
 	return func(list string) error {
 		*into = nil
 		for text := range strings.SplitSeq(list, ",") {
@@ -132,22 +130,21 @@ func each[T any](into *[]T, parse func(string) (T, error)) func(string) error {
 	}
 }
 
-func named[T any](all []T, name func(T) string) func(string) (T, error) {
-	return func(text string) (none T, err error) {
-		at := slices.Index(namesOf(all, name), text)
-		if at < 0 {
-			return none, fmt.Errorf("there is no %q", text)
-		}
-		return all[at], nil
-	}
+func kindOf(name string) (contender.Kind, error) {
+	return find(contender.Kinds, name, func(k contender.Kind) string { return k.Name })
 }
 
-func namesOf[T any](all []T, name func(T) string) (names []string) {
+func scenarioOf(name string) (scenario, error) {
+	return find(append(scenarios, warmUpScenario), name, func(s scenario) string { return s.name })
+}
+
+func find[T any](all []T, name string, nameOf func(T) string) (none T, err error) {
+	var names []string
 	for _, one := range all {
-		names = append(names, name(one))
+		if nameOf(one) == name {
+			return one, nil
+		}
+		names = append(names, nameOf(one))
 	}
-	return names
+	return none, fmt.Errorf("there is no %q; there are %s", name, strings.Join(names, ", "))
 }
-
-func kindName(kind contender.Kind) string { return kind.Name }
-func scenarioName(s scenario) string      { return s.name }

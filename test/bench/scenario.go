@@ -35,7 +35,7 @@ var scenarios = []scenario{
 	{name: "outage-60s", measure: (*worker).measureOutage, takes: inOutages, outage: time.Minute},
 }
 
-var warmUpScenario = scenario{name: "warm-up", measure: (*worker).startAndLoad}
+var warmUpScenario = scenario{name: "warm-up", measure: (*worker).startAndLoad, takes: all}
 
 func all(contender.Kind) bool             { return true }
 func registrars(kind contender.Kind) bool { return kind.Registrar != nil }

@@ -68,10 +68,10 @@ func work(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 		_, _ = io.Copy(io.Discard, input)
 		os.Exit(1)
 	}()
-	if w.kind, err = named(contender.Kinds, kindName)(w.job.Contender); err != nil {
+	if w.kind, err = kindOf(w.job.Contender); err != nil {
 		return err
 	}
-	s, err := named(append(scenarios, warmUpScenario), scenarioName)(w.job.Scenario)
+	s, err := scenarioOf(w.job.Scenario)
 	if err != nil {
 		return err
 	}

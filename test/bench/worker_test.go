@@ -3,13 +3,8 @@
 package main
 
 import (
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/manager"
 )
@@ -50,53 +45,6 @@ func TestMemoryCountsStacks(t *testing.T) {
 	}
 	if got := after.goroutines - before.goroutines; got != goroutines {
 		t.Errorf("goroutines: got %v more, want %d", got, goroutines)
-	}
-}
-
-func TestStreams(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("refuse") {
-			w.WriteHeader(http.StatusTooManyRequests)
-		}
-		_, _ = io.WriteString(w, "body")
-	}))
-	defer server.Close()
-	var s streams
-	config := &rest.Config{Host: server.URL}
-	s.count(config)
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.CloseIdleConnections()
-	get := func(query string, open, requests int64) io.ReadCloser {
-		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/"+query, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := s.sample(); got.open != open || got.requests != requests || got.dials < 1 {
-			t.Errorf("%s: got %+v, want %d open and %d requests", query, got, open, requests)
-		}
-		return response.Body
-	}
-	list, refused := get("?limit=1", 0, 1), get("?watch=true&refuse", 0, 2)
-	one, another := get("?watch=true", 1, 3), get("?watch=1", 2, 4)
-	if _, err := io.Copy(io.Discard, one); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.sample().open; got != 1 {
-		t.Errorf("after the end of one: got %d open, want 1", got)
-	}
-	for _, body := range []io.Closer{list, refused, one, another} {
-		_ = body.Close()
-	}
-	if got := s.sample().open; got != 0 {
-		t.Errorf("after all were closed: got %d open, want 0", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/refwatch/refwatch/test/bench/contender"
@@ -93,7 +94,7 @@ scenarios, and what is not fair about them.
 		page.WriteString(" " + kind.Name + " |")
 	}
 	page.WriteString(" ratio |\n|---" + strings.Repeat("|---", len(contender.Kinds)) + "|---|\n")
-	for _, name := range sorted(maps.Keys(r.Figures)) {
+	for _, name := range slices.Sorted(maps.Keys(r.Figures)) {
 		page.WriteString("| `" + name + "` |")
 		for _, kind := range contender.Kinds {
 			page.WriteString(" " + Number(r.Median(name, kind.Name)) + " |")

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/refwatch/refwatch/test/bench/contender"
@@ -152,15 +151,7 @@ func (r *Results) Add(rounds Rounds) []string {
 			r.Recoveries[scenario][contender] = all[len(all)/2]
 		}
 	}
-	return sorted(maps.Keys(rounds.values))
-}
-
-// sorted returns the names of figures in order, with sizes at their end as numbers.
-func sorted(names func(func(string) bool)) []string {
-	return slices.SortedFunc(names, func(a, b string) int {
-		base := func(name string) string { return strings.TrimRight(name, "0123456789") }
-		return cmp.Or(strings.Compare(base(a), base(b)), cmp.Compare(len(a), len(b)), strings.Compare(a, b))
-	})
+	return slices.Sorted(maps.Keys(rounds.values))
 }
 
 // Median returns a contender's number, or NaN if it has none.

@@ -3,7 +3,6 @@
 package results
 
 import (
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -143,16 +142,5 @@ func TestMedianAndPercentiles(t *testing.T) {
 		if got := [2]float64{round.Values["get-p50-ms"], round.Values["get-p99-ms"]}; got != want {
 			t.Errorf("p50 and p99 of %d samples: got %v, want %v", samples, got, want)
 		}
-	}
-}
-
-func TestSorted(t *testing.T) {
-	want := []string{"get-ns", "outage-60s-first", "sync-seconds-1000", "sync-seconds-5000", "sync-seconds-10000"}
-	names := map[string]bool{}
-	for _, name := range want {
-		names[name] = true
-	}
-	if got := sorted(maps.Keys(names)); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
