@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // notFound is the 404 of a path that is not served, as client-go makes it of a
@@ -48,7 +47,7 @@ func TestIssue8NotServedIsNotAbsent(t *testing.T) {
 				_, err := r.get("tls", 5*time.Second)
 				status, _ := r.Status(namespace, "tls")
 				for what, err := range map[string]error{"Get": err, "Status": status.LastError} {
-					var served *reflector.NotServedError
+					var served *objectcache.NotServedError
 					if apierrors.IsNotFound(err) || !errors.As(err, &served) || served.Code != http.StatusNotFound {
 						t.Errorf("%s: got %v, want the 404 and not an absence", what, err)
 					}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -26,7 +25,7 @@ import (
 type storm struct {
 	t          *testing.T
 	server     *apiserver.Server
-	gate       *reflector.Gate
+	gate       *objectcache.Gate
 	secrets    *objectcache.WatchStore[*corev1.Secret]
 	configMaps *objectcache.WatchStore[*corev1.ConfigMap]
 	dials      atomic.Int64
@@ -44,10 +43,10 @@ type verdict struct {
 }
 
 // inStorm runs f with stores that are running.
-func inStorm(t *testing.T, gate reflector.GateOptions, f func(*testing.T, *storm)) {
+func inStorm(t *testing.T, gate objectcache.GateOptions, f func(*testing.T, *storm)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true}), gate: reflector.NewGate(gate), asked: map[string]int{}}
+		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true}), gate: objectcache.NewGate(gate), asked: map[string]int{}}
 		s.server.Intercept(s.intercept)
 		client := s.client()
 		s.secrets = newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{Gate: s.gate})

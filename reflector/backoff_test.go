@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // gaps are the pauses between the attempts that a source saw. A list at the time
@@ -67,7 +69,7 @@ func TestHealthyStreamResetsThePause(t *testing.T) {
 		long := newStream(state(secret("5"), "7")...)
 		failing := fails(forbidden())
 		r := start(t, &fakeSource{onWatch: streams(failing, failing, failing, failing, failing, failing,
-			func() (reflector.Stream, error) { return long, nil },
+			func() (listwatch.Stream, error) { return long, nil },
 			failing,
 		)}, reflector.Options{})
 		after(time.Minute)
@@ -85,7 +87,7 @@ func TestHealthyStreamResetsThePause(t *testing.T) {
 func TestSilentStreamDoesNotResetThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &fakeSource{onList: func(metav1.ListOptions) (runtime.Object, error) { return nil, forbidden() }}
-		source.onWatch = func(metav1.ListOptions) (reflector.Stream, error) {
+		source.onWatch = func(metav1.ListOptions) (listwatch.Stream, error) {
 			stream := newStream()
 			time.AfterFunc(11*time.Second, func() { stream.finish(io.EOF) })
 			return stream, nil
@@ -105,7 +107,7 @@ func TestPeerBug07_RetryCutsThePauseShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		healed := false
 		source := &fakeSource{}
-		source.onWatch = streams(func() (reflector.Stream, error) {
+		source.onWatch = streams(func() (listwatch.Stream, error) {
 			if !healed {
 				return nil, forbidden()
 			}
@@ -150,7 +152,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 				t.Errorf("gap: got %v, want at least the 20 s that the server asked for", gap)
 			}
 		}
-		if got := r.Status().Class(); got != reflector.Throttled {
+		if got := failure.Of(r.Status().LastError); got != failure.Throttled {
 			t.Errorf("class: got %q, want Throttled", got)
 		}
 	})
@@ -179,7 +181,7 @@ func TestRefreshReadsAgain(t *testing.T) {
 func TestRefreshDuringARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := newStream()
-		r := start(t, &fakeSource{onWatch: streams(func() (reflector.Stream, error) { return slow, nil })}, reflector.Options{})
+		r := start(t, &fakeSource{onWatch: streams(func() (listwatch.Stream, error) { return slow, nil })}, reflector.Options{})
 		r.Refresh()
 		synctest.Wait()
 		for _, e := range state(secret("5"), "7") {

@@ -5,6 +5,7 @@ package reflector
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,54 +13,51 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// quieter is added to the level of all that client-go's Reflector logs: it
-// warns at level 0 of streams that are short or silent, which is reported here.
+// quieter is added to the level of the lines that client-go's Reflector logs: it warns
+// at level 0 about short and silent streams, which this package reports.
 const quieter = 3
 
-// errOver is all that client-go's Reflector is ever told: the session is over.
-// The cause stays here. It must not look like a refused connection or a 429,
+// errOver is the only error that client-go's Reflector gets: the session is over. The
+// session keeps the cause. errOver must not look like a refused connection or a 429,
 // which client-go would answer with a back-off of its own.
 var errOver = errors.New("session over")
 
-// clientGoSession is a session run by client-go's Reflector. It stands between
-// that reflector and the source as its ListerWatcher. What client-go would do
-// once a stream has ended (relist, resume by a plain watch, back off) never
-// happens: every further request is answered with errOver.
-type clientGoSession struct{ *session }
-
-// runClientGo is the engine that is client-go's own.
-func (s *session) runClientGo() {
-	quiet := logr.Discard() // of its wonder at a client that cannot do WatchList
-	engine := toolscache.NewReflectorWithOptions(clientGoSession{s}, nil, sessionStore{s}, toolscache.ReflectorOptions{
+// runClientGo is the other engine, client-go's own Reflector, for one session. What
+// client-go does after a stream has ended (relist, resume by a plain watch, back off)
+// never happens: every further request gets errOver.
+func (s *session) runClientGo() (err error) {
+	quiet := logr.Discard() // client-go logs that the client cannot serve WatchList
+	engine := toolscache.NewReflectorWithOptions(clientGoSession{s}, nil, clientGoStore{s}, toolscache.ReflectorOptions{
 		Name:            s.r.name,
 		TypeDescription: s.r.name,
 		MinWatchTimeout: streamTimeout,
 		Logger:          &quiet,
 	})
 	logger := klog.FromContext(s.ctx).V(quieter)
-	var err error // of a store that panics
-	defer func() {
-		if err != nil {
-			s.end(err)
-		}
-	}()
-	defer recovered(&err)
+	defer redact.Panic(&err)                                           // of the store
 	_ = engine.ListAndWatchWithContext(klog.NewContext(s.ctx, logger)) // errOver, or nil when ctx ended
+	return nil
 }
 
-// IsWatchListSemanticsUnSupported is client-go's name for the question.
+// clientGoSession is the ListerWatcher of client-go's Reflector.
+type clientGoSession struct{ *session }
+
+// IsWatchListSemanticsUnSupported implements the method that client-go looks for.
 func (s clientGoSession) IsWatchListSemanticsUnSupported() bool { return s.listMode }
 
-// ListWithContext implements client-go's ListerWatcherWithContext. Without
-// WatchList it begins a session. With WatchList it is how client-go reacts to a
-// failed stream; the session is over then, unless WatchList itself was refused.
+// ListWithContext implements client-go's ListerWatcherWithContext. Without WatchList
+// it begins a session. With WatchList it is how client-go reacts to a failed stream;
+// the session is over then, unless the WatchList itself was refused.
 func (s clientGoSession) ListWithContext(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	if !s.enter() {
+	if s.ctx.Err() != nil || !s.calls.begin() {
 		return nil, errOver
 	}
-	defer s.calls.Done()
+	defer s.calls.end()
 	list, _, err := s.list()
 	if err != nil {
 		s.end(err)
@@ -68,44 +66,146 @@ func (s clientGoSession) ListWithContext(context.Context, metav1.ListOptions) (r
 	return list, nil
 }
 
-// WatchWithContext implements client-go's ListerWatcherWithContext: a WatchList
-// at the version that the reflector chooses, or the watch that follows a list.
+// WatchWithContext implements client-go's ListerWatcherWithContext: a WatchList at the
+// version that progress chooses, or the watch that follows a list.
 func (s clientGoSession) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	if !s.enter() {
+	if s.ctx.Err() != nil || !s.calls.begin() {
 		return nil, errOver
 	}
-	defer s.calls.Done()
+	defer s.calls.end()
 	watchList := options.SendInitialEvents != nil
 	if watchList {
-		options.ResourceVersion = s.r.noteOpen(s.session)
-	} else if err := s.watchRefusal(); err != nil {
+		options.ResourceVersion = s.ask()
+	} else if err := s.r.chooser.WatchRefusal(); err != nil {
 		s.end(err)
 		return nil, errOver
 	}
-	stream, err := watchFrom(s.ctx, s.r.source, options)
+	stream, err := s.watch(options)
 	if !watchList {
-		s.noteWatch(err)
+		s.watchAnswered(err)
 	}
-	switch {
-	case err == nil:
-		s.noteOpened()
-	case watchList && s.triesList(err):
-		return nil, errOver // client-go lists next, for the session is not over
-	default:
-		s.end(err)
+	if err != nil {
+		// After OpenFailed client-go lists next, for the session is not over.
+		if !watchList || !s.r.chooser.OpenFailed(s.ctx, err, s.began) {
+			s.end(err)
+		}
 		return nil, errOver
 	}
-	w := &sessionWatch{session: s.session, stream: stream, events: make(chan watch.Event), done: make(chan struct{})}
-	s.calls.Go(func() { w.pump(watchList) })
+	w := &clientGoWatch{session: s.session, stream: stream, events: make(chan watch.Event), done: make(chan struct{})}
+	if !s.calls.begin() {
+		closeStream(stream)
+		return nil, errOver
+	}
+	go func() {
+		defer s.calls.end()
+		w.pump(watchList)
+	}()
 	return w, nil
 }
 
-// List implements client-go's ListerWatcher; its contextless half is not used.
+// List implements client-go's ListerWatcher. client-go does not call it.
 func (s clientGoSession) List(options metav1.ListOptions) (runtime.Object, error) {
 	return s.ListWithContext(s.ctx, options)
 }
 
-// Watch implements client-go's ListerWatcher; its contextless half is not used.
+// Watch implements client-go's ListerWatcher. client-go does not call it.
 func (s clientGoSession) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return s.WatchWithContext(s.ctx, options)
+}
+
+// clientGoStore is the store of client-go's Reflector. A failure ends the session.
+// client-go does not get the error of an event: it would log the whole object.
+type clientGoStore struct{ *session }
+
+var _ toolscache.ReflectorBookmarkStore = clientGoStore{}
+
+func (s clientGoStore) Add(object any) error    { return s.event(watch.Added, object) }
+func (s clientGoStore) Update(object any) error { return s.event(watch.Modified, object) }
+func (s clientGoStore) Delete(object any) error { return s.event(watch.Deleted, object) }
+func (s clientGoStore) Resync() error           { return s.r.store.Resync() }
+
+func (s clientGoStore) event(kind watch.EventType, object any) error {
+	if err := s.apply(watch.Event{Type: kind, Object: object.(runtime.Object)}); err != nil {
+		s.end(err)
+	}
+	return nil
+}
+
+// Replace stores a complete read.
+func (s clientGoStore) Replace(items []any, version string) error {
+	if err := s.replace(items, version); err != nil {
+		s.end(err)
+		return errOver
+	}
+	return nil
+}
+
+// Bookmark records that all changes up to version have been delivered.
+func (s clientGoStore) Bookmark(version string) error {
+	bookmark := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}}
+	return s.event(watch.Bookmark, bookmark)
+}
+
+// clientGoWatch hands the events of a stream to client-go's Reflector. Errors, and
+// events that do not belong to the selection, end the session before client-go sees
+// them: it would log them, objects included.
+type clientGoWatch struct {
+	session *session
+	stream  listwatch.Stream
+	events  chan watch.Event
+
+	once sync.Once
+	done chan struct{}
+}
+
+// ResultChan implements watch.Interface.
+func (w *clientGoWatch) ResultChan() <-chan watch.Event { return w.events }
+
+// Stop implements watch.Interface.
+func (w *clientGoWatch) Stop() {
+	w.once.Do(func() {
+		close(w.done)
+		closeStream(w.stream)
+	})
+}
+
+// pump hands over events until the stream ends or is stopped. initial is set if the
+// stream begins with the state.
+func (w *clientGoWatch) pump(initial bool) {
+	defer close(w.events)
+	defer w.Stop()
+	s, stopTimer := w.session, func() {}
+	if initial {
+		stopTimer = s.limitInitialEvents()
+	}
+	defer stopTimer()
+	for {
+		event, err := w.next(initial)
+		if err != nil {
+			if initial && s.ctx.Err() == nil {
+				err = s.r.chooser.EndedEarly(s.ctx, err, s.began)
+			}
+			s.end(err)
+			return
+		}
+		if initial && endsInitialEvents(event) {
+			initial = false
+			stopTimer()
+		}
+		select {
+		case w.events <- event:
+		case <-w.done:
+			return
+		}
+	}
+}
+
+// next returns the next event, if it belongs to the selection.
+func (w *clientGoWatch) next(initial bool) (event watch.Event, err error) {
+	defer redact.Panic(&err)
+	event, err = w.stream.Next()
+	if err != nil {
+		return event, streamError(err)
+	}
+	return event, w.session.check(event, initial)
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // tooLargeAfter is how long kube-apiserver waits for a version from the future
@@ -64,7 +64,7 @@ func (m *guest) List(ctx context.Context, options metav1.ListOptions) (runtime.O
 }
 
 // Watch opens a stream.
-func (m *guest) Watch(ctx context.Context, options metav1.ListOptions) (reflector.Stream, error) {
+func (m *guest) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
 	how, err := m.begin(ctx, "watch", options)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // crowd is a fleet whose server treats each member as it likes. Its versions
@@ -87,9 +88,9 @@ func (c *crowd) comes(n int, kind string) (ids []int) {
 func (c *crowd) come(kind string) (id int) {
 	m := &guest{Slot: cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{}), crowd: c, id: len(c.members), kind: kind, came: time.Now(), cut: make(chan struct{})}
 	c.members = append(c.members, m)
-	var source reflector.Source = m
+	var source listwatch.Source = m
 	r := &rig{slot: m.Slot}
-	r.Reflector = reflector.New(source, m, reflector.Options{Gate: c.gate, Resource: kind, Engine: engine})
+	r.Reflector = reflector.New(source, m, reflector.Options{Gate: c.gate, Resource: kind, ClientGoReflector: clientGo})
 	c.rigs = append(c.rigs, r)
 	ctx, cancel := context.WithCancel(c.t.Context())
 	done := make(chan struct{})

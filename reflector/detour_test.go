@@ -18,7 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
+	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // refusal is how a server, or a proxy, answers with a code.
@@ -34,7 +37,7 @@ func undecoded(text string) watch.Event {
 
 // badWatchLists are servers that do lists and plain watches, and not WatchList.
 // worked says that one has worked before.
-var badWatchLists = map[string]func() (reflector.Stream, error){
+var badWatchLists = map[string]func() (listwatch.Stream, error){
 	"400":                   fails(refusal(400)),
 	"404":                   fails(refusal(404)),
 	"405":                   fails(refusal(405)),
@@ -57,8 +60,8 @@ var badWatchLists = map[string]func() (reflector.Stream, error){
 }
 
 // slow has a source take a while for each answer, as the network does.
-func slow(takes time.Duration, open func() (reflector.Stream, error)) func() (reflector.Stream, error) {
-	return func() (reflector.Stream, error) { time.Sleep(takes); return open() }
+func slow(takes time.Duration, open func() (listwatch.Stream, error)) func() (listwatch.Stream, error) {
+	return func() (listwatch.Stream, error) { time.Sleep(takes); return open() }
 }
 
 // throng is many reflectors that share a gate, each with a source of its own.
@@ -146,7 +149,7 @@ func TestIssue8_WhereWatchListNoLongerWorks(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := sizeOf(name, 300)
 				changed := make(chan struct{})
-				works := func() (reflector.Stream, error) {
+				works := func() (listwatch.Stream, error) {
 					stream := newStream(state(secret("5"), "7")...)
 					go func() { <-changed; stream.finish(io.EOF) }()
 					return stream, nil
@@ -171,9 +174,9 @@ func TestIssue8_WhereWatchListNoLongerWorks(t *testing.T) {
 }
 
 // streamsOf serves one stream after the other, as streams does.
-func streamsOf(all ...func() (reflector.Stream, error)) func() (reflector.Stream, error) {
+func streamsOf(all ...func() (listwatch.Stream, error)) func() (listwatch.Stream, error) {
 	serve := streams(all...)
-	return func() (reflector.Stream, error) { return serve(metav1.ListOptions{}) }
+	return func() (listwatch.Stream, error) { return serve(metav1.ListOptions{}) }
 }
 
 // A connection that is cut under many openings is no reason to do without
@@ -181,11 +184,11 @@ func streamsOf(all ...func() (reflector.Stream, error)) func() (reflector.Stream
 func TestCutDuringInitialEventsKeepsWatchList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 100
-		good := func() (reflector.Stream, error) { return newStream(state(secret("5"), "7")...), nil }
+		good := func() (listwatch.Stream, error) { return newStream(state(secret("5"), "7")...), nil }
 		var first, cut throng
 		first = newThrong(t, n, func() *fakeSource { return withoutWatchList(good) })
 		gate, now := first[0].gate, make(chan struct{})
-		broken := func() (reflector.Stream, error) {
+		broken := func() (listwatch.Stream, error) {
 			select {
 			case <-now:
 				return good()
@@ -225,10 +228,10 @@ func TestCutDuringInitialEventsKeepsWatchList(t *testing.T) {
 // without.
 func TestOneBadObjectKeepsWatchListForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		good := func() (reflector.Stream, error) { return newStream(state(secret("5"), "7")...), nil }
+		good := func() (listwatch.Stream, error) { return newStream(state(secret("5"), "7")...), nil }
 		c := newThrong(t, 1, func() *fakeSource { return withoutWatchList(good) })
 		source := withoutWatchList(opens(undecoded("bad")))
-		source.onList = func(metav1.ListOptions) (runtime.Object, error) { return nil, reflector.ErrMalformed }
+		source.onList = func(metav1.ListOptions) (runtime.Object, error) { return nil, cache.ErrMalformed }
 		bad := start(t, source, reflector.Options{Gate: c[0].gate, Resource: "secrets"})
 		after(30 * time.Minute)
 		later := throng{start(t, withoutWatchList(good), reflector.Options{Gate: c[0].gate, Resource: "secrets"})}
@@ -257,7 +260,7 @@ func TestListAllowedAndWatchNot(t *testing.T) {
 				c := newThrong(t, n, func() *fakeSource {
 					source := withoutWatchList(nil)
 					source.onList = func(metav1.ListOptions) (runtime.Object, error) { return list("9", *secret(*version.Load())), nil }
-					source.onWatch = func(options metav1.ListOptions) (reflector.Stream, error) {
+					source.onWatch = func(options metav1.ListOptions) (listwatch.Stream, error) {
 						switch {
 						case !allowed.Load():
 							return nil, err
@@ -271,7 +274,7 @@ func TestListAllowedAndWatchNot(t *testing.T) {
 				after(time.Minute)
 				for i, r := range c {
 					got := r.Status()
-					if !r.slot.Load().Exists || got.Failures == 0 || reflector.Classify(got.LastError) != reflector.Classify(err) {
+					if !r.slot.Load().Exists || got.Failures == 0 || failure.Of(got.LastError) != failure.Of(err) {
 						t.Fatalf("reflector %d: got %+v, want it to serve the list and to fail with %v", i, got, err)
 					}
 				}
@@ -315,7 +318,7 @@ func TestRefusedWatchIsNeverWell(t *testing.T) {
 		after(time.Minute)
 		well.Store(0)
 		after(30 * time.Minute)
-		if got := r.Load().Status(); well.Load() != 0 || got.Failures < 50 || got.Class() != reflector.Forbidden || !got.Synced {
+		if got := r.Load().Status(); well.Load() != 0 || got.Failures < 50 || failure.Of(got.LastError) != failure.Forbidden || !got.Synced {
 			t.Errorf("status: got %+v, and well %d times, want it synced, and refused all the time", got, well.Load())
 		}
 	})
@@ -372,7 +375,7 @@ func TestRefusalIsTold(t *testing.T) {
 		r := start(t, &fakeSource{onWatch: streams(fails(forbidden()))}, reflector.Options{})
 		for range 100 {
 			after(time.Second)
-			if got := r.Status(); got.Class() != reflector.Forbidden || got.RefusedSince.IsZero() {
+			if got := r.Status(); failure.Of(got.LastError) != failure.Forbidden || got.RefusedSince.IsZero() {
 				t.Fatalf("status: got %+v, want it refused all the time", got)
 			}
 		}

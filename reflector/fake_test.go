@@ -19,6 +19,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 var key = types.NamespacedName{Namespace: "shop", Name: "tls"}
@@ -66,7 +67,7 @@ type request struct {
 // its lists fail.
 type fakeSource struct {
 	onList  func(metav1.ListOptions) (runtime.Object, error)
-	onWatch func(metav1.ListOptions) (reflector.Stream, error)
+	onWatch func(metav1.ListOptions) (listwatch.Stream, error)
 
 	mu       sync.Mutex
 	requests []request
@@ -92,7 +93,7 @@ func (f *fakeSource) List(_ context.Context, options metav1.ListOptions) (runtim
 	return f.onList(options)
 }
 
-func (f *fakeSource) Watch(ctx context.Context, options metav1.ListOptions) (reflector.Stream, error) {
+func (f *fakeSource) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
 	f.record("watch", options)
 	stream, err := f.onWatch(options)
 	if fake, ok := stream.(interface{ follow(context.Context) }); ok && err == nil {
@@ -155,26 +156,26 @@ func (s *fakeStream) Close() error {
 }
 
 // streams serves one stream after the other; the last one for ever after.
-func streams(all ...func() (reflector.Stream, error)) func(metav1.ListOptions) (reflector.Stream, error) {
+func streams(all ...func() (listwatch.Stream, error)) func(metav1.ListOptions) (listwatch.Stream, error) {
 	next := 0
-	return func(metav1.ListOptions) (reflector.Stream, error) {
+	return func(metav1.ListOptions) (listwatch.Stream, error) {
 		open := all[min(next, len(all)-1)]
 		next++
 		return open()
 	}
 }
 
-func opens(events ...watch.Event) func() (reflector.Stream, error) {
-	return func() (reflector.Stream, error) { return newStream(events...), nil }
+func opens(events ...watch.Event) func() (listwatch.Stream, error) {
+	return func() (listwatch.Stream, error) { return newStream(events...), nil }
 }
 
-func fails(err error) func() (reflector.Stream, error) {
-	return func() (reflector.Stream, error) { return nil, err }
+func fails(err error) func() (listwatch.Stream, error) {
+	return func() (listwatch.Stream, error) { return nil, err }
 }
 
 // breaks is a stream that brings events and then ends with err.
-func breaks(err error, events ...watch.Event) func() (reflector.Stream, error) {
-	return func() (reflector.Stream, error) { return newStream(events...).finish(err), nil }
+func breaks(err error, events ...watch.Event) func() (listwatch.Stream, error) {
+	return func() (listwatch.Stream, error) { return newStream(events...).finish(err), nil }
 }
 
 // rig is a reflector at work on a slot.
@@ -189,10 +190,10 @@ type rig struct {
 }
 
 // start runs a reflector inside a synctest bubble.
-func start(t *testing.T, source reflector.Source, options reflector.Options) *rig {
+func start(t *testing.T, source listwatch.Source, options reflector.Options) *rig {
 	t.Helper()
 	slot := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
-	options.Engine = engine
+	options.ClientGoReflector = clientGo
 	r := &rig{Reflector: reflector.New(source, slot, options), slot: slot, gate: options.Gate}
 	switch source := source.(type) {
 	case *fakeSource:

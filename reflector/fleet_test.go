@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // fleet is many reflectors that share a gate, and the server that they ask.
@@ -166,7 +167,7 @@ func (m *member) List(ctx context.Context, options metav1.ListOptions) (runtime.
 	return list("7"), how.answer(m.id)
 }
 
-func (m *member) Watch(ctx context.Context, options metav1.ListOptions) (reflector.Stream, error) {
+func (m *member) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
 	how := m.fleet.begin(m.id, "watch", options)
 	if !sleep(ctx, how.takes/2) {
 		m.fleet.end()

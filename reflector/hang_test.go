@@ -12,20 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // A server that takes a request and never answers is noticed, whatever was asked.
 func TestNoAnswerIsAFailure(t *testing.T) {
-	for name, source := range map[string]reflector.Source{"watch": blocking{}, "list": blocking{list: true}} {
+	for name, source := range map[string]listwatch.Source{"watch": blocking{}, "list": blocking{list: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := start(t, source, reflector.Options{})
 				after(59 * time.Second)
-				if got := r.Status(); got.Failures != 0 || got.Opens != 1 {
+				if got := r.Status(); got.Failures != 0 {
 					t.Errorf("status before a minute: got %+v, want patience", got)
 				}
 				after(10 * time.Second)
-				if got := r.Status(); got.Failures != 1 || got.Class() != reflector.Connection || got.Opens != 2 {
+				if got := r.Status(); got.Failures != 1 || failure.Of(got.LastError) != failure.Unreachable || got.AskedAt.IsZero() {
 					t.Errorf("status after a minute: got %+v, want a failure and another attempt", got)
 				}
 			})
@@ -42,7 +44,7 @@ func TestSilenceIsNoMissingAnswer(t *testing.T) {
 		}
 		r := start(t, source, reflector.Options{})
 		after(30 * time.Minute)
-		if got := r.Status(); got.Opens != 1 || got.LastError != nil {
+		if got := r.Status(); asked(source) != 1 || got.LastError != nil {
 			t.Errorf("status: got %+v, want the stream kept", got)
 		}
 	})
@@ -104,7 +106,7 @@ func TestHungProbeHoldsUpNobody(t *testing.T) {
 func TestEOFInsteadOfAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eof := func(metav1.ListOptions) (runtime.Object, error) { return nil, io.EOF }
-		for name, source := range map[string]reflector.Source{
+		for name, source := range map[string]listwatch.Source{
 			"watch": &fakeSource{onWatch: streams(fails(io.EOF))},
 			"list":  listOnly{&fakeSource{onList: eof}},
 			"watch after a list": listOnly{&fakeSource{
@@ -113,7 +115,7 @@ func TestEOFInsteadOfAnAnswer(t *testing.T) {
 			}},
 		} {
 			r := start(t, source, reflector.Options{})
-			if got := r.Status(); got.LastError == nil || reflector.Classify(got.LastError) != reflector.Connection {
+			if got := r.Status(); got.LastError == nil || failure.Of(got.LastError) != failure.Unreachable {
 				t.Errorf("%s: got %+v, want a failure of the connection", name, got)
 			}
 			r.stop()

@@ -12,14 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // withoutWatchList is a source of a server that answers a WatchList in a way,
 // and does lists and plain watches.
-func withoutWatchList(watchList func() (reflector.Stream, error)) *fakeSource {
+func withoutWatchList(watchList func() (listwatch.Stream, error)) *fakeSource {
 	return &fakeSource{
 		onList: func(metav1.ListOptions) (runtime.Object, error) { return list("7", *secret("5")), nil },
-		onWatch: func(options metav1.ListOptions) (reflector.Stream, error) {
+		onWatch: func(options metav1.ListOptions) (listwatch.Stream, error) {
 			if options.SendInitialEvents != nil {
 				return watchList()
 			}
@@ -28,7 +29,7 @@ func withoutWatchList(watchList func() (reflector.Stream, error)) *fakeSource {
 	}
 }
 
-func refusesWatchList() (reflector.Stream, error) {
+func refusesWatchList() (listwatch.Stream, error) {
 	return nil, apierrors.NewBadRequest("unknown option")
 }
 

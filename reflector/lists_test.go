@@ -17,6 +17,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // A page of a list that was not asked for in pages is not the state, and the
@@ -31,7 +33,7 @@ func TestPageIsNoList(t *testing.T) {
 		}
 		r := start(t, listOnly{source}, reflector.Options{})
 		after(time.Minute)
-		if got := r.Status(); got.Synced || got.Class() != reflector.Malformed {
+		if got := r.Status(); got.Synced || failure.Of(got.LastError) != failure.Malformed {
 			t.Errorf("status: got %+v, want it malformed", got)
 		}
 		if got := len(source.seen()); got > 15 {
@@ -53,7 +55,7 @@ func (m manyItems) List(context.Context, metav1.ListOptions) (runtime.Object, er
 	return all, nil
 }
 
-func (manyItems) Watch(ctx context.Context, _ metav1.ListOptions) (reflector.Stream, error) {
+func (manyItems) Watch(ctx context.Context, _ metav1.ListOptions) (listwatch.Stream, error) {
 	stream := newStream()
 	stream.ctx = ctx
 	return stream, nil
@@ -64,7 +66,7 @@ func TestListIsNotKept(t *testing.T) {
 	source := manyItems{make(chan struct{})}
 	synctest.Test(t, func(t *testing.T) {
 		store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
-		r := reflector.New(source, store, reflector.Options{Engine: engine})
+		r := reflector.New(source, store, reflector.Options{ClientGoReflector: clientGo})
 		done := make(chan struct{})
 		go func() { defer close(done); r.Run(t.Context()) }()
 		synctest.Wait()
@@ -97,7 +99,7 @@ func TestWatchListClientGateIsHonoured(t *testing.T) {
 // may be.
 func TestObjectsWithoutVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for name, source := range map[string]reflector.Source{
+		for name, source := range map[string]listwatch.Source{
 			"list":  listOnly{&fakeSource{onList: func(metav1.ListOptions) (runtime.Object, error) { return list("7", *secret("")), nil }}},
 			"watch": &fakeSource{onWatch: streams(opens(state(secret(""), "7")...))},
 		} {

@@ -8,17 +8,15 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/refwatch/refwatch/reflector"
 )
 
-// engine is the one that the tests run with, unless they name another.
-var engine reflector.Engine
+// clientGo is set while the tests run with client-go's Reflector.
+var clientGo bool
 
 // TestMain runs every test with each engine.
 func TestMain(m *testing.M) {
-	for name, each := range map[string]reflector.Engine{"stream": reflector.StreamEngine, "client-go": reflector.ClientGoEngine} {
-		engine = each
+	for name, each := range map[string]bool{"stream": false, "client-go": true} {
+		clientGo = each
 		fmt.Fprintln(os.Stderr, "engine:", name)
 		if code := m.Run(); code != 0 {
 			os.Exit(code)

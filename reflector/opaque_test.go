@@ -20,13 +20,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 var errQuoting = fmt.Errorf("Object 'Kind' is missing in '%s'", canary) //nolint:staticcheck // client-go's words
 
 // quotingSources are those whose errors quote an object, by way of decoders.
-func quotingSources() map[string]reflector.Source {
+func quotingSources() map[string]listwatch.Source {
 	page := apierrors.NewGenericServerResponse(502, http.MethodGet, schema.GroupResource{Resource: "secrets"}, "", canary, 0, true)
 	listed := func(list runtime.Object, err error) listOnly {
 		return listOnly{&fakeSource{
@@ -34,13 +37,13 @@ func quotingSources() map[string]reflector.Source {
 			onWatch: streams(opens(undecoded(canary))),
 		}}
 	}
-	both := func(open func() (reflector.Stream, error)) *fakeSource {
+	both := func(open func() (listwatch.Stream, error)) *fakeSource {
 		return &fakeSource{onList: listed(nil, errQuoting).onList, onWatch: streams(open)}
 	}
-	return map[string]reflector.Source{
+	return map[string]listwatch.Source{
 		"list":                 listed(nil, errQuoting),
 		"list, wrapped":        listed(nil, fmt.Errorf("x: %w", errQuoting)),
-		"list, malformed":      listed(nil, fmt.Errorf("%w: %w", reflector.ErrMalformed, errQuoting)),
+		"list, malformed":      listed(nil, fmt.Errorf("%w: %w", cache.ErrMalformed, errQuoting)),
 		"list, a page":         listed(nil, page),
 		"list, then an event":  listed(list("7", *secret("5")), nil),
 		"watch":                both(fails(errQuoting)),
@@ -111,7 +114,7 @@ func TestHarmlessErrorsAreShown(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("error: got %v, want %q in it", err, test.want)
 				}
-				if got, want := reflector.Classify(err), reflector.Classify(test.err); got != want {
+				if got, want := failure.Of(err), failure.Of(test.err); got != want {
 					t.Errorf("class: got %s, want %s", got, want)
 				}
 				if errors.Is(test.err, sentinel) != errors.Is(err, sentinel) {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
 )
 
 func throttled(seconds int) error { return apierrors.NewTooManyRequests("slow down", seconds) }
@@ -259,13 +260,13 @@ func TestStatusWhileQueued(t *testing.T) {
 		f.start(3, "secrets")
 		after(10 * time.Second)
 		waiting := f.rigs[0].Status()
-		if waiting.Failures == 0 || !errors.Is(waiting.LastError, errDown) || waiting.Class() != reflector.Connection {
+		if waiting.Failures == 0 || !errors.Is(waiting.LastError, errDown) || failure.Of(waiting.LastError) != failure.Unreachable {
 			t.Errorf("status: got %+v, want the cause", waiting)
 		}
 		f.takes(time.Hour)
 		f.start(1, "secrets")
 		fresh := f.rigs[3].Status()
-		if fresh.Opens != 0 || fresh.Failures != 1 || !errors.Is(fresh.LastError, errDown) || fresh.LastErrorTime.IsZero() {
+		if !fresh.AskedAt.IsZero() || fresh.Failures != 1 || !errors.Is(fresh.LastError, errDown) || fresh.LastErrorTime.IsZero() {
 			t.Errorf("status of one that has never asked: got %+v, want the cause that the others know", fresh)
 		}
 		after(5 * time.Second)
@@ -293,7 +294,7 @@ func TestStatusKeepsItsOwnNewerFailure(t *testing.T) {
 		f.start(1, "secrets")
 		after(10 * time.Second)
 		status := f.rigs[0].Status()
-		if got := uint64(status.Failures); got != status.Opens || got < 4 {
+		if got := status.Failures; got != len(f.requests(-1)) || got < 4 {
 			t.Errorf("status: got %+v, want every open counted as its own failure", status)
 		}
 	})

@@ -18,6 +18,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // panicking is a stream that panics once its events have been read, or when it
@@ -43,12 +45,12 @@ func (p panicking) Close() error {
 	return nil
 }
 
-func panicsWith(value any) func() (reflector.Stream, error) {
-	return func() (reflector.Stream, error) { panic(value) }
+func panicsWith(value any) func() (listwatch.Stream, error) {
+	return func() (listwatch.Stream, error) { panic(value) }
 }
 
-func panicsAfter(events ...watch.Event) func() (reflector.Stream, error) {
-	return func() (reflector.Stream, error) { return panicking{fakeStream: newStream(events...)}, nil }
+func panicsAfter(events ...watch.Event) func() (listwatch.Stream, error) {
+	return func() (listwatch.Stream, error) { return panicking{fakeStream: newStream(events...)}, nil }
 }
 
 // A panic in a source fails the attempt and no more. It is tried again as any
@@ -65,10 +67,10 @@ func TestPanicOfASourceIsAFailure(t *testing.T) {
 		}
 	}
 	var none map[string]int
-	tests := map[string]reflector.Source{
+	tests := map[string]listwatch.Source{
 		"Watch, a string":          &fakeSource{onList: listing(nil), onWatch: streams(panicsWith(canary), panicsWith(canary), good)},
 		"Watch, an error":          &fakeSource{onList: listing(nil), onWatch: streams(panicsWith(errors.New(canary)), good)},
-		"Watch, of the runtime":    &fakeSource{onList: listing(nil), onWatch: streams(func() (reflector.Stream, error) { none[canary]++; return nil, nil }, good)},
+		"Watch, of the runtime":    &fakeSource{onList: listing(nil), onWatch: streams(func() (listwatch.Stream, error) { none[canary]++; return nil, nil }, good)},
 		"Watch, neither of both":   &fakeSource{onList: listing(nil), onWatch: streams(fails(nil), good)},
 		"Next, before the state":   &fakeSource{onList: listing(nil), onWatch: streams(panicsAfter(event(watch.Added, secret("5"))), good)},
 		"Next, after the state":    &fakeSource{onWatch: streams(panicsAfter(state(secret("5"), "7")...), good)},
@@ -83,8 +85,8 @@ func TestPanicOfASourceIsAFailure(t *testing.T) {
 			log := logged(t, "10", func() {
 				synctest.Test(t, func(t *testing.T) {
 					r := start(t, source, reflector.Options{})
-					if status = r.Status(); status.Failures == 0 || status.Class() != reflector.Malformed {
-						t.Errorf("status: got %+v of class %q, want a failure that is not the connection's", status, status.Class())
+					if status = r.Status(); status.Failures == 0 || failure.Of(status.LastError) != failure.Malformed {
+						t.Errorf("status: got %+v of class %q, want a failure that is not the connection's", status, failure.Of(status.LastError))
 					}
 					after(time.Minute)
 					if status = r.Status(); !status.Synced || status.Failures != 0 {
@@ -129,7 +131,7 @@ func TestPanicOfAVerification(t *testing.T) {
 			onList:  func(metav1.ListOptions) (runtime.Object, error) { lists++; panic(canary) },
 		}, reflector.Options{Gate: gate})
 		after(10 * time.Minute)
-		if got := r.Status(); lists == 0 || got.Opens != 1 || got.Failures != 0 || gate.Status().Opening != 0 {
+		if got := r.Status(); lists == 0 || asked(r.source) != 1 || got.Failures != 0 || gate.Status().Opening != 0 {
 			t.Errorf("status after %d lists: got %+v, %d at the gate, want the stream as it was", lists, got, gate.Status().Opening)
 		}
 		r.stop()
@@ -140,7 +142,7 @@ func TestPanicOfAVerification(t *testing.T) {
 // how the session went. The latter is stopped once, whatever happens.
 func TestPanicWhileClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		closing := func() (reflector.Stream, error) {
+		closing := func() (listwatch.Stream, error) {
 			return panicking{newStream(state(secret("5"), "7")...).finish(errors.New("reset")), true}, nil
 		}
 		r := start(t, &fakeSource{onWatch: streams(closing, closing, opens(state(secret("5"), "9")...))}, reflector.Options{})
@@ -168,11 +170,11 @@ func (s *stopsOnce) Stop() {
 
 // However a watch of a ListerWatcher ends, it is stopped once.
 func TestWatchIsStoppedOnce(t *testing.T) {
-	ends := map[string]func(reflector.Stream, context.CancelFunc){
-		"closed twice":               func(s reflector.Stream, _ context.CancelFunc) { _, _ = s.Close(), s.Close() },
-		"context, then closed":       func(s reflector.Stream, cancel context.CancelFunc) { cancel(); synctest.Wait(); _ = s.Close() },
-		"closed, then context":       func(s reflector.Stream, cancel context.CancelFunc) { _ = s.Close(); cancel() },
-		"context and closed at once": func(s reflector.Stream, cancel context.CancelFunc) { cancel(); _ = s.Close() },
+	ends := map[string]func(listwatch.Stream, context.CancelFunc){
+		"closed twice":               func(s listwatch.Stream, _ context.CancelFunc) { _, _ = s.Close(), s.Close() },
+		"context, then closed":       func(s listwatch.Stream, cancel context.CancelFunc) { cancel(); synctest.Wait(); _ = s.Close() },
+		"closed, then context":       func(s listwatch.Stream, cancel context.CancelFunc) { _ = s.Close(); cancel() },
+		"context and closed at once": func(s listwatch.Stream, cancel context.CancelFunc) { cancel(); _ = s.Close() },
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +182,7 @@ func TestWatchIsStoppedOnce(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				w := &stopsOnce{events: make(chan watch.Event)}
-				source := reflector.FromListerWatcher(&toolscache.ListWatch{
+				source := listwatch.FromListerWatcher(&toolscache.ListWatch{
 					WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 						return w, nil
 					},

@@ -5,185 +5,107 @@ package reflector
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
+	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/reflector/internal/watchlist"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// Store is what a reflector writes: client-go's ReflectorStore.
-type Store = toolscache.ReflectorStore
-
-// Guard is implemented by stores that know what belongs in them. An object that
-// Check refuses, and a complete read that CheckRead refuses, do not reach the
-// store: they are counted, and the stream starts over. The errors must not hold
-// object data.
-type Guard interface {
-	Check(object runtime.Object) error
-	CheckRead(items []any, version string) error
-}
-
-// EpochStore is implemented by stores that keep versions from going back.
-// NewEpoch is called before the first read of a server that was rolled back.
-type EpochStore interface {
-	NewEpoch()
-}
-
-// Verifier is implemented by stores that can tell what they hold. It lets a
-// silent stream be verified: a list that differs from what the store holds shows
-// that the stream has missed a change.
-type Verifier interface {
-	Holds(items []any) bool
-}
-
-// Engine is what drives a stream.
-type Engine int
-
-const (
-	// StreamEngine reads a stream in the goroutine of [Reflector.Run] and needs
-	// no other.
-	StreamEngine Engine = iota
-	// ClientGoEngine is client-go's own Reflector.
-	ClientGoEngine
-)
-
-// Options changes how a [Reflector] works. The zero value is valid.
+// Options configures a [Reflector]. The zero value is valid.
 type Options struct {
-	// Name says in logs and errors what is followed, like `secrets "ns/name"`.
+	// Name identifies the reflector in logs and errors, like `secrets "ns/name"`.
 	// Default: "reflector".
 	Name string
-	// Resource is the kind of the objects, like "secrets". Reflectors of one gate
-	// and resource share what is learned of the server's WatchList, and of the
-	// resource: how many may open at a time, and whether it can be read at all.
-	// Default: "", which is a resource like any other.
+	// Resource is the kind of the objects, like "secrets". Reflectors of one gate and
+	// resource share what one of them learns about the resource: whether the server
+	// serves WatchList, how many streams may open at a time, and whether the resource
+	// can be read at all. Default: "", which is a resource like any other.
 	Resource string
-	// OnChange is called, with no lock held, on goroutines of the reflector or of
-	// the gate's timer, after everything that can matter to a caller that waits: a
-	// completed read, an event that reached the store, a failed attempt, and an
-	// outage that others have proved. It must return soon and must not wait for the
-	// reflector. Default: nothing is called.
+	// OnChange is called after everything that can matter to a waiting caller: a
+	// complete read, an event that reached the store, a failed attempt, and an outage
+	// that other reflectors have proved. It is called with no lock held, on goroutines
+	// of the reflector or of the gate's timer. It must return soon and must not wait
+	// for the reflector. Default: nothing is called.
 	OnChange func()
-	// Gate is asked before anything is opened. Default: one of its own.
+	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
-	// Engine is what drives the stream. Default: [StreamEngine].
-	Engine Engine
+	// ClientGoReflector runs each stream by client-go's Reflector, which takes twice
+	// the memory and five goroutines instead of two. The guarantees are the same.
+	// Default: the goroutine of Run reads the stream.
+	ClientGoReflector bool
 }
 
-// Reflector keeps a store equal to one selection on the server. Make one with
-// [New], then call Run once.
+// Reflector keeps a store equal to one selection on the server. Make one with [New],
+// then call Run once.
 type Reflector struct {
-	source    Source
-	store     Store
-	name      string
-	resource  string
-	changed   func()
-	gate      *Gate
-	number    uint64 // at the gate
-	member    *admission.Member
-	engine    Engine
-	listsOnly bool // the source cannot do WatchList
+	source   listwatch.Source
+	store    safeStore
+	name     string
+	resource string
+	onChange func()
+	gate     *Gate
+	member   *admission.Member
+	clientGo bool
+	chooser  watchlist.Chooser // how to read next
+	progress progress          // what was read
 
-	mu         sync.Mutex
-	status     Status // its ResourceVersion is the one to resume at
-	started    bool
-	stopped    bool
-	consistent bool     // the next read is a consistent one
-	readFor    uint64   // as is the next one after ReadFor
-	rollbacks  uint64   // those of the gate before the last consistent read
-	listNext   bool     // the next session is to use lists
-	detour     *detour  // what made it so; nil if there is nothing
-	logged     Class    // of the last failure that was logged
-	session    *session // the one under way, nil before it is admitted
+	mu      sync.Mutex
+	started bool
+	stopped bool
+	session *session // the one under way; nil between two sessions
 }
 
 // New returns a reflector that does nothing until Run.
-func New(source Source, store Store, options Options) *Reflector {
+func New(source listwatch.Source, store Store, options Options) *Reflector {
 	r := &Reflector{
-		source:    source,
-		store:     store,
-		name:      cmp.Or(options.Name, "reflector"),
-		resource:  options.Resource,
-		changed:   options.OnChange,
-		gate:      options.Gate,
-		engine:    options.Engine,
-		listsOnly: listsOnly(source),
+		source:   source,
+		store:    safeStore{store},
+		name:     cmp.Or(options.Name, "reflector"),
+		resource: options.Resource,
+		onChange: options.OnChange,
+		gate:     options.Gate,
+		clientGo: options.ClientGoReflector,
 	}
-	if r.changed == nil {
-		r.changed = func() {}
+	if r.onChange == nil {
+		r.onChange = func() {}
 	}
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})
 	}
-	r.number = r.gate.reflectors.Add(1)
-	r.member = r.gate.admission.Join(r.resource, r.changed)
+	r.chooser = r.gate.watchLists.NewChooser(r.resource, r.name, watchlist.Unsupported(source))
+	r.member = r.gate.admission.Join(r.resource, r.onChange)
 	return r
 }
 
-// Status returns what the reflector knows of itself. While it waits because the
-// server or the resource cannot be reached by any reflector, their failure is its
-// own.
+// Status returns the state of the reflector. While it waits because no reflector can
+// reach the server, or the resource, their failure is its own.
 func (r *Reflector) Status() Status {
+	// In this order: an attempt that ends in between is missing, and none counts twice.
 	waiting, waits := r.member.Waiting()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	status := r.status
-	r.session.describeLocked(&status)
-	if !waits {
-		return status
-	}
-	status.Waiting = waitingError(waiting)
-	if waiting.Cause != nil && waiting.At.After(status.LastErrorTime) {
-		status.shared(sharedError(waiting), waiting.Since, waiting.At)
+	status := r.progress.status()
+	if waits {
+		status.wait(waiting)
 	}
 	return status
 }
 
-// Run follows the selection until ctx ends or Stop is called. What it started
-// has ended when it returns. A second call returns at once.
+// Run keeps the store equal to the selection until ctx ends or Stop is called. What it
+// started has ended when it returns. A second call returns at once.
 func (r *Reflector) Run(ctx context.Context) {
 	if !r.start() {
 		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)
 		return
 	}
 	defer r.member.Leave()
-	ctx = withoutBodies(ctx)
+	ctx = redact.Context(ctx)
 	for r.attempt(ctx) {
 	}
-}
-
-// attempt runs a session. It reports whether there is to be another. A session
-// lasts for hours: nothing is held on the stack for it.
-func (r *Reflector) attempt(ctx context.Context) bool {
-	s := r.nextSession(ctx)
-	if s == nil {
-		return false
-	}
-	s.run()
-	return r.finish(ctx, s)
-}
-
-func (r *Reflector) over(ctx context.Context) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.stopped || ctx.Err() != nil
-}
-
-// Stop ends Run, as the end of its context does, and returns at once. Many
-// reflectors can so share one context.
-func (r *Reflector) Stop() {
-	r.mu.Lock()
-	r.stopped = true
-	session := r.session
-	r.mu.Unlock()
-	if session != nil {
-		session.end(nil)
-	}
-	r.member.Leave()
 }
 
 func (r *Reflector) start() bool {
@@ -196,11 +118,133 @@ func (r *Reflector) start() bool {
 	return true
 }
 
-// Retry says that a caller waits: the next attempt is made 1.1 to 1.6 s after the
-// last one at the latest, and goes before those of reflectors that no caller waits
-// for, by weight. A server's Retry-After and an outage are still honored. The next
-// attempt uses that up; nothing happens while one is under way, or the stream is
-// open.
+// attempt runs one session. It reports whether another must follow. A session lasts
+// for hours: attempt keeps nothing on the stack that it does not need.
+func (r *Reflector) attempt(ctx context.Context) bool {
+	s := r.begin(ctx)
+	if s == nil {
+		return false
+	}
+	s.start()
+	if r.clientGo {
+		s.finish(s.runClientGo())
+	} else {
+		s.finish(s.runStream())
+	}
+	return r.finish(ctx, s)
+}
+
+// begin waits for admission. It returns the session that is admitted, or nil if Run
+// must end.
+func (r *Reflector) begin(ctx context.Context) *session {
+	if r.member.Acquire(ctx) != nil {
+		return nil
+	}
+	s := newSession(ctx, r)
+	if r.setSession(s) {
+		return s
+	}
+	s.end(nil)
+	r.member.Release(admission.Outcome{})
+	return nil
+}
+
+// setSession makes s the session under way. It reports false if Run must end.
+func (r *Reflector) setSession(s *session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped || s.ctx.Err() != nil {
+		return false
+	}
+	r.session = s
+	return true
+}
+
+// stateStored is called once in a session, when its state has reached the store: the
+// attempt is over, and the stream is open for as long as it lasts.
+func (r *Reflector) stateStored(s *session) {
+	r.member.Release(failure.Outcome(nil))
+	r.gate.streams.add(s)
+}
+
+// finish ends a session and decides what follows, by why it ended. It reports whether
+// another session must follow.
+func (r *Reflector) finish(ctx context.Context, s *session) bool {
+	r.gate.streams.remove(s)
+	over := r.unsetSession(ctx)
+	err := s.cause()
+	ended := r.progress.sessionEnded()
+	r.chooser.SessionEnded(err)
+	switch {
+	case over:
+		r.member.Release(admission.Outcome{})
+		return false
+	case ended.syncedAt.IsZero():
+		err = cmp.Or(err, failure.ErrEndedEarly)
+		r.member.Release(failure.Outcome(err))
+	default:
+		outcome := failure.Outcome(err)
+		if ended.refreshed {
+			outcome.Kind = admission.Answered
+		}
+		r.member.Ended(time.Since(ended.syncedAt), outcome)
+	}
+	r.record(ctx, err)
+	if failure.Of(err) == failure.TooLarge {
+		r.member.Expedite() // the consistent read may prove a rollback, which concerns all
+	}
+	return !r.over(ctx)
+}
+
+// unsetSession makes no session the one under way. It reports whether Run must end.
+func (r *Reflector) unsetSession(ctx context.Context) (over bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.session = nil
+	return r.stopped || ctx.Err() != nil
+}
+
+func (r *Reflector) over(ctx context.Context) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopped || ctx.Err() != nil
+}
+
+// record records and logs why a session ended.
+func (r *Reflector) record(ctx context.Context, err error) {
+	logger := klog.FromContext(ctx)
+	if err == nil {
+		logger.V(4).Info("Stream ended, opening it again", "reflector", r.name)
+		return
+	}
+	class, news := r.progress.failed(err)
+	// At level 0 the first failure, and the first of each other class, unless there
+	// were many; at level 2 the others.
+	level := 2
+	if news && r.gate.failures.TryAccept() {
+		level = 0
+	}
+	logger.V(level).Info("Cannot read the object, will try again", "reflector", r.name, "class", class, "err", err)
+	r.onChange()
+}
+
+// Stop ends Run, as the end of its context does, and returns at once. So many
+// reflectors can share one context.
+func (r *Reflector) Stop() {
+	r.mu.Lock()
+	r.stopped = true
+	if r.session != nil {
+		r.session.end(nil)
+	}
+	r.mu.Unlock()
+	r.member.Leave()
+}
+
+// Retry says that a caller waits. The next attempt begins at the latest 1.1 to 1.6 s
+// after the last one, and is preferred, by weight, to those of reflectors that no
+// caller waits for. A server's Retry-After and an outage are still honored. The next
+// attempt uses that up. Retry does nothing while an attempt is under way or the stream
+// is open.
 func (r *Reflector) Retry() {
 	r.mu.Lock()
 	busy := r.session != nil
@@ -210,57 +254,23 @@ func (r *Reflector) Retry() {
 	}
 }
 
-// Refresh asks for a new consistent read, now: a synced stream is closed and
-// opened again. An attempt under way is left alone, and a pause is cut short.
+// ReadFor makes the next read that begins a consistent one, and gives it a number: once
+// it has reached the store, Status.ReadFor is at least number. A read under way is left
+// alone, and none is begun; call Refresh to begin one now. Numbers must not decrease.
+func (r *Reflector) ReadFor(number uint64) { r.progress.requireReadFor(number) }
+
+// Refresh begins a new consistent read now: a synced stream is closed and opened again,
+// and a pause is cut short. A read under way is left alone.
 func (r *Reflector) Refresh() {
-	r.refresh(func() bool { return true })
+	r.refresh(func(*progress) bool { return true })
 	r.Retry()
 }
 
-// refresh closes a synced stream for a consistent read. due is called with mu
-// held.
-func (r *Reflector) refresh(due func() bool) {
+// refresh is Refresh without an effect on a pause, if due reports so.
+func (r *Reflector) refresh(due func(*progress) bool) {
 	r.mu.Lock()
-	session := r.session
-	if !due() || session != nil && !session.synced { // it is reading already
-		r.mu.Unlock()
-		return
+	defer r.mu.Unlock()
+	if r.progress.refresh(r.session != nil, due) {
+		r.session.end(nil)
 	}
-	r.consistent = true
-	if session != nil {
-		session.refreshed = true
-	}
-	r.mu.Unlock()
-	if session != nil {
-		session.end(nil)
-	}
-}
-
-// check asks the store whether an object belongs there.
-func (r *Reflector) check(object runtime.Object) error {
-	guard, ok := r.store.(Guard)
-	if !ok {
-		return nil
-	}
-	if err := guard.Check(object); err != nil {
-		return unfit(err, object)
-	}
-	return nil
-}
-
-// wellFormed tells whether a version is one: a number, and not 0.
-func wellFormed(version string) error {
-	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
-		return fmt.Errorf("%w: resource version %q", ErrMalformed, version)
-	}
-	return nil
-}
-
-// olderThan compares versions of this epoch; an empty one is older than all.
-func olderThan(version, than string) bool {
-	if version == "" || than == "" {
-		return version == "" && than != ""
-	}
-	order, err := resourceversion.CompareResourceVersion(version, than)
-	return err == nil && order < 0
 }

@@ -19,6 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 var resource = schema.GroupResource{Resource: "secrets"}
@@ -165,28 +168,28 @@ func TestInitialEventsThatNeverEnd(t *testing.T) {
 
 func TestVersionAfterFailure(t *testing.T) {
 	expired := apierrors.NewResourceExpired("too old")
-	inStream := func(err *apierrors.StatusError) func() (reflector.Stream, error) {
+	inStream := func(err *apierrors.StatusError) func() (listwatch.Stream, error) {
 		return opens(event(watch.Error, &err.ErrStatus))
 	}
 	tests := map[string]struct {
-		failures []func() (reflector.Stream, error)
+		failures []func() (listwatch.Stream, error)
 		want     []string // versions asked for after the first stream
 	}{
-		"connection":        {[]func() (reflector.Stream, error){fails(errors.New("reset"))}, []string{"7", "7"}},
-		"expired":           {[]func() (reflector.Stream, error){fails(expired)}, []string{"7", ""}},
-		"expired in stream": {[]func() (reflector.Stream, error){inStream(expired)}, []string{"7", ""}},
-		"too large once":    {[]func() (reflector.Stream, error){fails(tooLarge())}, []string{"7", ""}},
-		"too large twice":   {[]func() (reflector.Stream, error){fails(tooLarge()), fails(tooLarge())}, []string{"7", "", ""}},
+		"connection":        {[]func() (listwatch.Stream, error){fails(errors.New("reset"))}, []string{"7", "7"}},
+		"expired":           {[]func() (listwatch.Stream, error){fails(expired)}, []string{"7", ""}},
+		"expired in stream": {[]func() (listwatch.Stream, error){inStream(expired)}, []string{"7", ""}},
+		"too large once":    {[]func() (listwatch.Stream, error){fails(tooLarge())}, []string{"7", ""}},
+		"too large twice":   {[]func() (listwatch.Stream, error){fails(tooLarge()), fails(tooLarge())}, []string{"7", "", ""}},
 		"too large, then reset": {
-			[]func() (reflector.Stream, error){fails(tooLarge()), fails(errors.New("reset"))}, []string{"7", "", ""},
+			[]func() (listwatch.Stream, error){fails(tooLarge()), fails(errors.New("reset"))}, []string{"7", "", ""},
 		},
-		"error in stream": {[]func() (reflector.Stream, error){inStream(apierrors.NewInternalError(errors.New("etcd")))}, []string{"7", "7"}},
-		"unknown event":   {[]func() (reflector.Stream, error){opens(event("NEWS", secret("8")))}, []string{"7", ""}},
+		"error in stream": {[]func() (listwatch.Stream, error){inStream(apierrors.NewInternalError(errors.New("etcd")))}, []string{"7", "7"}},
+		"unknown event":   {[]func() (listwatch.Stream, error){opens(event("NEWS", secret("8")))}, []string{"7", ""}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				all := append([]func() (reflector.Stream, error){breaks(io.EOF, state(secret("5"), "7")...)}, test.failures...)
+				all := append([]func() (listwatch.Stream, error){breaks(io.EOF, state(secret("5"), "7")...)}, test.failures...)
 				all = append(all, opens(state(secret("5"), "9")...))
 				r := start(t, &fakeSource{onWatch: streams(all...)}, reflector.Options{})
 				after(10 * time.Second)
@@ -223,8 +226,8 @@ func TestRollbackBeginsAnEpoch(t *testing.T) {
 		if got := r.slot.Load(); got.ResourceVersion != "61" {
 			t.Errorf("after the rollback: got %+v, want version 61", got)
 		}
-		if got := r.Status(); got.Epochs != 1 || got.ResourceVersion != "61" {
-			t.Errorf("status: got %+v, want one epoch at 61", got)
+		if got := r.Status(); got.ResourceVersion != "61" || r.slot.Load().Epoch != 1 {
+			t.Errorf("status: got %+v, want version 61 in the second epoch", got)
 		}
 	})
 }
@@ -242,7 +245,7 @@ func TestOlderReadIsNotBelieved(t *testing.T) {
 		if got := r.slot.Load(); got.ResourceVersion != "100" {
 			t.Errorf("state: got %+v, want version 100", got)
 		}
-		if got := r.Status(); got.Epochs != 0 || got.Malformed != 1 {
+		if got := r.Status(); r.slot.Load().Epoch != 0 || got.Malformed != 1 {
 			t.Errorf("status: got %+v, want one malformed read and no epoch", got)
 		}
 	})
@@ -308,8 +311,8 @@ func TestForeignListIsNotStored(t *testing.T) {
 				if got := r.slot.Load(); got.Synced || got.Exists {
 					t.Errorf("state: got %+v, want nothing known", got)
 				}
-				if got := r.Status(); got.Class() != reflector.Malformed {
-					t.Errorf("class: got %q (%v), want Malformed", got.Class(), got.LastError)
+				if got := r.Status(); failure.Of(got.LastError) != failure.Malformed {
+					t.Errorf("class: got %q (%v), want Malformed", failure.Of(got.LastError), got.LastError)
 				}
 			})
 		})
@@ -334,7 +337,7 @@ func TestOnChange(t *testing.T) {
 		stream := newStream(state(secret("5"), "7")...)
 		start(t, &fakeSource{onWatch: streams(
 			fails(errors.New("reset")),
-			func() (reflector.Stream, error) { return stream, nil },
+			func() (listwatch.Stream, error) { return stream, nil },
 		)}, reflector.Options{OnChange: func() { calls.Add(1) }})
 		if calls.Load() != 1 {
 			t.Errorf("after a failure: got %d calls, want 1", calls.Load())
@@ -364,7 +367,7 @@ func TestEndBeforeTheStateIsAFailure(t *testing.T) {
 			t.Errorf("status: got %+v and %d calls, want a failure, told", got, calls.Load())
 		}
 		after(time.Second)
-		if got := r.Status(); got.Failures != 0 || got.Opens != 2 {
+		if got := r.Status(); got.Failures != 0 || len(r.source.seen()) != 3 {
 			t.Errorf("status: got %+v, want it synced by the second open", got)
 		}
 	})
@@ -384,7 +387,7 @@ func TestEventBelowABookmarkIsDropped(t *testing.T) {
 func TestLastContact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stream := newStream(state(secret("5"), "7")...)
-		r := start(t, &fakeSource{onWatch: streams(func() (reflector.Stream, error) { return stream, nil })}, reflector.Options{})
+		r := start(t, &fakeSource{onWatch: streams(func() (listwatch.Stream, error) { return stream, nil })}, reflector.Options{})
 		for name, e := range map[string]watch.Event{
 			"a bookmark": bookmark("8", false), "an event": event(watch.Modified, secret("9")),
 		} {
@@ -394,6 +397,32 @@ func TestLastContact(t *testing.T) {
 			if got := time.Since(r.Status().LastContact); got != 0 {
 				t.Errorf("after %s: last contact %v ago, want now", name, got)
 			}
+		}
+	})
+}
+
+// A reflector over the wire: it follows, resumes, and leaves nothing behind.
+func TestRESTReflector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true})
+		secrets := &listwatch.RESTResource{
+			Client: server.Client().CoreV1().RESTClient(), Name: "secrets",
+			NewObject: func() runtime.Object { return &corev1.Secret{} },
+			NewList:   func() runtime.Object { return &corev1.SecretList{} },
+		}
+		r := start(t, listwatch.FromREST(secrets, key.Namespace, key.Name), reflector.Options{})
+		if got := r.slot.Load(); !got.Synced || got.Exists {
+			t.Errorf("state: got %+v, want it known to be absent", got)
+		}
+		server.CloseStreams(nil)
+		after(time.Second)
+		if got := r.Status(); !got.Streaming || got.Failures != 0 || len(server.Requests()) != 2 {
+			t.Errorf("status: got %+v, want a second stream", got)
+		}
+		r.stop()
+		synctest.Wait()
+		if got := server.TotalStreams(); got != 0 {
+			t.Errorf("streams after the stop: got %d, want none", got)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestRollbackOfManyIsNoticedSoon(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if test.members > 1000 && engine != reflector.StreamEngine {
+			if test.members > 1000 && clientGo {
 				t.Skip("once is enough")
 			}
 			synctest.Test(t, func(t *testing.T) {

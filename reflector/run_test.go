@@ -26,6 +26,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // blocking is a source whose calls last until their context ends.
@@ -38,7 +39,7 @@ func (blocking) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object,
 	return nil, ctx.Err()
 }
 
-func (blocking) Watch(ctx context.Context, _ metav1.ListOptions) (reflector.Stream, error) {
+func (blocking) Watch(ctx context.Context, _ metav1.ListOptions) (listwatch.Stream, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -46,7 +47,7 @@ func (blocking) Watch(ctx context.Context, _ metav1.ListOptions) (reflector.Stre
 // Run returns as soon as its context ends, whatever is under way, and leaves
 // nothing behind: the bubble would report it.
 func TestRunReturnsWhenAllHasEnded(t *testing.T) {
-	tests := map[string]reflector.Source{
+	tests := map[string]listwatch.Source{
 		"opening a WatchList":    blocking{},
 		"listing":                blocking{list: true},
 		"before the bookmark":    &fakeSource{onWatch: streams(opens())},
@@ -91,53 +92,16 @@ func TestStatusTellsOfRefusals(t *testing.T) {
 			t.Errorf("refused after each failure: got %s, want %s", got, want)
 		}
 		got := r.Status()
-		if !got.Synced || got.Opens != 5 || got.ResourceVersion != "7" || got.LastContact != time.Now() && got.LastContact.IsZero() {
+		if !got.Synced || len(r.source.seen()) != 5 || got.ResourceVersion != "7" || got.LastContact != time.Now() && got.LastContact.IsZero() {
 			t.Errorf("status: got %+v, want synced by the fifth open, at 7", got)
 		}
 		if !got.RefusedSince.IsZero() {
 			t.Errorf("status: got %+v, want no refusal once synced", got)
 		}
-		if got.LastError == nil || got.LastErrorTime.IsZero() || got.Class() != reflector.None {
-			t.Errorf("status: got %+v, want the last error kept and no class", got)
+		if got.LastError == nil || got.LastErrorTime.IsZero() || got.Failures != 0 {
+			t.Errorf("status: got %+v, want the last error kept and no failure", got)
 		}
 	})
-}
-
-func TestClassify(t *testing.T) {
-	oldTooLarge := apierrors.NewTimeoutError("Too large resource version: 9, current: 5", 1)
-	oldCause := apierrors.NewTimeoutError("the server has timed out", 1)
-	oldCause.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: "Too large resource version"}}
-	decoding := apierrors.NewClientErrorReporter(500, "GET", "ClientWatchDecoding").AsObject(errors.New("x"))
-	tests := map[string]struct {
-		err  error
-		want reflector.Class
-	}{
-		"nil":                {nil, reflector.None},
-		"gone":               {&apierrors.StatusError{ErrStatus: metav1.Status{Code: 410, Reason: metav1.StatusReasonGone}}, reflector.Expired},
-		"expired":            {apierrors.NewResourceExpired("x"), reflector.Expired},
-		"too large":          {tooLarge(), reflector.TooLarge},
-		"too large, old way": {oldTooLarge, reflector.TooLarge},
-		"too large, a cause": {oldCause, reflector.TooLarge},
-		"other timeout":      {apierrors.NewTimeoutError("x", 1), reflector.Connection},
-		"throttled":          {apierrors.NewTooManyRequests("x", 1), reflector.Throttled},
-		"forbidden":          {forbidden(), reflector.Forbidden},
-		"wrapped":            {fmt.Errorf("x: %w", forbidden()), reflector.Forbidden},
-		"unauthorized":       {apierrors.NewUnauthorized("x"), reflector.Refused},
-		"no such resource":   {apierrors.NewNotFound(resource, ""), reflector.Refused},
-		"invalid":            {apierrors.NewBadRequest("x"), reflector.Refused},
-		"internal":           {apierrors.NewInternalError(errors.New("x")), reflector.Connection},
-		"unavailable":        {apierrors.NewServiceUnavailable("x"), reflector.Connection},
-		"transport":          {errors.New("connection refused"), reflector.Connection},
-		"malformed":          {fmt.Errorf("x: %w", reflector.ErrMalformed), reflector.Malformed},
-		"not decodable":      {apierrors.FromObject(decoding), reflector.Connection},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := reflector.Classify(test.err); got != test.want {
-				t.Errorf("Classify(%v): got %q, want %q", test.err, got, test.want)
-			}
-		})
-	}
 }
 
 // failingStore is a store of somebody else's that returns errors.
@@ -238,7 +202,7 @@ func TestFromListerWatcher(t *testing.T) {
 		},
 	}, client)
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, reflector.FromListerWatcher(lw), reflector.Options{})
+		r := start(t, listwatch.FromListerWatcher(lw), reflector.Options{})
 		if got := r.slot.Load(); !got.Synced || got.ResourceVersion != "5" {
 			t.Errorf("state: got %+v, want synced at 5", got)
 		}
@@ -257,13 +221,13 @@ func TestFromListerWatcher(t *testing.T) {
 func TestLinesAtLevel0(t *testing.T) {
 	reset := fails(errors.New("reset"))
 	tests := map[string]struct {
-		open []func() (reflector.Stream, error)
+		open []func() (listwatch.Stream, error)
 		want int
 	}{
-		"short streams": {[]func() (reflector.Stream, error){breaks(io.EOF, state(secret("5"), "7")...)}, 0},
-		"failing":       {[]func() (reflector.Stream, error){reset}, 1},
-		"other classes": {[]func() (reflector.Stream, error){reset, reset, fails(forbidden()), fails(forbidden()), reset}, 3},
-		"failing again": {[]func() (reflector.Stream, error){reset, reset, breaks(io.EOF, state(secret("5"), "7")...), reset}, 2},
+		"short streams": {[]func() (listwatch.Stream, error){breaks(io.EOF, state(secret("5"), "7")...)}, 0},
+		"failing":       {[]func() (listwatch.Stream, error){reset}, 1},
+		"other classes": {[]func() (listwatch.Stream, error){reset, reset, fails(forbidden()), fails(forbidden()), reset}, 3},
+		"failing again": {[]func() (listwatch.Stream, error){reset, reset, breaks(io.EOF, state(secret("5"), "7")...), reset}, 2},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -307,7 +271,7 @@ type lingering struct {
 	ended time.Time
 }
 
-func (l *lingering) Watch(ctx context.Context, _ metav1.ListOptions) (reflector.Stream, error) {
+func (l *lingering) Watch(ctx context.Context, _ metav1.ListOptions) (listwatch.Stream, error) {
 	l.ctx = ctx
 	return l, nil
 }

@@ -3,277 +3,273 @@
 package reflector
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/refwatch/refwatch/reflector/internal/admission"
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 const (
-	// streamTimeout is the shortest time after which the server is asked to end
-	// a stream; it is asked for up to twice as much, at random.
+	// streamTimeout is the shortest time after which the server is asked to end a
+	// stream; the actual time is random, up to twice as long.
 	streamTimeout = 30 * time.Minute
-	// initialEventsTimeout bounds the wait for the bookmark that ends the
-	// initial events of an open stream. A server that does not know WatchList
-	// may take the request for a plain watch, and that bookmark never comes.
+	// initialEventsTimeout bounds the wait for the bookmark that ends the initial
+	// events of an open stream. A server that does not know WatchList may take the
+	// request for a plain watch, and never sends that bookmark.
 	initialEventsTimeout = 15 * time.Second
-	// answerTimeout bounds the wait for the state as a whole, from the request
-	// on, at first. kube-apiserver gives a list as long.
-	answerTimeout = time.Minute
 )
 
 var (
-	// errEndedEarly is the cause when a stream ended before the state was known.
-	errEndedEarly = errors.New("the stream ended before its initial events did")
-	// errNoBookmark is the cause when the initial events did not end in time.
-	errNoBookmark = errors.New("the server did not end the initial events of a WatchList in time")
-	// errNoAnswer is the cause when the state did not come in time.
-	errNoAnswer = errors.New("the server did not answer in time")
-	// errSilent is the cause when a stream was silent, and a list told of
-	// something that it should have brought.
-	errSilent = errors.New("the stream was silent about a change")
+	// errEnded is the cause of a session that was ended from this side, without a
+	// failure.
+	errEnded = errors.New("the session was ended")
+	// errNoStream is the error of a source that returned neither a stream nor an error.
+	errNoStream = fmt.Errorf("%w: no stream, and no error", cache.ErrMalformed)
 )
 
-// isAnswer tells whether an error that looks like one of the connection is about
-// what the server said.
-func isAnswer(err error) bool {
-	return errors.Is(err, errEndedEarly) || errors.Is(err, errNoBookmark)
-}
-
-// session is one life of a stream: a complete read and the changes after it. Its
-// end is final; what comes after it is another session.
+// session is one life of a stream: a complete read and the changes after it. Its end
+// is final; another session follows it. One goroutine owns the fields: the one that
+// runs the session, or client-go's while it runs the session. Others call end, and
+// read ctx.
 type session struct {
 	r        *Reflector
-	ctx      context.Context // of this session; every request ends with it
-	cancel   context.CancelFunc
-	expire   func() // lets go of the limit of the read; nil once it is complete
+	ctx      context.Context // every request ends with it
+	cancel   context.CancelCauseFunc
 	began    time.Time
-	stream   Stream // of the stream engine; nil until it is open
-	listMode bool
-	// consistent says that the read was asked for at version "", rollbacks how
-	// many of these the gate knew. Set before the request that brings the answer.
-	consistent bool
-	rollbacks  uint64
-	rolledBack bool // the read proved one more
-
-	// Guarded by r.mu.
-	synced    bool // a complete read reached the store
-	syncedAt  time.Time
-	refreshed bool // given up for a fresh read
-	verifying bool
-	opened    bool      // the stream is open
-	askedAt   time.Time // when the request for the state was sent
-	readFor   uint64    // the number that ReadFor had been given by then
-
-	mu    sync.Mutex
-	ended bool
-	err   error          // why; nil for a stream's regular end
-	calls sync.WaitGroup // requests and pumps under way; none is added once ended
+	stream   listwatch.Stream // nil until it is open
+	listMode bool             // a list and a watch, not a WatchList
+	expire   func()           // stops the timer of the read; nil once the state is stored
+	calls    calls            // requests and timers beside the reading goroutine
 }
 
-// nextSession waits for admission and returns the session that it is for, nil if
-// there is to be none any more.
-func (r *Reflector) nextSession(ctx context.Context) *session {
-	if r.member.Acquire(ctx) != nil {
-		return nil
-	}
-	s := &session{r: r}
-	s.ctx, s.cancel = context.WithCancel(ctx)
-	if !r.begin(s) {
-		s.cancel()
-		r.member.Release(admission.Outcome{})
-		return nil
-	}
+// newSession returns a session that ends with ctx.
+func newSession(ctx context.Context, r *Reflector) *session {
+	s := &session{r: r, began: time.Now(), listMode: r.chooser.NextUsesList()}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }
 
-// begin makes a session the one under way, unless there is to be none any more.
-func (r *Reflector) begin(s *session) bool {
-	lists := r.listsOnly || r.usesLists()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stopped || s.ctx.Err() != nil {
-		return false
-	}
-	s.listMode = lists || r.listNext
-	r.listNext = false
-	r.session = s
-	return true
+// start starts the timer of the read. It precedes runStream or runClientGo.
+func (s *session) start() {
+	s.expire = s.after(s.r.chooser.AnswerTimeout(), func(s *session) { s.end(failure.ErrNoAnswer) })
 }
 
-// run runs a session to its end.
-func (s *session) run() {
-	s.began = time.Now()
-	s.expire = s.limit(s.r.answerLimit(), func(s *session) { s.end(errNoAnswer) })
-	if s.r.engine == ClientGoEngine {
-		s.runClientGo()
-	} else {
-		s.runStream()
-	}
-	s.end(nil)
+// finish ends the session, for the reason that runStream or runClientGo has returned. All
+// that the session has started has ended when finish returns.
+func (s *session) finish(err error) {
+	s.end(err)
 	if s.expire != nil {
 		s.expire()
 	}
-	s.calls.Wait()
+	s.calls.wait()
 }
 
-// finish ends a session. It reports whether there is to be another.
-func (r *Reflector) finish(ctx context.Context, s *session) bool {
-	r.gate.silence.remove(r)
-	over := r.over(ctx)
-	r.mu.Lock()
-	r.session = nil
-	err, syncedAt, refreshed := s.err, s.syncedAt, s.refreshed
-	r.mu.Unlock()
-	switch {
-	case over:
-		r.member.Release(admission.Outcome{})
-		return false
-	case syncedAt.IsZero():
-		err = cmp.Or(err, errEndedEarly)
-		r.member.Release(outcomeOf(err))
-	default:
-		outcome := outcomeOf(err)
-		if refreshed {
-			outcome.Kind = admission.Answered
-		}
-		r.member.Ended(time.Since(syncedAt), outcome)
+// end ends the session. The first cause is kept; nil is a regular end.
+func (s *session) end(cause error) {
+	if cause == nil {
+		cause = errEnded
 	}
-	r.noteEnd(ctx, err)
-	if Classify(err) == TooLarge {
-		r.member.Expedite() // what the consistent read shows matters to all
-	}
-	return !r.over(ctx)
+	s.cancel(cause)
 }
 
-// end ends the session; the first cause is the one that is kept.
-func (s *session) end(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.ended {
-		s.ended, s.err = true, err
-		s.cancel()
-	}
+// ask begins the request for the state. It returns the version to read at.
+func (s *session) ask() (version string) {
+	return s.r.progress.ask(s.r.gate.streams.rollbacks.Load())
 }
 
-// enter admits a request unless the session is over. The caller ends it with
-// calls.Done.
-func (s *session) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended || s.ctx.Err() != nil {
-		return false
+// cause returns why the session ended, nil for a regular end.
+func (s *session) cause() error {
+	if err := context.Cause(s.ctx); !errors.Is(err, errEnded) {
+		return err
 	}
-	s.calls.Add(1)
-	return true
+	return nil
 }
 
-// list reads the selection, at the version that the reflector chooses.
+// list lists the selection, at the version that progress chooses, and checks the
+// list.
 func (s *session) list() (list runtime.Object, version string, err error) {
 	s.listMode = true
-	version = s.r.noteOpen(s)
-	// client-go's own options would ask for "0", which may be served from any
-	// past, and for pages, which are read from etcd.
-	list, err = listFrom(s.ctx, s.r.source, metav1.ListOptions{ResourceVersion: version})
+	// client-go's own options would ask for version "0", which may be served from any
+	// past, and for pages, which the server reads from etcd.
+	list, err = s.listAt(s.ctx, s.ask())
 	if err != nil {
-		return nil, "", s.noteListError(err)
+		return nil, "", s.r.chooser.ListFailed(err)
 	}
 	if version, err = versionOf(list); err == nil {
-		err = s.r.noteRead(s, version)
+		err = s.checkRead(version)
 	}
 	return list, version, err
 }
 
-// versionOf returns the version of a list. Pages are not asked for: a list that
-// is one of them is not the state.
-func versionOf(list runtime.Object) (string, error) {
-	header, err := meta.ListAccessor(list)
-	if err != nil || !meta.IsListType(list) {
-		return "", fmt.Errorf("%w: a %T where a list belongs", ErrMalformed, list)
-	}
-	if header.GetContinue() != "" {
-		return "", fmt.Errorf("%w: a page of a list, where the list was asked for", ErrMalformed)
-	}
-	return header.GetResourceVersion(), wellFormed(header.GetResourceVersion())
+// listAt lists the selection at a version; an empty one asks for a consistent read. A
+// source may panic.
+func (s *session) listAt(ctx context.Context, version string) (list runtime.Object, err error) {
+	defer redact.Panic(&err)
+	list, err = s.r.source.List(ctx, metav1.ListOptions{ResourceVersion: version})
+	return list, redact.Error(err)
 }
 
-// check tells whether an event is what it should be. initial says that the
-// initial events have not ended.
+// watch opens a stream. A source may panic.
+func (s *session) watch(options metav1.ListOptions) (stream listwatch.Stream, err error) {
+	defer redact.Panic(&err)
+	stream, err = s.r.source.Watch(s.ctx, options)
+	if err == nil && stream == nil {
+		return nil, errNoStream
+	}
+	if err == nil {
+		s.r.progress.streamOpened()
+	}
+	return stream, redact.Error(err)
+}
+
+// closeStream closes a stream and ignores its failure.
+func closeStream(stream listwatch.Stream) {
+	var ignored error
+	defer redact.Panic(&ignored)
+	_ = stream.Close()
+}
+
+// check returns an error if an event does not belong to the selection. initial is set
+// until the initial events have ended.
 func (s *session) check(event watch.Event, initial bool) error {
-	switch event.Type {
-	case watch.Added, watch.Modified, watch.Deleted:
-		if _, err := meta.Accessor(event.Object); err != nil {
-			return fmt.Errorf("%w: an event that holds a %T", ErrMalformed, event.Object)
-		}
-		return s.r.check(event.Object)
-	case watch.Bookmark:
-		object, err := meta.Accessor(event.Object)
-		if err != nil {
-			return fmt.Errorf("%w: a bookmark that holds a %T", ErrMalformed, event.Object)
-		}
-		version := object.GetResourceVersion()
-		if initial && endsInitialEvents(event) {
-			return s.r.noteRead(s, version)
-		}
-		return wellFormed(version)
-	case watch.Error:
-		if status, ok := event.Object.(*metav1.Status); ok {
-			return harmless(apierrors.FromObject(status))
-		}
-		return fmt.Errorf("%w: an error event that holds a %T", ErrMalformed, event.Object)
-	default:
-		return fmt.Errorf("%w: an event of type %q", ErrMalformed, event.Type)
+	if err := checkEvent(event); err != nil {
+		return err
 	}
+	switch {
+	case event.Type != watch.Bookmark:
+		return s.r.store.check(event.Object)
+	case initial && endsInitialEvents(event):
+		return s.checkRead(bookmarkVersion(event))
+	}
+	return nil
 }
 
-// endsInitialEvents knows the bookmark that ends the initial events (KEP-3157).
-func endsInitialEvents(event watch.Event) bool {
-	if event.Type != watch.Bookmark {
-		return false
+// checkRead checks the version of a complete read that is about to be stored. If it
+// proves a rollback of the server, the store and the other reflectors of the gate are
+// notified.
+func (s *session) checkRead(version string) error {
+	rolledBack, rollbacks, err := s.r.progress.read(version)
+	if rolledBack {
+		s.r.store.newEpoch()
+		s.r.gate.streams.serverRolledBack(rollbacks, version)
 	}
-	object, err := meta.Accessor(event.Object)
-	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+	return err
 }
 
-// limit calls expire if it is not stopped in time. The timer's goroutine counts
-// as a call of the session.
+// replace stores a complete read.
+func (s *session) replace(items []any, version string) error {
+	if err := s.r.store.replace(items, version); err != nil {
+		return err
+	}
+	well := s.r.chooser.Synced(s.listMode, time.Since(s.began))
+	s.r.progress.stateStored(version, well)
+	if s.expire != nil {
+		s.expire()
+		s.expire = nil
+		s.r.stateStored(s)
+	}
+	s.r.onChange()
+	return nil
+}
+
+// apply stores an event after the complete read.
+func (s *session) apply(event watch.Event) error {
+	version, err := s.r.store.apply(event)
+	if err != nil {
+		return err
+	}
+	s.r.progress.contact(version)
+	s.r.onChange()
+	return nil
+}
+
+// after calls f when the time has passed, unless stop is called before. The session
+// waits for f.
 //
-// The runtime may keep a stopped timer, and so all that its function reaches,
-// until long after. What it reaches is therefore let go of when it is stopped,
-// lest an object stays in memory that nobody references any more.
-func (s *session) limit(timeout time.Duration, expire func(*session)) (stop func()) {
-	var limited atomic.Pointer[session]
-	limited.Store(s)
-	s.calls.Add(1)
+// The runtime may keep a stopped timer, and all that its function refers to, for a
+// long time. So stop makes the function refer to nothing: an object that nobody
+// references any more must not stay in memory.
+func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
+	if !s.calls.begin() {
+		return func() {} // the session is over
+	}
+	var current atomic.Pointer[session]
+	current.Store(s)
 	timer := time.AfterFunc(timeout, func() {
-		if session := limited.Swap(nil); session != nil {
-			defer session.calls.Done()
-			expire(session)
+		if session := current.Swap(nil); session != nil {
+			defer session.calls.end()
+			f(session)
 		}
 	})
 	return func() {
 		timer.Stop()
-		if session := limited.Swap(nil); session != nil {
-			session.calls.Done()
+		if session := current.Swap(nil); session != nil {
+			session.calls.end()
 		}
 	}
 }
 
 // limitInitialEvents ends the session if the initial events do not end in time.
 func (s *session) limitInitialEvents() (stop func()) {
-	return s.limit(initialEventsTimeout, func(s *session) {
-		s.noteBroken(errNoBookmark)
-		s.end(errNoBookmark)
+	return s.after(initialEventsTimeout, func(s *session) {
+		s.r.chooser.Broke(s.ctx, failure.ErrNoBookmark, s.began)
+		s.end(failure.ErrNoBookmark)
 	})
+}
+
+// streamError returns the error of a stream. io.EOF is its regular end; a request
+// that fails with io.EOF, because its connection was closed, never gets here.
+func streamError(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errEnded
+	}
+	return redact.Error(err)
+}
+
+// watchAnswered records the answer to the watch that follows a list.
+func (s *session) watchAnswered(err error) {
+	if s.r.chooser.WatchAnswered(err) {
+		s.r.progress.watchAllowed()
+		s.r.onChange()
+	}
+}
+
+// calls counts the requests and timers of a session beside the goroutine that runs it.
+type calls struct {
+	mu    sync.Mutex
+	over  bool // no more calls begin
+	group sync.WaitGroup
+}
+
+// begin counts a call, unless the session is over. The caller ends it with end.
+func (c *calls) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return false
+	}
+	c.group.Add(1)
+	return true
+}
+
+func (c *calls) end() { c.group.Done() }
+
+// wait lets no more calls begin and returns when all have ended.
+func (c *calls) wait() {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	c.group.Wait()
 }

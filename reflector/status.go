@@ -3,98 +3,111 @@
 package reflector
 
 import (
+	"errors"
+	"fmt"
+	"net/url"
 	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/admission"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
 )
 
-// Status is what a reflector can tell of itself at one moment. It holds no
-// object data.
+// Status is the state of a reflector at one moment. It holds no object data.
 type Status struct {
 	// Synced is set once a first complete read has reached the store.
 	Synced bool
-	// ResourceVersion is the highest version seen in this epoch, of a read, an
-	// event or a bookmark; empty before the first.
+	// ResourceVersion is the highest version seen since the last rollback of the
+	// server: of a read, an event or a bookmark. Empty before the first.
 	ResourceVersion string
-	// LastContact is when the server last told something about the selection:
-	// a completed read, an event or a bookmark. Zero before the first.
+	// LastContact is when the server last sent anything about the selection: a
+	// complete read, an event or a bookmark. Zero before the first.
 	LastContact time.Time
-	// Opens counts the attempts that were begun: a stream opened, or a list.
-	Opens uint64
-	// Streaming tells that a stream is open whose state has reached the store:
-	// changes will come by it.
+	// Streaming is set while a stream is open whose state has reached the store: it
+	// delivers the changes.
 	Streaming bool
-	// AskedAt is when the request for the state that is under way was sent; zero
-	// when none is.
+	// AskedAt is when the request for the state was sent that has not been answered
+	// yet; zero if there is none.
 	AskedAt time.Time
-	// ReadFor is the highest number that was given to [Reflector.ReadFor] before
-	// the last consistent read began.
+	// ReadFor is the highest number that was given to [Reflector.ReadFor] before the
+	// last consistent read began.
 	ReadFor uint64
-	// Failures counts the attempts that have failed since the last completed
-	// read; 0 means that all is well.
+	// Failures counts the attempts that failed since the last complete read; 0 means
+	// that all is well.
 	Failures int
-	// LastError is the cause of the last failure, as the source gave it, but for
-	// a 404: see [NotServedError]. It is kept when all is well again.
+	// LastError is the cause of the last failure. It is kept when all is well again.
+	// If it is a 404, the path is not served: that says nothing about an object.
 	LastError error
 	// LastErrorTime is when that was.
 	LastErrorTime time.Time
-	// Away says that LastError is what others failed with: the server, or the
-	// resource, cannot be reached by any reflector, and this one waits.
+	// Away is set while this reflector waits because no reflector can reach the
+	// server, or the resource. LastError is then their failure.
 	Away bool
-	// FailedAt is when an attempt of this reflector itself last failed, zero if none
+	// FailedAt is when an attempt of this reflector itself last failed; zero if none
 	// did.
 	FailedAt time.Time
 	// Waiting is why no request is under way, [ErrWaiting] with a reason; nil while
 	// one is, or while the stream is open.
 	Waiting error
-	// RefusedSince is when the server began to answer every attempt with a
-	// refusal ([Forbidden] or [Refused]); zero when the last answer was no
-	// refusal.
+	// RefusedSince is when the server began to answer every attempt with 401, 403 or
+	// another refusal (4xx); zero if the last answer was none.
 	RefusedSince time.Time
-	// Epochs counts the times the server was found rolled back.
-	Epochs uint64
-	// Malformed counts the streams and reads given up for what they brought.
+	// Malformed counts the streams and reads that were given up because of what they
+	// delivered.
 	Malformed uint64
 }
 
-// Class returns the class of the current failure, and [None] when all is well.
-func (s Status) Class() Class {
-	if s.Failures == 0 {
-		return None
-	}
-	return Classify(s.LastError)
-}
+// ErrWaiting is wrapped by Status.Waiting: no request is under way, for the reason
+// that the error adds.
+var ErrWaiting = errors.New("waiting")
 
-// synced notes a completed read at a version.
-func (s *Status) synced(version string, now time.Time) {
-	s.Synced = true
-	s.ResourceVersion = version
-	s.LastContact = now
-	s.Failures = 0
-	s.RefusedSince = time.Time{}
-}
-
-// failed notes an attempt that ended with an error.
-func (s *Status) failed(err error, now time.Time) {
-	class := Classify(err)
-	s.Failures++
-	s.LastError, s.LastErrorTime, s.FailedAt = notServed(err), now, now
-	switch {
-	case !class.refusal():
-		s.RefusedSince = time.Time{}
-	case s.RefusedSince.IsZero():
-		s.RefusedSince = now
+// wait adds why the reflector waits. While the server or the resource is in an
+// outage, the failure of the others is also this reflector's.
+func (s *Status) wait(w admission.Waiting) {
+	s.Waiting = waitingError(w)
+	if w.Cause == nil || !w.At.After(s.LastErrorTime) {
+		return
 	}
-	if class == Malformed {
-		s.Malformed++
-	}
-}
-
-// shared notes what all reflectors fail with, since then and until now, and this
-// one will.
-func (s *Status) shared(err error, since, at time.Time) {
+	err := outageError(w)
 	s.Failures = max(1, s.Failures)
-	s.LastError, s.LastErrorTime, s.Away = notServed(err), at, true
+	s.LastError, s.LastErrorTime, s.Away = err, w.At, true
 	s.RefusedSince = time.Time{}
-	if Classify(err).refusal() {
-		s.RefusedSince = since
+	if failure.Of(err).IsRefusal() {
+		s.RefusedSince = w.Since
 	}
+}
+
+// waitingError says why a reflector waits.
+func waitingError(w admission.Waiting) error {
+	switch {
+	case w.Kind == admission.Unauthorized:
+		return fmt.Errorf("%w for a token that the server accepts", ErrWaiting)
+	case w.Kind == admission.Unreachable:
+		return fmt.Errorf("%w for the server", ErrWaiting)
+	case w.Kind != admission.Canceled:
+		return fmt.Errorf("%w for the server to serve other objects of this resource", ErrWaiting)
+	case time.Now().Before(w.RetryAfter):
+		return fmt.Errorf("%w for %v, as the server asked (Retry-After)", ErrWaiting, timeUntil(w.RetryAfter))
+	case !w.Until.IsZero():
+		return fmt.Errorf("%w for %v before the next attempt", ErrWaiting, timeUntil(w.Until))
+	}
+	return fmt.Errorf("%w for admission: %d objects of this resource are queued", ErrWaiting, w.Queued)
+}
+
+func timeUntil(at time.Time) time.Duration { return time.Until(at).Round(100 * time.Millisecond) }
+
+// outageError returns the failure of other reflectors. Without the URL: it names the
+// object that another reflector asked for.
+func outageError(w admission.Waiting) error {
+	cause := w.Cause
+	var request *url.Error
+	if errors.As(cause, &request) {
+		cause = request.Err
+	}
+	switch w.Kind {
+	case admission.Unreachable:
+		return fmt.Errorf("no reflector reaches the server: %w", cause)
+	case admission.Unauthorized:
+		return cause
+	}
+	return fmt.Errorf("no object of this resource can be read: %w", cause)
 }

@@ -12,11 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Stop ends Run as the end of its context does, whatever is under way.
 func TestStop(t *testing.T) {
-	tests := map[string]reflector.Source{
+	tests := map[string]listwatch.Source{
 		"opening a WatchList":    blocking{},
 		"listing":                blocking{list: true},
 		"before the bookmark":    &fakeSource{onWatch: streams(opens())},
@@ -54,7 +55,7 @@ func TestStop(t *testing.T) {
 func TestStopBeforeRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &fakeSource{onWatch: streams(opens())}
-		r := reflector.New(source, nil, reflector.Options{Engine: engine})
+		r := reflector.New(source, nil, reflector.Options{ClientGoReflector: clientGo})
 		r.Stop()
 		r.Run(t.Context()) // returns, or the bubble reports a deadlock
 		if got := len(source.seen()); got != 0 {

@@ -3,79 +3,75 @@
 package reflector
 
 import (
-	"errors"
-	"fmt"
-	"io"
+	"maps"
 	"math/rand/v2"
+	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
-// runStream is the engine of this package: it reads the stream in the goroutine
-// of Run, and keeps no other. What blocks for hours in that goroutine is a Next
-// and little above it: a stack is shrunk when less than a quarter of it is in use.
-func (s *session) runStream() {
-	var err error
-	defer s.endStream(&err)
-	defer recovered(&err)
-	err = s.beginStream()
+// runStream is the default engine: it reads the stream in the goroutine of Run and
+// needs no other. That goroutine blocks for hours in Next. Little stands above Next on
+// its stack, for the runtime shrinks a stack only if less than a quarter of it is in
+// use.
+//
+// Next is the only call here that blocks while the stream is quiet. A source that
+// parks quiet streams would call handle for each event instead.
+func (s *session) runStream() (err error) {
+	defer s.closeStream()
+	defer redact.Panic(&err)
+	err = s.readState()
 	for err == nil {
-		err = s.readChange()
+		err = s.handle(s.stream.Next())
 	}
+	return err
 }
 
-// endStream ends a session whose stream has ended, by a panic perhaps.
-func (s *session) endStream(err *error) {
+func (s *session) closeStream() {
 	if s.stream != nil {
 		closeStream(s.stream)
 	}
-	s.endBy(*err)
 }
 
-// endBy ends the session for a reason, which may be the stream's regular end.
-func (s *session) endBy(err error) {
-	if errors.Is(err, errRegularEnd) {
-		err = nil
+// handle stores the event that Next returned, or returns why the session ends.
+func (s *session) handle(event watch.Event, err error) error {
+	if err != nil {
+		return streamError(err)
 	}
-	s.end(err)
-}
-
-// errRegularEnd is what io.EOF of a stream becomes. A request whose connection
-// was closed before the answer fails with an error that is io.EOF as well.
-var errRegularEnd = errors.New("the stream has ended")
-
-func regularEnd(stream Stream, err error) error {
-	if errors.Is(err, io.EOF) {
-		return errRegularEnd
+	if err := s.check(event, false); err != nil {
+		return err
 	}
-	return sourceError(stream, err)
+	return s.apply(event)
 }
 
-// beginStream brings the store the state, and opens the stream of the changes
+// readState stores the state, and leaves the stream open that delivers the changes
 // after it.
-func (s *session) beginStream() error {
+func (s *session) readState() error {
 	if s.listMode {
-		return s.beginWithList()
+		return s.readList()
 	}
 	if err := s.open(s.watchListOptions()); err != nil {
-		if s.triesList(err) {
-			return s.beginWithList()
+		if s.r.chooser.OpenFailed(s.ctx, err, s.began) {
+			return s.readList()
 		}
 		return err
 	}
-	if err := s.readState(); err != nil {
-		return s.noteNoState(err)
+	items, version, err := s.readInitialEvents()
+	if err != nil {
+		if s.ctx.Err() == nil { // else the session was ended from this side
+			err = s.r.chooser.EndedEarly(s.ctx, err, s.began)
+		}
+		return err
 	}
-	return nil
+	return s.replace(items, version)
 }
 
-// beginWithList does without WatchList.
-func (s *session) beginWithList() error {
+// readList stores a list and opens the watch that follows it.
+func (s *session) readList() error {
 	list, version, err := s.list()
 	if err != nil {
 		return err
@@ -84,105 +80,55 @@ func (s *session) beginWithList() error {
 	if err != nil {
 		return err
 	}
-	if err := (sessionStore{s}).Replace(items, version); err != nil {
-		return err // the session is over, and keeps its cause
+	if err := s.replace(items, version); err != nil {
+		return err
 	}
-	if err := s.watchRefusal(); err != nil {
+	if err := s.r.chooser.WatchRefusal(); err != nil {
 		return err
 	}
 	err = s.open(watchOptions(version))
-	s.noteWatch(err)
+	s.watchAnswered(err)
 	return err
 }
 
-// open opens the stream on a goroutine that lives no longer than that: a request
-// makes a stack grow, and one that is grown stays so while it is in use.
+// open opens the stream on a goroutine that ends with it: a request makes a stack
+// grow, and a stack that has grown stays so while it is in use.
 func (s *session) open(options *metav1.ListOptions) error {
-	err := errNoStream // of a source that ends the goroutine
+	err := errNoStream // if the source ends the goroutine
 	opened := make(chan struct{})
 	go func() {
 		defer close(opened)
-		if s.stream, err = watchFrom(s.ctx, s.r.source, *options); err == nil {
-			s.noteOpened()
-		}
+		s.stream, err = s.watch(*options)
 	}()
 	<-opened
 	return err
 }
 
-// readState reads the initial events up to the bookmark that ends them, and
-// hands the state to the store. The server may mix in changes (KEP-3157).
-func (s *session) readState() (err error) {
-	defer recovered(&err)
+// readInitialEvents reads the stream up to the bookmark that ends its initial events.
+func (s *session) readInitialEvents() (items []any, version string, err error) {
+	defer redact.Panic(&err)
 	stopTimer := s.limitInitialEvents()
 	defer stopTimer()
-	state := map[types.NamespacedName]any{}
-	for {
+	state := initialState{}
+	for complete := false; !complete; {
 		event, err := s.stream.Next()
 		if err != nil {
-			return regularEnd(s.stream, err)
+			return nil, "", streamError(err)
 		}
 		if err := s.check(event, true); err != nil {
-			return err
+			return nil, "", err
 		}
-		object, err := meta.Accessor(event.Object)
-		if err != nil {
-			return err
-		}
-		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-		switch event.Type {
-		case watch.Added, watch.Modified:
-			state[key] = event.Object
-		case watch.Deleted:
-			delete(state, key)
-		case watch.Bookmark:
-			if !endsInitialEvents(event) {
-				continue
-			}
-			items := make([]any, 0, len(state))
-			for _, item := range state {
-				items = append(items, item)
-			}
-			return sessionStore{s}.Replace(items, object.GetResourceVersion())
+		if version, complete, err = state.add(event); err != nil {
+			return nil, "", err
 		}
 	}
+	return slices.AppendSeq(make([]any, 0, len(state)), maps.Values(state)), version, nil
 }
 
-// readChange waits for an event and hands it to the store.
-func (s *session) readChange() error {
-	event, err := s.stream.Next()
-	if err != nil {
-		return regularEnd(s.stream, err)
-	}
-	if err := s.check(event, false); err != nil {
-		return err
-	}
-	return s.apply(event)
-}
-
-// apply hands one event to the store. An error of the store ends the session,
-// which the context of the stream tells the next Next.
-func (s *session) apply(event watch.Event) error {
-	switch store := (sessionStore{s}); event.Type {
-	case watch.Added:
-		return store.Add(event.Object)
-	case watch.Modified:
-		return store.Update(event.Object)
-	case watch.Deleted:
-		return store.Delete(event.Object)
-	default: // a bookmark, by check
-		object, err := meta.Accessor(event.Object)
-		if err != nil {
-			return err
-		}
-		return store.Bookmark(object.GetResourceVersion())
-	}
-}
-
-// watchListOptions ask for the state and then the changes, at the version that
-// the reflector chooses (KEP-3157).
+// watchListOptions asks for the state and then the changes, at the version that
+// progress chooses (KEP-3157).
 func (s *session) watchListOptions() *metav1.ListOptions {
-	options := watchOptions(s.r.noteOpen(s))
+	options := watchOptions(s.ask())
 	options.SendInitialEvents = ptr.To(true)
 	options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	return options
@@ -194,18 +140,4 @@ func watchOptions(version string) *metav1.ListOptions {
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      ptr.To(int64(streamTimeout.Seconds() * (1 + rand.Float64()))),
 	}
-}
-
-// itemsOf returns the objects in a list.
-func itemsOf(list runtime.Object) ([]any, error) {
-	// Items must not share the list's memory: one that is kept would keep all.
-	objects, err := meta.ExtractListWithAlloc(list)
-	if err != nil { // whose text prints the list
-		return nil, fmt.Errorf("%w: a %T that holds something else than objects", ErrMalformed, list)
-	}
-	items := make([]any, 0, len(objects))
-	for _, object := range objects {
-		items = append(items, object)
-	}
-	return items, nil
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // The server may mix changes into the initial events (KEP-3157).
@@ -48,7 +49,7 @@ func TestChangesAmongInitialEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				stream := newStream(test.events...)
-				r := start(t, &fakeSource{onWatch: streams(func() (reflector.Stream, error) { return stream, nil })}, reflector.Options{})
+				r := start(t, &fakeSource{onWatch: streams(func() (listwatch.Stream, error) { return stream, nil })}, reflector.Options{})
 				if got := r.slot.Load(); got.Synced || got.Exists {
 					t.Errorf("state before the bookmark: got %+v, want nothing known", got)
 				}
@@ -104,9 +105,9 @@ func TestManyObjects(t *testing.T) {
 		)
 		store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
 		r := reflector.New(&fakeSource{onWatch: streams(
-			func() (reflector.Stream, error) { return stream, nil },
+			func() (listwatch.Stream, error) { return stream, nil },
 			opens(event(watch.Added, named("d", "9")), bookmark("20", true)),
-		)}, store, reflector.Options{Engine: engine})
+		)}, store, reflector.Options{ClientGoReflector: clientGo})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); r.Run(ctx) }()
@@ -164,9 +165,9 @@ func TestOneReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stream := &readers{fakeStream: newStream(state(secret("5"), "7")...), all: map[string]bool{}}
 		stream.ctx = t.Context()
-		source := &fakeSource{onWatch: streams(func() (reflector.Stream, error) { return stream, nil })}
+		source := &fakeSource{onWatch: streams(func() (listwatch.Stream, error) { return stream, nil })}
 		slot := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
-		r := reflector.New(source, slot, reflector.Options{Engine: engine})
+		r := reflector.New(source, slot, reflector.Options{ClientGoReflector: clientGo})
 		running := make(chan string, 1)
 		done := make(chan struct{})
 		go func() {
@@ -182,7 +183,7 @@ func TestOneReader(t *testing.T) {
 		stream.mu.Lock()
 		got, run := slices.Collect(maps.Keys(stream.all)), <-running
 		stream.mu.Unlock()
-		if len(got) != 1 || engine == reflector.StreamEngine && got[0] != run {
+		if len(got) != 1 || !clientGo && got[0] != run {
 			t.Errorf("goroutines that read: got %v, want one, and with the stream engine %s of Run", got, run)
 		}
 		r.Stop()
@@ -202,7 +203,7 @@ func bubbled() int {
 
 // An open stream needs the goroutine of Run and no other.
 func TestOneGoroutineForAStream(t *testing.T) {
-	if engine != reflector.StreamEngine {
+	if clientGo {
 		t.Skip("client-go's needs more")
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -225,7 +226,7 @@ func TestOneGoroutineForAStream(t *testing.T) {
 // fresh is a source whose objects nobody else holds.
 type fresh struct{ freed chan struct{} }
 
-func (f fresh) Watch(ctx context.Context, _ metav1.ListOptions) (reflector.Stream, error) {
+func (f fresh) Watch(ctx context.Context, _ metav1.ListOptions) (listwatch.Stream, error) {
 	object := secret("5")
 	runtime.AddCleanup(object, func(freed chan struct{}) { close(freed) }, f.freed)
 	stream := newStream(state(object, "7")...)
@@ -247,7 +248,7 @@ func TestNothingIsHeldAfterTheEnd(t *testing.T) {
 		go func() { // whose stack is gone when the object should be
 			defer close(done)
 			slot := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
-			r := reflector.New(fresh{freed}, slot, reflector.Options{Engine: engine, Gate: gate})
+			r := reflector.New(fresh{freed}, slot, reflector.Options{ClientGoReflector: clientGo, Gate: gate})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			r.Run(ctx)
@@ -282,7 +283,7 @@ func collect(t *testing.T, freed <-chan struct{}) {
 func TestStoreThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &fakeSource{onWatch: streams(opens(append(state(secret("5"), "7"), event(watch.Modified, secret("8")))...))}
-		r := reflector.New(source, failingStore{toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)}, reflector.Options{Engine: engine})
+		r := reflector.New(source, failingStore{toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)}, reflector.Options{ClientGoReflector: clientGo})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		r.Run(ctx)
@@ -314,7 +315,7 @@ func TestStreamIsClosed(t *testing.T) {
 				}
 				synctest.Test(t, func(t *testing.T) {
 					stream := newStream(events...)
-					first := func() (reflector.Stream, error) { return stream, nil }
+					first := func() (listwatch.Stream, error) { return stream, nil }
 					r := start(t, &fakeSource{onWatch: streams(first, opens(state(secret("5"), "9")...))}, reflector.Options{})
 					end(stream, r)
 					after(time.Second)

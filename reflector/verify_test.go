@@ -18,6 +18,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // lists serves one list after the other; the last one for ever after.
@@ -42,12 +44,22 @@ func verbs(requests []request) []string {
 	return all
 }
 
+// watches returns how many watches a source saw.
+func watches(source *fakeSource) (count int) {
+	for _, request := range source.seen() {
+		if request.verb == "watch" {
+			count++
+		}
+	}
+	return count
+}
+
 // A stream that is silent is compared with a list between two minutes and two
 // and a half after it last said something, again and again.
 func TestSilentStreamIsVerified(t *testing.T) {
-	tests := map[string]func(*fakeSource) reflector.Source{
-		"list and watch": func(f *fakeSource) reflector.Source { return listOnly{f} },
-		"WatchList":      func(f *fakeSource) reflector.Source { return f },
+	tests := map[string]func(*fakeSource) listwatch.Source{
+		"list and watch": func(f *fakeSource) listwatch.Source { return listOnly{f} },
+		"WatchList":      func(f *fakeSource) listwatch.Source { return f },
 	}
 	for name, source := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +82,7 @@ func TestSilentStreamIsVerified(t *testing.T) {
 					if verified.Sub(silent) < 2*time.Minute {
 						t.Errorf("verified after %v, want 2 min at least", verified.Sub(silent))
 					}
-					if got := r.Status(); !got.LastContact.Equal(verified) || got.Failures != 0 || got.Opens != 1 {
+					if got := r.Status(); !got.LastContact.Equal(verified) || got.Failures != 0 {
 						t.Errorf("status: got %+v, want contact at %v, and the stream kept", got, verified)
 					}
 					before++
@@ -94,7 +106,7 @@ func TestSilentStreamThatMissedSomething(t *testing.T) {
 		"lost a creation": {brings("100"), brings("105", *secret("104")), 0, "104"},
 		"lost a deletion": {brings("100", *secret("90")), brings("105"), 0, ""},
 		"rolled back, and gone on": {
-			brings("100", *secret("5")), brings("105", *recreated), 0, "5",
+			brings("100", *secret("5")), brings("105", *recreated), 1, "5",
 		},
 	}
 	for name, test := range tests {
@@ -104,8 +116,8 @@ func TestSilentStreamThatMissedSomething(t *testing.T) {
 				r := start(t, listOnly{source}, reflector.Options{})
 				after(151 * time.Second)
 				status := r.Status()
-				if reflector.Classify(status.LastError) != reflector.Silent || status.Failures != 0 || status.Epochs != test.epochs {
-					t.Errorf("status: got %+v, want well again after a Silent failure, and %d epochs", status, test.epochs)
+				if failure.Of(status.LastError) != failure.Silent || status.Failures != 0 || r.slot.Load().Epoch != test.epochs {
+					t.Errorf("status: got %+v, want well again after a Silent failure, and epoch %d", status, test.epochs)
 				}
 				version := verbs(source.seen())[1]
 				if got, want := verbs(source.seen()), []string{"list ", "watch 100", "list ", "list "}; !slices.Equal(got[:4], want) || len(got) != 5 {
@@ -134,7 +146,7 @@ func TestStreamThatSpeaksIsNotVerified(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				stream := newStream(state(secret("5"), "7")...)
-				r := start(t, &fakeSource{onWatch: streams(func() (reflector.Stream, error) { return stream, nil })}, reflector.Options{})
+				r := start(t, &fakeSource{onWatch: streams(func() (listwatch.Stream, error) { return stream, nil })}, reflector.Options{})
 				for i := range 300 {
 					after(time.Minute)
 					stream.events <- next(i)
@@ -247,7 +259,7 @@ func TestVerificationThatHangs(t *testing.T) {
 		if got := len(slow.begun); got < 2 || got > 5 {
 			t.Errorf("verifications in five minutes more: got %d, want 2 to 5", got)
 		}
-		if got := r.Status(); got.Opens != 1 || got.LastError != nil {
+		if got := r.Status(); watches(slow.fakeSource) != 1 || got.LastError != nil {
 			t.Errorf("status: got %+v, want the stream kept", got)
 		}
 		close(slow.letGo)
@@ -264,7 +276,7 @@ func TestEventDuringVerification(t *testing.T) {
 		stream := newStream()
 		slow := newSlowLists(&fakeSource{
 			onList:  lists(brings("7", *secret("5")), brings("7", *secret("5"))),
-			onWatch: streams(func() (reflector.Stream, error) { return stream, nil }),
+			onWatch: streams(func() (listwatch.Stream, error) { return stream, nil }),
 		})
 		r := start(t, slow, reflector.Options{})
 		<-slow.begun
@@ -272,7 +284,7 @@ func TestEventDuringVerification(t *testing.T) {
 		synctest.Wait()
 		close(slow.letGo)
 		synctest.Wait()
-		if got := r.Status(); got.Opens != 1 || got.LastError != nil {
+		if got := r.Status(); watches(slow.fakeSource) != 1 || got.LastError != nil {
 			t.Errorf("status: got %+v, want the stream kept", got)
 		}
 		if got := r.slot.Load(); got.ResourceVersion != "9" {
@@ -284,8 +296,8 @@ func TestEventDuringVerification(t *testing.T) {
 // Where the store cannot tell what it holds, only a rolled-back server is found.
 func TestVerificationWithAnotherStore(t *testing.T) {
 	tests := map[string]struct {
-		second func() (runtime.Object, error)
-		opens  uint64
+		second  func() (runtime.Object, error)
+		watches int
 	}{
 		"other content": {brings("105", *secret("104")), 1},
 		"rolled back":   {brings("60", *secret("40")), 2},
@@ -294,12 +306,12 @@ func TestVerificationWithAnotherStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				source := listOnly{&fakeSource{onList: lists(brings("100", *secret("90")), test.second), onWatch: streams(opens())}}
-				r := reflector.New(source, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), reflector.Options{Engine: engine})
+				r := reflector.New(source, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), reflector.Options{ClientGoReflector: clientGo})
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 				defer cancel()
 				r.Run(ctx)
-				if got := r.Status().Opens; got != test.opens {
-					t.Errorf("opens: got %d, want %d", got, test.opens)
+				if got := watches(source.fakeSource); got != test.watches {
+					t.Errorf("watches: got %d, want %d", got, test.watches)
 				}
 			})
 		})

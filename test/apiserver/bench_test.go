@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// BenchmarkNamedWatches opens named WatchLists over TLS and HTTP/2, keeps them open, and then writes: neither
-// an open nor a write may cost more with the number of streams. Use -benchtime=10000x for as many streams.
-// Memory is that of server and client together.
+// BenchmarkNamedWatches opens WatchLists by name over TLS and HTTP/2, keeps them open, and then writes. The cost of an
+// open and of a write must not grow with the number of streams. With -benchtime=10000x there are 10,000 streams. The
+// memory is that of server and client together.
 func BenchmarkNamedWatches(b *testing.B) {
 	s := New(b, Options{})
 	secrets := s.Client().CoreV1().Secrets("default")
@@ -41,7 +41,7 @@ func BenchmarkNamedWatches(b *testing.B) {
 				b.Fatal(err)
 			}
 			<-w.ResultChan() // ADDED
-			<-w.ResultChan() // the bookmark
+			<-w.ResultChan() // BOOKMARK
 			watches = append(watches, w)
 		}
 		b.ReportMetric((float64(inUse())-float64(before))/float64(opened), "B-inuse/stream")
@@ -55,7 +55,7 @@ func BenchmarkNamedWatches(b *testing.B) {
 	})
 }
 
-// inUse is the memory of heap and stacks after a collection.
+// inUse returns the bytes of heap and stacks in use after a garbage collection.
 func inUse() uint64 {
 	var stats runtime.MemStats
 	runtime.GC()

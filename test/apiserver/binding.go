@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// bind assigns a pod to a node: what a scheduler does. A pod is bound once.
+// bind assigns a pod to a node, as a scheduler does. A pod can be bound only once.
 func (c *call) bind() error {
 	info, err := negotiateInput(c.r)
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *call) bind() error {
 	}
 	binding, ok := decoded.(*corev1.Binding)
 	if !ok || binding.Target.Name == "" {
-		return apierrors.NewBadRequest("a Binding with a target name is needed")
+		return apierrors.NewBadRequest("a Binding with a target name is required")
 	}
 	_, err = c.modify(c.key(), false, func(current object) (object, error) {
 		pod := current.(*corev1.Pod).DeepCopy()

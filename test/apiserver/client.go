@@ -14,7 +14,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// URL is where the server listens. In memory it is a name that only the Dial of [Server.Config] resolves.
+// URL returns the base URL of the server. In memory, only the Dial of [Server.Config] resolves its host.
 func (s *Server) URL() string {
 	if s.options.InMemory {
 		return "http://apiserver.test"
@@ -22,8 +22,8 @@ func (s *Server) URL() string {
 	return "https://" + s.listener.Addr().String()
 }
 
-// Config returns a new client configuration for the server's one user, who may do everything. The caller
-// owns it and may change it, for instance its ContentType. QPS is as client-go defaults it.
+// Config returns a new client configuration with all rights. The caller owns it and may change it, for instance its
+// ContentType. QPS has client-go's default.
 func (s *Server) Config() *rest.Config {
 	config := &rest.Config{Host: s.URL(), BearerToken: s.options.Token}
 	if memory, ok := s.listener.(*memoryListener); ok {
@@ -34,7 +34,7 @@ func (s *Server) Config() *rest.Config {
 	return config
 }
 
-// Client returns a clientset without a QPS limit that speaks protobuf: the same one every time.
+// Client returns a clientset that uses protobuf and has no QPS limit. It is the same at every call.
 func (s *Server) Client() kubernetes.Interface { return s.client }
 
 func (s *Server) newClient() (kubernetes.Interface, error) {
@@ -44,11 +44,11 @@ func (s *Server) newClient() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// WriteKubeconfig writes a kubeconfig for kubectl to path, readable by its owner alone: it holds the token.
-// An in-memory server cannot be reached from another process, and returns an error.
+// WriteKubeconfig writes a kubeconfig for kubectl to path. Its mode is 0600, because it holds the token. It returns an
+// error for an in-memory server, which another process cannot reach.
 func (s *Server) WriteKubeconfig(path string) error {
 	if s.options.InMemory {
-		return errors.New("apiserver: no kubeconfig can reach a server in memory: leave Options.InMemory false")
+		return errors.New("apiserver: no kubeconfig for a server in memory: set Options.InMemory to false")
 	}
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: s.URL(), CertificateAuthorityData: s.tls.caPEM}
@@ -62,6 +62,6 @@ func (s *Server) WriteKubeconfig(path string) error {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
 	}
-	// WriteFile leaves the mode of a file that exists already.
+	// WriteFile does not change the mode of an existing file.
 	return os.Chmod(path, 0o600)
 }

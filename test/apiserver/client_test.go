@@ -10,19 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
-
-func newClientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
 
 func TestAuthentication(t *testing.T) {
 	for name, options := range map[string]Options{"tls": {}, "memory": {InMemory: true}} {
@@ -33,38 +22,38 @@ func TestAuthentication(t *testing.T) {
 				config.BearerToken = token
 				_, err := newClientFor(t, config).CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{})
 				if !apierrors.IsUnauthorized(err) {
-					t.Errorf("got %v with token %q, want Unauthorized", err, token)
+					t.Errorf("token %q: got %v, want Unauthorized", token, err)
 				}
 			}
 			if _, err := s.Client().CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); err != nil {
-				t.Errorf("got %v with the right token", err)
+				t.Errorf("the right token: got %v, want no error", err)
 			}
 		})
 	}
 }
 
-// Nobody is served who does not trust the server's own CA.
-func TestCertificateIsChecked(t *testing.T) {
+// TestServerCertificate checks that a client with another CA refuses the server's certificate.
+func TestServerCertificate(t *testing.T) {
 	s, other := New(t, Options{}), New(t, Options{})
 	config := s.Config()
 	config.CAData = other.Config().CAData
 	if _, err := newClientFor(t, config).CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); err == nil {
-		t.Error("got an answer with another server's CA, want an error")
+		t.Error("another server's CA: got no error, want one")
 	}
 }
 
 func TestConfigIsACopy(t *testing.T) {
-	s := New(t, Options{Token: "known"})
+	s := New(t, Options{Token: "secret"})
 	config := s.Config()
-	if config.BearerToken != "known" || config.Host != s.URL() {
-		t.Errorf("got token %q and host %q, want known and %s", config.BearerToken, config.Host, s.URL())
+	if config.BearerToken != "secret" || config.Host != s.URL() {
+		t.Errorf("got token %q and host %q, want secret and %s", config.BearerToken, config.Host, s.URL())
 	}
 	config.BearerToken, config.Host = "", ""
-	if again := s.Config(); again.BearerToken != "known" || again.Host == "" {
-		t.Error("a change to one configuration shows in the next")
+	if again := s.Config(); again.BearerToken != "secret" || again.Host == "" {
+		t.Error("got a changed configuration, want a new one from every call")
 	}
 	if s.Client() != s.Client() {
-		t.Error("got two clientsets, want one and the same")
+		t.Error("got two clientsets, want the same one")
 	}
 }
 
@@ -98,7 +87,7 @@ func TestProtocols(t *testing.T) {
 func TestWriteKubeconfig(t *testing.T) {
 	s := New(t, Options{})
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, nil, 0o644); err != nil { // an old one, readable by all
+	if err := os.WriteFile(path, nil, 0o644); err != nil { // an existing file, readable by all
 		t.Fatal(err)
 	}
 	if err := s.WriteKubeconfig(path); err != nil {
@@ -112,12 +101,12 @@ func TestWriteKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := newClientFor(t, config).CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Errorf("got %v with the kubeconfig", err)
+		t.Errorf("list with the kubeconfig: got %v, want no error", err)
 	}
-	if err := s.WriteKubeconfig(filepath.Join(path, "below")); err == nil {
-		t.Error("got no error for a path that cannot be written")
+	if err := s.WriteKubeconfig(filepath.Join(path, "child")); err == nil {
+		t.Error("path below a file: got no error, want one")
 	}
 	if err := New(t, Options{InMemory: true}).WriteKubeconfig(path); err == nil {
-		t.Error("got a kubeconfig for a server in memory, want an error")
+		t.Error("server in memory: got no error, want one")
 	}
 }

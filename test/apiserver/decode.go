@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxBody is how many bytes a request may carry, as in kube-apiserver.
+// maxBody is the maximum size of a request body in bytes, as in kube-apiserver.
 const maxBody = 3 << 20
 
-// readBody returns the body, or 413 if it is too long.
+// readBody returns the request body, or error 413 if it is larger than maxBody.
 func (c *call) readBody() ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, c.r.Body, maxBody))
 	var tooLong *http.MaxBytesError
@@ -31,8 +31,8 @@ func (c *call) readBody() ([]byte, error) {
 	return body, nil
 }
 
-// decodeBody reads an object of the kind; unknown fields are treated as validation says: Ignore, Warn (the
-// default) or Strict.
+// decodeBody reads an object of the kind from the request body. validation says how to treat unknown fields: Ignore,
+// Warn (the default) or Strict.
 func (c *call) decodeBody(validation string) (object, error) {
 	info, err := negotiateInput(c.r)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *call) decode(info runtime.SerializerInfo, body []byte, validation strin
 	return obj, nil
 }
 
-// decodeError is kube-apiserver's, without the first bytes of the body that the real one adds.
+// decodeError returns kube-apiserver's error without the first bytes of the body, which the real one adds.
 func decodeError(err error, gvk *schema.GroupVersionKind, want string) error {
 	if gvk != nil && gvk.Kind != "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind, gvk.Version, want, err))
@@ -81,7 +81,7 @@ func decodeError(err error, gvk *schema.GroupVersionKind, want string) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v", want, err))
 }
 
-// namespace is that of the objects asked for: the path of a namespace names the namespace itself.
+// namespace returns the namespace of the requested objects. It is empty for a Namespace, whose path names itself.
 func (c *call) namespace() string {
 	if !c.table.resource.namespaced {
 		return ""

@@ -20,17 +20,17 @@ func (c *call) delete() error {
 	if err != nil {
 		return err
 	}
-	last, gone, err := c.remove(c.key(), options)
+	last, deleted, err := c.remove(c.key(), options)
 	if err != nil {
 		return err
 	}
-	if gone && !c.table.resource.returnsDeleted {
-		return c.respond(http.StatusOK, c.success(last))
+	if deleted && !c.table.resource.returnsDeleted {
+		return c.respond(http.StatusOK, c.deletionStatus(last))
 	}
 	return c.respond(http.StatusOK, last)
 }
 
-// deleteCollection deletes what a list with the same query would show, and answers with it.
+// deleteCollection deletes the objects that a list with the same query returns, and responds with that list.
 func (c *call) deleteCollection() error {
 	options, err := c.deleteOptions()
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *call) deleteCollection() error {
 		return err
 	}
 	for _, obj := range objects {
-		// What somebody else has deleted meanwhile is deleted.
+		// NotFound: another client has deleted it meanwhile.
 		if _, _, err := c.remove(keyOf(obj), options); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
@@ -57,7 +57,7 @@ func (c *call) deleteCollection() error {
 	return c.respond(http.StatusOK, list)
 }
 
-// deleteOptions come in the body or, without one, in the query. Their kind may be of any group version.
+// deleteOptions reads the options from the body or, if it is empty, from the query. They may have any group version.
 func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 	options := &metav1.DeleteOptions{}
 	body, err := c.readBody()
@@ -99,8 +99,8 @@ func (c *call) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) erro
 	return nil
 }
 
-// remove deletes an object, or, if it has finalizers, marks it as being deleted. It returns the last state and
-// whether it is gone. The grace period is not waited for: nothing here runs that could use it.
+// remove deletes an object or, if it has finalizers, sets its deletionTimestamp. It returns the last state, and whether
+// the object is deleted. It does not wait for the grace period.
 func (c *call) remove(key types.NamespacedName, options *metav1.DeleteOptions) (object, bool, error) {
 	for {
 		current, _ := c.store.get(c.table, key)
@@ -110,17 +110,17 @@ func (c *call) remove(key types.NamespacedName, options *metav1.DeleteOptions) (
 		if err := c.checkPreconditions(current, options.Preconditions); err != nil {
 			return nil, false, err
 		}
-		gone := len(current.GetFinalizers()) == 0
-		if len(options.DryRun) > 0 || !gone && current.GetDeletionTimestamp() != nil {
-			return current, gone, nil
+		deleted := len(current.GetFinalizers()) == 0
+		if len(options.DryRun) > 0 || !deleted && current.GetDeletionTimestamp() != nil {
+			return current, deleted, nil
 		}
 		var next object
-		if !gone {
+		if !deleted {
 			next = markDeleted(current)
 		}
 		last, err := c.store.swap(c.table, key, current, next)
 		if !errors.Is(err, errStale) {
-			return last, gone, err
+			return last, deleted, err
 		}
 	}
 }

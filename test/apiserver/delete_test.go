@@ -39,28 +39,26 @@ func TestDeletePreconditions(t *testing.T) {
 			}
 		})
 	}
-	fits := metav1.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion}
-	if err := f.client.CoreV1().Secrets("default").Delete(t.Context(), "a", metav1.DeleteOptions{Preconditions: &fits}); err != nil {
-		t.Errorf("got %v, want what fits to be deleted", err)
+	matching := metav1.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion}
+	if err := f.client.CoreV1().Secrets("default").Delete(t.Context(), "a", metav1.DeleteOptions{Preconditions: &matching}); err != nil {
+		t.Errorf("matching preconditions: got %v, want no error", err)
 	}
 	if err := f.client.CoreV1().Secrets("default").Delete(t.Context(), "a", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("got %v, want NotFound", err)
+		t.Errorf("second deletion: got %v, want NotFound", err)
 	}
 }
 
-// A deletion answers with a Status, of some kinds with the object.
-func TestDeleteAnswers(t *testing.T) {
+// TestDeleteResponse checks that the response to a deletion is a Status, or the object for some kinds.
+func TestDeleteResponse(t *testing.T) {
 	f := newFixture(t, Options{})
 	secret := f.createSecret(newSecret("a"))
 	got := f.do(http.MethodDelete, "/api/v1/namespaces/default/secrets/a", "")
 	status := got.status(t)
 	if got.code != 200 || status.Kind != "Status" || status.Status != "Success" || status.Details == nil ||
 		status.Details.Name != "a" || status.Details.Kind != "secrets" || status.Details.UID != secret.UID {
-		t.Errorf("got %d %+v, want a Status of success with name, resource and uid", got.code, status)
+		t.Errorf("got %d %+v, want a Status Success with name, resource and UID", got.code, status)
 	}
-	if _, err := f.client.CoreV1().Pods("default").Create(t.Context(), newPod("a"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	f.createPod(newPod("a"))
 	got = f.do(http.MethodDelete, "/api/v1/namespaces/default/pods/a", `{"gracePeriodSeconds":30,"kind":"DeleteOptions","apiVersion":"meta.k8s.io/v1"}`)
 	var pod corev1.Pod
 	if err := json.Unmarshal(got.body, &pod); err != nil || got.code != 200 || pod.Kind != "Pod" || pod.ResourceVersion != f.ResourceVersion() {
@@ -75,11 +73,11 @@ func TestDeleteAnswers(t *testing.T) {
 		}
 	}
 	if got := f.do(http.MethodDelete, "/api/v1/namespaces/default/pods/a?propagationPolicy=Sideways", ""); got.code != 422 {
-		t.Errorf("got %d %s, want 422 for an unknown policy", got.code, got.body)
+		t.Errorf("unknown policy: got %d %s, want 422", got.code, got.body)
 	}
 }
 
-// An object with finalizers goes when the last of them is taken off.
+// TestFinalizers checks that an object with finalizers is deleted when the last of them is removed.
 func TestFinalizers(t *testing.T) {
 	f := newFixture(t, Options{})
 	secrets := f.client.CoreV1().Secrets("default")
@@ -94,17 +92,17 @@ func TestFinalizers(t *testing.T) {
 	}
 	marked := expect(t, w, watch.Modified).Object.(*corev1.Secret)
 	if marked.DeletionTimestamp == nil || marked.DeletionGracePeriodSeconds == nil || *marked.DeletionGracePeriodSeconds != 0 {
-		t.Errorf("got %+v, want a deletion timestamp", marked.ObjectMeta)
+		t.Errorf("got %+v, want a deletionTimestamp and a grace period of 0", marked.ObjectMeta)
 	}
 	more := marked.DeepCopy()
 	more.Finalizers = append(more.Finalizers, "test.example/more")
 	if _, err := secrets.Update(t.Context(), more, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
-		t.Errorf("got %v, want no new finalizers on what is being deleted", err)
+		t.Errorf("new finalizer on a deleted object: got %v, want Invalid", err)
 	}
-	revived := marked.DeepCopy()
-	revived.DeletionTimestamp, revived.Labels = nil, map[string]string{"a": "b"}
-	if got, err := secrets.Update(t.Context(), revived, metav1.UpdateOptions{}); err != nil || got.DeletionTimestamp == nil {
-		t.Errorf("got %v, %v, want a deletion that cannot be taken back", got, err)
+	undeleted := marked.DeepCopy()
+	undeleted.DeletionTimestamp, undeleted.Labels = nil, map[string]string{"a": "b"}
+	if got, err := secrets.Update(t.Context(), undeleted, metav1.UpdateOptions{}); err != nil || got.DeletionTimestamp == nil {
+		t.Errorf("got %v, %v, want the deletionTimestamp kept", got, err)
 	}
 	expect(t, w, watch.Modified)
 	if _, err := secrets.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
@@ -127,8 +125,8 @@ func TestDeleteCollection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list := f.page(metav1.ListOptions{}); len(list.Items) != 1 || list.Items[0].Name != "b" {
-		t.Errorf("got %v left, want b", list.Items)
+	if list := f.listSecrets(metav1.ListOptions{}); len(list.Items) != 1 || list.Items[0].Name != "b" {
+		t.Errorf("got %v, want b only", list.Items)
 	}
 	for _, target := range []string{"/api/v1/namespaces/default/secrets?labelSelector=%21%21", "/api/v1/namespaces/default/secrets?gracePeriodSeconds=x"} {
 		if got := f.do(http.MethodDelete, target, ""); got.code != 400 {
@@ -136,7 +134,7 @@ func TestDeleteCollection(t *testing.T) {
 		}
 	}
 	if got := f.do(http.MethodDelete, "/api/v1/secrets", ""); got.code != 405 {
-		t.Errorf("got %d, want 405: a collection is deleted namespace by namespace", got.code)
+		t.Errorf("all namespaces: got %d, want 405", got.code)
 	}
 }
 
@@ -144,12 +142,12 @@ func TestNamespaces(t *testing.T) {
 	f := newFixture(t, Options{})
 	list, err := f.client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 4 || list.Items[0].Name != "default" || list.Items[0].Status.Phase != corev1.NamespaceActive {
-		t.Errorf("got %v, %v, want default and three more, active", list, err)
+		t.Errorf("got %v, %v, want 4 active namespaces, default first", list, err)
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
 	created, err := f.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
 	if err != nil || created.Labels[corev1.LabelMetadataName] != "x" {
-		t.Errorf("got %v, %v, want a namespace that is labelled with its name", created, err)
+		t.Errorf("got %v, %v, want the name in a label", created, err)
 	}
 	inside := newSecret("a")
 	inside.Namespace = "x"
@@ -158,28 +156,26 @@ func TestNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := f.client.CoreV1().Secrets("x").Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("got %v, want NotFound in a deleted namespace", err)
+		t.Errorf("get in a deleted namespace: got %v, want NotFound", err)
 	}
 	if _, err := f.client.CoreV1().Secrets("x").Create(t.Context(), inside, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("got %v, want NotFound for a creation in a deleted namespace", err)
+		t.Errorf("create in a deleted namespace: got %v, want NotFound", err)
 	}
 }
 
-// A mark of deletion is a change of what is wanted: it counts as a generation where generations are counted.
-func TestDeletionMarkIsAGeneration(t *testing.T) {
+// TestDeletionTimestampRaisesGeneration checks that the start of a deletion raises the generation of a pod.
+func TestDeletionTimestampRaisesGeneration(t *testing.T) {
 	f := newFixture(t, Options{})
 	pods, pod := f.client.CoreV1().Pods("default"), newPod("a")
 	pod.Finalizers = []string{"example.com/hold"}
-	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // the second finds it marked, and changes nothing
+	f.createPod(pod)
+	for range 2 { // the second deletion changes nothing
 		if err := pods.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := pods.Get(t.Context(), "a", metav1.GetOptions{})
 		if err != nil || got.DeletionTimestamp == nil || got.Generation != 2 {
-			t.Errorf("got deletion at %v, generation %d, %v, want a deletion under way at generation 2", got.DeletionTimestamp, got.Generation, err)
+			t.Errorf("got deletionTimestamp %v, generation %d, %v, want one and generation 2", got.DeletionTimestamp, got.Generation, err)
 		}
 	}
 }

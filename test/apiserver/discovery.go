@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// serveNonResource answers health checks and discovery. Discovery is the plain, unaggregated kind: clients
-// that would rather have the other fall back to it.
+// serveNonResource serves health checks and discovery. Discovery is not aggregated: clients that ask for the aggregated
+// form fall back to this one.
 func (c *call) serveNonResource() {
 	switch c.r.URL.Path {
 	case "/healthz", "/livez", "/readyz":
@@ -46,7 +46,7 @@ func (c *call) serveNonResource() {
 	}
 }
 
-// respondJSON answers with what has no other form.
+// respondJSON responds with body, which is not an API object, in JSON.
 func (c *call) respondJSON(body any) {
 	c.w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(c.w).Encode(body)

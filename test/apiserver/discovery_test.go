@@ -48,7 +48,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// Every resource can be created, read and deleted without its Go type.
+// TestDynamicClient checks that every resource can be created, read and deleted without its Go type.
 func TestDynamicClient(t *testing.T) {
 	f := newFixture(t, Options{})
 	config := f.Config()

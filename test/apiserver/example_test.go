@@ -19,7 +19,7 @@ func newSecret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"user": "admin"}}
 }
 
-// A server, the real clientset, and a watch of one secret.
+// This example runs a server and watches one Secret with the real clientset.
 func Example() {
 	server, err := apiserver.Start(apiserver.Options{})
 	if err != nil {
@@ -42,7 +42,7 @@ func Example() {
 	if _, err := secrets.Create(ctx, newSecret("db"), metav1.CreateOptions{}); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println((<-watch.ResultChan()).Type) // the state, which is empty, is complete
+	fmt.Println((<-watch.ResultChan()).Type) // the end of the state, which is empty
 	fmt.Println((<-watch.ResultChan()).Type)
 	fmt.Println(server.OpenStreams("secrets", types.NamespacedName{Namespace: "default", Name: "db"}))
 	// Output:
@@ -51,7 +51,7 @@ func Example() {
 	// 1
 }
 
-// A fault: the server forbids a secret.
+// This example injects a fault: the server forbids one Secret.
 func ExampleServer_Intercept() {
 	server, err := apiserver.Start(apiserver.Options{})
 	if err != nil {
@@ -71,7 +71,7 @@ func ExampleServer_Intercept() {
 	// true
 }
 
-// Waiting, without polling, for what a client does in the background.
+// This example waits, without polling, for the requests of a client in another goroutine.
 func ExampleServer_WaitFor() {
 	server, err := apiserver.Start(apiserver.Options{})
 	if err != nil {
@@ -86,8 +86,8 @@ func ExampleServer_WaitFor() {
 			w.Stop()
 		}
 	}()
-	opened := func() bool { return len(server.Requests()) == 1 && server.TotalStreams() == 0 }
-	if err := server.WaitFor(ctx, opened); err != nil {
+	watched := func() bool { return len(server.Requests()) == 1 && server.TotalStreams() == 0 }
+	if err := server.WaitFor(ctx, watched); err != nil {
 		log.Fatal(err)
 	}
 	<-done

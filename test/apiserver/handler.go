@@ -12,16 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// call is one request on its way through the server.
+// call is one request that is being served.
 type call struct {
 	*Server
 	w       http.ResponseWriter
 	r       *http.Request
 	request Request
-	table   *table // nil for what is not a resource
+	table   *table // nil if the path names no served resource
 }
 
-// statusWriter tells the recorder the code of the answer.
+// statusWriter records the status code of the response.
 type statusWriter struct {
 	http.ResponseWriter
 	record func(code int)
@@ -40,7 +40,7 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController flush.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// serveHTTP is the chain every request goes through: record, fault, authentication, endpoint.
+// serveHTTP records every request, applies the interceptor, authenticates the client, and calls the endpoint.
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.begin() {
 		return
@@ -58,18 +58,18 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	c.w.Header().Set("Cache-Control", "no-cache, private")
 	if intercept := s.faults.interceptor(); intercept != nil {
 		if status := intercept(r.Context(), request); status != nil {
-			c.fail(&apierrors.StatusError{ErrStatus: *status})
+			c.respondError(&apierrors.StatusError{ErrStatus: *status})
 			return
 		}
 	}
 	if !c.authenticated() {
-		c.fail(apierrors.NewUnauthorized("Unauthorized"))
+		c.respondError(apierrors.NewUnauthorized("Unauthorized"))
 		return
 	}
 	c.route()
 }
 
-// authenticated compares in constant time, as one does with secrets.
+// authenticated reports whether the request has the token. It compares in constant time.
 func (c *call) authenticated() bool {
 	token, ok := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
 	return ok && subtle.ConstantTimeCompare([]byte(token), []byte(c.options.Token)) == 1
@@ -80,29 +80,30 @@ func (c *call) route() {
 	case c.request.Resource == "":
 		c.serveNonResource()
 	case c.table == nil, !c.pathExists():
-		// kube-apiserver has no Status for paths it does not know.
+		// As in kube-apiserver, an unknown path gets no Status.
 		http.NotFound(c.w, c.r)
 	default:
 		if err := c.serveResource(); err != nil {
-			c.fail(err)
+			c.respondError(err)
 		}
 	}
 }
 
-// pathExists checks what the shape of the path promises against the resource.
+// pathExists reports whether the resource has such a path: with a namespace or without, with the subresource or none.
 func (c *call) pathExists() bool {
 	resource := c.table.resource
 	if c.request.Subresource != "" && !resource.hasSubresource(c.request.Subresource) {
 		return false
 	}
 	if resource.namespaced {
-		// Without a namespace there are collections only.
+		// Only collections have a path without a namespace.
 		return c.request.Namespace != "" || slices.Contains([]string{"list", "watch", "create", "deletecollection"}, c.request.Verb)
 	}
 	return resource == namespaces || c.request.Namespace == ""
 }
 
-// serveResource answers, or returns the error to answer with: an APIStatus, or anything else for a 500.
+// serveResource serves the request. If it returns an error, the caller responds with it: an APIStatus as it is, any
+// other error as 500.
 func (c *call) serveResource() error {
 	acrossNamespaces := c.table.resource.namespaced && c.request.Namespace == ""
 	switch verb := c.request.Verb; {

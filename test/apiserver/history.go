@@ -10,22 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// event is one write. It is shared by the history and all watchers and never changes.
+// event is one write. The history and all watchers share it, and it never changes.
 type event struct {
 	version  uint64
 	key      types.NamespacedName
-	object   object // the state written; of a deletion the last state, at the version of the deletion
+	object   object // the new state; for a deletion the last state, at the version of the deletion
 	previous object // nil if the write created the object
 	deleted  bool
 
-	// bookmark marks an event that carries nothing but a version; initialEnd the one that ends the
-	// initial events of a WatchList.
-	bookmark, initialEnd bool
+	// bookmark is true for an event that has only a version, endsInitialEvents for the bookmark that ends the initial
+	// events of a WatchList.
+	bookmark, endsInitialEvents bool
 }
 
-// forSelection says how a watcher that selects some objects sees the event: an update that makes an object
-// enter or leave the selection is an addition or a deletion to it. The second result is false if the event
-// does not concern it.
+// forSelection returns the event as a watcher of sel receives it, and false if the watcher does not receive it. An
+// update that brings an object into the selection, or takes it out, is an addition or a deletion.
 func (e *event) forSelection(sel *selection) (watch.Event, bool) {
 	now := !e.deleted && sel.matches(e.object)
 	before := e.previous != nil && sel.matches(e.previous)
@@ -37,22 +36,22 @@ func (e *event) forSelection(sel *selection) (watch.Event, bool) {
 	case before && e.deleted:
 		return watch.Event{Type: watch.Deleted, Object: e.object}, true
 	case before:
-		// The watcher last saw the previous content; it is told that at the version of this write.
+		// The event has the content that the watcher received last, at the version of this write.
 		return watch.Event{Type: watch.Deleted, Object: withVersion(e.previous, e.version)}, true
 	default:
 		return watch.Event{}, false
 	}
 }
 
-// history is the newest writes of one resource, oldest first.
+// history holds the newest writes of one resource, oldest first.
 type history struct {
 	events []*event
-	floor  uint64 // everything above this version is in events
-	limit  int    // events to keep
+	floor  uint64 // events has every write above this version
+	limit  int    // minimum number of events to keep
 }
 
-// add appends the event and forgets the older half once twice the limit is held, so that forgetting
-// costs next to nothing per write.
+// add appends the event. It drops the older half when there are twice as many events as limit, so that dropping costs
+// little per write.
 func (h *history) add(e *event) {
 	h.events = append(h.events, e)
 	if len(h.events) < 2*h.limit {
@@ -63,10 +62,10 @@ func (h *history) add(e *event) {
 	h.events = slices.Clone(h.events[drop:])
 }
 
-// forget drops everything up to and including version.
-func (h *history) forget(version uint64) { h.events, h.floor = nil, version }
+// compact drops all events up to version, which is that of the newest write.
+func (h *history) compact(version uint64) { h.events, h.floor = nil, version }
 
-// since returns the events above version; false if some of them have been forgotten.
+// since returns the events above version, and false if some of them have been dropped.
 func (h *history) since(version uint64) ([]*event, bool) {
 	if version < h.floor {
 		return nil, false
@@ -80,7 +79,7 @@ func (h *history) since(version uint64) ([]*event, bool) {
 	return slices.Clone(h.events[first:]), true
 }
 
-// undo returns current as it was at version; false if that has been forgotten.
+// undo returns current as it was at version, and false if the history does not reach back to it.
 func (h *history) undo(current map[types.NamespacedName]object, version uint64) (map[types.NamespacedName]object, bool) {
 	events, ok := h.since(version)
 	if !ok {

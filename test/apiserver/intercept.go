@@ -9,20 +9,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Interceptor may answer a request in the server's place. It is called without locks, from many goroutines,
-// and may wait until ctx ends: that is when the client has gone or the server closes. Nil lets the request
-// through.
+// Interceptor returns the response to a request, or nil to let the server handle it. The server calls it concurrently
+// and without locks. It may block until ctx ends, which is when the client disconnects or the server closes.
 type Interceptor func(ctx context.Context, request Request) *metav1.Status
 
-// faults is what makes the server misbehave on purpose.
+// faults holds the injected faults.
 type faults struct {
 	mu        sync.Mutex
 	intercept Interceptor
 }
 
-// Intercept has every request from now on pass through f, authenticated or not; nil ends that. The Status it
-// returns is sent with its Code, and with a Retry-After header if its details have RetryAfterSeconds: take
-// one from k8s.io/apimachinery/pkg/api/errors.
+// Intercept calls f for every request from now on, authenticated or not. A nil f removes the interceptor. The server
+// sends the Status that f returns with its Code, and with a Retry-After header if its details have RetryAfterSeconds.
+// The constructors in k8s.io/apimachinery/pkg/api/errors make such a Status.
 func (s *Server) Intercept(f Interceptor) {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
@@ -35,8 +34,9 @@ func (f *faults) interceptor() Interceptor {
 	return f.intercept
 }
 
-// CloseStreams ends the open watches that match, all if match is nil, as the server does when it terminates
-// watchers: the body ends cleanly. It returns how many there were, without waiting for them to be gone.
+// CloseStreams ends the open watches for which match returns true, or all if match is nil. The body of each response
+// ends without an error, as when kube-apiserver terminates a watch. CloseStreams returns the number of watches, and
+// does not wait until they have ended.
 func (s *Server) CloseStreams(match func(Request) bool) int {
 	s.store.mu.Lock()
 	var all []*watcher

@@ -25,7 +25,7 @@ func TestIntercept(t *testing.T) {
 	f := newFixture(t, Options{})
 	gr := corev1.Resource("secrets")
 	for name, test := range map[string]struct {
-		answer     apierrors.APIStatus
+		status     apierrors.APIStatus
 		code       int
 		retryAfter string
 	}{
@@ -41,11 +41,11 @@ func TestIntercept(t *testing.T) {
 		"empty status": {&apierrors.StatusError{}, 500, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f.Intercept(always(test.answer))
+			f.Intercept(always(test.status))
 			defer f.Intercept(nil)
 			got := f.do(http.MethodGet, "/api/v1/secrets?watch=true", "")
 			status := got.status(t)
-			if got.code != test.code || status.Kind != "Status" || status.Status != "Failure" || int(status.Code) != test.code || status.Reason != test.answer.Status().Reason {
+			if got.code != test.code || status.Kind != "Status" || status.Status != "Failure" || int(status.Code) != test.code || status.Reason != test.status.Status().Reason {
 				t.Errorf("got %d %s, want %d and the Status", got.code, got.body, test.code)
 			}
 			if header := got.header.Get("Retry-After"); header != test.retryAfter {
@@ -58,11 +58,12 @@ func TestIntercept(t *testing.T) {
 		})
 	}
 	if got := f.do(http.MethodGet, "/api/v1/secrets", ""); got.code != 200 {
-		t.Errorf("got %d after the interceptor was taken away, want 200", got.code)
+		t.Errorf("without an interceptor: got %d, want 200", got.code)
 	}
 }
 
-// An interceptor sees what the request is about, and lets through what it does not answer.
+// TestInterceptSelects checks that an interceptor gets the parsed request, and that the server handles a request for
+// which it returns nil.
 func TestInterceptSelects(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.createSecret(newSecret("a"))
@@ -74,22 +75,23 @@ func TestInterceptSelects(t *testing.T) {
 		return always(apierrors.NewForbidden(corev1.Resource("secrets"), "a", nil))(ctx, r)
 	})
 	if _, err := f.client.CoreV1().Secrets("default").Watch(t.Context(), named("a", watchList())); !apierrors.IsForbidden(err) {
-		t.Errorf("got %v, want Forbidden", err)
+		t.Errorf("watch: got %v, want Forbidden", err)
 	}
 	expect(t, f.watchSecrets(named("b", watchList())), watch.Added)
 	if _, err := f.client.CoreV1().Secrets("default").Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
-		t.Errorf("got %v, want the get to pass", err)
+		t.Errorf("get: got %v, want no error", err)
 	}
 }
 
-// An interceptor that waits is let go when the client gives up, and when the server closes.
-func TestInterceptMayWait(t *testing.T) {
+// TestInterceptorContext checks that the context of an interceptor ends when the client disconnects, and when the
+// server closes.
+func TestInterceptorContext(t *testing.T) {
 	f := newFixture(t, Options{})
-	entered, left := make(chan struct{}), make(chan struct{})
+	entered, returned := make(chan struct{}), make(chan struct{})
 	f.Intercept(func(ctx context.Context, _ Request) *metav1.Status {
 		entered <- struct{}{}
 		<-ctx.Done()
-		left <- struct{}{}
+		returned <- struct{}{}
 		return nil
 	})
 	call := func(ctx context.Context) chan error {
@@ -104,7 +106,7 @@ func TestInterceptMayWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	result := call(ctx)
 	cancel()
-	<-left
+	<-returned
 	if err := <-result; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want Canceled", err)
 	}
@@ -113,11 +115,11 @@ func TestInterceptMayWait(t *testing.T) {
 	result = call(ctx)
 	closed := make(chan struct{})
 	go func() { defer close(closed); f.Close() }()
-	<-left
+	<-returned
 	<-closed
-	cancel() // client-go would try again
+	cancel() // stops the retries of client-go
 	if err := <-result; err == nil {
-		t.Error("got an answer from a closed server, want an error")
+		t.Error("closed server: got no error, want one")
 	}
 }
 
@@ -127,18 +129,18 @@ func TestCloseStreams(t *testing.T) {
 	expect(t, a, watch.Bookmark)
 	expect(t, b, watch.Bookmark)
 	if got := f.CloseStreams(func(r Request) bool { return r.Name == "a" }); got != 1 {
-		t.Errorf("got %d ended, want 1", got)
+		t.Errorf("CloseStreams of a: got %d, want 1", got)
 	}
 	if event, ok := <-a.ResultChan(); ok {
-		t.Errorf("got %v, want a clean end", event)
+		t.Errorf("got %v, want the end of the watch", event)
 	}
 	f.createSecret(newSecret("b"))
 	expect(t, b, watch.Added)
 	if got := f.CloseStreams(nil); got != 1 {
-		t.Errorf("got %d ended, want the one that was left", got)
+		t.Errorf("CloseStreams of all: got %d, want 1", got)
 	}
 	if event, ok := <-b.ResultChan(); ok {
-		t.Errorf("got %v, want a clean end", event)
+		t.Errorf("got %v, want the end of the watch", event)
 	}
 	if err := f.WaitFor(t.Context(), func() bool { return f.TotalStreams() == 0 }); err != nil {
 		t.Error(err)

@@ -25,7 +25,7 @@ metadata: {name: settings}
 data: {colour: blue}
 `
 
-// kubectl runs the real one; it needs no cluster tools beside it.
+// kubectl runs the kubectl in PATH.
 type kubectl struct {
 	t          *testing.T
 	kubeconfig string
@@ -52,7 +52,7 @@ func (k *kubectl) command(stdin string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run returns what kubectl prints, and fails the test if kubectl fails.
+// run returns the output of kubectl. It fails the test if kubectl fails.
 func (k *kubectl) run(stdin string, args ...string) string {
 	k.t.Helper()
 	var stderr bytes.Buffer
@@ -65,7 +65,7 @@ func (k *kubectl) run(stdin string, args ...string) string {
 	return string(out)
 }
 
-// The commands a user would try first, in order.
+// TestKubectl runs common commands, in order.
 func TestKubectl(t *testing.T) {
 	k := newKubectl(t, New(t, Options{}))
 	for _, step := range []struct {
@@ -98,7 +98,7 @@ func TestKubectl(t *testing.T) {
 		{"delete pod", "", "delete pod web", []string{`pod "web" deleted`}},
 		{"api-resources", "", "api-resources", []string{"secrets", "configmaps", "pods", "nodes", "namespaces", "serviceaccounts"}},
 	} {
-		// Not subtests: each step builds on those before it.
+		// Not subtests: each step depends on the previous ones.
 		out := k.run(step.stdin, strings.Fields(step.args)...)
 		for _, want := range step.want {
 			if !strings.Contains(out, want) {
@@ -111,14 +111,14 @@ func TestKubectl(t *testing.T) {
 func TestKubectlRefusals(t *testing.T) {
 	k := newKubectl(t, New(t, Options{}))
 	for name, test := range map[string]struct{ stdin, args, want string }{
-		"absent":          {"", "get secret none", `secrets "none" not found`},
-		"bad name":        {"", "create secret generic A_b", "a lowercase RFC 1123 subdomain"},
-		"no namespace":    {"", "create configmap a -n nowhere", `namespaces "nowhere" not found`},
-		"unknown field":   {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"z"},"dota":{}}`, "create -f -", `unknown field "dota"`},
-		"unknown label":   {"", "get pods --field-selector foo=bar", "field label not supported: foo"},
-		"wrong token":     {"", "get secrets --token=wrong", "must be logged in"},
-		"unknown kind":    {"", "get services", "the server doesn't have a resource type"},
-		"exec is not had": {"", "scale node x --replicas=2", ""},
+		"absent":        {"", "get secret none", `secrets "none" not found`},
+		"bad name":      {"", "create secret generic A_b", "a lowercase RFC 1123 subdomain"},
+		"no namespace":  {"", "create configmap a -n nowhere", `namespaces "nowhere" not found`},
+		"unknown field": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"z"},"dota":{}}`, "create -f -", `unknown field "dota"`},
+		"unknown label": {"", "get pods --field-selector foo=bar", "field label not supported: foo"},
+		"wrong token":   {"", "get secrets --token=wrong", "must be logged in"},
+		"unknown kind":  {"", "get services", "the server doesn't have a resource type"},
+		"scale a node":  {"", "scale node x --replicas=2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := k.command(test.stdin, strings.Fields(test.args)...).CombinedOutput()
@@ -129,7 +129,7 @@ func TestKubectlRefusals(t *testing.T) {
 	}
 }
 
-// kubectl get -w prints what happens while it watches.
+// TestKubectlWatch checks that kubectl get --watch prints changes.
 func TestKubectlWatch(t *testing.T) {
 	s := New(t, Options{})
 	k := newKubectl(t, s)

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// memoryListener is a net.Listener whose connections are pipes: no sockets, hence nothing outside a
-// testing/synctest bubble that a goroutine could wait for.
+// memoryListener is a net.Listener of in-memory pipes. It has no sockets, so that no goroutine waits for anything
+// outside its testing/synctest bubble.
 type memoryListener struct {
 	connections chan net.Conn
 	closed      chan struct{}
@@ -22,7 +22,7 @@ func newMemoryListener() *memoryListener {
 	return &memoryListener{connections: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Dial connects a client. Once the listener is closed it fails as a socket does that nobody listens on.
+// Dial connects a client. After Close it returns ECONNREFUSED.
 func (l *memoryListener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()
 	var err error

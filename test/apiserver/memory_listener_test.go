@@ -25,7 +25,7 @@ func TestMemoryListener(t *testing.T) {
 	server := <-accepted
 	go func() { _, _ = client.Write([]byte("x")) }()
 	if n, err := server.Read(make([]byte, 1)); n != 1 || err != nil {
-		t.Errorf("got %d bytes, %v, want what the client wrote", n, err)
+		t.Errorf("got %d bytes, %v, want the byte that the client wrote", n, err)
 	}
 	_ = client.Close()
 	_ = server.Close()
@@ -33,18 +33,18 @@ func TestMemoryListener(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := l.Dial(ctx, "tcp", ""); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v while nobody accepts, want Canceled", err)
+		t.Errorf("Dial without Accept: got %v, want Canceled", err)
 	}
-	for range 2 { // closing twice is fine
+	for range 2 { // Close may be called more than once
 		if err := l.Close(); err != nil {
-			t.Errorf("got %v from Close", err)
+			t.Errorf("Close: got %v, want no error", err)
 		}
 	}
 	if _, err := l.Dial(t.Context(), "tcp", ""); !utilnet.IsConnectionRefused(err) {
-		t.Errorf("got %v after Close, want the connection refused", err)
+		t.Errorf("Dial after Close: got %v, want connection refused", err)
 	}
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("got %v after Close, want net.ErrClosed", err)
+		t.Errorf("Accept after Close: got %v, want net.ErrClosed", err)
 	}
 	if a := l.Addr(); a.Network() != "memory" || a.String() != "memory" {
 		t.Errorf("got address %s %s, want memory", a.Network(), a)

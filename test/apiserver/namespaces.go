@@ -23,7 +23,7 @@ var namespaces = &resource{
 	cells:   func(obj object) []any { return []any{string(obj.(*corev1.Namespace).Status.Phase)} },
 }
 
-// initialNamespaces exist from the start, as on every cluster.
+// initialNamespaces are the namespaces of a new server, as of a new cluster.
 var initialNamespaces = []string{metav1.NamespaceDefault, corev1.NamespaceNodeLease, metav1.NamespacePublic, metav1.NamespaceSystem}
 
 func prepareNamespace(obj, old object, subresource string) {

@@ -16,7 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// mediaTypes are what the server reads and writes, the default first.
+// mediaTypes are the media types that the server reads and writes. The first is the default.
 var mediaTypes = func() []runtime.SerializerInfo {
 	var infos []runtime.SerializerInfo
 	for _, info := range scheme.Codecs.SupportedMediaTypes() {
@@ -28,14 +28,14 @@ var mediaTypes = func() []runtime.SerializerInfo {
 	return infos
 }()
 
-// output is what has been agreed with the client about the answer.
+// output is the negotiated form of a response.
 type output struct {
 	runtime.SerializerInfo
 	as string // "Table", "PartialObjectMetadata", "PartialObjectMetadataList" or empty: the object itself
 }
 
-// negotiateOutput takes the first clause of the Accept header that can be served. Streams need a media type
-// that has a framing, which YAML has not.
+// negotiateOutput returns the first clause of the Accept header that the server can serve. A stream needs a media type
+// with framing; YAML has none.
 func negotiateOutput(r *http.Request, stream bool) (output, error) {
 	accept := r.Header.Get("Accept")
 	if accept == "" {
@@ -44,7 +44,7 @@ func negotiateOutput(r *http.Request, stream bool) (output, error) {
 	for _, clause := range goautoneg.ParseAccept(accept) {
 		for _, info := range mediaTypes {
 			out := output{info, clause.Params["as"]}
-			if matches(clause, info) && out.possible(clause, stream) {
+			if matchesMediaType(clause, info) && out.servable(clause, stream) {
 				return out, nil
 			}
 		}
@@ -52,14 +52,15 @@ func negotiateOutput(r *http.Request, stream bool) (output, error) {
 	return output{}, notAcceptable(stream)
 }
 
-func matches(clause goautoneg.Accept, info runtime.SerializerInfo) bool {
+func matchesMediaType(clause goautoneg.Accept, info runtime.SerializerInfo) bool {
 	if clause.Type != "*" && clause.Type != info.MediaTypeType {
 		return false
 	}
 	return clause.SubType == "*" || clause.SubType == info.MediaTypeSubType
 }
 
-func (o output) possible(clause goautoneg.Accept, stream bool) bool {
+// servable reports whether the server can serve o with the parameters of the clause.
+func (o output) servable(clause goautoneg.Accept, stream bool) bool {
 	if s := clause.Params["stream"]; s != "" && s != "watch" || stream && o.StreamSerializer == nil {
 		return false
 	}
@@ -80,7 +81,7 @@ func (o output) possible(clause goautoneg.Accept, stream bool) bool {
 	}
 }
 
-// negotiateInput finds the serializer for the body; a body without a type is JSON.
+// negotiateInput returns the serializer for the request body. Without a Content-Type the body is JSON.
 func negotiateInput(r *http.Request) (runtime.SerializerInfo, error) {
 	contentType := r.Header.Get("Content-Type")
 	if contentType == "" {

@@ -43,7 +43,7 @@ func TestAccept(t *testing.T) {
 			if test.contentType == "" {
 				status := got.status(t)
 				if got.code != 406 || status.Reason != metav1.StatusReasonNotAcceptable || !strings.Contains(status.Message, protobuf) {
-					t.Errorf("got %d %s, want 406 with what would be acceptable", got.code, got.body)
+					t.Errorf("got %d %s, want 406 with the acceptable media types", got.code, got.body)
 				}
 				return
 			}
@@ -57,7 +57,7 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// Bodies in every form arrive as the same object.
+// TestContentType checks that the server accepts a body in every media type.
 func TestContentType(t *testing.T) {
 	f := newFixture(t, Options{})
 	secret := newSecret("")
@@ -102,7 +102,7 @@ func TestMetadataClient(t *testing.T) {
 	}
 	list, err := secrets.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 || list.Items[0].UID != created.UID || list.ResourceVersion != f.ResourceVersion() {
-		t.Errorf("got %v, %v, want the metadata of one", list, err)
+		t.Errorf("got %v, %v, want the metadata of a", list, err)
 	}
 	w, err := secrets.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -113,6 +113,6 @@ func TestMetadataClient(t *testing.T) {
 		t.Errorf("got %v, want the metadata of a", event)
 	}
 	if err := secrets.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
-		t.Errorf("got %v, want it deleted", err)
+		t.Errorf("Delete: got %v, want no error", err)
 	}
 }

@@ -21,8 +21,8 @@ var nodes = &resource{
 	cells:   nodeCells,
 }
 
-// prepareNode keeps spec and status apart on update. Unlike pods, nodes are created with their status,
-// and kube-apiserver counts no generations of them.
+// prepareNode keeps the old spec on an update of the status, and the old status on any other update. Unlike pods, nodes
+// are created with their status, and kube-apiserver does not set their generation.
 func prepareNode(obj, old object, subresource string) {
 	node := obj.(*corev1.Node)
 	if old == nil {

@@ -2,19 +2,18 @@
 
 package apiserver
 
-// openAPIPath is where the one OpenAPI document is.
+// openAPIPath is the path of the only OpenAPI document.
 const openAPIPath = "/openapi/v3/api/v1"
 
-// openAPIIndex lists the documents there are.
+// openAPIIndex returns the list of documents.
 func openAPIIndex() map[string]any {
 	return map[string]any{"paths": map[string]any{
 		"api/v1": map[string]string{"serverRelativeURL": openAPIPath},
 	}}
 }
 
-// openAPIDocument says as much as kubectl wants to know before it writes: that every kind has the query
-// parameters fieldValidation and dryRun. Without that, kubectl create would insist on schemas to check
-// objects with by itself.
+// openAPIDocument returns the facts that kubectl reads before it writes: every kind has the query parameters
+// fieldValidation and dryRun. Without it, kubectl create asks for schemas and validates objects itself.
 func openAPIDocument() map[string]any {
 	paths := map[string]any{}
 	for _, r := range allResources {

@@ -13,7 +13,7 @@ func TestOptionsDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got.Token) < 20 {
-		t.Errorf("got token %q, want one nobody guesses", got.Token)
+		t.Errorf("got token %q, want at least 20 characters", got.Token)
 	}
 	other, _ := Options{}.withDefaults()
 	if other.Token == got.Token {
@@ -36,7 +36,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if s, err := Start(options); err == nil {
 				s.Close()
-				t.Errorf("got a server with %+v, want an error", options)
+				t.Errorf("Start with %+v: got no error, want one", options)
 			}
 		})
 	}

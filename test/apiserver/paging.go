@@ -15,24 +15,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// listPlan is which version a list reads, and which part of it.
+// listPlan is the version that a list reads, and the part of it that a page returns.
 type listPlan struct {
-	notOlderThan uint64 // what the client has seen already
-	exact        uint64 // zero: the newest
-	after        string // storage key of the last object of the page before
-	limit        int    // zero: everything
+	notOlderThan uint64 // the newest version that the client has read
+	exact        uint64 // zero: the newest version
+	after        string // storage key of the last object of the previous page
+	limit        int    // zero: no limit
 }
 
-// continueToken is what a page hands to the next. The real one looks the same; clients must not look.
+// continueToken is the decoded continue parameter, in kube-apiserver's form. It is opaque to clients.
 type continueToken struct {
 	Version         string `json:"v"`
-	ResourceVersion int64  `json:"rv"` // -1: go on at the newest state
+	ResourceVersion int64  `json:"rv"` // -1: continue with the newest state
 	Start           string `json:"start"`
 }
 
 const tokenVersion = "meta.k8s.io/v1"
 
-// planList follows the table "the resourceVersion parameter" of the Kubernetes API concepts.
+// planList returns the plan for options. The rules are those of "The resourceVersion parameter" in
+// https://kubernetes.io/docs/reference/using-api/api-concepts/.
 func planList(options *internalversion.ListOptions) (listPlan, error) {
 	version, invalid := parseVersion(options.ResourceVersion)
 	if invalid != nil {
@@ -56,7 +57,7 @@ func planList(options *internalversion.ListOptions) (listPlan, error) {
 	}
 	switch {
 	case options.ResourceVersion == "0":
-		// Served from the watch cache, which has no pages.
+		// The watch cache serves this list. It has no pages.
 		plan.limit = 0
 	case options.ResourceVersionMatch == metav1.ResourceVersionMatchExact,
 		options.ResourceVersionMatch == "" && plan.limit > 0:
@@ -65,7 +66,7 @@ func planList(options *internalversion.ListOptions) (listPlan, error) {
 	return plan, nil
 }
 
-// page cuts the wanted part out of all objects, which are in the order of their keys.
+// page returns the part of objects that the plan selects, and the metadata of the list. objects must be sorted by key.
 func (p listPlan) page(objects []object, version uint64, sel *selection) ([]object, metav1.ListMeta) {
 	list := metav1.ListMeta{ResourceVersion: formatVersion(version)}
 	if p.after != "" {
@@ -80,7 +81,7 @@ func (p listPlan) page(objects []object, version uint64, sel *selection) ([]obje
 	if p.limit <= 0 || len(objects) <= p.limit {
 		return objects, list
 	}
-	// As in kube-apiserver, what remains is told only if no selector makes it a guess.
+	// As in kube-apiserver, the count is omitted with a selector.
 	if sel.everything() {
 		remaining := int64(len(objects) - p.limit)
 		list.RemainingItemCount = &remaining
@@ -92,7 +93,7 @@ func (p listPlan) page(objects []object, version uint64, sel *selection) ([]obje
 	return objects, list
 }
 
-// expired adds to the error for a forgotten page the token with which a client may go on inconsistently.
+// expired returns err. If the version of a page has expired, it adds the token for an inconsistent continuation.
 func (p listPlan) expired(err error) error {
 	if p.after == "" || !apierrors.IsResourceExpired(err) {
 		return err
@@ -108,7 +109,7 @@ func (p listPlan) expired(err error) error {
 }
 
 func encodeContinue(token continueToken) string {
-	data, _ := json.Marshal(token) // two strings and a number: cannot fail
+	data, _ := json.Marshal(token) // two strings and a number cannot fail
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 

@@ -4,33 +4,17 @@ package apiserver
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
 )
 
-func (f *fixture) createNumbered(count int) {
-	f.t.Helper()
-	for i := range count {
-		f.createSecret(newSecret(fmt.Sprintf("s%02d", i)))
-	}
-}
-
-func (f *fixture) page(options metav1.ListOptions) *corev1.SecretList {
-	f.t.Helper()
-	list, err := f.client.CoreV1().Secrets("default").List(f.t.Context(), options)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return list
-}
-
-// Pages are all of one version, whatever is written between them.
+// TestPagesAreConsistent checks that all pages have the version of the first, despite writes between them.
 func TestPagesAreConsistent(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.createNumbered(10)
@@ -38,7 +22,7 @@ func TestPagesAreConsistent(t *testing.T) {
 	var names []string
 	options := metav1.ListOptions{Limit: 3}
 	for pages := 1; ; pages++ {
-		list := f.page(options)
+		list := f.listSecrets(options)
 		if list.ResourceVersion != version {
 			t.Errorf("got page %d at version %s, want %s", pages, list.ResourceVersion, version)
 		}
@@ -63,36 +47,37 @@ func TestPagesAreConsistent(t *testing.T) {
 	}
 }
 
-// A page whose version has been compacted comes with a token to go on with what there is now.
-func TestExpiredPageGoesOnInconsistently(t *testing.T) {
+// TestExpiredPage checks that the error for a page at a compacted version has a token for the remainder of the newest
+// state.
+func TestExpiredPage(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.createNumbered(6)
-	first := f.page(metav1.ListOptions{Limit: 2})
+	first := f.listSecrets(metav1.ListOptions{Limit: 2})
 	f.deleteSecret("s03")
 	f.Compact()
 	_, err := f.client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{Limit: 2, Continue: first.Continue})
 	var status apierrors.APIStatus
-	if !apierrors.IsResourceExpired(err) || !asStatus(err, &status) || status.Status().Continue == "" {
-		t.Fatalf("got %v, want Expired with a token", err)
+	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) || status.Status().Continue == "" {
+		t.Fatalf("got %v, want Expired with a continue token", err)
 	}
-	rest := f.page(metav1.ListOptions{Continue: status.Status().Continue})
-	if len(rest.Items) != 3 || rest.Items[0].Name != "s02" || rest.Items[1].Name != "s04" || rest.ResourceVersion != f.ResourceVersion() {
-		t.Errorf("got %v, want s02, s04, s05 at the current version", rest.Items)
+	remainder := f.listSecrets(metav1.ListOptions{Continue: status.Status().Continue})
+	if len(remainder.Items) != 3 || remainder.Items[0].Name != "s02" || remainder.Items[1].Name != "s04" || remainder.ResourceVersion != f.ResourceVersion() {
+		t.Errorf("got %v, want s02, s04, s05 at the current version", remainder.Items)
 	}
 }
 
 func TestPagingDetails(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.createNumbered(4)
-	if list := f.page(metav1.ListOptions{Limit: 4}); list.Continue != "" {
-		t.Errorf("got token %q after all items, want none", list.Continue)
+	if list := f.listSecrets(metav1.ListOptions{Limit: 4}); list.Continue != "" {
+		t.Errorf("limit 4: got token %q, want none", list.Continue)
 	}
-	if list := f.page(metav1.ListOptions{Limit: 2, ResourceVersion: "0"}); len(list.Items) != 4 || list.Continue != "" {
-		t.Errorf("got %d items from the cache, want all 4 whatever the limit", len(list.Items))
+	if list := f.listSecrets(metav1.ListOptions{Limit: 2, ResourceVersion: "0"}); len(list.Items) != 4 || list.Continue != "" {
+		t.Errorf("limit 2 at version 0: got %d items, want all 4", len(list.Items))
 	}
-	list := f.page(metav1.ListOptions{Limit: 2, FieldSelector: "type=Opaque"})
+	list := f.listSecrets(metav1.ListOptions{Limit: 2, FieldSelector: "type=Opaque"})
 	if list.Continue == "" || list.RemainingItemCount != nil {
-		t.Errorf("got %q and %v, want a token, and no guess at what remains behind a selector", list.Continue, list.RemainingItemCount)
+		t.Errorf("selector: got token %q and %v remaining, want a token and no count", list.Continue, list.RemainingItemCount)
 	}
 	found := 0
 	p := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) {
@@ -101,11 +86,11 @@ func TestPagingDetails(t *testing.T) {
 	p.PageSize = 1
 	err := p.EachListItem(t.Context(), metav1.ListOptions{}, func(runtime.Object) error { found++; return nil })
 	if err != nil || found != 4 {
-		t.Errorf("got %d items and %v from client-go's pager, want 4", found, err)
+		t.Errorf("client-go's pager: got %d items, %v, want 4", found, err)
 	}
 }
 
-func TestBadTokens(t *testing.T) {
+func TestInvalidContinueTokens(t *testing.T) {
 	f := newFixture(t, Options{})
 	encode := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	for name, options := range map[string]metav1.ListOptions{

@@ -25,7 +25,7 @@ var patchTypes = []string{
 	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
 }
 
-// applyPatch turns the JSON of an object into the JSON of the patched one.
+// applyPatch returns the JSON of the patched object.
 type applyPatch func(original, patch []byte) ([]byte, error)
 
 func (c *call) patch() error {
@@ -76,7 +76,7 @@ func (c *call) modifyByPatch(apply applyPatch, patch []byte, options *metav1.Pat
 		}
 		next, err := c.decode(mediaTypes[0], patched, options.FieldValidation)
 		if err != nil {
-			// The real server quotes the whole patched object here; this one keeps secrets out of errors.
+			// The real server quotes the whole patched object. This one keeps object data out of errors.
 			return nil, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
 				field.Invalid(field.NewPath("patch"), "<contents redacted>", err.Error()),
 			})
@@ -85,14 +85,14 @@ func (c *call) modifyByPatch(apply applyPatch, patch []byte, options *metav1.Pat
 	})
 }
 
-// serverSideApply is a simple form of it: the configuration is merged into the object, or created if there is
-// none. There are no field managers: nothing conflicts, and a field left out is kept, not removed.
+// serverSideApply merges the configuration into the object, or creates the object. There are no field managers: nothing
+// conflicts, and a field that the configuration omits is kept.
 func (c *call) serverSideApply(config []byte, options *metav1.PatchOptions) error {
 	patch, err := yaml.YAMLToJSON(config)
 	if err != nil {
 		return apierrors.NewBadRequest("error decoding YAML: " + err.Error())
 	}
-	// The configuration must be an object of the kind in its own right.
+	// The configuration must itself be an object of the kind.
 	obj, err := c.decode(mediaTypes[0], patch, options.FieldValidation)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (c *call) serverSideApply(config []byte, options *metav1.PatchOptions) erro
 		if err == nil {
 			return c.respond(http.StatusCreated, created)
 		}
-		// Created by somebody else in between: merge after all.
+		// AlreadyExists: another client has created it meanwhile. Merge into that object.
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}

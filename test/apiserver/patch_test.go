@@ -46,15 +46,13 @@ func TestPatchTypes(t *testing.T) {
 	}
 }
 
-// Lists with merge keys are where a strategic merge differs: containers are matched by name.
-func TestStrategicMergeKnowsKeys(t *testing.T) {
+// TestStrategicMergeKeys checks that a strategic merge matches containers by name.
+func TestStrategicMergeKeys(t *testing.T) {
 	f := newFixture(t, Options{})
 	pods := f.client.CoreV1().Pods("default")
 	pod := newPod("a")
 	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "side", Image: "registry.test/side:v1"})
-	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	f.createPod(pod)
 	patch := []byte(`{"spec":{"containers":[{"name":"side","image":"registry.test/side:v2"}]}}`)
 	patched, err := pods.Patch(t.Context(), "a", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
@@ -65,7 +63,7 @@ func TestStrategicMergeKnowsKeys(t *testing.T) {
 	}
 	for _, c := range patched.Spec.Containers {
 		if c.Name == "side" && c.Image != "registry.test/side:v2" || c.Name == "main" && c.Image != "registry.test/app:v1" {
-			t.Errorf("got image %s of %s, want that of side changed and no other", c.Image, c.Name)
+			t.Errorf("got image %s of %s, want only the image of side changed", c.Image, c.Name)
 		}
 	}
 }
@@ -79,25 +77,25 @@ func TestPatchRefuses(t *testing.T) {
 		code                   int
 		message                string
 	}{
-		"media type":           {path, "application/json", `{}`, 415, "application/strategic-merge-patch+json"},
-		"no media type":        {path, "", `{}`, 415, "application/json-patch+json"},
-		"absent":               {path + "b", string(types.MergePatchType), `{}`, 404, `secrets "ab" not found`},
-		"malformed merge":      {path, string(types.MergePatchType), `{`, 400, ""},
-		"malformed strategic":  {path, string(types.StrategicMergePatchType), `{`, 400, ""},
-		"malformed operations": {path, string(types.JSONPatchType), `{}`, 400, ""},
-		"failed test":          {path, string(types.JSONPatchType), `[{"op":"test","path":"/type","value":"x"}]`, 422, ""},
-		"missing path":         {path, string(types.JSONPatchType), `[{"op":"remove","path":"/data/x/y"}]`, 422, ""},
-		"stale":                {path, string(types.MergePatchType), `{"metadata":{"resourceVersion":"1"}}`, 409, "the object has been modified"},
-		"another name":         {path, string(types.MergePatchType), `{"metadata":{"name":"b"}}`, 400, "does not match the name on the URL"},
-		"another uid":          {path, string(types.MergePatchType), `{"metadata":{"uid":"x"}}`, 409, "Precondition failed"},
-		"wrong type":           {path, string(types.MergePatchType), `{"data":"x"}`, 422, "patch"},
-		"invalid":              {path, string(types.MergePatchType), `{"metadata":{"labels":{"?":"x"}}}`, 422, "metadata.labels"},
-		"strict":               {path + "?fieldValidation=Strict", string(types.MergePatchType), `{"dota":{}}`, 422, `unknown field "dota"`},
-		"force without apply":  {path + "?force=true", string(types.MergePatchType), `{}`, 422, "force"},
-		"apply anonymously":    {path, string(types.ApplyYAMLPatchType), `{}`, 422, "fieldManager"},
-		"apply of no YAML":     {path + "?fieldManager=t", string(types.ApplyYAMLPatchType), "a: b: c", 400, "error decoding YAML"},
-		"apply another kind":   {path + "?fieldManager=t", string(types.ApplyYAMLPatchType), `{"kind":"Pod","apiVersion":"v1"}`, 400, "cannot be handled as a Secret"},
-		"apply managed fields": {path + "?fieldManager=t", string(types.ApplyYAMLPatchType), `{"metadata":{"managedFields":[{"manager":"x"}]}}`, 400, "managedFields must be nil"},
+		"media type":            {path, "application/json", `{}`, 415, "application/strategic-merge-patch+json"},
+		"no media type":         {path, "", `{}`, 415, "application/json-patch+json"},
+		"absent":                {path + "b", string(types.MergePatchType), `{}`, 404, `secrets "ab" not found`},
+		"malformed merge":       {path, string(types.MergePatchType), `{`, 400, ""},
+		"malformed strategic":   {path, string(types.StrategicMergePatchType), `{`, 400, ""},
+		"malformed operations":  {path, string(types.JSONPatchType), `{}`, 400, ""},
+		"failed test":           {path, string(types.JSONPatchType), `[{"op":"test","path":"/type","value":"x"}]`, 422, ""},
+		"missing path":          {path, string(types.JSONPatchType), `[{"op":"remove","path":"/data/x/y"}]`, 422, ""},
+		"stale":                 {path, string(types.MergePatchType), `{"metadata":{"resourceVersion":"1"}}`, 409, "the object has been modified"},
+		"another name":          {path, string(types.MergePatchType), `{"metadata":{"name":"b"}}`, 400, "does not match the name on the URL"},
+		"another uid":           {path, string(types.MergePatchType), `{"metadata":{"uid":"x"}}`, 409, "Precondition failed"},
+		"wrong type":            {path, string(types.MergePatchType), `{"data":"x"}`, 422, "patch"},
+		"invalid":               {path, string(types.MergePatchType), `{"metadata":{"labels":{"?":"x"}}}`, 422, "metadata.labels"},
+		"strict":                {path + "?fieldValidation=Strict", string(types.MergePatchType), `{"dota":{}}`, 422, `unknown field "dota"`},
+		"force without apply":   {path + "?force=true", string(types.MergePatchType), `{}`, 422, "force"},
+		"apply, no manager":     {path, string(types.ApplyYAMLPatchType), `{}`, 422, "fieldManager"},
+		"apply, not YAML":       {path + "?fieldManager=t", string(types.ApplyYAMLPatchType), "a: b: c", 400, "error decoding YAML"},
+		"apply, another kind":   {path + "?fieldManager=t", string(types.ApplyYAMLPatchType), `{"kind":"Pod","apiVersion":"v1"}`, 400, "cannot be handled as a Secret"},
+		"apply, managed fields": {path + "?fieldManager=t", string(types.ApplyYAMLPatchType), `{"metadata":{"managedFields":[{"manager":"x"}]}}`, 400, "managedFields must be nil"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := f.do(http.MethodPatch, test.path, test.patch, "Content-Type", test.mediaType)
@@ -111,7 +109,7 @@ func TestPatchRefuses(t *testing.T) {
 		})
 	}
 	if now := f.ResourceVersion(); now != created.ResourceVersion {
-		t.Errorf("version moved from %s to %s, want nothing written", created.ResourceVersion, now)
+		t.Errorf("got version %s changed to %s, want nothing written", created.ResourceVersion, now)
 	}
 }
 
@@ -120,11 +118,11 @@ func TestServerSideApply(t *testing.T) {
 	configMaps, options := f.client.CoreV1().ConfigMaps("default"), metav1.ApplyOptions{FieldManager: "test"}
 	created, err := configMaps.Apply(t.Context(), applycorev1.ConfigMap("a", "default").WithData(map[string]string{"a": "1"}), options)
 	if err != nil || created.UID == "" {
-		t.Fatalf("got %v, %v, want it created", created, err)
+		t.Fatalf("got %v, %v, want a new object", created, err)
 	}
 	merged, err := configMaps.Apply(t.Context(), applycorev1.ConfigMap("a", "default").WithData(map[string]string{"b": "2"}), options)
 	if err != nil || merged.UID != created.UID {
-		t.Fatalf("got %v, %v, want it merged", merged, err)
+		t.Fatalf("got %v, %v, want the merged object", merged, err)
 	}
 	if diff := cmp.Diff(map[string]string{"a": "1", "b": "2"}, merged.Data); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -41,7 +41,8 @@ func podFields(obj object) fields.Set {
 	}
 }
 
-// preparePod keeps spec and status apart, as the two endpoints do, and counts generations of the spec.
+// preparePod keeps the old spec on an update of the status, and the old status on any other update. It raises the
+// generation when the spec changes.
 func preparePod(obj, old object, subresource string) {
 	pod := obj.(*corev1.Pod)
 	switch {
@@ -62,7 +63,7 @@ func preparePod(obj, old object, subresource string) {
 	}
 }
 
-// defaultPodSpec fills in the defaults that clients of pods look at. The scheme of client-go has none.
+// defaultPodSpec sets the defaults that clients of pods read. The scheme of client-go sets none.
 func defaultPodSpec(spec *corev1.PodSpec) {
 	setDefault(&spec.RestartPolicy, corev1.RestartPolicyAlways)
 	setDefault(&spec.DNSPolicy, corev1.DNSClusterFirst)
@@ -107,8 +108,8 @@ func defaultVolume(v *corev1.Volume) {
 	}
 }
 
-// validatePod checks that there are containers with names and images, and on update that only those fields
-// of the spec change that may.
+// validatePod checks that there are containers with names and images, and that an update changes only mutable fields of
+// the spec.
 func validatePod(obj, old object, subresource string) field.ErrorList {
 	pod, spec := obj.(*corev1.Pod), field.NewPath("spec")
 	var errs field.ErrorList

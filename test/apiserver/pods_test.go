@@ -14,19 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-func (f *fixture) createPod(pod *corev1.Pod) *corev1.Pod {
-	f.t.Helper()
-	created, err := f.client.CoreV1().Pods(pod.Namespace).Create(f.t.Context(), pod, metav1.CreateOptions{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return created
-}
-
 func TestPodDefaults(t *testing.T) {
 	f := newFixture(t, Options{})
 	pod := newPod("a")
-	pod.Status.Phase = corev1.PodRunning // set aside
+	pod.Status.Phase = corev1.PodRunning // ignored on creation
 	pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "registry.test:5000/app"}}
 	pod.Spec.Volumes = []corev1.Volume{
 		{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
@@ -51,12 +42,12 @@ func TestPodDefaults(t *testing.T) {
 		t.Errorf("got container %+v, want the defaults", got)
 	}
 	if got := spec.InitContainers[0].ImagePullPolicy; got != corev1.PullAlways {
-		t.Errorf("got pull policy %s of an image without tag, want Always", got)
+		t.Errorf("image without tag: got pull policy %s, want Always", got)
 	}
 }
 
-// The two endpoints of a pod each write their half.
-func TestPodStatusIsApart(t *testing.T) {
+// TestPodStatusSubresource checks that an update changes only the spec, and an update of status only the status.
+func TestPodStatusSubresource(t *testing.T) {
 	f := newFixture(t, Options{})
 	pods := f.client.CoreV1().Pods("default")
 	pod := f.createPod(newPod("a"))
@@ -101,8 +92,8 @@ func TestPodUpdateRefuses(t *testing.T) {
 	}
 }
 
-// A node agent sees a pod when it is bound to its node, and until it goes.
-func TestBindingBringsPodToItsNode(t *testing.T) {
+// TestBinding checks that a watch of the pods of one node receives a pod when it is bound to the node.
+func TestBinding(t *testing.T) {
 	f := newFixture(t, Options{})
 	pods := f.client.CoreV1().Pods("default")
 	f.createPod(newPod("a"))
@@ -159,12 +150,12 @@ func TestNodes(t *testing.T) {
 	created.Spec.Unschedulable, created.Status.Phase = true, corev1.NodePending
 	bySpec, err := nodes.Update(t.Context(), created, metav1.UpdateOptions{})
 	if err != nil || !bySpec.Spec.Unschedulable || bySpec.Status.Phase != corev1.NodeRunning {
-		t.Errorf("got %v, %v, want the spec changed alone", bySpec, err)
+		t.Errorf("got %v, %v, want only the spec changed", bySpec, err)
 	}
 	bySpec.Spec.Unschedulable, bySpec.Status.Phase = false, corev1.NodePending
 	byStatus, err := nodes.UpdateStatus(t.Context(), bySpec, metav1.UpdateOptions{})
 	if err != nil || !byStatus.Spec.Unschedulable || byStatus.Status.Phase != corev1.NodePending {
-		t.Errorf("got %v, %v, want the status changed alone", byStatus, err)
+		t.Errorf("got %v, %v, want only the status changed", byStatus, err)
 	}
 	list, err := nodes.List(t.Context(), metav1.ListOptions{FieldSelector: "spec.unschedulable=true,metadata.name=n"})
 	if err != nil || len(list.Items) != 1 {
@@ -172,7 +163,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// Generations are not counted of every kind: nodes have none.
+// TestNodeHasNoGeneration checks that an update of a node does not set its generation.
 func TestNodeHasNoGeneration(t *testing.T) {
 	f := newFixture(t, Options{})
 	nodes := f.client.CoreV1().Nodes()

@@ -39,7 +39,7 @@ func (c *call) get() error {
 	return c.respond(http.StatusOK, obj)
 }
 
-// list answers with the newest state, or with that of an exact version, whole or in pages.
+// list responds with the newest state or with that of an exact version, in one list or in pages.
 func (c *call) list() error {
 	options, err := c.listOptions()
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *call) list() error {
 	return c.respond(http.StatusOK, obj)
 }
 
-// listOptions reads and checks the query of a list or watch with kube-apiserver's own rules.
+// listOptions decodes the query of a list or watch, and validates it with kube-apiserver's rules.
 func (c *call) listOptions() (*internalversion.ListOptions, error) {
 	options := &internalversion.ListOptions{}
 	if err := c.decodeQuery(options); err != nil {
@@ -93,13 +93,13 @@ func (c *call) decodeQuery(into runtime.Object) error {
 func (c *call) selection(options *internalversion.ListOptions) *selection {
 	sel := newSelection(c.table.resource, c.namespace(), options.LabelSelector, options.FieldSelector)
 	if c.request.Verb == "watch" {
-		// Of a /watch/ path, or what the field selector says anyhow.
+		// The name from a /watch/ path, or the one that the field selector has too.
 		sel.name = c.request.Name
 	}
 	return sel
 }
 
-// listOf makes the typed list of the kind. Items of lists carry no TypeMeta.
+// listOf returns the typed list of the kind. Items in a list have no TypeMeta.
 func (c *call) listOf(objects []object, list metav1.ListMeta) (runtime.Object, error) {
 	gvk := c.table.resource.gvk()
 	gvk.Kind += "List"
@@ -111,7 +111,7 @@ func (c *call) listOf(objects []object, list metav1.ListMeta) (runtime.Object, e
 	for i := range objects {
 		items[i] = objects[i]
 	}
-	// SetList copies the structs: what follows does not touch the store.
+	// SetList copies the structs, so that EachListItem does not change objects in the store.
 	if err := meta.SetList(obj, items); err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (c *call) listOf(objects []object, list metav1.ListMeta) (runtime.Object, e
 	return obj, nil
 }
 
-// parseVersion reads a resourceVersion; empty and "0" are both zero.
+// parseVersion parses a resourceVersion. Both "" and "0" are zero.
 func parseVersion(version string) (uint64, *field.Error) {
 	if version == "" {
 		return 0, nil
@@ -144,8 +144,8 @@ func parseVersion(version string) (uint64, *field.Error) {
 	return parsed, nil
 }
 
-// tooLarge is the answer to a version that the server has not reached. kube-apiserver gives itself three
-// seconds to reach it; here nothing lags, so there is nothing to wait for.
+// tooLarge returns the error for a version that the server has not reached. kube-apiserver waits three seconds for its
+// watch cache to reach it; this server has nothing to wait for.
 func tooLarge(version, current uint64) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, current), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Reads at all kinds of versions, of a secret that was created, updated, and joined by another.
+// TestReadVersions lists and gets at every kind of version, after two writes to secret a and one to secret b.
 func TestReadVersions(t *testing.T) {
 	f := newFixture(t, Options{})
 	before := f.ResourceVersion()
@@ -37,9 +37,9 @@ func TestReadVersions(t *testing.T) {
 		"exact, first":        {listPath + exact + "resourceVersion=" + first.ResourceVersion, 200, "a@" + first.ResourceVersion},
 		"exact, second":       {listPath + exact + "resourceVersion=" + second.ResourceVersion, 200, "a@" + second.ResourceVersion},
 		"exact, before":       {listPath + exact + "resourceVersion=" + before, 200, ""},
-		// A limit makes an unmatched version exact; that is how it has always been.
+		// As in kube-apiserver, a limit without resourceVersionMatch makes the version exact.
 		"exact by limit":     {listPath + "limit=10&resourceVersion=" + first.ResourceVersion, 200, "a@" + first.ResourceVersion},
-		"exact, forgotten":   {listPath + exact + "resourceVersion=5", 410, "Expired"},
+		"exact, dropped":     {listPath + exact + "resourceVersion=5", 410, "Expired"},
 		"exact, future":      {listPath + exact + "resourceVersion=99999999", 504, "Timeout"},
 		"not older, future":  {listPath + notOlder + "resourceVersion=99999999", 504, "Timeout"},
 		"implicit, future":   {listPath + "resourceVersion=99999999", 504, "Timeout"},
@@ -79,7 +79,7 @@ func TestReadVersions(t *testing.T) {
 	}
 }
 
-// checkItems compares a list, or a single object, with wanted "name" or "name@version".
+// checkItems compares a list or a single object with want: "name" or "name@version" for each.
 func checkItems(t *testing.T, body []byte, want []string) {
 	t.Helper()
 	var list corev1.SecretList
@@ -108,8 +108,9 @@ func checkItems(t *testing.T, body []byte, want []string) {
 	}
 }
 
-// Answers to errors are the ones client-go knows: it heeds Retry-After, hence the virtual time.
-func TestReadErrorsAsClientsSeeThem(t *testing.T) { synctest.Test(t, testReadErrors) }
+// TestReadErrors checks the errors that client-go returns. It runs in virtual time, because client-go retries after
+// Retry-After.
+func TestReadErrors(t *testing.T) { synctest.Test(t, testReadErrors) }
 
 func testReadErrors(t *testing.T) {
 	f := newFixture(t, Options{InMemory: true})
@@ -134,11 +135,12 @@ func testReadErrors(t *testing.T) {
 	}
 }
 
-// Items of a list have no kind of their own, as on the real server; single objects have one.
+// TestListItemsHaveNoTypeMeta checks that items of a list have no kind, as in kube-apiserver, and single objects have
+// one.
 func TestListItemsHaveNoTypeMeta(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.createSecret(newSecret("a"))
-	for range 2 { // the second time shows that the first has not changed what is stored
+	for range 2 { // the second time checks that the first did not change the stored object
 		if body := string(f.do(http.MethodGet, "/api/v1/secrets", "").body); strings.Contains(body, `"kind":"Secret"`) {
 			t.Errorf("got %s, want items without kind", body)
 		}
@@ -167,7 +169,7 @@ func TestFieldLabels(t *testing.T) {
 		"image of a pod":               {pods, "spec.image", false},
 		"name of a node":               {nodes, "metadata.name", true},
 		"namespace of a node":          {nodes, "metadata.namespace", false},
-		"schedulability of a node":     {nodes, "spec.unschedulable", true},
+		"unschedulable of a node":      {nodes, "spec.unschedulable", true},
 		"phase of a namespace":         {namespaces, "status.phase", true},
 		"name of a service account":    {serviceAccounts, "metadata.name", true},
 		"secrets of a service account": {serviceAccounts, "secrets", false},

@@ -12,25 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Request is one request as the server has understood it. Maps in it are shared: do not change them.
+// Request is one request as the server has parsed it. Its maps are shared: do not change them.
 type Request struct {
-	// Verb is get, list, watch, create, update, patch, delete, deletecollection; for what is not a resource
-	// the method in lower case.
+	// Verb is get, list, watch, create, update, patch, delete or deletecollection. For a path that is not a resource
+	// it is the method in lower case.
 	Verb string
-	// Resource, Subresource, Namespace and Name are from the path; the Name of a list or watch is that of its
-	// metadata.name field selector. All are empty for what is not a resource.
+	// Resource, Subresource, Namespace and Name are from the path. For a list or watch, Name is from the metadata.name
+	// field selector. All are empty for a path that is not a resource.
 	Resource, Subresource, Namespace, Name string
 
 	Path  string
 	Query url.Values
-	// ContentType is that of the body, Accept what the client would like to read.
+	// ContentType, Accept and UserAgent are the headers of these names.
 	ContentType, Accept, UserAgent string
 
-	// Code is the HTTP status of the answer, zero until that is known.
+	// Code is the HTTP status of the response, zero until it is sent.
 	Code int
 }
 
-// Key is the object the request is about, or as much of it as is known.
+// Key returns the namespace and name of the request. Either may be empty.
 func (r Request) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
@@ -40,8 +40,8 @@ var verbs = map[string]string{
 	http.MethodGet: "get", http.MethodHead: "get",
 }
 
-// parseRequest reads /api/v1/RESOURCE[/NAME[/SUB]] and /api/v1/namespaces/NAMESPACE/RESOURCE[/NAME[/SUB]],
-// and the deprecated /api/v1/watch/ before them, as kube-apiserver's RequestInfo does.
+// parseRequest parses the paths /api/v1/RESOURCE[/NAME[/SUB]] and /api/v1/namespaces/NAMESPACE/RESOURCE[/NAME[/SUB]],
+// also with the deprecated prefix /api/v1/watch/, as kube-apiserver's RequestInfo does.
 func parseRequest(r *http.Request) Request {
 	req := Request{
 		Verb:        strings.ToLower(r.Method),
@@ -51,8 +51,8 @@ func parseRequest(r *http.Request) Request {
 		Accept:      r.Header.Get("Accept"),
 		UserAgent:   r.UserAgent(),
 	}
-	rest, ok := strings.CutPrefix(r.URL.Path, "/api/v1/")
-	parts := strings.Split(strings.TrimSuffix(rest, "/"), "/")
+	path, ok := strings.CutPrefix(r.URL.Path, "/api/v1/")
+	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	if !ok || parts[0] == "" {
 		return req
 	}
@@ -71,11 +71,11 @@ func parseRequest(r *http.Request) Request {
 	return req
 }
 
-// parseParts takes namespace, resource and name off the path and returns the rest.
+// parseParts sets namespace, resource and name from the parts of the path, and returns the remaining parts.
 func (r *Request) parseParts(parts []string) []string {
 	if parts[0] == "namespaces" && len(parts) > 1 {
 		r.Namespace = parts[1]
-		// A namespace is inside itself; its only subresources are these.
+		// As in RequestInfo, the namespace of a Namespace is its own name. These are its only subresources.
 		if len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
 			parts = parts[2:]
 		}
@@ -87,7 +87,8 @@ func (r *Request) parseParts(parts []string) []string {
 	return parts
 }
 
-// refineVerb tells get, list and watch apart, and delete from deletecollection.
+// refineVerb replaces get by list or watch, and delete by deletecollection, for collections. It sets the name of a list
+// or watch from the field selector.
 func (r *Request) refineVerb(forceWatch bool) {
 	switch {
 	case r.Verb == "get" && (forceWatch || r.Name == "" && isWatch(r.Query)):
@@ -105,8 +106,8 @@ func (r *Request) refineVerb(forceWatch bool) {
 	}
 }
 
-// isWatch reads the watch parameter: a bare "watch" and anything but a false value mean yes, as in
-// apimachinery's conversion of query parameters.
+// isWatch reports whether the query has a watch parameter. As in apimachinery's conversion of query parameters, only a
+// false value turns it off: a bare "watch" does not.
 func isWatch(query url.Values) bool {
 	values, ok := query["watch"]
 	if !ok {

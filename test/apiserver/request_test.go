@@ -36,11 +36,11 @@ func TestParseRequest(t *testing.T) {
 			http.MethodGet, "/api/v1/namespaces/ns/secrets?fieldSelector=metadata.name%3Da",
 			Request{Verb: "list", Resource: "secrets", Namespace: "ns", Name: "a"},
 		},
-		"two requirements, one of them the name": {
+		"name and type": {
 			http.MethodGet, "/api/v1/namespaces/ns/secrets?fieldSelector=type%3DOpaque,metadata.name%3Da",
 			Request{Verb: "list", Resource: "secrets", Namespace: "ns", Name: "a"},
 		},
-		"all but a name": {
+		"all names but one": {
 			http.MethodGet, "/api/v1/namespaces/ns/secrets?fieldSelector=metadata.name!%3Da",
 			Request{Verb: "list", Resource: "secrets", Namespace: "ns"},
 		},
@@ -64,7 +64,7 @@ func TestParseRequest(t *testing.T) {
 			http.MethodGet, "/api/v1/watch/namespaces/ns/secrets/a",
 			Request{Verb: "watch", Resource: "secrets", Namespace: "ns", Name: "a"},
 		},
-		"a get has no watch": {
+		"get with watch=true": {
 			http.MethodGet, "/api/v1/namespaces/ns/secrets/a?watch=true",
 			Request{Verb: "get", Resource: "secrets", Namespace: "ns", Name: "a"},
 		},
@@ -114,7 +114,7 @@ func TestParseRequest(t *testing.T) {
 	}
 }
 
-// Whatever a path looks like, it is understood or not found, and nothing breaks.
+// FuzzRequest checks that no path leads to a panic or a 5xx response.
 func FuzzRequest(f *testing.F) {
 	for _, target := range []string{"/api/v1/namespaces/a/secrets/b/c/d", "/api/v1//", "/api/v1/watch/", "/api/v1/namespaces//secrets"} {
 		f.Add(target)
@@ -130,7 +130,7 @@ func FuzzRequest(f *testing.F) {
 		r.Header.Set("Authorization", "Bearer "+s.options.Token)
 		w := httptest.NewRecorder()
 		if request := parseRequest(r); request.Verb == "watch" {
-			return // would stay open
+			return // serveHTTP would not return
 		}
 		s.serveHTTP(w, r)
 		if w.Code >= 500 {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// resource describes one served resource of core/v1 and what is particular to its kind. What all kinds have
-// in common (names, versions, conflicts, finalizers) is in write.go and delete.go.
+// resource describes one resource of core/v1 and the behaviour of its kind. The behaviour that all kinds share (names,
+// versions, conflicts, finalizers) is in write.go and delete.go.
 type resource struct {
 	name, singular, kind string
 	prototype            object // an empty object of the kind
@@ -23,23 +23,22 @@ type resource struct {
 	categories           []string
 	subresources         []string
 	namespaced           bool
-	// returnsDeleted: a deletion answers with the object instead of a Status.
+	// returnsDeleted is true if the response to a deletion is the object instead of a Status.
 	returnsDeleted bool
 
-	// fieldLabels are the field selectors beside metadata.name (and metadata.namespace), with the value of
-	// each for an object.
+	// fieldLabels returns the object's values of the field labels other than metadata.name and metadata.namespace.
 	fieldLabels func(object) fields.Set
-	// prepare fills in defaults and folds what is write-only; old is nil on creation, subresource empty for
-	// the object itself.
+	// prepare sets defaults, resets the fields that the request cannot write, and merges write-only fields. old is nil
+	// on creation. subresource is empty for the object itself.
 	prepare func(obj, old object, subresource string)
-	// validate returns what is wrong with obj; the arguments are those of prepare.
+	// validate returns the errors in obj. Its arguments are those of prepare.
 	validate func(obj, old object, subresource string) field.ErrorList
-	// columns are those between NAME and AGE of a table, cells their values for an object.
+	// columns are the columns of a table between NAME and AGE. cells returns their values for an object.
 	columns []metav1.TableColumnDefinition
 	cells   func(object) []any
 }
 
-// allResources is what the server serves, in the order of discovery. The descriptions never change.
+// allResources are the served resources, in the order of discovery. They never change.
 var allResources = []*resource{configMaps, namespaces, nodes, pods, secrets, serviceAccounts}
 
 var serviceAccounts = &resource{
@@ -63,8 +62,8 @@ func (r *resource) newObject() object {
 	return obj
 }
 
-// selectable returns the fields a field selector may name.
-func (r *resource) selectable(obj object) fields.Set {
+// selectableFields returns the fields of obj that a field selector may name.
+func (r *resource) selectableFields(obj object) fields.Set {
 	set := fields.Set{}
 	if r.fieldLabels != nil {
 		set = r.fieldLabels(obj)
@@ -76,10 +75,10 @@ func (r *resource) selectable(obj object) fields.Set {
 	return set
 }
 
-// checkFieldLabel refuses field selectors that the kind does not have, in kube-apiserver's words, which
-// differ between kinds that have labels of their own and those that have none.
+// checkFieldLabel returns an error for a field label that the kind does not have. The text is kube-apiserver's, which
+// differs between kinds with field labels of their own and kinds without.
 func (r *resource) checkFieldLabel(label, value string) (string, string, error) {
-	if _, ok := r.selectable(r.newObject())[label]; ok {
+	if _, ok := r.selectableFields(r.newObject())[label]; ok {
 		return label, value, nil
 	}
 	if r.fieldLabels == nil {
@@ -88,7 +87,7 @@ func (r *resource) checkFieldLabel(label, value string) (string, string, error) 
 	return "", "", fmt.Errorf("field label not supported: %s", label)
 }
 
-// setDefault writes value where nothing is said.
+// setDefault sets target to value if it is zero.
 func setDefault[T comparable](target *T, value T) {
 	var zero T
 	if *target == zero {

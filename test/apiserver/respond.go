@@ -16,8 +16,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// respond answers with obj in the form the client has asked for. obj is encoded as it stands: its TypeMeta
-// must be set, and it is not written to, so objects of the store can be given.
+// respond sends obj in the form that the client accepts. The TypeMeta of obj must be set. respond does not change obj,
+// so that callers can pass objects of the store.
 func (c *call) respond(code int, obj runtime.Object) error {
 	out, err := negotiateOutput(c.r, false)
 	if err != nil {
@@ -27,19 +27,19 @@ func (c *call) respond(code int, obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	// Encoded before the first byte is sent: an error can still be answered.
+	// Encode before the first byte is sent, so that an error can still be the response.
 	var body bytes.Buffer
 	if err := out.encoder(c.r).Encode(converted, &body); err != nil {
 		return err
 	}
 	c.w.Header().Set("Content-Type", out.MediaType)
 	c.w.WriteHeader(code)
-	// An error means that the client has gone.
+	// An error means that the client has disconnected.
 	_, _ = c.w.Write(body.Bytes())
 	return nil
 }
 
-// encoder indents for humans who ask for it: ?pretty=true, as kubectl get --raw does not.
+// encoder returns the encoder for the request: an indenting one for ?pretty=true.
 func (o output) encoder(r *http.Request) runtime.Encoder {
 	if pretty, err := strconv.ParseBool(r.URL.Query().Get("pretty")); err == nil && pretty && o.PrettySerializer != nil {
 		return o.PrettySerializer
@@ -47,7 +47,7 @@ func (o output) encoder(r *http.Request) runtime.Encoder {
 	return o.Serializer
 }
 
-// convert turns objects into the form asked for; a Status always stays one.
+// convert returns obj in the form as: a table, metadata only, or obj itself. A Status is never converted.
 func (c *call) convert(obj runtime.Object, as string, now time.Time) (runtime.Object, error) {
 	if _, ok := obj.(*metav1.Status); ok || as == "" {
 		return obj, nil
@@ -81,8 +81,8 @@ func partialMetadata(obj object) *metav1.PartialObjectMetadata {
 	return partial
 }
 
-// fail answers with an error, in JSON if the client accepts nothing that can be served.
-func (c *call) fail(err error) {
+// respondError sends err as a Status, in JSON if the client accepts no media type of the server.
+func (c *call) respondError(err error) {
 	status := statusOf(err)
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		c.w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
@@ -93,7 +93,7 @@ func (c *call) fail(err error) {
 	}
 }
 
-// statusOf is the Status an error carries, completed; other errors are 500, as in kube-apiserver.
+// statusOf returns the Status of an APIStatus error, with defaults set. Any other error is 500, as in kube-apiserver.
 func statusOf(err error) *metav1.Status {
 	status := metav1.Status{Reason: metav1.StatusReasonUnknown, Message: err.Error()}
 	var apiStatus apierrors.APIStatus
@@ -106,17 +106,17 @@ func statusOf(err error) *metav1.Status {
 	return &status
 }
 
-// success is the Status that answers a deletion.
-func (c *call) success(obj object) *metav1.Status {
+// deletionStatus returns the response to the deletion of obj.
+func (c *call) deletionStatus(obj object) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusSuccess,
-		// The resource and not the kind, as in kube-apiserver.
+		// Kind is the resource name, as in kube-apiserver.
 		Details: &metav1.StatusDetails{Name: obj.GetName(), Kind: c.table.resource.name, UID: obj.GetUID()},
 	}
 }
 
-// warn adds a warning to the answer; kubectl prints it.
+// warn adds a warning header to the response. kubectl prints it.
 func (c *call) warn(text string) {
 	if header, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
 		c.w.Header().Add("Warning", header)

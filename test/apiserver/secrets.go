@@ -37,7 +37,7 @@ var configMaps = &resource{
 
 func prepareSecret(obj, old object, _ string) {
 	secret := obj.(*corev1.Secret)
-	// stringData is write-only and wins over data.
+	// stringData is write-only and takes precedence over data.
 	for key, value := range secret.StringData {
 		if secret.Data == nil {
 			secret.Data = map[string][]byte{}
@@ -55,13 +55,13 @@ func validateSecret(obj, old object, _ string) field.ErrorList {
 		before := old.(*corev1.Secret)
 		errs = apivalidation.ValidateImmutableField(secret.Type, before.Type, field.NewPath("type"))
 		if isTrue(before.Immutable) {
-			errs = append(errs, stillImmutable(secret.Immutable)...)
-			errs = append(errs, unchanged(secret.Data, before.Data, data)...)
+			errs = append(errs, validateStaysImmutable(secret.Immutable)...)
+			errs = append(errs, validateUnchanged(secret.Data, before.Data, data)...)
 		}
 	}
 	size := 0
 	for key, value := range secret.Data {
-		errs = append(errs, validDataKey(key, data)...)
+		errs = append(errs, validateDataKey(key, data)...)
 		size += len(value)
 	}
 	if size > corev1.MaxSecretSize {
@@ -70,8 +70,8 @@ func validateSecret(obj, old object, _ string) field.ErrorList {
 	return append(errs, validateSecretType(secret, data)...)
 }
 
-// validateSecretType looks for the keys a type demands. It never looks into their values: what is wrong
-// with those would have to be told without telling them.
+// validateSecretType checks that data has the keys that the type requires. It does not check their values, because an
+// error about a value could reveal it.
 func validateSecretType(secret *corev1.Secret, data *field.Path) field.ErrorList {
 	has := func(key string) bool { _, ok := secret.Data[key]; return ok }
 	var errs field.ErrorList
@@ -108,20 +108,20 @@ func validateConfigMap(obj, old object, _ string) field.ErrorList {
 	var errs field.ErrorList
 	if old != nil && isTrue(old.(*corev1.ConfigMap).Immutable) {
 		before := old.(*corev1.ConfigMap)
-		errs = append(errs, stillImmutable(configMap.Immutable)...)
-		errs = append(errs, unchanged(configMap.Data, before.Data, data)...)
-		errs = append(errs, unchanged(configMap.BinaryData, before.BinaryData, binary)...)
+		errs = append(errs, validateStaysImmutable(configMap.Immutable)...)
+		errs = append(errs, validateUnchanged(configMap.Data, before.Data, data)...)
+		errs = append(errs, validateUnchanged(configMap.BinaryData, before.BinaryData, binary)...)
 	}
 	size := 0
 	for key, value := range configMap.Data {
-		errs = append(errs, validDataKey(key, data)...)
+		errs = append(errs, validateDataKey(key, data)...)
 		if _, ok := configMap.BinaryData[key]; ok {
 			errs = append(errs, field.Invalid(data.Key(key), key, "duplicate of key present in binaryData"))
 		}
 		size += len(value)
 	}
 	for key, value := range configMap.BinaryData {
-		errs = append(errs, validDataKey(key, binary)...)
+		errs = append(errs, validateDataKey(key, binary)...)
 		size += len(value)
 	}
 	if size > corev1.MaxSecretSize {
@@ -132,7 +132,7 @@ func validateConfigMap(obj, old object, _ string) field.ErrorList {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-func validDataKey(key string, path *field.Path) field.ErrorList {
+func validateDataKey(key string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, msg := range validation.IsConfigMapKey(key) {
 		errs = append(errs, field.Invalid(path.Key(key), key, msg))
@@ -142,15 +142,15 @@ func validDataKey(key string, path *field.Path) field.ErrorList {
 
 const immutableMessage = "field is immutable when `immutable` is set"
 
-func stillImmutable(now *bool) field.ErrorList {
+func validateStaysImmutable(now *bool) field.ErrorList {
 	if isTrue(now) {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("immutable"), immutableMessage)}
 }
 
-// unchanged treats an empty map and a missing one as the same, because the wire does.
-func unchanged[V any](now, before map[string]V, path *field.Path) field.ErrorList {
+// validateUnchanged treats an empty map and a missing one as equal, because the encodings do.
+func validateUnchanged[V any](now, before map[string]V, path *field.Path) field.ErrorList {
 	if equality.Semantic.DeepEqual(now, before) {
 		return nil
 	}

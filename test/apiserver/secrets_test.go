@@ -12,22 +12,22 @@ import (
 func TestValidateSecret(t *testing.T) {
 	for name, test := range map[string]struct {
 		secret corev1.Secret
-		want   []string // fields at fault
+		want   []string // fields with errors
 	}{
-		"empty":             {corev1.Secret{}, nil},
-		"good key":          {corev1.Secret{Data: map[string][]byte{"a.b-c_D": nil}}, nil},
-		"bad key":           {corev1.Secret{Data: map[string][]byte{"a b": nil}}, []string{"data[a b]"}},
-		"dots":              {corev1.Secret{Data: map[string][]byte{"..": nil}}, []string{"data[..]"}},
-		"1 MiB":             {corev1.Secret{Data: map[string][]byte{"a": make([]byte, 1<<20)}}, nil},
-		"more":              {corev1.Secret{Data: map[string][]byte{"a": make([]byte, 1<<20), "b": {1}}}, []string{"data"}},
-		"tls":               {corev1.Secret{Type: corev1.SecretTypeTLS}, []string{"data[tls.crt]", "data[tls.key]"}},
-		"docker config":     {corev1.Secret{Type: corev1.SecretTypeDockercfg}, []string{"data[.dockercfg]"}},
-		"docker json":       {corev1.Secret{Type: corev1.SecretTypeDockerConfigJson}, []string{"data[.dockerconfigjson]"}},
-		"ssh":               {corev1.Secret{Type: corev1.SecretTypeSSHAuth}, []string{"data[ssh-privatekey]"}},
-		"basic auth":        {corev1.Secret{Type: corev1.SecretTypeBasicAuth}, []string{"data[username]", "data[password]"}},
-		"basic auth, half":  {corev1.Secret{Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{"password": nil}}, nil},
-		"account token":     {corev1.Secret{Type: corev1.SecretTypeServiceAccountToken}, []string{"metadata.annotations[kubernetes.io/service-account.name]"}},
-		"a type of its own": {corev1.Secret{Type: "example.com/x"}, nil},
+		"empty":            {corev1.Secret{}, nil},
+		"good key":         {corev1.Secret{Data: map[string][]byte{"a.b-c_D": nil}}, nil},
+		"bad key":          {corev1.Secret{Data: map[string][]byte{"a b": nil}}, []string{"data[a b]"}},
+		"dots":             {corev1.Secret{Data: map[string][]byte{"..": nil}}, []string{"data[..]"}},
+		"1 MiB":            {corev1.Secret{Data: map[string][]byte{"a": make([]byte, 1<<20)}}, nil},
+		"over 1 MiB":       {corev1.Secret{Data: map[string][]byte{"a": make([]byte, 1<<20), "b": {1}}}, []string{"data"}},
+		"tls":              {corev1.Secret{Type: corev1.SecretTypeTLS}, []string{"data[tls.crt]", "data[tls.key]"}},
+		"docker config":    {corev1.Secret{Type: corev1.SecretTypeDockercfg}, []string{"data[.dockercfg]"}},
+		"docker json":      {corev1.Secret{Type: corev1.SecretTypeDockerConfigJson}, []string{"data[.dockerconfigjson]"}},
+		"ssh":              {corev1.Secret{Type: corev1.SecretTypeSSHAuth}, []string{"data[ssh-privatekey]"}},
+		"basic auth":       {corev1.Secret{Type: corev1.SecretTypeBasicAuth}, []string{"data[username]", "data[password]"}},
+		"basic auth, half": {corev1.Secret{Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{"password": nil}}, nil},
+		"account token":    {corev1.Secret{Type: corev1.SecretTypeServiceAccountToken}, []string{"metadata.annotations[kubernetes.io/service-account.name]"}},
+		"unknown type":     {corev1.Secret{Type: "example.com/x"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -35,7 +35,7 @@ func TestValidateSecret(t *testing.T) {
 				got = append(got, err.Field)
 			}
 			if strings.Join(got, " ") != strings.Join(test.want, " ") {
-				t.Errorf("got faults in %v, want %v", got, test.want)
+				t.Errorf("got errors in %v, want %v", got, test.want)
 			}
 		})
 	}
@@ -57,7 +57,7 @@ func TestValidateConfigMap(t *testing.T) {
 				got = append(got, err.Field)
 			}
 			if strings.Join(got, " ") != strings.Join(test.want, " ") {
-				t.Errorf("got faults in %v, want %v", got, test.want)
+				t.Errorf("got errors in %v, want %v", got, test.want)
 			}
 		})
 	}

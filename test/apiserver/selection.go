@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// selection is which objects of a resource a list or watch is about.
+// selection says which objects of a resource a list or watch returns.
 type selection struct {
 	resource        *resource
 	namespace, name string          // empty: any
 	labels          labels.Selector // never nil
-	fields          fields.Selector // never nil; what namespace and name do not say already
+	fields          fields.Selector // never nil; without what namespace and name already select
 }
 
-// newSelection joins the namespace of the path with the selectors of the query. A namespace or name that a
-// field selector pins is looked up instead of compared, as kube-apiserver does.
+// newSelection combines the namespace of the path with the selectors of the query. As in kube-apiserver, a namespace or
+// name that the field selector requires is used for a lookup instead of a comparison.
 func newSelection(r *resource, namespace string, l labels.Selector, f fields.Selector) *selection {
 	sel := &selection{resource: r, namespace: namespace, labels: labels.Everything(), fields: fields.Everything()}
 	if l != nil {
@@ -45,18 +45,18 @@ func (s *selection) matches(obj object) bool {
 	if !s.labels.Empty() && !s.labels.Matches(labels.Set(obj.GetLabels())) {
 		return false
 	}
-	return s.fields.Empty() || s.fields.Matches(s.resource.selectable(obj))
+	return s.fields.Empty() || s.fields.Matches(s.resource.selectableFields(obj))
 }
 
-// scope is the narrowest index entry that covers the selection.
+// scope returns the key of the narrowest entry in table.watchers that covers the selection.
 func (s *selection) scope() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.namespace, Name: s.name}
 }
 
-// single returns the only key the selection can match, if it pins one.
+// single returns the only key that the selection can match, and whether there is only one.
 func (s *selection) single() (types.NamespacedName, bool) {
 	return s.scope(), s.name != "" && (s.namespace != "" || !s.resource.namespaced)
 }
 
-// everything tells whether the selection leaves out nothing of its namespace.
+// everything reports whether the selection matches every object in its namespace.
 func (s *selection) everything() bool { return s.name == "" && s.labels.Empty() && s.fields.Empty() }

@@ -61,6 +61,6 @@ func TestSelection(t *testing.T) {
 		})
 	}
 	if _, single := newSelection(nodes, "", nil, fields.OneTermEqualSelector("metadata.name", "n")).single(); !single {
-		t.Error("a named node is not looked up, want it to be: nodes have no namespace")
+		t.Error("node by name: got single false, want true: nodes have no namespace")
 	}
 }

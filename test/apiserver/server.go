@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Server is a running API server. All methods may be called at any time and from any goroutine.
+// Server is a running API server. Its methods are safe for concurrent use.
 type Server struct {
 	options  Options
 	store    *store
@@ -35,7 +35,7 @@ type Server struct {
 	running sync.WaitGroup
 }
 
-// New starts a server for the time of a test. It fails the test if the server cannot start.
+// New starts a server and closes it when the test ends. It fails the test if the server cannot start.
 func New(tb testing.TB, options Options) *Server {
 	tb.Helper()
 	s, err := Start(options)
@@ -46,8 +46,8 @@ func New(tb testing.TB, options Options) *Server {
 	return s
 }
 
-// Start starts a server; the caller must Close it. It returns an error if an option is out of range, or if no
-// loopback port can be had.
+// Start starts a server. The caller must Close it. It returns an error if an option is out of range, or if it cannot
+// listen on a loopback port.
 func Start(options Options) (*Server, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Server) newHTTPServer(ctx context.Context) *http.Server {
 		Protocols:         protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.options.MaxStreamsPerConnection},
 		ReadHeaderTimeout: 32 * time.Second, // as in kube-apiserver
-		// What net/http would print is about clients that went away.
+		// net/http logs only about clients that disconnected.
 		ErrorLog:    log.New(io.Discard, "", 0),
 		ConnState:   s.trackConnection,
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -109,7 +109,7 @@ func (s *Server) newHTTPServer(ctx context.Context) *http.Server {
 }
 
 func (s *Server) serve() {
-	// Both return when the listener is closed, and with nothing that a caller could act upon.
+	// Both return when the listener is closed. No caller needs their errors.
 	if s.tls != nil {
 		_ = s.http.ServeTLS(s.listener, "", "")
 	} else {
@@ -117,8 +117,8 @@ func (s *Server) serve() {
 	}
 }
 
-// trackConnection counts connections, so that Close can wait for their goroutines. New connections are
-// announced by the accept loop, which is counted itself: the counter cannot be at zero here.
+// trackConnection counts connections in running, so that Close can wait for their goroutines. The accept loop reports
+// new connections and is counted itself, so that running is never zero here.
 func (s *Server) trackConnection(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -126,7 +126,7 @@ func (s *Server) trackConnection(conn net.Conn, state http.ConnState) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.closed {
-			// Accepted while Close was closing those there were: net/http has not seen it then.
+			// It was accepted while Close ran, too late for net/http's Close to see it.
 			_ = conn.Close()
 		}
 	case http.StateClosed, http.StateHijacked:
@@ -134,8 +134,8 @@ func (s *Server) trackConnection(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// begin counts a request unless the server is closing. The handlers of HTTP/2 have goroutines of their own,
-// which may start when their connection is already gone.
+// begin counts a request in running, and returns false if the server is closing. HTTP/2 handlers have goroutines of
+// their own, which may start after their connection has ended.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,17 +146,17 @@ func (s *Server) begin() bool {
 	return true
 }
 
-// Close ends all streams, closes all connections, and returns when every goroutine of the server has ended.
-// Closing twice is fine.
+// Close ends all streams, closes all connections, and returns when every goroutine of the server has ended. It may be
+// called more than once.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
 	s.stop()
-	// The error is that of closing the listener twice, or of a connection that is gone already.
+	// It fails only because the listener or a connection is already closed.
 	_ = s.http.Close()
 	s.running.Wait()
 }
 
-// ResourceVersion is the version of the newest write.
+// ResourceVersion returns the version of the newest write.
 func (s *Server) ResourceVersion() string { return formatVersion(s.store.currentVersion()) }

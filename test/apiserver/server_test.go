@@ -14,11 +14,7 @@ import (
 )
 
 func TestClientsetRoundTrip(t *testing.T) {
-	for name, options := range map[string]Options{
-		"http2":  {},
-		"http1":  {DisableHTTP2: true},
-		"memory": {InMemory: true},
-	} {
+	for name, options := range transports {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, options)
 			w := f.watchSecrets(named("a", watchList()))
@@ -28,7 +24,7 @@ func TestClientsetRoundTrip(t *testing.T) {
 			created := f.createSecret(newSecret("a"))
 			f.createSecret(newSecret("b")) // not selected
 			if got := expect(t, w, watch.Added).Object.(*corev1.Secret); got.ResourceVersion != created.ResourceVersion {
-				t.Errorf("got version %s added, want %s", got.ResourceVersion, created.ResourceVersion)
+				t.Errorf("ADDED: got version %s, want %s", got.ResourceVersion, created.ResourceVersion)
 			}
 			f.updateSecret(created, "new")
 			if got := expect(t, w, watch.Modified).Object.(*corev1.Secret); string(got.Data["key"]) != "new" {
@@ -38,13 +34,13 @@ func TestClientsetRoundTrip(t *testing.T) {
 			expect(t, w, watch.Deleted)
 			list, err := f.client.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{})
 			if err != nil || len(list.Items) != 1 || list.Items[0].Name != "b" {
-				t.Errorf("got %v, %v, want b alone", list, err)
+				t.Errorf("got %v, %v, want b only", list, err)
 			}
 		})
 	}
 }
 
-// A real clientset and the server live in virtual time: an hour passes in no time, and nothing is left.
+// TestSynctest runs the server and a clientset in virtual time, and checks that no goroutine is left.
 func TestSynctest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := Start(Options{InMemory: true})
@@ -71,31 +67,31 @@ func TestSynctest(t *testing.T) {
 		}
 		expect(t, w, watch.Modified)
 		if passed := time.Since(begin); passed != 0 {
-			t.Errorf("an update took %v of virtual time, want none", passed)
+			t.Errorf("update: got %v of virtual time, want none", passed)
 		}
 		expect(t, w, watch.Bookmark)
 		if passed := time.Since(begin); passed != time.Minute {
-			t.Errorf("a bookmark came after %v, want one minute", passed)
+			t.Errorf("bookmark: got it after %v, want one minute", passed)
 		}
 	})
 }
 
 func TestCloseEndsStreams(t *testing.T) {
-	for name, options := range map[string]Options{"http2": {}, "http1": {DisableHTTP2: true}, "memory": {InMemory: true}} {
+	for name, options := range transports {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, options)
 			w := f.watchSecrets(watchList())
 			expect(t, w, watch.Bookmark)
 			f.Close()
-			f.Close() // idempotent
+			f.Close() // may be called more than once
 			if event, ok := <-w.ResultChan(); ok && event.Type != watch.Error {
 				t.Errorf("got %v, want the end of the watch", event)
 			}
 			if got := f.TotalStreams(); got != 0 {
-				t.Errorf("got %d open streams after Close, want 0", got)
+				t.Errorf("after Close: got %d open streams, want 0", got)
 			}
 			if _, err := f.client.CoreV1().Secrets("default").Get(context.WithoutCancel(t.Context()), "a", metav1.GetOptions{}); err == nil {
-				t.Error("got an answer after Close, want an error")
+				t.Error("after Close: got no error, want one")
 			}
 		})
 	}

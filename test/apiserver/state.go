@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// State is everything a [Server] held at one moment: its objects and its resourceVersion.
+// State is a snapshot of a [Server]: its objects and its resourceVersion.
 type State struct {
 	version uint64
 	objects map[string]map[types.NamespacedName]object
 }
 
-// ResourceVersion is the version of the newest write in the state.
+// ResourceVersion returns the version of the newest write in the state.
 func (s *State) ResourceVersion() string { return formatVersion(s.version) }
 
-// Snapshot keeps the present state for a later [Server.Restore]. It is cheap: objects are shared.
+// Snapshot returns the current state, for a later [Server.Restore]. It is cheap, because objects are shared.
 func (s *Server) Snapshot() *State {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -28,9 +28,9 @@ func (s *Server) Snapshot() *State {
 	return state
 }
 
-// Restore brings objects and the version counter back to an earlier state and ends all watches, as an etcd
-// restored from a copy and a restarted API server do: versions that have been handed out become versions of
-// the future, and will be handed out again for other contents. The history begins anew.
+// Restore sets the objects and the version counter back to state, drops the history and ends all watches, as an etcd
+// restored from a backup and a restarted API server do. Later versions become future versions, and the server assigns
+// them again to other writes.
 func (s *Server) Restore(state *State) {
 	s.store.restore(state)
 }
@@ -41,8 +41,8 @@ func (s *store) restore(state *State) {
 	s.version = state.version
 	for name, t := range s.tables {
 		t.objects = maps.Clone(state.objects[name])
-		t.history.forget(s.version)
-		// Ended under the same lock: no stream sees both a state before and a state after.
+		t.history.compact(s.version)
+		// End them under the same lock, so that no stream receives writes from before and after the restore.
 		for _, watchers := range t.watchers {
 			for w := range watchers {
 				w.end()
@@ -51,12 +51,12 @@ func (s *store) restore(state *State) {
 	}
 }
 
-// Compact forgets the history, as an etcd compaction does once the watch cache has been restarted: lists and
-// watches at older versions are answered with 410 Expired from now on. Open watches go on.
+// Compact drops the history, as an etcd compaction and a restart of the watch cache do. Lists and watches at older
+// versions then get 410 Expired. Open watches continue.
 func (s *Server) Compact() {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	for _, t := range s.store.tables {
-		t.history.forget(s.store.version)
+		t.history.compact(s.store.version)
 	}
 }

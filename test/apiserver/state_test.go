@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// An etcd restored from a copy: contents and versions go back, streams end, versions are given out again.
-// Clients retry what is too large, as they are told to: hence the virtual time.
+// TestRestore checks that objects and versions go back, streams end, and versions are assigned again. It runs in
+// virtual time, because client-go retries after ResourceVersionTooLarge.
 func TestRestore(t *testing.T) { synctest.Test(t, testRestore) }
 
 func testRestore(t *testing.T) {
@@ -29,29 +29,29 @@ func testRestore(t *testing.T) {
 	for _, want := range []watch.EventType{watch.Added, watch.Added, watch.Bookmark} {
 		expect(t, w, want)
 	}
-	seen := f.ResourceVersion()
+	version := f.ResourceVersion()
 	f.Restore(state)
 	if event, ok := <-w.ResultChan(); ok {
 		t.Errorf("got %v, want the stream to end", event)
 	}
-	if got := f.page(metav1.ListOptions{}); len(got.Items) != 1 || string(got.Items[0].Data["key"]) != "value of a" || got.ResourceVersion != first.ResourceVersion {
-		t.Errorf("got %v, want the state of before at version %s", got, first.ResourceVersion)
+	if got := f.listSecrets(metav1.ListOptions{}); len(got.Items) != 1 || string(got.Items[0].Data["key"]) != "value of a" || got.ResourceVersion != first.ResourceVersion {
+		t.Errorf("got %v, want the restored state at version %s", got, first.ResourceVersion)
 	}
-	if _, err := f.client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{ResourceVersion: seen}); !isTooLarge(err) {
-		t.Errorf("got %v, want a version seen before to be of the future", err)
+	if _, err := f.client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{ResourceVersion: version}); !isTooLarge(err) {
+		t.Errorf("list at a version before the restore: got %v, want ResourceVersionTooLarge", err)
 	}
 	resume := watchList()
-	resume.ResourceVersion = seen
+	resume.ResourceVersion = version
 	event := expect(t, f.watchSecrets(resume), watch.Error)
 	if err := apierrors.FromObject(event.Object); !isTooLarge(err) {
-		t.Errorf("got %v, want a WatchList at it to be refused", err)
+		t.Errorf("WatchList at a version before the restore: got %v, want ResourceVersionTooLarge", err)
 	}
 	if again := f.updateSecret(first, "again"); again.ResourceVersion != second.ResourceVersion {
-		t.Errorf("got version %s, want %s given out again", again.ResourceVersion, second.ResourceVersion)
+		t.Errorf("got version %s, want %s assigned again", again.ResourceVersion, second.ResourceVersion)
 	}
-	f.Restore(state) // a state can be restored any number of times
-	if got := f.page(metav1.ListOptions{}); len(got.Items) != 1 || string(got.Items[0].Data["key"]) != "value of a" {
-		t.Errorf("got %v, want the state of before once more", got.Items)
+	f.Restore(state) // a state can be restored more than once
+	if got := f.listSecrets(metav1.ListOptions{}); len(got.Items) != 1 || string(got.Items[0].Data["key"]) != "value of a" {
+		t.Errorf("got %v, want the restored state", got.Items)
 	}
 }
 

@@ -16,34 +16,34 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// firstVersion is the resourceVersion before the first write: well above zero, as on a cluster that has
-// already started its own components, so that no client gets away with treating versions as small numbers.
+// firstVersion is the resourceVersion before the first write. It is well above zero, as on a real cluster, so that
+// tests fail for clients that expect versions to be small.
 const firstVersion = 1000
 
-// errStale is what swap returns when the object is no longer the one the caller has read.
+// errStale is returned by swap if the object is not the one that the caller has read.
 var errStale = errors.New("the object was written meanwhile")
 
-// object is a typed API object. Once it is in the store nobody may write to it: readers, streams and the
-// history share it without copying. Its TypeMeta is set, so that it can be encoded as it stands.
+// object is a typed API object. An object in the store must not be changed: readers, streams and the history share it
+// without copying. Its TypeMeta is set, so that it can be encoded.
 type object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// store is a versioned map of objects with a history, as etcd and the watch cache are together.
-// One counter rises across all resources; every write takes the next number.
+// store is a versioned map of objects with a history: etcd and the watch cache in one. All resources share one counter,
+// and every write takes the next number.
 type store struct {
 	mu      sync.Mutex
 	version uint64
 	tables  map[string]*table // by resource name; the map itself never changes
 }
 
-// table is one resource's part of the store. store.mu guards all of it but the resource.
+// table is the part of the store for one resource. store.mu guards all fields but resource.
 type table struct {
 	resource *resource
 	objects  map[types.NamespacedName]object
 	history  history
-	watchers map[types.NamespacedName]map[*watcher]struct{} // by what they select; empty parts mean any
+	watchers map[types.NamespacedName]map[*watcher]struct{} // by the key they select; an empty part means any
 }
 
 func newStore(resources []*resource, historyLimit int) *store {
@@ -65,17 +65,17 @@ func (s *store) currentVersion() uint64 {
 	return s.version
 }
 
-// get returns the object under key, or nil, and the version of the store at that moment.
+// get returns the object with key or nil, and the version of the store.
 func (s *store) get(t *table, key types.NamespacedName) (object, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return t.objects[key], s.version
 }
 
-// swap is the only way to write: it replaces old by next under key and tells every watcher that may care.
-// A nil old creates, a nil next deletes. It takes next over and gives it the next resourceVersion. It returns
-// what is stored now (for a deletion: the last state, at the version of the deletion), errStale when old is
-// not what is stored, and NotFound when the namespace of a new object does not exist.
+// swap is the only way to write. It replaces old by next under key, and notifies the watchers whose scope covers key. A
+// nil old creates the object, a nil next deletes it. swap owns next and sets its resourceVersion. It returns the stored
+// object or, for a deletion, the last state at the version of the deletion. It returns errStale if old is not the
+// stored object, and NotFound if the namespace of a new object does not exist.
 func (s *store) swap(t *table, key types.NamespacedName, old, next object) (object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +97,8 @@ func (s *store) swap(t *table, key types.NamespacedName, old, next object) (obje
 	return next, nil
 }
 
-// wouldCreate is swap for the creation of obj in a dry run: the same errors, and nothing written.
-func (s *store) wouldCreate(t *table, key types.NamespacedName, obj object) (object, error) {
+// dryRunCreate returns the result of swap for the creation of obj without writing it.
+func (s *store) dryRunCreate(t *table, key types.NamespacedName, obj object) (object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.objects[key] != nil {
@@ -110,8 +110,8 @@ func (s *store) wouldCreate(t *table, key types.NamespacedName, obj object) (obj
 	return obj, nil
 }
 
-// checkNamespaceLocked does the work of the admission plugin NamespaceLifecycle: nothing is created in a
-// namespace that does not exist.
+// checkNamespaceLocked returns NotFound if the namespace of key does not exist, as the admission plugin
+// NamespaceLifecycle does.
 func (s *store) checkNamespaceLocked(t *table, key types.NamespacedName) error {
 	if !t.resource.namespaced || s.tables["namespaces"].objects[types.NamespacedName{Name: key.Namespace}] != nil {
 		return nil
@@ -119,11 +119,11 @@ func (s *store) checkNamespaceLocked(t *table, key types.NamespacedName) error {
 	return apierrors.NewNotFound(namespaces.groupResource(), key.Namespace)
 }
 
-// deleteLocked removes key, and with a namespace everything in it: unlike on a cluster, where a controller
-// empties a terminating namespace step by step, this is one step that nobody can see half done.
+// deleteLocked deletes key and, for a Namespace, all objects in the namespace. On a cluster, a controller deletes them
+// one by one; here it is one atomic step.
 func (s *store) deleteLocked(t *table, key types.NamespacedName) object {
 	if t.resource == namespaces {
-		// In a fixed order, so that a test run twice sees the same versions.
+		// The order is fixed, so that versions are the same in every run of a test.
 		for _, name := range slices.Sorted(maps.Keys(s.tables)) {
 			other := s.tables[name]
 			inside := selectFrom(other.objects, newSelection(other.resource, key.Name, nil, nil))
@@ -143,8 +143,8 @@ func (s *store) deleteLocked(t *table, key types.NamespacedName) object {
 	return last
 }
 
-// publishLocked records the event and hands it to the watchers that select its object by name, by
-// namespace, or all: the cost of a write follows those, not the number of open streams.
+// publishLocked adds the event to the history, and to the queues of the watchers that select its object by name, by
+// namespace, or all. The cost of a write grows with their number, not with that of all open streams.
 func (s *store) publishLocked(t *table, e *event) {
 	t.history.add(e)
 	scopes := []types.NamespacedName{e.key, {Namespace: e.key.Namespace}, {Name: e.key.Name}, {}}
@@ -158,9 +158,9 @@ func (s *store) publishLocked(t *table, e *event) {
 	}
 }
 
-// list returns the selected objects in the order of their storage keys, as they are at version exact, and
-// that version; zero stands for the newest. It returns Expired when that version has been forgotten, and
-// Timeout with cause ResourceVersionTooLarge when the store has not reached notOlderThan.
+// list returns the selected objects at version exact, sorted by storage key, and that version. Zero is the newest
+// version. It returns Expired if the history does not reach back to exact, and Timeout with cause
+// ResourceVersionTooLarge if the store has not reached notOlderThan.
 func (s *store) list(t *table, sel *selection, notOlderThan, exact uint64) ([]object, uint64, error) {
 	found, version, err := s.listUnsorted(t, sel, notOlderThan, exact)
 	sortByKey(found)
@@ -183,7 +183,7 @@ func (s *store) listUnsorted(t *table, sel *selection, notOlderThan, exact uint6
 	return selectFrom(objects, sel), exact, nil
 }
 
-// selectFrom looks a named selection up instead of looking through all objects.
+// selectFrom returns the selected objects. It looks a single object up by its key.
 func selectFrom(objects map[types.NamespacedName]object, sel *selection) []object {
 	if scope, ok := sel.single(); ok {
 		if obj, ok := objects[scope]; ok && sel.matches(obj) {
@@ -204,8 +204,8 @@ func sortByKey(objects []object) {
 	slices.SortFunc(objects, func(a, b object) int { return strings.Compare(storageKey(a), storageKey(b)) })
 }
 
-// storageKey orders objects as etcd does, which is not the order by namespace and then by name:
-// "a-b/x" comes before "a/x".
+// storageKey returns the key by which etcd sorts objects. This is not the order by namespace and name: "a-b/x" is
+// before "a/x".
 func storageKey(obj object) string {
 	if obj.GetNamespace() == "" {
 		return obj.GetName()
@@ -217,7 +217,7 @@ func keyOf(obj object) types.NamespacedName {
 	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// withVersion is a copy of obj at another version.
+// withVersion returns a copy of obj with the version.
 func withVersion(obj object, version uint64) object {
 	copied := obj.DeepCopyObject().(object)
 	copied.SetResourceVersion(formatVersion(version))

@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// newTestStore has the initial namespaces and tables for everything.
+// newTestStore returns a store with the initial namespaces, and its table of secrets.
 func newTestStore(t interface{ Fatal(...any) }, limit int) (*store, *table) {
 	s := newStore(allResources, limit)
 	if err := s.createInitialNamespaces(); err != nil {
@@ -27,7 +27,7 @@ func newTestStore(t interface{ Fatal(...any) }, limit int) (*store, *table) {
 	return s, s.tables["secrets"]
 }
 
-// mustSwap writes and returns what is stored.
+// mustSwap writes next and returns the stored object. It fails the test on an error.
 func mustSwap(t interface{ Fatal(...any) }, s *store, table *table, key types.NamespacedName, old, next object) object {
 	stored, err := s.swap(table, key, old, next)
 	if err != nil {
@@ -42,7 +42,7 @@ func TestVersionsRiseAcrossResources(t *testing.T) {
 	s, _ := newTestStore(t, 100)
 	last := s.currentVersion()
 	if last < 1000 {
-		t.Errorf("got version %d at the start, want one well above zero", last)
+		t.Errorf("first version: got %d, want at least 1000", last)
 	}
 	configMap := &corev1.ConfigMap{}
 	configMap.Namespace, configMap.Name = "default", "a"
@@ -65,32 +65,32 @@ func TestSwap(t *testing.T) {
 		old, new object
 		want     func(error) bool
 	}{
-		"create what exists":    {key("a"), nil, newSecret("a"), func(err error) bool { return errors.Is(err, errStale) }},
-		"update what has moved": {key("a"), first, newSecret("a"), func(err error) bool { return errors.Is(err, errStale) }},
-		"delete what has moved": {key("a"), first, nil, func(err error) bool { return errors.Is(err, errStale) }},
-		"update what is absent": {key("b"), first, newSecret("b"), func(err error) bool { return errors.Is(err, errStale) }},
-		"namespace is missing":  {types.NamespacedName{Namespace: "x", Name: "a"}, nil, newSecret("a"), apierrors.IsNotFound},
+		"create, exists":       {key("a"), nil, newSecret("a"), func(err error) bool { return errors.Is(err, errStale) }},
+		"update, stale":        {key("a"), first, newSecret("a"), func(err error) bool { return errors.Is(err, errStale) }},
+		"delete, stale":        {key("a"), first, nil, func(err error) bool { return errors.Is(err, errStale) }},
+		"update, absent":       {key("b"), first, newSecret("b"), func(err error) bool { return errors.Is(err, errStale) }},
+		"create, no namespace": {types.NamespacedName{Namespace: "x", Name: "a"}, nil, newSecret("a"), apierrors.IsNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := s.currentVersion()
 			if _, err := s.swap(table, test.key, test.old, test.new); !test.want(err) {
-				t.Errorf("got error %v, want another", err)
+				t.Errorf("got unexpected error %v", err)
 			}
 			if got := s.currentVersion(); got != before {
-				t.Errorf("a refused write moved the version from %d to %d", before, got)
+				t.Errorf("got version %d after a failed write, want %d", got, before)
 			}
 		})
 	}
 	last := mustSwap(t, s, table, key("a"), second, nil)
 	if want := formatVersion(s.currentVersion()); last.GetResourceVersion() != want {
-		t.Errorf("got version %s of the deleted object, want that of the deletion, %s", last.GetResourceVersion(), want)
+		t.Errorf("deleted object: got version %s, want that of the deletion, %s", last.GetResourceVersion(), want)
 	}
 	if second.GetResourceVersion() == last.GetResourceVersion() {
-		t.Error("the deletion has changed the object that readers may hold")
+		t.Error("got a changed object after its deletion, want a copy changed")
 	}
 }
 
-func TestNamespaceGoesWithItsContents(t *testing.T) {
+func TestNamespaceDeletion(t *testing.T) {
 	s, table := newTestStore(t, 100)
 	namespaceTable := s.tables["namespaces"]
 	ns := namespaces.newObject()
@@ -107,10 +107,10 @@ func TestNamespaceGoesWithItsContents(t *testing.T) {
 	}
 	mustSwap(t, s, namespaceTable, types.NamespacedName{Name: "x"}, stored, nil)
 	if obj, _ := s.get(table, inside); obj != nil {
-		t.Errorf("got %v, want nothing left in the namespace", obj)
+		t.Errorf("object in the namespace: got %v, want it deleted", obj)
 	}
 	if obj, _ := s.get(table, key("a")); obj == nil {
-		t.Error("an object of another namespace went too")
+		t.Error("object in another namespace: got it deleted, want it kept")
 	}
 	events, _ := w.take()
 	if len(events) != 1 || !events[0].deleted || events[0].key != inside {
@@ -118,7 +118,7 @@ func TestNamespaceGoesWithItsContents(t *testing.T) {
 	}
 }
 
-// The order is that of etcd's keys, where "a-b/x" precedes "a/x".
+// TestListIsInKeyOrder checks the order of etcd's keys, where "a-b/x" is before "a/x".
 func TestListIsInKeyOrder(t *testing.T) {
 	s, table := newTestStore(t, 100)
 	for _, namespace := range []string{"a", "a-b"} {
@@ -144,8 +144,9 @@ func TestListIsInKeyOrder(t *testing.T) {
 	}
 }
 
-// A write reaches the watchers of its object, its namespace, its name, and of everything, and no others.
-func TestPublishReachesWhoSelects(t *testing.T) {
+// TestPublish checks that a write reaches the watchers of its object, of its namespace, of its name and of all objects,
+// and no others.
+func TestPublish(t *testing.T) {
 	s, table := newTestStore(t, 100)
 	name := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 	for name, test := range map[string]struct {
@@ -168,20 +169,20 @@ func TestPublishReachesWhoSelects(t *testing.T) {
 			if events, _ := w.take(); len(events) != test.want {
 				t.Errorf("got %d events, want %d", len(events), test.want)
 			}
-			s.forget(table, w)
+			s.removeWatcher(table, w)
 			mustSwap(t, s, table, key("a"), stored, nil)
 			if events, _ := w.take(); len(events) != 0 {
-				t.Errorf("got %d events after the watcher was forgotten, want none", len(events))
+				t.Errorf("after removeWatcher: got %d events, want none", len(events))
 			}
 		})
 	}
 	if len(table.watchers) != 0 {
-		t.Errorf("got index entries %v without watchers, want none", table.watchers)
+		t.Errorf("got scopes %v without watchers, want none", table.watchers)
 	}
 }
 
-// Whatever is written, the state at every version within the history equals what it was then, and a watch
-// from every version brings a client that held that state to the present one.
+// TestHistoryModel checks, for random writes, that a list at every version in the history returns the state at that
+// version, and that a watch from there leads to the current state.
 func TestHistoryModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, table := newTestStore(t, 10)
@@ -215,7 +216,7 @@ func checkVersion(t *rapid.T, s *store, table *table, version uint64, then, pres
 	found, at, err := s.list(table, all(secrets), 0, version)
 	if version < table.history.floor {
 		if !apierrors.IsResourceExpired(err) {
-			t.Fatalf("got error %v at forgotten version %d, want Expired", err, version)
+			t.Fatalf("got error %v at dropped version %d, want Expired", err, version)
 		}
 		return
 	}
@@ -230,10 +231,10 @@ func checkVersion(t *rapid.T, s *store, table *table, version uint64, then, pres
 	if err != nil {
 		t.Fatalf("watch from %d: %v", version, err)
 	}
-	defer s.forget(table, w)
+	defer s.removeWatcher(table, w)
 	for _, e := range events {
 		if e.version <= version {
-			t.Fatalf("got event %d from a watch at %d, want later ones only", e.version, version)
+			t.Fatalf("watch from %d: got event at version %d, want only later ones", version, e.version)
 		}
 		if e.deleted {
 			delete(got, e.key.Name)
@@ -246,7 +247,7 @@ func checkVersion(t *rapid.T, s *store, table *table, version uint64, then, pres
 	}
 }
 
-func TestHistoryForgetsTheOldest(t *testing.T) {
+func TestHistoryDropsTheOldest(t *testing.T) {
 	const limit = 5
 	h := history{floor: 10, limit: limit}
 	for version := uint64(11); version <= 40; version++ {
@@ -255,15 +256,15 @@ func TestHistoryForgetsTheOldest(t *testing.T) {
 			t.Fatalf("got %d events kept at version %d, want at least %d and less than %d", kept, version, limit, 2*limit)
 		}
 		if _, ok := h.since(h.floor - 1); ok {
-			t.Fatalf("got events since %d, want them forgotten", h.floor-1)
+			t.Fatalf("got events since %d, want them dropped", h.floor-1)
 		}
 		events, ok := h.since(h.floor)
 		if !ok || len(events) == 0 || events[0].version != h.floor+1 {
-			t.Fatalf("got %v, %t since the floor %d, want everything above it", events, ok, h.floor)
+			t.Fatalf("got %v, %t since the floor %d, want all events above it", events, ok, h.floor)
 		}
 	}
 	if events, ok := h.since(100); !ok || len(events) != 0 {
-		t.Errorf("got %v, %t since the future, want nothing, and no error", events, ok)
+		t.Errorf("future version: got %v, %t, want no events and true", events, ok)
 	}
 }
 
@@ -289,7 +290,7 @@ func TestEventForSelection(t *testing.T) {
 			if out, ok := test.event.forSelection(sel); ok {
 				got = fmt.Sprintf("%s %s", out.Type, out.Object.(object).GetResourceVersion())
 				if out.Object.(object).GetLabels()["colour"] != "blue" {
-					t.Errorf("got content %v, want what the watcher selects", out.Object)
+					t.Errorf("got content %v, want the one that the watcher selects", out.Object)
 				}
 			}
 			if got != test.want {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -24,69 +23,68 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// follower rebuilds the state of a namespace from one stream, and checks the order of what it is told.
-type follower struct {
+// replica rebuilds the state of a namespace from one stream, and checks the order of its events.
+type replica struct {
 	state map[string]string // name to resourceVersion
 	last  uint64
 }
 
-func (f *follower) apply(event watch.Event) error {
+func (r *replica) apply(event watch.Event) error {
 	secret := event.Object.(*corev1.Secret)
 	version, err := strconv.ParseUint(secret.ResourceVersion, 10, 64)
 	if err != nil {
 		return err
 	}
-	initial := f.last == 0 // the state comes in the order of names; a bookmark ends it
-	if !initial && version <= f.last && event.Type != watch.Bookmark {
-		return fmt.Errorf("got version %d after %d", version, f.last)
+	initial := r.last == 0 // the initial state is sorted by name; a bookmark ends it
+	if !initial && version <= r.last && event.Type != watch.Bookmark {
+		return fmt.Errorf("got version %d after %d, want a higher one", version, r.last)
 	}
-	held, ok := f.state[secret.Name]
+	held, ok := r.state[secret.Name]
 	switch event.Type {
 	case watch.Added:
 		if ok {
-			return fmt.Errorf("got %s added at %d, but it was there at %s", secret.Name, version, held)
+			return fmt.Errorf("got %s added at %d, but it exists at %s", secret.Name, version, held)
 		}
-		f.state[secret.Name] = secret.ResourceVersion
+		r.state[secret.Name] = secret.ResourceVersion
 	case watch.Modified:
 		if !ok {
-			return fmt.Errorf("got %s modified at %d, but it was not there", secret.Name, version)
+			return fmt.Errorf("got %s modified at %d, but it does not exist", secret.Name, version)
 		}
-		f.state[secret.Name] = secret.ResourceVersion
+		r.state[secret.Name] = secret.ResourceVersion
 	case watch.Deleted:
 		if !ok {
-			return fmt.Errorf("got %s deleted at %d, but it was not there", secret.Name, version)
+			return fmt.Errorf("got %s deleted at %d, but it does not exist", secret.Name, version)
 		}
-		delete(f.state, secret.Name)
+		delete(r.state, secret.Name)
 	case watch.Bookmark:
 	default:
 		return fmt.Errorf("got %s", event.Type)
 	}
 	if !initial || event.Type == watch.Bookmark {
-		f.last = version
+		r.last = version
 	}
 	return nil
 }
 
-// Streams opened at any moment while others write see every write once and in order, and end up with the
-// same state as a list.
+// TestStreamsAreComplete checks that a stream opened during writes receives every write once and in order, and ends
+// with the same state as a list.
 func TestStreamsAreComplete(t *testing.T) {
 	for name, options := range map[string]Options{"http2": {MaxStreamsPerConnection: 4}, "http1": {DisableHTTP2: true}, "memory": {InMemory: true}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, options)
-			writer := newClientFor(t, configOfItsOwn(f.Server)).CoreV1().Secrets("default")
-			const writers, rounds, followers, last = 4, 30, 8, "the-last"
-			// A bound so that what never ends fails with a cause; it is far above what any machine takes.
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			writer := newClientFor(t, separateConfig(f.Server)).CoreV1().Secrets("default")
+			const writers, rounds, readers, last = 4, 30, 8, "the-last"
+			ctx, cancel := context.WithTimeout(t.Context(), hangTimeout)
 			defer cancel()
-			var writing, following errgroup.Group
+			var writing, reading errgroup.Group
 			for w := range writers {
 				writing.Go(func() error { return churn(ctx, writer, fmt.Sprintf("s%d", w), rounds) })
 			}
-			states := make([]follower, followers)
-			for i := range states {
-				following.Go(func() error {
-					states[i].state = map[string]string{}
-					return states[i].follow(ctx, f, last)
+			replicas := make([]replica, readers)
+			for i := range replicas {
+				reading.Go(func() error {
+					replicas[i].state = map[string]string{}
+					return replicas[i].read(ctx, f, last)
 				})
 			}
 			err := writing.Wait()
@@ -94,20 +92,20 @@ func TestStreamsAreComplete(t *testing.T) {
 				_, err = writer.Create(ctx, newSecret(last), metav1.CreateOptions{})
 			}
 			if err != nil {
-				cancel() // or the followers would wait for what never comes
-				t.Fatal(errors.Join(err, following.Wait()))
+				cancel() // the readers would wait for the last secret
+				t.Fatal(errors.Join(err, reading.Wait()))
 			}
-			if err := following.Wait(); err != nil {
+			if err := reading.Wait(); err != nil {
 				t.Fatal(err)
 			}
-			list := f.page(metav1.ListOptions{})
-			for i, follower := range states {
-				if len(follower.state) != len(list.Items) {
-					t.Errorf("follower %d: got %d secrets, want %d", i, len(follower.state), len(list.Items))
+			list := f.listSecrets(metav1.ListOptions{})
+			for i, replica := range replicas {
+				if len(replica.state) != len(list.Items) {
+					t.Errorf("replica %d: got %d secrets, want %d", i, len(replica.state), len(list.Items))
 				}
 				for _, item := range list.Items {
-					if got := follower.state[item.Name]; got != item.ResourceVersion {
-						t.Errorf("follower %d: got %s at %q, want %s", i, item.Name, got, item.ResourceVersion)
+					if got := replica.state[item.Name]; got != item.ResourceVersion {
+						t.Errorf("replica %d: got %s at %q, want %s", i, item.Name, got, item.ResourceVersion)
 					}
 				}
 			}
@@ -115,20 +113,20 @@ func TestStreamsAreComplete(t *testing.T) {
 	}
 }
 
-// configOfItsOwn is for clients that share no connection with [Server.Client]. client-go keeps one transport
-// for all configurations that say the same about it, so this one has to say something else.
+// separateConfig returns a configuration for clients that share no connection with [Server.Client]. client-go uses one
+// transport for all configurations with equal transport settings, so this one has another setting.
 //
-// Followers hold their streams until the writers have written. On a shared connection a write could have to wait
-// for a stream to end, and so for ever: until Go's HTTP/2 client has read a server's settings it takes 100
-// streams for allowed, and a request that is on its way to a connection then stays with that connection.
-func configOfItsOwn(s *Server) *rest.Config {
+// The readers keep their streams open until the writers have finished. On a shared connection, a write could wait for
+// ever for a stream to end: Go's HTTP/2 client assumes 100 streams until it has read the server's settings, and a
+// request that it has assigned to a connection stays there.
+func separateConfig(s *Server) *rest.Config {
 	config := s.Config()
 	config.DisableCompression = true
-	config.QPS = -1 // the default, five a second, would make minutes of it
+	config.QPS = -1 // with the default, 5 a second, the test would take minutes
 	return config
 }
 
-// churn creates, updates and deletes one secret again and again.
+// churn creates, updates and deletes one secret in each round. It keeps the last one.
 func churn(ctx context.Context, secrets clientcorev1.SecretInterface, name string, rounds int) error {
 	for i := range rounds {
 		secret := newSecret(name)
@@ -149,27 +147,28 @@ func churn(ctx context.Context, secrets clientcorev1.SecretInterface, name strin
 	return nil
 }
 
-// follow reads until the secret named last has been seen.
-func (f *follower) follow(ctx context.Context, server *fixture, last string) error {
-	w, err := server.client.CoreV1().Secrets("default").Watch(ctx, watchList())
+// read applies the events of a watch until the secret named last exists.
+func (r *replica) read(ctx context.Context, f *fixture, last string) error {
+	w, err := f.client.CoreV1().Secrets("default").Watch(ctx, watchList())
 	if err != nil {
 		return err
 	}
 	defer w.Stop()
 	for event := range w.ResultChan() {
-		if err := f.apply(event); err != nil {
+		if err := r.apply(event); err != nil {
 			return err
 		}
-		if _, ok := f.state[last]; ok && f.last != 0 {
+		if _, ok := r.state[last]; ok && r.last != 0 {
 			return nil
 		}
 	}
-	return fmt.Errorf("the stream has ended at version %d", f.last)
+	return fmt.Errorf("got the end of the stream at version %d, want secret %s", r.last, last)
 }
 
-// client-go's informer keeps equal to the server across cut streams and a compaction. (A restore it does not survive: it resumes
-// with a plain watch at a version of the future, which is silent, here as on a real server.)
-func TestInformerKeepsEqual(t *testing.T) {
+// TestInformer checks that client-go's informer equals the server after ended streams and a compaction. An informer
+// does not recover from a restore: it resumes with a plain watch at a future version, which is silent, as in
+// kube-apiserver.
+func TestInformer(t *testing.T) {
 	for name, options := range map[string]Options{"watchlist": {}, "list and watch": {DisableWatchList: true}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, options)
@@ -179,7 +178,7 @@ func TestInformerKeepsEqual(t *testing.T) {
 			if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 				AddFunc: func(obj any) { events <- "add " + obj.(*corev1.Secret).Name },
 				UpdateFunc: func(old, obj any) {
-					// A relist after the compaction announces what has not changed, too.
+					// After the compaction, a relist updates unchanged objects too.
 					if secret := obj.(*corev1.Secret); secret.ResourceVersion != old.(*corev1.Secret).ResourceVersion {
 						events <- "update " + secret.Name
 					}
@@ -188,8 +187,7 @@ func TestInformerKeepsEqual(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			// A bound so that an event that never comes fails the test; nothing takes near as long.
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), hangTimeout)
 			factory.StartWithContext(ctx)
 			defer factory.Shutdown()
 			defer cancel()
@@ -201,7 +199,7 @@ func TestInformerKeepsEqual(t *testing.T) {
 						t.Errorf("got %s, want %s", got, want)
 					}
 				case <-ctx.Done():
-					t.Fatalf("got nothing, want %s", want)
+					t.Fatalf("got no event, want %s", want)
 				}
 			}
 			first := f.createSecret(newSecret("a"))
@@ -222,7 +220,7 @@ func TestInformerKeepsEqual(t *testing.T) {
 	}
 }
 
-// client-go's RetryWatcher resumes at a version, which is what the replay of history is for.
+// TestRetryWatcherMissesNothing checks that client-go's RetryWatcher, which resumes at a version, receives every write.
 func TestRetryWatcherMissesNothing(t *testing.T) {
 	f := newFixture(t, Options{})
 	secret := f.createSecret(newSecret("a"))
@@ -245,7 +243,7 @@ func TestRetryWatcherMissesNothing(t *testing.T) {
 	}
 }
 
-// A connection that is full makes room on another: more watches than one connection carries.
+// TestStreamLimit checks that a client can open more watches than one connection allows.
 func TestStreamLimit(t *testing.T) {
 	f := newFixture(t, Options{MaxStreamsPerConnection: 1})
 	for i := range 5 {
@@ -254,15 +252,15 @@ func TestStreamLimit(t *testing.T) {
 	if got := f.TotalStreams(); got != 5 {
 		t.Errorf("got %d streams, want 5", got)
 	}
-	f.createSecret(newSecret("a")) // and other calls are served
+	f.createSecret(newSecret("a")) // other requests are served too
 }
 
-// Close in the midst of everything returns, and leaves nothing behind.
+// TestCloseUnderLoad checks that Close returns while clients send requests, and that no goroutine is left.
 func TestCloseUnderLoad(t *testing.T) {
-	for name, options := range map[string]Options{"http2": {}, "http1": {DisableHTTP2: true}, "memory": {InMemory: true}} {
+	for name, options := range transports {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, options)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), hangTimeout)
 			defer cancel()
 			var clients sync.WaitGroup
 			for i := range 8 {
@@ -285,9 +283,9 @@ func TestCloseUnderLoad(t *testing.T) {
 			}
 			f.Close()
 			if got := f.TotalStreams(); got != 0 {
-				t.Errorf("got %d streams after Close, want 0", got)
+				t.Errorf("after Close: got %d streams, want 0", got)
 			}
-			cancel() // client-go may be waiting to try again
+			cancel() // stops the retries of client-go
 			clients.Wait()
 		})
 	}

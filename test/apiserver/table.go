@@ -15,7 +15,7 @@ func column(name string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: "string"}
 }
 
-// tableOf is what kubectl get shows of an object or a list: NAME, the columns of the kind, AGE.
+// tableOf returns obj, an object or a list, as the table that kubectl get prints: NAME, the columns of the kind, AGE.
 func (c *call) tableOf(obj runtime.Object, now time.Time) (*metav1.Table, error) {
 	var options metav1.TableOptions
 	if err := c.decodeQuery(&options); err != nil {
@@ -45,7 +45,8 @@ func (c *call) tableOf(obj runtime.Object, now time.Time) (*metav1.Table, error)
 	return table, meta.EachListItem(obj, addRow)
 }
 
-// row shows one object; include is Object, None, or by default its metadata.
+// row returns the row of one object. Besides the cells it contains the object, nothing, or by default the
+// metadata, as include says.
 func (r *resource) row(obj object, include metav1.IncludeObjectPolicy, now time.Time) metav1.TableRow {
 	row := metav1.TableRow{Cells: []any{obj.GetName()}}
 	if r.cells != nil {

@@ -60,7 +60,7 @@ func TestTableCells(t *testing.T) {
 			"Name Ready Status Restarts Age", "[x 1/1 Running 3 90m]",
 		},
 		"evicted pod": {pods, pod(func(p *corev1.Pod) { p.Status.Reason = "Evicted" }), "Name Ready Status Restarts Age", "[x 0/1 Evicted 0 90m]"},
-		"leaving pod": {pods, pod(func(p *corev1.Pod) { p.DeletionTimestamp = &old }), "Name Ready Status Restarts Age", "[x 0/1 Terminating 0 90m]"},
+		"deleted pod": {pods, pod(func(p *corev1.Pod) { p.DeletionTimestamp = &old }), "Name Ready Status Restarts Age", "[x 0/1 Terminating 0 90m]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			columns := []string{"Name"}

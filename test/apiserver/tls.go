@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// authority is a certificate authority made for one server, and the certificate it has issued to it.
+// authority is the certificate authority of one server, and the certificate that it has issued to the server.
 type authority struct {
 	caPEM  []byte
 	server tls.Certificate
 }
 
-// newAuthority makes new keys. ECDSA takes well below a millisecond, so nothing needs to be kept on disk.
+// newAuthority generates new keys. ECDSA keys take less than a millisecond, so that none need to be kept on disk.
 func newAuthority() (*authority, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -69,5 +69,5 @@ func (a *authority) serverConfig() *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{a.server}, MinVersion: tls.VersionTLS12}
 }
 
-// randomToken is a bearer token nobody can guess.
+// randomToken returns a new random bearer token.
 func randomToken() string { return rand.Text() }

@@ -19,15 +19,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Lifetimes of tokens and the audience where none is asked for, as in kube-apiserver.
+// The lifetimes and the issuer of tokens, as in kube-apiserver. The issuer is the default audience.
 const (
 	minTokenSeconds, defaultTokenSeconds, maxTokenSeconds = 10 * 60, 60 * 60, 1 << 32
 
 	tokenIssuer = "https://kubernetes.default.svc"
 )
 
-// createToken answers a TokenRequest: a token of a service account, bound to a pod if one is named. The token looks
-// like the real one, but is signed with random bytes; no server takes it.
+// createToken responds to a TokenRequest with a token of the service account, which is bound to a pod if the request
+// names one. The token has the claims of a real one, but is signed with random bytes: no server accepts it.
 func (c *call) createToken() error {
 	info, err := negotiateInput(c.r)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *call) createToken() error {
 	}
 	request, ok := decoded.(*authenticationv1.TokenRequest)
 	if !ok {
-		return apierrors.NewBadRequest("a TokenRequest is needed")
+		return apierrors.NewBadRequest("a TokenRequest is required")
 	}
 	account, _ := c.store.get(c.table, c.key())
 	if account == nil {
@@ -63,7 +63,7 @@ func (c *call) createToken() error {
 	return c.respond(http.StatusCreated, request)
 }
 
-// checkTokenRequest fills in defaults and checks the request against the pod it is bound to.
+// checkTokenRequest sets defaults, and checks the lifetime and the pod that the token is bound to.
 func (c *call) checkTokenRequest(request *authenticationv1.TokenRequest) error {
 	spec := &request.Spec
 	if len(spec.Audiences) == 0 {
@@ -89,7 +89,7 @@ func (c *call) checkTokenRequest(request *authenticationv1.TokenRequest) error {
 		return nil
 	}
 	if ref.Kind != "Pod" || ref.APIVersion != "v1" {
-		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to object of kind %q: this server binds to pods", c.request.Name, ref.Kind))
+		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to object of kind %q: this server binds to pods only", c.request.Name, ref.Kind))
 	}
 	found, _ := c.store.get(c.store.tables[pods.name], types.NamespacedName{Namespace: c.request.Namespace, Name: ref.Name})
 	if found == nil {
@@ -100,7 +100,7 @@ func (c *call) checkTokenRequest(request *authenticationv1.TokenRequest) error {
 			fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record: the object might have been deleted and then recreated", ref.UID))
 	}
 	ref.UID = found.GetUID()
-	// No admission has filled in the name.
+	// There is no admission plugin that sets the name.
 	if account := cmp.Or(found.(*corev1.Pod).Spec.ServiceAccountName, "default"); account != c.request.Name {
 		return apierrors.NewBadRequest(fmt.Sprintf(
 			"cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", c.request.Name))
@@ -124,7 +124,7 @@ func newToken(request *authenticationv1.TokenRequest, account types.UID, now tim
 		"kubernetes.io": kubernetes,
 	}
 	part := func(value any) string {
-		data, _ := json.Marshal(value) // maps of strings and numbers
+		data, _ := json.Marshal(value) // maps of strings and numbers cannot fail
 		return base64.RawURLEncoding.EncodeToString(data)
 	}
 	return part(map[string]string{"alg": "RS256", "typ": "JWT"}) + "." + part(claims) + "." +

@@ -17,8 +17,8 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// TestTokenRequest: a token has the lifetime, audience and pod that were asked for, and what kube-apiserver refuses is
-// refused.
+// TestTokenRequest checks that a token has the requested lifetime, audience and pod, and that invalid requests are
+// refused as by kube-apiserver.
 func TestTokenRequest(t *testing.T) {
 	core := apiserver.New(t, apiserver.Options{}).Client().CoreV1()
 	for _, name := range []string{"default", "other"} {
@@ -59,7 +59,7 @@ func TestTokenRequest(t *testing.T) {
 			got, err := core.ServiceAccounts("default").CreateToken(t.Context(), tc.account, &authenticationv1.TokenRequest{Spec: tc.spec}, metav1.CreateOptions{})
 			if tc.is != nil {
 				if !tc.is(err) {
-					t.Errorf("CreateToken: got error %v, want another", err)
+					t.Errorf("CreateToken: got unexpected error %v", err)
 				}
 				return
 			}
@@ -91,6 +91,6 @@ func TestTokenRequest(t *testing.T) {
 		})
 	}
 	if _, err := core.RESTClient().Get().AbsPath("/api/v1/namespaces/default/serviceaccounts/default/token").DoRaw(t.Context()); !apierrors.IsMethodNotSupported(err) {
-		t.Errorf("get of a token: got error %v, want that it is not allowed", err)
+		t.Errorf("get of a token: got error %v, want MethodNotAllowed", err)
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// prepareObject applies what is particular to the kind before an object is checked.
+// prepareObject calls prepare, if the kind has one.
 func (r *resource) prepareObject(obj, old object, subresource string) {
 	if r.prepare != nil {
 		r.prepare(obj, old, subresource)
 	}
 }
 
-// check returns 422 with a cause for everything that is wrong. old is nil on creation.
+// check validates obj. It returns 422 with a cause for each error. old is nil on creation.
 func (r *resource) check(obj, old object, subresource string) error {
 	nameIsValid := apivalidation.NameIsDNSSubdomain
 	if r == namespaces {

@@ -18,14 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// minTimeout and the double of it bound how long a watch without timeoutSeconds lasts: kube-apiserver's
-// --min-request-timeout.
+// minTimeout is the default of kube-apiserver's --min-request-timeout. A watch without timeoutSeconds lasts between
+// minTimeout and twice as long.
 const minTimeout = 30 * time.Minute
 
-// lastBookmark is how long before its end a stream gets a final bookmark, as in kube-apiserver.
+// lastBookmark is the time between the last bookmark and the end of a watch, as in kube-apiserver.
 const lastBookmark = 2 * time.Second
 
-// stream writes one watch to its client.
+// stream sends the events of one watch to its client.
 type stream struct {
 	*call
 	watcher   *watcher
@@ -36,8 +36,8 @@ type stream struct {
 	flush     func() error
 }
 
-// watch serves a watch. Errors about the request itself are answers; those of the watch cache come as an
-// ERROR event in a stream with status 200, as kube-apiserver sends them.
+// watch serves a watch. It returns errors in the request. As in kube-apiserver, errors of the watch cache are sent as
+// an ERROR event in a stream with status 200.
 func (c *call) watch() error {
 	options, err := c.listOptions()
 	if err != nil {
@@ -49,19 +49,18 @@ func (c *call) watch() error {
 	}
 	version, invalid := parseVersion(options.ResourceVersion)
 	if invalid != nil {
-		// 422 where a list answers 400, and the resource for a kind: so does kube-apiserver.
+		// kube-apiserver has 422 here, 400 for a list, and the resource name as the kind.
 		return apierrors.NewInvalid(schema.GroupKind{Kind: c.table.resource.name}, c.request.Name, field.ErrorList{invalid})
 	}
-	// Without the WatchList feature there is still the old promise that "" and "0" bring the state first; only
-	// the bookmark that ends it is of WatchList.
+	// Without sendInitialEvents, a watch at "" or "0" begins with the state too, but without the bookmark that ends it.
 	watchList := isTrue(options.SendInitialEvents)
 	w, events, watchErr := c.store.watch(c.table, c.selection(options), start{
 		request: &c.request, version: version,
-		initial: watchList || options.SendInitialEvents == nil && version == 0,
-		endMark: watchList && options.AllowWatchBookmarks,
+		initial:     watchList || options.SendInitialEvents == nil && version == 0,
+		endBookmark: watchList && options.AllowWatchBookmarks,
 	}, c.options.WatchBuffer)
 	if watchErr == nil {
-		defer c.store.forget(c.table, w)
+		defer c.store.removeWatcher(c.table, w)
 		c.records.stream(&c.request, 1)
 		defer c.records.stream(&c.request, -1)
 	}
@@ -82,7 +81,7 @@ func timeout(options *internalversion.ListOptions) time.Duration {
 	return minTimeout + rand.N(minTimeout)
 }
 
-// begin sends the headers at once: a client's call returns before there is an event.
+// begin sends the headers at once, so that the client's call returns before the first event.
 func (s *stream) begin() {
 	contentType := s.out.MediaType
 	if contentType != runtime.ContentTypeJSON {
@@ -95,9 +94,9 @@ func (s *stream) begin() {
 	_ = s.flush()
 }
 
-// run writes events until the client goes, time is up, the watcher is ended, or the server closes.
+// run sends events until the client disconnects, the deadline is reached, the watcher ends or the server closes.
 func (s *stream) run(events []*event) {
-	next := s.nextBookmark()
+	next := s.nextTimer()
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
 	for open := true; open; {
@@ -111,7 +110,7 @@ func (s *stream) run(events []*event) {
 				return
 			}
 			s.store.bookmark(s.watcher)
-			next = s.nextBookmark()
+			next = s.nextTimer()
 			timer.Reset(time.Until(next))
 		case <-s.r.Context().Done():
 			return
@@ -120,8 +119,8 @@ func (s *stream) run(events []*event) {
 	}
 }
 
-// nextBookmark is when the timer rings next: for a bookmark, or for the end.
-func (s *stream) nextBookmark() time.Time {
+// nextTimer returns the time of the next bookmark, or the deadline if there is none before it.
+func (s *stream) nextTimer() time.Time {
 	now := time.Now()
 	if last := s.deadline.Add(-lastBookmark); s.bookmarks && now.Before(last) {
 		return earlier(now.Add(s.options.BookmarkInterval), last)
@@ -136,7 +135,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// send writes the events that concern the client, and flushes once.
+// send writes the events that the watch selects, and flushes once.
 func (s *stream) send(events []*event) error {
 	sent := false
 	for _, e := range events {
@@ -161,19 +160,19 @@ func (s *stream) toWatchEvent(e *event) (watch.Event, bool) {
 	}
 	obj := s.table.resource.newObject()
 	obj.SetResourceVersion(formatVersion(e.version))
-	if e.initialEnd {
+	if e.endsInitialEvents {
 		obj.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
 	return watch.Event{Type: watch.Bookmark, Object: obj}, true
 }
 
-// write sends one frame: the object encoded in the media type, inside the event encoded in its stream form.
+// write writes one frame: the event in the stream form of the media type, with the encoded object in it.
 func (s *stream) write(e watch.Event) error {
 	obj, err := s.convert(e.Object, s.out.as, time.Now())
 	if err != nil {
 		return err
 	}
-	// Not kept: ten thousand idle streams must not hold ten thousand buffers.
+	// Do not keep the buffer: ten thousand idle streams must not hold ten thousand buffers.
 	var encoded bytes.Buffer
 	if err := s.out.Serializer.Encode(obj, &encoded); err != nil {
 		return err

@@ -30,7 +30,7 @@ func TestWatchOpens(t *testing.T) {
 		"most recent":     {metav1.ListOptions{}, []string{"ADDED a", "ADDED b"}},
 		"any version":     {metav1.ListOptions{ResourceVersion: "0"}, []string{"ADDED a", "ADDED b"}},
 		"replay":          {metav1.ListOptions{ResourceVersion: first.ResourceVersion}, []string{"MODIFIED a", "ADDED b"}},
-		"replay of less":  {metav1.ListOptions{ResourceVersion: second.ResourceVersion}, []string{"ADDED b"}},
+		"later replay":    {metav1.ListOptions{ResourceVersion: second.ResourceVersion}, []string{"ADDED b"}},
 		"named":           {named("b", metav1.ListOptions{}), []string{"ADDED b"}},
 		"watchlist":       {watchList(), []string{"ADDED a", "ADDED b", "BOOKMARK end"}},
 		"named watchlist": {named("b", watchList()), []string{"ADDED b", "BOOKMARK end"}},
@@ -43,7 +43,7 @@ func TestWatchOpens(t *testing.T) {
 			}(),
 			[]string{"ADDED a", "ADDED b", "BOOKMARK end"},
 		},
-		// What kube-apiserver makes of a watch that asks for the state in the old way, and for bookmarks.
+		// As in kube-apiserver, a watch at "" with bookmarks but without sendInitialEvents is a WatchList.
 		"legacy with bookmarks": {metav1.ListOptions{AllowWatchBookmarks: true}, []string{"ADDED a", "ADDED b", "BOOKMARK end"}},
 		"no initial events": {
 			metav1.ListOptions{
@@ -57,10 +57,10 @@ func TestWatchOpens(t *testing.T) {
 			w := f.watchSecrets(test.options)
 			defer w.Stop()
 			for _, want := range test.want {
-				kind, what, _ := strings.Cut(want, " ")
+				kind, name, _ := strings.Cut(want, " ")
 				event := expect(t, w, watch.EventType(kind))
 				got := metaOf(t, event)
-				if kind != "BOOKMARK" && got.GetName() != what {
+				if kind != "BOOKMARK" && got.GetName() != name {
 					t.Errorf("got %s of %s, want %s", event.Type, got.GetName(), want)
 				}
 				if kind == "BOOKMARK" && (got.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" ||
@@ -75,7 +75,7 @@ func TestWatchOpens(t *testing.T) {
 	}
 }
 
-// What the watch cache refuses arrives as an ERROR event in a stream with status 200.
+// TestWatchErrorsInStream checks that errors of the watch cache are ERROR events in a stream with status 200.
 func TestWatchErrorsInStream(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.createSecret(newSecret("a"))
@@ -90,7 +90,7 @@ func TestWatchErrorsInStream(t *testing.T) {
 			metav1.Status{Code: http.StatusGone, Reason: metav1.StatusReasonExpired},
 			[]string{"too old resource version: 7 (" + f.ResourceVersion() + ")"},
 		},
-		"not reached": {
+		"future": {
 			"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=99999999",
 			metav1.Status{Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout},
 			[]string{"Too large resource version: 99999999, current: " + f.ResourceVersion()},
@@ -138,14 +138,15 @@ func TestWatchListDisabled(t *testing.T) {
 		"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled") {
 		t.Errorf("got error %v, want 422 that forbids sendInitialEvents", err)
 	}
-	// The old way goes on, without a bookmark at the end of the state.
+	// A watch without sendInitialEvents still works, without a bookmark at the end of the state.
 	w := f.watchSecrets(metav1.ListOptions{AllowWatchBookmarks: true})
 	expect(t, w, watch.Added)
 	f.createSecret(newSecret("b"))
 	expect(t, w, watch.Added)
 }
 
-// A watch of what carries a label sees objects come and go as they gain and lose it.
+// TestWatchWithSelectorSeesTransitions checks that a watch with a label selector receives ADDED and DELETED when an
+// object gets and loses the label.
 func TestWatchWithSelectorSeesTransitions(t *testing.T) {
 	f := newFixture(t, Options{})
 	secret := f.createSecret(newSecret("a"))
@@ -162,10 +163,10 @@ func TestWatchWithSelectorSeesTransitions(t *testing.T) {
 	gone := label("red", "3")
 	last := expect(t, w, watch.Deleted).Object.(*corev1.Secret)
 	if string(last.Data["key"]) != "2" || last.ResourceVersion != gone.ResourceVersion {
-		t.Errorf("got value %q at version %s, want the last one selected, 2, at the version of the change, %s",
+		t.Errorf("got value %q at version %s, want the last selected value, 2, at the version of the change, %s",
 			last.Data["key"], last.ResourceVersion, gone.ResourceVersion)
 	}
-	label("red", "4") // not seen
+	label("red", "4") // not selected
 	f.deleteSecret("a")
 	f.createSecret(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "b", Labels: map[string]string{"colour": "blue"},
@@ -175,7 +176,7 @@ func TestWatchWithSelectorSeesTransitions(t *testing.T) {
 	}
 }
 
-// How long a watch lasts, and when its bookmarks come, in virtual time.
+// TestWatchTimes checks the duration of a watch and the times of its bookmarks, in virtual time.
 func TestWatchTimes(t *testing.T) {
 	for name, test := range map[string]struct {
 		timeout   *int64
@@ -231,7 +232,7 @@ func TestWatchTimes(t *testing.T) {
 	}
 }
 
-// A plain watch at a version of the future is accepted and silent until that version has passed.
+// TestWatchAtFutureVersion checks that a plain watch at a future version is silent until the server has passed it.
 func TestWatchAtFutureVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{InMemory: true})
@@ -241,10 +242,10 @@ func TestWatchAtFutureVersion(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		select {
 		case event := <-w.ResultChan():
-			t.Fatalf("got %v, want silence", event)
+			t.Fatalf("got %v, want no event", event)
 		default:
 		}
-		f.createSecret(newSecret("b")) // takes that version
+		f.createSecret(newSecret("b")) // gets that version
 		f.createSecret(newSecret("c"))
 		for {
 			event := <-w.ResultChan()
@@ -259,8 +260,9 @@ func TestWatchAtFutureVersion(t *testing.T) {
 	})
 }
 
-// A client that does not read is cut off, and writers never wait for it.
-func TestSlowClientIsCutOff(t *testing.T) {
+// TestSlowClient checks that the server ends the stream of a client that does not read, and that writers do not wait
+// for it.
+func TestSlowClient(t *testing.T) {
 	f := newFixture(t, Options{InMemory: true, WatchBuffer: 8})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -287,11 +289,11 @@ func TestSlowClientIsCutOff(t *testing.T) {
 		lines++
 	}
 	if lines >= 21 {
-		t.Errorf("got all %d events, want the stream cut off before", lines)
+		t.Errorf("got all %d events, want the end of the stream before the last", lines)
 	}
 }
 
-func TestWatchForms(t *testing.T) {
+func TestWatchMediaTypes(t *testing.T) {
 	for name, test := range map[string]struct {
 		accept      string
 		code        int
@@ -349,7 +351,7 @@ func TestWatchRefusesBadOptions(t *testing.T) {
 	}
 }
 
-// The namespaced, the cluster-wide and the deprecated paths.
+// TestWatchPaths watches the namespaced, the cluster-wide and the deprecated paths.
 func TestWatchPaths(t *testing.T) {
 	for name, test := range map[string]struct {
 		path string

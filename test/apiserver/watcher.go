@@ -9,24 +9,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// watcher is the queue between the store and one stream. Writers append and never wait; a queue that grows
-// beyond its limit ends the stream, as kube-apiserver terminates watchers that do not keep up.
+// watcher is the queue of events between the store and one stream. Writers append and never block. A watcher whose
+// queue is full is ended, as kube-apiserver terminates watchers that do not keep up.
 type watcher struct {
 	request   *Request
 	selection *selection
-	after     uint64        // nothing at or below this version is delivered
-	limit     int           // events that may wait
-	wake      chan struct{} // holds one token while there may be something to take
+	after     uint64        // only events above this version are delivered
+	limit     int           // maximum length of queue
+	wake      chan struct{} // has one token if take may return something new
 
 	mu    sync.Mutex
 	queue []*event
 	ended bool
 }
 
-// add queues an event, or ends the watcher if too many wait.
+// add appends an event to the queue, or ends the watcher if the queue is full.
 func (w *watcher) add(e *event) {
-	// A watch opened at a version of the future stays silent until the counter has passed it. Bookmarks
-	// may repeat the version the stream has begun at.
+	// A watch at a future version is silent until the counter has passed that version. A bookmark may repeat the
+	// version at which the watch began.
 	if e.version < w.after || e.version == w.after && !e.bookmark {
 		return
 	}
@@ -43,7 +43,7 @@ func (w *watcher) add(e *event) {
 	w.notifyLocked()
 }
 
-// end makes the stream finish; what still waits is dropped.
+// end ends the stream and drops the queued events.
 func (w *watcher) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,7 +55,7 @@ func (w *watcher) endLocked() {
 	w.notifyLocked()
 }
 
-// notifyLocked leaves a token for the reader; one token is enough, because a reader takes everything.
+// notifyLocked wakes the reader. One token is enough, because take returns the whole queue.
 func (w *watcher) notifyLocked() {
 	select {
 	case w.wake <- struct{}{}:
@@ -63,7 +63,7 @@ func (w *watcher) notifyLocked() {
 	}
 }
 
-// take returns what waits, and false once the watcher has ended.
+// take empties the queue and returns its events, and false once the watcher has ended.
 func (w *watcher) take() ([]*event, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,17 +72,17 @@ func (w *watcher) take() ([]*event, bool) {
 	return events, !w.ended
 }
 
-// start is where a watch begins.
+// start says where a watch begins.
 type start struct {
-	request *Request
-	version uint64 // zero: the newest
-	initial bool   // the present state comes first, as additions
-	endMark bool   // and is followed by a bookmark that says it is complete
+	request     *Request
+	version     uint64 // zero: the newest
+	initial     bool   // begin with the current state, as additions
+	endBookmark bool   // end the state with a bookmark
 }
 
-// watch registers a watcher and returns it with the events that come before everything it will be told.
-// Both happen under one lock, so nothing is missed between them. It returns the errors of the watch cache:
-// Expired for a forgotten version, Timeout with cause ResourceVersionTooLarge for a state not yet reached.
+// watch registers a watcher, and returns it with the events that precede those in its queue. Both happen under one
+// lock, so that no event is missed. It returns the errors of the watch cache: Expired for a compacted version, and
+// Timeout with cause ResourceVersionTooLarge for a state at a future version.
 func (s *store) watch(t *table, sel *selection, from start, limit int) (*watcher, []*event, error) {
 	w := &watcher{
 		request: from.request, selection: sel, after: from.version, limit: limit, wake: make(chan struct{}, 1),
@@ -94,7 +94,7 @@ func (s *store) watch(t *table, sel *selection, from start, limit int) (*watcher
 	case from.initial && from.version > s.version:
 		return nil, nil, tooLarge(from.version, s.version)
 	case from.initial:
-		events, w.after = s.stateLocked(t, sel, from.endMark), s.version
+		events, w.after = s.stateLocked(t, sel, from.endBookmark), s.version
 	case from.version == 0:
 		w.after = s.version
 	default:
@@ -112,22 +112,22 @@ func (s *store) watch(t *table, sel *selection, from start, limit int) (*watcher
 	return w, events, nil
 }
 
-// stateLocked is the present state as additions, and the bookmark that ends it.
-func (s *store) stateLocked(t *table, sel *selection, endMark bool) []*event {
+// stateLocked returns the current state as additions, with a bookmark at the end if endBookmark is true.
+func (s *store) stateLocked(t *table, sel *selection, endBookmark bool) []*event {
 	objects := selectFrom(t.objects, sel)
 	sortByKey(objects)
 	events := make([]*event, 0, len(objects)+1)
 	for _, obj := range objects {
 		events = append(events, &event{key: keyOf(obj), object: obj})
 	}
-	if endMark {
-		events = append(events, &event{version: s.version, bookmark: true, initialEnd: true})
+	if endBookmark {
+		events = append(events, &event{version: s.version, bookmark: true, endsInitialEvents: true})
 	}
 	return events
 }
 
-// forget removes a watcher; a stream calls it when it ends.
-func (s *store) forget(t *table, w *watcher) {
+// removeWatcher unregisters a watcher. Its stream calls it at the end.
+func (s *store) removeWatcher(t *table, w *watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	scope := w.selection.scope()
@@ -137,8 +137,8 @@ func (s *store) forget(t *table, w *watcher) {
 	}
 }
 
-// bookmark queues a bookmark at the present version. It goes through the queue under the store's lock:
-// everything up to its version is in front of it.
+// bookmark queues a bookmark at the current version. It holds the store's lock, so that all events up to that version
+// precede the bookmark in the queue.
 func (s *store) bookmark(w *watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,20 +35,20 @@ func (c *call) create() error {
 	return c.respond(http.StatusCreated, created)
 }
 
-// maxNameAttempts is how often a generated name that is taken is generated anew, as in kube-apiserver.
+// maxNameAttempts is the maximum number of names generated for one object, as in kube-apiserver.
 const maxNameAttempts = 8
 
-// insert gives obj its place in the store. It takes obj over.
+// insert creates obj in the store. It owns obj.
 func (c *call) insert(obj object, dryRun bool) (object, error) {
 	if obj.GetResourceVersion() != "" {
-		// Not an API error in kube-apiserver either: it answers 500.
+		// Not an API error: as in kube-apiserver, the response is 500.
 		return nil, errors.New("resourceVersion should not be set on objects to be created")
 	}
 	if err := c.matchNamespace(obj); err != nil {
 		return nil, err
 	}
 	obj.SetUID(uuid.NewUUID())
-	// Seconds, as on the wire: what is stored equals what a client reads back.
+	// In seconds, as encoded, so that the stored object equals the one that a client reads.
 	obj.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
 	obj.SetDeletionTimestamp(nil)
 	obj.SetDeletionGracePeriodSeconds(nil)
@@ -75,12 +75,12 @@ func (c *call) insertNamed(obj object, dryRun bool) (object, error) {
 		return nil, err
 	}
 	if dryRun {
-		return c.store.wouldCreate(c.table, keyOf(obj), obj)
+		return c.store.dryRunCreate(c.table, keyOf(obj), obj)
 	}
 	return c.store.swap(c.table, keyOf(obj), nil, obj)
 }
 
-// generatedName appends five random characters; the result fits a DNS label.
+// generatedName appends five random characters to base. The result has at most 63 characters, as a DNS label.
 func generatedName(base string) string {
 	const suffix, maxLength = 5, 63
 	return base[:min(len(base), maxLength-suffix)] + rand.String(suffix)
@@ -99,7 +99,7 @@ func (c *call) update() error {
 		return err
 	}
 	stored, err := c.modify(c.key(), len(options.DryRun) > 0, func(object) (object, error) {
-		return obj.DeepCopyObject().(object), nil // a copy each time: modify completes it
+		return obj.DeepCopyObject().(object), nil // a new copy for each attempt: modify changes it
 	})
 	if err != nil {
 		return err
@@ -107,8 +107,8 @@ func (c *call) update() error {
 	return c.respond(http.StatusOK, stored)
 }
 
-// modify reads, changes and writes until nobody else has written in between. change gets what is stored,
-// must leave it alone, and returns a new object.
+// modify reads, changes and writes an object, and starts over if another write came between. change must not modify
+// current, and returns a new object.
 func (c *call) modify(key types.NamespacedName, dryRun bool, change func(current object) (object, error)) (object, error) {
 	for {
 		current, _ := c.store.get(c.table, key)
@@ -129,7 +129,7 @@ func (c *call) modify(key types.NamespacedName, dryRun bool, change func(current
 	}
 }
 
-// complete checks next against current, and carries over what an update cannot change.
+// complete validates next, and sets the fields that an update cannot change to those of current.
 func (c *call) complete(next, current object) error {
 	if next.GetName() != c.request.Name {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", next.GetName(), c.request.Name))
@@ -154,8 +154,8 @@ func (c *call) complete(next, current object) error {
 	return c.table.resource.check(next, current, c.request.Subresource)
 }
 
-// replace writes next in the place of current. A write that changes nothing is none: no version, no event.
-// One that takes the last finalizer off an object whose deletion is under way deletes it.
+// replace replaces current by next. If they are equal, it writes nothing: no new version, no event. If next has no
+// finalizers and is being deleted, replace deletes the object.
 func (c *call) replace(key types.NamespacedName, current, next object, dryRun bool) (object, error) {
 	switch {
 	case equality.Semantic.DeepEqual(current, next):
@@ -163,7 +163,7 @@ func (c *call) replace(key types.NamespacedName, current, next object, dryRun bo
 	case dryRun:
 		return next, nil
 	case current.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0:
-		// The client gets what it sent, the watchers what was stored.
+		// The response has next, the watch event has the stored state.
 		_, err := c.store.swap(c.table, key, current, nil)
 		return next, err
 	default:
@@ -171,7 +171,7 @@ func (c *call) replace(key types.NamespacedName, current, next object, dryRun bo
 	}
 }
 
-// matchNamespace fills the namespace in, or refuses another one.
+// matchNamespace sets the namespace of obj to that of the request, and returns an error if obj has another.
 func (c *call) matchNamespace(obj object) error {
 	switch want := c.namespace(); {
 	case obj.GetNamespace() == want:
@@ -186,7 +186,7 @@ func (c *call) matchNamespace(obj object) error {
 }
 
 func (c *call) failedPrecondition(name, field, want, got string) error {
-	//nolint:staticcheck // The text is the real server's, capital and all.
+	//nolint:staticcheck // kube-apiserver's text begins with a capital letter.
 	return apierrors.NewConflict(c.groupResource(), name, fmt.Errorf(
 		"Precondition failed: %s in precondition: %s, %s in object meta: %s", field, want, field, got))
 }

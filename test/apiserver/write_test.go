@@ -16,8 +16,6 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-func asStatus(err error, target *apierrors.APIStatus) bool { return errors.As(err, target) }
-
 func TestCreateCompletesMetadata(t *testing.T) {
 	f := newFixture(t, Options{})
 	secret := newSecret("a")
@@ -36,14 +34,14 @@ func TestCreateCompletesMetadata(t *testing.T) {
 	}
 	if created.CreationTimestamp.Unix() == 1 || created.DeletionTimestamp != nil || created.DeletionGracePeriodSeconds != nil ||
 		created.Generation != 0 {
-		t.Errorf("got %+v, want what a client cannot set to be set aside", created.ObjectMeta)
+		t.Errorf("got %+v, want the fields that a client cannot set ignored", created.ObjectMeta)
 	}
 	if string(created.Data["key"]) != "wins" || string(created.Data["other"]) != "x" || created.StringData != nil || created.Type != corev1.SecretTypeOpaque {
-		t.Errorf("got type %q, stringData %v, want Opaque and stringData folded into data", created.Type, created.StringData)
+		t.Errorf("got type %q, stringData %v, want Opaque, and stringData merged into data", created.Type, created.StringData)
 	}
 	got, err := f.client.CoreV1().Secrets("default").Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil || !got.CreationTimestamp.Equal(&created.CreationTimestamp) || got.UID != created.UID {
-		t.Errorf("got %v, %v, want what was answered to the creation", got, err)
+		t.Errorf("got %v, %v, want the response to the create", got, err)
 	}
 }
 
@@ -55,13 +53,13 @@ func TestGenerateName(t *testing.T) {
 	for range 5 {
 		name := f.createSecret(secret).Name
 		if seen[name] || len(name) != 63 || !strings.HasPrefix(name, secret.GenerateName[:58]) {
-			t.Errorf("got name %q, want a new one of 63 characters that begins like the base", name)
+			t.Errorf("got name %q, want a new one of 63 characters with the base as prefix", name)
 		}
 		seen[name] = true
 	}
 }
 
-// Every refused creation: code, reason, and a part of the message or of the first cause.
+// TestCreateRefuses checks the code, the reason and a part of the message of every error of a create.
 func TestCreateRefuses(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.createSecret(newSecret("taken"))
@@ -95,7 +93,7 @@ func TestCreateRefuses(t *testing.T) {
 		"media type":         {path, `a=b`, []string{"Content-Type", "text/plain"}, 415, "UnsupportedMediaType", "application/vnd.kubernetes.protobuf"},
 		"too long":           {path, strings.Repeat(" ", maxBody+1), nil, 413, "RequestEntityTooLarge", "limit is 3145728"},
 		"bad namespace name": {"/api/v1/namespaces", `{"metadata":{"name":"a.b"}}`, nil, 422, "Invalid", "must not contain dots"},
-		"pod in outline":     {"/api/v1/namespaces/default/pods", `{"metadata":{"name":"a"}}`, nil, 422, "Invalid", "spec.containers: Required value"},
+		"pod, no containers": {"/api/v1/namespaces/default/pods", `{"metadata":{"name":"a"}}`, nil, 422, "Invalid", "spec.containers: Required value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			version := f.ResourceVersion()
@@ -111,13 +109,13 @@ func TestCreateRefuses(t *testing.T) {
 				t.Errorf("got details %+v, want causes", status.Details)
 			}
 			if now := f.ResourceVersion(); now != version {
-				t.Errorf("version moved from %s to %s, want nothing written", version, now)
+				t.Errorf("got version %s changed to %s, want nothing written", version, now)
 			}
 		})
 	}
 }
 
-// Unknown fields are warned of, refused, or ignored.
+// TestFieldValidation checks that unknown fields lead to a warning or an error, or are ignored.
 func TestFieldValidation(t *testing.T) {
 	f := newFixture(t, Options{})
 	for name, test := range map[string]struct {
@@ -174,23 +172,23 @@ func TestUpdate(t *testing.T) {
 			case err != nil:
 				t.Error(err)
 			case updated.UID != first.UID || !updated.CreationTimestamp.Equal(&first.CreationTimestamp) || updated.ResourceVersion != f.ResourceVersion():
-				t.Errorf("got %+v, want uid and creation time kept, and the current version", updated.ObjectMeta)
+				t.Errorf("got %+v, want the UID and creation time kept, and the current version", updated.ObjectMeta)
 			}
 		})
 	}
 	got := f.do(http.MethodPut, "/api/v1/namespaces/default/secrets/a", `{"metadata":{"name":"b"}}`)
 	if status := got.status(t); got.code != 400 || !strings.Contains(status.Message, "does not match the name on the URL (a)") {
-		t.Errorf("got %d %s, want 400 about the name", got.code, status.Message)
+		t.Errorf("got %d %s, want 400 with the name", got.code, status.Message)
 	}
 }
 
-// An update that changes nothing is none: no version, no event.
+// TestUpdateWithoutChange checks that an update without a change writes nothing.
 func TestUpdateWithoutChange(t *testing.T) {
 	f := newFixture(t, Options{})
 	created := f.createSecret(newSecret("a"))
 	updated, err := f.client.CoreV1().Secrets("default").Update(t.Context(), created, metav1.UpdateOptions{})
 	if err != nil || updated.ResourceVersion != created.ResourceVersion || f.ResourceVersion() != created.ResourceVersion {
-		t.Errorf("got version %v, %v, want %s still", updated, err, created.ResourceVersion)
+		t.Errorf("got version %s, %v, want %s", updated.ResourceVersion, err, created.ResourceVersion)
 	}
 }
 
@@ -202,10 +200,10 @@ func TestDryRunWritesNothing(t *testing.T) {
 	changed := created.DeepCopy()
 	changed.Data["key"] = []byte("changed")
 	if got, err := secrets.Update(t.Context(), changed, metav1.UpdateOptions{DryRun: dryRun}); err != nil || string(got.Data["key"]) != "changed" {
-		t.Errorf("update: got %v, %v, want what it would be", got, err)
+		t.Errorf("update: got %v, %v, want the updated object", got, err)
 	}
 	if got, err := secrets.Create(t.Context(), newSecret("b"), metav1.CreateOptions{DryRun: dryRun}); err != nil || got.UID == "" {
-		t.Errorf("create: got %v, %v, want what it would be", got, err)
+		t.Errorf("create: got %v, %v, want the new object", got, err)
 	}
 	if _, err := secrets.Create(t.Context(), newSecret("a"), metav1.CreateOptions{DryRun: dryRun}); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("create: got %v, want AlreadyExists", err)
@@ -213,7 +211,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	elsewhere := newSecret("a")
 	elsewhere.Namespace = "missing"
 	if _, err := f.client.CoreV1().Secrets("missing").Create(t.Context(), elsewhere, metav1.CreateOptions{DryRun: dryRun}); !apierrors.IsNotFound(err) {
-		t.Errorf("got %v in a namespace that does not exist, want NotFound", err)
+		t.Errorf("create in a missing namespace: got %v, want NotFound", err)
 	}
 	if err := secrets.Delete(t.Context(), "a", metav1.DeleteOptions{DryRun: dryRun}); err != nil {
 		t.Errorf("delete: got %v", err)
@@ -222,7 +220,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 		t.Errorf("patch: got %v", err)
 	}
 	if now := f.ResourceVersion(); now != version {
-		t.Errorf("version moved from %s to %s, want nothing written", version, now)
+		t.Errorf("got version %s changed to %s, want nothing written", version, now)
 	}
 }
 
@@ -246,7 +244,7 @@ func TestImmutable(t *testing.T) {
 		"secret data":            {secret: func(s *corev1.Secret) { s.Data["key"] = []byte("x") }, field: "data"},
 		"secret stringData":      {secret: func(s *corev1.Secret) { s.StringData = map[string]string{"key": "x"} }, field: "data"},
 		"secret made mutable":    {secret: func(s *corev1.Secret) { s.Immutable = new(false) }, field: "immutable"},
-		"secret mark removed":    {secret: func(s *corev1.Secret) { s.Immutable = nil }, field: "immutable"},
+		"secret unset":           {secret: func(s *corev1.Secret) { s.Immutable = nil }, field: "immutable"},
 		"secret label":           {secret: func(s *corev1.Secret) { s.Labels = map[string]string{"a": "b"} }},
 		"config map data":        {configMap: func(c *corev1.ConfigMap) { c.Data["a"] = "2" }, field: "data"},
 		"config map binary data": {configMap: func(c *corev1.ConfigMap) { c.BinaryData = nil }, field: "binaryData"},
@@ -273,17 +271,17 @@ func TestImmutable(t *testing.T) {
 				return
 			}
 			var status apierrors.APIStatus
-			if !apierrors.IsInvalid(err) || !asStatus(err, &status) || status.Status().Details.Causes[0].Field != test.field {
+			if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details.Causes[0].Field != test.field {
 				t.Errorf("got %v, want Invalid with a cause for %s", err, test.field)
 			}
 			if !strings.Contains(err.Error(), "field is immutable when `immutable` is set") {
-				t.Errorf("got %v, want the reason", err)
+				t.Errorf("got %v, want the message of an immutable field", err)
 			}
 		})
 	}
 }
 
-// Concurrent writers never lose an update: neither those who retry conflicts nor those who patch.
+// TestConcurrentWriters checks that no update is lost, whether writers patch or retry conflicts.
 func TestConcurrentWriters(t *testing.T) {
 	f := newFixture(t, Options{})
 	configMaps := f.client.CoreV1().ConfigMaps("default")
@@ -311,7 +309,7 @@ func TestConcurrentWriters(t *testing.T) {
 				if err != nil && !apierrors.IsConflict(err) {
 					return err
 				}
-				if apierrors.IsConflict(err) { // out of luck: force it in
+				if apierrors.IsConflict(err) { // no attempt left: patch instead
 					if _, err := configMaps.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"data":{"update-`+key+`":"x"}}`), metav1.PatchOptions{}); err != nil {
 						return err
 					}

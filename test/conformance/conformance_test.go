@@ -14,11 +14,11 @@ import (
 	"github.com/refwatch/refwatch/test/conformance"
 )
 
-// The suite on the in-process server. With CONFORMANCE_RESULTS set to a file,
-// the results are written there, for the tables in docs.
+// TestConformance runs the suite on the in-process server. If CONFORMANCE_RESULTS names a file, it writes the results
+// there, for docs/conformance.md.
 func TestConformance(t *testing.T) {
 	var results conformance.Results
-	t.Cleanup(func() { // when all has run
+	t.Cleanup(func() { // after all cases
 		if path := os.Getenv("CONFORMANCE_RESULTS"); path != "" {
 			if err := results.WriteFile(path); err != nil {
 				t.Error(err)
@@ -46,7 +46,7 @@ func rigOf(server *apiserver.Server) conformance.Rig {
 			}
 			return nil
 		},
-		Cut:    func(context.Context) error { server.CloseStreams(nil); return nil },
-		Forget: func(context.Context) error { server.Compact(); return nil },
+		BreakStreams: func(context.Context) error { server.CloseStreams(nil); return nil },
+		Compact:      func(context.Context) error { server.Compact(); return nil },
 	}
 }

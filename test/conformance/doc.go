@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance says in cases what a watch store, a manager and a
-// reflector promise, and what they need of a server for it.
+// Package conformance tests the promises of a watch store, a manager and a reflector, and the server behaviour that
+// these promises depend on.
 //
-// A [Rig] is a server with what the cases need of it beside the API: how to
-// break its streams, how to make it forget, how many streams it has open.
-// [Run] runs every case on a rig, each in a namespace of its own: those about the
-// server once, those about the library with each of its engines. The same cases
-// run on [github.com/refwatch/refwatch/test/apiserver] in this package's tests,
-// and on a real kube-apiserver with etcd in test/e2e; in JSON and in protobuf;
-// with WatchList and without. So one server is held against the other, the
-// library against both, and its own engine against client-go's.
+// A [Rig] is a server under test: its configuration, and functions that break its streams, compact its history and
+// count its open streams. [Run] runs every case on a rig, each in a namespace of its own. A case about the server runs
+// once, a case about the library runs once with each engine.
 //
-// [Results] collects how the cases went, and [Tables] writes them down as
-// docs/conformance.md shows them.
+// The same cases run on [github.com/refwatch/refwatch/test/apiserver] in this package's tests, and on a real
+// kube-apiserver with etcd in test/e2e: in JSON and in protobuf, with WatchList and without. This compares the two
+// servers, the library on both, and its two engines.
+//
+// [Results] collects the outcomes, and [Tables] formats them for docs/conformance.md.
 package conformance

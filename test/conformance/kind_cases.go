@@ -3,8 +3,6 @@
 package conformance
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,7 +17,7 @@ func configMaps(s *suite) {
 	}
 	got := getOne(s, objectcache.ConfigMaps(s.client), "settings")
 	if got.Data["colour"] != "blue" {
-		s.Errorf("got %v, want the colour", got.Data)
+		s.Errorf("got %v, want colour blue", got.Data)
 	}
 }
 
@@ -35,12 +33,11 @@ func anyKind(s *suite) {
 	}
 }
 
-// getOne gets one object of a kind by a store of its own.
+// getOne gets one object from a new store of the resource.
 func getOne[T cache.Object](s *suite, resource objectcache.Resource[T], name string) T {
 	s.Helper()
 	store := newStore(s, resource)
-	stop := s.background(func(ctx context.Context) { _ = store.Run(ctx) })
-	defer stop()
+	defer s.start(store)()
 	store.AddReference(s.namespace, name, "pod")
 	object, err := store.Get(s.ctx, s.namespace, name)
 	if err != nil {

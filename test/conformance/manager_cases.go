@@ -3,7 +3,6 @@
 package conformance
 
 import (
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,18 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/manager"
-	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
 )
 
 func managerCases() []testCase {
 	return []testCase{
-		{"pods", "what registered pods name can be had, and nothing else", managerPods},
-		{"shared", "an object that several pods name goes with the last of them", managerShared},
-		{"re-registration", "a pod that changes keeps what it names before and after, without a gap", managerReregister},
-		{"other-owners", "owners that are no pods declare what they need", managerOwners},
-		{"churn", "pods that come and go leave nothing behind", managerChurn},
-		{"shared-gate", "managers that share a gate open no more streams at a time than it lets them", managerGate},
+		{"pods", "Get returns the objects that registered pods name, and no others", managerPods},
+		{"shared", "an object that several pods name is kept until the last of them is unregistered", managerShared},
+		{"re-registration", "when a pod is registered again, the objects that it still names stay cached", managerReregister},
+		{"other-owners", "an owner that is not a pod sets its references", managerOwners},
+		{"churn", "no stream is left after many pods were registered and unregistered", managerChurn},
+		{"shared-gate", "managers that share a Gate together stay within its limit of requests", managerGate},
 	}
 }
 
@@ -32,11 +30,11 @@ func (s *suite) manager() *manager.Manager[*corev1.Secret] {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.run(m)
+	s.start(m)
 	return m
 }
 
-// pod returns a pod that mounts those Secrets.
+// pod returns a pod that mounts the Secrets.
 func (s *suite) pod(uid types.UID, secrets ...string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "pod-" + string(uid), UID: uid}}
 	for _, name := range secrets {
@@ -48,35 +46,17 @@ func (s *suite) pod(uid types.UID, secrets ...string) *corev1.Pod {
 	return pod
 }
 
-type secretManager = *manager.Manager[*corev1.Secret]
-
-func (s *suite) wantObject(m secretManager, name, value string) {
-	s.Helper()
-	if secret, err := m.Get(s.ctx, s.namespace, name); err != nil || valueOf(secret) != value {
-		s.Errorf("Get %s: got %q, %v, want %q", name, valueOf(secret), err, value)
-	}
-}
-
-func (s *suite) wantUnknown(m secretManager, name string) {
-	s.Helper()
-	if _, err := m.Get(s.ctx, s.namespace, name); !errors.Is(err, objectcache.ErrNotRegistered) {
-		s.Errorf("Get %s: got %v, want ErrNotRegistered", name, err)
-	}
-}
-
 func managerPods(s *suite) {
 	m := s.manager()
 	s.create("a", "1")
 	s.create("b", "1")
 	m.RegisterPod(s.pod("1", "a", "missing"))
 	s.wantObject(m, "a", "1")
-	s.wantUnknown(m, "b")
-	if _, err := m.Get(s.ctx, s.namespace, "missing"); !apierrors.IsNotFound(err) {
-		s.Errorf("missing: got %v, want NotFound", err)
-	}
+	s.wantNotRegistered(m, "b")
+	s.wantNotFound(m, "missing")
 	m.UnregisterPod(s.pod("1"))
-	s.wantUnknown(m, "a")
-	s.streams("after the pod", 0)
+	s.wantNotRegistered(m, "a")
+	s.wantStreams("after UnregisterPod", 0)
 }
 
 func managerShared(s *suite) {
@@ -86,9 +66,9 @@ func managerShared(s *suite) {
 	m.RegisterPod(s.pod("2", "a"))
 	m.UnregisterPod(s.pod("1"))
 	s.wantObject(m, "a", "1")
-	s.streams("one pod left", 1)
+	s.wantStreams("one pod left", 1)
 	m.UnregisterPod(s.pod("2"))
-	s.streams("no pod left", 0)
+	s.wantStreams("no pod left", 0)
 }
 
 func managerReregister(s *suite) {
@@ -97,18 +77,14 @@ func managerReregister(s *suite) {
 		s.create(name, name)
 	}
 	m.RegisterPod(s.pod("1", "a", "b"))
-	s.wantObject(m, "b", "b")
-	before, err := m.Get(s.ctx, s.namespace, "b")
-	if err != nil {
-		s.Fatal(err)
-	}
+	before := s.wantObject(m, "b", "b")
 	m.RegisterPod(s.pod("1", "b", "c"))
-	if after, err := m.Get(s.ctx, s.namespace, "b"); err != nil || after != before {
-		s.Errorf("b: got another object (%v), want the one held before: it was let go for a moment", err)
+	if after := s.wantObject(m, "b", "b"); after != before {
+		s.Error("b: got a new object, want the cached one: its stream was ended and started again")
 	}
 	s.wantObject(m, "c", "c")
-	s.wantUnknown(m, "a")
-	s.streams("b and c", 2)
+	s.wantNotRegistered(m, "a")
+	s.wantStreams("b and c", 2)
 }
 
 func managerOwners(s *suite) {
@@ -123,8 +99,8 @@ func managerOwners(s *suite) {
 		break
 	}
 	m.SetReferences(gateway)
-	s.wantUnknown(m, "a")
-	s.streams("after the gateway", 0)
+	s.wantNotRegistered(m, "a")
+	s.wantStreams("after SetReferences without keys", 0)
 }
 
 func managerChurn(s *suite) {
@@ -142,14 +118,14 @@ func managerChurn(s *suite) {
 			m.UnregisterPod(s.pod(types.UID(fmt.Sprint(round, "-", i))))
 		}
 	}
-	s.streams("after all pods", 0)
+	s.wantStreams("all pods unregistered", 0)
 }
 
 func managerGate(s *suite) {
 	const count, limit = 20, 4
-	options, reads := s.options(), newReads(limit)
+	options, reads := s.options(), newReadCounter(limit)
 	options.Gate = reflector.NewGate(reflector.GateOptions{Opens: limit})
-	client := s.connect(reads.of(s.Config))
+	client := s.clientFor(reads.wrap(s.Config))
 	secrets, err := manager.NewSecrets(client, options)
 	if err != nil {
 		s.Fatal(err)
@@ -158,10 +134,10 @@ func managerGate(s *suite) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	stopSecrets, stopConfigMaps := s.run(secrets), s.run(configMaps)
+	stopSecrets, stopConfigMaps := s.start(secrets), s.start(configMaps)
 	var keys []types.NamespacedName
 	for i := range count {
-		keys = append(keys, s.key(fmt.Sprint("of-both-", i)))
+		keys = append(keys, s.key(fmt.Sprint("object-", i)))
 		s.create(keys[i].Name, "1")
 	}
 	gateway := manager.Owner{Kind: "Gateway", Namespace: s.namespace, Name: "gateway", UID: "gw"}
@@ -175,10 +151,10 @@ func managerGate(s *suite) {
 	}
 	stopSecrets()
 	stopConfigMaps()
-	if got := reads.atMost(); got != limit {
-		s.Errorf("reads at a time: got %d, want the %d that the gate lets through", got, limit)
+	if got := reads.max(); got != limit {
+		s.Errorf("reads at a time: got %d, want %d, the limit of the Gate", got, limit)
 	}
 	if got := options.Gate.Status(); got != (reflector.GateStatus{}) {
-		s.Errorf("gate: got %+v, want one that nobody uses", got)
+		s.Errorf("Gate: got %+v, want an idle one", got)
 	}
 }

@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"strconv"
 
@@ -13,13 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
+
+	"github.com/refwatch/refwatch/objectcache"
 )
 
 func (s *suite) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.namespace, Name: name}
 }
 
-// create makes a Secret that holds value.
+// create creates a Secret that holds value.
 func (s *suite) create(name, value string, change ...func(*corev1.Secret)) *corev1.Secret {
 	s.Helper()
 	secret := &corev1.Secret{
@@ -56,6 +59,35 @@ func (s *suite) remove(name string) {
 	}
 }
 
+// getter is a store or a manager of Secrets.
+type getter interface {
+	Get(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+}
+
+// wantObject gets an object and fails the case unless it holds value.
+func (s *suite) wantObject(from getter, name, value string) *corev1.Secret {
+	s.Helper()
+	secret, err := from.Get(s.ctx, s.namespace, name)
+	if err != nil || valueOf(secret) != value {
+		s.Fatalf("Get %s: got %q, %v, want %q", name, valueOf(secret), err, value)
+	}
+	return secret
+}
+
+func (s *suite) wantNotFound(from getter, name string) {
+	s.Helper()
+	if _, err := from.Get(s.ctx, s.namespace, name); !apierrors.IsNotFound(err) {
+		s.Errorf("Get %s: got %v, want NotFound", name, err)
+	}
+}
+
+func (s *suite) wantNotRegistered(from getter, name string) {
+	s.Helper()
+	if _, err := from.Get(s.ctx, s.namespace, name); !errors.Is(err, objectcache.ErrNotRegistered) {
+		s.Errorf("Get %s: got %v, want ErrNotRegistered", name, err)
+	}
+}
+
 func immutable(secret *corev1.Secret) { secret.Immutable = ptr.To(true) }
 
 func valueOf(secret *corev1.Secret) string {
@@ -65,8 +97,8 @@ func valueOf(secret *corev1.Secret) string {
 	return string(secret.Data["value"])
 }
 
-// number is a resource version as a number: the server's are, and they rise.
-func (s *suite) number(version string) uint64 {
+// parseVersion returns a resource version as a number.
+func (s *suite) parseVersion(version string) uint64 {
 	s.Helper()
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
@@ -75,13 +107,13 @@ func (s *suite) number(version string) uint64 {
 	return n
 }
 
-// selected is the selection of one name.
-func selected(name string) metav1.ListOptions {
+// selectName returns list options that select one name.
+func selectName(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
 }
 
-// initial makes options ask for the state and then the changes.
-func initial(options metav1.ListOptions, version string) metav1.ListOptions {
+// watchListOptions returns options for a WatchList that is not older than version.
+func watchListOptions(options metav1.ListOptions, version string) metav1.ListOptions {
 	options.SendInitialEvents = ptr.To(true)
 	options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	options.AllowWatchBookmarks = true
@@ -89,7 +121,7 @@ func initial(options metav1.ListOptions, version string) metav1.ListOptions {
 	return options
 }
 
-// watch opens a watch of Secrets, which ends with the case.
+// watch opens a watch of Secrets and stops it when the case ends.
 func (s *suite) watch(options metav1.ListOptions) watch.Interface {
 	s.Helper()
 	w, err := s.admin.CoreV1().Secrets(s.namespace).Watch(s.ctx, options)
@@ -99,15 +131,14 @@ func (s *suite) watch(options metav1.ListOptions) watch.Interface {
 	s.Cleanup(func() {
 		w.Stop()
 		for range w.ResultChan() {
-			// Until the channel is closed: the reader has ended then.
+			// The channel is closed when the goroutine that reads the stream has ended.
 		}
 	})
 	return w
 }
 
-// next returns the next event of a watch. Bookmarks that the server sends now
-// and then are passed over; the one that ends the initial events is not.
-func (s *suite) next(w watch.Interface) watch.Event {
+// nextEvent returns the next event of a watch. It skips all bookmarks but the one that ends the initial events.
+func (s *suite) nextEvent(w watch.Interface) watch.Event {
 	s.Helper()
 	for {
 		select {
@@ -125,10 +156,10 @@ func (s *suite) next(w watch.Interface) watch.Event {
 	}
 }
 
-// expect wants the next event to be of that type and, but for bookmarks, value.
-func (s *suite) expect(w watch.Interface, kind watch.EventType, value string) *corev1.Secret {
+// wantEvent fails the case unless the next event has the type and, except for a bookmark, the value.
+func (s *suite) wantEvent(w watch.Interface, kind watch.EventType, value string) *corev1.Secret {
 	s.Helper()
-	event := s.next(w)
+	event := s.nextEvent(w)
 	secret, ok := event.Object.(*corev1.Secret)
 	if !ok || event.Type != kind || kind != watch.Bookmark && valueOf(secret) != value {
 		s.Fatalf("event: got %s of a %T with %q, want %s with %q", event.Type, event.Object, valueOf(secret), kind, value)
@@ -136,9 +167,8 @@ func (s *suite) expect(w watch.Interface, kind watch.EventType, value string) *c
 	return secret
 }
 
-// failure is the error of a watch, whether it came as the answer or in the
-// stream.
-func (s *suite) failure(options metav1.ListOptions) error {
+// watchError returns the error of a watch, whether the server sent it as the response or as an event.
+func (s *suite) watchError(options metav1.ListOptions) error {
 	s.Helper()
 	w, err := s.admin.CoreV1().Secrets(s.namespace).Watch(s.ctx, options)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Result is how one case went in one setting.
+// Result is the outcome of one case in one setting.
 type Result struct {
 	Case    string
 	Promise string
@@ -20,8 +20,8 @@ type Result struct {
 	Passed  bool
 }
 
-// Results collects how cases went. The zero value is empty and ready; its
-// methods are safe for concurrent use.
+// Results collects the outcomes of cases. The zero value is empty and ready to use. Its methods are safe for concurrent
+// use.
 type Results struct {
 	mu  sync.Mutex
 	all []Result
@@ -33,8 +33,7 @@ func (r *Results) add(result Result) {
 	r.all = append(r.all, result)
 }
 
-// WriteFile writes what was collected as JSON, for [ReadFiles]. Folders that are
-// missing are made.
+// WriteFile writes the collected results as JSON, for [ReadFiles]. It creates missing folders.
 func (r *Results) WriteFile(path string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +47,7 @@ func (r *Results) WriteFile(path string) error {
 	return os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// ReadFiles reads what runs have written.
+// ReadFiles returns the results in the files that [Results.WriteFile] wrote.
 func ReadFiles(paths ...string) ([]Result, error) {
 	var all []Result
 	for _, path := range paths {

@@ -20,7 +20,7 @@ func TestReadFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := conformance.ReadFiles(path); err != nil || len(got) != 0 {
-		t.Errorf("read back: got %v, %v, want nothing", got, err)
+		t.Errorf("empty: got %v, %v, want no results", got, err)
 	}
 	const two = `[{"Case":"a","Server":"real","Passed":true},{"Case":"b","Engine":"stream","Mode":"WatchList, JSON"}]`
 	if err := os.WriteFile(path, []byte(two), 0o600); err != nil {
@@ -37,6 +37,6 @@ func TestReadFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := conformance.ReadFiles(path); err == nil {
-		t.Error("no JSON: got no error")
+		t.Error("not JSON: got no error")
 	}
 }

@@ -9,41 +9,35 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-
-	"github.com/refwatch/refwatch/reflector"
 )
 
-// Rig is a server as the suite needs it. All fields but Direct are required.
+// Rig is a server under test. All fields but Direct are required.
 type Rig struct {
-	// Config reaches the server with every right. What is put to the test is
-	// made of it; it may lead through a proxy.
+	// Config is the configuration of the clients under test. It needs all rights, and may lead through a proxy.
 	Config *rest.Config
-	// Direct reaches the server with every right, and is not broken by Cut. The
-	// suite itself uses it. Default: Config.
+	// Direct is the configuration of the suite's own client. It needs all rights, and BreakStreams must not affect
+	// it. Default: Config.
 	Direct *rest.Config
-	// WaitForStreams returns nil once want watches of single Secrets are open
-	// on the server, or ctx's error. The suite opens no others meanwhile.
+	// WaitForStreams returns nil once exactly want watches of single Secrets are open on the server, or ctx's error.
+	// The suite opens no other watches.
 	WaitForStreams func(ctx context.Context, want int) error
-	// Cut breaks all open streams of clients made of Config. They may connect
-	// again at once.
-	Cut func(ctx context.Context) error
-	// Forget makes the server forget all versions before the current one, so
-	// that a watch from an older one gets 410.
-	Forget func(ctx context.Context) error
+	// BreakStreams breaks all open streams of clients made from Config. They may connect again at once.
+	BreakStreams func(ctx context.Context) error
+	// Compact drops the server's history before the current version, so that a watch from an older version gets 410.
+	Compact func(ctx context.Context) error
 }
 
-// Setting says in what way the cases run.
+// Setting is one way to run the cases.
 type Setting struct {
-	// Server is that of the rig: "in-process" or "real".
+	// Server is the server of the rig: "in-process" or "real".
 	Server string
-	// WatchList tells whether that server does WatchList.
+	// WatchList says whether the server supports WatchList.
 	WatchList bool
-	// ContentType is what the clients speak; JSON if empty.
+	// ContentType is the media type that clients send and accept. Default: JSON.
 	ContentType string
 }
 
-// Mode is what a setting is besides its server, as it appears in tests' names
-// and in the tables.
+// Mode returns the setting without its server, for test names and tables: "WatchList, JSON".
 func (s Setting) Mode() string {
 	mode, encoding := "list+watch", "JSON"
 	if s.WatchList {
@@ -55,21 +49,21 @@ func (s Setting) Mode() string {
 	return mode + ", " + encoding
 }
 
-// engine is what drives the streams of a case.
+// engine is the engine of the reflectors in a case.
 type engine struct {
-	name   string // empty: the case is about the server
-	engine reflector.Engine
+	name     string // empty: the case is about the server
+	clientGo bool
 }
 
-var engines = []engine{{"stream", reflector.StreamEngine}, {"client-go", reflector.ClientGoEngine}}
+var engines = []engine{{"stream", false}, {"client-go", true}}
 
-// Run runs every case on the rig, one after the other: those about the server
-// once, all others with each engine.
+// Run runs every case on the rig, one at a time. A case about the server runs once, every other case runs with each
+// engine.
 func Run(t *testing.T, rig Rig, setting Setting, results *Results) {
 	if rig.Direct == nil {
 		rig.Direct = rig.Config
 	}
-	rig.Config, rig.Direct = speaking(rig.Config, setting.ContentType), speaking(rig.Direct, setting.ContentType)
+	rig.Config, rig.Direct = withContentType(rig.Config, setting.ContentType), withContentType(rig.Direct, setting.ContentType)
 	run := func(group group, engine engine) {
 		for _, c := range group.cases {
 			result := Result{Case: group.name + "/" + c.name, Promise: c.promise, Server: setting.Server, Engine: engine.name, Mode: setting.Mode()}
@@ -78,7 +72,7 @@ func Run(t *testing.T, rig Rig, setting Setting, results *Results) {
 					result.Passed = !t.Failed()
 					results.add(result)
 				}()
-				c.run(newSuite(t, rig, setting, engine.engine))
+				c.run(newSuite(t, rig, setting, engine.clientGo))
 			})
 		}
 	}
@@ -90,9 +84,8 @@ func Run(t *testing.T, rig Rig, setting Setting, results *Results) {
 	}
 }
 
-// speaking returns a copy of config whose clients speak one content type and
-// have no limit of their own.
-func speaking(config *rest.Config, contentType string) *rest.Config {
+// withContentType returns a copy of config without a rate limit. Its clients use one content type.
+func withContentType(config *rest.Config, contentType string) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	config.ContentType = cmp.Or(contentType, runtime.ContentTypeJSON)
@@ -102,7 +95,7 @@ func speaking(config *rest.Config, contentType string) *rest.Config {
 	return config
 }
 
-// group is what the cases of one part of the library, or of the server, are.
+// group is the cases of one part of the library, or of the server.
 type group struct {
 	name  string
 	cases []testCase
@@ -110,7 +103,7 @@ type group struct {
 
 type testCase struct {
 	name    string
-	promise string // a sentence, for the table
+	promise string // for the table
 	run     func(*suite)
 }
 

@@ -13,22 +13,21 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// serverCases are what the library needs of a server, and what the in-process
-// one must do as the real one does.
+// serverCases returns the cases about the server behaviour that the library depends on.
 func serverCases() []testCase {
 	return []testCase{
-		{"versions-rise", "resource versions are numbers that rise across all resources", versionsRise},
-		{"named-list", "a named list holds that object alone, or nothing, at a version not before it", namedList},
-		{"named-watch", "a named watch tells of that object alone, in order, recreation included", namedWatch},
-		{"watch-list", "a WatchList brings the state, a bookmark that ends it, and then the changes", watchList},
-		{"watch-list-absent", "a WatchList of nothing is a bookmark", watchListAbsent},
-		{"watch-list-resume", "a WatchList at an earlier version brings a state not before it, and then what came after", watchListResume},
-		{"read-too-large", "a read at a version from the future is refused as too large", readTooLarge},
-		{"watch-forgotten", "a watch from a forgotten version gets 410", watchForgotten},
-		{"watch-timeout", "timeoutSeconds ends a watch in the regular way", watchTimeout},
-		{"conflict", "an update with an old version is a conflict, and changes nothing", conflict},
-		{"immutable", "the data of an immutable object cannot be changed", immutableRefused},
-		{"namespace", "a named selection sees nothing of other namespaces", otherNamespace},
+		{"versions-rise", "resource versions are numbers that rise with every write, across all resources", versionsRise},
+		{"named-list", "a list by name returns that object or nothing, at a version not older than the object", namedList},
+		{"named-watch", "a watch by name sends the events of that object only, in order, including recreation", namedWatch},
+		{"watch-list", "a WatchList sends the state, a bookmark that ends it, and then the changes", watchList},
+		{"watch-list-absent", "a WatchList of an object that does not exist begins with the bookmark", watchListAbsent},
+		{"watch-list-resume", "a WatchList at an earlier version sends a state not older than it, and then later changes", watchListResume},
+		{"read-too-large", "a read at a future version fails with cause ResourceVersionTooLarge", readTooLarge},
+		{"watch-compacted", "a watch from a compacted version gets 410", watchCompacted},
+		{"watch-timeout", "timeoutSeconds ends a watch without an error", watchTimeout},
+		{"conflict", "an update with an old version gets a conflict, and changes nothing", conflict},
+		{"immutable", "the data of an immutable object cannot be changed", immutableUpdate},
+		{"namespace", "a watch by name sends no events of other namespaces", otherNamespace},
 	}
 }
 
@@ -42,8 +41,8 @@ func versionsRise(s *suite) {
 			s.Fatal(err)
 		}
 		for _, version := range []string{secret.ResourceVersion, configMap.ResourceVersion} {
-			if n := s.number(version); n <= last {
-				s.Errorf("version %d after %d, want it to rise", n, last)
+			if n := s.parseVersion(version); n <= last {
+				s.Errorf("got version %d after %d, want a higher one", n, last)
 			} else {
 				last = n
 			}
@@ -54,26 +53,26 @@ func versionsRise(s *suite) {
 func namedList(s *suite) {
 	s.create("other", "x")
 	for _, version := range []string{"", "0"} {
-		options := selected("tls")
+		options := selectName("tls")
 		options.ResourceVersion = version
 		list, err := s.admin.CoreV1().Secrets(s.namespace).List(s.ctx, options)
 		if err != nil || len(list.Items) != 0 {
-			s.Fatalf("at %q: got %d objects, %v, want none", version, len(list.Items), err)
+			s.Fatalf("list at %q: got %d objects, %v, want none", version, len(list.Items), err)
 		}
 	}
 	created := s.create("tls", "1")
-	list, err := s.admin.CoreV1().Secrets(s.namespace).List(s.ctx, selected("tls"))
+	list, err := s.admin.CoreV1().Secrets(s.namespace).List(s.ctx, selectName("tls"))
 	if err != nil || len(list.Items) != 1 || list.Items[0].UID != created.UID {
-		s.Fatalf("got %d objects, %v, want the one", len(list.Items), err)
+		s.Fatalf("list: got %d objects, %v, want the created one", len(list.Items), err)
 	}
-	if read, own := s.number(list.ResourceVersion), s.number(created.ResourceVersion); read < own {
-		s.Errorf("read at version %d, before the object's own %d", read, own)
+	if read, own := s.parseVersion(list.ResourceVersion), s.parseVersion(created.ResourceVersion); read < own {
+		s.Errorf("list: got version %d, want at least the object's, %d", read, own)
 	}
 }
 
 func namedWatch(s *suite) {
 	before := s.create("other", "x")
-	options := selected("tls")
+	options := selectName("tls")
 	options.ResourceVersion = before.ResourceVersion
 	w := s.watch(options)
 	first := s.create("tls", "1")
@@ -81,27 +80,27 @@ func namedWatch(s *suite) {
 	s.update("tls", "2")
 	s.remove("tls")
 	second := s.create("tls", "3")
-	if got := s.expect(w, watch.Added, "1"); got.UID != first.UID || got.ResourceVersion != first.ResourceVersion {
+	if got := s.wantEvent(w, watch.Added, "1"); got.UID != first.UID || got.ResourceVersion != first.ResourceVersion {
 		s.Errorf("created: got version %s, want %s", got.ResourceVersion, first.ResourceVersion)
 	}
-	modified := s.expect(w, watch.Modified, "2")
-	deleted := s.expect(w, watch.Deleted, "2")
-	if s.number(deleted.ResourceVersion) <= s.number(modified.ResourceVersion) {
+	modified := s.wantEvent(w, watch.Modified, "2")
+	deleted := s.wantEvent(w, watch.Deleted, "2")
+	if s.parseVersion(deleted.ResourceVersion) <= s.parseVersion(modified.ResourceVersion) {
 		s.Errorf("deleted at version %s, want one after %s", deleted.ResourceVersion, modified.ResourceVersion)
 	}
-	if got := s.expect(w, watch.Added, "3"); got.UID != second.UID || got.UID == first.UID {
-		s.Errorf("recreated: got UID %s, want the new %s", got.UID, second.UID)
+	if got := s.wantEvent(w, watch.Added, "3"); got.UID != second.UID || got.UID == first.UID {
+		s.Errorf("recreated: got UID %s, want %s", got.UID, second.UID)
 	}
 }
 
-// needsWatchList says what a server without WatchList does instead, and tells
-// whether this one does it.
-func (s *suite) needsWatchList() bool {
+// hasWatchList reports whether the server supports WatchList. It fails the case if a server without it does not refuse
+// one with Invalid.
+func (s *suite) hasWatchList() bool {
 	s.Helper()
 	if s.WatchList {
 		return true
 	}
-	err := s.failure(initial(selected("tls"), ""))
+	err := s.watchError(watchListOptions(selectName("tls"), ""))
 	if !apierrors.IsInvalid(err) {
 		s.Errorf("WatchList on a server without it: got %v, want Invalid", err)
 	}
@@ -109,44 +108,44 @@ func (s *suite) needsWatchList() bool {
 }
 
 func watchList(s *suite) {
-	if !s.needsWatchList() {
+	if !s.hasWatchList() {
 		return
 	}
 	s.create("other", "x")
 	created := s.create("tls", "1")
-	w := s.watch(initial(selected("tls"), ""))
-	s.expect(w, watch.Added, "1")
-	end := s.expect(w, watch.Bookmark, "")
-	if end.Annotations[metav1.InitialEventsAnnotationKey] != "true" || s.number(end.ResourceVersion) < s.number(created.ResourceVersion) {
+	w := s.watch(watchListOptions(selectName("tls"), ""))
+	s.wantEvent(w, watch.Added, "1")
+	end := s.wantEvent(w, watch.Bookmark, "")
+	if end.Annotations[metav1.InitialEventsAnnotationKey] != "true" || s.parseVersion(end.ResourceVersion) < s.parseVersion(created.ResourceVersion) {
 		s.Errorf("bookmark: got %v at %s, want the end of the initial events at or after %s", end.Annotations, end.ResourceVersion, created.ResourceVersion)
 	}
 	s.update("tls", "2")
-	s.expect(w, watch.Modified, "2")
+	s.wantEvent(w, watch.Modified, "2")
 	s.remove("tls")
-	s.expect(w, watch.Deleted, "2")
+	s.wantEvent(w, watch.Deleted, "2")
 }
 
 func watchListAbsent(s *suite) {
-	if !s.needsWatchList() {
+	if !s.hasWatchList() {
 		return
 	}
-	w := s.watch(initial(selected("tls"), ""))
-	s.expect(w, watch.Bookmark, "")
+	w := s.watch(watchListOptions(selectName("tls"), ""))
+	s.wantEvent(w, watch.Bookmark, "")
 	s.create("tls", "1")
-	s.expect(w, watch.Added, "1")
+	s.wantEvent(w, watch.Added, "1")
 }
 
 func watchListResume(s *suite) {
-	if !s.needsWatchList() {
+	if !s.hasWatchList() {
 		return
 	}
 	old := s.create("tls", "1")
 	updated := s.update("tls", "2")
-	w := s.watch(initial(selected("tls"), old.ResourceVersion))
-	// The server's cache may lag behind the update: it comes as a change then.
+	w := s.watch(watchListOptions(selectName("tls"), old.ResourceVersion))
+	// If the server's watch cache lags behind the update, the update comes as a change.
 	ended, last := false, ""
 	for !ended || last != updated.ResourceVersion {
-		event := s.next(w)
+		event := s.nextEvent(w)
 		secret, ok := event.Object.(*corev1.Secret)
 		switch {
 		case ok && event.Type == watch.Bookmark:
@@ -154,63 +153,61 @@ func watchListResume(s *suite) {
 		case ok && event.Type == watch.Added && last == "", ok && event.Type == watch.Modified:
 			last = secret.ResourceVersion
 		default:
-			s.Fatalf("event: got %s of a %T", event.Type, event.Object)
+			s.Fatalf("got event %s of a %T, want the state and its changes", event.Type, event.Object)
 		}
-		if s.number(secret.ResourceVersion) < s.number(old.ResourceVersion) {
-			s.Errorf("%s: got version %s, want none before %s", event.Type, secret.ResourceVersion, old.ResourceVersion)
+		if s.parseVersion(secret.ResourceVersion) < s.parseVersion(old.ResourceVersion) {
+			s.Errorf("%s: got version %s, want none older than %s", event.Type, secret.ResourceVersion, old.ResourceVersion)
 		}
 	}
 }
 
 func readTooLarge(s *suite) {
-	future := fmt.Sprint(s.number(s.create("tls", "1").ResourceVersion) + 1_000_000)
-	options := selected("tls")
+	future := fmt.Sprint(s.parseVersion(s.create("tls", "1").ResourceVersion) + 1_000_000)
+	options := selectName("tls")
 	options.ResourceVersion = future
 	watched := make(chan error, 1)
-	go func() { // at the same time: the server takes three seconds for each
+	go func() { // concurrently: the server takes three seconds for each
 		if !s.WatchList {
 			watched <- nil
 			return
 		}
-		watched <- s.failure(initial(selected("tls"), future))
+		watched <- s.watchError(watchListOptions(selectName("tls"), future))
 	}()
-	// Without retries: client-go would try for as long as the server says.
+	// MaxRetries(0): client-go would retry for as long as the server asks for it.
 	err := s.admin.CoreV1().RESTClient().Get().Namespace(s.namespace).Resource("secrets").
 		VersionedParams(&options, scheme.ParameterCodec).MaxRetries(0).Do(s.ctx).Error()
 	if !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
-		s.Errorf("list: got %v, want it too large", err)
+		s.Errorf("list: got %v, want cause ResourceVersionTooLarge", err)
 	}
 	if err := <-watched; s.WatchList && !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
-		s.Errorf("WatchList: got %v, want it too large", err)
+		s.Errorf("WatchList: got %v, want cause ResourceVersionTooLarge", err)
 	}
 }
 
-func watchForgotten(s *suite) {
+func watchCompacted(s *suite) {
 	old := s.create("tls", "1")
 	for i := range 3 {
 		s.update("tls", fmt.Sprint(i))
 	}
-	if err := s.Forget(s.ctx); err != nil {
-		s.Fatal(err)
-	}
-	options := selected("tls")
+	s.compact()
+	options := selectName("tls")
 	options.ResourceVersion = old.ResourceVersion
-	if err := s.failure(options); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-		s.Errorf("got %v, want it to have expired", err)
+	if err := s.watchError(options); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		s.Errorf("watch: got %v, want 410", err)
 	}
 }
 
 func watchTimeout(s *suite) {
-	options := selected("tls")
+	options := selectName("tls")
 	options.TimeoutSeconds = ptr.To[int64](1)
 	w := s.watch(options)
 	select {
 	case event, ok := <-w.ResultChan():
 		if ok {
-			s.Errorf("got %s, want the end", event.Type)
+			s.Errorf("got %s, want the end of the watch", event.Type)
 		}
 	case <-s.ctx.Done():
-		s.Error("the watch did not end")
+		s.Error("got no end of the watch, want one after 1 s")
 	}
 }
 
@@ -224,20 +221,20 @@ func conflict(s *suite) {
 	}
 	got, err := s.admin.CoreV1().Secrets(s.namespace).Get(s.ctx, "tls", metav1.GetOptions{})
 	if err != nil || valueOf(got) != "2" {
-		s.Errorf("after it: got %q, %v, want 2", valueOf(got), err)
+		s.Errorf("after the conflict: got %q, %v, want 2", valueOf(got), err)
 	}
 }
 
-func immutableRefused(s *suite) {
+func immutableUpdate(s *suite) {
 	secret := s.create("tls", "1", immutable)
 	secret.Data["value"] = []byte("2")
 	if _, err := s.admin.CoreV1().Secrets(s.namespace).Update(s.ctx, secret, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
-		s.Errorf("other data: got %v, want Invalid", err)
+		s.Errorf("changed data: got %v, want Invalid", err)
 	}
 	secret.Data["value"] = []byte("1")
 	secret.Immutable = nil
 	if _, err := s.admin.CoreV1().Secrets(s.namespace).Update(s.ctx, secret, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
-		s.Errorf("immutable no more: got %v, want Invalid", err)
+		s.Errorf("immutable removed: got %v, want Invalid", err)
 	}
 }
 
@@ -247,12 +244,12 @@ func otherNamespace(s *suite) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	options := selected(secret.Name)
+	options := selectName(secret.Name)
 	options.ResourceVersion = secret.ResourceVersion
 	w := s.watch(options)
 	if err := s.admin.CoreV1().Secrets("default").Delete(s.ctx, secret.Name, metav1.DeleteOptions{}); err != nil {
 		s.Fatal(err)
 	}
 	s.create(secret.Name, "mine")
-	s.expect(w, watch.Added, "mine")
+	s.wantEvent(w, watch.Added, "mine")
 }

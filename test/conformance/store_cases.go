@@ -3,14 +3,12 @@
 package conformance
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
@@ -18,25 +16,25 @@ import (
 
 func storeCases() []testCase {
 	return []testCase{
-		{"first-get", "the first Get after the first reference sees every write acknowledged before", firstGet},
-		{"not-found", "NotFound if and only if the server has none", notFound},
-		{"not-registered", "what nobody references is not asked for", notRegistered},
+		{"first-get", "the first Get of an object reflects every write acknowledged before its first reference", firstGet},
+		{"not-found", "Get returns NotFound if and only if the object does not exist", notFound},
+		{"not-registered", "an object without references is not requested from the server", notRegistered},
 		{"updates", "every update becomes visible, and versions never go back", updates},
-		{"changes", "who follows is told the newest state of all that changes, across broken streams", changes},
-		{"one-stream", "one stream for many owners, none after the last", oneStream},
-		{"immutable", "an immutable object needs no stream", immutableSettles},
-		{"recreated-immutable", "a new owner never gets the predecessor of a recreated object", recreatedImmutable},
-		{"many", "a hundred objects at once, each by its own stream, of which at most 32 are being opened at a time", many},
-		{"config-maps", "ConfigMaps as well as Secrets", configMaps},
-		{"any-kind", "any kind for which there is a typed client", anyKind},
-		{"stop", "Run returns when all has ended, and Get says that the store was stopped", stopStore},
+		{"changes", "Changes yields the newest state of every object that changes, across broken streams", changes},
+		{"one-stream", "many owners share one stream, which ends with the last reference", oneStream},
+		{"immutable", "an immutable object has no stream after its first sync", immutableHasNoStream},
+		{"recreated-immutable", "a new owner of a recreated immutable object never gets the old object", recreatedImmutable},
+		{"many", "a hundred objects referenced at once have a stream each, and at most 32 are opened at a time", manyObjects},
+		{"config-maps", "a store serves ConfigMaps", configMaps},
+		{"any-kind", "a store serves any kind that has a typed client", anyKind},
+		{"stop", "Run returns when all streams have ended, and Get then returns ErrStopped", stopStore},
 	}
 }
 
-// store runs a store of Secrets until the case ends.
+// store runs a store of Secrets until the case ends or stop is called.
 func (s *suite) store() (store *objectcache.WatchStore[*corev1.Secret], stop func()) {
 	store = newStore(s, objectcache.Secrets(s.client))
-	return store, s.run(store)
+	return store, s.start(store)
 }
 
 // newStore returns a store with the options of the suite.
@@ -49,38 +47,9 @@ func newStore[T cache.Object](s *suite, resource objectcache.Resource[T]) *objec
 	return store
 }
 
-// run runs a store or manager until the case ends, or until stop.
-func (s *suite) run(runner interface{ Run(context.Context) error }) (stop func()) {
-	return s.background(func(ctx context.Context) {
-		if err := runner.Run(ctx); err != nil {
-			s.Errorf("Run: got %v, want nil", err)
-		}
-	})
-}
-
-type secretStore = *objectcache.WatchStore[*corev1.Secret]
-
-// get wants an object, with that value.
-func (s *suite) get(store secretStore, name, value string) *corev1.Secret {
-	s.Helper()
-	secret, err := store.Get(s.ctx, s.namespace, name)
-	if err != nil || valueOf(secret) != value {
-		s.Fatalf("Get %s: got %q, %v, want %q", name, valueOf(secret), err, value)
-	}
-	return secret
-}
-
-// streams wants so many streams on the server.
-func (s *suite) streams(when string, want int) {
-	s.Helper()
-	if err := s.WaitForStreams(s.ctx, want); err != nil {
-		s.Fatalf("%s: %v, want %d streams", when, err, want)
-	}
-}
-
-// follow returns a function that waits until Changes has reported that an object
-// holds value, or that it is gone if value is empty.
-func (s *suite) follow(store secretStore) (wait func(name, value string)) {
+// observeChanges returns a function that waits until Changes has yielded an object with the value, or its deletion if
+// value is empty.
+func (s *suite) observeChanges(store *objectcache.WatchStore[*corev1.Secret]) (wait func(name, value string)) {
 	next, stop := iter.Pull2(store.Changes(s.ctx))
 	s.Cleanup(stop)
 	seen := map[string]string{}
@@ -108,7 +77,7 @@ func firstGet(s *suite) {
 		value := fmt.Sprint(i)
 		s.update("tls", value)
 		store.AddReference(s.namespace, "tls", "pod")
-		s.get(store, "tls", value)
+		s.wantObject(store, "tls", value)
 		store.DeleteReference(s.namespace, "tls", "pod")
 	}
 }
@@ -116,34 +85,28 @@ func firstGet(s *suite) {
 func notFound(s *suite) {
 	store, _ := s.store()
 	store.AddReference(s.namespace, "tls", "pod")
-	if _, err := store.Get(s.ctx, s.namespace, "tls"); !apierrors.IsNotFound(err) {
-		s.Errorf("absent: got %v, want NotFound", err)
-	}
-	wait := s.follow(store)
+	s.wantNotFound(store, "tls")
+	wait := s.observeChanges(store)
 	s.create("tls", "1")
 	wait("tls", "1")
-	s.get(store, "tls", "1")
+	s.wantObject(store, "tls", "1")
 	s.remove("tls")
 	wait("tls", "")
-	if _, err := store.Get(s.ctx, s.namespace, "tls"); !apierrors.IsNotFound(err) {
-		s.Errorf("deleted: got %v, want NotFound", err)
-	}
+	s.wantNotFound(store, "tls")
 }
 
 func notRegistered(s *suite) {
 	store, _ := s.store()
 	s.create("tls", "1")
-	if _, err := store.Get(s.ctx, s.namespace, "tls"); !errors.Is(err, objectcache.ErrNotRegistered) {
-		s.Errorf("got %v, want ErrNotRegistered", err)
-	}
-	s.streams("after it", 0)
+	s.wantNotRegistered(store, "tls")
+	s.wantStreams("after Get", 0)
 }
 
 func updates(s *suite) {
 	store, _ := s.store()
 	s.create("tls", "0")
 	store.AddReference(s.namespace, "tls", "pod")
-	s.get(store, "tls", "0")
+	s.wantObject(store, "tls", "0")
 	done := make(chan struct{})
 	var reader sync.WaitGroup
 	reader.Go(func() {
@@ -154,8 +117,8 @@ func updates(s *suite) {
 				s.Errorf("Get: %v", err)
 				return
 			}
-			if version := s.number(secret.ResourceVersion); version < last {
-				s.Errorf("version %d after %d", version, last)
+			if version := s.parseVersion(secret.ResourceVersion); version < last {
+				s.Errorf("got version %d after %d, want no older one", version, last)
 			} else {
 				last = version
 			}
@@ -166,14 +129,14 @@ func updates(s *suite) {
 			}
 		}
 	})
-	wait := s.follow(store)
+	wait := s.observeChanges(store)
 	for i := range 50 {
 		s.update("tls", fmt.Sprint(i+1))
 	}
 	wait("tls", "50")
 	close(done)
 	reader.Wait()
-	s.get(store, "tls", "50")
+	s.wantObject(store, "tls", "50")
 }
 
 func changes(s *suite) {
@@ -182,18 +145,16 @@ func changes(s *suite) {
 	for _, name := range []string{"a", "b"} {
 		store.AddReference(s.namespace, name, "pod")
 	}
-	wait := s.follow(store)
+	wait := s.observeChanges(store)
 	wait("a", "0")
 	for i := range 3 {
-		if err := s.Cut(s.ctx); err != nil {
-			s.Fatal(err)
-		}
-		value := fmt.Sprint("after cut ", i)
+		s.breakStreams()
+		value := fmt.Sprint("after break ", i)
 		s.update("a", value)
 		s.create("b", value)
 		wait("a", value)
 		wait("b", value)
-		s.get(store, "b", value)
+		s.wantObject(store, "b", value)
 		s.remove("b")
 		wait("b", "")
 	}
@@ -206,53 +167,51 @@ func oneStream(s *suite) {
 		store.AddReference(s.namespace, "tls", "pod-1")
 		store.AddReference(s.namespace, "tls", "pod-1")
 		store.AddReference(s.namespace, "tls", "pod-2")
-		s.get(store, "tls", "1")
-		s.streams("two owners", 1)
+		s.wantObject(store, "tls", "1")
+		s.wantStreams("two owners", 1)
 		store.DeleteReference(s.namespace, "tls", "pod-1")
 		store.DeleteReference(s.namespace, "tls", "pod-2")
-		s.get(store, "tls", "1")
-		s.streams("one owner", 1)
+		s.wantObject(store, "tls", "1")
+		s.wantStreams("one owner", 1)
 		store.DeleteReference(s.namespace, "tls", "pod-1")
-		s.streams("no owner", 0)
+		s.wantStreams("no owner", 0)
 	}
 }
 
-func immutableSettles(s *suite) {
+func immutableHasNoStream(s *suite) {
 	store, _ := s.store()
 	s.create("tls", "1", immutable)
 	store.AddReference(s.namespace, "tls", "pod")
-	s.get(store, "tls", "1")
-	s.streams("once synced", 0)
-	s.get(store, "tls", "1")
+	s.wantObject(store, "tls", "1")
+	s.wantStreams("after the first sync", 0)
+	s.wantObject(store, "tls", "1")
 }
 
 func recreatedImmutable(s *suite) {
 	store, _ := s.store()
 	s.create("tls", "old", immutable)
 	store.AddReference(s.namespace, "tls", "pod-1")
-	s.get(store, "tls", "old")
-	s.streams("once synced", 0)
+	s.wantObject(store, "tls", "old")
+	s.wantStreams("after the first sync", 0)
 	for i := range 5 {
 		s.remove("tls")
 		value := fmt.Sprint("new-", i)
 		created := s.create("tls", value, immutable)
 		store.AddReference(s.namespace, "tls", created.UID) // a new owner each time
-		if got := s.get(store, "tls", value); got.UID != created.UID {
+		if got := s.wantObject(store, "tls", value); got.UID != created.UID {
 			s.Errorf("got UID %s, want %s", got.UID, created.UID)
 		}
 	}
 	s.remove("tls")
 	store.AddReference(s.namespace, "tls", "last")
-	if _, err := store.Get(s.ctx, s.namespace, "tls"); !apierrors.IsNotFound(err) {
-		s.Errorf("a new owner after the deletion: got %v, want NotFound", err)
-	}
+	s.wantNotFound(store, "tls")
 }
 
-func many(s *suite) {
-	const count, first, limit = 100, 4, 32 // a gate begins with four, and opens more with each answer
-	reads := newReads(first)
-	store := newStore(s, objectcache.Secrets(s.connect(reads.of(s.Config))))
-	s.run(store)
+func manyObjects(s *suite) {
+	const count, first, limit = 100, 4, 32 // a Gate opens four streams at a time at first, and more with each response
+	reads := newReadCounter(first)
+	store := newStore(s, objectcache.Secrets(s.clientFor(reads.wrap(s.Config))))
+	s.start(store)
 	var all sync.WaitGroup
 	for i := range count {
 		name := fmt.Sprint("tls-", i)
@@ -261,19 +220,19 @@ func many(s *suite) {
 			store.AddReference(s.namespace, name, "pod")
 			secret, err := store.Get(s.ctx, s.namespace, name)
 			if err != nil || valueOf(secret) != name {
-				s.Errorf("Get %s: got %q, %v", name, valueOf(secret), err)
+				s.Errorf("Get %s: got %q, %v, want %q", name, valueOf(secret), err, name)
 			}
 		})
 	}
 	all.Wait()
-	s.streams("all referenced", count)
-	if got := reads.atMost(); got < first || got > limit {
+	s.wantStreams("all referenced", count)
+	if got := reads.max(); got < first || got > limit {
 		s.Errorf("reads at a time: got %d, want %d to %d", got, first, limit)
 	}
 	for i := range count {
 		store.DeleteReference(s.namespace, fmt.Sprint("tls-", i), "pod")
 	}
-	s.streams("none referenced", 0)
+	s.wantStreams("none referenced", 0)
 }
 
 func stopStore(s *suite) {
@@ -281,10 +240,10 @@ func stopStore(s *suite) {
 	s.create("tls", "1")
 	store.AddReference(s.namespace, "tls", "pod")
 	store.AddReference(s.namespace, "absent", "pod")
-	s.get(store, "tls", "1")
+	s.wantObject(store, "tls", "1")
 	stop()
-	s.streams("after Run", 0)
+	s.wantStreams("after Run has returned", 0)
 	if _, err := store.Get(s.ctx, s.namespace, "tls"); !errors.Is(err, objectcache.ErrStopped) {
-		s.Errorf("got %v, want ErrStopped", err)
+		s.Errorf("Get: got %v, want ErrStopped", err)
 	}
 }

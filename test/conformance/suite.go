@@ -14,32 +14,30 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 )
 
-// caseTimeout bounds a case: it fails instead of hanging. Nothing in a case
-// takes a tenth of it.
+// caseTimeout makes a case fail instead of hang. A case takes less than a tenth of it.
 const caseTimeout = 2 * time.Minute
 
-// suite is what a case works with: a namespace of its own, and a client.
+// suite is the environment of one case: a namespace of its own, and clients.
 type suite struct {
 	*testing.T
 	Rig
 	Setting
 
-	engine    reflector.Engine
+	clientGo  bool
 	ctx       context.Context
-	client    kubernetes.Interface // of what is put to the test
+	client    kubernetes.Interface // of the code under test
 	admin     kubernetes.Interface // of the suite itself
 	namespace string
 }
 
-func newSuite(t *testing.T, rig Rig, setting Setting, engine reflector.Engine) *suite {
+func newSuite(t *testing.T, rig Rig, setting Setting, clientGo bool) *suite {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), caseTimeout)
 	t.Cleanup(cancel)
-	s := &suite{T: t, Rig: rig, Setting: setting, engine: engine, ctx: ctx}
-	s.client, s.admin = s.connect(rig.Config), s.connect(rig.Direct)
+	s := &suite{T: t, Rig: rig, Setting: setting, clientGo: clientGo, ctx: ctx}
+	s.client, s.admin = s.clientFor(rig.Config), s.clientFor(rig.Direct)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}
 	created, err := s.admin.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
 	if err != nil {
@@ -50,8 +48,8 @@ func newSuite(t *testing.T, rig Rig, setting Setting, engine reflector.Engine) *
 	return s
 }
 
-// connect returns a client whose connections are closed with the case.
-func (s *suite) connect(config *rest.Config) kubernetes.Interface {
+// clientFor returns a client. Its idle connections are closed when the case ends.
+func (s *suite) clientFor(config *rest.Config) kubernetes.Interface {
 	s.Helper()
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -65,20 +63,62 @@ func (s *suite) connect(config *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// options are those of a store, which chooses its engine by them.
+// options returns the options of a store with the engine of the case.
 func (s *suite) options() objectcache.WatchOptions {
-	return objectcache.WatchOptions{ClientGoReflector: s.engine == reflector.ClientGoEngine}
+	return objectcache.WatchOptions{ClientGoReflector: s.clientGo}
 }
 
-// cleanup runs when all that the case has started was stopped.
+// background runs f in a goroutine. The context of f ends at stop, or when the case ends. stop waits until f has
+// returned.
+func (s *suite) background(f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); f(ctx) }()
+	stop = func() { cancel(); <-done }
+	s.Cleanup(stop)
+	return stop
+}
+
+// start runs a store or manager in the background.
+func (s *suite) start(runner interface{ Run(context.Context) error }) (stop func()) {
+	return s.background(func(ctx context.Context) {
+		if err := runner.Run(ctx); err != nil {
+			s.Errorf("Run: got %v, want nil", err)
+		}
+	})
+}
+
+func (s *suite) breakStreams() {
+	s.Helper()
+	if err := s.BreakStreams(s.ctx); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *suite) compact() {
+	s.Helper()
+	if err := s.Compact(s.ctx); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// wantStreams waits until want streams are open on the server.
+func (s *suite) wantStreams(when string, want int) {
+	s.Helper()
+	if err := s.WaitForStreams(s.ctx, want); err != nil {
+		s.Fatalf("%s: %v, want %d streams", when, err, want)
+	}
+}
+
+// cleanup deletes the namespace. It runs after everything that the case has started was stopped.
 func (s *suite) cleanup() {
-	// The context of the test has ended by now.
+	// The context of the test has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), caseTimeout)
 	defer cancel()
 	if err := s.admin.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}); err != nil {
 		s.Errorf("delete namespace: %v", err)
 	}
 	if err := s.WaitForStreams(ctx, 0); err != nil {
-		s.Errorf("streams that the case left open: %v", err)
+		s.Errorf("after the case: %v, want no stream", err)
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Tables writes results as two Markdown tables, of the server and of the
-// library: a row for each case, a column for each server, and engine. A case has
-// passed where it did in every mode that there are results of; otherwise its cell
-// says in which ones it failed or was not run. passed tells that all are well.
+// Tables formats results as two Markdown tables: the cases about the server, and those about the library. A row is a
+// case; a column is a server, or a server and an engine. A cell has a ✓ if the case passed in every mode that occurs in
+// the table. Otherwise it names the modes in which the case failed or was not run. passed reports whether every cell
+// has a ✓.
 func Tables(results []Result) (text string, passed bool) {
 	var out strings.Builder
 	passed = true
-	for _, heading := range []string{"What is needed of a server", "What is promised"} {
-		ofServer := heading == "What is needed of a server"
-		t := newTable(results, func(r Result) bool { return (r.Engine == "") == ofServer })
+	for _, heading := range []string{"Server behaviour", "Promises"} {
+		aboutServer := heading == "Server behaviour"
+		t := newTable(results, func(r Result) bool { return (r.Engine == "") == aboutServer })
 		if len(t.names) == 0 {
 			continue
 		}
@@ -27,13 +27,13 @@ func Tables(results []Result) (text string, passed bool) {
 	return out.String(), passed
 }
 
-// table is the results of some cases.
+// table holds the results of the cases of one table.
 type table struct {
-	names    []string // of cases, in order
+	names    []string // of the cases, in the order of Names
 	columns  []string
 	modes    []string
 	promises map[string]string
-	outcomes map[[3]string]bool // by case, column and mode: passed, whenever it was run
+	outcomes map[[3]string]bool // by case, column and mode; true if every run passed
 }
 
 func newTable(results []Result, wanted func(Result) bool) *table {
@@ -61,7 +61,7 @@ func newTable(results []Result, wanted func(Result) bool) *table {
 	return t
 }
 
-// write tells whether all cells are well.
+// write writes the table, and reports whether every cell has a ✓.
 func (t *table) write(out *strings.Builder) (passed bool) {
 	passed = true
 	fmt.Fprintf(out, "| case | promise | %s |\n", strings.Join(t.columns, " | "))
@@ -69,9 +69,9 @@ func (t *table) write(out *strings.Builder) (passed bool) {
 	for _, name := range t.names {
 		fmt.Fprintf(out, "| `%s` | %s |", name, t.promises[name])
 		for _, column := range t.columns {
-			cell, well := t.cell(name, column)
-			fmt.Fprintf(out, " %s |", cell)
-			passed = passed && well
+			text, ok := t.cell(name, column)
+			fmt.Fprintf(out, " %s |", text)
+			passed = passed && ok
 		}
 		out.WriteByte('\n')
 	}
@@ -89,13 +89,13 @@ func (t *table) cell(name, column string) (text string, passed bool) {
 		}
 	}
 	var parts []string
-	for what, modes := range map[string][]string{"failed": failed, "not run": missing} {
+	for outcome, modes := range map[string][]string{"failed": failed, "not run": missing} {
 		switch len(modes) {
 		case 0:
 		case len(t.modes):
-			parts = append(parts, what)
+			parts = append(parts, outcome)
 		default:
-			parts = append(parts, what+": "+strings.Join(modes, "; "))
+			parts = append(parts, outcome+": "+strings.Join(modes, "; "))
 		}
 	}
 	if len(parts) == 0 {

@@ -18,47 +18,47 @@ func TestTables(t *testing.T) {
 		return conformance.Result{Case: name, Promise: "p", Server: "real", Engine: engine, Mode: mode, Passed: passed}
 	}
 	const (
-		heads        = "\n## What is needed of a server\n\n| case | promise | real |\n|---|---|:-:|\n"
-		libraryHeads = "\n## What is promised\n\n| case | promise | real, client-go | real, stream |\n|---|---|:-:|:-:|\n"
+		serverHeads  = "\n## Server behaviour\n\n| case | promise | real |\n|---|---|:-:|\n"
+		libraryHeads = "\n## Promises\n\n| case | promise | real, client-go | real, stream |\n|---|---|:-:|:-:|\n"
 	)
 	tests := map[string]struct {
 		results []conformance.Result
 		want    string
 		passed  bool
 	}{
-		"nothing": {passed: true},
+		"no results": {passed: true},
 		"passed in both modes": {
 			results: []conformance.Result{server("A", true), server("B", true)},
-			want:    heads + "| `server/conflict` | q | ✓ |\n",
+			want:    serverHeads + "| `server/conflict` | q | ✓ |\n",
 			passed:  true,
 		},
-		"failed in one of two": {
+		"failed in one mode": {
 			results: []conformance.Result{server("A", false), server("B", true)},
-			want:    heads + "| `server/conflict` | q | failed: A |\n",
+			want:    serverHeads + "| `server/conflict` | q | failed: A |\n",
 		},
-		"failed in all": {
+		"failed in all modes": {
 			results: []conformance.Result{server("A", false), server("B", false)},
-			want:    heads + "| `server/conflict` | q | failed |\n",
+			want:    serverHeads + "| `server/conflict` | q | failed |\n",
 		},
-		"failed before it passed": {
+		"failed, then passed": {
 			results: []conformance.Result{server("A", false), server("A", true)},
-			want:    heads + "| `server/conflict` | q | failed |\n",
+			want:    serverHeads + "| `server/conflict` | q | failed |\n",
 		},
-		"an engine apart, in the order of the cases": {
+		"two engines, in the order of the cases": {
 			results: []conformance.Result{
 				library("store/updates", "stream", "A", true),
-				library("reflector/cut", "stream", "A", true),
-				library("reflector/cut", "stream", "B", true),
-				library("reflector/cut", "client-go", "A", false),
+				library("reflector/broken-stream", "stream", "A", true),
+				library("reflector/broken-stream", "stream", "B", true),
+				library("reflector/broken-stream", "client-go", "A", false),
 			},
 			want: libraryHeads +
-				"| `reflector/cut` | p | failed: A. not run: B | ✓ |\n" +
+				"| `reflector/broken-stream` | p | failed: A. not run: B | ✓ |\n" +
 				"| `store/updates` | p | not run | not run: B |\n",
 		},
-		"one of each": {
+		"both tables": {
 			results: []conformance.Result{library("store/updates", "stream", "A", true), server("A", true)},
-			want: heads + "| `server/conflict` | q | ✓ |\n" +
-				"\n## What is promised\n\n| case | promise | real, stream |\n|---|---|:-:|\n| `store/updates` | p | ✓ |\n",
+			want: serverHeads + "| `server/conflict` | q | ✓ |\n" +
+				"\n## Promises\n\n| case | promise | real, stream |\n|---|---|:-:|\n| `store/updates` | p | ✓ |\n",
 			passed: true,
 		},
 	}
@@ -66,7 +66,7 @@ func TestTables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, passed := conformance.Tables(test.results)
 			if diff := cmp.Diff(test.want, got); diff != "" || passed != test.passed {
-				t.Errorf("got passed %v, want %v; text, want to got:\n%s", passed, test.passed, diff)
+				t.Errorf("got passed %v, want %v; text, -want +got:\n%s", passed, test.passed, diff)
 			}
 		})
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// fakeEtcd answers every request with one status and body, and notes what was asked.
+// fakeEtcd answers every request with the same status and body, and records the requests.
 func fakeEtcd(t *testing.T, status int, body string) (*etcd, *[]string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "e2e") //nolint:usetesting // the path of a socket must be short
@@ -51,7 +51,7 @@ func TestEtcdReady(t *testing.T) {
 		"healthy":            {http.StatusOK, `{"health":"true","reason":""}`, ""},
 		"no leader":          {http.StatusOK, `{"health":"false","reason":"RAFT NO LEADER"}`, "etcd is not healthy: RAFT NO LEADER"},
 		"unavailable":        {http.StatusServiceUnavailable, `{"health":"false"}`, "etcd /health: Service Unavailable"},
-		"no JSON":            {http.StatusOK, `<html>`, "etcd /health: invalid character"},
+		"not JSON":           {http.StatusOK, `<html>`, "etcd /health: invalid character"},
 		"error page":         {http.StatusBadGateway, `<html>`, "etcd /health: Bad Gateway"},
 		"error with a cause": {http.StatusBadRequest, `{"code":3,"message":"bad"}`, "etcd /health: bad"},
 	} {
@@ -100,13 +100,13 @@ func TestEtcdCompactErrors(t *testing.T) {
 	if err := e.compact(ctx, "42"); !errors.Is(err, context.Canceled) {
 		t.Errorf("context has ended: got %v, want %v", err, context.Canceled)
 	}
-	gone := newEtcd(t.TempDir())
-	if err := (&Cluster{etcd: gone}).Compact(t.Context()); err == nil {
+	stopped := newEtcd(t.TempDir())
+	if err := (&Cluster{etcd: stopped}).Compact(t.Context()); err == nil {
 		t.Error("no etcd: got no error, want one")
 	}
 }
 
-// The options' arguments come last, where they win.
+// The options' arguments are last, so that they override the others.
 func TestAPIServerArgs(t *testing.T) {
 	args := func(options Options) []string {
 		return apiServerArgs("dir", &port{number: 7}, newEtcd("dir"), options)

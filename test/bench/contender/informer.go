@@ -76,8 +76,11 @@ func (i *informerPerSecret) Get(ctx context.Context, namespace, name string) (*c
 		}
 	}
 	object, exists, err := informer.GetStore().GetByKey(namespace + "/" + name)
-	if err != nil || !exists {
-		return nil, fmt.Errorf("informer of %s/%s: exists %t, error %v", namespace, name, exists, err)
+	if err != nil {
+		return nil, err
+	}
+	if !exists {
+		return nil, fmt.Errorf("%s/%s does not exist", namespace, name)
 	}
 	return object.(*corev1.Secret), nil
 }

@@ -4,6 +4,7 @@ package simulation
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -108,8 +109,8 @@ func report(t *testing.T, title string, results []result) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer file.Close()
-		if _, err := fmt.Fprintln(file, b.String()); err != nil {
+		_, err = fmt.Fprintln(file, b.String())
+		if err := errors.Join(err, file.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // bookmarkInterval is kube-apiserver's.
@@ -26,7 +26,7 @@ type source struct {
 	object *object
 }
 
-// List implements reflector.Source. It costs the same as an open.
+// List implements listwatch.Source. It costs the same as an open.
 func (s *source) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	conn, err := s.node.open(ctx)
 	if err != nil {
@@ -36,8 +36,8 @@ func (s *source) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object
 	return &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}, nil
 }
 
-// Watch implements reflector.Source. The object is fresh until the stream ends.
-func (s *source) Watch(ctx context.Context, options metav1.ListOptions) (reflector.Stream, error) {
+// Watch implements listwatch.Source. The object is fresh until the stream ends.
+func (s *source) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
 	conn, err := s.node.open(ctx)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ type stream struct {
 	closed chan struct{}
 }
 
-// Next implements reflector.Stream.
+// Next implements listwatch.Stream.
 func (s *stream) Next() (watch.Event, error) {
 	if s.state {
 		s.state = false
@@ -86,7 +86,7 @@ func (s *stream) Next() (watch.Event, error) {
 	}
 }
 
-// Close implements reflector.Stream.
+// Close implements listwatch.Stream.
 func (s *stream) Close() error {
 	s.close.Do(func() {
 		s.object.setFresh(false)

@@ -19,21 +19,21 @@ func TestRun(t *testing.T) {
 	const other = `[{"Case":"store/many","Promise":"q","Server":"in-process","Engine":"stream","Passed":true}]`
 	const failed = `[{"Case":"store/updates","Promise":"p","Server":"real","Engine":"stream","Passed":false}]`
 	tests := map[string]struct {
-		results []string // contents of files
+		results []string // contents of the files
 		args    func(page string) []string
 		err     string // part of it
 	}{
 		"all passed":   {results: []string{passed}},
-		"one failed":   {results: []string{failed}, err: "not all cases passed"},
-		"one not run":  {results: []string{passed, other}, err: "not all cases passed"},
+		"one failed":   {results: []string{failed}, err: "some cases failed or were not run"},
+		"one not run":  {results: []string{passed, other}, err: "some cases failed or were not run"},
 		"not JSON":     {results: []string{"<html>"}, err: "invalid character"},
 		"no file":      {args: func(page string) []string { return []string{"-o", page, "missing.json"} }, err: "missing.json"},
-		"no arguments": {args: func(string) []string { return nil }, err: "are needed"},
+		"no arguments": {args: func(string) []string { return nil }, err: "are required"},
 		"unknown flag": {args: func(string) []string { return []string{"-x"} }, err: "-x"},
 		"unwritable": {results: []string{passed}, args: func(page string) []string {
 			return []string{"-o", filepath.Join(page, "x"), filepath.Join(filepath.Dir(page), "a.json")}
 		}, err: "page.md"},
-		"asks for help": {args: func(string) []string { return []string{"--help"} }, err: "help requested"},
+		"help": {args: func(string) []string { return []string{"--help"} }, err: "help requested"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestRun(t *testing.T) {
 					t.Fatalf("got error %v, want none", err)
 				}
 				if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "| `store/updates` | p | ✓ |") {
-					t.Errorf("page: got %q, %v, want the case in it", text, err)
+					t.Errorf("page: got %q, %v, want the row of the case", text, err)
 				}
 				return
 			}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ErrLoggable marks an error whose text holds no object data: [Error] does not
+// hide it.
+var ErrLoggable = errors.New("source")
+
+// loggable is an error that [Loggable] has marked.
+type loggable struct{ error }
+
+// Loggable marks an error whose text holds no object data, whatever its type is.
+// The text stays the same.
+func Loggable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return loggable{err}
+}
+
+func (l loggable) Unwrap() []error { return []error{l.error, ErrLoggable} }
+
+// hidden replaces an error whose text may quote an object. errors.Is still finds
+// what that error wraps.
+type hidden struct {
+	text string
+	is   func(target error) bool // a function: no verb of fmt prints what it refers to
+}
+
+func (h *hidden) Error() string        { return h.text }
+func (h *hidden) Is(target error) bool { return h.is(target) }
+
+// Error returns err, or a replacement if its text may quote an object: decoders
+// quote what they cannot decode ("Object 'Kind' is missing in ..."). The text
+// stays if err is an API status, an error of the network or of a context, io.EOF,
+// or is marked with [ErrLoggable] or [Loggable].
+func Error(err error) error {
+	var (
+		status  apierrors.APIStatus
+		request *url.Error
+		network net.Error
+	)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &status):
+		return statusError(err, status.Status())
+	case errors.Is(err, ErrLoggable),
+		slices.Contains([]error{io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded}, err):
+		return err
+	case errors.As(err, &request): // without the text around it
+		return request
+	case errors.As(err, &network):
+		return network
+	}
+	return &hidden{
+		text: fmt.Sprintf("an error of type %T, whose text is hidden because it may quote an object", err),
+		is:   func(target error) bool { return errors.Is(err, target) },
+	}
+}
+
+// statusError hides the text of a status that client-go built from something
+// else: an event that it could not decode, or an answer that is no status.
+func statusError(err error, status metav1.Status) error {
+	if !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && !IsDecoding(err) {
+		return err
+	}
+	clean := metav1.Status{
+		Status: status.Status, Code: status.Code, Reason: status.Reason,
+		Message: fmt.Sprintf("%d %s, with a text that is hidden because it may quote an object", status.Code, http.StatusText(int(status.Code))),
+		Details: &metav1.StatusDetails{RetryAfterSeconds: status.Details.RetryAfterSeconds},
+	}
+	for _, cause := range status.Details.Causes {
+		clean.Details.Causes = append(clean.Details.Causes, metav1.StatusCause{Type: cause.Type})
+	}
+	return &apierrors.StatusError{ErrStatus: clean}
+}
+
+// IsDecoding reports whether err is what client-go's StreamWatcher reports when it
+// cannot decode an event. It reports some lost connections the same way.
+func IsDecoding(err error) bool { return apierrors.HasStatusCause(err, "ClientWatchDecoding") }

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package watchlist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/features"
+	clientwatchlist "k8s.io/client-go/util/watchlist"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/internal/redact"
+)
+
+const (
+	// AnswerTimeout bounds the wait for the state, from the request on, of a first
+	// attempt. kube-apiserver allows as long for a list.
+	AnswerTimeout = time.Minute
+	// longestAnswer bounds the wait for the state after attempts without an answer.
+	longestAnswer = 4 * AnswerTimeout
+	// listAfter and listEvery are when a chooser whose WatchLists are refused tries a
+	// list: at the third refusal in a row, since the Node authorizer refuses requests
+	// for a fresh binding, and at each eighth after it.
+	listAfter, listEvery = 3, 8
+	// watchAgainAfter is how long a selection is listed only, if its list is allowed
+	// and its watch is refused. The watch is then tried again.
+	watchAgainAfter = time.Minute
+)
+
+// Chooser decides how the next read of one selection is made. Its methods are safe
+// for concurrent use. Make one with [Server.NewChooser].
+type Chooser struct {
+	server         *Server
+	id             uint64 // among the choosers of the server
+	resource, name string
+	listOnly       bool
+
+	mu       sync.Mutex
+	listNext bool     // the next session begins with a list
+	trouble  *trouble // nil, as nearly always, if WatchLists have simply worked
+}
+
+// trouble is what a chooser has learned about its own selection. The zero value
+// means that WatchLists work.
+type trouble struct {
+	refused     int       // WatchLists that were refused since the last read
+	refusal     error     // of the WatchList in whose place a list is tried
+	listRefused bool      // the last attempt was a list, and was answered with a refusal
+	broken      int       // WatchLists that broke since the last one that worked
+	late        int       // attempts in a row without an answer in time
+	watchError  error     // the refusal of the watch after a list; nil if it is allowed
+	watchAgain  time.Time // no watch is tried before
+}
+
+// Unsupported reports whether a source must be listed and then watched: the source
+// says so (IsWatchListSemanticsUnSupported), or client-go's feature gate
+// WatchListClient is off.
+func Unsupported(source any) bool {
+	return clientwatchlist.DoesClientNotSupportWatchListSemantics(source) ||
+		!features.FeatureGates().Enabled(features.WatchListClient)
+}
+
+// troubleLocked returns c.trouble, to be changed.
+func (c *Chooser) troubleLocked() *trouble {
+	if c.trouble == nil {
+		c.trouble = &trouble{}
+	}
+	return c.trouble
+}
+
+// NextUsesList reports whether the session that begins now uses a list. If the
+// server has not refused a WatchList, and the last list was refused, it tries a
+// WatchList in between: the caller may be allowed to watch only.
+func (c *Chooser) NextUsesList() bool {
+	needed, refused := c.server.needsList(c.resource)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	listRefused := c.trouble != nil && c.trouble.listRefused
+	if listRefused && !c.listOnly {
+		c.trouble.listRefused = false
+	}
+	list := c.listOnly || c.listNext || needed && (refused || !listRefused)
+	c.listNext = false
+	return list
+}
+
+// AnswerTimeout returns how long the next attempt may take to deliver the state.
+// After an attempt that took too long, each second attempt may take longer: a slow
+// server gets its time in the end, and a request that hangs is repeated soon.
+func (c *Chooser) AnswerTimeout() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.trouble == nil || c.trouble.late%2 == 1 {
+		return AnswerTimeout
+	}
+	return min(AnswerTimeout<<min(c.trouble.late/2, 8), longestAnswer)
+}
+
+// Synced records that a read has delivered the state, by a list or a WatchList, and
+// how long that took. It reports whether all is well: it is not while the watch
+// after a list is refused. A server that was slow keeps the longer time-out.
+func (c *Chooser) Synced(list bool, took time.Duration) (well bool) {
+	if !list {
+		c.server.worked(c.resource)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.trouble
+	if t == nil {
+		return true
+	}
+	t.refused, t.refusal, t.listRefused = 0, nil, false
+	if !list {
+		t.broken, t.watchError, t.watchAgain = 0, nil, time.Time{}
+	}
+	if took < AnswerTimeout/2 {
+		t.late = 0
+	}
+	well = t.watchError == nil
+	if *t == (trouble{}) {
+		c.trouble = nil
+	}
+	return well
+}
+
+// SessionEnded records why a session ended.
+func (c *Chooser) SessionEnded(err error) {
+	if !errors.Is(err, failure.ErrNoAnswer) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.troubleLocked().late++
+}
+
+// OpenFailed records that a WatchList, asked for at that time, could not be opened.
+// It reports whether to list in its place, now.
+func (c *Chooser) OpenFailed(ctx context.Context, err error, asked time.Time) (list bool) {
+	switch {
+	case refusesRequest(err):
+		c.server.refused(c.resource)
+		c.logLists(ctx, err)
+		return true
+	case refusesCaller(err):
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		t := c.troubleLocked()
+		if t.refused++; t.refused%listEvery != listAfter {
+			return false
+		}
+		t.refusal = err
+		return true
+	case failure.Of(err) == failure.Malformed: // the source is at fault
+		c.Broke(ctx, err, asked)
+	}
+	return false
+}
+
+// EndedEarly records that a WatchList, asked for at that time, ended before it had
+// delivered the state. It returns the error to report.
+func (c *Chooser) EndedEarly(ctx context.Context, err error, asked time.Time) error {
+	switch {
+	case refusesRequest(err), refusesCaller(err):
+		if c.OpenFailed(ctx, err, asked) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.listNext = true
+		}
+		return err
+	case !isBroken(err):
+		return err
+	}
+	c.Broke(ctx, err, asked)
+	if class := failure.Of(err); class == failure.Unreachable || class == failure.Failed {
+		return fmt.Errorf("%w: %w", failure.ErrEndedEarly, err)
+	}
+	return err
+}
+
+// Broke records that a WatchList, asked for at that time, did not deliver the state.
+// The next session lists, unless this chooser is the first whose WatchList broke
+// where others have worked: a connection may break at any time.
+func (c *Chooser) Broke(ctx context.Context, err error, asked time.Time) {
+	list := c.server.broke(c, asked)
+	c.mu.Lock()
+	t := c.troubleLocked()
+	t.broken++
+	list = list || t.broken > 1 || errors.Is(err, failure.ErrNoBookmark)
+	c.listNext = c.listNext || list
+	c.mu.Unlock()
+	if list {
+		c.logLists(ctx, err)
+	}
+}
+
+// ListFailed records that a list failed. It returns the error to report: the refusal
+// of the WatchList in whose place the list was tried, unless the server throttles.
+func (c *Chooser) ListFailed(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	class := failure.Of(err)
+	if class.IsRefusal() || class == failure.Malformed {
+		c.troubleLocked().listRefused = true
+	}
+	if t := c.trouble; t != nil && t.refusal != nil {
+		if class != failure.Throttled {
+			err = t.refusal
+		}
+		t.refusal = nil
+	}
+	return err
+}
+
+// WatchRefusal returns the refusal of the watch after a list, if it is too recent to
+// try again. The next session then lists again.
+func (c *Chooser) WatchRefusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.trouble == nil || !time.Now().Before(c.trouble.watchAgain) {
+		return nil
+	}
+	c.listNext = true
+	return c.trouble.watchError
+}
+
+// WatchAnswered records the answer to the watch after a list. While the watch is
+// refused, the list is repeated at the pace of the back-off. It reports whether a
+// watch that was refused before is allowed now.
+func (c *Chooser) WatchAnswered(err error) (recovered bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil && c.trouble != nil && c.trouble.watchError != nil:
+		c.trouble.watchError, c.trouble.watchAgain = nil, time.Time{}
+		return true
+	case refusesRequest(err), refusesCaller(err):
+		t := c.troubleLocked()
+		t.watchError, t.watchAgain = err, time.Now().Add(watchAgainAfter)
+		c.listNext = true
+	}
+	return false
+}
+
+func (c *Chooser) logLists(ctx context.Context, err error) {
+	klog.FromContext(ctx).V(2).Info("The server does not serve WatchList, using list and watch", "reflector", c.name, "err", err)
+}
+
+// isBroken reports whether a stream ended because of its content, or at a moment
+// when it should not. An error that the server sent is no such end.
+func isBroken(err error) bool {
+	switch failure.Of(err) {
+	case failure.Malformed:
+		return true
+	case failure.Unreachable, failure.Failed:
+		return failure.StatusCode(err) == 0 || redact.IsDecoding(err)
+	}
+	return false
+}
+
+// refusesRequest reports whether the server does not know a WatchList. With its
+// feature gate off the request is invalid (422). So it is for servers before 1.27,
+// which do not know its resourceVersionMatch. Other servers, and proxies, answer
+// with other codes.
+func refusesRequest(err error) bool {
+	switch failure.StatusCode(err) {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusNotImplemented:
+		return true
+	}
+	return false
+}
+
+// refusesCaller reports whether the server refuses a watch to this caller, or of
+// this object, while it may answer a list: rights are given by verb, and a proxy may
+// know some paths only.
+func refusesCaller(err error) bool {
+	class := failure.Of(err)
+	return class.IsRefusal() && class != failure.Unauthorized && !refusesRequest(err)
+}

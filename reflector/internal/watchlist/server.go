@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package watchlist
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// relearnAfter is how long a server counts as one that does not serve WatchList:
+	// it may be upgraded under a client that lives for months.
+	relearnAfter = time.Hour
+	// relearnFirst is how long it counts so at first, if it did not refuse WatchLists
+	// but ended them before the state. The time doubles whenever the next WatchList
+	// ends early as well, up to relearnAfter.
+	relearnFirst = time.Minute
+	// brokenEnough is how many WatchLists in a row must break where others have
+	// worked: of more than one reflector, each opened after the one before broke. A
+	// lost connection breaks many WatchLists and counts as one.
+	brokenEnough = 3
+)
+
+// Server remembers whether a server serves WatchList, by resource: the servers
+// behind one address may differ. Its methods are safe for concurrent use. The zero
+// value is ready for use.
+type Server struct {
+	mu        sync.Mutex
+	resources map[string]*support
+	choosers  uint64 // made so far
+}
+
+// support is what is known about the WatchLists of one resource.
+type support struct {
+	works     bool          // one has delivered the state
+	refused   bool          // listUntil is set because the server refused one
+	listUntil time.Time     // no WatchList is tried before
+	listFor   time.Duration // how long that was, the last time
+	broken    int           // in a row
+	brokenOf  uint64        // the chooser of the last of them
+	brokenAt  time.Time
+}
+
+// NewChooser returns a chooser for a selection of a resource. name identifies it in
+// logs. listOnly is set if its source cannot serve WatchList.
+func (s *Server) NewChooser(resource, name string, listOnly bool) Chooser {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.choosers++
+	return Chooser{server: s, id: s.choosers, resource: resource, name: name, listOnly: listOnly}
+}
+
+func (s *Server) supportLocked(resource string) *support {
+	if s.resources[resource] == nil {
+		if s.resources == nil {
+			s.resources = map[string]*support{}
+		}
+		s.resources[resource] = &support{}
+	}
+	return s.resources[resource]
+}
+
+// needsList reports whether a resource must be listed and then watched, and whether
+// the server has said so by refusing a WatchList.
+func (s *Server) needsList(resource string) (list, refused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.supportLocked(resource)
+	return time.Now().Before(w.listUntil), w.refused
+}
+
+// worked records that a WatchList delivered the state.
+func (s *Server) worked(resource string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.supportLocked(resource)
+	*w = support{works: true, refused: w.refused, listUntil: w.listUntil}
+}
+
+// refused records that the server does not know the request.
+func (s *Server) refused(resource string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*s.supportLocked(resource) = support{refused: true, listUntil: time.Now().Add(relearnAfter), listFor: relearnAfter}
+}
+
+// broke records that a WatchList, opened at that time, ended before it had
+// delivered the state. It reports whether the resource must be listed now.
+func (s *Server) broke(c *Chooser, opened time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, now := s.supportLocked(c.resource), time.Now()
+	if now.Before(w.listUntil) {
+		return true
+	}
+	if w.works && !w.countBroken(c.id, opened, now) {
+		return false
+	}
+	listFor := min(max(2*w.listFor, relearnFirst), relearnAfter)
+	*w = support{listUntil: now.Add(listFor), listFor: listFor}
+	return true
+}
+
+// countBroken counts a broken WatchList. It reports whether these are enough.
+func (w *support) countBroken(chooser uint64, opened, now time.Time) bool {
+	if chooser == w.brokenOf || opened.Before(w.brokenAt) {
+		return false
+	}
+	w.broken++
+	w.brokenOf, w.brokenAt = chooser, now
+	return w.broken >= brokenEnough
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
+)
+
+// RESTResource describes one kind of namespaced object and the client that reaches it.
+type RESTResource struct {
+	// Client is the client of the group and version, like
+	// kubernetes.Interface.CoreV1().RESTClient(). A source asks for protobuf if the
+	// kind supports it, unless the client's config sets AcceptContentTypes.
+	Client rest.Interface
+	// Name is the name of the resource in a path, like "secrets".
+	Name string
+	// NewObject and NewList return an empty object of the kind, and an empty list of
+	// such objects. The types need not be registered in a scheme.
+	NewObject, NewList func() runtime.Object
+}
+
+// FromREST returns the source of one object, selected by its name. RBAC's
+// resourceNames and the Node authorizer allow list and watch with this selector
+// (kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
+//
+// The goroutine that calls Next reads and decodes the stream. Each request is sent
+// once. A typed client sends a request up to eleven times, a second or more apart, if
+// the connection breaks or the answer has a Retry-After header; a reflector would
+// learn of the failure only then.
+func FromREST(resource *RESTResource, namespace, name string) Source {
+	return &restSource{resource: resource, namespace: namespace, name: name}
+}
+
+type restSource struct {
+	resource        *RESTResource
+	namespace, name string
+}
+
+func (s *restSource) request(options *metav1.ListOptions) *rest.Request {
+	options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.name).String()
+	return s.resource.Client.Get().Namespace(s.namespace).Resource(s.resource.Name).
+		// The same for every group.
+		SpecificallyVersionedParams(options, scheme.ParameterCodec, corev1.SchemeGroupVersion).
+		MaxRetries(0)
+}
+
+func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list := s.resource.NewList()
+	result := s.request(&options).UseProtobufAsDefaultIfPreferred(isProtobuf(list)).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, redact.Loggable(err)
+	}
+	err := result.Into(list)
+	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+		return nil, undecodable(err)
+	}
+	return list, redact.Loggable(err)
+}
+
+func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
+	options.Watch = true
+	request := s.request(&options)
+	if isProtobuf(s.resource.NewObject()) {
+		request.UseProtobufAsDefault()
+	} else {
+		request.SetHeader("Accept", runtime.ContentTypeJSON) // there is a client that prefers CBOR
+	}
+	body, err := request.Stream(ctx)
+	if err != nil {
+		return nil, redact.Loggable(err)
+	}
+	return &restStream{body: body, newObject: s.resource.NewObject}, nil
+}
+
+// isProtobuf reports whether an object can be decoded from protobuf.
+func isProtobuf(object runtime.Object) bool {
+	_, ok := object.(interface{ Unmarshal([]byte) error })
+	return ok
+}

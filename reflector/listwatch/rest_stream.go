@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector/internal/redact"
+)
+
+const (
+	// largestFrame is the limit of client-go, 16 MiB. etcd's default limit for a request
+	// is 1.5 MiB.
+	largestFrame = 16 << 20
+	// largestKept is the size above which a buffer is not reused.
+	largestKept = 64 << 10
+)
+
+// encoding is how client-go decodes the streams of one content type.
+type encoding struct {
+	object runtime.Decoder
+	event  runtime.Decoder
+}
+
+func encodingOf(contentType string) func() encoding {
+	return sync.OnceValue(func() encoding {
+		negotiator := runtime.NewClientNegotiator(scheme.Codecs.WithoutConversion(), schema.GroupVersion{})
+		// It fails for a content type that the codecs do not know.
+		object, event, _, _ := negotiator.StreamDecoder(contentType, nil)
+		return encoding{object, event}
+	})
+}
+
+var (
+	protobufEncoding = encodingOf(runtime.ContentTypeProtobuf)
+	jsonEncoding     = encodingOf(runtime.ContentTypeJSON)
+)
+
+// restStream reads the events of a watch.
+//
+// client-go's reader of protobuf frames keeps a buffer of at least 1 KiB, which grows
+// to the largest object that it has read. restStream holds no buffer between two
+// events: ten thousand streams wait at any time, and few of them read. For the same
+// reason Next calls little while it blocks: the runtime shrinks a stack only if less
+// than a quarter of it is in use.
+type restStream struct {
+	body      io.ReadCloser
+	newObject func() runtime.Object
+	json      *json.Decoder // nil: the frames are protobuf, or none has come
+	jsonBody  *jsonBody     // what json reads
+	detected  bool          // whether the encoding is JSON
+	length    [4]byte       // big-endian, of a protobuf frame
+}
+
+// Next implements Stream.
+func (s *restStream) Next() (watch.Event, error) {
+	if s.json == nil {
+		if _, err := io.ReadFull(s.body, s.length[:]); err != nil {
+			return watch.Event{}, connectionError(err)
+		}
+	}
+	return s.next()
+}
+
+func (s *restStream) next() (watch.Event, error) {
+	if !s.detected {
+		s.detected = true
+		s.detectJSON()
+	}
+	if s.json == nil {
+		return s.nextProtobuf()
+	}
+	return s.nextJSON()
+}
+
+// Close implements Stream.
+func (s *restStream) Close() error { return s.body.Close() }
+
+// detectJSON detects the encoding by the first byte: client-go does not expose the
+// header of the answer. A protobuf frame that began with the same byte would be 2 GB
+// long.
+func (s *restStream) detectJSON() {
+	if s.length[0] != '{' {
+		return
+	}
+	s.jsonBody = &jsonBody{Reader: io.MultiReader(bytes.NewReader(s.length[:]), s.body)}
+	s.json = json.NewDecoder(s.jsonBody)
+}
+
+// errLongFrame means that a JSON frame exceeds the limit.
+var errLongFrame = fmt.Errorf("%w: a frame of more than %d bytes", cache.ErrMalformed, largestFrame)
+
+// jsonBody limits how much is read for one frame, for JSON frames have no length in
+// front. It keeps errors of the connection apart from errors in the content.
+type jsonBody struct {
+	io.Reader
+
+	left int // how much of the frame may still be read
+	err  error
+}
+
+func (b *jsonBody) Read(p []byte) (n int, err error) {
+	if b.left == 0 {
+		b.err = errLongFrame
+		return 0, b.err
+	}
+	n, err = b.Reader.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	b.err = err
+	return n, err
+}
+
+func (s *restStream) nextJSON() (watch.Event, error) {
+	s.jsonBody.left = largestFrame
+	var frame json.RawMessage
+	err := s.json.Decode(&frame)
+	switch {
+	case err == nil:
+		return s.decodeJSON(frame)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return watch.Event{}, connectionError(err)
+	case s.jsonBody.err != nil && !errors.Is(s.jsonBody.err, io.EOF):
+		return watch.Event{}, connectionError(s.jsonBody.err)
+	}
+	return watch.Event{}, undecodable(err)
+}
+
+func (s *restStream) decodeJSON(frame []byte) (watch.Event, error) {
+	var event metav1.WatchEvent
+	if _, _, err := jsonEncoding().event.Decode(frame, nil, &event); err != nil {
+		return watch.Event{}, undecodable(err)
+	}
+	return s.decode(&event, jsonEncoding().object)
+}
+
+var frameBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// nextProtobuf reads the frame whose length has been read.
+func (s *restStream) nextProtobuf() (watch.Event, error) {
+	length := int64(binary.BigEndian.Uint32(s.length[:]))
+	if length > largestFrame {
+		return watch.Event{}, redact.Loggable(fmt.Errorf("%w: a frame of %d bytes", cache.ErrMalformed, length))
+	}
+	buffer := frameBuffers.Get().(*bytes.Buffer)
+	defer putBuffer(buffer)
+	// The buffer grows with the bytes that arrive, not with the announced length.
+	buffer.Grow(int(min(length, largestKept)))
+	if n, err := buffer.ReadFrom(io.LimitReader(s.body, length)); err != nil {
+		return watch.Event{}, connectionError(err)
+	} else if n < length {
+		return watch.Event{}, io.ErrUnexpectedEOF
+	}
+	var event metav1.WatchEvent
+	if _, _, err := protobufEncoding().event.Decode(buffer.Bytes(), nil, &event); err != nil {
+		return watch.Event{}, undecodable(err)
+	}
+	return s.decode(&event, protobufEncoding().object)
+}
+
+// putBuffer returns a buffer to the pool, without the bytes in it, which may be those
+// of a secret. A decoded object does not share them.
+func putBuffer(buffer *bytes.Buffer) {
+	clear(buffer.Bytes())
+	buffer.Reset()
+	if buffer.Cap() <= largestKept {
+		frameBuffers.Put(buffer)
+	}
+}
+
+// decode decodes the object in an event.
+func (s *restStream) decode(event *metav1.WatchEvent, decoder runtime.Decoder) (watch.Event, error) {
+	var into runtime.Object
+	if event.Type != string(watch.Error) { // which brings a Status
+		into = s.newObject()
+	}
+	object, _, err := decoder.Decode(event.Object.Raw, nil, into)
+	if err != nil {
+		return watch.Event{}, undecodable(err)
+	}
+	return watch.Event{Type: watch.EventType(event.Type), Object: object}, nil
+}
+
+// undecodable replaces the error of a decoder, which may quote an object.
+func undecodable(err error) error {
+	return redact.Loggable(fmt.Errorf("%w: a frame that cannot be decoded (%T)", cache.ErrMalformed, err))
+}
+
+// connectionError returns an error of the connection, whose text quotes no object.
+// io.EOF is returned as it is.
+func connectionError(err error) error {
+	if err == io.EOF { //nolint:errorlint // callers compare it
+		return err
+	}
+	return redact.Loggable(err)
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// wire is an API server in the bubble, and a client that speaks to it.
+type wire struct {
+	t      *testing.T
+	server *apiserver.Server
+	client kubernetes.Interface
+	source listwatch.Source
+}
+
+func newWire(t *testing.T, contentType string) *wire {
+	t.Helper()
+	server := apiserver.New(t, apiserver.Options{InMemory: true})
+	config := server.Config()
+	config.QPS = -1
+	config.ContentType, config.AcceptContentTypes = contentType, contentType
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{t: t, server: server, client: client}
+	w.source = listwatch.FromREST(secretsOf(client.CoreV1().RESTClient()), "default", "tls")
+	return w
+}
+
+func secretsOf(client rest.Interface) *listwatch.RESTResource {
+	return &listwatch.RESTResource{
+		Client:    client,
+		Name:      "secrets",
+		NewObject: func() k8sruntime.Object { return &corev1.Secret{} },
+		NewList:   func() k8sruntime.Object { return &corev1.SecretList{} },
+	}
+}
+
+func (w *wire) write(name, value string) *corev1.Secret {
+	w.t.Helper()
+	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: map[string][]byte{"password": []byte(value)}}
+	written, err := w.client.CoreV1().Secrets("default").Update(w.t.Context(), object, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		written, err = w.client.CoreV1().Secrets("default").Create(w.t.Context(), object, metav1.CreateOptions{})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return written
+}
+
+func (w *wire) watch(options metav1.ListOptions) listwatch.Stream {
+	w.t.Helper()
+	stream, err := w.source.Watch(w.t.Context(), options)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = stream.Close() })
+	return stream
+}
+
+func (w *wire) next(stream listwatch.Stream, kind watch.EventType) k8sruntime.Object {
+	w.t.Helper()
+	event, err := stream.Next()
+	if err != nil || event.Type != kind {
+		w.t.Fatalf("Next: got %s and %v, want %s", event.Type, err, kind)
+	}
+	return event.Object
+}
+
+// overTheWire runs f in a bubble, with each encoding.
+func overTheWire(t *testing.T, f func(*testing.T, *wire)) {
+	t.Helper()
+	for name, contentType := range map[string]string{"protobuf": k8sruntime.ContentTypeProtobuf, "JSON": k8sruntime.ContentTypeJSON} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { f(t, newWire(t, contentType)) })
+		})
+	}
+}
+
+func TestRESTList(t *testing.T) {
+	overTheWire(t, func(t *testing.T, w *wire) {
+		w.write("other", "x")
+		for _, want := range [][]string{nil, {canary}} {
+			if want != nil {
+				w.write("tls", canary)
+			}
+			list, err := w.source.List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, item := range list.(*corev1.SecretList).Items {
+				got = append(got, string(item.Data["password"]))
+			}
+			if !slices.Equal(got, want) || list.(*corev1.SecretList).ResourceVersion == "" {
+				t.Errorf("list: got %q, want %q and a version", got, want)
+			}
+		}
+	})
+}
+
+func TestRESTWatch(t *testing.T) {
+	overTheWire(t, func(t *testing.T, w *wire) {
+		first := w.write("tls", "one")
+		w.write("other", "x")
+		stream := w.watch(metav1.ListOptions{
+			SendInitialEvents: ptr.To(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+		})
+		added := w.next(stream, watch.Added).(*corev1.Secret)
+		if string(added.Data["password"]) != "one" || added.UID != first.UID || added.ResourceVersion != first.ResourceVersion {
+			t.Errorf("added: got %v, want what was written", added)
+		}
+		if mark := w.next(stream, watch.Bookmark).(*corev1.Secret); mark.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
+			t.Errorf("bookmark: got %v, want it to end the initial events", mark.Annotations)
+		}
+		w.write("other", "y")
+		w.write("tls", "two")
+		if got := w.next(stream, watch.Modified).(*corev1.Secret); string(got.Data["password"]) != "two" {
+			t.Errorf("modified: got %q, want two", got.Data)
+		}
+		if string(added.Data["password"]) != "one" {
+			t.Errorf("the first object: got %q, want it left as it was", added.Data)
+		}
+		if err := w.client.CoreV1().Secrets("default").Delete(t.Context(), "tls", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.next(stream, watch.Deleted).(*corev1.Secret); got.UID != first.UID {
+			t.Errorf("deleted: got %q, want %q", got.UID, first.UID)
+		}
+		if got := w.next(stream, watch.Bookmark).(*corev1.Secret); got.ResourceVersion != w.server.ResourceVersion() {
+			t.Errorf("bookmark a minute later: got version %q, want %q", got.ResourceVersion, w.server.ResourceVersion())
+		}
+		w.server.CloseStreams(nil)
+		if _, err := stream.Next(); !errors.Is(err, io.EOF) {
+			t.Errorf("end: got %v, want io.EOF", err)
+		}
+	})
+}
+
+// What is asked for is what a Role with resourceNames, and the Node authorizer,
+// admit.
+func TestRESTRequests(t *testing.T) {
+	overTheWire(t, func(t *testing.T, w *wire) {
+		if _, err := w.source.List(t.Context(), metav1.ListOptions{ResourceVersion: "0"}); err != nil {
+			t.Fatal(err)
+		}
+		w.watch(metav1.ListOptions{AllowWatchBookmarks: true, TimeoutSeconds: ptr.To(int64(1234))})
+		want := []map[string]string{
+			{"fieldSelector": "metadata.name=tls", "resourceVersion": "0"},
+			{"fieldSelector": "metadata.name=tls", "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": "1234"},
+		}
+		for i, request := range w.server.Requests() {
+			if request.Path != "/api/v1/namespaces/default/secrets" || request.Verb != []string{"list", "watch"}[i] {
+				t.Errorf("request %d: got %s %s", i, request.Verb, request.Path)
+			}
+			for name := range request.Query {
+				if got := request.Query.Get(name); got != want[i][name] {
+					t.Errorf("request %d: got %s=%q, want %q", i, name, got, want[i][name])
+				}
+			}
+			if len(request.Query) != len(want[i]) {
+				t.Errorf("request %d: got %v, want %v", i, request.Query, want[i])
+			}
+		}
+	})
+}
+
+func TestRESTErrorInStream(t *testing.T) {
+	overTheWire(t, func(t *testing.T, w *wire) {
+		w.write("tls", "one")
+		w.write("tls", "two")
+		w.server.Compact()
+		stream := w.watch(metav1.ListOptions{ResourceVersion: "1"})
+		status := w.next(stream, watch.Error).(*metav1.Status)
+		if got := apierrors.FromObject(status); failure.Of(got) != failure.Expired {
+			t.Errorf("error: got %v, want that the version is gone", got)
+		}
+	})
+}
+
+// A request is sent once, whatever the answer asks for; when to ask again is for
+// the reflector to say.
+func TestRESTRequestIsSentOnce(t *testing.T) {
+	unavailable := apierrors.NewServiceUnavailable("starting")
+	unavailable.ErrStatus.Code = http.StatusServiceUnavailable
+	unavailable.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 7}
+	resource := corev1.Resource("secrets")
+	tooLarge := apierrors.NewTimeoutError("Too large resource version: 9, current: 5", 1)
+	tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+	tests := map[string]struct {
+		err     *apierrors.StatusError
+		class   failure.Class
+		seconds int
+	}{
+		"429":              {apierrors.NewTooManyRequests("slow down", 7), failure.Throttled, 7},
+		"503":              {unavailable, failure.Failed, 7},
+		"403":              {apierrors.NewForbidden(resource, "tls", errors.New("no")), failure.Forbidden, 0},
+		"504, too large":   {tooLarge, failure.TooLarge, 1},
+		"500, Retry-After": {apierrors.NewServerTimeout(resource, "list", 7), failure.Failed, 7},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			overTheWire(t, func(t *testing.T, w *wire) {
+				w.server.Intercept(func(context.Context, apiserver.Request) *metav1.Status { return &test.err.ErrStatus })
+				_, listErr := w.source.List(t.Context(), metav1.ListOptions{})
+				_, watchErr := w.source.Watch(t.Context(), metav1.ListOptions{})
+				for verb, err := range map[string]error{"list": listErr, "watch": watchErr} {
+					seconds, _ := apierrors.SuggestsClientDelay(err)
+					if got := failure.Of(err); got != test.class || seconds != test.seconds {
+						t.Errorf("%s: got %q and %d s (%v), want %q and %d s", verb, got, seconds, err, test.class, test.seconds)
+					}
+				}
+				if got := len(w.server.Requests()); got != 2 {
+					t.Errorf("requests: got %d, want 1 of each", got)
+				}
+			})
+		})
+	}
+}
+
+// A Next that waits returns when the stream is closed, or its context ends.
+func TestRESTNextReturns(t *testing.T) {
+	tests := map[string]func(listwatch.Stream, context.CancelFunc){
+		"closed": func(s listwatch.Stream, _ context.CancelFunc) { _ = s.Close() },
+		"closed often": func(s listwatch.Stream, _ context.CancelFunc) {
+			for range 3 {
+				_ = s.Close()
+			}
+		},
+		"context": func(_ listwatch.Stream, cancel context.CancelFunc) { cancel() },
+	}
+	for name, end := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, written := range []bool{false, true} { // before the first bytes, and after
+				overTheWire(t, func(t *testing.T, w *wire) {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					stream, err := w.source.Watch(ctx, metav1.ListOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer func() { _ = stream.Close() }()
+					if written {
+						w.write("tls", "one")
+						w.next(stream, watch.Added)
+					}
+					time.AfterFunc(time.Second, func() { end(stream, cancel) })
+					if event, err := stream.Next(); err == nil {
+						t.Errorf("Next: got %s, want an error", event.Type)
+					}
+				})
+			}
+		})
+	}
+}
+
+// The time-out of the client bounds the opening of a stream.
+func TestRESTTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true})
+		server.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status { <-ctx.Done(); return nil })
+		config := server.Config()
+		config.Timeout = 10 * time.Second
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		_, err = listwatch.FromREST(secretsOf(client.CoreV1().RESTClient()), "default", "tls").Watch(ctx, metav1.ListOptions{})
+		if took := time.Since(began); err == nil || took > 10*time.Second {
+			t.Errorf("watch: got %v after %v, want an error after 10 s", err, took)
+		}
+	})
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+)
+
+// Store is what a reflector writes: client-go's ReflectorStore. A reflector writes it
+// from one goroutine at a time.
+//
+// A store that also has the methods Check, CheckRead, NewEpoch and Holds of
+// [github.com/refwatch/refwatch/cache.Slot] gets more: objects and reads that it
+// refuses do not reach it, it is notified when the server was rolled back, and
+// silent streams are compared with what it holds.
+type Store = toolscache.ReflectorStore
+
+// checkingStore is a store that knows what belongs in it. The errors of its methods
+// must not hold object data.
+type checkingStore interface {
+	Check(object runtime.Object) error
+	CheckRead(items []any, version string) error
+	NewEpoch()
+	Holds(items []any) bool
+}
+
+// safeStore returns the errors of a store without object data.
+type safeStore struct{ Store }
+
+// check returns an error if an object does not belong in the store.
+func (s safeStore) check(object runtime.Object) error {
+	if store, ok := s.Store.(checkingStore); ok {
+		if err := store.Check(object); err != nil {
+			return refused(err, object)
+		}
+	}
+	return nil
+}
+
+// newEpoch notifies the store that the server was rolled back.
+func (s safeStore) newEpoch() {
+	if store, ok := s.Store.(checkingStore); ok {
+		store.NewEpoch()
+	}
+}
+
+// holds reports whether the store holds the same objects as a complete read. known is
+// false if the store cannot be asked.
+func (s safeStore) holds(items []any) (same, known bool) {
+	store, ok := s.Store.(checkingStore)
+	return ok && store.Holds(items), ok
+}
+
+// replace stores a complete read.
+func (s safeStore) replace(items []any, version string) error {
+	if store, ok := s.Store.(checkingStore); ok {
+		if err := store.CheckRead(items, version); err != nil {
+			return refused(err, items...)
+		}
+	}
+	return failed(s.Replace(items, version))
+}
+
+// apply stores an event that [checkEvent] has passed. It returns the version up to
+// which the store is complete.
+func (s safeStore) apply(event watch.Event) (version string, err error) {
+	object, err := meta.Accessor(event.Object)
+	if err != nil {
+		return "", err
+	}
+	switch event.Type {
+	case watch.Added:
+		err = s.Add(event.Object)
+	case watch.Modified:
+		err = s.Update(event.Object)
+	case watch.Deleted:
+		err = s.Delete(event.Object)
+	case watch.Bookmark:
+		if store, ok := s.Store.(toolscache.ReflectorBookmarkStore); ok {
+			_ = store.Bookmark(object.GetResourceVersion())
+		}
+	}
+	return object.GetResourceVersion(), failed(err)
+}
+
+// failed returns the error of a store without its text: client-go's KeyError prints
+// the object.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w with a %T", failure.ErrStore, err)
+}
+
+// refused returns the error of a store that refuses objects.
+func refused(err error, objects ...any) error {
+	for _, object := range objects {
+		if header, err2 := meta.Accessor(object); err2 == nil && header.GetResourceVersion() == "" {
+			return fmt.Errorf("%w: %w: the object has no resource version (client-go's fake clientset gives none)", cache.ErrMalformed, err)
+		}
+	}
+	return fmt.Errorf("%w: %w", cache.ErrMalformed, err)
+}
