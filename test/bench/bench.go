@@ -78,7 +78,7 @@ func (b *bench) measure(ctx context.Context, s scenario) (rounds results.Rounds,
 		sizes = sizes[len(sizes)-1:]
 	}
 	for _, size := range sizes {
-		j := job{Scenario: s.name, Set: set{"bench", size}, Samples: b.samples, Calls: b.calls}
+		j := job{Scenario: s.name, Set: set{"all", size}, Samples: b.samples, Calls: b.calls}
 		j.Outage = min(s.outage, b.maxOutage)
 		if err := b.prepare(ctx, s, &j); err != nil {
 			return rounds, fmt.Errorf("preparing %s: %w", s.name, err)

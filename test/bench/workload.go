@@ -26,7 +26,7 @@ type set struct {
 	Count int
 }
 
-func (s set) namespace() string { return fmt.Sprintf("%s-%d", s.Name, s.Count) }
+func (s set) namespace() string { return fmt.Sprintf("bench-%s-%d", s.Name, s.Count) }
 
 // nameOf returns the name of the i-th Secret.
 func nameOf(i int) string { return fmt.Sprintf("secret-%05d", i) }
