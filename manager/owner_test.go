@@ -83,8 +83,8 @@ func TestOwnerIdentity(t *testing.T) {
 		"a pod, by name":                {[]func(m){func(m m) { m.RegisterPod(pod("1", "a")) }, set(owner("Pod", "web", ""))}, ""},
 		"a pod that gets its UID":       {[]func(m){func(m m) { m.RegisterPod(pod("", "a")); m.RegisterPod(pod("1", "a")) }}, "default/a 1"},
 		"a pod that gets its UID, gone": {[]func(m){func(m m) { m.RegisterPod(pod("", "a")); m.UnregisterPod(pod("1")) }}, ""},
-		"nobody":                        {[]func(m){set(manager.Owner{}, "a"), set(manager.Owner{Kind: "Ingress", Namespace: "default"}, "a")}, ""},
-		"nobody forgets":                {[]func(m){set(web, "a"), set(manager.Owner{}), set(owner("Ingress", "", ""))}, "default/a 1"},
+		"no identity":                   {[]func(m){set(manager.Owner{}, "a"), set(manager.Owner{Kind: "Ingress", Namespace: "default"}, "a")}, ""},
+		"no identity, no keys":          {[]func(m){set(web, "a"), set(manager.Owner{}), set(owner("Ingress", "", ""))}, "default/a 1"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

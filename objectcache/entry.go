@@ -15,7 +15,7 @@ import (
 // without a note are guarded by WatchStore.mu.
 type entry[T cache.Object] struct {
 	key    types.NamespacedName
-	number uint64                         // tells entries of one key apart
+	number uint64                         // differs from that of other entries of the key
 	epoch  uint64                         // of the next watch that has no predecessor
 	watch  atomic.Pointer[objectWatch[T]] // nil before Run, when idle, and when stopped. Written with WatchStore.mu held
 	used   atomic.Bool                    // since the idle timer last fired

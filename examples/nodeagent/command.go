@@ -109,8 +109,8 @@ func (f *flags) validate(given func(string) bool) error {
 	return nil
 }
 
-// runAgent runs the agent for a node of a cluster until ctx ends. A server that cannot be reached is no error: the agent
-// waits for it.
+// runAgent runs the agent for a node of a cluster until ctx ends. A server that cannot be reached is no error: the
+// agent waits for it.
 func (f *flags) runAgent(ctx context.Context) error {
 	// Opened here because clientcmd treats a missing file as an empty one.
 	file, err := os.Open(f.kubeconfig)

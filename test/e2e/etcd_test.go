@@ -28,10 +28,10 @@ func fakeEtcd(t *testing.T, status int, body string) (*etcd, *[]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var asked []string
+	var requests []string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		content, _ := io.ReadAll(r.Body)
-		asked = append(asked, r.Method+" "+r.URL.Path+" "+string(content))
+		requests = append(requests, r.Method+" "+r.URL.Path+" "+string(content))
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
 	}))
@@ -39,7 +39,7 @@ func fakeEtcd(t *testing.T, status int, body string) (*etcd, *[]string) {
 	server.Listener = listener
 	server.Start()
 	t.Cleanup(server.Close)
-	return e, &asked
+	return e, &requests
 }
 
 func TestEtcdReady(t *testing.T) {
@@ -66,26 +66,26 @@ func TestEtcdReady(t *testing.T) {
 }
 
 func TestCompactRequests(t *testing.T) {
-	e, asked := fakeEtcd(t, http.StatusOK, `{"header":{"revision":"42"}}`)
+	e, requests := fakeEtcd(t, http.StatusOK, `{"header":{"revision":"42"}}`)
 	c := &Cluster{etcd: e}
 	if err := c.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{`POST /v3/kv/range {"key":"AA=="}`, `POST /v3/kv/compaction {"physical":true,"revision":"42"}`}
-	if !slices.Equal(*asked, want) {
-		t.Errorf("got %q, want %q", *asked, want)
+	if !slices.Equal(*requests, want) {
+		t.Errorf("got %q, want %q", *requests, want)
 	}
 }
 
 func TestCorruptRequest(t *testing.T) {
-	e, asked := fakeEtcd(t, http.StatusOK, `{}`)
+	e, requests := fakeEtcd(t, http.StatusOK, `{}`)
 	if err := (&Cluster{etcd: e}).Corrupt(t.Context(), "secrets", "default", "jo"); err != nil {
 		t.Fatal(err)
 	}
 	// "/registry/secrets/default/jo" and "no object"
 	want := []string{`POST /v3/kv/put {"key":"L3JlZ2lzdHJ5L3NlY3JldHMvZGVmYXVsdC9qbw==","value":"bm8gb2JqZWN0"}`}
-	if !slices.Equal(*asked, want) {
-		t.Errorf("got %q, want %q", *asked, want)
+	if !slices.Equal(*requests, want) {
+		t.Errorf("got %q, want %q", *requests, want)
 	}
 }
 

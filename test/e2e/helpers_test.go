@@ -119,8 +119,8 @@ func wantWatchEnd(t *testing.T, w watch.Interface) {
 	}
 }
 
-// shortContext returns a context for a request that must not be answered: the test asserts that no answer arrives before
-// the context ends.
+// shortContext returns a context for a request that must not be answered: the test asserts that no answer arrives
+// before the context ends.
 func shortContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	t.Cleanup(cancel)

@@ -31,7 +31,8 @@ func (c *Cluster) Node(name string) *rest.Config { return c.User("system:node:"+
 // User returns the configuration of a user. Each call issues a new client certificate.
 //
 // The caller owns the configuration. It has no rate limit, and connects to the server directly: see
-// [Cluster.ThroughProxy]. If no certificate can be issued, for instance without a name, every request returns the error.
+// [Cluster.ThroughProxy]. If no certificate can be issued, for instance without a name, every request returns the
+// error.
 func (c *Cluster) User(name string, groups ...string) *rest.Config {
 	config := c.anonymous()
 	issued, err := c.authority.client(name, groups)

@@ -59,8 +59,9 @@ func (c *Cluster) OpenWatches(ctx context.Context, resource string) (int, error)
 	return int(open), err
 }
 
-// linesOf returns the lines of the metric, and of metrics with that prefix, such as the buckets of a histogram. To parse
-// the whole text, 1.5 MB, takes long with the race detector. Lines that are no metric are kept, for the parser to refuse.
+// linesOf returns the lines of the metric, and of metrics with that prefix, such as the buckets of a histogram. To
+// parse the whole text, 1.5 MB, takes long with the race detector. Lines that are no metric are kept, for the parser to
+// refuse.
 func linesOf(text io.Reader, name string) (io.Reader, error) {
 	all, err := io.ReadAll(text)
 	if err != nil {

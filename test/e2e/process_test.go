@@ -36,7 +36,7 @@ func restart(t *testing.T, p *Process) *instance {
 const idle = "touch ready; while :; do sleep 0.01; done"
 
 func TestProcessKill(t *testing.T) {
-	p := shell(t, "trap 'echo asked >asked' TERM; "+idle)
+	p := shell(t, "trap 'echo >terminated' TERM; "+idle)
 	p.Kill() // does nothing
 	i := restart(t, p)
 	p.Kill()
@@ -44,7 +44,7 @@ func TestProcessKill(t *testing.T) {
 		t.Errorf("got exit state %q, want signal: killed", i.state)
 	}
 	wantGone(t, p.file("pid"))
-	wantGone(t, filepath.Join(p.dir, "asked"))
+	wantGone(t, filepath.Join(p.dir, "terminated"))
 	if p.current() != nil {
 		t.Error("got an instance, want none")
 	}
@@ -112,7 +112,7 @@ func TestProcessPauseNotRunning(t *testing.T) {
 func TestProcessRestart(t *testing.T) {
 	for name, pause := range map[string]bool{"running": false, "paused": true} {
 		t.Run(name, func(t *testing.T) {
-			p := shell(t, "trap 'echo done >>asked; exit 0' TERM; "+idle)
+			p := shell(t, "trap 'echo done >>terminated; exit 0' TERM; "+idle)
 			first := restart(t, p)
 			if pause {
 				if err := p.Pause(); err != nil {
@@ -126,8 +126,8 @@ func TestProcessRestart(t *testing.T) {
 			if first.state != "exit status 0" {
 				t.Errorf("first instance: got exit state %q, want exit status 0", first.state)
 			}
-			if asked, err := os.ReadFile(filepath.Join(p.dir, "asked")); string(asked) != "done\n" {
-				t.Errorf("signals: got %q and error %v, want one SIGTERM", asked, err)
+			if signals, err := os.ReadFile(filepath.Join(p.dir, "terminated")); string(signals) != "done\n" {
+				t.Errorf("signals: got %q and error %v, want one SIGTERM", signals, err)
 			}
 			if pid, err := os.ReadFile(p.file("pid")); err != nil || len(pid) == 0 {
 				t.Errorf("pid file: got %q and error %v, want the new pid", pid, err)

@@ -77,8 +77,8 @@ func (p *Proxy) Throttle(bytesPerSecond int) { p.set(func(s *settings) { s.rate 
 // and lost, and neither end is notified when the other closes. A firewall that has lost its connection table does the
 // same.
 //
-// BlackHole(false) applies to new connections only. Connections that were open in the black hole stay lost, as bytes are
-// missing. [Proxy.Cut] closes them.
+// BlackHole(false) applies to new connections only. Connections that were open in the black hole stay lost, as bytes
+// are missing. [Proxy.Cut] closes them.
 func (p *Proxy) BlackHole(on bool) { p.set(func(s *settings) { s.blackHole = on }) }
 
 // Reset ends delay, throttle and black hole.

@@ -18,9 +18,9 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// TestFailingPodsDoNotDelayOthers: issue 8, point 12. A node has 250 pods, each with its own Secret that cannot be read.
-// In virtual time, an update of a healthy pod's Secret and a new pod with that Secret are on disk at once. The other
-// Secrets are on disk soon after they can be read.
+// TestFailingPodsDoNotDelayOthers: issue 8, point 12. A node has 250 pods, each with its own Secret that cannot be
+// read. In virtual time, an update of a healthy pod's Secret and a new pod with that Secret are on disk at once. The
+// other Secrets are on disk soon after they can be read.
 func TestFailingPodsDoNotDelayOthers(t *testing.T) {
 	const failing = 250
 	for name, answer := range map[string]func(context.Context, apiserver.Request) *metav1.Status{

@@ -59,7 +59,8 @@ func TestSameVersionOtherContent(t *testing.T) {
 	r.eventuallyHas(pod("t"), "t", "k", "2")
 }
 
-// TestReplacedPodKeepsStream: when one pod replaces another in one step, an object that both reference keeps its stream.
+// TestReplacedPodKeepsStream: when one pod replaces another in one step, an object that both reference keeps its
+// stream.
 func TestReplacedPodKeepsStream(t *testing.T) {
 	r := newRig(t)
 	r.setSecret("s", "k", "1")

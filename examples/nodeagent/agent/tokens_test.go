@@ -122,8 +122,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestTokenForbidden: if the agent may not request tokens, the other files are written and the token is reported as left
-// out. Once it may, the token is written.
+// TestTokenForbidden: if the agent may not request tokens, the other files are written and the token is reported as
+// left out. Once it may, the token is written.
 func TestTokenForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTokenRig(t)
@@ -172,8 +172,8 @@ func TestTokenLag(t *testing.T) {
 	})
 }
 
-// TestTokenKept: the file of a token stays when its renewal fails, when it expires, and when an agent starts that may no
-// longer request it.
+// TestTokenKept: the file of a token stays when its renewal fails, when it expires, and when an agent starts that may
+// no longer request it.
 func TestTokenKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTokenRig(t)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// defaultMode is the API server's default for defaultMode: 0644 for all four kinds of volume. Pods that do not come from
-// an API server have no defaultMode.
+// defaultMode is the API server's default for defaultMode: 0644 for all four kinds of volume. Pods that do not come
+// from an API server have no defaultMode.
 const defaultMode = corev1.SecretVolumeSourceDefaultMode
 
 // Getter returns the objects that volumes reference. Its errors must name the object; [Build] returns them to its

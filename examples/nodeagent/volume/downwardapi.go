@@ -36,8 +36,8 @@ func (b *builder) addFields(items []corev1.DownwardAPIVolumeFile) error {
 	return nil
 }
 
-// podField returns the file content that Kubernetes defines for a field path in a downwardAPI volume. It is empty for an
-// absent label or annotation.
+// podField returns the file content that Kubernetes defines for a field path in a downwardAPI volume. It is empty for
+// an absent label or annotation.
 func podField(pod *corev1.Pod, fieldPath string) (string, error) {
 	switch fieldPath {
 	case "metadata.name":

@@ -42,8 +42,8 @@ type Tree struct {
 	pods *os.Root // operations cannot leave the folder
 }
 
-// Open returns the tree at root. It creates the folder if it does not exist. It returns an error if the folder cannot be
-// created or marked, or if it holds the pods of another program. The caller closes the tree.
+// Open returns the tree at root. It creates the folder if it does not exist. It returns an error if the folder cannot
+// be created or marked, or if it holds the pods of another program. The caller closes the tree.
 func Open(root string) (*Tree, error) {
 	if root == "" {
 		return nil, errors.New("the root folder has no name")
@@ -133,8 +133,8 @@ func (t *Tree) Has(uid types.UID, volume, file string) bool {
 	return err == nil
 }
 
-// Pods returns the UIDs of the pods that have a folder, in order. They include pods whose removal was interrupted. Other
-// names are ignored.
+// Pods returns the UIDs of the pods that have a folder, in order. They include pods whose removal was interrupted.
+// Other names are ignored.
 func (t *Tree) Pods() ([]types.UID, error) {
 	entries, err := fs.ReadDir(t.pods.FS(), ".")
 	if err != nil {

@@ -67,8 +67,8 @@ func currentVersion(dir *os.Root) string {
 	return target
 }
 
-// holds reports whether a version has exactly the files of the payload: paths, modes and contents. A version that cannot
-// be read counts as different.
+// holds reports whether a version has exactly the files of the payload: paths, modes and contents. A version that
+// cannot be read counts as different.
 func holds(dir *os.Root, version string, payload Payload) bool {
 	return payload.tree().isAt(dir, version)
 }
@@ -117,8 +117,8 @@ func writeVersion(dir *os.Root, payload Payload) (string, error) {
 	return name, nil
 }
 
-// create creates the folder and its content. It sets modes with Chmod because the umask applies at creation. A folder is
-// closed to other users until it is complete, so that they cannot plant a link for a Chmod to follow.
+// create creates the folder and its content. It sets modes with Chmod because the umask applies at creation. A folder
+// is closed to other users until it is complete, so that they cannot plant a link for a Chmod to follow.
 func (f *folder) create(parent *os.Root, name string) error {
 	if err := parent.Mkdir(name, 0o700); err != nil {
 		return err

@@ -66,8 +66,8 @@ func (r *agentRig) eventuallySynced(what string, check func(context.Context) err
 	}
 }
 
-// eventuallyMatches waits until the agent's files match the server: every volume of the node's pods has the files of its
-// objects or is reported, and no other pod has a folder.
+// eventuallyMatches waits until the agent's files match the server: every volume of the node's pods has the files of
+// its objects or is reported, and no other pod has a folder.
 func (r *agentRig) eventuallyMatches(what string) {
 	r.Helper()
 	r.eventuallySynced(what, func(ctx context.Context) error {

@@ -15,8 +15,8 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// parameters are the query parameters that a list or watch of one object may have. limit, continue and labelSelector are
-// not allowed.
+// parameters are the query parameters that a list or watch of one object may have. limit, continue and labelSelector
+// are not allowed.
 var parameters = []string{
 	"allowWatchBookmarks", "fieldSelector", "resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeout",
 	"timeoutSeconds", "watch",

@@ -24,8 +24,8 @@ const (
 	node1User = "system:node:" + node1
 )
 
-// refusalGrace is more than the Node authorizer's graph lags behind the pods, even on a busy machine. Each refusal takes
-// that long.
+// refusalGrace is more than the Node authorizer's graph lags behind the pods, even on a busy machine. Each refusal
+// takes that long.
 const refusalGrace = 5 * time.Second
 
 // createPod creates a pod bound to a node.
@@ -207,8 +207,8 @@ func (r *nodeRig) checkForbidden() {
 	r.wantForbidden("update", err)
 }
 
-// TestNodeRightAfterBinding gets the objects of each pod right after the pod is bound, before the Node authorizer's graph
-// has it.
+// TestNodeRightAfterBinding gets the objects of each pod right after the pod is bound, before the Node authorizer's
+// graph has it.
 func TestNodeRightAfterBinding(t *testing.T) {
 	r := newNodeRig(t)
 	r.createSecret("shared", "1")

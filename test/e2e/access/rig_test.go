@@ -30,8 +30,8 @@ const (
 	// namespace is the namespace of all objects.
 	namespace = "shop"
 
-	// manualAgent is the user agent of requests that a test itself sends as the library's user. It identifies them in the
-	// audit log.
+	// manualAgent is the user agent of requests that a test itself sends as the library's user. It identifies them in
+	// the audit log.
 	manualAgent = "manual"
 )
 

@@ -92,8 +92,8 @@ func servers() map[string]e2e.Options {
 	return map[string]e2e.Options{"WatchList": {}, "list and watch": {DisableWatchList: true}}
 }
 
-// TestLeastPrivilege: list and watch with resourceNames are enough for the named objects. Another object is refused, and
-// does not affect them.
+// TestLeastPrivilege: list and watch with resourceNames are enough for the named objects. Another object is refused,
+// and does not affect them.
 func TestLeastPrivilege(t *testing.T) {
 	for name, options := range servers() {
 		t.Run(name, func(t *testing.T) {
@@ -151,8 +151,8 @@ func (r *gatewayRig) checkGranted() {
 	}
 }
 
-// checkForbidden sends requests that the library must not send: the server refuses them, so the user has no rights beyond
-// its Roles.
+// checkForbidden sends requests that the library must not send: the server refuses them, so the user has no rights
+// beyond its Roles.
 func (r *gatewayRig) checkForbidden() {
 	r.Helper()
 	config := r.cluster.User(gateway)

@@ -21,8 +21,8 @@ import (
 // minutes.
 const silenceTimeout = 5 * time.Minute
 
-// Without WatchList, a list and a watch are two requests. If the server is rolled back between them, it does not have the
-// version at which the watch starts, and the watch is silent. The library notices this with a list.
+// Without WatchList, a list and a watch are two requests. If the server is rolled back between them, it does not have
+// the version at which the watch starts, and the watch is silent. The library notices this with a list.
 func TestRestoreBetweenListAndWatch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes three minutes")
@@ -55,7 +55,7 @@ func TestRestoreBetweenListAndWatch(t *testing.T) {
 		}
 	}
 	if silent == 0 {
-		t.Errorf("causes of ended streams: got %v and others, want some for a silent stream", r.status(names[0]).LastError)
+		t.Errorf("causes of ended streams: got %v and others, want some of a silent stream", r.status(names[0]).LastError)
 	}
 	r.observe(fault, "noticed; converges although versions went back", fmt.Sprintf("%d streams ended as Silent", silent), took)
 	r.update("fourth", names...)

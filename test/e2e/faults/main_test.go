@@ -2,12 +2,12 @@
 
 // Package faults_test tests the library while a real control plane fails.
 //
-// Each test injects one fault: into the API server, etcd, the network, some of the objects, or the client's credentials.
-// During the fault the last known state must be served with its age. After the fault every Get must agree with the
-// server. After each test no stream is open on the server, and after all tests no goroutine is left.
+// Each test injects one fault: into the API server, etcd, the network, some of the objects, or the client's
+// credentials. During the fault the last known state must be served with its age. After the fault every Get must agree
+// with the server. After each test no stream is open on the server, and after all tests no goroutine is left.
 //
-// Times are logged and not asserted, as a shared machine may be slow; [timeout] bounds each wait. If FAULTS_RESULTS names
-// a file, the observations are written there as a Markdown table: that of docs/faults.md.
+// Times are logged and not asserted, as a shared machine may be slow; [timeout] bounds each wait. If FAULTS_RESULTS
+// names a file, the observations are written there as a Markdown table: that of docs/faults.md.
 package faults_test
 
 import (

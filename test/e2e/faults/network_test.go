@@ -31,8 +31,8 @@ func (r *rig) reconnect() {
 	r.cluster.Proxy.Cut()
 }
 
-// While the store is disconnected, objects change and old versions are removed from etcd and from the API server's watch
-// cache. A subscriber still gets the newest state of every object.
+// While the store is disconnected, objects change and old versions are removed from etcd and from the API server's
+// watch cache. A subscriber still gets the newest state of every object.
 func testCompaction(t *testing.T, cluster *e2e.Cluster) {
 	const fault = "compaction while disconnected"
 	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
@@ -56,7 +56,8 @@ func testCompaction(t *testing.T, cluster *e2e.Cluster) {
 	r.observe(fault, "no gap for a subscriber of Changes", fmt.Sprintf("newest state of each in %d changes", subscriber.changes()), took)
 }
 
-// The network breaks repeatedly while objects change: versions never go back, and every object reaches its newest state.
+// The network breaks repeatedly while objects change: versions never go back, and every object reaches its newest
+// state.
 func testCuts(t *testing.T, cluster *e2e.Cluster) {
 	const (
 		fault  = "connections cut at random"
@@ -122,8 +123,8 @@ func (r *rig) writeAtRandom(ctx context.Context, random *rand.Rand, names []stri
 	return nil
 }
 
-// neverBack gets every object, and returns an error if it is older than in last. It updates last. A recreated object may
-// be absent for a moment.
+// neverBack gets every object, and returns an error if it is older than in last. It updates last. A recreated object
+// may be absent for a moment.
 func (r *rig) neverBack(names []string, last map[string]*corev1.Secret) error {
 	for _, name := range names {
 		got, err := r.get(name)

@@ -26,8 +26,8 @@ var (
 	deleteOptions metav1.DeleteOptions
 )
 
-// create creates n Secrets, references them, and waits until their streams are open. It reuses Secrets of an earlier test
-// in the namespace.
+// create creates n Secrets, references them, and waits until their streams are open. It reuses Secrets of an earlier
+// test in the namespace.
 func (r *rig) create(n int) (names []string) {
 	r.Helper()
 	names = r.prepare(n)

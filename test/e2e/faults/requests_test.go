@@ -66,8 +66,8 @@ func (q *requests) since(began time.Time) (outage time.Duration, text string, er
 	return outage, fmt.Sprintf("%d requests, %d dials; at most %d allowed", sent, dialed, limit), err
 }
 
-// maxAttempts returns how many attempts a Gate may admit in an outage: 32 that are under way at its start, one for each of
-// the up to 15 failures before the outage is noticed, a probe at once, and further probes after pauses. The shortest
+// maxAttempts returns how many attempts a Gate may admit in an outage: 32 that are under way at its start, one for each
+// of the up to 15 failures before the outage is noticed, a probe at once, and further probes after pauses. The shortest
 // possible pause is 0.25 s at first, and grows by 30 % each time, up to 2.5 s (package reflector).
 func maxAttempts(outage time.Duration) (attempts int64) {
 	attempts = 32 + 15 + 1

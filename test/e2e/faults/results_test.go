@@ -21,8 +21,8 @@ type results struct {
 }
 
 // observe records a row: a fault, a promise, what was observed, and how long after the fault, or after its end. Call it
-// after the checks of the promise: if the test has failed by then, the row says so. The row also has the number of objects
-// that the store references.
+// after the checks of the promise: if the test has failed by then, the row says so. The row also has the number of
+// objects that the store references.
 func (r *rig) observe(fault, promise, observed string, took time.Duration) {
 	r.Helper()
 	references := r.others

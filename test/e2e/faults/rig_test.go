@@ -45,9 +45,9 @@ type rig struct {
 	timeout   time.Duration
 }
 
-// newRig creates the namespace, unless it exists, and runs a store. When the test ends, the rig stops the store and checks
-// that no stream is open on the server. config is that of the store's client; nil means an administrator's, through the
-// proxy.
+// newRig creates the namespace, unless it exists, and runs a store. When the test ends, the rig stops the store and
+// checks that no stream is open on the server. config is that of the store's client; nil means an administrator's,
+// through the proxy.
 func newRig(t *testing.T, cluster *e2e.Cluster, namespace string, config *rest.Config, options objectcache.WatchOptions) *rig {
 	t.Helper()
 	if config == nil {

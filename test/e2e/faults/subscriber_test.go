@@ -55,8 +55,8 @@ func (s *subscriber) agrees(names []string, want map[string]*corev1.Secret) erro
 	return s.repeated
 }
 
-// newest returns nil if the subscriber got the newest state of every name. It may have got a state twice: in a new epoch
-// the same version may be another state (package cache).
+// newest returns nil if the subscriber got the newest state of every name. It may have got a state twice: in a new
+// epoch the same version may be another state (package cache).
 func (s *subscriber) newest(names []string, want map[string]*corev1.Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,7 +34,7 @@ const (
 func testForbidden(t *testing.T, cluster *e2e.Cluster) {
 	const (
 		fault   = "100 objects forbidden"
-		account = "neighbour"
+		account = "reader"
 	)
 	config, err := cluster.ServiceAccount(t.Context(), metav1.NamespaceDefault, account)
 	if err != nil {

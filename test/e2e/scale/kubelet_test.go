@@ -38,13 +38,13 @@ const (
 	streamsPerConnection = 100
 	// opens is how many streams a Gate opens at the same time.
 	opens = 32
-	// goroutinesPerObject is one that reads the stream and one of the HTTP/2 transport for the request. The tenth is for
-	// the connections, which have one each.
+	// goroutinesPerObject is one that reads the stream and one of the HTTP/2 transport for the request. The tenth is
+	// for the connections, which have one each.
 	goroutinesPerObject = 2.1
 )
 
-// TestKubeletScenario: every referenced secret can be got in time, connections and goroutines are bounded, and nothing is
-// left on either side when the references are removed. Times and memory are logged and not checked.
+// TestKubeletScenario: every referenced secret can be got in time, connections and goroutines are bounded, and nothing
+// is left on either side when the references are removed. Times and memory are logged and not checked.
 func TestKubeletScenario(t *testing.T) {
 	for _, size := range []int{1_000, 10_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -238,9 +238,9 @@ func (r *rig) checkResources(size, before int) {
 	}
 }
 
-// maxConnections returns how many connections may be open at the same time for that many streams: those that the streams
-// fill, and those that are being dialed. When all connections are full, each stream that is being opened dials one. The
-// first that is ready takes all these streams, and net/http closes the others.
+// maxConnections returns how many connections may be open at the same time for that many streams: those that the
+// streams fill, and those that are being dialed. When all connections are full, each stream that is being opened dials
+// one. The first that is ready takes all these streams, and net/http closes the others.
 func maxConnections(streams int) int {
 	return (streams+streamsPerConnection-1)/streamsPerConnection + opens
 }

@@ -6,19 +6,19 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"testing"
-	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// slowClient is a typed client that follows no context: its n-th watch answers
-// when the n-th gate opens, with the n-th data.
+// slowClient is a typed client that ignores contexts. Its n-th watch returns when the
+// n-th gate is closed, with the n-th data.
 type slowClient struct {
 	gates []chan struct{}
 	data  []string
@@ -56,16 +56,22 @@ func (c *slowClient) Watch(context.Context, metav1.ListOptions) (watch.Interface
 	return w, nil
 }
 
-// runStore runs a store inside a bubble.
-func runStore[T cache.Object](t *testing.T, store *objectcache.WatchStore[T]) (stop func()) {
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- store.Run(ctx) }()
-	synctest.Wait()
-	return func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: got %v, want nil", err)
-		}
-	}
+// withoutRESTClient is a typed client without GetClient.
+type withoutRESTClient struct{ typedcorev1.SecretInterface }
+
+// answer sends a complete read on a fake watch: an immutable Secret.
+func answer(w *watch.FakeWatcher, uid types.UID, version string) {
+	yes := true
+	w.Add(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", UID: uid, ResourceVersion: version},
+		Immutable:  &yes,
+	})
+	w.Action(watch.Bookmark, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		ResourceVersion: version, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+	}})
 }
+
+// supported is a fake clientset that declares support for WatchList.
+type supported struct{ *fake.Clientset }
+
+func (supported) IsWatchListSemanticsUnSupported() bool { return false }

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -16,26 +15,9 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// answer makes a scripted watch bring a complete read: an immutable Secret.
-func answer(w *watch.FakeWatcher, uid types.UID, version string) {
-	yes := true
-	w.Add(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", UID: uid, ResourceVersion: version},
-		Immutable:  &yes,
-	})
-	w.Action(watch.Bookmark, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		ResourceVersion: version, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
-	}})
-}
-
-// supported makes the fake clientset one that is taken to do WatchList.
-type supported struct{ *fake.Clientset }
-
-func (supported) IsWatchListSemanticsUnSupported() bool { return false }
-
-// A read that was asked for before an owner came may be older than the object
-// this owner is about. A Get that has the time waits for the read after it.
-func TestNewOwnerIsNotServedAnOlderRead(t *testing.T) {
+// A read that was requested before an owner was added may be older than the object
+// that the owner needs. Get waits for the next read.
+func TestNewOwnerDoesNotGetAnOlderRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := []*watch.FakeWatcher{watch.NewFake(), watch.NewFake()}
 		next, second := 0, make(chan struct{})
@@ -48,7 +30,7 @@ func TestNewOwnerIsNotServedAnOlderRead(t *testing.T) {
 			return true, w, nil
 		})
 		store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
-		stop := runStore(t, store)
+		stop := runStore(t.Context(), t, store)
 		store.AddReference(namespace, "tls", "pod-1")
 		synctest.Wait()
 		store.AddReference(namespace, "tls", "pod-2")
@@ -68,9 +50,9 @@ func TestNewOwnerIsNotServedAnOlderRead(t *testing.T) {
 	})
 }
 
-// A deletion on the heels of an immutable object: the stream is being ended, and
-// the event may still arrive. Either way what exists is served.
-func TestDeletionWhileSettling(t *testing.T) {
+// An immutable object is deleted while its stream is being ended. The event may still
+// arrive or not; in both cases Get returns an object that exists.
+func TestDeletionWhileUnwatching(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			burst, read := watch.NewFakeWithChanSize(10, false), watch.NewFakeWithChanSize(10, false)
@@ -86,7 +68,7 @@ func TestDeletionWhileSettling(t *testing.T) {
 				return true, w, nil
 			})
 			store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
-			stop := runStore(t, store)
+			stop := runStore(t.Context(), t, store)
 			store.AddReference(namespace, "tls", "pod")
 			synctest.Wait()
 			if got, err := store.Get(t.Context(), namespace, "tls"); err != nil || got.UID != "old" && got.UID != "new" {
