@@ -44,7 +44,7 @@ BENCH = cd test/bench && $(GO) build -o ../../_output/bin/bench . && ../../_outp
 .PHONY: bench
 bench: ## Compare with kubelet's manager and others, and write docs/performance.md
 	$(BENCH)
-	$(BENCH) table -o ../../docs/performance.md
+	$(BENCH) page ../../docs/performance.md
 
 .PHONY: bench-quick
 bench-quick: ## Run a small benchmark in three minutes, for a rough comparison
