@@ -6,7 +6,8 @@ import "time"
 
 // Status is the state of a controller at one moment.
 type Status struct {
-	// Opening counts the attempts under way, Queued the members that wait for others, Paused those that wait for a time.
+	// Opening counts the attempts under way, Queued the members that wait for others,
+	// Paused those that wait for a time.
 	Opening, Queued, Paused int
 	// Cause is the last failure of the server, or of a resource, that is in an outage; nil while none is. CauseTime is
 	// when it was seen.
