@@ -69,14 +69,6 @@ func failing(err error) behavior {
 	return func(call) answer { return answer{err: err, takes: usually} }
 }
 func atOnce(err error) behavior { return taking(0, failing(err)) }
-func forBelow(n int, b, others behavior) behavior {
-	return func(c call) answer {
-		if c.id < n {
-			return b(c)
-		}
-		return others(c)
-	}
-}
 
 // taking is a behavior whose answers take that long.
 func taking(d time.Duration, b behavior) behavior {
