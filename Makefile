@@ -10,19 +10,19 @@ LINTER := _output/bin/golangci-lint
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
-# The race detector needs cgo, and go switches cgo off where it finds no C compiler.
+# The race detector needs cgo. Without a C compiler, go turns cgo off.
 RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo -race)
-NORACE = WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc or clang, and leave CGO_ENABLED unset
+NORACE = WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc or clang, and unset CGO_ENABLED
 
 .PHONY: test
-test: ## Run the tests of the library, with the race detector
+test: ## Run the library's tests with the race detector
 	$(if $(RACE),,@echo "make test: $(NORACE)" >&2)
 	$(GO) test $(RACE) ./...
 
-# The page is part of the repository: a run that changes it shows what differs.
-# Two packages at a time, for the tests wait more than they work.
+# docs/conformance.md is committed, so git shows what a run changes.
+# Two packages run at a time, as the tests mostly wait.
 .PHONY: e2e
-e2e: ## Run the tests on a real control plane, but for the long ones, and write docs/conformance.md
+e2e: ## Run the short tests on a real control plane and write docs/conformance.md
 	@mkdir -p _output/conformance
 	$(if $(RACE),,@echo "make e2e: $(NORACE)" >&2)
 	cd test/e2e && $(GO) run ./build
@@ -30,30 +30,30 @@ e2e: ## Run the tests on a real control plane, but for the long ones, and write 
 	CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/in-process.json" $(GO) test -count=1 ./test/conformance
 	$(GO) run ./test/conformance/table -o docs/conformance.md _output/conformance/in-process.json _output/conformance/real.json
 
-# 10,000 objects have more goroutines than the race detector bears.
+# With 10,000 objects there are more goroutines than the race detector supports.
 .PHONY: e2e-long
-e2e-long: ## Run all tests on a real control plane: outages of minutes, 10,000 objects, the harness itself
+e2e-long: ## Run all tests on a real control plane: long outages, 10,000 objects, the harness
 	cd test/e2e && $(GO) run ./build
 	cd test/e2e && $(GO) test $(RACE) -count=1 -p 1 -timeout 25m . ./access ./faults
 	cd test/e2e && $(GO) test -count=1 -timeout 25m ./scale
 	cd test/e2e && $(GO) test -count=1 -timeout 25m -run TenThousand ./faults
 
-# Built, not run by go run, which does not pass a signal on.
+# Built first, because go run does not forward signals.
 BENCH = cd test/bench && $(GO) build -o ../../_output/bin/bench . && ../../_output/bin/bench
 
 .PHONY: bench
-bench: ## Compare with kubelet's manager and others on a real control plane, and write docs/performance.md
+bench: ## Compare with kubelet's manager and others, and write docs/performance.md
 	$(BENCH)
-	$(BENCH) table -o ../../docs/performance.md
+	$(BENCH) page ../../docs/performance.md
 
 .PHONY: bench-quick
-bench-quick: ## The same, small, in three minutes: a look, not a result
+bench-quick: ## Run a small benchmark in three minutes, for a rough comparison
 	$(BENCH) -quick
 
-# The simulation goes without the race detector, which its many timers in one
-# bubble crash now and then (go.dev/issue/78156).
+# The simulation runs without the race detector: its many timers in one bubble
+# sometimes crash it (go.dev/issue/78156).
 .PHONY: bench-test
-bench-test: ## Test the benchmark itself, very small, on a real control plane
+bench-test: ## Test the benchmark itself on a real control plane
 	cd test/e2e && $(GO) run ./build
 	cd test/bench && $(GO) test $(RACE) -count=1 $$($(GO) list ./... | grep -v /simulation)
 	cd test/bench && $(GO) test -count=1 ./simulation
@@ -66,16 +66,16 @@ lint: $(LINTER) ## Check style, format and import direction in every module
 	done; \
 	for file in $$(git grep --untracked -l 'time\.Sleep(' -- '*_test.go'); do \
 		grep -q '"testing/synctest"' "$$(dirname "$$file")"/*_test.go || { status=1; \
-			echo "$$file: time.Sleep in the tests of a package without testing/synctest: wait for what you need, or put the test in a bubble" >&2; }; \
+			echo "$$file: time.Sleep in a package whose tests do not use testing/synctest: wait for the event, or use a bubble" >&2; }; \
 	done; \
 	exit $$status
 
 .PHONY: fmt
-fmt: $(LINTER) ## Format every Go file as lint wants it
+fmt: $(LINTER) ## Format all Go files as lint requires
 	$(LINTER) fmt
 
-# One version for everybody, built once from the nested module test/tools. The
-# touch is for go build, which leaves alone a file that is up to date.
+# test/tools pins the linter's version. The touch is needed because go build does
+# not change the time of a file that is up to date.
 $(LINTER): test/tools/go.mod test/tools/go.sum
 	@mkdir -p $(@D)
 	cd test/tools && CGO_ENABLED=0 $(GO) build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

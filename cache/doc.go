@@ -2,33 +2,33 @@
 
 // Package cache holds the last known state of one Kubernetes object.
 //
-// A [Slot] is written by one reflector and read by anybody. It implements
-// [k8s.io/client-go/tools/cache.ReflectorStore], so client-go's own Reflector
-// can write it as well as ours.
+// One reflector writes a [Slot]; any number of goroutines read it. A Slot
+// implements [k8s.io/client-go/tools/cache.ReflectorStore], so client-go's
+// Reflector can write it too.
 //
-// # What a reader may rely on
+// # Guarantees for readers
 //
-//   - [Slot.Load] is one atomic load: it never blocks and never allocates.
-//   - What it returns is one object as the server sent it, never a mix of two.
-//   - Only the object the slot was made for is ever stored. Anything of another
-//     name, namespace or Go type is dropped and counted.
-//   - Within an epoch the state never goes back: what is older than, or as old
-//     as, what the slot has seen is dropped and counted. [Slot.NewEpoch] starts
-//     a new epoch; only a writer that knows the server was rolled back (an etcd
-//     restore) may call it. A deletion may come with the version of the object
-//     that is held.
-//   - Epochs never decrease, also across writers: see [Slot.Next].
+//   - [Slot.Load] is one atomic load. It never blocks and never allocates.
+//   - Load returns one object as the server sent it, never a mix of two.
+//   - A slot stores only the object that it was made for. It drops and counts
+//     objects of another name, namespace or Go type.
+//   - Within an epoch the state never goes back. A slot drops and counts reads
+//     that are older than what it has seen, and events that are not newer. One
+//     exception: a deletion may have the version of the object that is held.
+//   - An epoch ends when the server was rolled back (an etcd restore). The slot
+//     notices that in a read, or [Slot.NewEpoch] says so. Nothing else counts
+//     epochs. They never decrease, also across writers: see [Slot.Next].
 //   - The channel of [Slot.Changed] is closed at the next change of state.
 //
-// # What a writer may rely on
+// # Guarantees for writers
 //
-// No method returns an error. client-go's Reflector logs the whole object,
-// secret bytes and all, when a store returns one. What was dropped shows in
-// [Slot.Dropped], and a writer that wants to act on it asks [Slot.Check] first.
+// The methods that store return no error, because client-go's Reflector logs the
+// whole object with a store's error, secret data included. [Slot.Dropped] counts
+// what was dropped. [Slot.Check] and [Slot.CheckRead] return the reason in advance.
 //
 // # Sharing
 //
-// Objects are shared between all readers and must not be changed, as with
-// client-go's listers. The slot owns what it is given: the writer must not keep
-// or change it.
+// All readers share an object and must not change it, as with client-go's
+// listers. The slot owns the objects that it is given: the writer must not keep
+// or change them.
 package cache

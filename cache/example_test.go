@@ -12,8 +12,7 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-// A slot is written by a reflector; here the two calls a reflector would make
-// are made by hand.
+// A reflector writes a slot. The example makes the two calls of a reflector itself.
 func ExampleSlot() {
 	key := types.NamespacedName{Namespace: "shop", Name: "settings"}
 	slot := cache.NewSlot(key, cache.SlotOptions[*corev1.ConfigMap]{})

@@ -14,24 +14,23 @@ type Object interface {
 	runtime.Object
 }
 
-// State is what is known of one object at one moment. The zero State means that
-// nothing is known yet.
+// State is the last known state of one object. In the zero State nothing is known
+// yet.
 type State[T Object] struct {
 	// Object is the object, shared and read-only; nil unless Exists.
 	Object T
-	// Exists tells whether the object was there. It means something only when
-	// Synced is set.
+	// Exists is set if the object exists on the server. If neither Exists nor Synced
+	// is set, that is not known.
 	Exists bool
 	// Synced is set once a complete read (a list, or the initial events of a
 	// WatchList) has reached the slot.
 	Synced bool
-	// ResourceVersion is the version this state is from: the object's own when
-	// it exists, otherwise that of the read or the deletion that showed its
-	// absence.
+	// ResourceVersion is the version of this state: the object's own if it exists,
+	// otherwise that of the read or the deletion that showed its absence.
 	ResourceVersion string
-	// Epoch counts the times the server was found rolled back and the state was
-	// another one then. Versions of different epochs cannot be compared: the same
-	// one may mean other content.
+	// Epoch is the number of the epoch in which the slot stored this state. A new
+	// epoch begins when the server was rolled back. Versions of different epochs
+	// cannot be compared: the same version may have other content.
 	Epoch uint64
 }
 
@@ -39,8 +38,8 @@ type State[T Object] struct {
 type Dropped struct {
 	// Foreign counts objects of another name, namespace or type.
 	Foreign uint64
-	// Stale counts objects and reads that were not newer than what the slot
-	// had seen, or came after [Slot.Next].
+	// Stale counts reads older than what the slot had seen, events that were not
+	// newer, and all that came after [Slot.Next].
 	Stale uint64
 	// Malformed counts objects and reads without a usable resource version.
 	Malformed uint64

@@ -15,11 +15,11 @@ import (
 )
 
 var (
-	// ErrForeign is returned by [Slot.Check] for an object that is not the
-	// slot's: another name, namespace or type.
+	// ErrForeign means that an object is not the slot's: it has another name,
+	// namespace or type.
 	ErrForeign = errors.New("foreign object")
-	// ErrMalformed is returned by [Slot.Check] for an object whose resource
-	// version is missing, "0" or not a number.
+	// ErrMalformed means that a resource version is missing, "0" or not a number,
+	// or that an object is newer than the read that holds it.
 	ErrMalformed = errors.New("malformed")
 )
 
@@ -41,19 +41,19 @@ type Slot[T Object] struct {
 	transform func(T) T
 	state     atomic.Pointer[State[T]] // nil until the first read or event
 
-	mu      sync.Mutex    // serialises writers; readers of state do not take it
-	version string        // highest resource version seen in this epoch
-	next    bool          // nothing was read yet; state and version are from the slot before
-	over    bool          // Next was called
-	epoch   uint64        // of what is stored next
-	dropped Dropped       // what was refused
-	changed chan struct{} // made when first asked for, closed at the next change
+	mu        sync.Mutex    // serialises writers; readers of state do not take it
+	version   string        // highest resource version seen in this epoch
+	inherited bool          // state and version are those of the slot before; nothing was read since
+	replaced  bool          // Next was called
+	epoch     uint64        // of the state that is stored next
+	dropped   Dropped       // what was not stored
+	changed   chan struct{} // made by Changed, closed at the next change
 }
 
 var _ toolscache.ReflectorStore = (*Slot[Object])(nil)
 var _ toolscache.ReflectorBookmarkStore = (*Slot[Object])(nil)
 
-// NewSlot returns an empty slot for the object of that key.
+// NewSlot returns an empty slot for the object with that key.
 func NewSlot[T Object](key types.NamespacedName, options SlotOptions[T]) *Slot[T] {
 	transform := options.Transform
 	if transform == nil {
@@ -62,16 +62,16 @@ func NewSlot[T Object](key types.NamespacedName, options SlotOptions[T]) *Slot[T
 	return &Slot[T]{key: key, transform: transform, epoch: options.Epoch}
 }
 
-// Next returns a slot for another writer, in place of this one, which keeps its
-// state from now on, whatever is written to it. The new slot begins with that
-// state, and its epochs go on from there. Its first read must be a consistent
-// one: if that is older than what this slot has seen, or cannot have followed
-// from what it holds, a new epoch begins.
+// Next returns a slot for another writer. It replaces this one, which keeps its
+// state from now on and drops whatever is written to it. The new slot begins with
+// this slot's state and epoch. Its first read must be a consistent one. If that
+// read is older than what this slot has seen, or contradicts its state, a new epoch
+// begins.
 func (s *Slot[T]) Next() *Slot[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
-	next := &Slot[T]{key: s.key, transform: s.transform, version: s.version, epoch: s.epoch, next: true}
+	s.replaced = true
+	next := &Slot[T]{key: s.key, transform: s.transform, version: s.version, epoch: s.epoch, inherited: true}
 	if state := s.state.Load(); state != nil && state.Synced {
 		next.state.Store(state)
 	}
@@ -91,9 +91,9 @@ func (s *Slot[T]) Load() State[T] {
 	return State[T]{}
 }
 
-// Changed returns a channel that is closed at the next change of state. Take
-// the channel first and Load after it: a change in between is then never missed.
-// A read that brings what is already held is not a change.
+// Changed returns a channel that is closed at the next change of state. Call
+// Changed before Load, so as not to miss a change in between. A read of the state
+// that is already held is not a change.
 func (s *Slot[T]) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,44 +103,44 @@ func (s *Slot[T]) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// Dropped tells what the slot refused so far.
+// Dropped returns how much the slot has dropped so far.
 func (s *Slot[T]) Dropped() Dropped {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.dropped
 }
 
-// Check tells whether an object may be stored here, without storing it. The
-// error is [ErrForeign] or [ErrMalformed]; it names types and keys, never data.
+// Check returns nil if the slot accepts an object, and does not store it. The
+// error wraps [ErrForeign] or [ErrMalformed]. It names types and keys, never data.
 func (s *Slot[T]) Check(object runtime.Object) error {
 	_, err := s.checked(object)
 	return err
 }
 
-// CheckRead tells whether a complete read says anything of the slot's object,
-// without storing it. A read that holds something foreign, more than one object,
-// no usable version, or an object newer than itself says nothing. The errors are
-// those of Check.
+// CheckRead returns nil if the slot accepts a complete read at a version, and does
+// not store it. A slot does not accept a foreign object, more than one object, a
+// malformed version, or an object newer than the read. The errors are those of
+// Check.
 func (s *Slot[T]) CheckRead(items []any, version string) error {
 	_, err := s.checkedRead(items, version)
 	return err
 }
 
-// NewEpoch forgets the highest version seen. The state stays and is served until
-// the next Replace, and if that brings the very same object, the state does not
-// change at all. Only a writer that has seen a consistent read below the highest
-// version may call it: the server's history was rolled back.
+// NewEpoch begins a new epoch, in which no version has been seen. Load returns the
+// same state until the next Replace, and after it as well if that brings the very
+// same object. Call NewEpoch only after a consistent read below the highest version:
+// the server was rolled back.
 func (s *Slot[T]) NewEpoch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
+	if s.replaced {
 		return
 	}
 	s.version = ""
 	s.epoch++
 }
 
-// Holds tells whether a complete read brought what the slot holds already, by
+// Holds reports whether a complete read brought what the slot holds already, by
 // UID and resource version.
 func (s *Slot[T]) Holds(items []any) bool {
 	state := s.Load()
@@ -177,8 +177,8 @@ func (s *Slot[T]) Delete(object any) error {
 // Resync implements client-go's ReflectorStore; there is nothing to do.
 func (s *Slot[T]) Resync() error { return nil }
 
-// Bookmark implements client-go's ReflectorBookmarkStore: every change up to
-// this version has been delivered. It always returns nil.
+// Bookmark implements client-go's ReflectorBookmarkStore: the server has sent every
+// change up to this version. It always returns nil.
 func (s *Slot[T]) Bookmark(version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,19 +186,19 @@ func (s *Slot[T]) Bookmark(version string) error {
 		s.dropLocked(err)
 		return nil
 	}
-	if order, _ := CompareVersions(version, s.version); order > 0 && !s.over {
+	if order, _ := CompareVersions(version, s.version); order > 0 && !s.replaced {
 		s.version = version
 	}
 	return nil
 }
 
-// Replace implements client-go's ReflectorStore: a complete read at that
-// version. One that CheckRead refuses is dropped whole, as is one from before
-// what the slot has seen. It always returns nil.
+// Replace implements client-go's ReflectorStore: a complete read at a version. The
+// slot drops a read that CheckRead does not accept, and one older than what the
+// slot has seen. Replace always returns nil.
 //
-// A later read that brings an older object than the one held, or other content
-// under the same version, proves that the server was rolled back and has
-// overtaken since: a new epoch begins.
+// If a later read has an older object than the one held, or other content under the
+// same version, the server was rolled back, and its versions have since passed those
+// that the slot has seen. Then a new epoch begins.
 func (s *Slot[T]) Replace(items []any, version string) error {
 	state, err := s.checkedRead(items, version)
 	if state.Exists {
@@ -211,25 +211,25 @@ func (s *Slot[T]) Replace(items []any, version string) error {
 		return nil
 	}
 	order, _ := CompareVersions(version, s.version)
-	if s.over || order < 0 && !s.next {
+	if s.replaced || order < 0 && !s.inherited {
 		s.dropped.Stale++
 		return nil
 	}
 	held := s.Load()
 	same := identical(held, state)
-	// Without a version NewEpoch was called, or there is nothing to compare with.
-	if s.version != "" && (order < 0 || !same && rolledBack(held, state)) {
+	// An empty version means that nothing was seen in this epoch.
+	if s.version != "" && (order < 0 || !same && contradicts(held, state)) {
 		s.epoch++
 	}
-	s.version, s.next = version, false
+	s.version, s.inherited = version, false
 	if !same || !held.Synced {
 		s.publishLocked(state)
 	}
 	return nil
 }
 
-// identical reports whether two states hold the same object with the same
-// content, or none.
+// identical reports whether two states hold the same version of the object with
+// the same content, or both hold none.
 func identical[T Object](a, b State[T]) bool {
 	if a.Exists != b.Exists || !a.Exists {
 		return a.Exists == b.Exists
@@ -237,9 +237,9 @@ func identical[T Object](a, b State[T]) bool {
 	return a.ResourceVersion == b.ResourceVersion && equality.Semantic.DeepEqual(a.Object, b.Object)
 }
 
-// rolledBack reports whether a later read that is not identical to what is held
-// cannot have followed from it.
-func rolledBack[T Object](held, read State[T]) bool {
+// contradicts reports whether a later read, which is not identical to the state
+// held, cannot come after it in one epoch.
+func contradicts[T Object](held, read State[T]) bool {
 	if !held.Exists || !read.Exists {
 		return false
 	}
@@ -261,18 +261,17 @@ func (s *Slot[T]) put(item any, exists bool) {
 	}
 	version := object.GetResourceVersion()
 	switch order, _ := CompareVersions(version, s.version); {
-	case order > 0 && !s.over:
+	case order > 0 && !s.replaced:
 		s.version = version
-	case !s.over && !exists && s.holdsLocked(object):
+	case !s.replaced && !exists && s.holdsLocked(object):
 		// Some servers send a deletion with the object's last version. The
-		// absence is then as new as anything that was seen.
+		// absence is then as new as the highest version seen.
 		version = s.version
 	default:
 		s.dropped.Stale++
 		return
 	}
-	// An event alone does not sync the slot: before the first complete read
-	// nothing is known of an object that no event names.
+	// An event does not sync the slot: only a complete read does.
 	state := State[T]{Synced: s.Load().Synced, Exists: exists, ResourceVersion: version}
 	if exists {
 		state.Object = object
@@ -280,15 +279,15 @@ func (s *Slot[T]) put(item any, exists bool) {
 	s.publishLocked(state)
 }
 
-// holdsLocked reports whether the state is this very object at this version.
+// holdsLocked reports whether the slot holds this object at this version.
 func (s *Slot[T]) holdsLocked(object T) bool {
 	held := s.Load()
 	return held.Exists && held.ResourceVersion == object.GetResourceVersion() &&
 		held.Object.GetUID() == object.GetUID()
 }
 
-// checkedRead returns the state that a complete read tells of, or why it tells
-// of none.
+// checkedRead returns the state that a complete read shows, or why the slot does
+// not accept it.
 func (s *Slot[T]) checkedRead(items []any, version string) (State[T], error) {
 	if err := CheckVersion(version); err != nil {
 		return State[T]{}, err
@@ -311,7 +310,7 @@ func (s *Slot[T]) checkedRead(items []any, version string) (State[T], error) {
 	return State[T]{Object: object, Exists: true, Synced: true, ResourceVersion: own}, nil
 }
 
-// checked returns item as the slot's object, or why it is not.
+// checked returns item as the slot's object, or why the slot does not accept it.
 func (s *Slot[T]) checked(item any) (T, error) {
 	var none T
 	object, ok := item.(T)
@@ -336,7 +335,8 @@ func (s *Slot[T]) dropLocked(err error) {
 	}
 }
 
-// publishLocked makes state the current one, unless it is the one held already.
+// publishLocked stores state and closes the channel of Changed, unless the slot
+// holds that state already.
 func (s *Slot[T]) publishLocked(state State[T]) {
 	state.Epoch = s.epoch
 	if held := s.state.Load(); held != nil && held.same(state) {
@@ -349,8 +349,8 @@ func (s *Slot[T]) publishLocked(state State[T]) {
 	}
 }
 
-// same compares two states by what a reader can tell apart: an absence is the
-// same whatever the version that showed it.
+// same reports whether a reader sees no difference between two states. The version
+// of an absence makes none.
 func (s *State[T]) same(other State[T]) bool {
 	if s.Synced != other.Synced || s.Exists != other.Exists || s.Epoch != other.Epoch {
 		return false

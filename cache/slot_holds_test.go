@@ -10,7 +10,7 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-// slotWith is a slot after a complete read at version 9, and then events.
+// slotWith returns a function that makes a slot and replaces its state by a complete read at version 9.
 func slotWith(items ...any) func(*testing.T) *cache.Slot[*corev1.Secret] {
 	return func(t *testing.T) *cache.Slot[*corev1.Secret] {
 		slot := newSlot()
@@ -40,21 +40,21 @@ func TestSlotHolds(t *testing.T) {
 		want bool
 	}{
 		"the same":                   {slotWith(secret("5")), []any{secret("5")}, true},
-		"absent, both":               {slotWith(), nil, true},
-		"absent after all":           {deleted, []any{}, true},
+		"both absent":                {slotWith(), nil, true},
+		"deleted":                    {deleted, []any{}, true},
 		"another version":            {slotWith(secret("5")), []any{secret("6")}, false},
 		"an older version":           {slotWith(secret("5")), []any{secret("4")}, false},
 		"another UID":                {slotWith(secret("5")), []any{secret("5", "two")}, false},
-		"gone":                       {slotWith(secret("5")), nil, false},
+		"absent now":                 {slotWith(secret("5")), nil, false},
 		"created":                    {slotWith(), []any{secret("5")}, false},
-		"not gone":                   {deleted, []any{secret("5")}, false},
+		"created again":              {deleted, []any{secret("5")}, false},
 		"another object":             {slotWith(secret("5")), []any{other}, false},
 		"another type":               {slotWith(secret("5")), []any{&corev1.ConfigMap{ObjectMeta: secret("5").ObjectMeta}}, false},
 		"no object":                  {slotWith(secret("5")), []any{nil}, false},
-		"two":                        {slotWith(secret("5")), []any{secret("5"), secret("5")}, false},
-		"two where none is":          {slotWith(), []any{secret("5"), secret("6")}, false},
-		"nothing known":              {func(*testing.T) *cache.Slot[*corev1.Secret] { return newSlot() }, nil, false},
-		"nothing known of an object": {unsynced, []any{secret("5")}, false},
+		"two objects":                {slotWith(secret("5")), []any{secret("5"), secret("5")}, false},
+		"two objects, absent before": {slotWith(), []any{secret("5"), secret("6")}, false},
+		"not synced":                 {func(*testing.T) *cache.Slot[*corev1.Secret] { return newSlot() }, nil, false},
+		"not synced, one event":      {unsynced, []any{secret("5")}, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestSlotHolds(t *testing.T) {
 				t.Errorf("Holds: got %v, want %v", got, test.want)
 			}
 			if after := slot.Load(); after != before || slot.Dropped() != (cache.Dropped{}) {
-				t.Errorf("after Holds: got %+v and %+v, want nothing changed or counted", after, slot.Dropped())
+				t.Errorf("after Holds: got %+v and %+v, want the same state and nothing counted", after, slot.Dropped())
 			}
 		})
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-// secretWith is a secret with a value.
+// secretWith returns the secret with a value.
 func secretWith(version, value string) *corev1.Secret {
 	object := secret(version)
 	object.Data = map[string][]byte{"value": []byte(value)}
 	return object
 }
 
-// A slot that follows another one goes on from its state: what cannot have
-// followed from it begins a new epoch, what is the same is no change.
+// The next slot begins with the state of the slot before. A read that contradicts it begins a new epoch. A read of the
+// same state is no change.
 func TestSlotNext(t *testing.T) {
 	tests := map[string]struct {
 		items   []any
@@ -26,15 +26,15 @@ func TestSlotNext(t *testing.T) {
 		epoch   uint64
 		changed bool
 	}{
-		"the same":                {[]any{secretWith("8", "a")}, "20", 0, false},
-		"the same, rolled back":   {[]any{secretWith("8", "a")}, "8", 0, false},
-		"newer":                   {[]any{secretWith("12", "b")}, "20", 0, true},
-		"other content":           {[]any{secretWith("8", "b")}, "20", 1, true},
-		"older":                   {[]any{secretWith("7", "a")}, "20", 1, true},
-		"older read":              {[]any{secretWith("7", "a")}, "9", 1, true},
-		"gone":                    {nil, "20", 0, true},
-		"gone, in an older read":  {nil, "9", 1, true},
-		"newer, in an older read": {[]any{secretWith("9", "b")}, "9", 1, true},
+		"the same":                 {[]any{secretWith("8", "a")}, "20", 0, false},
+		"the same, rolled back":    {[]any{secretWith("8", "a")}, "8", 0, false},
+		"newer":                    {[]any{secretWith("12", "b")}, "20", 0, true},
+		"other content":            {[]any{secretWith("8", "b")}, "20", 1, true},
+		"older":                    {[]any{secretWith("7", "a")}, "20", 1, true},
+		"older read":               {[]any{secretWith("7", "a")}, "9", 1, true},
+		"absent":                   {nil, "20", 0, true},
+		"absent, in an older read": {nil, "9", 1, true},
+		"newer, in an older read":  {[]any{secretWith("9", "b")}, "9", 1, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestSlotNext(t *testing.T) {
 			_ = before.Replace([]any{secretWith("8", "a")}, "10")
 			next := before.Next()
 			if got := next.Load(); got != before.Load() {
-				t.Errorf("to begin with: got %+v, want the state of the slot before", got)
+				t.Errorf("before the read: got %+v, want the state of the slot before", got)
 			}
 			held, notified := next.Load(), next.Changed()
 			_ = next.Replace(test.items, test.version)
@@ -55,14 +55,13 @@ func TestSlotNext(t *testing.T) {
 			}
 			_ = next.Update(secretWith(test.version, "older"))
 			if next.Dropped().Stale != 1 {
-				t.Error("an event that is not newer than the read was taken")
+				t.Error("an event that is not newer than the read was stored")
 			}
 		})
 	}
 }
 
-// What is written late to a slot that was followed by another reaches no reader:
-// they would see the state go back.
+// A slot drops all writes after Next, so that no reader sees the state go back.
 func TestSlotAfterNext(t *testing.T) {
 	slot := newSlot()
 	_ = slot.Replace([]any{secret("8")}, "10")
@@ -81,17 +80,17 @@ func TestSlotAfterNext(t *testing.T) {
 	}
 	_ = next.Replace([]any{secret("9")}, "11")
 	if got := next.Next().Load(); got.Epoch != 0 || got.ResourceVersion != "9" {
-		t.Errorf("the slot after: got %+v, want it untouched by that", got)
+		t.Errorf("the next slot: got %+v, want version 9 in epoch 0", got)
 	}
 }
 
-// Before the first read there is nothing to go on from, but the epoch.
+// The next slot of one that is not synced inherits only the epoch.
 func TestSlotNextOfAnEmptySlot(t *testing.T) {
 	empty := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{Epoch: 3})
 	_ = empty.Add(secret("5")) // an event alone
 	next := empty.Next()
 	if got := next.Load(); got.Synced || got.Exists {
-		t.Errorf("to begin with: got %+v, want nothing", got)
+		t.Errorf("before the read: got %+v, want the zero State", got)
 	}
 	_ = next.Replace([]any{secret("8")}, "9")
 	if got := next.Load(); got.Epoch != 3 || got.ResourceVersion != "8" {
@@ -103,7 +102,7 @@ func TestSlotNextOfAnEmptySlot(t *testing.T) {
 func TestIssue8DeletionWithTheLastVersion(t *testing.T) {
 	tests := map[string]struct {
 		step func(*cache.Slot[*corev1.Secret])
-		gone string // the version of the absence; empty if it is still there
+		gone string // the version of the absence; empty if it still exists
 	}{
 		"its last version":                 {func(s *cache.Slot[*corev1.Secret]) { _ = s.Delete(secret("10")) }, "10"},
 		"after a bookmark":                 {func(s *cache.Slot[*corev1.Secret]) { _ = s.Bookmark("30"); _ = s.Delete(secret("10")) }, "30"},
@@ -124,8 +123,7 @@ func TestIssue8DeletionWithTheLastVersion(t *testing.T) {
 	}
 }
 
-// A rollback that brings back the very same object changes nothing; what comes
-// after it is of the new epoch.
+// A rollback to the very same object is no change. The next change is of the new epoch.
 func TestIssue8NewEpochWithTheSameObject(t *testing.T) {
 	slot := newSlot()
 	_ = slot.Replace([]any{secretWith("8", "a")}, "20")
@@ -141,6 +139,6 @@ func TestIssue8NewEpochWithTheSameObject(t *testing.T) {
 	}
 	_ = slot.Replace([]any{secretWith("10", "c")}, "12")
 	if got := slot.Load(); got.Epoch != 2 {
-		t.Errorf("other content since: got epoch %d, want 2", got.Epoch)
+		t.Errorf("other content after that: got epoch %d, want 2", got.Epoch)
 	}
 }

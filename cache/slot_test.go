@@ -24,8 +24,7 @@ func newSlot() *cache.Slot[*corev1.Secret] {
 	return cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
 }
 
-// secret returns the slot's own object at a version, with a UID that is the
-// same unless given.
+// secret returns the slot's object at a version, with the UID "one" or the one given.
 func secret(version string, uid ...types.UID) *corev1.Secret {
 	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name, UID: "one", ResourceVersion: version,
@@ -45,7 +44,7 @@ func changed(ch <-chan struct{}) bool {
 	}
 }
 
-func TestSlotStartsUnknown(t *testing.T) {
+func TestNewSlotIsEmpty(t *testing.T) {
 	if got := newSlot().Load(); got.Synced || got.Exists || got.Object != nil {
 		t.Errorf("Load of a new slot: got %+v, want the zero State", got)
 	}
@@ -80,7 +79,7 @@ func TestSlotReplace(t *testing.T) {
 				t.Errorf("CheckRead: got %v, want an error: %v", err, refused)
 			}
 			if err := slot.Replace(test.items, test.version); err != nil {
-				t.Errorf("Replace: got error %v, want none whatever is given", err)
+				t.Errorf("Replace: got error %v, want none, whatever it is given", err)
 			}
 			got := slot.Load()
 			if got.Exists != (got.Object != nil) {
@@ -97,16 +96,16 @@ func TestSlotReplace(t *testing.T) {
 	}
 }
 
-func TestSlotFollowsEvents(t *testing.T) {
+func TestSlotEvents(t *testing.T) {
 	slot := newSlot()
 	_ = slot.Replace(nil, "4")
 	_ = slot.Add(secret("5"))
 	if got := slot.Load(); !got.Exists || got.ResourceVersion != "5" {
-		t.Errorf("after ADDED at 5: got %+v, want it there at 5", got)
+		t.Errorf("after ADDED at 5: got %+v, want it to exist at 5", got)
 	}
 	_ = slot.Update(secret("6"))
 	if got := slot.Load(); !got.Exists || got.ResourceVersion != "6" {
-		t.Errorf("after MODIFIED at 6: got %+v, want it there at 6", got)
+		t.Errorf("after MODIFIED at 6: got %+v, want it to exist at 6", got)
 	}
 	_ = slot.Delete(secret("7"))
 	if got := slot.Load(); !got.Synced || got.Exists || got.ResourceVersion != "7" {
@@ -118,13 +117,12 @@ func TestSlotFollowsEvents(t *testing.T) {
 	}
 }
 
-// An event before the first complete read says something of this object, but
-// the slot is not synced by it.
+// An event before the first complete read is stored, but does not sync the slot.
 func TestSlotEventDoesNotSync(t *testing.T) {
 	slot := newSlot()
 	_ = slot.Add(secret("5"))
 	if got := slot.Load(); got.Synced || !got.Exists {
-		t.Errorf("after an event alone: got %+v, want it known and not synced", got)
+		t.Errorf("after an event alone: got %+v, want it to exist and not synced", got)
 	}
 }
 
@@ -157,7 +155,7 @@ func TestSlotNeverGoesBack(t *testing.T) {
 				t.Errorf("stale: got %d, want 1", got)
 			}
 			if changed(notified) {
-				t.Error("Changed fired for something that was dropped")
+				t.Error("Changed: closed by a write that was dropped")
 			}
 		})
 	}
@@ -176,11 +174,11 @@ func TestSlotNewEpoch(t *testing.T) {
 	}
 	_ = slot.Update(secret("45"))
 	if got := slot.Load(); got.ResourceVersion != "40" {
-		t.Errorf("the guard is gone after an epoch: got %+v, want version 40", got)
+		t.Errorf("an older event in the new epoch: got %+v, want version 40", got)
 	}
 }
 
-// Whatever has the old number in the new epoch is other content.
+// In a new epoch the same version may have other content.
 func TestSlotNewEpochSameVersion(t *testing.T) {
 	slot := newSlot()
 	_ = slot.Replace([]any{secret("10")}, "20")
@@ -193,12 +191,11 @@ func TestSlotNewEpochSameVersion(t *testing.T) {
 		t.Errorf("got %q in epoch %d, want the restored object in epoch 1", got.Object.Data["value"], got.Epoch)
 	}
 	if !changed(notified) {
-		t.Error("nobody was told")
+		t.Error("Changed: not closed, want it closed")
 	}
 }
 
-// The server was rolled back and has overtaken the old version unnoticed: a
-// later read with an older object shows it.
+// A later read with an older object shows that the server was rolled back, and has passed the old version since.
 func TestSlotOlderObjectInALaterRead(t *testing.T) {
 	slot := newSlot()
 	_ = slot.Replace([]any{secret("8")}, "9")
@@ -241,20 +238,20 @@ func TestSlotChanged(t *testing.T) {
 				t.Errorf("closed: got %v, want %v", got, test.want)
 			}
 			if test.want && changed(slot.Changed()) {
-				t.Error("the channel for the next change is closed already")
+				t.Error("Changed after the change: got a closed channel")
 			}
 		})
 	}
 }
 
-// A read that brings the same object keeps the pointer that readers hold.
+// After a read of the same object, the slot still holds the object that readers share.
 func TestSlotKeepsEqualObject(t *testing.T) {
 	slot := newSlot()
 	_ = slot.Replace([]any{secret("10")}, "10")
 	before := slot.Load().Object
 	_ = slot.Replace([]any{secret("10")}, "20")
 	if after := slot.Load().Object; after != before {
-		t.Error("an equal read replaced the object that readers share")
+		t.Error("a read of the same object replaced it")
 	}
 }
 
@@ -279,13 +276,13 @@ func TestSlotCheck(t *testing.T) {
 				t.Errorf("Check: got %v, want %v", err, test.want)
 			}
 			if got := slot.Dropped(); got != (cache.Dropped{}) {
-				t.Errorf("Check counted: %+v", got)
+				t.Errorf("dropped by Check: got %+v, want nothing", got)
 			}
 		})
 	}
 }
 
-// Errors name keys and types. What an object holds must not be in them.
+// Errors name keys and types. They must not contain the data of an object.
 func TestSlotCheckHidesData(t *testing.T) {
 	leak := secret("canary-version")
 	leak.Data = map[string][]byte{"password": []byte("canary")}
@@ -342,7 +339,7 @@ func TestSlotLoadDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Readers see whole states that only move forward while a writer is at work.
+// While a writer is at work, readers see whole states, and versions that only grow.
 func TestSlotConcurrentReaders(t *testing.T) {
 	slot := newSlot()
 	_ = slot.Replace([]any{secret("1")}, "1")

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package featuregates holds the feature gates of this module, built on
+// Package featuregates defines the feature gates of this module, with
 // [k8s.io/component-base/featuregate].
 //
-// The package keeps no global gate and has no init function, so importing it
-// changes nothing. A program that has a gate of its own adds the features of
-// this module to it, before it adds the gate to its flags:
+// The package has no global gate and no init function: importing it changes
+// nothing. A program adds the features of this module to its own gate, before it
+// adds the gate to its flags:
 //
 //	gate := featuregate.NewFeatureGate()
 //	if err := featuregates.AddFeatureGates(gate); err != nil {
@@ -13,14 +13,15 @@
 //	}
 //	gate.AddFlag(flags) // --feature-gates=ImmutableEphemeralVolumes=false
 //
-// After the flags are parsed, [Apply] sets the options that the features stand
-// for. A nil gate means that every feature has its default.
+// After the flags are parsed, [Apply] sets the options of the features. With a nil
+// gate, every feature has its default.
 //
 //	options := featuregates.Apply(gate, objectcache.WatchOptions{})
 //	secrets, err := manager.NewSecrets(client, options)
 //
-// A gate that is changed later has no effect on what was made of those options.
+// Later changes of the gate have no effect on these options.
 //
-// No other package of this module imports this one: only a program that does
-// links component-base, and with it Prometheus and OpenTelemetry.
+// No other package of this module imports this one. So a program links
+// component-base, and with it Prometheus and OpenTelemetry, only if it imports
+// featuregates.
 package featuregates

@@ -13,8 +13,8 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// A program adds the features to its gate, and the gate to its flags. Once these
-// are parsed, the gate sets options.
+// A program adds the features to its gate, and the gate to its flags. Apply sets the
+// options after the flags are parsed.
 func ExampleAddFeatureGates() {
 	gate := featuregate.NewFeatureGate()
 	if err := featuregates.AddFeatureGates(gate); err != nil {

@@ -12,32 +12,32 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// ImmutableEphemeralVolumes ends the stream of a Secret or ConfigMap whose
-// field "immutable" is true as soon as it is synced, for its data cannot change
-// any more. Off, such an object is followed like any other.
+// ImmutableEphemeralVolumes ends the stream of an immutable Secret or ConfigMap as
+// soon as it is synced, because its data cannot change. If the feature is off, the
+// stream stays open, as that of any other object.
 //
-// GA, default true. The name is Kubernetes' own: alpha in 1.18, beta in 1.19,
-// GA in 1.21, KEP-1412.
+// GA, default true. Kubernetes has a feature of this name: alpha in 1.18, beta in
+// 1.19, GA in 1.21, KEP-1412.
 const ImmutableEphemeralVolumes featuregate.Feature = "ImmutableEphemeralVolumes"
 
-// StreamReflector reads each watch in one goroutine of its own, which takes half
-// the memory and two of five goroutines that client-go's Reflector takes. Off,
-// client-go's Reflector drives every stream; the promises are the same.
+// StreamReflector reads each watch with the reflector of this module. It takes half
+// the memory of client-go's Reflector, and two goroutines instead of five. If the
+// feature is off, client-go's Reflector reads every watch. The guarantees are the
+// same.
 //
 // Beta, default true.
 const StreamReflector featuregate.Feature = "StreamReflector"
 
 // versionedSpecs is read-only.
 //
-// The version of a spec is compared with that of the gate, and a gate counts as
-// the program it belongs to does: 1.36 in a part of Kubernetes, 0.3 in a young
-// agent. The features here depend on this module and on the server, not on that
-// number, so their specs hold from 0.0 on. With 1.21 as the version, the agent
-// that is at 0.3 would silently be without the feature.
+// A gate compares the version of a spec with its own, which is that of its program:
+// 1.36 in a component of Kubernetes, 0.3 in a young agent. The features here do not
+// depend on that version, so their specs hold from 0.0 on. With a spec from 1.21 on,
+// an agent at 0.3 would not have the feature, and no error would say so.
 //
-// Kubernetes locks a gate that is GA. This one stays unlocked: an owner who sets
-// it off learns of an immutable object that was deleted and made anew while the
-// owner still holds it, and pays with one stream per object for that.
+// Kubernetes locks a feature to its default when it is GA. ImmutableEphemeralVolumes
+// stays unlocked: a program that sets it to false notices at once when an immutable
+// object is deleted and created again, at the cost of one stream per object.
 var versionedSpecs = map[featuregate.Feature]featuregate.VersionedSpecs{
 	ImmutableEphemeralVolumes: {
 		{Version: version.MajorMinor(0, 0), Default: true, PreRelease: featuregate.GA},
@@ -47,12 +47,12 @@ var versionedSpecs = map[featuregate.Feature]featuregate.VersionedSpecs{
 	},
 }
 
-// AddFeatureGates adds the features of this module to gate, or returns an error
-// and leaves gate as it was. Adding them to one gate twice is fine.
+// AddFeatureGates adds the features of this module to gate. Adding them twice is no
+// error.
 //
-// It fails if gate is nil, if it already has a feature of the same name with
-// another spec, or if it takes no more features because it was added to a flag
-// set or closed.
+// AddFeatureGates returns an error, and does not change gate, if gate is nil, if it
+// has a feature of the same name with another spec, or if it accepts no more
+// features because it was added to a flag set or closed.
 func AddFeatureGates(gate featuregate.MutableVersionedFeatureGate) error {
 	if gate == nil {
 		return errors.New("add refwatch's feature gates: the gate is nil")
@@ -63,24 +63,23 @@ func AddFeatureGates(gate featuregate.MutableVersionedFeatureGate) error {
 	return nil
 }
 
-// Apply returns options with WatchImmutable and ClientGoReflector as gate has the
-// features that they stand for. The rest of options stays as it is.
+// Apply returns options with WatchImmutable and ClientGoReflector set by the features
+// of gate. The other options stay as they are.
 func Apply(gate featuregate.FeatureGate, options objectcache.WatchOptions) objectcache.WatchOptions {
 	options.WatchImmutable = !Enabled(gate, ImmutableEphemeralVolumes)
 	options.ClientGoReflector = !Enabled(gate, StreamReflector)
 	return options
 }
 
-// Enabled reports whether gate has the feature on. The default of the feature
-// counts if gate is nil or does not know it, as happens to a program that never
-// called [AddFeatureGates]. A feature that this module does not know either is
-// off.
+// Enabled reports whether the feature is on in gate. If gate is nil, or does not have
+// the feature because [AddFeatureGates] was not called, Enabled returns the default.
+// It returns false for a feature that this module does not have either.
 //
-// It copies the gate and is no part of a hot path. Unlike the method of the same
-// name, it does not panic on an unknown feature.
+// Enabled copies the gate: do not call it on a hot path. Unlike the method of the
+// same name, it does not panic on an unknown feature.
 func Enabled(gate featuregate.FeatureGate, name featuregate.Feature) bool {
 	if gate != nil {
-		// KnownFeatures does not list a feature that is GA, a copy of the gate does.
+		// KnownFeatures omits features that are GA; a copy of the gate has them.
 		if _, known := gate.DeepCopy().GetAllVersioned()[name]; known {
 			return gate.Enabled(name)
 		}

@@ -18,8 +18,8 @@ import (
 
 const immutable = featuregates.ImmutableEphemeralVolumes
 
-// gates are the ways in which a program may have made its gate. What this module
-// offers must not depend on how that program counts its versions.
+// gates returns gates as programs make them. The features must not depend on the
+// version of the program.
 func gates() map[string]featuregate.MutableVersionedFeatureGate {
 	return map[string]featuregate.MutableVersionedFeatureGate{
 		"of the linked component-base": featuregate.NewFeatureGate(),
@@ -30,7 +30,7 @@ func gates() map[string]featuregate.MutableVersionedFeatureGate {
 	}
 }
 
-// add adds the features and fails the test if that is refused.
+// add adds the features, and fails the test on an error.
 func add(t *testing.T, gate featuregate.MutableVersionedFeatureGate) {
 	t.Helper()
 	if err := featuregates.AddFeatureGates(gate); err != nil {
@@ -46,10 +46,10 @@ func TestAddFeatureGates(t *testing.T) {
 				t.Errorf("%s: got off, want on by default", immutable)
 			}
 			if err := gate.Set(string(immutable) + "=false"); err != nil {
-				t.Fatalf("switch %s off: got %v, want no error: the gate is not locked", immutable, err)
+				t.Fatalf("set %s to false: got %v, want no error: the feature is not locked", immutable, err)
 			}
 			if gate.Enabled(immutable) {
-				t.Errorf("%s after it was switched off: got on, want off", immutable)
+				t.Errorf("%s after Set to false: got on, want off", immutable)
 			}
 			if errs := gate.Validate(); len(errs) > 0 {
 				t.Errorf("Validate: got %v, want none", errs)
@@ -58,7 +58,7 @@ func TestAddFeatureGates(t *testing.T) {
 	}
 }
 
-// AllBeta and AllAlpha are switched off by people who want nothing unripe.
+// AllBeta=false and AllAlpha=false do not concern a GA feature.
 func TestGAFeatureIsNotTouchedByAllBeta(t *testing.T) {
 	gate := featuregate.NewFeatureGate()
 	add(t, gate)
@@ -78,11 +78,11 @@ func TestAddFeatureGatesTwice(t *testing.T) {
 	}
 	add(t, gate)
 	if gate.Enabled(immutable) {
-		t.Errorf("%s after a second AddFeatureGates: got on, want off as it was set", immutable)
+		t.Errorf("%s after a second AddFeatureGates: got on, want off, as it was set", immutable)
 	}
 }
 
-// Two gates share no state: the specs are copied, not handed out.
+// Two gates share no state: AddFeatureGates copies the specs.
 func TestAddFeatureGatesToTwoGates(t *testing.T) {
 	first, second := featuregate.NewFeatureGate(), featuregate.NewFeatureGate()
 	add(t, first)
@@ -122,10 +122,10 @@ func TestAddFeatureGatesRefused(t *testing.T) {
 				t.Fatalf("AddFeatureGates: got %v, want an error with %q", err, test.want)
 			}
 			if errors.Unwrap(err) == nil || !strings.Contains(err.Error(), "refwatch") {
-				t.Errorf("AddFeatureGates: got %q, want the cause wrapped and refwatch named", err)
+				t.Errorf("AddFeatureGates: got %q, want an error that wraps the cause and names refwatch", err)
 			}
 			if after := len(test.gate.GetAllVersioned()); after != before {
-				t.Errorf("features known after the error: got %d, want %d as before", after, before)
+				t.Errorf("features after the error: got %d, want %d as before", after, before)
 			}
 		})
 	}
@@ -146,14 +146,14 @@ func TestEnabled(t *testing.T) {
 		name featuregate.Feature
 		want bool
 	}{
-		"no gate":                                {nil, immutable, true},
-		"gate that does not know it":             {bare, immutable, true},
-		"gate with the default":                  {on, immutable, true},
-		"gate that has it off":                   {off, immutable, false},
-		"no gate, unknown feature":               {nil, "Unheard", false},
-		"gate and module do not know it":         {on, "Unheard", false},
-		"feature that only the gate knows, off":  {on, "AllBeta", false},
-		"gate without our features, not our own": {bare, "AllAlpha", false},
+		"no gate":                        {nil, immutable, true},
+		"gate without it":                {bare, immutable, true},
+		"gate with the default":          {on, immutable, true},
+		"gate that has it off":           {off, immutable, false},
+		"no gate, unknown feature":       {nil, "Unheard", false},
+		"neither gate nor module has it": {on, "Unheard", false},
+		"feature of the gate only, off":  {on, "AllBeta", false},
+		"feature of a gate without ours": {bare, "AllAlpha", false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestEnabled(t *testing.T) {
 	}
 }
 
-// A gate sets the options that its features stand for, and no others.
+// Apply sets the options of the features, and no others.
 func TestApply(t *testing.T) {
 	tests := map[string]struct {
 		set                   string
@@ -196,7 +196,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// A feature of the program's own is read from its gate, not guessed.
+// Enabled reports a feature of the program itself as its gate has it.
 func TestEnabledForeignFeature(t *testing.T) {
 	gate := featuregate.NewFeatureGate()
 	spec := featuregate.FeatureSpec{Default: true, PreRelease: featuregate.Beta}
@@ -204,7 +204,7 @@ func TestEnabledForeignFeature(t *testing.T) {
 		t.Fatalf("Add: got %v, want no error", err)
 	}
 	if !featuregates.Enabled(gate, "Own") {
-		t.Errorf("Enabled(Own): got false, want true as the gate says")
+		t.Errorf("Enabled(Own): got false, want true, as in the gate")
 	}
 }
 

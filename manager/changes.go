@@ -11,11 +11,11 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// Changes yields the referenced objects as they are, and then each that changes
-// or gets a new owner, until ctx ends or the store is stopped. The second value
-// holds the owners that reference the object now. [objectcache.WatchStore.Changes]
-// documents the order and what may be skipped. A nil context is logged, and
-// yields nothing.
+// Changes yields every referenced object that exists, and then each object that
+// changes or gets a new owner, until ctx ends or the store is stopped. The second
+// value holds the owners that reference the object now.
+// [objectcache.WatchStore.Changes] documents order, loss and duplicates. A nil
+// context is logged, and yields nothing.
 func (m *Manager[T]) Changes(ctx context.Context) iter.Seq2[objectcache.Change[T], []Owner] {
 	return func(yield func(objectcache.Change[T], []Owner) bool) {
 		if ctx == nil {
@@ -30,14 +30,14 @@ func (m *Manager[T]) Changes(ctx context.Context) iter.Seq2[objectcache.Change[T
 	}
 }
 
-// ownersOf returns the owners with the given IDs, except those forgotten meanwhile.
+// ownersOf returns the owners with the given IDs, except those removed meanwhile.
 func (m *Manager[T]) ownersOf(ids []types.UID) []Owner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	owners := make([]Owner, 0, len(ids))
 	for _, id := range ids {
-		if holding, ok := m.owners.byID[id]; ok {
-			owners = append(owners, holding.owner)
+		if registration, ok := m.owners.byID[id]; ok {
+			owners = append(owners, registration.owner)
 		}
 	}
 	return owners

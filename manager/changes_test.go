@@ -15,7 +15,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// changingStore yields one change, that of an object with those owners.
+// changingStore yields one change, of an object with the given owners.
 type changingStore struct {
 	noStore
 
@@ -29,7 +29,7 @@ func (s changingStore) Changes(context.Context) iter.Seq2[objectcache.Change[*co
 }
 
 // Changes yields the owners as they were declared last, whether or not their
-// references are new. It omits an owner that was forgotten meanwhile.
+// references are new. It omits an owner that was removed.
 func TestChangesYieldOwnersAsDeclaredLast(t *testing.T) {
 	m := newManager(t, changingStore{owners: []types.UID{"gone", "1", "gw", "never"}}, manager.VisitPodSecretNames)
 	gateway := manager.Owner{Kind: "Gateway", Namespace: "default", Name: "gateway", UID: "gw"}

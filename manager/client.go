@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// ClientFor returns a client made of [ConfigFor]. It writes protobuf too.
+// ClientFor returns a clientset for the config that [ConfigFor] returns. It also
+// sends protobuf. It returns an error for a nil config, and those of client-go.
 func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
 	if config == nil {
 		return nil, errors.New("client for many streams: the config is nil")
@@ -27,24 +28,20 @@ func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// ConfigFor returns a config for a client that suits many streams, of whatever
-// sort: a clientset, a client generated for kinds of your own, dynamic, metadata.
-// It leaves config alone:
+// ConfigFor returns a copy of config for a client with many streams. It suits every
+// kind of client: a clientset, a generated client, dynamic, metadata.
 //
-//   - It prefers answers in protobuf, which are smaller on the wire and cheaper to
-//     decode, and takes JSON for what has no protobuf.
-//   - It has no limit of its own (QPS, burst, rate limiter): the
-//     [objectcache.Gate] bounds what is asked for at
-//     a time, and lets go first what somebody waits for.
+//   - It prefers responses in protobuf, which are smaller and cheaper to decode, and
+//     accepts JSON for objects that have no protobuf encoding.
+//   - It has no rate limit (QPS, burst, rate limiter). An [objectcache.Gate] bounds
+//     the requests instead, and opens first what a Get waits for.
 //   - It has no Timeout, which would end every stream.
-//   - It has connections of its own. kube-apiserver allows a bounded number of
-//     streams on each, and long ones would leave no room for a program's other
-//     calls.
-//   - Its open streams keep neither the header of the answer nor the request.
+//   - It has connections of its own. kube-apiserver limits the number of streams on
+//     a connection, and long ones would block other calls of the program.
+//   - Its open streams keep neither the header of the response nor the request.
 //
-// The last two do not hold for a config with a Transport, which is used as it
-// is. Proxy settings are those of config, or of the environment as usual.
-// ConfigFor(nil) returns nil.
+// The last two do not hold if config has a Transport, which is used as it is. The
+// proxy is that of config, else that of the environment. ConfigFor(nil) returns nil.
 func ConfigFor(config *rest.Config) *rest.Config {
 	if config == nil {
 		return nil
@@ -54,9 +51,9 @@ func ConfigFor(config *rest.Config) *rest.Config {
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	if config.Transport == nil {
 		if config.Proxy == nil {
-			// client-go's default. Naming it keeps client-go from handing out
-			// connections that others have with the same config: functions
-			// cannot be compared.
+			// This is client-go's default. If it is set, client-go shares no
+			// connections with clients of the same config: it cannot compare
+			// functions.
 			config.Proxy = http.ProxyFromEnvironment
 		}
 		config.WrapTransport = transport.Wrappers(trim, config.WrapTransport) // the first is the innermost

@@ -47,7 +47,7 @@ func httpClient(client kubernetes.Interface) *http.Client {
 	return client.CoreV1().RESTClient().(*rest.RESTClient).Client
 }
 
-func TestClientForLeavesItsConfigAlone(t *testing.T) {
+func TestClientForDoesNotChangeItsConfig(t *testing.T) {
 	config := &rest.Config{
 		Host: "https://example.test", QPS: 7, Burst: 9, RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter(),
 		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
@@ -59,7 +59,7 @@ func TestClientForLeavesItsConfigAlone(t *testing.T) {
 	}
 }
 
-// The gate is the limit; there is no other, whatever config says.
+// The client has no rate limiter, whatever the config has: the gate is the limit.
 func TestClientForDoesNotThrottle(t *testing.T) {
 	tests := map[string]*rest.Config{
 		"by default":     {},
@@ -76,7 +76,7 @@ func TestClientForDoesNotThrottle(t *testing.T) {
 	}
 }
 
-func TestClientForTellsWhatIsWrong(t *testing.T) {
+func TestClientForReturnsErrors(t *testing.T) {
 	_, err := manager.ClientFor(&rest.Config{Host: "https://example.test", TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"}})
 	if err == nil || !strings.Contains(err.Error(), "/does/not/exist") {
 		t.Errorf("got %v, want an error that names the file", err)
@@ -109,8 +109,8 @@ func TestClientForSpeaksProtobuf(t *testing.T) {
 	}
 }
 
-// A server that has only JSON is understood.
-func TestClientForUnderstandsJSON(t *testing.T) {
+// A server may answer in JSON.
+func TestClientForAcceptsJSON(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		const object = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"tls","resourceVersion":"5"}}`
@@ -135,7 +135,7 @@ func TestClientForUnderstandsJSON(t *testing.T) {
 	}
 }
 
-// connection is the local address from which a client asks.
+// connection returns the local address of a client's connection.
 func connection(t *testing.T, client kubernetes.Interface) (address string) {
 	t.Helper()
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
@@ -147,8 +147,8 @@ func connection(t *testing.T, client kubernetes.Interface) (address string) {
 	return address
 }
 
-// Two clients of one config share no connection, as client-go's own do.
-func TestClientForHasConnectionsOfItsOwn(t *testing.T) {
+// Two clients of one config share no connection. client-go's own clients do.
+func TestClientForSharesNoConnection(t *testing.T) {
 	server := apiserver.New(t, apiserver.Options{})
 	config := server.Config()
 	plain := func() kubernetes.Interface {
@@ -161,7 +161,7 @@ func TestClientForHasConnectionsOfItsOwn(t *testing.T) {
 	}
 	shared := connection(t, plain())
 	if got := connection(t, plain()); got != shared {
-		t.Fatalf("client-go's own: got connections from %s and %s, want this test to see that they are one", shared, got)
+		t.Fatalf("client-go's own: got connections from %s and %s, want one: else the test proves nothing", shared, got)
 	}
 	first, second := clientFor(t, config), clientFor(t, config)
 	one, two := connection(t, first), connection(t, second)
@@ -173,11 +173,11 @@ func TestClientForHasConnectionsOfItsOwn(t *testing.T) {
 	}
 }
 
-// The proxy of the config is used.
-func TestClientForKeepsTheProxy(t *testing.T) {
-	asked := make(chan string, 1)
+// The client uses the proxy of the config.
+func TestClientForUsesTheProxy(t *testing.T) {
+	hosts := make(chan string, 1)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked <- r.URL.Host
+		hosts <- r.URL.Host
 		http.Error(w, "no", http.StatusForbidden)
 	}))
 	defer proxy.Close()
@@ -186,24 +186,24 @@ func TestClientForKeepsTheProxy(t *testing.T) {
 	defer cancel()
 	_, _ = clientFor(t, config).CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
 	select {
-	case got := <-asked:
+	case got := <-hosts:
 		if got != "example.test" {
-			t.Errorf("proxy: got asked for %q, want example.test", got)
+			t.Errorf("proxy: got a request for %q, want example.test", got)
 		}
 	default:
-		t.Error("the proxy was not asked")
+		t.Error("proxy: got no request, want one")
 	}
 }
 
-// A client's time-out would end every stream.
+// A Timeout would end every stream.
 func TestClientForHasNoTimeout(t *testing.T) {
 	client := clientFor(t, &rest.Config{Host: "https://example.test", Timeout: time.Second})
 	if got := httpClient(client).Timeout; got != 0 {
-		t.Errorf("time-out: got %v, want none", got)
+		t.Errorf("Timeout: got %v, want none", got)
 	}
 }
 
-// transports are the layers through which a client's requests go.
+// transports returns the types of a client's RoundTrippers, the outermost first.
 func transports(client kubernetes.Interface) (all []string) {
 	next := httpClient(client).Transport
 	for next != nil {
@@ -217,29 +217,29 @@ func transports(client kubernetes.Interface) (all []string) {
 	return all
 }
 
-// Answers are trimmed below all that config puts around the transport, which
-// sees them whole.
-func TestClientForTrimsAnswers(t *testing.T) {
+// The trimmer is next to the transport. A RoundTripper of the config sees the
+// complete response.
+func TestClientForTrimsResponses(t *testing.T) {
 	server := apiserver.New(t, apiserver.Options{})
 	config := server.Config()
 	var seen *http.Response
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return wrapper(func(r *http.Request) (*http.Response, error) {
-			answer, err := next.RoundTrip(r)
-			seen = answer
-			return answer, err
+			response, err := next.RoundTrip(r)
+			seen = response
+			return response, err
 		})
 	})
 	if _, err := clientFor(t, config).CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if seen == nil || seen.Header.Get("Content-Type") == "" || seen.Request == nil {
-		t.Errorf("answer that the wrapper saw: got %+v, want it left whole", seen)
+		t.Errorf("response in the wrapper: got %+v, want it complete", seen)
 	}
 	const trimmed = "manager.trimmer"
-	layers := transports(clientFor(t, server.Config()))
-	if at := slices.Index(layers, trimmed); at != len(layers)-2 {
-		t.Errorf("layers: got %q, want %s next to the transport", layers, trimmed)
+	all := transports(clientFor(t, server.Config()))
+	if at := slices.Index(all, trimmed); at != len(all)-2 {
+		t.Errorf("RoundTrippers: got %q, want %s next to the transport", all, trimmed)
 	}
 }
 
@@ -247,16 +247,16 @@ type wrapper func(*http.Request) (*http.Response, error)
 
 func (w wrapper) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
 
-// A transport of the caller's own is used as it is.
+// A Transport in the config is used as it is.
 func TestClientForWithATransport(t *testing.T) {
-	var asked atomic.Int32
+	var requests atomic.Int32
 	config := &rest.Config{Host: "https://example.test", Transport: wrapper(func(*http.Request) (*http.Response, error) {
-		asked.Add(1)
+		requests.Add(1)
 		return nil, errors.New("no")
 	})}
 	_, err := clientFor(t, config).CoreV1().Secrets("default").Get(t.Context(), "tls", metav1.GetOptions{})
-	if err == nil || asked.Load() == 0 {
-		t.Errorf("got %v after %d requests, want the error of the transport", err, asked.Load())
+	if err == nil || requests.Load() == 0 {
+		t.Errorf("got %v after %d requests, want the error of the transport", err, requests.Load())
 	}
 }
 
@@ -279,13 +279,13 @@ func TestConfigForWithATimeout(t *testing.T) {
 	})
 }
 
-// Every kind of client can be made of one config, and none limits itself.
+// One config suits every kind of client, and none of them has a rate limit.
 func TestConfigForEveryClient(t *testing.T) {
 	server := apiserver.New(t, apiserver.Options{})
 	given := server.Config()
 	config := manager.ConfigFor(given)
 	if given.QPS != 0 || given.AcceptContentTypes != "" || given.WrapTransport != nil {
-		t.Errorf("config given: got %+v, want it left alone", given)
+		t.Errorf("config: got %+v, want it unchanged", given)
 	}
 	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
 	typed, err := kubernetes.NewForConfig(config)
@@ -303,7 +303,7 @@ func TestConfigForEveryClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 30 { // client-go's default lets ten pass and then five a second
+	for range 30 { // client-go's default allows ten at once and then five a second
 		if _, err := untyped.Resource(secrets).Namespace("default").List(t.Context(), metav1.ListOptions{}); err != nil {
 			t.Fatalf("dynamic: %v", err)
 		}
@@ -312,6 +312,6 @@ func TestConfigForEveryClient(t *testing.T) {
 		}
 	}
 	if manager.ConfigFor(nil) != nil {
-		t.Error("of nil: got a config, want nil")
+		t.Error("nil config: got a config, want nil")
 	}
 }

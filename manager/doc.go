@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manager turns what pods and other owners reference into references of
-// an [objectcache.Store], as kubelet's Secret and ConfigMap managers do.
+// Package manager registers pods and other owners, and adds references to the
+// objects that they name to an [objectcache.Store], as kubelet's Secret and
+// ConfigMap managers do.
 //
 // # Usage
 //
-// Make a manager with [NewSecrets] or [NewConfigMaps], or with [New] over any
-// store. Call [Manager.Run] once, in a goroutine that the program waits for.
-// Call [Manager.RegisterPod] when a pod is bound to this node and whenever it
-// changes, [Manager.UnregisterPod] when it has ended, and [Manager.Get] when an
-// object is needed. Owners other than pods declare what they need with
-// [Manager.SetReferences].
+// Make a manager with [NewSecrets] or [NewConfigMaps], or with [New] for any store.
+// Call [Manager.Run] once, in a goroutine that the program waits for. Call
+// [Manager.RegisterPod] when a pod is bound to this node and whenever it changes,
+// [Manager.UnregisterPod] when it has ended, and [Manager.Get] to read an object.
+// Owners other than pods declare their references with [Manager.SetReferences].
 //
-// # What is promised
+// # Guarantees
 //
-//   - Registering and unregistering are idempotent and never wait for the
-//     network. Both may be called before Run.
+//   - Registering and unregistering are idempotent and never wait for the network.
+//     Both may be called before Run.
 //   - An owner is identified by its UID, or by its kind, namespace and name, and
-//     can be forgotten by either: see [Owner].
-//   - What an owner held is remembered as keys, never as the pod: a caller that
-//     changes its pod afterwards leaks nothing.
-//   - A re-registration adds references before it takes any away, so an object
-//     needed before and after never goes, not for a moment.
-//   - Whatever a pod names twice counts once.
-//   - What cannot be done as asked (a nil pod, an owner that is nobody) is logged,
-//     to the logger of Run's context, and changes nothing.
+//     can be removed by either: see [Owner].
+//   - The manager keeps the keys that an owner references, and never the pod. A
+//     caller that changes its pod after the registration leaks no reference.
+//   - Registering an owner again adds references before it deletes any, so an object
+//     that is referenced before and after stays in the cache.
+//   - An object that a pod names twice is referenced once.
+//   - Invalid calls (a nil pod, an owner without identity) are logged to the logger
+//     of Run's context, and change nothing.
 //
 // Objects that Get and Changes return are shared and must not be changed.
 package manager

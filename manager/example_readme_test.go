@@ -27,12 +27,12 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// nodeAgent serves one pod. README shows what it does.
+// nodeAgent serves one pod. README shows its body.
 func nodeAgent(ctx context.Context, config *rest.Config, pod *corev1.Pod, use func(*corev1.Secret)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 
-	client, err := manager.ClientFor(config) // for many streams: no rate limit, connections of its own
+	client, err := manager.ClientFor(config) // for many streams: no rate limit, its own connections
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func nodeAgent(ctx context.Context, config *rest.Config, pod *corev1.Pod, use fu
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- secrets.Run(ctx) }() // returns when ctx has ended and all its goroutines have stopped
+	go func() { ended <- secrets.Run(ctx) }() // returns when ctx and all its goroutines have ended
 
 	secrets.RegisterPod(pod) // starts a watch for each Secret that the pod names
 	wait, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -49,21 +49,21 @@ func nodeAgent(ctx context.Context, config *rest.Config, pod *corev1.Pod, use fu
 	cancel()
 	switch {
 	case err == nil:
-		use(secret) // shared by all: make a DeepCopy before you change it
+		use(secret) // shared by all callers: make a DeepCopy before you change it
 	case apierrors.IsNotFound(err):
-		// The server said that there is none.
+		// The server has no such Secret.
 	case apierrors.IsForbidden(err):
-		// It refuses. Ask again: a grant is noticed.
+		// The server refuses access. Get again later: a grant is noticed.
 	default:
-		klog.FromContext(ctx).Error(err, "The Secret is not known in time")
+		klog.FromContext(ctx).Error(err, "The Secret did not sync in time")
 	}
-	secrets.UnregisterPod(pod) // the last one to go ends the watch
+	secrets.UnregisterPod(pod) // the last reference to go ends the watch
 
 	stop()
 	return <-ended
 }
 
-// A node agent, from its client to its end.
+// A node agent, from making its client to stopping.
 func Example() {
 	server := serve(context.Background())
 	defer server.Close()
@@ -81,7 +81,7 @@ func Example() {
 
 // reconciler serves Ingresses with the certificates that they name.
 type reconciler struct {
-	ingress func(types.NamespacedName) (*networkingv1.Ingress, error) // a lister's, for one
+	ingress func(types.NamespacedName) (*networkingv1.Ingress, error) // for example of a lister
 	secrets *manager.Manager[*corev1.Secret]
 	serve   func(certificate *corev1.Secret)
 }
@@ -90,7 +90,7 @@ func (r *reconciler) Reconcile(ctx context.Context, name types.NamespacedName) e
 	owner := manager.Owner{Kind: "Ingress", Namespace: name.Namespace, Name: name.Name}
 	ingress, err := r.ingress(name)
 	if apierrors.IsNotFound(err) {
-		r.secrets.SetReferences(owner) // forgets it: its name is enough
+		r.secrets.SetReferences(owner) // forgets the owner: its name is enough
 		return nil
 	}
 	if err != nil {
@@ -103,33 +103,33 @@ func (r *reconciler) Reconcile(ctx context.Context, name types.NamespacedName) e
 			keys = append(keys, types.NamespacedName{Namespace: name.Namespace, Name: tls.SecretName})
 		}
 	}
-	r.secrets.SetReferences(owner, keys...) // all that it needs now, each time
+	r.secrets.SetReferences(owner, keys...) // the full set, each time
 
 	var failed []error
-	for _, key := range keys { // one bad Secret does not block the others
+	for _, key := range keys { // one bad Secret must not block the others
 		failed = append(failed, r.certificate(ctx, key))
 	}
-	return errors.Join(failed...) // the queue tries again; the errors say why
+	return errors.Join(failed...) // the queue retries
 }
 
 func (r *reconciler) certificate(ctx context.Context, key types.NamespacedName) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a reconcile's context has no deadline
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // Reconcile's context has no deadline
 	defer cancel()
 	certificate, err := r.secrets.Get(ctx, key.Namespace, key.Name)
 	switch {
 	case err == nil:
 		r.serve(certificate)
-	case apierrors.IsNotFound(err): // when it is created, Changes brings it
+	case apierrors.IsNotFound(err): // Changes yields it when it is created
 	case errors.Is(err, objectcache.ErrInvalidName):
-		klog.FromContext(ctx).Error(err, "The Ingress names a Secret that cannot exist") // until it is edited
+		klog.FromContext(ctx).Error(err, "The Ingress names a Secret that cannot exist") // no retry: only an edit helps
 	default:
 		return err
 	}
 	return nil
 }
 
-// follow puts in line whose certificate has changed, until ctx ends.
-func (r *reconciler) follow(ctx context.Context, enqueue func(types.NamespacedName)) {
+// enqueueOwners enqueues the Ingresses whose certificates change, until ctx ends.
+func (r *reconciler) enqueueOwners(ctx context.Context, enqueue func(types.NamespacedName)) {
 	for _, owners := range r.secrets.Changes(ctx) {
 		for _, owner := range owners {
 			if owner.Kind == "Ingress" {
@@ -139,8 +139,8 @@ func (r *reconciler) follow(ctx context.Context, enqueue func(types.NamespacedNa
 	}
 }
 
-// A controller: an Ingress names its certificate and is served with it, again
-// when it changes, and is forgotten by its name when it has gone.
+// A controller serves an Ingress with the certificate that it names, serves it
+// again when the certificate changes, and forgets the Ingress by its name.
 func Example_controller() {
 	ctx, stop := context.WithCancel(context.Background())
 	server := serve(ctx)
@@ -171,8 +171,8 @@ func Example_controller() {
 		serve:   func(certificate *corev1.Secret) { fmt.Println("serving", certificate.Name) },
 	}
 	fmt.Println("error:", r.Reconcile(ctx, web))
-	following, cancel := context.WithCancel(ctx)
-	r.follow(following, func(name types.NamespacedName) {
+	receiving, cancel := context.WithCancel(ctx)
+	r.enqueueOwners(receiving, func(name types.NamespacedName) {
 		fmt.Println("changed for", name)
 		cancel()
 	})
@@ -191,8 +191,8 @@ func Example_controller() {
 	// ended: <nil>
 }
 
-// several follows objects of three kinds with one Gate. README shows how they are
-// made.
+// several keeps objects of three kinds with one Gate. README shows how the stores
+// and managers are made.
 func several(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, show func(...any)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -204,7 +204,7 @@ func several(ctx context.Context, config *rest.Config, resource schema.GroupVers
 	if err != nil {
 		return err
 	}
-	gate := objectcache.NewGate(objectcache.GateOptions{}) // one for all stores that reach one server as one user
+	gate := objectcache.NewGate(objectcache.GateOptions{}) // one for all stores that use one server with one user
 	options := objectcache.WatchOptions{Gate: gate}
 	configMaps, err1 := manager.NewConfigMaps(client, options)
 	store, err2 := objectcache.NewWatchStore(objectcache.Secrets(client), options)
@@ -212,8 +212,8 @@ func several(ctx context.Context, config *rest.Config, resource schema.GroupVers
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	secrets, err1 := manager.New(store, manager.VisitPodSecretNames) // as NewSecrets does; store has Status and Statuses
-	objects, err2 := manager.New(widgets, nil)                       // nil: no pod names them, SetReferences does
+	secrets, err1 := manager.New(store, manager.VisitPodSecretNames) // as NewSecrets does, but with access to the store
+	objects, err2 := manager.New(widgets, nil)                       // nil: pods do not name widgets, SetReferences does
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func several(ctx context.Context, config *rest.Config, resource schema.GroupVers
 	return nil
 }
 
-// Several kinds, one of them without a Go type, share a Gate.
+// Stores of several kinds, one of them without a Go type, share a Gate.
 func Example_severalKinds() {
 	server := serve(context.Background())
 	defer server.Close()
@@ -255,7 +255,7 @@ func Example_severalKinds() {
 	// ConfigMap settings
 }
 
-// README's Go is code of this file, so it compiles and does what it says.
+// The Go code in README is part of this file, so it compiles and runs.
 func TestReadmeShowsWhatCompiles(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -273,7 +273,7 @@ func TestReadmeShowsWhatCompiles(t *testing.T) {
 	for _, block := range blocks {
 		block, _, _ = strings.Cut(block, "```")
 		if !strings.Contains(code, unindented(block)) {
-			t.Errorf("README.md shows what is not in example_readme_test.go:\n%s", block)
+			t.Errorf("this code of README.md is not in example_readme_test.go:\n%s", block)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func serve(ctx context.Context) *apiserver.Server {
 	return server
 }
 
-// A node agent registers the pods bound to its node and gets what they name.
+// A node agent registers the pods bound to its node and reads their Secrets.
 func ExampleNewSecrets() {
 	ctx, cancel := context.WithCancel(context.Background())
 	server := serve(ctx)
@@ -70,7 +70,7 @@ func ExampleNewSecrets() {
 	// secrets "default/tls": not registered: no owner references it: call RegisterPod or SetReferences first
 }
 
-// A gateway is no pod: it declares what it needs, and follows the changes.
+// A gateway is not a pod: it declares its references, and receives the changes.
 func ExampleManager_SetReferences() {
 	ctx, cancel := context.WithCancel(context.Background())
 	server := serve(ctx)

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// A program that imports manager links client-go, what client-go links, and
-// nothing beside it.
-func TestLinksNothingBesideClientGo(t *testing.T) {
+// A program that imports manager links only the modules that client-go links.
+func TestLinksOnlyClientGo(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no go command: ", err)
 	}
@@ -24,7 +23,7 @@ func TestLinksNothingBesideClientGo(t *testing.T) {
 	}
 }
 
-// modules returns those from which packages and all that they import come.
+// modules returns the modules of packages and of all that they import.
 func modules(t *testing.T, packages ...string) []string {
 	t.Helper()
 	args := append([]string{"list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}"}, packages...)

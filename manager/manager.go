@@ -18,27 +18,27 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// Manager drives the references of a store by what owners say they need. Make
-// one with [NewSecrets], [NewConfigMaps] or [New].
+// Manager registers owners and adds the references that they declare to a store.
+// Make one with [NewSecrets], [NewConfigMaps] or [New].
 type Manager[T cache.Object] struct {
-	store        objectcache.Store[T]
-	visitPod     VisitPodFunc
-	running      atomic.Pointer[klog.Logger] // Run's logger; nil before Run
-	unreferenced sync.Once                   // a pod was registered without references
+	store            objectcache.Store[T]
+	visitPod         VisitPodFunc
+	runLogger        atomic.Pointer[klog.Logger] // nil before Run
+	loggedNoVisitPod sync.Once
 
 	mu     sync.Mutex
-	owners holdings
+	owners registrations
 }
 
-// New returns a manager of a store. visitPod visits the objects that a pod names:
-// pass [VisitPodSecretNames], [VisitPodConfigMapNames] or a function of your own.
-// It may be nil if RegisterPod is not called. New returns an error if the store is
-// nil.
+// New returns a manager that adds references to a store. visitPod visits the objects
+// that a pod names: pass [VisitPodSecretNames], [VisitPodConfigMapNames] or a
+// function of your own. It may be nil if RegisterPod is not called. New returns an
+// error if the store is nil.
 func New[T cache.Object](store objectcache.Store[T], visitPod VisitPodFunc) (*Manager[T], error) {
 	if value := reflect.ValueOf(store); store == nil || value.Kind() == reflect.Pointer && value.IsNil() {
 		return nil, errors.New("new manager: the store is nil: make one with objectcache.NewWatchStore")
 	}
-	return &Manager[T]{store: store, visitPod: visitPod, owners: newHoldings()}, nil
+	return &Manager[T]{store: store, visitPod: visitPod, owners: newRegistrations()}, nil
 }
 
 // NewSecrets returns a manager of the Secrets that pods reference, each with a
@@ -63,29 +63,29 @@ func NewConfigMaps(client kubernetes.Interface, options objectcache.WatchOptions
 }
 
 // Run runs the store. It blocks until ctx ends and every goroutine of the store
-// has ended, and returns the store's error, if any. For a nil context it returns
-// [objectcache.ErrNilContext]. The manager logs to the logger of ctx from then
-// on, and to klog's before.
+// has ended, and returns the error of the store, if any. For a nil context it
+// returns [objectcache.ErrNilContext]. The manager logs to the logger of ctx, and
+// to klog's before Run.
 func (m *Manager[T]) Run(ctx context.Context) error {
 	if ctx == nil {
 		return objectcache.ErrNilContext
 	}
 	logger := klog.FromContext(ctx)
-	m.running.CompareAndSwap(nil, &logger)
+	m.runLogger.CompareAndSwap(nil, &logger)
 	return m.store.Run(ctx)
 }
 
-// logger is Run's, or klog's before Run.
+// logger returns the logger of Run's context, or klog's before Run.
 func (m *Manager[T]) logger() klog.Logger {
-	if logger := m.running.Load(); logger != nil {
+	if logger := m.runLogger.Load(); logger != nil {
 		return *logger
 	}
 	return klog.Background()
 }
 
-// Get returns an object that an owner references, shared and read-only. The
-// store says how long it waits and what its errors are: see
-// [objectcache.WatchStore.Get]. A nil context is [objectcache.ErrNilContext].
+// Get returns an object that an owner references, shared and read-only.
+// [objectcache.WatchStore.Get] documents how long it waits, and its errors. For a nil
+// context it returns [objectcache.ErrNilContext].
 func (m *Manager[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	if ctx == nil {
 		var none T

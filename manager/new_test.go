@@ -14,8 +14,8 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// A constructor says what is wrong, and how to mend it. Nothing panics later.
-func TestConstructorsRefuse(t *testing.T) {
+// Constructors return errors for invalid arguments. Nothing panics later.
+func TestConstructorErrors(t *testing.T) {
 	var store *objectcache.WatchStore[*corev1.Secret]
 	errorOf := func(_ any, err error) error { return err }
 	tests := map[string]struct {

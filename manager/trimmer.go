@@ -5,7 +5,7 @@ package manager
 import "net/http"
 
 // trimmer is a transport that drops what an open stream would keep for up to an
-// hour and nobody needs: the header of the answer, its request and its connection
+// hour without need: the header of the response, its request and its connection
 // state, about 1.5 KB. An HTTP/2 transport keeps the http.Response for as long as
 // its body is read.
 //

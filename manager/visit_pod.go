@@ -4,27 +4,27 @@ package manager
 
 import corev1 "k8s.io/api/core/v1"
 
-// VisitPodFunc visits the names of the objects of one kind that a pod names, in
-// the pod's namespace. Names may repeat; empty names are skipped. A nil pod names
-// nothing.
+// VisitPodFunc visits the names of the objects of one kind that a pod references in
+// its namespace. Names may repeat; empty names are skipped. A nil pod has none.
 //
-// It runs at every registration, on the goroutine of the caller: it must neither
-// change the pod nor keep it, nor call visit after it has returned. [VisitPodSecretNames]
-// and [VisitPodConfigMapNames] do not allocate.
+// It runs at every registration, in the goroutine of the caller. It must not change
+// the pod, keep it, or call visit after it has returned. [VisitPodSecretNames] and
+// [VisitPodConfigMapNames] do not allocate.
 type VisitPodFunc func(pod *corev1.Pod, visit func(name string))
 
-// VisitPodSecretNames visits the Secrets that pod names: to pull images, in the
-// environment of its containers, and in its volumes. It is a [VisitPodFunc].
+// VisitPodSecretNames is a [VisitPodFunc] for the Secrets that a pod names: its
+// imagePullSecrets, and those in the environment of its containers and in its
+// volumes.
 //
-// Only what the pod spec says itself counts, as for kubelet. The Secrets of a
-// PersistentVolume or of the pod's ServiceAccount are not visited, save for the
-// imagePullSecrets that admission has copied from the latter into the spec.
+// As in kubelet, only names in the pod spec count. The Secrets of a PersistentVolume
+// or of the pod's ServiceAccount are not visited, except for the imagePullSecrets
+// that admission copied from the ServiceAccount into the spec.
 //
-// A reference that is optional counts like any other: to say that the object is
-// absent takes the same look at the server, and it may appear later.
+// Optional references are visited too: the server must be asked whether the object
+// exists, and it may be created later.
 //
 // A valid volume has one source. If one has several, all are visited: an object
-// that is cached in vain costs a stream, one that is missing costs the pod.
+// that is not needed costs a stream, and one that is missing costs the pod.
 func VisitPodSecretNames(pod *corev1.Pod, visit func(name string)) {
 	if pod == nil || visit == nil {
 		return
@@ -39,9 +39,9 @@ func VisitPodSecretNames(pod *corev1.Pod, visit func(name string)) {
 	}
 }
 
-// VisitPodConfigMapNames visits the ConfigMaps that pod names, in the environment of its
-// containers and in its volumes. It is a [VisitPodFunc], and treats a volume with
-// several sources as [VisitPodSecretNames] does.
+// VisitPodConfigMapNames is a [VisitPodFunc] for the ConfigMaps that a pod names in
+// the environment of its containers and in its volumes. It treats optional
+// references and volumes with several sources as [VisitPodSecretNames] does.
 func VisitPodConfigMapNames(pod *corev1.Pod, visit func(name string)) {
 	if pod == nil || visit == nil {
 		return
@@ -56,8 +56,8 @@ func VisitPodConfigMapNames(pod *corev1.Pod, visit func(name string)) {
 // environment visits the names in one container's environment.
 type environment func(env []corev1.EnvVar, from []corev1.EnvFromSource, visit func(string))
 
-// visitEnvironments calls each for the containers of every sort. An ephemeral
-// container has a type of its own, so what they have in common is handed on.
+// visitEnvironments calls each for all containers, with the fields that the types
+// of containers share.
 func visitEnvironments(spec *corev1.PodSpec, each environment, visit func(string)) {
 	for i := range spec.InitContainers {
 		each(spec.InitContainers[i].Env, spec.InitContainers[i].EnvFrom, visit)
@@ -70,7 +70,7 @@ func visitEnvironments(spec *corev1.PodSpec, each environment, visit func(string
 	}
 }
 
-// envSecrets visits the Secrets taken whole (envFrom), then those by key (env).
+// envSecrets visits the Secrets of envFrom, then those of env.
 func envSecrets(env []corev1.EnvVar, from []corev1.EnvFromSource, visit func(string)) {
 	for i := range from {
 		if source := from[i].SecretRef; source != nil {
@@ -84,7 +84,7 @@ func envSecrets(env []corev1.EnvVar, from []corev1.EnvFromSource, visit func(str
 	}
 }
 
-// envConfigMaps visits the ConfigMaps in the order of envSecrets.
+// envConfigMaps visits the ConfigMaps of envFrom, then those of env.
 func envConfigMaps(env []corev1.EnvVar, from []corev1.EnvFromSource, visit func(string)) {
 	for i := range from {
 		if source := from[i].ConfigMapRef; source != nil {
@@ -98,7 +98,7 @@ func envConfigMaps(env []corev1.EnvVar, from []corev1.EnvFromSource, visit func(
 	}
 }
 
-// volumeSecrets visits the Secrets of the volumes that hold their content.
+// volumeSecrets visits the Secrets of a volume.
 func volumeSecrets(source *corev1.VolumeSource, visit func(string)) {
 	if s := source.Secret; s != nil {
 		visitName(s.SecretName, visit)
@@ -113,9 +113,9 @@ func volumeSecrets(source *corev1.VolumeSource, visit func(string)) {
 	driverSecrets(source, visit)
 }
 
-// driverSecrets visits the Secrets that the node hands to a storage driver. Some
-// of the in-tree drivers were moved to CSI and others are gone, but a pod can
-// still name their Secrets, and kubelet references these as well.
+// driverSecrets visits the Secrets that kubelet passes to a storage driver. Some
+// in-tree drivers have moved to CSI and others were removed, but a pod can still
+// name their Secrets, and kubelet references them as well.
 func driverSecrets(source *corev1.VolumeSource, visit func(string)) {
 	if s := source.AzureFile; s != nil {
 		visitName(s.SecretName, visit)
@@ -146,8 +146,7 @@ func driverSecrets(source *corev1.VolumeSource, visit func(string)) {
 	}
 }
 
-// volumeConfigMaps visits the ConfigMaps of the volumes that hold their content.
-// No storage driver takes one.
+// volumeConfigMaps visits the ConfigMaps of a volume. No storage driver takes one.
 func volumeConfigMaps(source *corev1.VolumeSource, visit func(string)) {
 	if s := source.ConfigMap; s != nil {
 		visitName(s.Name, visit)
@@ -167,8 +166,8 @@ func visitRef(ref *corev1.LocalObjectReference, visit func(string)) {
 	}
 }
 
-// visitName skips the empty name. The API server lets it pass in a reference,
-// for the sake of old clients, and no object has it.
+// visitName skips the empty name. The API server admits it in a reference, for old
+// clients, but no object has it.
 func visitName(name string, visit func(string)) {
 	if name != "" {
 		visit(name)

@@ -16,17 +16,17 @@ import (
 	"github.com/refwatch/refwatch/manager"
 )
 
-// itemKey and itemPath, and below them the other reasons, say why a field that
-// looks like the name of a Secret or ConfigMap is none.
+// These are reasons why a field that looks like the name of a Secret or ConfigMap is
+// none.
 const (
-	itemKey    = "a key inside the object, whose name stands beside it"
+	itemKey    = "a key inside the object, whose name is in another field"
 	itemPath   = "a path inside the volume"
-	dataSource = "fills a new claim: names a PersistentVolumeClaim, VolumeSnapshot or custom populator, read by controllers and not by the node"
+	dataSource = "fills a new claim: names a PersistentVolumeClaim, VolumeSnapshot or custom populator, which controllers read and the node does not"
 )
 
-// leftOut are the fields of v1.PodSpec that look like the name of a Secret or
-// ConfigMap and are none, with the reason.
-var leftOut = map[string]string{
+// omitted maps the fields of v1.PodSpec that look like the name of a Secret or
+// ConfigMap, and are none, to the reason.
+var omitted = map[string]string{
 	"Containers[].Env[].ValueFrom.ConfigMapKeyRef.Key": itemKey,
 	"Containers[].Env[].ValueFrom.SecretKeyRef.Key":    itemKey,
 
@@ -56,24 +56,24 @@ var leftOut = map[string]string{
 	claim + "DataSourceRef.Namespace": dataSource,
 }
 
-// claim is where the template of a generic ephemeral volume's claim stands.
+// claim is the path of the claim template of a generic ephemeral volume.
 const claim = "Volumes[].VolumeSource.Ephemeral.VolumeClaimTemplate.Spec."
 
-// leaf is one field of v1.PodSpec that holds text. Its path is made of Go field
-// names, "[]" after those that are slices.
+// leaf is a field of v1.PodSpec that holds a string. Its path consists of Go field
+// names, with "[]" after those of slices.
 type leaf struct {
 	path string
-	// suspect tells that a name on the way says that this may name a Secret or
-	// ConfigMap: that of a field, in Go or JSON, or that of a type.
+	// suspect is set if the field may name a Secret or ConfigMap, according to the
+	// name of a field or type on its path.
 	suspect bool
 }
 
-// leaves returns every field below typ that can hold text, without looking at
-// any list of known ones: what a newer k8s.io/api adds is found too.
+// leaves returns every field below typ that can hold a string. It uses no list of
+// fields, so it finds those that a newer k8s.io/api adds.
 func leaves(t testing.TB, typ reflect.Type, at leaf, above ...reflect.Type) []leaf {
 	t.Helper()
 	if slices.Contains(above, typ) {
-		t.Fatalf("%s: type %v contains itself: teach leaves to stop there", at.path, typ)
+		t.Fatalf("%s: type %v contains itself: extend leaves", at.path, typ)
 	}
 	at.suspect = at.suspect || suspicious(typ.Name())
 	switch typ.Kind() {
@@ -99,14 +99,14 @@ func leaves(t testing.TB, typ reflect.Type, at leaf, above ...reflect.Type) []le
 		return found
 	case reflect.Map, reflect.Interface, reflect.Array:
 		if at.suspect {
-			t.Fatalf("%s: may name a Secret or ConfigMap in a %v: teach leaves and set about it", at.path, typ)
+			t.Fatalf("%s: may name a Secret or ConfigMap in a %v: extend leaves and set", at.path, typ)
 		}
 	}
-	return nil // a number, a truth value, or a map that nothing speaks against
+	return nil // a number, a bool, or a map that names nothing
 }
 
-// suspicious reports whether a name is one that fields and types have through
-// which an object is named.
+// suspicious reports whether one of the names of a field or type suggests that it
+// names an object.
 func suspicious(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		name = strings.ToLower(name)
@@ -125,8 +125,8 @@ func podSpecLeaves(t testing.TB) map[string]leaf {
 	return byPath
 }
 
-// set makes everything on the path, each slice with one element, and sets its
-// end to text.
+// set sets the field at path to text. It creates all pointers on the path, and
+// slices with one element.
 func set(at reflect.Value, path, text string) {
 	for step := range strings.SplitSeq(path, ".") {
 		field, isSlice := strings.CutSuffix(step, "[]")
@@ -143,7 +143,7 @@ func set(at reflect.Value, path, text string) {
 	at.SetString(text)
 }
 
-// texts returns what stands at the path, in every element of each slice.
+// texts returns the strings at path, in every element of each slice.
 func texts(at reflect.Value, path string) []string {
 	if at.Kind() == reflect.Pointer {
 		if at.IsNil() {
@@ -167,21 +167,21 @@ func texts(at reflect.Value, path string) []string {
 	return found
 }
 
-// visited returns the names that references visits, in order.
-func visited(references manager.VisitPodFunc, pod *corev1.Pod) []string {
+// visited returns the names that visitPod visits, in order.
+func visited(visitPod manager.VisitPodFunc, pod *corev1.Pod) []string {
 	var names []string
-	references(pod, func(name string) { names = append(names, name) })
+	visitPod(pod, func(name string) { names = append(names, name) })
 	return names
 }
 
-// kindOf returns which of the two kinds a suspicious path names.
+// kindOf returns the kind that a suspicious path names.
 func kindOf(t testing.TB, path string) string {
 	t.Helper()
 	lower := strings.ToLower(path)
 	secret, configMap := strings.Contains(lower, "secret"), strings.Contains(lower, "configmap")
 	if secret == configMap {
-		t.Fatalf("v1.PodSpec %s: cannot tell whether it names a Secret or a ConfigMap: "+
-			"add it to leftOut if neither, else visit it and teach kindOf", path)
+		t.Fatalf("v1.PodSpec %s: names a Secret or a ConfigMap, or neither: "+
+			"if neither, add it to omitted, else visit it and extend kindOf", path)
 	}
 	if secret {
 		return "Secret"
@@ -189,8 +189,8 @@ func kindOf(t testing.TB, path string) string {
 	return "ConfigMap"
 }
 
-// Every field of v1.PodSpec is set in turn. One that can name a Secret or
-// ConfigMap must be visited as such; anything else must not be.
+// The test sets one field of v1.PodSpec after another. A field that can name a
+// Secret or ConfigMap must be visited, and no other field.
 func TestReferencesVisitEveryFieldOfPodSpec(t *testing.T) {
 	for path, found := range podSpecLeaves(t) {
 		t.Run(path, func(t *testing.T) {
@@ -201,34 +201,33 @@ func TestReferencesVisitEveryFieldOfPodSpec(t *testing.T) {
 				"ConfigMap": visited(manager.VisitPodConfigMapNames, pod),
 			}
 			want := map[string][]string{"Secret": nil, "ConfigMap": nil}
-			if reason := leftOut[path]; found.suspect && reason == "" {
+			if reason := omitted[path]; found.suspect && reason == "" {
 				want[kindOf(t, path)] = []string{"an-object"}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("v1.PodSpec %s, visited (-want +got):\n%s"+
-					"If this field names an object, visit it in references.go; "+
-					"if it does not, add it to leftOut in this test with the reason.", path, diff)
+					"If this field names an object, visit it in visit_pod.go; "+
+					"if it does not, add it to omitted in this file with the reason.", path, diff)
 			}
 		})
 	}
 }
 
-func TestReferencesLeftOutIsNotStale(t *testing.T) {
-	known := podSpecLeaves(t)
-	for path, reason := range leftOut {
-		if !known[path].suspect {
-			t.Errorf("leftOut[%q]: got no such field that may name an object in v1.PodSpec, want one; remove the entry", path)
+func TestVisitPodOmittedIsNotStale(t *testing.T) {
+	all := podSpecLeaves(t)
+	for path, reason := range omitted {
+		if !all[path].suspect {
+			t.Errorf("omitted[%q]: got no such field that may name an object in v1.PodSpec, want one; remove the entry", path)
 		}
 		if reason == "" {
-			t.Errorf("leftOut[%q]: got no reason, want one", path)
+			t.Errorf("omitted[%q]: got no reason, want one", path)
 		}
 	}
 }
 
-// The walk above must have seen these, whatever it makes of the types: a field
-// of each sort that it has to go through.
-func TestReferencesWalkSeesTheOutermostFields(t *testing.T) {
-	known := podSpecLeaves(t)
+// leaves must find these fields, one of each kind of path.
+func TestVisitPodLeaves(t *testing.T) {
+	all := podSpecLeaves(t)
 	for _, path := range []string{
 		"ImagePullSecrets[].Name",
 		"EphemeralContainers[].EphemeralContainerCommon.EnvFrom[].ConfigMapRef.LocalObjectReference.Name",
@@ -237,17 +236,17 @@ func TestReferencesWalkSeesTheOutermostFields(t *testing.T) {
 		"Volumes[].VolumeSource.CSI.NodePublishSecretRef.Name",
 		"Volumes[].VolumeSource.Projected.Sources[].Secret.LocalObjectReference.Name",
 	} {
-		if !known[path].suspect || leftOut[path] != "" {
-			t.Errorf("v1.PodSpec %s: got %+v, want a field that must be visited", path, known[path])
+		if !all[path].suspect || omitted[path] != "" {
+			t.Errorf("v1.PodSpec %s: got %+v, want a field that must be visited", path, all[path])
 		}
 	}
-	if plain := known["ServiceAccountName"]; plain.path == "" || plain.suspect {
+	if plain := all["ServiceAccountName"]; plain.path == "" || plain.suspect {
 		t.Errorf("v1.PodSpec ServiceAccountName: got %+v, want a field that names neither", plain)
 	}
 }
 
-// severalSources has two containers of each sort, repeated and empty names, and
-// a volume with more than one source, which no API server would admit.
+// severalSources has several containers, repeated and empty names, and a volume with
+// more than one source, which no API server admits.
 const severalSources = `{"spec": {
   "imagePullSecrets": [{"name": "pull"}, {}, {"name": "pull"}],
   "initContainers": [{"envFrom": [{"secretRef": {"name": "init"}}, {"configMapRef": {"name": "init-map"}}]}, {}],
@@ -276,11 +275,11 @@ func podFrom(t *testing.T, text string) *corev1.Pod {
 	return pod
 }
 
-func TestReferences(t *testing.T) {
+func TestVisitPod(t *testing.T) {
 	tests := map[string]struct {
-		references manager.VisitPodFunc
-		pod        *corev1.Pod
-		want       []string
+		visitPod manager.VisitPodFunc
+		pod      *corev1.Pod
+		want     []string
 	}{
 		"secrets, nil pod":         {manager.VisitPodSecretNames, nil, nil},
 		"config maps, nil pod":     {manager.VisitPodConfigMapNames, nil, nil},
@@ -293,7 +292,7 @@ func TestReferences(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := test.pod.DeepCopy()
-			if diff := cmp.Diff(test.want, visited(test.references, test.pod)); diff != "" {
+			if diff := cmp.Diff(test.want, visited(test.visitPod, test.pod)); diff != "" {
 				t.Errorf("visited names (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, test.pod); diff != "" {
@@ -303,12 +302,12 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-func TestReferencesDoNotAllocate(t *testing.T) {
+func TestVisitPodDoesNotAllocate(t *testing.T) {
 	pod := podFrom(t, severalSources)
 	count := 0
 	visit := func(string) { count++ }
-	for name, references := range map[string]manager.VisitPodFunc{"VisitPodSecretNames": manager.VisitPodSecretNames, "VisitPodConfigMapNames": manager.VisitPodConfigMapNames} {
-		if got := testing.AllocsPerRun(100, func() { references(pod, visit) }); got != 0 {
+	for name, visitPod := range map[string]manager.VisitPodFunc{"VisitPodSecretNames": manager.VisitPodSecretNames, "VisitPodConfigMapNames": manager.VisitPodConfigMapNames} {
+		if got := testing.AllocsPerRun(100, func() { visitPod(pod, visit) }); got != 0 {
 			t.Errorf("%s: got %v allocations per call, want 0", name, got)
 		}
 	}
@@ -317,14 +316,14 @@ func TestReferencesDoNotAllocate(t *testing.T) {
 	}
 }
 
-// FuzzReferences compares the visits with what reflection finds at every path, in
-// pods with any number of containers, volumes and sources.
-func FuzzReferences(f *testing.F) {
+// FuzzVisitPod compares the visited names with those that reflection finds at every
+// path, in pods with any number of containers, volumes and sources.
+func FuzzVisitPod(f *testing.F) {
 	f.Add([]byte(severalSources))
 	f.Add([]byte(`{"spec": {"volumes": [{"projected": {"sources": [{}, {"secret": {}}]}}, {"iscsi": {"secretRef": {"name": "a"}}}]}}`))
 	paths := map[string][]string{}
 	for path, found := range podSpecLeaves(f) {
-		if found.suspect && leftOut[path] == "" {
+		if found.suspect && omitted[path] == "" {
 			kind := kindOf(f, path)
 			paths[kind] = append(paths[kind], path)
 		}
@@ -334,13 +333,13 @@ func FuzzReferences(f *testing.F) {
 		if err := json.Unmarshal(data, pod); err != nil {
 			t.Skip("no pod")
 		}
-		for kind, references := range map[string]manager.VisitPodFunc{"Secret": manager.VisitPodSecretNames, "ConfigMap": manager.VisitPodConfigMapNames} {
+		for kind, visitPod := range map[string]manager.VisitPodFunc{"Secret": manager.VisitPodSecretNames, "ConfigMap": manager.VisitPodConfigMapNames} {
 			var want []string
 			for _, path := range paths[kind] {
 				want = append(want, texts(reflect.ValueOf(&pod.Spec), path)...)
 			}
 			want = slices.DeleteFunc(want, func(name string) bool { return name == "" })
-			got := visited(references, pod)
+			got := visited(visitPod, pod)
 			slices.Sort(want)
 			slices.Sort(got)
 			if !slices.Equal(got, want) {

@@ -13,7 +13,7 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// synced returns a store that runs and has one object in memory.
+// synced returns a running store with one object in memory.
 func synced(b *testing.B, options objectcache.WatchOptions) *objectcache.WatchStore[*corev1.Secret] {
 	server := apiserver.New(b, apiserver.Options{})
 	client := server.Client()
@@ -22,15 +22,7 @@ func synced(b *testing.B, options objectcache.WatchOptions) *objectcache.WatchSt
 		b.Fatal(err)
 	}
 	store := newStore(b, objectcache.Secrets(client), options)
-	ctx, cancel := context.WithCancel(b.Context())
-	done := make(chan error, 1)
-	go func() { done <- store.Run(ctx) }()
-	b.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			b.Errorf("Run: got %v, want nil", err)
-		}
-	})
+	b.Cleanup(runStore(context.WithoutCancel(b.Context()), b, store))
 	store.AddReference(namespace, "tls", "pod")
 	if _, err := store.Get(b.Context(), namespace, "tls"); err != nil {
 		b.Fatal(err)

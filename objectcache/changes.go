@@ -18,47 +18,46 @@ type Change[T cache.Object] struct {
 	Key types.NamespacedName
 	// Object is the object, shared and read-only; nil if Deleted.
 	Object T
-	// Deleted is set if the object was yielded before and is gone.
+	// Deleted is set if the object was yielded before and no longer exists.
 	Deleted bool
 }
 
-// Changes yields the referenced objects as they are, and then each that
+// Changes yields every referenced object that exists, and then each object that
 // changes or gets a new owner, until ctx ends, the store is stopped, or the loop
-// is left. The second value holds the UIDs that reference the object now, in order.
+// is left. The second value holds the UIDs that reference the object now, sorted.
 //
-// Only the newest state of a key is kept for a follower: one that is slow misses
-// states in between, never the last one, delays nobody, and costs memory for the
-// keys only. States are compared by UID, resource version and epoch, so neither
-// a broken stream nor a list nor an object that is read again invents a change.
-// Changes does not report an object that never existed. Objects come in the
-// order in which they first changed.
+//   - Order: objects come in the order in which they first changed.
+//   - Loss: a slow caller skips states, and never the newest one of an object. It
+//     delays nothing, and costs memory for the keys only.
+//   - Duplicates: a state that was read again is not yielded again. States are
+//     compared by UID, resource version and epoch.
+//   - An object that never existed is not reported.
+//   - Owners: an object that exists is yielded again for each new owner, as soon as
+//     Get would return it to that owner. An owner that is gone is no change. If all
+//     owners were gone in between, the object is yielded again.
 //
-// When an owner comes that had no reference to the object, the object is yielded
-// once more, if it exists: as soon as Get would return it to that owner. When an
-// owner goes, be it the last one, that is no change; when the object is
-// referenced again, it is yielded again. A nil context is logged, and yields
-// nothing.
-func (w *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID] {
+// A nil context is logged, and yields nothing.
+func (s *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID] {
 	return func(yield func(Change[T], []types.UID) bool) {
 		if ctx == nil {
-			w.logger().Error(ErrNilContext, "No changes are delivered")
+			s.logger().Error(ErrNilContext, "No changes are delivered")
 			return
 		}
 		// The queue keeps each key once, in order.
 		queue := workqueue.NewTyped[types.NamespacedName]()
 		stop := context.AfterFunc(ctx, queue.ShutDown)
 		defer stop()
-		if !w.addFollower(queue) {
+		if !s.addSubscriber(queue) {
 			return
 		}
-		defer w.removeFollower(queue)
-		yielded := map[types.NamespacedName]version{}
+		defer s.removeSubscriber(queue)
+		yielded := map[types.NamespacedName]stateID{}
 		for {
 			key, shutdown := queue.Get()
 			if shutdown || ctx.Err() != nil { // a queue that is shut down is drained first
 				return
 			}
-			change, owners, ok := w.change(key, yielded)
+			change, owners, ok := s.change(key, yielded)
 			queue.Done(key)
 			if ok && !yield(change, owners) {
 				return
@@ -67,24 +66,24 @@ func (w *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []type
 	}
 }
 
-// version identifies a state of a key, and the owners that it was yielded for.
-// The zero version is one of which nothing was yielded.
-type version struct {
-	entry           uint64 // a key that was let go of begins anew
+// stateID identifies a state of a key, and the owners for which it is yielded. The
+// zero value stands for no state.
+type stateID struct {
+	entry           uint64 // entry.number
 	uid             types.UID
 	resourceVersion string
 	epoch           uint64
-	arrived         uint64 // how many owners had come
+	owners          uint64 // owners.added
 }
 
-// change returns the state of a key and its owners. It reports whether they
-// differ from what was yielded, and records them there.
-func (w *WatchStore[T]) change(key types.NamespacedName, yielded map[types.NamespacedName]version) (Change[T], []types.UID, bool) {
-	now, ok := w.current(key)
-	if yielded[key].entry != now.version.entry {
+// change returns the state of a key and its owners, and whether they differ from
+// what was yielded. It updates yielded.
+func (s *WatchStore[T]) change(key types.NamespacedName, yielded map[types.NamespacedName]stateID) (Change[T], []types.UID, bool) {
+	now, ok := s.snapshot(key)
+	if yielded[key].entry != now.id.entry {
 		delete(yielded, key)
 	}
-	before, known := yielded[key]
+	before, existed := yielded[key]
 	change := Change[T]{Key: key, Object: now.state.Object}
 	switch {
 	case !ok:
@@ -92,76 +91,69 @@ func (w *WatchStore[T]) change(key types.NamespacedName, yielded map[types.Names
 	case !now.state.Exists:
 		delete(yielded, key)
 		change.Deleted = true
-		return change, now.owners, known
+		return change, now.owners, existed
 	}
-	yielded[key] = now.version
-	return change, now.owners, now.version != before
+	yielded[key] = now.id
+	return change, now.owners, now.id != before
 }
 
-// present is what a follower may know of a key.
-type present[T cache.Object] struct {
-	state   cache.State[T]
-	version version
-	owners  []types.UID
+// snapshot is the state of a key and its owners at one moment.
+type snapshot[T cache.Object] struct {
+	state  cache.State[T]
+	id     stateID
+	owners []types.UID
 }
 
-// current returns what a follower may know of a key now, and whether that is
-// anything. What nobody references has the entry 0.
-func (w *WatchStore[T]) current(key types.NamespacedName) (now present[T], ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e := w.entry(key)
+// snapshot returns the state of a key now, and whether it may be yielded. id.entry
+// is 0 if no owner references the key.
+func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entry(key)
 	if e == nil {
 		return now, false
 	}
 	now.owners = e.owners.list()
-	now.version = version{entry: e.number, arrived: e.owners.arrived}
-	r := e.run.Load()
-	if r == nil {
+	now.id = stateID{entry: e.number, owners: e.owners.added}
+	w := e.watch.Load()
+	if w == nil {
 		return now, false
 	}
-	now.state = r.slot.Load()
+	now.state = w.slot.Load()
 	if now.state.Exists {
-		now.version.uid, now.version.resourceVersion = now.state.Object.GetUID(), now.state.Object.GetResourceVersion()
-		now.version.epoch = now.state.Epoch
+		now.id.uid, now.id.resourceVersion = now.state.Object.GetUID(), now.state.Object.GetResourceVersion()
+		now.id.epoch = now.state.Epoch
 	}
-	return now, now.state.Synced && w.settledForLocked(e, r, now.state)
+	return now, now.state.Synced && s.servableToAllLocked(e, w, now.state)
 }
 
-// settledForLocked reports whether a state may be yielded for all owners, as Get
-// would serve it. How old it is does not matter.
-func (w *WatchStore[T]) settledForLocked(e *entry[T], r *run[T], state cache.State[T]) bool {
-	return !w.immutable(state) || r.covers.Load() >= w.dueLocked(e, r) || failedSince(r.status(), e.arrivedAt)
+// servableToAllLocked reports whether Get would return a synced state to every
+// owner, whatever its age.
+func (s *WatchStore[T]) servableToAllLocked(e *entry[T], w *objectWatch[T], state cache.State[T]) bool {
+	return !s.isImmutable(state) || w.readFor.Load() >= e.newestOwnerLocked(w) || readFailed(w.status(), e.ownerAddedAt)
 }
 
-// addFollower puts every key into a queue, now and when it changes. What has gone
-// idle is started again, for it could change unnoticed.
-func (w *WatchStore[T]) addFollower(queue *workqueue.Typed[types.NamespacedName]) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stopped {
+// addSubscriber adds a queue, and every key to it. It starts the watches of idle
+// entries, which could change unnoticed. It returns false if the store is stopped.
+func (s *WatchStore[T]) addSubscriber(queue *keyQueue) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
 		return false
 	}
-	w.followers[queue] = struct{}{}
-	for _, e := range w.entries.Range {
+	s.subscribers[queue] = struct{}{}
+	for _, e := range s.entries.Range {
 		e := e.(*entry[T])
-		if e.run.Load() == nil {
-			w.startLocked(e)
+		if e.watch.Load() == nil {
+			s.startLocked(e)
 		}
 		queue.Add(e.key)
 	}
 	return true
 }
 
-func (w *WatchStore[T]) removeFollower(queue *workqueue.Typed[types.NamespacedName]) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.followers, queue)
-}
-
-// notifyLocked makes every follower look at a key.
-func (w *WatchStore[T]) notifyLocked(key types.NamespacedName) {
-	for queue := range w.followers {
-		queue.Add(key)
-	}
+func (s *WatchStore[T]) removeSubscriber(queue *keyQueue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.subscribers, queue)
 }

@@ -1,49 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package objectcache keeps the objects that something references, each by a
-// list-and-watch of its own, and answers from memory.
+// Package objectcache keeps the objects that owners reference. Each object has a
+// list-and-watch of its own, and is served from memory.
 //
-// A [Resource] says how to reach one kind of object, a [WatchStore] is the cache. It
-// implements [Store]. References are counted per key and owner UID: the first
-// one starts a stream for that object alone, the last one ends it and drops the
-// object from memory.
+// A [Resource] describes one kind of object and how to reach it. A [WatchStore]
+// caches objects of that kind; it implements [Store]. References are counted per
+// object and owner UID. The first reference to an object starts its stream. The
+// last one to be deleted ends the stream and drops the object from memory.
 //
 // # Usage
 //
-// Call [WatchStore.Run] once, in a goroutine that the program waits for. References
-// may be added before; nothing is requested until then. Everything else may be
-// called from any goroutine at any time. AddReference and DeleteReference never
-// wait for the network.
+// Call [WatchStore.Run] once, in a goroutine that the program waits for. It is
+// the only method that blocks until the store stops. References may be added
+// before Run; the store sends no request until then. All methods are safe for
+// concurrent use. AddReference and DeleteReference never wait for the network.
 //
 // # Get
 //
-// [WatchStore.Get] answers from memory once its object has synced, without a lock
-// and without allocating. Before that it waits, for as long as its context
-// allows, and is woken by the sync. The errors say what went wrong, and every
-// cause can be asked for with errors.Is and errors.As: see [WatchStore.Get]. An
-// object is NotFound only if the server said so: a path that it does not serve
-// (404) is another error.
+// [WatchStore.Get] serves an object from memory once it has synced, without a
+// lock and without allocating. Before that it waits for as long as its context
+// allows, and the sync wakes it. errors.Is and errors.As find every cause of its
+// errors. apierrors.IsNotFound holds only if the server has no such object, and
+// not if it answers 404 because it does not serve the path: see [NotServedError].
 //
-// What Get returns is shared by all callers and must not be changed.
+// All callers share what Get returns. It must not be changed.
 //
 // # When a stream ends
 //
-//   - With the last reference; at once.
+//   - At once when the last reference is deleted.
 //   - When the object is immutable (`immutable: true`), unless
-//     [WatchOptions.WatchImmutable] is set. It is served from memory from then on. A new
-//     owner may mean a deleted and recreated object: it makes the store read the
-//     object again, and Get waits for that read. Only if it fails, or the Get's
-//     context ends, the state from before is served: those who had the object
-//     keep it. The object is read again now and then as well
-//     ([WatchOptions.ImmutableRecheck]), and nobody waits for that.
-//   - When nobody has asked for the object in a while, if
-//     [WatchOptions.IdleTimeout] is set. The object is dropped; the next Get
-//     starts over and waits.
-//   - When Run's context ends. Every Get then returns [ErrStopped].
+//     [WatchOptions.WatchImmutable] is set. The object is then served from memory.
+//     It may have been deleted and created again, so the store reads it again for
+//     each new owner, and Get waits for that read. If the read fails, or the
+//     context of the Get ends, Get returns the previous state: owners that had the
+//     object keep it. The store also reads the object again from time to time
+//     ([WatchOptions.ImmutableRecheck]); no Get waits for that.
+//   - When no Get has asked for the object for [WatchOptions.IdleTimeout], if set.
+//     The object is dropped from memory. The next Get opens a new stream and waits.
+//   - When the context of Run ends. Every Get then returns [ErrStopped].
 //
-// # Following changes
+// # Changes and status
 //
-// [WatchStore.Changes] yields the objects that have changed or got an owner, newest
-// state only. [WatchStore.Status] and [WatchStore.Statuses] return metadata only: no object data
-// is in a status, an error or a log line.
+// [WatchStore.Changes] yields each object that changes or gets a new owner, in its
+// newest state only. [WatchStore.Status] and [WatchStore.Statuses] return metadata.
+// No status, error or log line holds object data.
 package objectcache

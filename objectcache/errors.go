@@ -16,22 +16,22 @@ import (
 )
 
 var (
-	// ErrNotRegistered is returned by Get, at once, for an object that nobody
-	// references, and by a Get that waits when the last reference goes.
+	// ErrNotRegistered is returned by Get, at once, for an object that no owner
+	// references. A Get that waits returns it when the last reference is deleted.
 	ErrNotRegistered = errors.New("not registered: no owner references it: call RegisterPod or SetReferences first")
 	// ErrNotSynced is returned by Get when its context ended, or the server kept
-	// refusing, before the object's state was known. The cause is joined to it.
+	// refusing, before the state of the object was known. The causes are joined to it.
 	ErrNotSynced = errors.New("not synced")
-	// ErrNotStarted is joined to ErrNotSynced when Run has not been called, so
-	// that nothing has been requested.
+	// ErrNotStarted is joined to ErrNotSynced when Run has not been called, so that
+	// no request was sent.
 	ErrNotStarted = errors.New("the store is not running: Run has not been called")
-	// ErrStale is joined to ErrNotSynced when a state is known, but is older
-	// than WatchOptions.MaxStaleness.
+	// ErrStale is joined to ErrNotSynced when the last known state is older than
+	// WatchOptions.MaxStaleness.
 	ErrStale = errors.New("last known state is older than the allowed staleness")
 	// ErrInvalidName is returned by Get for a namespace or name that no object
-	// can have. No request is ever made for one.
+	// can have. No request is ever sent for it.
 	ErrInvalidName = errors.New("invalid name")
-	// ErrStopped is returned by Get once the store has been stopped.
+	// ErrStopped is returned by Get when the context of Run has ended.
 	ErrStopped = errors.New("the store has been stopped")
 	// ErrAlreadyStarted is returned by a second Run: a store runs once.
 	ErrAlreadyStarted = errors.New("the store has been run already: make a new one")
@@ -39,8 +39,8 @@ var (
 	ErrNilContext = errors.New("the context is nil: pass context.Background() if there is none")
 )
 
-// keyError says what is wrong with which object. It may have several causes,
-// all of which errors.Is and errors.As find.
+// keyError is an error about one object. errors.Is and errors.As find all of its
+// causes.
 type keyError struct {
 	resource string
 	key      types.NamespacedName
@@ -57,9 +57,9 @@ func (e *keyError) Error() string {
 
 func (e *keyError) Unwrap() []error { return e.causes }
 
-// notSynced joins what a caller may ask for: that there was no sync, what ended
-// the wait (nil if the server's refusal did), and why there was no sync.
-func notSynced(ctx context.Context, resource string, key types.NamespacedName, causes ...error) error {
+// notSynced returns the causes of a Get that ends without a state: ErrNotSynced,
+// the error and the cause of ctx if it has ended, and the given causes except nil.
+func notSynced(ctx context.Context, causes ...error) []error {
 	all := []error{ErrNotSynced}
 	if err := ctx.Err(); err != nil {
 		all = append(all, err)
@@ -76,21 +76,21 @@ func notSynced(ctx context.Context, resource string, key types.NamespacedName, c
 			all = append(all, cause)
 		}
 	}
-	return &keyError{resource, key, all}
+	return all
 }
 
-// causesOf returns why the state is not known, or not known better.
-func causesOf(stream reflector.Status) (causes []error) {
-	if stream.Failures > 0 {
-		causes = append(causes, stream.LastError)
+// causesOf returns why the state is not known, or not newer.
+func causesOf(status reflector.Status) (causes []error) {
+	if status.Failures > 0 {
+		causes = append(causes, status.LastError)
 	}
-	if stream.Waiting != nil {
-		causes = append(causes, stream.Waiting)
+	if status.Waiting != nil {
+		causes = append(causes, status.Waiting)
 	}
-	if stream.AskedAt.IsZero() {
+	if status.AskedAt.IsZero() {
 		return causes
 	}
-	if silent := time.Since(stream.AskedAt); len(causes) == 0 || silent >= time.Second {
+	if silent := time.Since(status.AskedAt); len(causes) == 0 || silent >= time.Second {
 		causes = append(causes, fmt.Errorf("the server has not answered for %v", silent.Round(time.Millisecond)))
 	}
 	return causes

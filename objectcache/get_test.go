@@ -18,7 +18,7 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-func TestGetAnswersFromMemory(t *testing.T) {
+func TestGetReturnsFromMemory(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		created := r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
@@ -42,7 +42,7 @@ func TestGetAnswersFromMemory(t *testing.T) {
 func TestGetNotRegistered(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
-		_, err := r.Get(t.Context(), namespace, "tls") // without a deadline: it must not wait
+		_, err := r.Get(t.Context(), namespace, "tls") // without a deadline: Get must not wait
 		if !errors.Is(err, objectcache.ErrNotRegistered) {
 			t.Errorf("got %v, want ErrNotRegistered", err)
 		}
@@ -75,9 +75,8 @@ func TestGetNotFoundOnlyWhenAbsent(t *testing.T) {
 	})
 }
 
-// A time-out, a refusal or an outage never turns into NotFound, and the causes
-// can all be asked for.
-func TestGetErrorsKeepTheirCause(t *testing.T) {
+// A time-out, a refusal or an outage is never NotFound. errors.Is finds all causes.
+func TestGetErrorsHaveCauses(t *testing.T) {
 	tests := map[string]struct {
 		refusal *apierrors.StatusError
 		is      []error
@@ -88,7 +87,7 @@ func TestGetErrorsKeepTheirCause(t *testing.T) {
 		"unauthorized ends early": {
 			apierrors.NewUnauthorized("token expired"), []error{objectcache.ErrNotSynced}, apierrors.IsUnauthorized, time.Second,
 		},
-		"outage lasts as ctx does": {
+		"outage lasts until ctx ends": {
 			unavailable(), []error{objectcache.ErrNotSynced, context.DeadlineExceeded}, apierrors.IsServiceUnavailable, 20 * time.Second,
 		},
 	}
@@ -119,35 +118,34 @@ func TestGetErrorsKeepTheirCause(t *testing.T) {
 	}
 }
 
-// Peer bug 6: kubelet formats the cause with %v after a time-out, so nobody can
-// tell why a sync failed.
+// Peer bug 6: kubelet formats the cause with %v after a time-out, so errors.Is does
+// not find it.
 func TestPeerBug06_CauseOfAFailedSync(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{RefusalGrace: -1}, func(t *testing.T, r *rig) {
 		r.refuse(forbidden())
 		r.AddReference(namespace, "tls", "pod")
 		_, err := r.get("tls", 5*time.Second)
 		if !errors.Is(err, objectcache.ErrNotSynced) || !errors.Is(err, context.DeadlineExceeded) || !apierrors.IsForbidden(err) {
-			t.Errorf("got %v, want ErrNotSynced, DeadlineExceeded and Forbidden at once", err)
+			t.Errorf("got %v, want ErrNotSynced, DeadlineExceeded and Forbidden", err)
 		}
 	})
 }
 
 func TestGetReturnsTheCauseOfTheContext(t *testing.T) {
-	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.AddReference(namespace, "tls", "pod")
-		mine := errors.New("the volume is gone")
+		cause := errors.New("the volume is gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := r.async(ctx, "tls")
-		cancel(mine)
-		if got := <-done; !errors.Is(got.err, mine) || !errors.Is(got.err, context.Canceled) {
+		cancel(cause)
+		if got := <-done; !errors.Is(got.err, cause) || !errors.Is(got.err, context.Canceled) {
 			t.Errorf("got %v, want Canceled and its cause", got.err)
 		}
 	})
 }
 
-// The Node authorizer refuses until it has seen a fresh binding: that must cost
-// a moment, not an error.
-func TestGetSurvivesAShortRefusal(t *testing.T) {
+// The Node authorizer refuses until it has seen a new binding. Get waits for that.
+func TestGetWaitsOutAShortRefusal(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.refuse(forbidden())
@@ -159,8 +157,7 @@ func TestGetSurvivesAShortRefusal(t *testing.T) {
 	})
 }
 
-// An old refusal says nothing of now: Get waits for a fresh one, or for the
-// answer.
+// Get does not return an old refusal. It waits for a new one or for the object.
 func TestPeerBug07_DemandEndsTheBackoff(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
@@ -173,15 +170,15 @@ func TestPeerBug07_DemandEndsTheBackoff(t *testing.T) {
 			t.Fatalf("got %v, want the object", err)
 		}
 		if took := time.Since(began); took > 200*time.Millisecond {
-			t.Errorf("healed, and asked for: took %v of virtual time, want at most 200 ms", took)
+			t.Errorf("Get after the grant: took %v of virtual time, want at most 200 ms", took)
 		}
 	})
 }
 
-// The grace starts with Get, however long the server has refused before, unless
-// the last refusal is fresh.
+// RefusalGrace counts from the call of Get, however long the server has refused,
+// unless the last refusal is recent.
 func TestGraceStartsWithGet(t *testing.T) {
-	// Longer than the pause between two attempts while a Get waits.
+	// The grace is longer than the back-off while a Get waits.
 	inBubble(t, objectcache.WatchOptions{RefusalGrace: 2 * time.Second}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.refuse(forbidden())
@@ -194,21 +191,8 @@ func TestGraceStartsWithGet(t *testing.T) {
 	})
 }
 
-// untilRefusalIsOld lets ten minutes pass, and then the moments after an attempt
-// in which its refusal is an answer.
-func (r *rig) untilRefusalIsOld() {
-	time.Sleep(10 * time.Minute)
-	for {
-		status, _ := r.Status(namespace, "tls")
-		if time.Since(status.LastErrorTime) > 2*time.Second {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-// An old refusal is not held against a server that takes its time to answer now.
-func TestOldRefusalIsNoAnswer(t *testing.T) {
+// Get does not return an old refusal while the server takes long to answer.
+func TestOldRefusalIsNotReturned(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.refuse(forbidden())
@@ -222,8 +206,8 @@ func TestOldRefusalIsNoAnswer(t *testing.T) {
 	})
 }
 
-// The wait for the first sync involves no timer: Get returns at the very moment
-// of the answer, which a poll would miss.
+// The sync wakes Get. Get returns at the moment of the answer, which polling would
+// miss.
 func TestPeerBug14_GetIsWokenByTheSync(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
@@ -248,14 +232,14 @@ func TestPeerBug14_GetIsWokenByTheSync(t *testing.T) {
 				t.Fatalf("got %v, want the object", got.err)
 			}
 			if !got.at.Equal(answered) {
-				t.Fatalf("returned %v after the answer, want no time at all", got.at.Sub(answered))
+				t.Fatalf("returned %v after the answer, want 0", got.at.Sub(answered))
 			}
 		}
 	})
 }
 
 func TestGetBeforeRunWaitsForIt(t *testing.T) {
-	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
 		done := r.async(t.Context(), "tls")
@@ -269,7 +253,7 @@ func TestGetBeforeRunWaitsForIt(t *testing.T) {
 	})
 }
 
-func TestGetFollowsItsContext(t *testing.T) {
+func TestGetEndsWithItsContext(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.server.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status {
 			<-ctx.Done()
@@ -291,8 +275,8 @@ func TestGetFollowsItsContext(t *testing.T) {
 	})
 }
 
-// The last known state is served through an outage, however long.
-func TestGetServesThroughAnOutage(t *testing.T) {
+// Get returns the last known state during an outage, however long.
+func TestGetDuringAnOutage(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
@@ -303,7 +287,7 @@ func TestGetServesThroughAnOutage(t *testing.T) {
 		r.mustGet("tls")
 		status, _ := r.Status(namespace, "tls")
 		if age := time.Since(status.LastContact); status.Phase != objectcache.Failing || age < time.Hour {
-			t.Errorf("status: got %+v (age %v), want Failing and its age told", status, age)
+			t.Errorf("status: got %+v (age %v), want Failing and the age of the state", status, age)
 		}
 		if !apierrors.IsServiceUnavailable(status.LastError) {
 			t.Errorf("last error: got %v, want the outage", status.LastError)
@@ -336,7 +320,7 @@ func TestGetInvalidNames(t *testing.T) {
 				r.DeleteReference(key[0], key[1], "pod")
 				synctest.Wait()
 				if got := len(r.server.Requests()); got != 0 {
-					t.Errorf("requests: got %d, want none for a name that cannot be", got)
+					t.Errorf("requests: got %d, want none for an invalid name", got)
 				}
 			})
 		})

@@ -10,8 +10,8 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// A stream that had not synced was ended as idle. Where a first answer takes
-// longer than that, Gets that give up before it are never served.
+// A stream that had not synced was ended as idle. If the first answer takes longer
+// than IdleTimeout, and Gets give up before it, no Get ever succeeds.
 func TestIssue8UnsyncedIsNotIdle(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: 5 * time.Second}, func(t *testing.T, r *rig) {
 		r.create("tls")
@@ -27,11 +27,11 @@ func TestIssue8UnsyncedIsNotIdle(t *testing.T) {
 			t.Errorf("phase: got %s, want Watching", got)
 		}
 		if got := r.opens("tls"); got != 1 {
-			t.Errorf("opens: got %d, want the first one kept", got)
+			t.Errorf("opens: got %d, want 1", got)
 		}
 		time.Sleep(11 * time.Second)
 		if got := r.phase("tls"); got != objectcache.Idle {
-			t.Errorf("phase: got %s, want Idle: nobody asks for it", got)
+			t.Errorf("phase: got %s, want Idle", got)
 		}
 	})
 }

@@ -3,7 +3,6 @@
 package objectcache_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -23,26 +22,12 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// within wants Get to return the object with that UID within a limit of virtual
-// time; 0 gives Get long, and wants it at once all the same.
-func (r *rig) within(name string, limit time.Duration, uid types.UID) {
-	r.t.Helper()
-	began := time.Now()
-	got, err := r.get(name, cmp.Or(limit, 10*time.Minute))
-	if err != nil || got.UID != uid {
-		r.t.Errorf("Get %s: got %v, %v, want UID %s", name, got, err, uid)
-	}
-	if took, want := time.Since(began), cmp.Or(limit, 6*time.Second); took > want {
-		r.t.Errorf("Get %s took %v, want it within %v", name, took, want)
-	}
-}
-
-// In an outage a second owner made the first lose an immutable object that it
-// had, even after the second had gone.
+// During an outage a second owner made the first one lose an immutable object that
+// it had, even after the second owner was gone.
 func TestIssue8OwnersKeepAnImmutableObject(t *testing.T) {
 	tests := map[string]struct {
 		fault func(*rig) (end func())
-		limit time.Duration // of a Get while the new owner is there
+		limit time.Duration // of a Get while the new owner has its reference
 	}{
 		"outage": {func(r *rig) func() {
 			r.refuse(unavailable())
@@ -52,7 +37,7 @@ func TestIssue8OwnersKeepAnImmutableObject(t *testing.T) {
 			r.refuse(forbidden())
 			return func() { r.refuse(nil) }
 		}, 0},
-		"outage that others have found": {func(r *rig) func() {
+		"outage that the gate has noticed": {func(r *rig) func() {
 			for i := range 20 {
 				r.AddReference(namespace, fmt.Sprint("other-", i), "pod")
 			}
@@ -76,13 +61,13 @@ func TestIssue8OwnersKeepAnImmutableObject(t *testing.T) {
 				r.within("tls", test.limit, uid)
 				status, _ := r.Status(namespace, "tls")
 				if !status.LastContact.Equal(read) || !status.Exists || status.UID != uid {
-					t.Errorf("status: got %+v, want the state that is served, and its age", status)
+					t.Errorf("status: got %+v, want that of the previous state", status)
 				}
 				r.DeleteReference(namespace, "tls", "pod-2")
 				began := time.Now()
 				r.within("tls", 0, uid)
 				if took := time.Since(began); took != 0 {
-					t.Errorf("the new owner has gone: Get took %v, want no time", took)
+					t.Errorf("after the new owner is gone: Get took %v, want 0", took)
 				}
 				end()
 				r.AddReference(namespace, "tls", "pod-3")
@@ -96,9 +81,9 @@ func TestIssue8OwnersKeepAnImmutableObject(t *testing.T) {
 	}
 }
 
-// Owners that kept coming starved an immutable object for ever: one every 80 ms,
-// reads of 100 ms. One read serves all owners that came before it began.
-func TestIssue8OwnersThatKeepComing(t *testing.T) {
+// With a new owner every 80 ms, and reads of 100 ms, an immutable object never
+// synced. One read serves all owners that were added before it began.
+func TestIssue8ManyNewOwners(t *testing.T) {
 	const read, pace, count = 100 * time.Millisecond, 80 * time.Millisecond, 750
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		uids := []types.UID{r.create("tls", immutable).UID}
@@ -120,8 +105,8 @@ func TestIssue8OwnersThatKeepComing(t *testing.T) {
 			go func(oldest int) {
 				began := time.Now()
 				got, err := r.get("tls", time.Minute)
-				if took := time.Since(began); took > 3*read { // the read under way, the next, and some
-					t.Errorf("owner %d: Get took %v, want it served by the first read after it came", i, took)
+				if took := time.Since(began); took > 3*read { // the read under way, the next one, and a margin
+					t.Errorf("owner %d: Get took %v, want it to wait for one read", i, took)
 				}
 				if oldest == 0 && apierrors.IsNotFound(err) {
 					return // between the deletion and the creation
@@ -140,8 +125,8 @@ func TestIssue8OwnersThatKeepComing(t *testing.T) {
 	})
 }
 
-// A stream that breaks is resumed, and a server that lags may answer that with
-// the predecessor of the object which the new owner is about.
+// A broken stream is resumed. A server that lags may then send the object from before
+// it was created again, which the new owner must not get.
 func TestIssue8NewOwnerAtALaggingServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := watch.NewFake()
@@ -153,7 +138,7 @@ func TestIssue8NewOwnerAtALaggingServer(t *testing.T) {
 			case opens == 0:
 				w = first
 			case version != "":
-				answer(w, "old", "6") // as it was before it was deleted
+				answer(w, "old", "6") // the state before the deletion
 			default:
 				answer(w, "new", "9")
 			}

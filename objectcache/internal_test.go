@@ -20,17 +20,17 @@ import (
 
 var testKey = types.NamespacedName{Namespace: "default", Name: "tls"}
 
-// newTestStore is a store whose streams end with a context that has ended.
+// newTestStore returns a store whose streams end at once: its context has ended.
 func newTestStore(t testing.TB, options WatchOptions) *WatchStore[*corev1.Secret] {
 	t.Helper()
-	w, err := NewWatchStore(Secrets(fake.NewClientset()), options)
+	s, err := NewWatchStore(Secrets(fake.NewClientset()), options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w.ctx = ctx
-	return w
+	s.ctx = ctx
+	return s
 }
 
 func testSecret(version string, immutable bool) *corev1.Secret {
@@ -40,60 +40,60 @@ func testSecret(version string, immutable bool) *corev1.Secret {
 	}
 }
 
-// A change that is taken note of late, with a state from before the object was
-// immutable, made a settled run start over.
+// A late call of changed, with a state from before the object was immutable,
+// replaced a watch whose stream had ended.
 func TestIssue8LateChangeDoesNotRestart(t *testing.T) {
 	for range 50 {
-		w := newTestStore(t, WatchOptions{ImmutableRecheck: -1})
-		w.AddReference(testKey.Namespace, testKey.Name, "pod")
-		e := w.entry(testKey)
-		r := e.run.Load()
-		_ = r.slot.Replace([]any{testSecret("5", false)}, "5")
-		r.covers.Store(1)
-		w.mu.Lock()
+		s := newTestStore(t, WatchOptions{ImmutableRecheck: -1})
+		s.AddReference(testKey.Namespace, testKey.Name, "pod")
+		e := s.entry(testKey)
+		w := e.watch.Load()
+		_ = w.slot.Replace([]any{testSecret("5", false)}, "5")
+		w.readFor.Store(1)
+		s.mu.Lock()
 		var late sync.WaitGroup
 		for range 4 {
-			late.Go(func() { w.changed(e, r) })
+			late.Go(func() { s.changed(e, w) })
 		}
 		for range 100 {
-			runtime.Gosched() // until they wait for the lock
+			runtime.Gosched() // until all wait for the lock
 		}
-		_ = r.slot.Update(testSecret("6", true))
-		w.settleLocked(e, r)
-		w.mu.Unlock()
+		_ = w.slot.Update(testSecret("6", true))
+		s.unwatchLocked(e, w)
+		s.mu.Unlock()
 		late.Wait()
-		if e.run.Load() != r {
-			t.Fatal("a settled run was replaced, though the object is immutable")
+		if e.watch.Load() != w {
+			t.Fatal("the watch of an immutable object was replaced")
 		}
-		w.DeleteReference(testKey.Namespace, testKey.Name, "pod")
-		w.streams.Wait()
+		s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
+		s.background.Wait()
 	}
 }
 
-// MaxStaleness took the store's lock in Get.
+// With MaxStaleness Get took the lock of the store.
 func TestIssue8GetTakesNoLock(t *testing.T) {
-	w := newTestStore(t, WatchOptions{MaxStaleness: time.Nanosecond, ImmutableRecheck: -1})
-	w.AddReference(testKey.Namespace, testKey.Name, "pod")
-	r := w.entry(testKey).run.Load()
-	_ = r.slot.Replace([]any{testSecret("5", true)}, "5")
-	r.covers.Store(1)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, err := w.Get(t.Context(), testKey.Namespace, testKey.Name); err != nil {
+	s := newTestStore(t, WatchOptions{MaxStaleness: time.Nanosecond, ImmutableRecheck: -1})
+	s.AddReference(testKey.Namespace, testKey.Name, "pod")
+	w := s.entry(testKey).watch.Load()
+	_ = w.slot.Replace([]any{testSecret("5", true)}, "5")
+	w.readFor.Store(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.Get(t.Context(), testKey.Namespace, testKey.Name); err != nil {
 		t.Errorf("got %v, want the object", err)
 	}
 }
 
 func TestCausesOf(t *testing.T) {
-	refused, waiting := errors.New("refused"), errors.New("waits for its turn")
+	refused, waiting := errors.New("refused"), errors.New("waiting")
 	ago := time.Now().Add(-time.Hour)
 	tests := map[string]struct {
 		status reflector.Status
 		want   []error
-		more   int // causes that are no values to compare with
+		more   int // further causes
 	}{
 		"nothing":                    {},
-		"all is well again":          {status: reflector.Status{LastError: refused}},
+		"recovered":                  {status: reflector.Status{LastError: refused}},
 		"failing":                    {status: reflector.Status{Failures: 1, LastError: refused}, want: []error{refused}},
 		"waiting":                    {status: reflector.Status{Waiting: waiting}, want: []error{waiting}},
 		"waiting after a failure":    {status: reflector.Status{Failures: 1, LastError: refused, Waiting: waiting}, want: []error{refused, waiting}},

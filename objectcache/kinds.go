@@ -18,8 +18,8 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-// Secrets is the resource of core/v1 Secrets. Without a client (nil) it is good
-// for [Resource.Roles] alone, as are [ConfigMaps], [Dynamic] and [Metadata].
+// Secrets is the resource of core/v1 Secrets. With a nil client it serves for
+// [Resource.Roles] only, as do [ConfigMaps], [Dynamic] and [Metadata].
 func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
 	var secrets func(string) typedcorev1.SecretInterface
 	if !isNil(client) {
@@ -27,9 +27,9 @@ func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
 	}
 	resource := NewResource(corev1.Resource("secrets"), secrets)
 	if resource.source != nil {
-		resource.source = sourceOver(secrets, client)
+		resource.source = sourceFrom(secrets, client)
 	}
-	resource.nameRules = validation.NameIsDNSSubdomain
+	resource.validateName = validation.NameIsDNSSubdomain
 	resource.immutable = func(s *corev1.Secret) bool { return s.Immutable != nil && *s.Immutable }
 	return resource
 }
@@ -42,48 +42,48 @@ func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
 	}
 	resource := NewResource(corev1.Resource("configmaps"), configMaps)
 	if resource.source != nil {
-		resource.source = sourceOver(configMaps, client)
+		resource.source = sourceFrom(configMaps, client)
 	}
-	resource.nameRules = validation.NameIsDNSSubdomain
+	resource.validateName = validation.NameIsDNSSubdomain
 	resource.immutable = func(c *corev1.ConfigMap) bool { return c.Immutable != nil && *c.Immutable }
 	return resource
 }
 
-// Dynamic is any namespaced resource, its objects without a Go type:
+// Dynamic is any namespaced resource, with objects that have no Go type:
 //
 //	Dynamic(client, schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
 //
-// The client keeps its REST client to itself, so it is used as [NewResource]
-// says of any other client. Make it of manager.ConfigFor: whether it limits its
-// own requests cannot be seen. No object counts as immutable.
+// The client has no GetClient, so it is used as [NewResource] describes for such a
+// client. Make it from a config of manager.ConfigFor: the store cannot see whether
+// it has a rate limiter. No object counts as immutable.
 func Dynamic(client dynamic.Interface, resource schema.GroupVersionResource) Resource[*unstructured.Unstructured] {
-	r := unversioned[*unstructured.Unstructured](resource)
+	r := withoutClient[*unstructured.Unstructured](resource)
 	if !isNil(client) {
-		r.source = sourceOver(func(namespace string) dynamic.ResourceInterface {
+		r.source = sourceFrom(func(namespace string) dynamic.ResourceInterface {
 			return client.Resource(resource).Namespace(namespace)
 		}, client)
 	}
 	return r
 }
 
-// Metadata is any namespaced resource, of whose objects only the metadata is
-// asked for and kept. What [Dynamic] says of the client holds here too.
+// Metadata is any namespaced resource. Only the metadata of its objects is
+// requested and kept. The notes on the client of [Dynamic] hold here too.
 func Metadata(client metadata.Interface, resource schema.GroupVersionResource) Resource[*metav1.PartialObjectMetadata] {
-	r := unversioned[*metav1.PartialObjectMetadata](resource)
+	r := withoutClient[*metav1.PartialObjectMetadata](resource)
 	if !isNil(client) {
-		r.source = sourceOver(func(namespace string) metadata.ResourceInterface {
+		r.source = sourceFrom(func(namespace string) metadata.ResourceInterface {
 			return client.Resource(resource).Namespace(namespace)
 		}, client)
 	}
 	return r
 }
 
-// unversioned returns the resource without its version, which only the client
-// needs, and without a client.
-func unversioned[T cache.Object](resource schema.GroupVersionResource) Resource[T] {
-	r := Resource[T]{resource: resource.GroupResource(), misnamed: misnamed(resource.GroupResource()), nameRules: pathSegment}
-	if resource.Version == "" && r.misnamed == nil {
-		r.misnamed = errors.New("it has no version: name that of a path, such as \"v1\"")
+// withoutClient returns a resource without a client. Only the client needs the
+// version.
+func withoutClient[T cache.Object](resource schema.GroupVersionResource) Resource[T] {
+	r := Resource[T]{resource: resource.GroupResource(), nameError: checkResourceName(resource.GroupResource()), validateName: validatePathSegment}
+	if resource.Version == "" && r.nameError == nil {
+		r.nameError = errors.New("it has no version: name that of a path, such as \"v1\"")
 	}
 	return r
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// A client without types serves any resource, over the wire.
+// Clients without types work for any resource.
 func TestClientsWithoutTypes(t *testing.T) {
 	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
 	clients := map[string]func(t *testing.T, server *apiserver.Server, config *rest.Config){
@@ -33,7 +33,7 @@ func TestClientsWithoutTypes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := follow(t, server, objectcache.Dynamic(client, secrets))
+			got := getThroughLife(t, server, objectcache.Dynamic(client, secrets))
 			if data, ok := got.Object["data"].(map[string]any); got.GetKind() != "Secret" || !ok || data["password"] == nil {
 				t.Error("got an object without kind or data, want the Secret")
 			}
@@ -43,7 +43,7 @@ func TestClientsWithoutTypes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			follow(t, server, objectcache.Metadata(client, secrets))
+			getThroughLife(t, server, objectcache.Metadata(client, secrets))
 		},
 	}
 	for name, serve := range clients {
@@ -58,9 +58,9 @@ func TestClientsWithoutTypes(t *testing.T) {
 	}
 }
 
-// follow gets a Secret, its update and its end from a store of the resource, and
-// returns the update.
-func follow[T cache.Object](t *testing.T, server *apiserver.Server, resource objectcache.Resource[T]) (last T) {
+// getThroughLife gets a Secret from a store of the resource after its creation, its
+// update and its deletion. It returns the update.
+func getThroughLife[T cache.Object](t *testing.T, server *apiserver.Server, resource objectcache.Resource[T]) (last T) {
 	t.Helper()
 	client := server.Client().CoreV1().Secrets(namespace)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "tls"}, Data: map[string][]byte{"password": []byte("x")}}
@@ -69,7 +69,7 @@ func follow[T cache.Object](t *testing.T, server *apiserver.Server, resource obj
 		t.Fatal(err)
 	}
 	store := newStore(t, resource, objectcache.WatchOptions{})
-	stop := runStore(t, store)
+	stop := runStore(t.Context(), t, store)
 	defer stop()
 	store.AddReference(namespace, "tls", "pod")
 	if got, err := store.Get(t.Context(), namespace, "tls"); err != nil || got.GetUID() != created.UID {
@@ -93,50 +93,49 @@ func follow[T cache.Object](t *testing.T, server *apiserver.Server, resource obj
 	return last
 }
 
-// hidden hides the REST client of a typed client.
+// hidden is a typed client without GetClient.
 type hidden struct {
 	typedcorev1.ServiceAccountInterface
 }
 
-// The function is called with namespaces of references, and with "default" once:
-// never with "", which a client restricted to a namespace may not know.
+// The function is called with the namespaces of references, and once with "default".
+// It is never called with "", for which a restricted program may have no client.
 func TestNewResourceCallsWithRealNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		var mu sync.Mutex
-		var asked []string
-		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), func(in string) hidden {
+		var called []string
+		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), func(namespace string) hidden {
 			mu.Lock()
 			defer mu.Unlock()
-			asked = append(asked, in)
-			return hidden{server.Client().CoreV1().ServiceAccounts(in)}
+			called = append(called, namespace)
+			return hidden{server.Client().CoreV1().ServiceAccounts(namespace)}
 		})
 		store := newStore(t, resource, objectcache.WatchOptions{})
-		stop := runStore(t, store)
+		stop := runStore(t.Context(), t, store)
 		store.AddReference("team", "builder", "pod")
 		if _, err := store.Get(t.Context(), "team", "builder"); !apierrors.IsNotFound(err) {
 			t.Errorf("Get: got %v, want NotFound", err)
 		}
 		stop()
-		if got, want := slices.Compact(asked), []string{"default", "team"}; !slices.Equal(got, want) {
+		if got, want := slices.Compact(called), []string{"default", "team"}; !slices.Equal(got, want) {
 			t.Errorf("namespaces: got %q, want %q", got, want)
 		}
 	})
 }
 
-// A function that knows a client for some namespaces only is an error for the
-// others, not a panic.
+// If the function returns nil for a namespace, Get returns an error.
 func TestNewResourceWithoutAClientForANamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
-		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), func(in string) *hidden {
-			if in == metav1.NamespaceDefault {
-				return &hidden{server.Client().CoreV1().ServiceAccounts(in)}
+		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), func(namespace string) *hidden {
+			if namespace == metav1.NamespaceDefault {
+				return &hidden{server.Client().CoreV1().ServiceAccounts(namespace)}
 			}
 			return nil
 		})
 		store := newStore(t, resource, objectcache.WatchOptions{})
-		stop := runStore(t, store)
+		stop := runStore(t.Context(), t, store)
 		defer stop()
 		store.AddReference("team", "builder", "pod")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

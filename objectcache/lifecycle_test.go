@@ -3,7 +3,6 @@
 package objectcache_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -21,7 +20,7 @@ import (
 func TestImmutableEndsItsStream(t *testing.T) {
 	tests := map[string]func(r *rig){
 		"from the start": func(r *rig) { r.create("tls", immutable); r.AddReference(namespace, "tls", "pod") },
-		"nobody asked":   func(r *rig) { r.AddReference(namespace, "tls", "pod"); r.create("tls", immutable) },
+		"without a Get":  func(r *rig) { r.AddReference(namespace, "tls", "pod"); r.create("tls", immutable) },
 		"made so later": func(r *rig) {
 			secret := r.create("tls")
 			r.AddReference(namespace, "tls", "pod")
@@ -57,7 +56,7 @@ func TestWatchImmutable(t *testing.T) {
 		r.mustGet("tls")
 		r.AddReference(namespace, "tls", "other")
 		if got := r.streams("tls"); got != 1 {
-			t.Errorf("streams: got %d, want 1, as for any other object", got)
+			t.Errorf("streams: got %d, want 1", got)
 		}
 		r.remove("tls")
 		if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
@@ -66,8 +65,8 @@ func TestWatchImmutable(t *testing.T) {
 	})
 }
 
-// Peer bug 2: an immutable object is recreated; kubelet gives the new owner the
-// old one, and still does after a deletion.
+// Peer bug 2: after an immutable object is deleted and created again, kubelet returns
+// the old one to a new owner, and after a deletion too.
 func TestPeerBug02_RecreatedImmutable(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		old := r.create("tls", immutable)
@@ -79,7 +78,7 @@ func TestPeerBug02_RecreatedImmutable(t *testing.T) {
 		created := r.create("tls", immutable)
 		r.AddReference(namespace, "tls", "pod-2")
 		if got := r.mustGet("tls"); got.UID != created.UID {
-			t.Errorf("a new owner got UID %s, want the new object's %s", got.UID, created.UID)
+			t.Errorf("new owner: got UID %s, want that of the new object, %s", got.UID, created.UID)
 		}
 		if got := r.streams("tls"); got != 0 {
 			t.Errorf("streams: got %d, want 0: it is immutable again", got)
@@ -92,8 +91,8 @@ func TestPeerBug02_RecreatedImmutable(t *testing.T) {
 	})
 }
 
-// An owner that comes while the first read is under way: that read may be older
-// than a recreation, so it does not count for this owner.
+// If an owner is added while the first read is under way, the object may have been
+// created again after that read. The object is read again for this owner.
 func TestNewOwnerDuringTheRead(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		old := r.create("tls", immutable)
@@ -108,7 +107,7 @@ func TestNewOwnerDuringTheRead(t *testing.T) {
 		}
 		r.AddReference(namespace, "tls", "pod-1")
 		if got := r.opens("tls"); got != 2 {
-			t.Errorf("reads after a known owner's second reference: got %d, want still 2", got)
+			t.Errorf("reads after a second reference of an owner: got %d, want 2", got)
 		}
 		if got := r.mustGet("tls"); got.UID != old.UID {
 			t.Errorf("got UID %s, want %s", got.UID, old.UID)
@@ -116,9 +115,8 @@ func TestNewOwnerDuringTheRead(t *testing.T) {
 	})
 }
 
-// An owner that came while nothing could be read is served by the first read
-// after it; another would tell no more.
-func TestNewOwnerBeforeTheReadNeedsNoSecond(t *testing.T) {
+// If an owner is added before the first read, one read is enough.
+func TestNewOwnerBeforeTheRead(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls", immutable)
 		r.refuse(unavailable())
@@ -139,20 +137,7 @@ func TestNewOwnerBeforeTheReadNeedsNoSecond(t *testing.T) {
 	})
 }
 
-// holdBack makes requests with that verb wait until the returned function is
-// called.
-func (r *rig) holdBack(verb string) (release func()) {
-	gate := make(chan struct{})
-	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-		if request.Verb == verb {
-			<-gate
-		}
-		return nil
-	})
-	return func() { close(gate); r.server.Intercept(nil) }
-}
-
-func TestIdleEndsAndGetStartsOver(t *testing.T) {
+func TestGetAfterIdle(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
@@ -171,7 +156,7 @@ func TestIdleEndsAndGetStartsOver(t *testing.T) {
 	})
 }
 
-func TestIdleSparesWhatIsUsed(t *testing.T) {
+func TestUsedObjectIsNotIdle(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
@@ -180,13 +165,13 @@ func TestIdleSparesWhatIsUsed(t *testing.T) {
 			r.mustGet("tls")
 		}
 		if got := r.opens("tls"); got > 3 {
-			t.Errorf("opens in 50 minutes: got %d, want the stream kept", got)
+			t.Errorf("opens in 50 minutes: got %d, want at most 3", got)
 		}
 	})
 }
 
-// A Get that waits longer than the idle time-out is not cut off.
-func TestIdleSparesAWaitingGet(t *testing.T) {
+// An object is not idle while a Get waits longer than the IdleTimeout.
+func TestObjectWithAWaitingGetIsNotIdle(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: 5 * time.Second}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		release := r.holdBack("watch")
@@ -198,13 +183,13 @@ func TestIdleSparesAWaitingGet(t *testing.T) {
 			t.Errorf("got %v, want the object", got.err)
 		}
 		if got := r.opens("tls"); got != 1 {
-			t.Errorf("opens: got %d, want the first one kept", got)
+			t.Errorf("opens: got %d, want 1", got)
 		}
 	})
 }
 
-// Peer bug 4: kubelet's last access starts at zero, so its first idle scan stops
-// what was just registered.
+// Peer bug 4: in kubelet the time of the last access starts at zero, so the first idle
+// scan stops an object that was just registered.
 func TestPeerBug04_IdleClockStartsAtTheReference(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
@@ -221,9 +206,9 @@ func TestPeerBug04_IdleClockStartsAtTheReference(t *testing.T) {
 	})
 }
 
-// Peer bug 9: kubelet's restarted reflector asks for its old version, which a
-// lagging server refuses ("too large") and a compacted one has forgotten.
-func TestPeerBug09_RestartReadsAfresh(t *testing.T) {
+// Peer bug 9: kubelet's restarted reflector requests its old version. A server that
+// lags refuses it as too large, and a compacted one as expired.
+func TestPeerBug09_RestartReadsConsistently(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
@@ -238,8 +223,8 @@ func TestPeerBug09_RestartReadsAfresh(t *testing.T) {
 	})
 }
 
-// Peer bug 16: kubelet scans all objects under its write lock. Here each goes at
-// its own moment, which no scan could hit.
+// Peer bug 16: kubelet scans all objects under its write lock. Here each object goes
+// idle at its own time, exact to the millisecond.
 func TestPeerBug16_NoScan(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		const count = 20
@@ -263,8 +248,8 @@ func TestPeerBug16_NoScan(t *testing.T) {
 	})
 }
 
-func TestStatusAndAll(t *testing.T) {
-	idleBubble(t, objectcache.WatchOptions{IdleTimeout: time.Hour}, func(t *testing.T, r *rig) {
+func TestStatusAndStatuses(t *testing.T) {
+	beforeRun(t, objectcache.WatchOptions{IdleTimeout: time.Hour}, func(t *testing.T, r *rig) {
 		created := r.create("tls")
 		r.AddReference(namespace, "tls", "b")
 		r.AddReference(namespace, "tls", "a")
@@ -286,13 +271,13 @@ func TestStatusAndAll(t *testing.T) {
 		got := all["tls"]
 		if len(all) != 2 || got.Phase != objectcache.Watching || !got.Exists || got.UID != created.UID ||
 			got.ResourceVersion != created.ResourceVersion || fmt.Sprint(got.Owners) != "[a b]" || got.LastContact.IsZero() {
-			t.Errorf("All: got %+v, want both, and tls as created", all)
+			t.Errorf("Statuses: got %+v, want both, and tls as created", all)
 		}
 		if got := all["absent"]; got.Exists || got.UID != "" || got.Phase != objectcache.Watching {
-			t.Errorf("absent: got %+v, want it watched and not there", got)
+			t.Errorf("absent: got %+v, want it watched and absent", got)
 		}
 		if _, ok := r.Status(namespace, "stranger"); ok {
-			t.Error("a status for what nobody references")
+			t.Error("not referenced: got a status, want none")
 		}
 		for range r.Statuses() {
 			break // leaving early must not deadlock
@@ -300,7 +285,7 @@ func TestStatusAndAll(t *testing.T) {
 	})
 }
 
-// Any typed client will do, without spelling type arguments.
+// NewResource accepts any typed client, without type arguments.
 func TestNewResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
@@ -311,9 +296,7 @@ func TestNewResource(t *testing.T) {
 		}
 		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), client.CoreV1().ServiceAccounts)
 		store := newStore(t, resource, objectcache.WatchOptions{})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- store.Run(ctx) }()
+		stop := runStore(t.Context(), t, store)
 		store.AddReference(namespace, "builder", "pod")
 		store.AddReference(namespace, "system:odd", "pod")
 		got, err := store.Get(t.Context(), namespace, "builder")
@@ -321,14 +304,11 @@ func TestNewResource(t *testing.T) {
 			t.Errorf("got %v, %v, want the service account", got, err)
 		}
 		if _, err := store.Get(t.Context(), namespace, "system:odd"); !apierrors.IsNotFound(err) {
-			t.Errorf("a name that other kinds may have: got %v, want NotFound", err)
+			t.Errorf("name with a colon: got %v, want NotFound", err)
 		}
 		if synctest.Wait(); server.OpenStreams("serviceaccounts", types.NamespacedName{Namespace: namespace, Name: "builder"}) != 1 {
-			t.Error("not one stream on the server")
+			t.Error("streams on the server: want 1")
 		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: got %v, want nil", err)
-		}
+		stop()
 	})
 }

@@ -10,17 +10,16 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// ErrClientLimited is joined to [ErrNotSynced] when a context ended and the
-// client has a rate limiter of its own: client-go's default lets five requests
-// pass a second, and the first reads of many objects wait in line for it. A
-// client made with manager.ClientFor, or of manager.ConfigFor, has none: the
-// [Gate] bounds what is asked for at a time.
+// ErrClientLimited is joined to [ErrNotSynced] when the context of a Get ended and
+// the client has a rate limiter of its own. client-go's default allows five
+// requests a second, and the first reads of many objects wait for it. A client
+// from manager.ClientFor, or of a config from manager.ConfigFor, has none: the
+// [Gate] bounds the requests.
 var ErrClientLimited = errors.New("use manager.ClientFor, or a config with QPS -1")
 
-// limited returns an error that names the limit of the resource's own client, nil
-// if it has none. That of a client which gives its REST client to nobody is not
-// known.
-func (r *Resource[T]) limited() error {
+// rateLimitError returns an error with the rate limit of the client, and nil if it
+// has none. A client without GetClient hides its limit.
+func (r *Resource[T]) rateLimitError() error {
 	if r.rest == nil {
 		return nil
 	}

@@ -23,10 +23,10 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// A client of client-go's defaults opens five streams a second: 200 references
-// take it 38 s. That is one line in the log, and named in each error of a Get
-// that did not wait so long. A client without a limit serves all.
-func TestClientWithALimit(t *testing.T) {
+// A client with client-go's defaults opens five streams a second, and needs 38 s for
+// 200 references. Run logs the limit once, and a Get that times out names it. A client
+// without a limit is not affected.
+func TestClientWithARateLimit(t *testing.T) {
 	const references = 200
 	tests := map[string]struct {
 		config  func(*rest.Config) *rest.Config
@@ -38,9 +38,9 @@ func TestClientWithALimit(t *testing.T) {
 			c.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(10, 5)
 			return c
 		}, true},
-		"no limit":              {func(c *rest.Config) *rest.Config { c.QPS = -1; return c }, false},
-		"a limiter of no limit": {func(c *rest.Config) *rest.Config { c.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter(); return c }, false},
-		"of ConfigFor":          {manager.ConfigFor, false},
+		"no limit":                {func(c *rest.Config) *rest.Config { c.QPS = -1; return c }, false},
+		"a limiter without limit": {func(c *rest.Config) *rest.Config { c.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter(); return c }, false},
+		"ConfigFor":               {manager.ConfigFor, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -52,9 +52,7 @@ func TestClientWithALimit(t *testing.T) {
 				}
 				store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
 				logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
-				running, stop := context.WithCancel(klog.NewContext(t.Context(), logger))
-				done := make(chan error, 1)
-				go func() { done <- store.Run(running) }()
+				stop := runStore(klog.NewContext(t.Context(), logger), t, store)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
 				var all sync.WaitGroup
@@ -70,50 +68,36 @@ func TestClientWithALimit(t *testing.T) {
 					if errors.Is(err, objectcache.ErrNotSynced) {
 						failed++
 						if !errors.Is(err, objectcache.ErrClientLimited) || !strings.Contains(err.Error(), "manager.ClientFor") {
-							t.Fatalf("Get: got %v, want that the client limits itself", err)
+							t.Fatalf("Get: got %v, want ErrClientLimited and what to do", err)
 						}
 					}
 				}
 				if (failed > 0) != test.limited {
 					t.Errorf("Gets that failed: got %d, want some: %t", failed, test.limited)
 				}
-				lines := 0
-				for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
-					if strings.Contains(fmt.Sprint(entry.ParameterKVList...), "limits itself") {
-						lines++
-					}
-				}
-				if want := map[bool]int{true: 1}[test.limited]; lines != want {
-					t.Errorf("lines about the limit: got %d, want %d", lines, want)
+				if got, want := strings.Count(logText(logger), "limits itself"), map[bool]int{true: 1}[test.limited]; got != want {
+					t.Errorf("lines about the limit: got %d, want %d", got, want)
 				}
 				stop()
-				if err := <-done; err != nil {
-					t.Errorf("Run: got %v, want nil", err)
-				}
 			})
 		})
 	}
 }
 
-// An invalid reference is an error for the logger of Run's context.
-func TestReferenceNotCountedIsLoggedToRunsLogger(t *testing.T) {
-	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+// An invalid reference is logged to the logger of Run's context.
+func TestErrorsAreLoggedToRunsLogger(t *testing.T) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true)))
-		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
+		stop := runStore(klog.NewContext(t.Context(), logger), t, r.WatchStore)
 		synctest.Wait()
 		r.AddReference(namespace, "no/name", "pod")
 		var none context.Context
 		for range r.Changes(none) {
 			t.Error("Changes without a context: got one, want none")
 		}
-		if got := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); !strings.Contains(got, "Reference not counted") || !strings.Contains(got, "No changes") {
+		if got := logText(logger); !strings.Contains(got, "Reference not counted") || !strings.Contains(got, "No changes") {
 			t.Errorf("log: got %q, want a line for each", got)
 		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: got %v, want nil", err)
-		}
+		stop()
 	})
 }

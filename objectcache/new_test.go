@@ -20,18 +20,8 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// newStore returns a store that does not run yet.
-func newStore[T cache.Object](t testing.TB, resource objectcache.Resource[T], options objectcache.WatchOptions) *objectcache.WatchStore[T] {
-	t.Helper()
-	store, err := objectcache.NewWatchStore(resource, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
-}
-
-// A constructor says what is wrong, and how to mend it. Nothing panics later.
-func TestNewWatchRefuses(t *testing.T) {
+// NewWatchStore returns an error that says what to do. Nothing panics later.
+func TestNewWatchStoreErrors(t *testing.T) {
 	secrets := objectcache.Secrets(fake.NewClientset())
 	live := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://nowhere.invalid"})
 	var clientset *kubernetes.Clientset
@@ -44,22 +34,22 @@ func TestNewWatchRefuses(t *testing.T) {
 		err  error
 		want string
 	}{
-		"zero Resource":         {faultOf(objectcache.Resource[*corev1.Secret]{}), "make one with"},
-		"no client":             {faultOf(objectcache.Secrets(nil)), `"secrets": the client is nil: make one with manager.ClientFor`},
-		"a nil clientset":       {faultOf(objectcache.Secrets(clientset)), `"secrets": the client is nil: make one with manager.ClientFor`},
-		"a nil function":        {faultOf(objectcache.NewResource(corev1.Resource("serviceaccounts"), accounts)), `"serviceaccounts": the client is nil: make one with manager.ClientFor`},
-		"a function of nothing": {faultOf(objectcache.NewResource(corev1.Resource("serviceaccounts"), func(string) typedcorev1.ServiceAccountInterface { return nil })), `"serviceaccounts": the client is nil: make one with manager.ClientFor`},
-		"another group":         {faultOf(objectcache.NewResource(appsv1.Resource("secrets"), live.CoreV1().Secrets)), `"secrets.apps": its client is of the group "": name that group, or pass a client of "apps"`},
-		"another resource":      {faultOf(objectcache.NewResource(corev1.Resource("configmaps"), live.CoreV1().Secrets)), `"configmaps": its client is of the resource "secrets"`},
-		"a fake's other":        {faultOf(objectcache.NewResource(corev1.Resource("configmaps"), fake.NewClientset().CoreV1().Secrets)), `its client is of the resource "secrets"`},
-		"a kind":                {faultOf(objectcache.NewResource(corev1.Resource("Secret"), live.CoreV1().Secrets)), "plural and in lower case"},
-		"dynamic, no client":    {faultOf(objectcache.Dynamic(nil, corev1.SchemeGroupVersion.WithResource("secrets"))), "the client is nil"},
-		"dynamic, no version":   {faultOf(objectcache.Dynamic(nil, schema.GroupVersionResource{Resource: "secrets"})), "it has no version"},
-		"metadata, no resource": {faultOf(objectcache.Metadata(nil, corev1.SchemeGroupVersion.WithResource(""))), `"" is no resource`},
-		"ConfigMaps":            {faultOf(objectcache.ConfigMaps(nil)), `"configmaps": the client is nil: make one with manager.ClientFor`},
-		"negative idleness":     {newWith(objectcache.WatchOptions{IdleTimeout: -1}), "IdleTimeout is -1ns: 0 means never"},
-		"negative staleness":    {newWith(objectcache.WatchOptions{MaxStaleness: -1}), "MaxStaleness is -1ns: 0 means no bound"},
-		"all that is negative":  {newWith(objectcache.WatchOptions{IdleTimeout: -1, MaxStaleness: -1}), "MaxStaleness"},
+		"zero Resource":         {newError(objectcache.Resource[*corev1.Secret]{}), "make one with"},
+		"no client":             {newError(objectcache.Secrets(nil)), `"secrets": the client is nil: make one with manager.ClientFor`},
+		"nil clientset":         {newError(objectcache.Secrets(clientset)), `"secrets": the client is nil: make one with manager.ClientFor`},
+		"nil function":          {newError(objectcache.NewResource(corev1.Resource("serviceaccounts"), accounts)), `"serviceaccounts": the client is nil: make one with manager.ClientFor`},
+		"function returns nil":  {newError(objectcache.NewResource(corev1.Resource("serviceaccounts"), func(string) typedcorev1.ServiceAccountInterface { return nil })), `"serviceaccounts": the client is nil: make one with manager.ClientFor`},
+		"another group":         {newError(objectcache.NewResource(appsv1.Resource("secrets"), live.CoreV1().Secrets)), `"secrets.apps": its client is of the group "": name that group, or pass a client of "apps"`},
+		"another resource":      {newError(objectcache.NewResource(corev1.Resource("configmaps"), live.CoreV1().Secrets)), `"configmaps": its client is of the resource "secrets"`},
+		"another of a fake":     {newError(objectcache.NewResource(corev1.Resource("configmaps"), fake.NewClientset().CoreV1().Secrets)), `its client is of the resource "secrets"`},
+		"kind":                  {newError(objectcache.NewResource(corev1.Resource("Secret"), live.CoreV1().Secrets)), "plural and in lower case"},
+		"dynamic, no client":    {newError(objectcache.Dynamic(nil, corev1.SchemeGroupVersion.WithResource("secrets"))), "the client is nil"},
+		"dynamic, no version":   {newError(objectcache.Dynamic(nil, schema.GroupVersionResource{Resource: "secrets"})), "it has no version"},
+		"metadata, no resource": {newError(objectcache.Metadata(nil, corev1.SchemeGroupVersion.WithResource(""))), `"" is no resource`},
+		"ConfigMaps":            {newError(objectcache.ConfigMaps(nil)), `"configmaps": the client is nil: make one with manager.ClientFor`},
+		"negative IdleTimeout":  {newWith(objectcache.WatchOptions{IdleTimeout: -1}), "IdleTimeout is -1ns: 0 means never"},
+		"negative MaxStaleness": {newWith(objectcache.WatchOptions{MaxStaleness: -1}), "MaxStaleness is -1ns: 0 means no bound"},
+		"both negative":         {newWith(objectcache.WatchOptions{IdleTimeout: -1, MaxStaleness: -1}), "MaxStaleness"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -69,11 +59,11 @@ func TestNewWatchRefuses(t *testing.T) {
 		})
 	}
 	if err := newWith(objectcache.WatchOptions{RefusalGrace: -1}); err != nil {
-		t.Errorf("a negative grace: got %v, want none: it means as long as the context allows", err)
+		t.Errorf("negative RefusalGrace: got %v, want none: it means as long as the context allows", err)
 	}
 }
 
-func faultOf[T cache.Object](resource objectcache.Resource[T]) error {
+func newError[T cache.Object](resource objectcache.Resource[T]) error {
 	_, err := objectcache.NewWatchStore(resource, objectcache.WatchOptions{})
 	return err
 }

@@ -15,22 +15,22 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// notFound is the 404 of a path that is not served, as client-go makes it of a
-// proxy's answer.
+// notFound returns the error of client-go for a proxy's answer to a path that is not
+// served.
 func notFound() *apierrors.StatusError {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", corev1.Resource("secrets"), "", "default backend", 0, true)
 }
 
-// A 404 on the path passed for "object absent": a node agent removed the files
-// of a running pod because of it.
+// A path that is not served was taken for an absent object, and a node agent removed
+// the files of a running pod.
 func TestIssue8NotServedIsNotAbsent(t *testing.T) {
 	tests := map[string]struct {
 		options objectcache.WatchOptions
 		stale   bool
 	}{
-		"never synced":      {},
-		"as long as ctx is": {options: objectcache.WatchOptions{RefusalGrace: -1}},
-		"known, and stale":  {options: objectcache.WatchOptions{MaxStaleness: time.Minute}, stale: true},
+		"never synced":          {},
+		"as long as ctx allows": {options: objectcache.WatchOptions{RefusalGrace: -1}},
+		"synced, then stale":    {options: objectcache.WatchOptions{MaxStaleness: time.Minute}, stale: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -46,17 +46,17 @@ func TestIssue8NotServedIsNotAbsent(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				_, err := r.get("tls", 5*time.Second)
 				status, _ := r.Status(namespace, "tls")
-				for what, err := range map[string]error{"Get": err, "Status": status.LastError} {
+				for from, err := range map[string]error{"Get": err, "Status": status.LastError} {
 					var served *objectcache.NotServedError
 					if apierrors.IsNotFound(err) || !errors.As(err, &served) || served.Code != http.StatusNotFound {
-						t.Errorf("%s: got %v, want the 404 and not an absence", what, err)
+						t.Errorf("%s: got %v, want a NotServedError, and not NotFound", from, err)
 					}
 				}
 				if !errors.Is(err, objectcache.ErrNotSynced) || errors.Is(err, objectcache.ErrStale) != test.stale {
 					t.Errorf("Get: got %v, want ErrNotSynced, and ErrStale: %v", err, test.stale)
 				}
 				r.refuse(nil)
-				time.Sleep(2 * time.Second) // a fresh refusal would be the answer
+				time.Sleep(2 * time.Second) // until the last refusal is old
 				r.mustGetWithin("tls", time.Minute)
 				r.remove("tls")
 				if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
@@ -69,14 +69,14 @@ func TestIssue8NotServedIsNotAbsent(t *testing.T) {
 
 // The cause of a caller's context may be the NotFound of another object.
 func TestIssue8AnotherObjectsNotFound(t *testing.T) {
-	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.AddReference(namespace, "tls", "pod")
 		cause := apierrors.NewNotFound(corev1.Resource("configmaps"), "other")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
 		_, err := r.Get(ctx, namespace, "tls")
 		if apierrors.IsNotFound(err) || !errors.Is(err, cause) {
-			t.Errorf("got %v, want the cause, and not an absence", err)
+			t.Errorf("got %v, want the cause, and not NotFound", err)
 		}
 	})
 }

@@ -8,86 +8,89 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// owners counts references per owner. Most objects have one owner, which costs
-// no map. The zero value has none.
+// owners counts references per owner, and numbers the owners in the order in which
+// they are added. Most objects have one owner, which needs no map. The zero value
+// has none.
 type owners struct {
-	arrived uint64    // how many owners have come so far, whether or not they are still here
-	uid     types.UID // the first owner, if its count is not 0
-	first   holding
-	more    map[types.UID]holding // all others
+	added uint64    // owners so far, including those that are gone
+	uid   types.UID // of the first owner, if its count is not 0
+	first references
+	more  map[types.UID]references // of all other owners
 }
 
-// holding is what one owner has.
-type holding struct {
-	count  int    // of references
-	number uint64 // how many owners had arrived when this one had
+// references are those of one owner.
+type references struct {
+	count  int
+	number uint64 // owners.added when the owner was added
 }
 
-// add counts a reference and reports whether the owner is a new one.
+// add counts a reference. It reports whether the owner is a new one.
 func (o *owners) add(uid types.UID) bool {
-	held, known := o.of(uid)
-	if !known {
-		o.arrived++
-		held.number = o.arrived
+	refs, found := o.get(uid)
+	if !found {
+		o.added++
+		refs.number = o.added
 	}
-	held.count++
+	refs.count++
 	switch {
-	case known && o.first.count > 0 && o.uid == uid, o.first.count == 0 && !known:
-		o.uid, o.first = uid, held
+	case found && o.isFirst(uid), !found && o.first.count == 0:
+		o.uid, o.first = uid, refs
 	default:
 		if o.more == nil {
-			o.more = map[types.UID]holding{}
+			o.more = map[types.UID]references{}
 		}
-		o.more[uid] = held
+		o.more[uid] = refs
 	}
-	return !known
+	return !found
 }
 
-// remove takes back a reference. An owner without one is left as it is: a count
-// below zero would pin the object for ever. It returns the number of the owner
-// if that was its last reference, and 0 otherwise.
+// remove takes back a reference. It ignores an owner without one: a negative count
+// would keep the object for ever. It returns the number of the owner if that was
+// its last reference, else 0.
 func (o *owners) remove(uid types.UID) (gone uint64) {
-	held, known := o.of(uid)
-	if !known {
+	refs, found := o.get(uid)
+	if !found {
 		return 0
 	}
-	held.count--
-	if held.count == 0 {
-		gone = held.number
+	refs.count--
+	if refs.count == 0 {
+		gone = refs.number
 	}
-	switch first := o.first.count > 0 && o.uid == uid; {
+	switch first := o.isFirst(uid); {
 	case first && gone > 0:
-		o.uid, o.first = "", holding{}
+		o.uid, o.first = "", references{}
 	case first:
-		o.first = held
+		o.first = refs
 	case gone > 0:
 		delete(o.more, uid)
 	default:
-		o.more[uid] = held
+		o.more[uid] = refs
 	}
 	return gone
 }
 
-func (o *owners) of(uid types.UID) (held holding, known bool) {
-	if o.first.count > 0 && o.uid == uid {
+func (o *owners) get(uid types.UID) (refs references, found bool) {
+	if o.isFirst(uid) {
 		return o.first, true
 	}
-	held, known = o.more[uid]
-	return held, known
+	refs, found = o.more[uid]
+	return refs, found
 }
 
-func (o *owners) none() bool { return o.first.count == 0 && len(o.more) == 0 }
+func (o *owners) isFirst(uid types.UID) bool { return o.first.count > 0 && o.uid == uid }
 
-// newest returns the number of the owner that came last of those that are here.
+func (o *owners) empty() bool { return o.first.count == 0 && len(o.more) == 0 }
+
+// newest returns the highest number of an owner that is not gone.
 func (o *owners) newest() uint64 {
 	newest := o.first.number
-	for _, held := range o.more {
-		newest = max(newest, held.number)
+	for _, refs := range o.more {
+		newest = max(newest, refs.number)
 	}
 	return newest
 }
 
-// list returns the owners in order.
+// list returns the UIDs of the owners, sorted.
 func (o *owners) list() []types.UID {
 	all := make([]types.UID, 0, 1+len(o.more))
 	if o.first.count > 0 {

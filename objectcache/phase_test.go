@@ -11,8 +11,8 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// A stream that had ended and could not be opened again was said to be watched:
-// nothing had failed.
+// An object whose stream had ended and could not be opened again was in the phase
+// Watching, because nothing had failed.
 func TestIssue8NotWatchingWithoutAStream(t *testing.T) {
 	tests := map[string]struct {
 		server apiserver.Options

@@ -16,31 +16,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// withoutRESTClient is a typed client that does not give away its REST client.
-type withoutRESTClient struct{ secrets typedcorev1.SecretInterface }
-
-func (c withoutRESTClient) Get(ctx context.Context, name string, options metav1.GetOptions) (*corev1.Secret, error) {
-	return c.secrets.Get(ctx, name, options)
-}
-
-func (c withoutRESTClient) List(ctx context.Context, options metav1.ListOptions) (*corev1.SecretList, error) {
-	return c.secrets.List(ctx, options)
-}
-
-func (c withoutRESTClient) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return c.secrets.Watch(ctx, options)
-}
-
-// answers is a transport that answers each request with a body.
+// answers is a transport that answers each request with a code and a body.
 type answers func(*http.Request) (code int, body string)
 
 func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -51,8 +34,8 @@ func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Issue 8: what a typed client cannot decode it quotes. Nothing of it is in Get's
-// error, in a status, or in a log at the highest verbosity.
+// Issue 8: the errors of a typed client quote an object that it cannot decode. No
+// error of Get, status or log line does, at any verbosity.
 func TestIssue8_TypedClientQuotesNoObject(t *testing.T) {
 	object := fmt.Sprintf(`{"metadata":{"name":"tls","namespace":"default","resourceVersion":"5"},"data":{"password":%q},"stringData":{"x":%q}}`,
 		base64.StdEncoding.EncodeToString([]byte(canary)), canary)
@@ -70,9 +53,9 @@ func TestIssue8_TypedClientQuotesNoObject(t *testing.T) {
 			}
 			return 200, `{"apiVersion":"v1","kind":"SecretList","metadata":{"resourceVersion":"9"},"items":` + object + `}`
 		},
-		"the object as an error": func(*http.Request) (int, string) { return 500, object },
-		"the object as a 403":    func(*http.Request) (int, string) { return 403, object },
-		"an event that is none":  func(*http.Request) (int, string) { return 200, object },
+		"the object as a 500":   func(*http.Request) (int, string) { return 500, object },
+		"the object as a 403":   func(*http.Request) (int, string) { return 403, object },
+		"an event without type": func(*http.Request) (int, string) { return 200, object },
 	}
 	for name, answer := range tests {
 		for _, hidden := range []bool{true, false} {
@@ -92,7 +75,7 @@ func TestIssue8_TypedClientQuotesNoObject(t *testing.T) {
 	}
 }
 
-// quotedBy is what a store of such a client says of its failure.
+// quotedBy returns the errors and statuses of a store with such a client.
 func quotedBy(t *testing.T, answer answers, hidden bool) (texts []string) {
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://server.test", Transport: answer, QPS: -1})
 	if err != nil {
@@ -105,7 +88,7 @@ func quotedBy(t *testing.T, answer answers, hidden bool) (texts []string) {
 		})
 	}
 	store := newStore(t, resource, objectcache.WatchOptions{})
-	stop := runStore(t, store)
+	stop := runStore(t.Context(), t, store)
 	defer stop()
 	store.AddReference(namespace, "tls", "pod")
 	for range 5 {
@@ -124,8 +107,8 @@ func quotedBy(t *testing.T, answer answers, hidden bool) (texts []string) {
 	return texts
 }
 
-// A fake clientset says that it cannot do WatchList. It is listed at once, and
-// what it lacks is in the error.
+// A fake clientset declares that it does not support WatchList, so the store lists. If
+// its objects have no version, the error names the fake clientset.
 func TestFakeClientset(t *testing.T) {
 	tests := map[string]struct {
 		version string
@@ -140,7 +123,7 @@ func TestFakeClientset(t *testing.T) {
 			client := fake.NewClientset(object)
 			synctest.Test(t, func(t *testing.T) {
 				store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
-				defer runStore(t, store)()
+				defer runStore(t.Context(), t, store)()
 				store.AddReference(namespace, "tls", "pod")
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()

@@ -12,8 +12,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// An immutable object that was recreated was never noticed by an owner that
-// stays.
+// The owner of an immutable object never noticed that it was created again.
 func TestIssue8RecreatedImmutableIsNoticed(t *testing.T) {
 	tests := map[string]struct {
 		recheck time.Duration
@@ -31,17 +30,17 @@ func TestIssue8RecreatedImmutableIsNoticed(t *testing.T) {
 				uid := r.create("tls", immutable).UID
 				r.AddReference(namespace, "tls", "ingress")
 				r.within("tls", time.Second, uid)
-				f := r.follow()
-				defer f.stop()
-				f.seen()
+				sub := r.subscribe()
+				defer sub.stop()
+				sub.seen()
 				r.remove("tls")
 				created := r.create("tls", immutable, func(s *corev1.Secret) { s.Data["password"] = []byte("new") })
 				time.Sleep(test.wait)
 				if test.noticed {
 					uid = created.UID
-					want(t, "changes", f.seen(), "tls=new")
+					want(t, "changes", sub.seen(), "tls=new")
 				} else {
-					want(t, "changes", f.seen())
+					want(t, "changes", sub.seen())
 				}
 				r.within("tls", time.Second, uid)
 				if got := r.phase("tls"); got != objectcache.Immutable || r.streams("tls") != 0 {
@@ -52,23 +51,23 @@ func TestIssue8RecreatedImmutableIsNoticed(t *testing.T) {
 	}
 }
 
-// What a recheck does not find changed is not reported, and nobody waits for it.
-func TestRecheckFindsNothing(t *testing.T) {
+// A recheck that finds no change yields nothing, and no Get waits for it.
+func TestRecheckWithoutAChange(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
 		uid := r.create("tls", immutable).UID
 		r.AddReference(namespace, "tls", "pod")
 		r.within("tls", time.Second, uid)
-		f := r.follow()
-		defer f.stop()
-		f.seen()
+		sub := r.subscribe()
+		defer sub.stop()
+		sub.seen()
 		time.Sleep(time.Hour)
-		want(t, "unchanged", f.seen())
+		want(t, "unchanged", sub.seen())
 		if got := r.opens("tls"); got < 31 || got > 61 {
 			t.Errorf("reads in an hour: got %d, want one every one to two minutes", got)
 		}
 		status, _ := r.Status(namespace, "tls")
 		if age := time.Since(status.LastContact); age > 2*time.Minute {
-			t.Errorf("age: got %v, want that of the last recheck", age)
+			t.Errorf("age: got %v, want at most that of the last recheck", age)
 		}
 		release := r.holdBack("watch")
 		for began := time.Now(); r.phase("tls") != objectcache.Reopening; time.Sleep(time.Second) {
@@ -79,23 +78,23 @@ func TestRecheckFindsNothing(t *testing.T) {
 		began := time.Now()
 		r.within("tls", 0, uid)
 		if took := time.Since(began); took != 0 {
-			t.Errorf("Get during a recheck took %v, want no time", took)
+			t.Errorf("Get during a recheck took %v, want 0", took)
 		}
 		release()
 		r.remove("tls")
 		time.Sleep(2*time.Minute + time.Second)
-		want(t, "deleted", f.seen(), "tls gone")
+		want(t, "deleted", sub.seen(), "tls gone")
 		if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
 			t.Errorf("deleted: got %v, want NotFound", err)
 		}
 		if got := r.phase("tls"); got != objectcache.Watching {
-			t.Errorf("phase: got %s, want Watching: it may come back", got)
+			t.Errorf("phase: got %s, want Watching", got)
 		}
 	})
 }
 
-// A recheck that fails is not made again and again: nobody waits for it.
-func TestRecheckThatFails(t *testing.T) {
+// A recheck that fails is not retried before the next one: no Get waits for it.
+func TestFailedRecheck(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
 		uid := r.create("tls", immutable).UID
 		r.AddReference(namespace, "tls", "pod")
@@ -109,12 +108,12 @@ func TestRecheckThatFails(t *testing.T) {
 		r.within("tls", 0, uid)
 		status, _ := r.Status(namespace, "tls")
 		if status.Phase != objectcache.Immutable || !apierrors.IsForbidden(status.LastError) {
-			t.Errorf("status: got %+v, want Immutable, and why the recheck fails", status)
+			t.Errorf("status: got %+v, want Immutable and the cause of the failed recheck", status)
 		}
 	})
 }
 
-// Rechecks are no use: they do not keep an object from being idle.
+// Rechecks do not keep an object from being idle.
 func TestRecheckAndIdleTimeout(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute, IdleTimeout: 5 * time.Minute}, func(t *testing.T, r *rig) {
 		uid := r.create("tls", immutable).UID

@@ -35,10 +35,10 @@ func TestReferencesAreCountedPerOwner(t *testing.T) {
 			{false, "b", []types.UID{"a"}}, {false, "a", []types.UID{"a"}}, {true, "c", []types.UID{"a", "c"}},
 			{false, "a", []types.UID{"c"}}, {false, "c", nil},
 		},
-		"never added":     {{true, "a", []types.UID{"a"}}, {false, "b", []types.UID{"a"}}, {false, "a", nil}},
-		"too often":       {{true, "a", []types.UID{"a"}}, {false, "a", nil}, {false, "a", nil}, {true, "a", []types.UID{"a"}}},
-		"nobody to begin": {{false, "a", nil}, {true, "a", []types.UID{"a"}}},
-		"empty owner":     {{true, "", []types.UID{""}}, {true, "a", []types.UID{"", "a"}}, {false, "", []types.UID{"a"}}},
+		"never added":   {{true, "a", []types.UID{"a"}}, {false, "b", []types.UID{"a"}}, {false, "a", nil}},
+		"removed twice": {{true, "a", []types.UID{"a"}}, {false, "a", nil}, {false, "a", nil}, {true, "a", []types.UID{"a"}}},
+		"removed first": {{false, "a", nil}, {true, "a", []types.UID{"a"}}},
+		"empty owner":   {{true, "", []types.UID{""}}, {true, "a", []types.UID{"", "a"}}, {false, "", []types.UID{"a"}}},
 	}
 	for name, steps := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestReferencesAreCountedPerOwner(t *testing.T) {
 	}
 }
 
-// The counts equal those of a plain model, whatever the order of the calls.
+// The counts equal those of a model, for calls in random order.
 func TestReferencesEqualAModel(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		random := rand.New(rand.NewPCG(1, 2))
@@ -104,8 +104,8 @@ func TestLastReferenceEndsAWaitingGet(t *testing.T) {
 	})
 }
 
-// S3: the first Get after the first reference sees every write that was
-// acknowledged before it.
+// The first Get after the first reference sees every write that was acknowledged
+// before it.
 func TestFirstGetSeesEarlierWrites(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
@@ -126,9 +126,9 @@ func TestFirstGetSeesEarlierWrites(t *testing.T) {
 	})
 }
 
-// Peer bug 1: Get drops kubelet's lock, DeleteReference removes the item, Get
-// restarts it: a watch that nobody can stop.
-func TestPeerBug01_GetDoesNotReviveWhatIsGone(t *testing.T) {
+// Peer bug 1: while kubelet's Get does not hold the lock, DeleteReference removes the
+// item. Get starts it again, and nothing can stop that watch.
+func TestPeerBug01_GetDoesNotRestartARemovedWatch(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		var all sync.WaitGroup
@@ -151,15 +151,15 @@ func TestPeerBug01_GetDoesNotReviveWhatIsGone(t *testing.T) {
 	})
 }
 
-// Peer bug 3: a late Replace marks kubelet's stopped item as synced. Here a
-// client answers its first open only after that reference is long gone.
+// Peer bug 3: a late Replace marks kubelet's stopped item as synced. Here the client
+// answers the first open after its reference was deleted.
 func TestPeerBug03_LateAnswerIsNotTheState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late, prompt := make(chan struct{}), make(chan struct{})
 		close(prompt)
 		client := &slowClient{gates: []chan struct{}{late, prompt}, data: []string{"old", "new"}}
 		store := newStore(t, client.resource(), objectcache.WatchOptions{})
-		stop := runStore(t, store)
+		stop := runStore(t.Context(), t, store)
 		store.AddReference(namespace, "tls", "pod")
 		synctest.Wait()
 		store.DeleteReference(namespace, "tls", "pod")
@@ -169,15 +169,15 @@ func TestPeerBug03_LateAnswerIsNotTheState(t *testing.T) {
 		synctest.Wait()
 		got, err := store.Get(t.Context(), namespace, "tls")
 		if err != nil || string(got.Data["password"]) != "new" {
-			t.Errorf("got %v, %v, want what the second open brought", got, err)
+			t.Errorf("got %v, %v, want the object of the second open", got, err)
 		}
 		stop()
 	})
 }
 
-// Peer bug 5: DeleteReference of an unknown UID stores −1 and pins kubelet's
-// watch for ever.
-func TestPeerBug05_UnknownOwnerPinsNothing(t *testing.T) {
+// Peer bug 5: in kubelet DeleteReference of an unknown UID stores −1, and the watch
+// never ends.
+func TestPeerBug05_UnknownOwner(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.AddReference(namespace, "tls", "pod")
 		r.DeleteReference(namespace, "tls", "stranger")
@@ -192,8 +192,8 @@ func TestPeerBug05_UnknownOwnerPinsNothing(t *testing.T) {
 	})
 }
 
-// Peer bug 10: kubelet has no context: a stop cannot cancel an open, and a
-// restart waits behind it.
+// Peer bug 10: kubelet uses no context, so a stop cannot cancel an open, and a restart
+// waits for it.
 func TestPeerBug10_StopCancelsAnOpen(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
@@ -220,9 +220,9 @@ func TestPeerBug10_StopCancelsAnOpen(t *testing.T) {
 	})
 }
 
-// Peer bug 11: kubelet's stop channel is raced for, and two runs of one item are
-// possible. This one is for the race detector, and for the server's count.
-func TestPeerBug11_OneRunAtATime(t *testing.T) {
+// Peer bug 11: kubelet's stop channel has a race, and two watches of one item are
+// possible. This test needs the race detector.
+func TestPeerBug11_OneWatchAtATime(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Millisecond}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "keeper")
@@ -252,9 +252,9 @@ func TestPeerBug11_OneRunAtATime(t *testing.T) {
 	})
 }
 
-// Peer bug 13: goroutines that live for ever after kubelet's manager is dropped.
-// The bubble ends only when every goroutine in it has.
-func TestPeerBug13_RunEndsWithAllItStarted(t *testing.T) {
+// Peer bug 13: goroutines of kubelet's manager never end. The bubble ends only when
+// every goroutine in it has ended.
+func TestPeerBug13_RunEndsAllGoroutines(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Hour}, func(t *testing.T, r *rig) {
 		for i := range 100 {
 			r.AddReference(namespace, fmt.Sprintf("tls-%d", i), "pod")
@@ -272,25 +272,25 @@ func TestPeerBug13_RunEndsWithAllItStarted(t *testing.T) {
 	})
 }
 
-// Run waits for what it started, even for a client that follows no context.
-func TestRunWaitsForAClientThatIsSlow(t *testing.T) {
+// Run waits for its goroutines, even if a client ignores its context.
+func TestRunWaitsForASlowClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &slowClient{gates: []chan struct{}{make(chan struct{})}, data: []string{"late"}}
 		store := newStore(t, client.resource(), objectcache.WatchOptions{})
-		stop := runStore(t, store)
+		stop := runStore(t.Context(), t, store)
 		store.AddReference(namespace, "tls", "pod")
 		synctest.Wait()
 		time.AfterFunc(time.Minute, func() { close(client.gates[0]) })
 		began := time.Now()
 		stop()
 		if took := time.Since(began); took != time.Minute {
-			t.Errorf("Run returned after %v, want when the client's call had", took)
+			t.Errorf("Run returned after %v, want after the call of the client, a minute", took)
 		}
 	})
 }
 
-// Peer bug 15: a Get after kubelet's shutdown polls a second, then blames the
-// sync.
+// Peer bug 15: a Get after kubelet's shutdown polls for a second, and then returns the
+// error of a failed sync.
 func TestPeerBug15_GetAfterShutdown(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
@@ -321,9 +321,9 @@ func TestPeerBug15_GetAfterShutdown(t *testing.T) {
 	})
 }
 
-// A store whose context has ended before Run begins ends in good order.
+// Run returns nil if its context has ended before the call.
 func TestRunWithEndedContext(t *testing.T) {
-	idleBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.AddReference(namespace, "tls", "pod")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

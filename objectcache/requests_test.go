@@ -16,9 +16,9 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// Whatever happens, a store sends named lists and watches in one namespace, and
-// nothing else: these are the requests that a Role with resourceNames admits.
-func TestRequestsStayWithinTheAllowList(t *testing.T) {
+// A store sends only lists and watches of one name in one namespace. A Role with
+// resourceNames allows no others.
+func TestRequestsAreNamed(t *testing.T) {
 	plainWatch := []string{"allowWatchBookmarks", "fieldSelector", "resourceVersion", "timeoutSeconds", "watch"}
 	watchList := append([]string{"resourceVersionMatch", "sendInitialEvents"}, plainWatch...)
 	tests := map[string]struct {
@@ -27,12 +27,12 @@ func TestRequestsStayWithinTheAllowList(t *testing.T) {
 	}{
 		"WatchList": {
 			apiserver.Options{InMemory: true},
-			// One whose WatchLists are refused tries whether it may list.
+			// If WatchLists are refused, the store tries a list.
 			map[string][]string{"watch": watchList, "list": {"fieldSelector", "resourceVersion"}},
 		},
 		"list and watch": {
 			apiserver.Options{InMemory: true, DisableWatchList: true},
-			// The first watch of a run is the one that finds out.
+			// The first watch finds out.
 			map[string][]string{"watch": watchList, "list": {"fieldSelector", "resourceVersion"}},
 		},
 	}
@@ -40,15 +40,15 @@ func TestRequestsStayWithinTheAllowList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, test.server, objectcache.WatchOptions{})
-				requests := adventures(t, r)
+				requests := requestsOfAllKinds(t, r)
 				if len(requests) < 8 {
-					t.Fatalf("got %d requests, want those of an eventful life", len(requests))
+					t.Fatalf("got %d requests, want at least 8", len(requests))
 				}
 				for _, request := range requests {
 					allowed, ok := test.allowed[request.Verb]
 					if !ok || request.Path != "/api/v1/namespaces/default/secrets" ||
 						request.Query.Get("fieldSelector") != "metadata.name=tls" {
-						t.Errorf("got %s %s?%s, want named lists and watches only", request.Verb, request.Path, request.Query.Encode())
+						t.Errorf("got %s %s?%s, want lists and watches of one name", request.Verb, request.Path, request.Query.Encode())
 					}
 					for parameter := range maps.Keys(request.Query) {
 						if !slices.Contains(allowed, parameter) {
@@ -61,8 +61,8 @@ func TestRequestsStayWithinTheAllowList(t *testing.T) {
 	}
 }
 
-// adventures makes a store do all it can do and returns what it asked for.
-func adventures(t *testing.T, r *rig) []apiserver.Request {
+// requestsOfAllKinds makes a store send all kinds of requests, and returns them.
+func requestsOfAllKinds(t *testing.T, r *rig) []apiserver.Request {
 	const agent = "the-store"
 	config := r.server.Config()
 	config.UserAgent, config.QPS = agent, -1
@@ -73,16 +73,16 @@ func adventures(t *testing.T, r *rig) []apiserver.Request {
 	store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{
 		IdleTimeout: 10 * time.Minute, MaxStaleness: 5 * time.Minute,
 	})
-	stop := runStore(t, store)
+	stop := runStore(t.Context(), t, store)
 	get := func() { _, _ = store.Get(t.Context(), namespace, "tls") }
 	r.create("tls", immutable)
 	store.AddReference(namespace, "tls", "pod-1")
 	get()
-	store.AddReference(namespace, "tls", "pod-2") // checks the immutable object
+	store.AddReference(namespace, "tls", "pod-2") // reads the immutable object again
 	get()
 	r.remove("tls")
 	r.create("tls")
-	store.AddReference(namespace, "tls", "pod-3") // finds it followed again
+	store.AddReference(namespace, "tls", "pod-3") // finds a mutable object
 	get()
 	for _, fault := range []func(){
 		func() { r.server.CloseStreams(nil) },
@@ -99,9 +99,9 @@ func adventures(t *testing.T, r *rig) []apiserver.Request {
 	return slices.DeleteFunc(r.server.Requests(), func(request apiserver.Request) bool { return request.UserAgent != agent })
 }
 
-// A request is sent once: client-go's own retries would hide the cause, ignore
-// that somebody waits, and ask more often than the back-off does.
-func TestRequestsAreNotRetriedUnseen(t *testing.T) {
+// client-go does not retry requests: that would hide the cause, and bypass the
+// back-off.
+func TestClientGoDoesNotRetry(t *testing.T) {
 	tests := map[string]struct {
 		refusal *apierrors.StatusError
 		is      func(error) bool

@@ -23,49 +23,48 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// Resource says how to reach one kind of namespaced object. Make one with
-// [Secrets], [ConfigMaps], [NewResource], [Dynamic] or [Metadata]. Whatever is
-// wrong with it is returned by [NewWatchStore].
+// Resource describes one kind of namespaced object and how to reach it. Make one
+// with [Secrets], [ConfigMaps], [NewResource], [Dynamic] or [Metadata]. If it is
+// invalid, [NewWatchStore] returns an error.
 type Resource[T cache.Object] struct {
-	resource  schema.GroupResource
-	misnamed  error                   // what is wrong with resource
-	rest      *listwatch.RESTResource // nil: of a client without one; then source counts
-	source    func(types.NamespacedName) listwatch.Source
-	nameRules validation.ValidateNameFunc
-	immutable func(T) bool // nil: objects of this kind never are
+	resource     schema.GroupResource
+	nameError    error                   // why resource is invalid; nil if it is valid
+	rest         *listwatch.RESTResource // nil if the client has no GetClient: source is used then
+	source       func(types.NamespacedName) listwatch.Source
+	validateName validation.ValidateNameFunc
+	immutable    func(T) bool // nil if no object of this kind is immutable
 }
 
-// Client is what a typed client of one namespace offers, as generated for every
-// kind: kubernetes.Interface.CoreV1().Secrets(namespace), for one. L is its list
-// type.
+// Client is the part of a typed client of one namespace that a store needs. Clients
+// are generated for every kind, such as
+// kubernetes.Interface.CoreV1().Secrets(namespace). L is the list type.
 type Client[T cache.Object, L runtime.Object] interface {
 	listWatcher[L]
-	// Get is never called. It is what names T, so that [NewResource] needs no
-	// type arguments.
+	// Get is never called. Its result names T, so that callers of [NewResource] need
+	// not write type arguments.
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 }
 
-// NewResource makes a resource of any typed client:
+// NewResource returns the resource of any typed client:
 //
 //	NewResource(corev1.Resource("serviceaccounts"), clientset.CoreV1().ServiceAccounts)
 //
 // The group and resource are those of the client, as in a path. [NewWatchStore]
 // returns an error for a client of another group, and for a client of another
-// resource if its kind is one of Kubernetes' own. For clients without types
-// there are [Dynamic] and [Metadata].
+// resource if its kind is one of Kubernetes' own. Use [Dynamic] or [Metadata] for
+// clients without types.
 //
-// The function client is called once here, with the namespace "default", to see
-// what it returns; no request is made. Later it is called with the namespaces of
+// NewResource calls client once, with the namespace "default", to inspect what it
+// returns. It sends no request. Later, client is called with the namespaces of
 // references.
 //
-// A client that gives away its REST client (GetClient, as those of client-go and
-// of client-gen since 1.31 do) is asked through it, and its List and Watch are
-// not used: see [listwatch.FromREST]. To have them used, hide GetClient behind a
-// type of your own. Any other client is used as it is; its own retries (up to
-// ten, on broken connections and Retry-After) cannot be switched off then, and
-// until they end Get knows no cause.
+// If the client has a method GetClient, as those of client-go and of client-gen
+// since 1.31 have, the store uses the REST client that it returns, and not List and
+// Watch: see [listwatch.FromREST]. To use List and Watch, hide GetClient behind a
+// type of your own. They retry up to ten times, after a broken connection or a
+// Retry-After, and Get knows no cause before they return.
 func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource schema.GroupResource, client func(namespace string) C) Resource[T] {
-	r := Resource[T]{resource: resource, misnamed: misnamed(resource), nameRules: pathSegment}
+	r := Resource[T]{resource: resource, nameError: checkResourceName(resource), validateName: validatePathSegment}
 	if client == nil {
 		return r
 	}
@@ -73,13 +72,13 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 	if isNil(example) {
 		return r
 	}
-	if r.misnamed == nil {
-		r.misnamed = mismatched[T](resource)
+	if r.nameError == nil {
+		r.nameError = checkKind[T](resource)
 	}
-	r.source = sourceOver(client, example)
+	r.source = sourceFrom(client, example)
 	if restClient := restClientOf(example); restClient != nil {
-		if group := restClient.APIVersion().Group; group != resource.Group && r.misnamed == nil {
-			r.misnamed = fmt.Errorf("its client is of the group %q: name that group, or pass a client of %q", group, resource.Group)
+		if group := restClient.APIVersion().Group; group != resource.Group && r.nameError == nil {
+			r.nameError = fmt.Errorf("its client is of the group %q: name that group, or pass a client of %q", group, resource.Group)
 		}
 		r.rest = &listwatch.RESTResource{
 			Client:    restClient,
@@ -91,24 +90,23 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 	return r
 }
 
-// misnamed returns an error for what cannot be a resource in a path.
-func misnamed(resource schema.GroupResource) error {
+// checkResourceName returns an error if a path cannot name the resource.
+func checkResourceName(resource schema.GroupResource) error {
 	if len(validation.NameIsDNSLabel(resource.Resource, false)) > 0 {
 		return fmt.Errorf("%q is no resource: name it as in a path, plural and in lower case, such as %q", resource.Resource, "secrets")
 	}
 	return nil
 }
 
-// mismatched returns an error if objects of type T are served by another resource
-// of the group. Only the kinds of Kubernetes' own are known, and their plurals
-// are regular.
-func mismatched[T cache.Object](resource schema.GroupResource) error {
+// checkKind returns an error if another resource of the group serves objects of
+// type T. It knows only Kubernetes' own kinds, whose plurals are regular.
+func checkKind[T cache.Object](resource schema.GroupResource) error {
 	if reflect.TypeFor[T]().Kind() != reflect.Pointer {
 		return nil
 	}
 	kinds, _, err := scheme.Scheme.ObjectKinds(newOf[T]())
 	if err != nil {
-		return nil // a kind of somebody else's
+		return nil // not one of Kubernetes' own kinds
 	}
 	for _, kind := range kinds {
 		plural, _ := meta.UnsafeGuessKindToResource(kind)
@@ -119,8 +117,8 @@ func mismatched[T cache.Object](resource schema.GroupResource) error {
 	return nil
 }
 
-// restClientOf returns the REST client of a typed client, nil if it gives none
-// away, as those of a fake clientset.
+// restClientOf returns the REST client of a typed client, and nil if it has none,
+// as in a fake clientset.
 func restClientOf(client any) rest.Interface {
 	typed, ok := client.(interface{ GetClient() rest.Interface })
 	if !ok {
@@ -132,12 +130,12 @@ func restClientOf(client any) rest.Interface {
 	return nil
 }
 
-// newOf returns a new object of a type that is a pointer.
+// newOf returns a new object of the type T, which is a pointer.
 func newOf[T runtime.Object]() runtime.Object {
 	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
 }
 
-// sourceOf is where an object is listed and watched.
+// sourceOf returns a source that lists and watches one object.
 func (r *Resource[T]) sourceOf(key types.NamespacedName) listwatch.Source {
 	if r.rest != nil {
 		return listwatch.FromREST(r.rest, key.Namespace, key.Name)
@@ -150,21 +148,20 @@ var (
 	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps, NewResource, Dynamic or Metadata")
 )
 
-// named returns an error that says what is wrong with the resource apart from
-// its client.
-func (r *Resource[T]) named() error {
+// checkName returns an error if the resource is invalid, whatever its client.
+func (r *Resource[T]) checkName() error {
 	switch {
-	case r.nameRules == nil:
+	case r.validateName == nil:
 		return errZeroResource
-	case r.misnamed != nil:
-		return fmt.Errorf("resource %q: %w", r.resource, r.misnamed)
+	case r.nameError != nil:
+		return fmt.Errorf("resource %q: %w", r.resource, r.nameError)
 	}
 	return nil
 }
 
-// usable returns an error that says why no store can be made of the resource.
-func (r *Resource[T]) usable() error {
-	if err := r.named(); err != nil {
+// check returns an error if the resource is invalid or has no client.
+func (r *Resource[T]) check() error {
+	if err := r.checkName(); err != nil {
 		return err
 	}
 	if r.source == nil {
@@ -173,24 +170,15 @@ func (r *Resource[T]) usable() error {
 	return nil
 }
 
-// isNil reports whether an interface holds nothing, or a pointer to nothing.
-func isNil(v any) bool {
-	if v == nil {
-		return true
-	}
-	value := reflect.ValueOf(v)
-	return value.Kind() == reflect.Pointer && value.IsNil()
-}
-
-// validate returns nil if an object of this kind can have that key. Both parts
-// end up in a URL.
-func (r *Resource[T]) validate(key types.NamespacedName) error {
-	if err := r.named(); err != nil {
+// validateKey returns an error if no object of this kind can have the key. Both
+// parts of the key become parts of a URL.
+func (r *Resource[T]) validateKey(key types.NamespacedName) error {
+	if err := r.checkName(); err != nil {
 		return err
 	}
 	var problems []string
 	if key.Namespace == "" {
-		problems = append(problems, "namespace: may not be empty: only namespaced objects can be followed")
+		problems = append(problems, "namespace: may not be empty: only namespaced objects can be watched")
 	} else {
 		for _, problem := range validation.ValidateNamespaceName(key.Namespace, false) {
 			problems = append(problems, "namespace: "+problem)
@@ -199,23 +187,23 @@ func (r *Resource[T]) validate(key types.NamespacedName) error {
 	if key.Name == "" {
 		problems = append(problems, "name: may not be empty")
 	} else {
-		for _, problem := range r.nameRules(key.Name, false) {
+		for _, problem := range r.validateName(key.Name, false) {
 			problems = append(problems, "name: "+problem)
 		}
 	}
 	if len(problems) == 0 {
 		return nil
 	}
-	return r.fail(key, fmt.Errorf("%w: %s", ErrInvalidName, strings.Join(problems, "; ")))
+	return r.newError(key, fmt.Errorf("%w: %s", ErrInvalidName, strings.Join(problems, "; ")))
 }
 
-// fail returns an error that names the resource and the key.
-func (r *Resource[T]) fail(key types.NamespacedName, causes ...error) error {
+// newError returns an error that names the resource and the key.
+func (r *Resource[T]) newError(key types.NamespacedName, causes ...error) error {
 	return &keyError{r.resource.String(), key, causes}
 }
 
-// pathSegment are the rules for names of kinds in general: what fits in a URL.
-func pathSegment(name string, prefix bool) []string {
+// validatePathSegment is the rule for names of any kind: they have to fit in a URL.
+func validatePathSegment(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)
 	}

@@ -3,9 +3,11 @@
 package objectcache_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,40 +18,67 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
+	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 const (
 	namespace = "default"
-	// canary is what must never be seen in a log or an error.
+	// canary is object data, which no log or error may contain.
 	canary = "canary-canary-canary"
 )
 
-// rig is a store of Secrets, a real client and an API server, all in one
-// synctest bubble: the wire is real, the time is virtual.
+// rig is a store of Secrets, a client and an API server in one synctest bubble. The
+// HTTP traffic is real, the time is virtual.
 type rig struct {
 	*objectcache.WatchStore[*corev1.Secret]
 
 	t      *testing.T
 	server *apiserver.Server
 	client kubernetes.Interface
-	stop   func() // ends Run and waits for it
-	down   atomic.Pointer[metav1.Status]
+	stop   func()                        // ends Run and waits for it
+	down   atomic.Pointer[metav1.Status] // the answer to every list and watch, if not nil
 }
 
-// inBubble runs f with a store that is running.
+// newStore returns a store on which Run has not been called.
+func newStore[T cache.Object](t testing.TB, resource objectcache.Resource[T], options objectcache.WatchOptions) *objectcache.WatchStore[T] {
+	t.Helper()
+	store, err := objectcache.NewWatchStore(resource, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// runStore runs a store until the returned function is called, which waits for its
+// end.
+func runStore[T cache.Object](ctx context.Context, t testing.TB, store *objectcache.WatchStore[T]) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- store.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: got %v, want nil", err)
+		}
+	}
+}
+
+// inBubble runs f in a bubble, with a store that is running.
 func inBubble(t *testing.T, options objectcache.WatchOptions, f func(*testing.T, *rig)) {
 	t.Helper()
-	idleBubble(t, options, func(t *testing.T, r *rig) {
+	beforeRun(t, options, func(t *testing.T, r *rig) {
 		r.run()
 		f(t, r)
 	})
 }
 
-// idleBubble runs f with a store that is not running yet.
-func idleBubble(t *testing.T, options objectcache.WatchOptions, f func(*testing.T, *rig)) {
+// beforeRun runs f in a bubble, with a store on which Run has not been called.
+func beforeRun(t *testing.T, options objectcache.WatchOptions, f func(*testing.T, *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, apiserver.Options{InMemory: true}, options)
@@ -71,28 +100,26 @@ func newRig(t *testing.T, server apiserver.Options, options objectcache.WatchOpt
 	return r
 }
 
-// rigOf is a store of any source, running, without a server.
+// rigOf returns a rig with a running store of any resource, and without a server.
 func rigOf(t *testing.T, resource objectcache.Resource[*corev1.Secret], options objectcache.WatchOptions) *rig {
 	r := &rig{t: t, WatchStore: newStore(t, resource, options)}
 	r.run()
 	return r
 }
 
+// run calls Run in a goroutine.
 func (r *rig) run() {
-	ctx, cancel := context.WithCancel(r.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
-	r.stop = func() {
-		cancel()
-		if err := <-done; err != nil {
-			r.t.Errorf("Run: got %v, want nil", err)
-		}
-		r.stop = func() {}
-	}
+	stop := runStore(r.t.Context(), r.t, r.WatchStore)
+	r.stop = func() { stop(); r.stop = func() {} }
 	synctest.Wait()
 }
 
-// refuse makes the server answer every list and watch with a status; nil heals.
+// logText returns the text in a logger's buffer.
+func logText(logger klog.Logger) string {
+	return logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+}
+
+// refuse makes the server answer every list and watch with err, until the next call.
 func (r *rig) refuse(err *apierrors.StatusError) {
 	if err == nil {
 		r.down.Store(nil)
@@ -139,14 +166,14 @@ func (r *rig) remove(name string) {
 
 func immutable(secret *corev1.Secret) { yes := true; secret.Immutable = &yes }
 
-// get calls Get with a limit of virtual time.
+// get calls Get with a time-out.
 func (r *rig) get(name string, limit time.Duration) (*corev1.Secret, error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), limit)
 	defer cancel()
 	return r.Get(ctx, namespace, name)
 }
 
-// mustGet wants an object at once: nothing in the bubble has a reason to wait.
+// mustGet returns the object, or ends the test.
 func (r *rig) mustGet(name string) *corev1.Secret {
 	r.t.Helper()
 	return r.mustGetWithin(name, time.Second)
@@ -161,13 +188,13 @@ func (r *rig) mustGetWithin(name string, limit time.Duration) *corev1.Secret {
 	return secret
 }
 
-// streams is how many watches of an object are open on the server.
+// streams returns the number of watches of an object that are open on the server.
 func (r *rig) streams(name string) int {
 	synctest.Wait()
 	return r.server.OpenStreams("secrets", types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// opens is how many watches of an object there have been.
+// opens returns the number of watches of an object that were requested so far.
 func (r *rig) opens(name string) int {
 	synctest.Wait()
 	count := 0
@@ -195,7 +222,7 @@ func unavailable() *apierrors.StatusError {
 	return err
 }
 
-// async runs Get in a goroutine of its own.
+// async calls Get in a goroutine.
 func (r *rig) async(ctx context.Context, name string) <-chan result {
 	done := make(chan result, 1)
 	go func() {
@@ -206,8 +233,114 @@ func (r *rig) async(ctx context.Context, name string) <-chan result {
 	return done
 }
 
+// result is what Get returned, and when.
 type result struct {
 	secret *corev1.Secret
 	err    error
 	at     time.Time
+}
+
+// within checks that Get returns the object with that UID within a limit of virtual
+// time. A limit of 0 gives Get ten minutes, and wants it to return in six seconds.
+func (r *rig) within(name string, limit time.Duration, uid types.UID) {
+	r.t.Helper()
+	began := time.Now()
+	got, err := r.get(name, cmp.Or(limit, 10*time.Minute))
+	if err != nil || got.UID != uid {
+		r.t.Errorf("Get %s: got %v, %v, want UID %s", name, got, err, uid)
+	}
+	if took, want := time.Since(began), cmp.Or(limit, 6*time.Second); took > want {
+		r.t.Errorf("Get %s took %v, want it within %v", name, took, want)
+	}
+}
+
+// holdBack blocks requests with that verb until release is called.
+func (r *rig) holdBack(verb string) (release func()) {
+	gate := make(chan struct{})
+	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+		if request.Verb == verb {
+			<-gate
+		}
+		return nil
+	})
+	return func() { close(gate); r.server.Intercept(nil) }
+}
+
+// untilRefusalIsOld sleeps for ten minutes, and then until the last refusal is too
+// old to be returned.
+func (r *rig) untilRefusalIsOld() {
+	time.Sleep(10 * time.Minute)
+	for {
+		status, _ := r.Status(namespace, "tls")
+		if time.Since(status.LastErrorTime) > 2*time.Second {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// seal gives a Secret a value and makes it immutable.
+func (r *rig) seal(name, value string) {
+	r.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"password": []byte(value)}}
+	immutable(secret)
+	if _, err := r.client.CoreV1().Secrets(namespace).Update(r.t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		r.t.Fatalf("seal %s: %v", name, err)
+	}
+	synctest.Wait()
+}
+
+// change is a pair that Changes yields.
+type change struct {
+	objectcache.Change[*corev1.Secret]
+
+	owners []types.UID
+}
+
+// subscriber is a caller that ranges over Changes.
+type subscriber struct {
+	changes chan change
+	done    chan struct{}
+	stop    func()
+}
+
+// subscribe starts a subscriber.
+func (r *rig) subscribe() *subscriber {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	s := &subscriber{changes: make(chan change, 1000), done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		for c, owners := range r.Changes(ctx) {
+			s.changes <- change{c, owners}
+		}
+	}()
+	s.stop = func() { cancel(); <-s.done }
+	synctest.Wait()
+	return s
+}
+
+// seen returns the changes since the last call, as "name=value" or "name gone".
+func (s *subscriber) seen() []string {
+	synctest.Wait()
+	var all []string
+	for {
+		select {
+		case change := <-s.changes:
+			if change.Deleted {
+				all = append(all, change.Key.Name+" gone")
+			} else {
+				all = append(all, change.Key.Name+"="+string(change.Object.Data["password"]))
+			}
+		default:
+			return all
+		}
+	}
+}
+
+// want checks the changes that a subscriber has seen.
+func want(t *testing.T, when string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %q, want %q", when, got, want)
+	}
 }

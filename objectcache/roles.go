@@ -11,23 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Roles returns what a store of this resource must be allowed to do for those
-// objects, and no more: in each namespace a Role of the given name that admits
-// list and watch of the named objects. RBAC lets a resourceNames rule match a
-// list or watch whose field selector is metadata.name=NAME, which is the only
-// kind that a store sends.
+// Roles returns the permissions that a store of this resource needs for the given
+// objects, and no others: one Role of the given name per namespace, which allows
+// list and watch of the named objects. In RBAC a rule with resourceNames matches a
+// list or watch with the field selector metadata.name=NAME, and a store sends no
+// others.
 //
-// Roles are in the order of their namespaces, names in order within; a key
-// given twice counts once. Without keys there are no Roles: a rule without
-// resourceNames would admit every object. The error is [ErrInvalidName] for a
-// key that no object can have and for an empty name of the Roles; a resource that
-// is wrongly named is an error too.
-// No client is needed:
+// The Roles are sorted by namespace, the names in each Role are sorted and unique.
+// Without keys there are no Roles, because a rule without resourceNames allows
+// every object. The error is [ErrInvalidName] for a key that no object can have,
+// and for an empty name. A Resource with an invalid name is an error too.
+// Roles needs no client:
 //
 //	objectcache.Secrets(nil).Roles("gateway", keys...)
 //	objectcache.Dynamic(nil, widgets).Roles("gateway", keys...) // for any kind
 func (r Resource[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
-	if err := r.named(); err != nil {
+	if err := r.checkName(); err != nil {
 		return nil, err
 	}
 	if name == "" {
@@ -35,7 +34,7 @@ func (r Resource[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.
 	}
 	names := map[string][]string{}
 	for _, key := range keys {
-		if err := r.validate(key); err != nil {
+		if err := r.validateKey(key); err != nil {
 			return nil, err
 		}
 		names[key.Namespace] = append(names[key.Namespace], key.Name)

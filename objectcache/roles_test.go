@@ -33,16 +33,16 @@ func TestRoles(t *testing.T) {
 		want []rbacv1.Role
 		err  error
 	}{
-		"none": {},
-		"one":  {keys: []types.NamespacedName{{Namespace: "a", Name: "x"}}, want: []rbacv1.Role{role("a", "x")}},
-		"in order, each once": {
+		"no keys": {},
+		"one key": {keys: []types.NamespacedName{{Namespace: "a", Name: "x"}}, want: []rbacv1.Role{role("a", "x")}},
+		"sorted and unique": {
 			keys: []types.NamespacedName{
 				{Namespace: "b", Name: "z"}, {Namespace: "a", Name: "y"}, {Namespace: "a", Name: "x"}, {Namespace: "a", Name: "y"},
 			},
 			want: []rbacv1.Role{role("a", "x", "y"), role("b", "z")},
 		},
-		"no name":       {keys: []types.NamespacedName{{Namespace: "a"}}, err: objectcache.ErrInvalidName},
-		"all of a kind": {keys: []types.NamespacedName{{Namespace: "a", Name: "*"}}, err: objectcache.ErrInvalidName},
+		"no name":  {keys: []types.NamespacedName{{Namespace: "a"}}, err: objectcache.ErrInvalidName},
+		"wildcard": {keys: []types.NamespacedName{{Namespace: "a", Name: "*"}}, err: objectcache.ErrInvalidName},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// A Role is made without a client, for any kind, and not for what is no resource.
+// Roles needs no client and works for any kind. It returns an error for an invalid
+// resource.
 func TestRolesOfAnyKind(t *testing.T) {
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 	roles, err := objectcache.Dynamic(nil, widgets).Roles("gateway", types.NamespacedName{Namespace: "a", Name: "x:y"})
@@ -82,9 +83,9 @@ func TestRolesOfAnyKind(t *testing.T) {
 	}
 }
 
-// The Role that a gateway needs for its certificates.
+// The example prints the Role that a gateway needs for its certificates.
 func ExampleResource_Roles() {
-	// It takes no client to know what a client must be allowed to do.
+	// Roles needs no client.
 	roles, err := objectcache.Secrets(nil).Roles("gateway-certificates",
 		types.NamespacedName{Namespace: "shop", Name: "tls"},
 		types.NamespacedName{Namespace: "shop", Name: "tls-old"},

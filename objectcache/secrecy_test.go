@@ -22,7 +22,7 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// buffer is a bytes.Buffer for many writers.
+// buffer is a bytes.Buffer that is safe for concurrent use.
 type buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -40,7 +40,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// captureLog turns klog up to 10, where client-go prints every body it reads.
+// captureLog sets the verbosity of klog to 10, at which client-go logs every body.
 func captureLog(t *testing.T) *buffer {
 	t.Helper()
 	state := klog.CaptureState()
@@ -57,20 +57,19 @@ func captureLog(t *testing.T) *buffer {
 	return out
 }
 
-// forms are the ways in which data could show in a text.
+// forms returns the encodings in which data could appear in a text.
 func forms(data string) []string {
 	decimal := strings.Trim(fmt.Sprintf("%d", []byte(data)), "[]")
 	return []string{
-		"canary",   // also beside a hex dump, which breaks lines
+		"canary",   // also in a hex dump, which breaks lines
 		"Y2FuYXJ5", // base64 of its beginning
 		fmt.Sprintf("%x", data),
 		decimal, strings.ReplaceAll(decimal, " ", ", "),
 	}
 }
 
-// Through a whole life, lists and streams in JSON included, no log line and no
-// error holds what the object holds.
-func TestSecretsStayOutOfLogsAndErrors(t *testing.T) {
+// No log line and no error holds object data, whatever happens to a stream.
+func TestNoObjectDataInLogsAndErrors(t *testing.T) {
 	tests := map[string]apiserver.Options{
 		"WatchList":      {InMemory: true},
 		"list and watch": {InMemory: true, DisableWatchList: true},
@@ -80,11 +79,11 @@ func TestSecretsStayOutOfLogsAndErrors(t *testing.T) {
 			out := captureLog(t)
 			var errs []error
 			synctest.Test(t, func(t *testing.T) {
-				errs = troubledLife(t, newRig(t, options, objectcache.WatchOptions{}))
+				errs = runWithFaults(t, newRig(t, options, objectcache.WatchOptions{}))
 			})
 			log := out.String()
 			if !strings.Contains(log, "Cannot read the object") || !strings.Contains(log, "Starting to watch") {
-				t.Errorf("the log does not tell of the life of a stream:\n%s", log)
+				t.Errorf("log: got\n%s\nwant the start and a failure of a stream", log)
 			}
 			for _, form := range forms(canary) {
 				if strings.Contains(log, form) {
@@ -100,9 +99,9 @@ func TestSecretsStayOutOfLogsAndErrors(t *testing.T) {
 	}
 }
 
-// troubledLife takes a store through what can go wrong and returns all errors.
-// Its client speaks JSON, so that a body in a log could be read.
-func troubledLife(t *testing.T, r *rig) (errs []error) {
+// runWithFaults runs a store through several faults and returns all errors. Its client
+// uses JSON, so that forms finds a body in a log.
+func runWithFaults(t *testing.T, r *rig) (errs []error) {
 	config := r.server.Config()
 	config.QPS = -1
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
@@ -111,9 +110,9 @@ func troubledLife(t *testing.T, r *rig) (errs []error) {
 		t.Fatal(err)
 	}
 	store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
-	stop := runStore(t, store)
+	stop := runStore(t.Context(), t, store)
 	var verbosity klog.Level
-	_ = verbosity.Set("0") // client-go may print the bodies of this test's own writes
+	_ = verbosity.Set("0") // the test's own writes may be logged
 	r.create("tls")
 	_ = verbosity.Set("10")
 	store.AddReference(namespace, "tls", "pod")
@@ -139,21 +138,21 @@ func troubledLife(t *testing.T, r *rig) (errs []error) {
 	return append(errs, err)
 }
 
-// After the last reference nothing in memory reaches the object.
+// After the last reference the object can be collected.
 func TestObjectIsFreedAfterTheLastReference(t *testing.T) {
 	tests := map[string]struct {
 		options objectcache.WatchOptions
 		change  []func(*corev1.Secret)
-		leave   func(*rig)
+		end     func(*rig)
 	}{
-		"last reference": {leave: func(r *rig) { r.DeleteReference(namespace, "tls", "pod") }},
+		"last reference": {end: func(r *rig) { r.DeleteReference(namespace, "tls", "pod") }},
 		"immutable": {
 			change: []func(*corev1.Secret){immutable},
-			leave:  func(r *rig) { r.DeleteReference(namespace, "tls", "pod") },
+			end:    func(r *rig) { r.DeleteReference(namespace, "tls", "pod") },
 		},
 		"immutable, while it is read for a new owner": {
 			change: []func(*corev1.Secret){immutable},
-			leave: func(r *rig) {
+			end: func(r *rig) {
 				release := r.holdBack("watch")
 				defer release()
 				r.AddReference(namespace, "tls", "other")
@@ -164,14 +163,14 @@ func TestObjectIsFreedAfterTheLastReference(t *testing.T) {
 		},
 		"immutable, after a recheck": {
 			change: []func(*corev1.Secret){immutable},
-			leave:  func(r *rig) { time.Sleep(time.Hour); r.DeleteReference(namespace, "tls", "pod") },
+			end:    func(r *rig) { time.Sleep(time.Hour); r.DeleteReference(namespace, "tls", "pod") },
 		},
 		"last reference, with an idle time-out": {
 			options: objectcache.WatchOptions{IdleTimeout: time.Hour},
-			leave:   func(r *rig) { r.DeleteReference(namespace, "tls", "pod") },
+			end:     func(r *rig) { r.DeleteReference(namespace, "tls", "pod") },
 		},
-		"idle":    {options: objectcache.WatchOptions{IdleTimeout: time.Minute}, leave: func(*rig) { time.Sleep(5 * time.Minute) }},
-		"stopped": {leave: func(r *rig) { r.stop() }},
+		"idle":    {options: objectcache.WatchOptions{IdleTimeout: time.Minute}, end: func(*rig) { time.Sleep(5 * time.Minute) }},
+		"stopped": {end: func(r *rig) { r.stop() }},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +179,7 @@ func TestObjectIsFreedAfterTheLastReference(t *testing.T) {
 				r.create("tls", test.change...)
 				r.AddReference(namespace, "tls", "pod")
 				r.closeWhenFreed("tls", freed)
-				test.leave(r)
+				test.end(r)
 				synctest.Wait()
 				collect(t, freed)
 			})
@@ -188,8 +187,8 @@ func TestObjectIsFreedAfterTheLastReference(t *testing.T) {
 	}
 }
 
-// closeWhenFreed runs in a goroutine of its own, for a test's stack may hold on
-// to what was on it.
+// closeWhenFreed closes freed when the object has been collected. It uses a goroutine,
+// because the stack of the test could keep the object.
 func (r *rig) closeWhenFreed(name string, freed chan struct{}) {
 	done := make(chan struct{})
 	go func() {
@@ -199,8 +198,8 @@ func (r *rig) closeWhenFreed(name string, freed chan struct{}) {
 	<-done
 }
 
-// collect garbage until freed is closed. A cleanup runs some time after a
-// collection, so a few may be needed.
+// collect collects garbage until freed is closed. The cleanup runs some time after a
+// collection, so it may take several.
 func collect(t *testing.T, freed <-chan struct{}) {
 	t.Helper()
 	for range 1000 {

@@ -5,6 +5,7 @@ package objectcache
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -22,15 +23,14 @@ type listWatcher[L runtime.Object] interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// sourceOver makes sources, each of one object, of clients for a namespace. whole
-// is what they come from: a fake clientset says that it does not support
-// WatchList, its parts do not.
-func sourceOver[C listWatcher[L], L runtime.Object](client func(namespace string) C, whole any) func(types.NamespacedName) listwatch.Source {
+// sourceFrom returns a function that returns the source of one object. client
+// returns a client for a namespace. clientset is what the clients come from: a fake
+// clientset declares that it does not support WatchList, and its clients do not.
+func sourceFrom[C listWatcher[L], L runtime.Object](client func(namespace string) C, clientset any) func(types.NamespacedName) listwatch.Source {
 	return func(key types.NamespacedName) listwatch.Source {
 		selector := fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()
-		// Called per request, not here: a client of somebody else's is not called
-		// with a lock held.
-		in := func() (C, error) {
+		// Call client per request, and not here, where a lock is held.
+		namespaced := func() (C, error) {
 			c := client(key.Namespace)
 			if isNil(c) {
 				return c, fmt.Errorf("%w: the resource has no client for namespace %q: its function returned nil", listwatch.ErrLoggable, key.Namespace)
@@ -39,7 +39,7 @@ func sourceOver[C listWatcher[L], L runtime.Object](client func(namespace string
 		}
 		return listwatch.FromListerWatcher(toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				c, err := in()
+				c, err := namespaced()
 				if err != nil {
 					return nil, err
 				}
@@ -47,13 +47,22 @@ func sourceOver[C listWatcher[L], L runtime.Object](client func(namespace string
 				return c.List(ctx, options)
 			},
 			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				c, err := in()
+				c, err := namespaced()
 				if err != nil {
 					return nil, err
 				}
 				options.FieldSelector = selector
 				return c.Watch(ctx, options)
 			},
-		}, whole))
+		}, clientset))
 	}
+}
+
+// isNil reports whether an interface is nil or holds a nil pointer.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	value := reflect.ValueOf(v)
+	return value.Kind() == reflect.Pointer && value.IsNil()
 }

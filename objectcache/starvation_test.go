@@ -15,13 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 func status(err *apierrors.StatusError) verdict { return verdict{status: &err.ErrStatus} }
 
-// refusing answers objects with a prefix with an error.
+// refusing answers requests for objects with a prefix with an error.
 func refusing(prefix string, err *apierrors.StatusError) func(apiserver.Request) verdict {
 	return func(request apiserver.Request) verdict {
 		if strings.HasPrefix(request.Name, prefix) {
@@ -31,16 +30,16 @@ func refusing(prefix string, err *apierrors.StatusError) func(apiserver.Request)
 	}
 }
 
-// Gets of refused objects, however many, are not many requests.
+// Many Gets of refused objects cause few requests.
 func TestGetsOfForbiddenObjectsAreFewRequests(t *testing.T) {
-	inStorm(t, reflector.GateOptions{}, func(t *testing.T, s *storm) {
+	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.answers(refusing("bad", forbidden()))
 		s.references(800, "good")
 		bad := s.references(200, "bad")
-		ctx, enough := context.WithCancel(t.Context())
+		ctx, stop := context.WithCancel(t.Context())
 		s.loops(ctx, bad, 2*time.Second, 10*time.Millisecond)
-		time.Sleep(10 * time.Second) // a fresh binding may be asked for more often
-		s.forget()
+		time.Sleep(10 * time.Second) // new objects are requested more often at first
+		s.reset()
 		time.Sleep(10 * time.Second)
 		all, most := s.requests()
 		t.Logf("requests in 10 s: %d, %d of one object", all, most)
@@ -49,19 +48,19 @@ func TestGetsOfForbiddenObjectsAreFewRequests(t *testing.T) {
 		}
 		s.answers(nil)
 		time.Sleep(2 * time.Second)
-		if got := s.known(bad); got != 200 {
-			t.Errorf("served 2 s after the grant: got %d, want all 200", got)
+		if got := s.read(bad); got != 200 {
+			t.Errorf("synced 2 s after the grant: got %d, want all 200", got)
 		}
-		enough()
+		stop()
 	})
 }
 
-// A Get that comes while a fresh refusal is known is answered with it.
-func TestFreshRefusalAnswersGetAtOnce(t *testing.T) {
-	inStorm(t, reflector.GateOptions{}, func(t *testing.T, s *storm) {
+// Get returns a recent refusal at once.
+func TestGetReturnsARecentRefusalAtOnce(t *testing.T) {
+	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.answers(refusing("bad", forbidden()))
 		bad := s.references(1, "bad")[0]
-		ctx, enough := context.WithCancel(t.Context())
+		ctx, stop := context.WithCancel(t.Context())
 		s.loops(ctx, []string{bad}, 5*time.Second, 10*time.Millisecond)
 		time.Sleep(10 * time.Second)
 		late := 0
@@ -75,23 +74,23 @@ func TestFreshRefusalAnswersGetAtOnce(t *testing.T) {
 			}
 			time.Sleep(70 * time.Millisecond)
 		}
-		if late > 5 { // these may find that it is time for another attempt
-			t.Errorf("Get beside others: got %d of 50 that took longer than 100 ms, want the refusal that is known", late)
+		if late > 5 { // some may wait for another attempt
+			t.Errorf("Gets that took longer than 100 ms: got %d of 50, want at most 5", late)
 		}
-		enough()
+		stop()
 	})
 }
 
-// With a dead token the server and the client have peace, however many Gets
-// there are, and all is well soon after the token is.
-func TestDeadTokenIsNoStormOfGets(t *testing.T) {
-	inStorm(t, reflector.GateOptions{}, func(t *testing.T, s *storm) {
+// With an expired token many Gets cause few requests. All objects sync soon after the
+// token is valid again.
+func TestGetsWithAnExpiredToken(t *testing.T) {
+	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.answers(refusing("", apierrors.NewUnauthorized("expired")))
 		names := s.references(1000, "tls")
-		ctx, enough := context.WithCancel(t.Context())
+		ctx, stop := context.WithCancel(t.Context())
 		s.loops(ctx, names, 5*time.Second, 100*time.Millisecond)
 		time.Sleep(5 * time.Second)
-		s.forget()
+		s.reset()
 		time.Sleep(10 * time.Second)
 		all, _ := s.requests()
 		dials := s.dials.Load()
@@ -101,14 +100,14 @@ func TestDeadTokenIsNoStormOfGets(t *testing.T) {
 		}
 		s.answers(nil)
 		time.Sleep(8 * time.Second)
-		if got := s.known(names); got != 1000 {
-			t.Errorf("served 8 s after the token is good: got %d, want all 1,000", got)
+		if got := s.read(names); got != 1000 {
+			t.Errorf("synced 8 s after the token is valid: got %d, want all 1,000", got)
 		}
-		enough()
+		stop()
 	})
 }
 
-// Gets of new healthy objects do not wait for bad ones, of whatever kind.
+// Gets of new objects do not wait for objects that fail, for whatever reason.
 func TestGetsDoNotWaitForBadObjects(t *testing.T) {
 	unreadable := apierrors.NewInternalError(errors.New("cannot be decrypted"))
 	tests := map[string][]verdict{
@@ -116,11 +115,11 @@ func TestGetsDoNotWaitForBadObjects(t *testing.T) {
 		"hang":       {{hangs: true}},
 		"forbidden":  {status(forbidden())},
 		"throttled":  {status(apierrors.NewTooManyRequests("slow down", 30))},
-		"all of it":  {status(unreadable), {hangs: true}, status(forbidden()), status(apierrors.NewTooManyRequests("slow down", 30))},
+		"all":        {status(unreadable), {hangs: true}, status(forbidden()), status(apierrors.NewTooManyRequests("slow down", 30))},
 	}
 	for name, answers := range tests {
 		t.Run(name, func(t *testing.T) {
-			inStorm(t, reflector.GateOptions{}, func(t *testing.T, s *storm) {
+			inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 				s.answers(func(request apiserver.Request) verdict {
 					var id int
 					if n, _ := fmt.Sscanf(request.Name, "bad-%d", &id); n == 1 {
@@ -131,22 +130,22 @@ func TestGetsDoNotWaitForBadObjects(t *testing.T) {
 				s.references(600, "good")
 				bad := s.references(100, "bad")
 				s.references(300, "more")
-				ctx, enough := context.WithCancel(t.Context())
+				ctx, stop := context.WithCancel(t.Context())
 				s.loops(ctx, bad[:50], 2*time.Second, 100*time.Millisecond)
 				time.Sleep(20 * time.Second)
 				for i := range 10 {
-					s.all(s.references(1, fmt.Sprintf("new-%d", i)), time.Second, "Get of a new object")
+					s.getAll(s.references(1, fmt.Sprintf("new-%d", i)), time.Second, "Get of a new object")
 					time.Sleep(2 * time.Second)
 				}
-				enough()
+				stop()
 			})
 		})
 	}
 }
 
-// A kind that is throttled holds up no other one on the same gate.
+// A throttled resource does not delay other resources with the same gate.
 func TestGetsDoNotWaitForAThrottledKind(t *testing.T) {
-	inStorm(t, reflector.GateOptions{}, func(t *testing.T, s *storm) {
+	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.answers(func(request apiserver.Request) verdict {
 			if request.Resource == "configmaps" {
 				return status(apierrors.NewTooManyRequests("the watch cache is not ready", 30))
@@ -160,29 +159,29 @@ func TestGetsDoNotWaitForAThrottledKind(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		for i := range 10 {
-			s.all(s.references(1, fmt.Sprintf("new-%d", i)), time.Second, "Get of a new Secret")
+			s.getAll(s.references(1, fmt.Sprintf("new-%d", i)), time.Second, "Get of a new Secret")
 			time.Sleep(5 * time.Second)
 		}
-		s.all(names, time.Second, "Get of a Secret that was referenced at first")
+		s.getAll(names, time.Second, "Get of a Secret that was referenced at first")
 	})
 }
 
-// Status does not say Watching where there is no stream: not in the pause after
-// one, and not while the gate is busy.
+// The phase of an object without a stream is never Watching, neither during the
+// back-off nor while the gate is busy.
 func TestPhaseWithoutAStreamIsNotWatching(t *testing.T) {
 	tests := map[string]func(apiserver.Request) verdict{
-		"pause":        nil,
-		"busy gate":    func(apiserver.Request) verdict { return verdict{hangs: true} },
-		"refused":      refusing("tls", forbidden()),
-		"out of reach": refusing("", unavailable()),
+		"back-off":    nil,
+		"busy gate":   func(apiserver.Request) verdict { return verdict{hangs: true} },
+		"refused":     refusing("tls", forbidden()),
+		"unreachable": refusing("", unavailable()),
 	}
 	for name, answers := range tests {
 		t.Run(name, func(t *testing.T) {
-			inStorm(t, reflector.GateOptions{Opens: 1}, func(t *testing.T, s *storm) {
+			inStorm(t, objectcache.GateOptions{Opens: 1}, func(t *testing.T, s *storm) {
 				names := s.references(20, "tls")
 				time.Sleep(5 * time.Second)
 				s.answers(answers)
-				s.references(2, "other") // takes the gate where requests hang
+				s.references(2, "other") // occupies the gate if requests hang
 				time.Sleep(10 * time.Millisecond)
 				s.server.CloseStreams(func(request apiserver.Request) bool { return strings.HasPrefix(request.Name, "tls") })
 				wrong := map[objectcache.Phase]int{}
@@ -197,22 +196,21 @@ func TestPhaseWithoutAStreamIsNotWatching(t *testing.T) {
 					time.Sleep(20 * time.Millisecond)
 				}
 				if len(wrong) > 0 {
-					t.Errorf("without a stream: got %v of %d looks, want no Watching", wrong, 400*len(names))
+					t.Errorf("without a stream: got %v in %d checks, want no Watching", wrong, 400*len(names))
 				}
 			})
 		})
 	}
 }
 
-// Callers that ask for refused objects again and again do not keep a healthy
-// stream from being opened again.
-func TestCallersOfRefusedObjectsStarveNoStream(t *testing.T) {
-	inStorm(t, reflector.GateOptions{Opens: 8}, func(t *testing.T, s *storm) {
+// Repeated Gets of refused objects do not delay the reopening of other streams.
+func TestGetsOfRefusedObjectsDoNotDelayStreams(t *testing.T) {
+	inStorm(t, objectcache.GateOptions{Opens: 8}, func(t *testing.T, s *storm) {
 		s.answers(refusing("bad", forbidden()))
 		good := s.references(300, "good")
 		bad := s.references(300, "bad")
 		time.Sleep(10 * time.Second)
-		ctx, enough := context.WithCancel(t.Context())
+		ctx, stop := context.WithCancel(t.Context())
 		s.loops(ctx, bad, 50*time.Millisecond, 10*time.Millisecond)
 		time.Sleep(5 * time.Second)
 		s.server.CloseStreams(func(request apiserver.Request) bool { return request.Name == good[7] || request.Name == good[200] })
@@ -223,6 +221,6 @@ func TestCallersOfRefusedObjectsStarveNoStream(t *testing.T) {
 				t.Errorf("%s: got %d streams 5 s after the last ended, and phase %s; want one", name, open, got.Phase)
 			}
 		}
-		enough()
+		stop()
 	})
 }

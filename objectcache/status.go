@@ -12,117 +12,118 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// Phase says where an object is in its life in the store.
+// Phase is where an object is in its life in the store.
 type Phase string
 
 const (
-	// Pending: the store is not running, nothing has been requested.
+	// Pending: Run has not been called, and no request has been sent.
 	Pending Phase = "Pending"
 	// Syncing: the first read is under way.
 	Syncing Phase = "Syncing"
-	// Watching: the state is known, and a stream is open that brings its changes.
+	// Watching: the state is known, and an open stream brings its changes.
 	Watching Phase = "Watching"
-	// Reopening: the state is known and served, and no stream is open: it ended
-	// as streams do, and is being opened again. So is an immutable object that is
-	// being read again.
+	// Reopening: the state is known and served, but no stream is open. It ended
+	// regularly and is being opened again, or an immutable object is being read
+	// again.
 	Reopening Phase = "Reopening"
-	// Failing: the last attempts to reach the object failed. The state known
-	// before, if any, is served.
+	// Failing: the last attempts to read the object failed. The previous state, if
+	// any, is served.
 	Failing Phase = "Failing"
-	// Immutable: the object is immutable and served from memory, unwatched. It is
-	// read again for a new owner, and after WatchOptions.ImmutableRecheck.
+	// Immutable: the object is immutable. It is served from memory, without a
+	// stream, and read again for a new owner and after WatchOptions.ImmutableRecheck.
 	Immutable Phase = "Immutable"
-	// Idle: nobody has asked for the object in a while; the next Get starts over.
+	// Idle: no Get has asked for the object for WatchOptions.IdleTimeout. The next
+	// Get opens a new stream.
 	Idle Phase = "Idle"
-	// Stopped: the store has been stopped.
+	// Stopped: the context of Run has ended.
 	Stopped Phase = "Stopped"
 )
 
-// Status tells how things are with one object. It holds no object data.
+// Status describes one object and its stream. It holds no object data.
 type Status struct {
 	// Key is the object's namespace and name.
 	Key types.NamespacedName
-	// Phase says where it is in its life.
+	// Phase is where the object is in its life in the store.
 	Phase Phase
-	// Exists tells whether the object was there, by the last known state.
+	// Exists is set if the object exists in the last known state.
 	Exists bool
 	// UID and ResourceVersion are the object's, empty unless it exists.
 	UID             types.UID
 	ResourceVersion string
-	// LastContact is when the server last sent anything about it: its age is
-	// the time since. Zero if it never did.
+	// LastContact is when the server last sent a read, an event or a bookmark of
+	// the object. Zero if it never did.
 	LastContact time.Time
-	// Waiting is why no request is under way, nil while one is or the stream is
-	// open.
+	// Waiting is why no request is under way. Nil while one is, and while the
+	// stream is open.
 	Waiting error
 	// Failures counts the attempts that failed since the last completed read.
 	Failures int
-	// LastError is the cause of the last failure; it is kept when all is well
-	// again. LastErrorTime is when that was. apierrors.IsNotFound never holds for
-	// it: see [NotServedError].
+	// LastError is the cause of the last failure, and LastErrorTime its time. Both
+	// are kept after the next success. apierrors.IsNotFound never holds for
+	// LastError: see [NotServedError].
 	LastError     error
 	LastErrorTime time.Time
-	// Owners are the UIDs that reference the object, in order.
+	// Owners are the UIDs that reference the object, sorted.
 	Owners []types.UID
 }
 
-// Status tells how things are with an object; false if nobody references it.
-func (w *WatchStore[T]) Status(namespace, name string) (Status, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e := w.entry(types.NamespacedName{Namespace: namespace, Name: name})
+// Status returns the status of an object, and false if no owner references it.
+func (s *WatchStore[T]) Status(namespace, name string) (Status, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entry(types.NamespacedName{Namespace: namespace, Name: name})
 	if e == nil {
 		return Status{}, false
 	}
-	return w.statusLocked(e), true
+	return s.statusLocked(e), true
 }
 
-// Statuses yields the status of every referenced object, in no order. Each is taken
-// at its own moment; no lock is held while the loop's body runs, and references
-// that come or go meanwhile may or may not be seen.
-func (w *WatchStore[T]) Statuses() iter.Seq[Status] {
+// Statuses yields the status of every referenced object, in no order. Each is
+// taken at a moment of its own. No lock is held while the body of the loop runs.
+// References that are added or deleted meanwhile may or may not be seen.
+func (s *WatchStore[T]) Statuses() iter.Seq[Status] {
 	return func(yield func(Status) bool) {
-		for _, e := range w.entries.Range {
+		for _, e := range s.entries.Range {
 			key := e.(*entry[T]).key
-			if status, ok := w.Status(key.Namespace, key.Name); ok && !yield(status) {
+			if status, ok := s.Status(key.Namespace, key.Name); ok && !yield(status) {
 				return
 			}
 		}
 	}
 }
 
-func (w *WatchStore[T]) statusLocked(e *entry[T]) Status {
+func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	status := Status{Key: e.key, Owners: e.owners.list()}
-	r := e.run.Load()
-	if r == nil {
-		status.Phase = w.restingLocked()
+	w := e.watch.Load()
+	if w == nil {
+		status.Phase = s.phaseWithoutWatchLocked()
 		return status
 	}
-	stream, state := r.status(), r.slot.Load()
-	status.LastContact, status.Failures = r.lastContactLocked(stream), stream.Failures
-	status.Waiting = stream.Waiting
+	stream, state := w.status(), w.slot.Load()
+	status.Phase = phaseLocked(w, state, stream)
+	status.LastContact, status.Failures, status.Waiting = w.lastContactLocked(stream), stream.Failures, stream.Waiting
 	status.LastError, status.LastErrorTime = stream.LastError, stream.LastErrorTime
 	if status.Exists = state.Exists; state.Exists {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
 	}
-	status.Phase = phaseLocked(r, state, stream)
 	return status
 }
 
-// restingLocked is the phase of an entry without a run.
-func (w *WatchStore[T]) restingLocked() Phase {
+// phaseWithoutWatchLocked returns the phase of an entry that has no watch.
+func (s *WatchStore[T]) phaseWithoutWatchLocked() Phase {
 	switch {
-	case w.stopped:
+	case s.stopped:
 		return Stopped
-	case w.ctx == nil:
+	case s.ctx == nil:
 		return Pending
 	}
 	return Idle
 }
 
-func phaseLocked[T cache.Object](r *run[T], state cache.State[T], stream reflector.Status) Phase {
+// phaseLocked returns the phase of an entry with a watch.
+func phaseLocked[T cache.Object](w *objectWatch[T], state cache.State[T], stream reflector.Status) Phase {
 	switch {
-	case r.settled:
+	case w.unwatched:
 		return Immutable
 	case stream.Failures > 0:
 		return Failing

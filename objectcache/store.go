@@ -11,17 +11,16 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-// Store is a cache of referenced objects, whatever its strategy. [WatchStore]
-// implements it.
+// Store is a cache of referenced objects. [WatchStore] implements it.
 type Store[T cache.Object] interface {
-	// Run serves the store until ctx ends. It returns when every goroutine of the
+	// Run runs the store until ctx ends. It returns when every goroutine of the
 	// store has ended.
 	Run(ctx context.Context) error
 	// AddReference counts a reference of an owner to an object. It never waits
 	// for the network.
 	AddReference(namespace, name string, referencedFrom types.UID)
-	// DeleteReference takes back one AddReference with the same arguments. One
-	// that was never added is not taken back: nothing happens.
+	// DeleteReference takes back one AddReference with the same arguments. Without
+	// such an AddReference it does nothing.
 	DeleteReference(namespace, name string, referencedFrom types.UID)
 	// Get returns a referenced object, shared and read-only.
 	Get(ctx context.Context, namespace, name string) (T, error)

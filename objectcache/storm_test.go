@@ -20,8 +20,8 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// storm is a store of Secrets and one of ConfigMaps on one gate, and a server
-// that treats each object as it likes. None of the objects exists.
+// storm is a store of Secrets and one of ConfigMaps with one gate, and a server that
+// answers each object differently. None of the objects exists.
 type storm struct {
 	t          *testing.T
 	server     *apiserver.Server
@@ -32,21 +32,21 @@ type storm struct {
 
 	mu      sync.Mutex
 	answer  func(apiserver.Request) verdict
-	asked   map[string]int // requests by object
+	counts  map[string]int // requests by object
 	callers sync.WaitGroup
 }
 
-// verdict is what the server does with a request.
+// verdict is how the server answers a request.
 type verdict struct {
-	status *metav1.Status // nil: all is well
+	status *metav1.Status // nil: no error
 	hangs  bool
 }
 
-// inStorm runs f with stores that are running.
+// inStorm runs f in a bubble, with stores that are running.
 func inStorm(t *testing.T, gate objectcache.GateOptions, f func(*testing.T, *storm)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true}), gate: objectcache.NewGate(gate), asked: map[string]int{}}
+		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true}), gate: objectcache.NewGate(gate), counts: map[string]int{}}
 		s.server.Intercept(s.intercept)
 		client := s.client()
 		s.secrets = newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{Gate: s.gate})
@@ -64,7 +64,7 @@ func inStorm(t *testing.T, gate objectcache.GateOptions, f func(*testing.T, *sto
 	})
 }
 
-// client is one that counts its connections.
+// client returns a client that counts its connections.
 func (s *storm) client() kubernetes.Interface {
 	config := s.server.Config()
 	config.QPS = -1
@@ -80,7 +80,7 @@ func (s *storm) client() kubernetes.Interface {
 	return client
 }
 
-// answers changes how the server answers from now on.
+// answers sets how the server answers.
 func (s *storm) answers(f func(apiserver.Request) verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *storm) answers(f func(apiserver.Request) verdict) {
 
 func (s *storm) intercept(ctx context.Context, request apiserver.Request) *metav1.Status {
 	s.mu.Lock()
-	s.asked[request.Resource+"/"+request.Name]++
+	s.counts[request.Resource+"/"+request.Name]++
 	f := s.answer
 	s.mu.Unlock()
 	over, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -105,22 +105,22 @@ func (s *storm) intercept(ctx context.Context, request apiserver.Request) *metav
 	return a.status
 }
 
-// requests is how many there were, and how many of the object with most.
+// requests returns how many there were, and how many of the object with most.
 func (s *storm) requests() (all, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, n := range s.asked {
+	for _, n := range s.counts {
 		all += n
 		most = max(most, n)
 	}
 	return all, most
 }
 
-// forget has requests and dials count from now on.
-func (s *storm) forget() {
+// reset sets the counts of requests and dials to 0.
+func (s *storm) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.asked)
+	clear(s.counts)
 	s.dials.Store(0)
 }
 
@@ -135,7 +135,7 @@ func (s *storm) references(n int, prefix string) (names []string) {
 	return names
 }
 
-// loops calls Get of each name again and again, until ctx ends.
+// loops calls Get for each name repeatedly, until ctx ends.
 func (s *storm) loops(ctx context.Context, names []string, limit, pause time.Duration) {
 	for _, name := range names {
 		s.callers.Go(func() {
@@ -149,9 +149,9 @@ func (s *storm) loops(ctx context.Context, names []string, limit, pause time.Dur
 	}
 }
 
-// get tells whether Get of a Secret knew the state, or why not, and how long it
-// took.
-func (s *storm) get(ctx context.Context, name string, limit time.Duration) (known bool, took time.Duration, err error) {
+// get calls Get. It reports whether the Secret has been read, how long Get took, and
+// its error.
+func (s *storm) get(ctx context.Context, name string, limit time.Duration) (read bool, took time.Duration, err error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -160,8 +160,8 @@ func (s *storm) get(ctx context.Context, name string, limit time.Duration) (know
 	return !status.LastContact.IsZero(), time.Since(began), err
 }
 
-// known is how many Secrets of some have been read.
-func (s *storm) known(names []string) (count int) {
+// read returns how many of the Secrets have been read.
+func (s *storm) read(names []string) (count int) {
 	for _, name := range names {
 		if status, _ := s.secrets.Status(namespace, name); !status.LastContact.IsZero() {
 			count++
@@ -170,21 +170,20 @@ func (s *storm) known(names []string) (count int) {
 	return count
 }
 
-// all calls Get of all names at once, and wants each to have an answer of the
-// server within a time.
-func (s *storm) all(names []string, limit time.Duration, about string) {
+// getAll calls Get for all names at once, and checks that each is read within limit.
+func (s *storm) getAll(names []string, limit time.Duration, message string) {
 	s.t.Helper()
 	var late atomic.Int64
 	var calls sync.WaitGroup
 	for _, name := range names {
 		calls.Go(func() {
-			if known, _, _ := s.get(s.t.Context(), name, limit); !known {
+			if read, _, _ := s.get(s.t.Context(), name, limit); !read {
 				late.Add(1)
 			}
 		})
 	}
 	calls.Wait()
 	if n := late.Load(); n > 0 {
-		s.t.Errorf("%s: got %d of %d late, want all within %v", about, n, len(names), limit)
+		s.t.Errorf("%s: got %d of %d late, want all within %v", message, n, len(names), limit)
 	}
 }

@@ -54,10 +54,10 @@ func (s clientGoSession) IsWatchListSemanticsUnSupported() bool { return s.listM
 // it begins a session. With WatchList it is how client-go reacts to a failed stream;
 // the session is over then, unless the WatchList itself was refused.
 func (s clientGoSession) ListWithContext(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	if !s.r.enter(s.session) {
+	if s.ctx.Err() != nil || !s.calls.begin() {
 		return nil, errOver
 	}
-	defer s.calls.Done()
+	defer s.calls.end()
 	list, _, err := s.list()
 	if err != nil {
 		s.end(err)
@@ -69,13 +69,13 @@ func (s clientGoSession) ListWithContext(context.Context, metav1.ListOptions) (r
 // WatchWithContext implements client-go's ListerWatcherWithContext: a WatchList at the
 // version that progress chooses, or the watch that follows a list.
 func (s clientGoSession) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	if !s.r.enter(s.session) {
+	if s.ctx.Err() != nil || !s.calls.begin() {
 		return nil, errOver
 	}
-	defer s.calls.Done()
+	defer s.calls.end()
 	watchList := options.SendInitialEvents != nil
 	if watchList {
-		options.ResourceVersion = s.r.progress.ask(s.r.gate.rollbacks.Load())
+		options.ResourceVersion = s.ask()
 	} else if err := s.r.chooser.WatchRefusal(); err != nil {
 		s.end(err)
 		return nil, errOver
@@ -92,7 +92,14 @@ func (s clientGoSession) WatchWithContext(_ context.Context, options metav1.List
 		return nil, errOver
 	}
 	w := &clientGoWatch{session: s.session, stream: stream, events: make(chan watch.Event), done: make(chan struct{})}
-	s.calls.Go(func() { w.pump(watchList) })
+	if !s.calls.begin() {
+		closeStream(stream)
+		return nil, errOver
+	}
+	go func() {
+		defer s.calls.end()
+		w.pump(watchList)
+	}()
 	return w, nil
 }
 

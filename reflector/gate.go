@@ -4,14 +4,11 @@ package reflector
 
 import (
 	"cmp"
-	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
-	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/watchlist"
 )
 
@@ -68,8 +65,7 @@ type GateOptions struct {
 type Gate struct {
 	admission  *admission.Controller
 	watchLists watchlist.Server
-	verifier   verifier
-	rollbacks  atomic.Uint64                  // how often the server was found rolled back
+	streams    openStreams
 	failures   flowcontrol.PassiveRateLimiter // bounds the lines that are logged
 }
 
@@ -88,7 +84,7 @@ type GateStatus struct {
 func NewGate(options GateOptions) *Gate {
 	return &Gate{
 		admission: admission.New(cmp.Or(max(0, options.Opens), defaultOpens)),
-		verifier:  verifier{sessions: map[*session]struct{}{}},
+		streams:   newOpenStreams(),
 		failures:  flowcontrol.NewTokenBucketPassiveRateLimiter(loggedFailuresPerSecond, loggedFailures),
 	}
 }
@@ -96,38 +92,4 @@ func NewGate(options GateOptions) *Gate {
 // Status returns the state of the gate.
 func (g *Gate) Status() GateStatus {
 	return GateStatus(g.admission.Status())
-}
-
-// serverRolledBack is called when a consistent read, asked for after so many
-// rollbacks, returned a version below one that was seen before. Several reflectors may
-// prove the same rollback; the first one counts. Streams that have seen later versions
-// are closed: they may be silent for ever.
-func (g *Gate) serverRolledBack(rollbacks uint64, version string) {
-	if !g.rollbacks.CompareAndSwap(rollbacks, rollbacks+1) {
-		return
-	}
-	for _, s := range g.verifier.all() {
-		s.r.refreshAfterRollback(rollbacks, version)
-	}
-}
-
-// outcomes maps each class of failure onto what it means for admission.
-var outcomes = map[failure.Class]admission.Kind{
-	failure.None:         admission.Synced,
-	failure.Expired:      admission.Answered,
-	failure.TooLarge:     admission.Answered,
-	failure.Silent:       admission.Answered,
-	failure.Throttled:    admission.Throttled,
-	failure.Unauthorized: admission.Unauthorized,
-	failure.Forbidden:    admission.Refused,
-	failure.Refused:      admission.Refused,
-	failure.Malformed:    admission.Failed,
-	failure.Failed:       admission.Failed,
-	failure.Unreachable:  admission.Unreachable,
-}
-
-// outcomeOf returns what an error means for admission.
-func outcomeOf(err error) admission.Outcome {
-	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return admission.Outcome{Kind: outcomes[failure.Of(err)], RetryAfter: time.Duration(seconds) * time.Second, Cause: err}
 }

@@ -167,28 +167,20 @@ func (p *progress) requireReadFor(number uint64) {
 	p.readFor = max(p.readFor, number)
 }
 
-// refresh makes the next read a consistent one. active says whether a session is under
-// way. refresh reports whether that session must end; one that is reading the state is
-// left alone.
-func (p *progress) refresh(active bool) (end bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.refreshLocked(active)
+// seenBeyondLocked reports whether versions above the given one were seen, and none since
+// a later rollback of the server.
+func (p *progress) seenBeyondLocked(version string, rollbacks uint64) bool {
+	order, _ := cache.CompareVersions(version, p.version)
+	return order < 0 && p.rollbacks <= rollbacks
 }
 
-// refreshAfterRollback is refresh for a selection that has seen versions above the one
-// at which the server is since a rollback: its stream may be silent for ever.
-func (p *progress) refreshAfterRollback(rollbacks uint64, version string, active bool) (end bool) {
+// refresh makes the next read a consistent one, if due reports so; it is called with
+// p.mu held. active says whether a session is under way. refresh reports whether that
+// session must end; one that is reading the state is left alone.
+func (p *progress) refresh(active bool, due func(*progress) bool) (end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if order, _ := cache.CompareVersions(version, p.version); order >= 0 || p.rollbacks > rollbacks {
-		return false
-	}
-	return p.refreshLocked(active)
-}
-
-func (p *progress) refreshLocked(active bool) (end bool) {
-	if active && p.current.syncedAt.IsZero() {
+	if !due(p) || active && p.current.syncedAt.IsZero() {
 		return false
 	}
 	p.consistent = true

@@ -122,7 +122,16 @@ func (r *Reflector) start() bool {
 // for hours: attempt keeps nothing on the stack that it does not need.
 func (r *Reflector) attempt(ctx context.Context) bool {
 	s := r.begin(ctx)
-	return s != nil && r.finish(ctx, s, s.run())
+	if s == nil {
+		return false
+	}
+	s.start()
+	if r.clientGo {
+		s.finish(s.runClientGo())
+	} else {
+		s.finish(s.runStream())
+	}
+	return r.finish(ctx, s)
 }
 
 // begin waits for admission. It returns the session that is admitted, or nil if Run
@@ -154,16 +163,16 @@ func (r *Reflector) setSession(s *session) bool {
 // stateStored is called once in a session, when its state has reached the store: the
 // attempt is over, and the stream is open for as long as it lasts.
 func (r *Reflector) stateStored(s *session) {
-	r.member.Release(outcomeOf(nil))
-	r.gate.verifier.add(s)
+	r.member.Release(failure.Outcome(nil))
+	r.gate.streams.add(s)
 }
 
 // finish ends a session and decides what follows, by why it ended. It reports whether
 // another session must follow.
-func (r *Reflector) finish(ctx context.Context, s *session, err error) bool {
-	r.gate.verifier.remove(s)
+func (r *Reflector) finish(ctx context.Context, s *session) bool {
+	r.gate.streams.remove(s)
 	over := r.unsetSession(ctx)
-	s.calls.Wait()
+	err := s.cause()
 	ended := r.progress.sessionEnded()
 	r.chooser.SessionEnded(err)
 	switch {
@@ -172,9 +181,9 @@ func (r *Reflector) finish(ctx context.Context, s *session, err error) bool {
 		return false
 	case ended.syncedAt.IsZero():
 		err = cmp.Or(err, failure.ErrEndedEarly)
-		r.member.Release(outcomeOf(err))
+		r.member.Release(failure.Outcome(err))
 	default:
-		outcome := outcomeOf(err)
+		outcome := failure.Outcome(err)
 		if ended.refreshed {
 			outcome.Kind = admission.Answered
 		}
@@ -219,19 +228,6 @@ func (r *Reflector) record(ctx context.Context, err error) {
 	r.onChange()
 }
 
-// enter adds a call to the session, if it is under way. The caller ends it with
-// calls.Done. Once the session has ended no call is added, so that finish can wait for
-// those there are.
-func (r *Reflector) enter(s *session) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.session != s || s.ctx.Err() != nil {
-		return false
-	}
-	s.calls.Add(1)
-	return true
-}
-
 // Stop ends Run, as the end of its context does, and returns at once. So many
 // reflectors can share one context.
 func (r *Reflector) Stop() {
@@ -266,22 +262,15 @@ func (r *Reflector) ReadFor(number uint64) { r.progress.requireReadFor(number) }
 // Refresh begins a new consistent read now: a synced stream is closed and opened again,
 // and a pause is cut short. A read under way is left alone.
 func (r *Reflector) Refresh() {
-	r.mu.Lock()
-	r.endSessionLocked(r.progress.refresh(r.session != nil))
-	r.mu.Unlock()
+	r.refresh(func(*progress) bool { return true })
 	r.Retry()
 }
 
-// refreshAfterRollback is Refresh for a selection that has seen versions above the one
-// at which a server is after a rollback, beside the pause.
-func (r *Reflector) refreshAfterRollback(rollbacks uint64, version string) {
+// refresh is Refresh without an effect on a pause, if due reports so.
+func (r *Reflector) refresh(due func(*progress) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.endSessionLocked(r.progress.refreshAfterRollback(rollbacks, version, r.session != nil))
-}
-
-func (r *Reflector) endSessionLocked(end bool) {
-	if end {
+	if r.progress.refresh(r.session != nil, due) {
 		r.session.end(nil)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,7 @@ type session struct {
 	stream   listwatch.Stream // nil until it is open
 	listMode bool             // a list and a watch, not a WatchList
 	expire   func()           // stops the timer of the read; nil once the state is stored
-	calls    sync.WaitGroup   // requests and timers beside the reading goroutine; see [Reflector.enter]
+	calls    calls            // requests and timers beside the reading goroutine
 }
 
 // newSession returns a session that ends with ctx.
@@ -60,21 +61,19 @@ func newSession(ctx context.Context, r *Reflector) *session {
 	return s
 }
 
-// run runs the session to its end. It returns why the session ended, nil for a regular
-// end of the stream.
-func (s *session) run() error {
+// start starts the timer of the read. It precedes runStream or runClientGo.
+func (s *session) start() {
 	s.expire = s.after(s.r.chooser.AnswerTimeout(), func(s *session) { s.end(failure.ErrNoAnswer) })
-	var err error
-	if s.r.clientGo {
-		err = s.runClientGo()
-	} else {
-		err = s.runStream()
-	}
+}
+
+// finish ends the session, for the reason that runStream or runClientGo has returned. All
+// that the session has started has ended when finish returns.
+func (s *session) finish(err error) {
 	s.end(err)
 	if s.expire != nil {
 		s.expire()
 	}
-	return s.cause()
+	s.calls.wait()
 }
 
 // end ends the session. The first cause is kept; nil is a regular end.
@@ -83,6 +82,11 @@ func (s *session) end(cause error) {
 		cause = errEnded
 	}
 	s.cancel(cause)
+}
+
+// ask begins the request for the state. It returns the version to read at.
+func (s *session) ask() (version string) {
+	return s.r.progress.ask(s.r.gate.streams.rollbacks.Load())
 }
 
 // cause returns why the session ended, nil for a regular end.
@@ -99,7 +103,7 @@ func (s *session) list() (list runtime.Object, version string, err error) {
 	s.listMode = true
 	// client-go's own options would ask for version "0", which may be served from any
 	// past, and for pages, which the server reads from etcd.
-	list, err = s.listAt(s.ctx, s.r.progress.ask(s.r.gate.rollbacks.Load()))
+	list, err = s.listAt(s.ctx, s.ask())
 	if err != nil {
 		return nil, "", s.r.chooser.ListFailed(err)
 	}
@@ -159,7 +163,7 @@ func (s *session) checkRead(version string) error {
 	rolledBack, rollbacks, err := s.r.progress.read(version)
 	if rolledBack {
 		s.r.store.newEpoch()
-		s.r.gate.serverRolledBack(rollbacks, version)
+		s.r.gate.streams.serverRolledBack(rollbacks, version)
 	}
 	return err
 }
@@ -198,19 +202,21 @@ func (s *session) apply(event watch.Event) error {
 // long time. So stop makes the function refer to nothing: an object that nobody
 // references any more must not stay in memory.
 func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
+	if !s.calls.begin() {
+		return func() {} // the session is over
+	}
 	var current atomic.Pointer[session]
 	current.Store(s)
-	s.calls.Add(1)
 	timer := time.AfterFunc(timeout, func() {
 		if session := current.Swap(nil); session != nil {
-			defer session.calls.Done()
+			defer session.calls.end()
 			f(session)
 		}
 	})
 	return func() {
 		timer.Stop()
 		if session := current.Swap(nil); session != nil {
-			session.calls.Done()
+			session.calls.end()
 		}
 	}
 }
@@ -221,4 +227,49 @@ func (s *session) limitInitialEvents() (stop func()) {
 		s.r.chooser.Broke(s.ctx, failure.ErrNoBookmark, s.began)
 		s.end(failure.ErrNoBookmark)
 	})
+}
+
+// streamError returns the error of a stream. io.EOF is its regular end; a request
+// that fails with io.EOF, because its connection was closed, never gets here.
+func streamError(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errEnded
+	}
+	return redact.Error(err)
+}
+
+// watchAnswered records the answer to the watch that follows a list.
+func (s *session) watchAnswered(err error) {
+	if s.r.chooser.WatchAnswered(err) {
+		s.r.progress.watchAllowed()
+		s.r.onChange()
+	}
+}
+
+// calls counts the requests and timers of a session beside the goroutine that runs it.
+type calls struct {
+	mu    sync.Mutex
+	over  bool // no more calls begin
+	group sync.WaitGroup
+}
+
+// begin counts a call, unless the session is over. The caller ends it with end.
+func (c *calls) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return false
+	}
+	c.group.Add(1)
+	return true
+}
+
+func (c *calls) end() { c.group.Done() }
+
+// wait lets no more calls begin and returns when all have ended.
+func (c *calls) wait() {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	c.group.Wait()
 }

@@ -3,8 +3,6 @@
 package reflector
 
 import (
-	"errors"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -50,15 +48,6 @@ func (s *session) handle(event watch.Event, err error) error {
 	return s.apply(event)
 }
 
-// streamError returns the error of a stream. io.EOF is its regular end; a request
-// that fails with io.EOF, because its connection was closed, never gets here.
-func streamError(err error) error {
-	if errors.Is(err, io.EOF) {
-		return errEnded
-	}
-	return redact.Error(err)
-}
-
 // readState stores the state, and leaves the stream open that delivers the changes
 // after it.
 func (s *session) readState() error {
@@ -102,14 +91,6 @@ func (s *session) readList() error {
 	return err
 }
 
-// watchAnswered records the answer to the watch that follows a list.
-func (s *session) watchAnswered(err error) {
-	if s.r.chooser.WatchAnswered(err) {
-		s.r.progress.watchAllowed()
-		s.r.onChange()
-	}
-}
-
 // open opens the stream on a goroutine that ends with it: a request makes a stack
 // grow, and a stack that has grown stays so while it is in use.
 func (s *session) open(options *metav1.ListOptions) error {
@@ -147,7 +128,7 @@ func (s *session) readInitialEvents() (items []any, version string, err error) {
 // watchListOptions asks for the state and then the changes, at the version that
 // progress chooses (KEP-3157).
 func (s *session) watchListOptions() *metav1.ListOptions {
-	options := watchOptions(s.r.progress.ask(s.r.gate.rollbacks.Load()))
+	options := watchOptions(s.ask())
 	options.SendInitialEvents = ptr.To(true)
 	options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	return options

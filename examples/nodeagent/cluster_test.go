@@ -18,14 +18,14 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// cluster is a server that is not the program's own, with one pod on the node "n" that has a secret volume.
+// cluster is an API server with one pod on the node "n". The pod has a secret volume and a token volume.
 type cluster struct {
 	kubeconfig, root string
-	file             string // where the one key of the secret is to appear
-	token            string // where a token of the service account is to appear
+	file             string // the file of the secret's one key
+	token            string // the file of the token
 }
 
-// canary is the content of the secret.
+// canary is the value in the Secret.
 const canary = "canary-7f3a9e"
 
 func newCluster(t *testing.T, options apiserver.Options) cluster {
@@ -63,12 +63,12 @@ func newCluster(t *testing.T, options apiserver.Options) cluster {
 	return c
 }
 
-// args are the flags that make the program follow the node of the cluster.
+// args returns the flags that run the agent for the cluster's node.
 func (c cluster) args(more ...string) []string {
 	return append([]string{"--kubeconfig=" + c.kubeconfig, "--node-name=n", "--root-dir=" + c.root}, more...)
 }
 
-// check fails unless the file is there with the secret in it.
+// check fails unless the file holds the Secret's value.
 func (c cluster) check(t *testing.T) {
 	t.Helper()
 	if got, err := os.ReadFile(c.file); err != nil || string(got) != canary {
@@ -76,25 +76,31 @@ func (c cluster) check(t *testing.T) {
 	}
 }
 
-// TestRealServer runs the agent with a kubeconfig until its context ends. Files stay then.
-func TestRealServer(t *testing.T) {
-	c := newCluster(t, apiserver.Options{})
+// runUntilFile runs the command in a goroutine until a file exists, and then ends its context.
+func runUntilFile(t *testing.T, path string, args ...string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		_, err := execute(ctx, c.args("--feature-gates=ImmutableEphemeralVolumes=false")...)
+		_, err := execute(ctx, args...)
 		done <- err
 	}()
-	waitForFile(t, c.file, done)
+	waitForFile(t, path, done)
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("nodeagent: got error %v, want none", err)
 	}
+}
+
+// TestKubeconfig runs the agent with a kubeconfig. The files stay when it ends.
+func TestKubeconfig(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	runUntilFile(t, c.file, c.args("--feature-gates=ImmutableEphemeralVolumes=false")...)
 	c.check(t)
 }
 
-// TestNoServer: a server that cannot be reached is waited for, until the context ends, which is no error.
+// TestNoServer: the agent waits for a server that cannot be reached, and returns no error when its context ends.
 func TestNoServer(t *testing.T) {
 	dir := t.TempDir()
 	kubeconfig, root := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "root")
@@ -103,22 +109,11 @@ func TestNoServer(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan error, 1)
-	go func() {
-		_, err := execute(ctx, "--kubeconfig="+kubeconfig, "--node-name=n", "--root-dir="+root)
-		done <- err
-	}()
-	waitForFile(t, filepath.Join(root, "pods"), done)
-	cancel()
-	if err := <-done; err != nil {
-		t.Errorf("nodeagent: got error %v, want none", err)
-	}
+	runUntilFile(t, filepath.Join(root, "pods"), "--kubeconfig="+kubeconfig, "--node-name=n", "--root-dir="+root)
 }
 
-// TestLogsHoldNoSecrets runs the program at the highest verbosity, against a server without WatchList, whose
-// lists client-go would log as bodies.
+// TestLogsHoldNoSecrets runs the program at the highest verbosity. The server has no WatchList, so that client-go would
+// log the lists' bodies.
 func TestLogsHoldNoSecrets(t *testing.T) {
 	c := newCluster(t, apiserver.Options{DisableWatchList: true})
 	command, _ := program(t, c.args("-v=10")...)
@@ -141,12 +136,12 @@ func TestLogsHoldNoSecrets(t *testing.T) {
 	if err != nil || len(token) == 0 {
 		t.Fatalf("token: got %d bytes and error %v, want it", len(token), err)
 	}
-	// The requests are in the log, so it is as talkative as it was told to be. That the volume was written need
-	// not be: the file is there an instant before the line.
+	// The log has the requests, so -v=10 is in effect. It need not have the line that the volume was written: the file
+	// exists a moment before.
 	if !bytes.Contains(out.Bytes(), []byte("Starting to watch")) || !bytes.Contains(out.Bytes(), []byte("round_trippers")) {
 		t.Errorf("log: got no line of a watch or of a request, want them at -v=10:\n%s", &out)
 	}
-	// The last is how client-go announces a body, which for protobuf it prints as a dump of bytes.
+	// The last is client-go's heading of a body; a protobuf body is a dump of bytes.
 	for _, form := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary)), string(token), "Response Body"} {
 		if bytes.Contains(out.Bytes(), []byte(form)) {
 			t.Errorf("log at -v=10 holds %q", form)
@@ -154,7 +149,8 @@ func TestLogsHoldNoSecrets(t *testing.T) {
 	}
 }
 
-// waitForFile looks now and then, for from outside a process there is nothing to wait on but the disk.
+// waitForFile polls until a file exists: another process offers nothing to wait on. done yields an error if the program
+// ends first.
 func waitForFile(t *testing.T, path string, done <-chan error) {
 	t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)

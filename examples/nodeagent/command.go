@@ -24,11 +24,11 @@ import (
 	"github.com/refwatch/refwatch/manager"
 )
 
-// gateVersion is the version that feature gates are read for: that of the Kubernetes libraries in go.mod.
+// gateVersion is the emulated version of the feature gates: that of the Kubernetes libraries in go.mod.
 const gateVersion = "1.36"
 
-// flags are the values of the command line. There is no configuration file, and no variable of the environment
-// counts: KUBECONFIG in particular, so that nobody runs an agent against a cluster when a demo was meant.
+// flags are the values of the command line. There is no configuration file, and environment variables are ignored:
+// with KUBECONFIG set, a user who wants the demo would run an agent against a cluster.
 type flags struct {
 	kubeconfig string
 	nodeName   string
@@ -37,21 +37,22 @@ type flags struct {
 	gate       featuregate.MutableVersionedFeatureGate
 }
 
-// newCommand returns the command. It prints to its OutOrStdout and ends with the context it is given.
+// newCommand returns the command. It prints to its OutOrStdout and ends when its context does.
 func newCommand() *cobra.Command {
 	f := &flags{gate: featuregate.NewVersionedFeatureGate(version.MustParse(gateVersion))}
 	command := &cobra.Command{
 		Use:   "nodeagent",
-		Short: "Keeps the volumes of a node's pods equal to the Secrets and ConfigMaps they name",
-		Long: `Writes the secret, configMap, projected and downwardAPI volumes of the pods that are bound to a node
-under ROOT/pods/UID/volumes/NAME, and keeps them up to date.
+		Short: "Write the volumes of a node's pods to files and keep them up to date",
+		Long: `Write the secret, configMap, projected and downwardAPI volumes of a node's pods to files below
+ROOT/pods/UID/volumes/NAME, and keep the files up to date.
 
-Without --kubeconfig it starts an API server in its own process, fills it, and tells what happens.`,
+Without --kubeconfig, nodeagent runs a demo: it starts an API server in its own process, changes objects there, and
+prints how the files change.`,
 		Example: `  nodeagent --once
   nodeagent --kubeconfig=$HOME/.kube/config --node-name=worker-7 --root-dir=/var/lib/nodeagent`,
 		Args: cobra.NoArgs,
 	}
-	// The gate must know its features before its flag is made.
+	// The help of the flag lists the features that the gate has when the flag is added.
 	gateErr := featuregates.AddFeatureGates(f.gate)
 	f.addTo(command.Flags())
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -71,48 +72,47 @@ Without --kubeconfig it starts an API server in its own process, fills it, and t
 	return command
 }
 
-// addTo adds the flags to a set. Those of the log, -v and --vmodule, come from component-base when the command
-// is run by its cli package.
+// addTo adds the flags to a set. component-base's cli package adds the log flags, -v and --vmodule.
 func (f *flags) addTo(set *pflag.FlagSet) {
 	set.StringVar(&f.kubeconfig, "kubeconfig", "",
-		"File that tells how to reach the API server. Without it the agent starts a server of its own and shows what it does.")
+		"Kubeconfig file of the cluster. Default: none, which runs the demo.")
 	set.StringVar(&f.nodeName, "node-name", "",
-		"Node whose pods are followed. Required with --kubeconfig; node-1 otherwise.")
+		"Node whose volumes are written. Required with --kubeconfig; in the demo the default is node-1.")
 	set.StringVar(&f.rootDir, "root-dir", "",
-		"Folder for the volumes. Required with --kubeconfig; otherwise a temporary one that is removed at the end.")
+		"Folder for the volumes. Required with --kubeconfig; in the demo the default is a temporary folder.")
 	set.BoolVar(&f.once, "once", false,
-		"End when the story has been told; the exit status is 0 only if every step was observed to be right. Not with --kubeconfig.")
+		"End after the demo's steps; the exit status is 0 only if every step succeeded. Not with --kubeconfig.")
 	f.gate.AddFlag(set)
 }
 
-// validate tells the first thing that is wrong with the flags, and what to do about it. given tells whether a
-// flag was given: an empty value is mostly a variable of a script that is not set, and must not start a demo.
+// validate returns an error for the first wrong flag. given reports whether a flag was given: an empty value mostly
+// comes from an unset variable in a script, and must not start the demo.
 func (f *flags) validate(given func(string) bool) error {
 	for _, flag := range []struct{ name, value string }{{"kubeconfig", f.kubeconfig}, {"node-name", f.nodeName}, {"root-dir", f.rootDir}} {
 		if flag.value == "" && given(flag.name) {
-			return fmt.Errorf("--%s is empty: give a value or leave the flag away", flag.name)
+			return fmt.Errorf("--%s is empty: give a value or omit the flag", flag.name)
 		}
 	}
 	if problems := validation.IsDNS1123Subdomain(f.nodeName); f.nodeName != "" && len(problems) > 0 {
-		return fmt.Errorf("--node-name %q is not a node's name: %s", f.nodeName, strings.Join(problems, "; "))
+		return fmt.Errorf("--node-name %q is not a valid node name: %s", f.nodeName, strings.Join(problems, "; "))
 	}
 	switch {
 	case f.kubeconfig == "":
 		return nil
 	case f.once:
-		return errors.New("--once ends the demo, and with --kubeconfig there is none: leave one of the two away")
+		return errors.New("--once is for the demo, and --kubeconfig for a cluster: omit one of the two")
 	case f.nodeName == "":
-		return errors.New("--node-name is required with --kubeconfig: name the node whose pods are to be followed")
+		return errors.New("--node-name is required with --kubeconfig: give the name of the node")
 	case f.rootDir == "":
-		return errors.New("--root-dir is required with --kubeconfig: name an empty folder for the volumes")
+		return errors.New("--root-dir is required with --kubeconfig: give an empty folder for the volumes")
 	}
 	return nil
 }
 
-// runAgent follows a node of a real cluster until ctx ends. A server that cannot be reached is no error: an
-// agent starts before its server at times, and waits for it.
+// runAgent runs the agent for a node of a cluster until ctx ends. A server that cannot be reached is no error: the
+// agent waits for it.
 func (f *flags) runAgent(ctx context.Context) error {
-	// The file is opened here because clientcmd takes one that does not exist for an empty one.
+	// Opened here because clientcmd treats a missing file as an empty one.
 	file, err := os.Open(f.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig cannot be read: %w", err)
@@ -132,6 +132,6 @@ func (f *flags) runAgent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Following the pods of the node", "node", f.nodeName, "server", config.Host, "rootDir", f.rootDir)
+	klog.FromContext(ctx).Info("Starting to write the volumes of the node's pods", "node", f.nodeName, "server", config.Host, "rootDir", f.rootDir)
 	return a.Run(ctx)
 }

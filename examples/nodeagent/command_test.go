@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// execute runs the command with arguments until it returns, and gives what it printed.
+// execute runs the command with arguments and returns its output.
 func execute(ctx context.Context, args ...string) (string, error) {
 	var out bytes.Buffer
 	command := newCommand()
@@ -34,7 +34,7 @@ func TestBadInput(t *testing.T) {
 		return path
 	}
 	garbage := file("garbage", "this: [is no kubeconfig")
-	hollow := file("hollow", "")
+	empty := file("empty", "")
 	good := file("good", `{"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`)
 	root := filepath.Join(dir, "root")
 	for name, tc := range map[string]struct {
@@ -49,15 +49,15 @@ func TestBadInput(t *testing.T) {
 		"empty node name":         {[]string{"--node-name="}, "--node-name is empty"},
 		"empty root folder":       {[]string{"--root-dir="}, "--root-dir is empty"},
 		"empty kubeconfig":        {[]string{"--kubeconfig="}, "--kubeconfig is empty"},
-		"a node name that is not": {[]string{"--node-name=a,b"}, `--node-name "a,b" is not a node's name`},
-		"once is not a yes or no": {[]string{"--once=perhaps"}, "invalid argument"},
-		"once, with a cluster":    {[]string{"--kubeconfig=" + good, "--once"}, "--once ends the demo"},
+		"invalid node name":       {[]string{"--node-name=a,b"}, `--node-name "a,b" is not a valid node name`},
+		"once is not a boolean":   {[]string{"--once=perhaps"}, "invalid argument"},
+		"once, with a cluster":    {[]string{"--kubeconfig=" + good, "--once"}, "--once is for the demo"},
 		"cluster without a node":  {[]string{"--kubeconfig=" + good, "--root-dir=" + root}, "--node-name is required"},
 		"cluster without a root":  {[]string{"--kubeconfig=" + good, "--node-name=n"}, "--root-dir is required"},
-		"kubeconfig not there":    {[]string{"--kubeconfig=" + dir + "/none", "--node-name=n", "--root-dir=" + root}, "--kubeconfig cannot be read"},
+		"kubeconfig missing":      {[]string{"--kubeconfig=" + dir + "/none", "--node-name=n", "--root-dir=" + root}, "--kubeconfig cannot be read"},
 		"kubeconfig garbage":      {[]string{"--kubeconfig=" + garbage, "--node-name=n", "--root-dir=" + root}, "cannot be used"},
 		"kubeconfig a folder":     {[]string{"--kubeconfig=" + dir, "--node-name=n", "--root-dir=" + root}, "cannot be used"},
-		"kubeconfig empty file":   {[]string{"--kubeconfig=" + hollow, "--node-name=n", "--root-dir=" + root}, "cannot be used"},
+		"kubeconfig empty file":   {[]string{"--kubeconfig=" + empty, "--node-name=n", "--root-dir=" + root}, "cannot be used"},
 		"root below a file":       {[]string{"--kubeconfig=" + good, "--node-name=n", "--root-dir=" + good + "/root"}, "creating the root folder"},
 		"demo root below a file":  {[]string{"--once", "--root-dir=" + good + "/root"}, "creating the root folder"},
 	} {
@@ -68,7 +68,7 @@ func TestBadInput(t *testing.T) {
 		})
 	}
 	if _, err := os.Lstat(root); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("root folder: got %v, want that no refused command made it", err)
+		t.Errorf("root folder: got %v, want that it does not exist", err)
 	}
 }
 

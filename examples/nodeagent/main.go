@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Nodeagent writes the Secrets and ConfigMaps that the pods of one node reference to files, as kubelet
-// does, and keeps the files up to date. It is the main example for refwatch: package agent is what a node
-// agent would start from.
+// does, and keeps the files up to date. It is the main example for refwatch: start a node agent of your own from
+// package agent.
 //
-// Without --kubeconfig it brings an API server of its own and tells a story with it:
+// Without --kubeconfig it runs a demo, with an API server in its own process:
 //
-//	go run ./examples/nodeagent          # the story, then stays up for kubectl
-//	go run ./examples/nodeagent --once   # ends after the story; fails unless all of it was observed
+//	go run ./examples/nodeagent          # runs the demo, then keeps running for kubectl
+//	go run ./examples/nodeagent --once   # ends after the demo; fails unless every step succeeded
 //
 // See README.md beside this file.
 package main
@@ -24,23 +24,23 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// main only turns a number into an exit status, for os.Exit would skip what run defers.
+// main only sets the exit status: os.Exit would skip the deferred calls of run.
 func main() {
 	os.Exit(run())
 }
 
-// run runs the command line and returns the exit status: 0, or 1 with a line on stderr that says why.
+// run runs the command line and returns the exit status: 0, or 1 with the error on stderr.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	// After the first signal the default is back: a second one kills.
+	// After the first signal, restore the default: a second one kills the process.
 	context.AfterFunc(ctx, stop)
 
 	command := newCommand()
 	command.SetContext(ctx)
 	command.PersistentPreRun = func(*cobra.Command, []string) {
-		// The cli package has just switched it off. Without it a context carries no logger, and so refwatch
-		// cannot keep client-go from logging response bodies, secrets and all, at -v=8 and above.
+		// The cli package has just switched it off. refwatch needs a logger in the context to keep client-go from
+		// logging response bodies, Secrets included, at -v=8 and above.
 		klog.EnableContextualLogging(true)
 	}
 	if err := cli.RunNoErrOutput(command); err != nil {

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram in the environment makes the test binary behave as the program itself.
+// asProgram in the environment makes the test binary run as the program.
 const asProgram = "REFWATCH_NODEAGENT_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// program returns the program with arguments, to be run with a temporary folder of its own.
+// program returns a command that runs the program with arguments and its own temporary folder.
 func program(t *testing.T, args ...string) (command *exec.Cmd, temp string) {
 	t.Helper()
 	temp = t.TempDir()
@@ -36,16 +36,16 @@ func program(t *testing.T, args ...string) (command *exec.Cmd, temp string) {
 	return command, temp
 }
 
-// TestOnce runs the story as a user does: status 0, every step told, nothing left behind.
+// TestOnce runs the demo as a user does: status 0, every step printed, no files left.
 func TestOnce(t *testing.T) {
 	command, temp := program(t, "--once")
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("nodeagent --once: got error %v, want none; it printed:\n%s", err, out)
 	}
-	for _, want := range []string{"API server  https://127.0.0.1:", `(secret "tls" v`, "All 9 steps were observed to be right"} {
+	for _, want := range []string{"API server  https://127.0.0.1:", `(secret "tls" v`, "All 9 steps succeeded"} {
 		if !bytes.Contains(out, []byte(want)) {
-			t.Errorf("output: got none of %q, want it in:\n%s", want, out)
+			t.Errorf("output: got no %q in:\n%s", want, out)
 		}
 	}
 	if bytes.Contains(out, []byte("FAILED")) {
@@ -56,7 +56,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestSignals: after the story the program stays up, until a signal ends it in good order.
+// TestSignals: after the demo's steps the program runs until a signal ends it, with status 0.
 func TestSignals(t *testing.T) {
 	for name, signal := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": syscall.SIGINT} {
 		t.Run(name, func(t *testing.T) {
@@ -70,13 +70,13 @@ func TestSignals(t *testing.T) {
 			if err := command.Start(); err != nil {
 				t.Fatal(err)
 			}
-			told := readUntil(out, "What the agent makes of it")
+			read := readUntil(out, "Changes of volumes")
 			if err := command.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
 			rest, _ := io.ReadAll(out)
 			if err := command.Wait(); err != nil {
-				t.Errorf("exit: got error %v, want status 0; it printed:\n%s%s%s", err, told, rest, &stderr)
+				t.Errorf("exit: got error %v, want status 0; it printed:\n%s%s%s", err, read, rest, &stderr)
 			}
 			if left, err := filepath.Glob(filepath.Join(temp, "*")); err != nil || len(left) != 0 {
 				t.Errorf("temporary folder: got %v and error %v, want it empty", left, err)
@@ -85,8 +85,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestInterruptedStory: a story that could not be told to its end is not a success.
-func TestInterruptedStory(t *testing.T) {
+// TestInterruptedDemo: the status is not 0 if a signal ends the program before the last step.
+func TestInterruptedDemo(t *testing.T) {
 	command, _ := program(t, "--once")
 	out, err := command.StdoutPipe()
 	if err != nil {
@@ -101,11 +101,11 @@ func TestInterruptedStory(t *testing.T) {
 	}
 	rest, _ := io.ReadAll(out)
 	if err := command.Wait(); err == nil && !strings.Contains(string(rest), "All 9 steps") {
-		t.Errorf("exit: got status 0 without the end of the story, want another; it printed:\n%s", rest)
+		t.Errorf("exit: got status 0 before the last step, want another; it printed:\n%s", rest)
 	}
 }
 
-// TestExitStatus: bad input ends the program with status 1 and a last line that says why, and no usage.
+// TestExitStatus: bad input ends the program with status 1 and an error, without the usage.
 func TestExitStatus(t *testing.T) {
 	command, _ := program(t, "--kubeconfig=/no/such/file", "--node-name=n", "--root-dir="+t.TempDir())
 	out, err := command.CombinedOutput()
@@ -118,7 +118,7 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// readUntil reads lines up to the one that holds text, and returns them.
+// readUntil reads up to the first line that contains text, and returns what it read.
 func readUntil(r io.Reader, text string) string {
 	var read strings.Builder
 	lines := bufio.NewReader(r)

@@ -4,174 +4,227 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
+	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/test/bench/contender"
 	"github.com/refwatch/refwatch/test/bench/results"
+	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// bench is one run.
+const (
+	// creators is how many Secrets are created at a time.
+	creators = 32
+	// noAudit turns off the harness's log of every request.
+	noAudit = "--audit-log-path="
+)
+
+// bench is one run. It starts the control plane, and a worker for each measurement.
 type bench struct {
 	options
 	stdout, stderr io.Writer
 
-	server  *server          // nil until something needs it
-	results *results.Results // of the scenario under way
-	edition int64            // of the last update; every update has one of its own
+	cluster    *e2e.Cluster // started at its first use
+	kubernetes string       // its version
+	made       map[set]bool // Secrets in it
 }
 
-// scenario measures some figures.
-type scenario struct {
-	name  string
-	steps func(*bench) []step
-}
-
-// scenarios are all of them, in the order in which they run.
-func scenarios() []scenario {
-	return []scenario{
-		{"memory", (*bench).memorySteps}, // and sync
-		{"first-get", (*bench).firstGetSteps},
-		{"get", (*bench).getSteps},
-		{"register", (*bench).registerSteps},
-		{"update", (*bench).updateSteps},
-		{"cpu", (*bench).cpuSteps},
-		{"outage-2s", func(b *bench) []step { return b.outageSteps("outage-2s", 2*time.Second) }},
-		{"outage-60s", func(b *bench) []step { return b.outageSteps("outage-60s", b.longOutage) }},
-	}
-}
-
-// step is one contender's turn.
-type step struct {
-	text   string
-	expect time.Duration // roughly, for the estimate
-	run    func(context.Context) error
-}
-
-func newBench(options options, stdout, stderr io.Writer) *bench {
-	return &bench{options: options, stdout: stdout, stderr: stderr}
-}
-
-// run measures one scenario after another, and saves the results after each.
+// run measures the scenarios and saves the results after each.
 func (b *bench) run(ctx context.Context) (err error) {
 	file := filepath.Join(b.out, resultsFile)
-	all, err := results.Load(file)
+	saved, err := results.Load(file)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.stopServer()) }()
-	if b.quick {
-		b.say("this is a look, not a result")
-	}
-	progress := newProgress(b)
+	b.kubernetes = saved.Environment.Kubernetes
+	defer func() { err = errors.Join(err, b.stopCluster()) }()
 	for _, scenario := range b.scenarios {
-		b.results = results.New()
-		b.results.Environment = b.environment(all.Environment)
-		for _, step := range scenario.steps(b) {
-			if err := progress.run(ctx, step); err != nil {
-				return fmt.Errorf("%s: %w", step.text, err)
-			}
-		}
-		if b.server != nil {
-			b.results.Environment.Kubernetes = b.server.version
-		}
-		all.Merge(b.results)
-		if err := errors.Join(all.Save(file), all.Plot(b.out)); err != nil {
+		rounds, err := b.measure(ctx, scenario)
+		if err != nil {
 			return err
 		}
-		for _, name := range all.Names(scenario.name) {
-			fmt.Fprintln(b.stdout, all.Line(name))
+		saved.Environment = results.Environment{
+			Date: time.Now().UTC().Format(time.RFC3339), CPUs: runtime.NumCPU(),
+			Platform: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Kubernetes: b.kubernetes,
+		}
+		names := saved.Add(rounds)
+		if err := errors.Join(saved.Save(file), saved.Plot(b.out)); err != nil {
+			return err
+		}
+		for _, name := range names {
+			fmt.Fprintln(b.stdout, saved.Line(name))
 		}
 	}
 	return nil
 }
 
-// environment is that of this run. The server's version is known when one has been started.
-func (b *bench) environment(before results.Environment) results.Environment {
-	modules := map[string]string{}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, module := range info.Deps {
-			switch module.Path {
-			case "k8s.io/kubernetes", "sigs.k8s.io/controller-runtime":
-				modules[module.Path] = module.Version
-			case "k8s.io/client-go":
-				if module.Replace != nil {
-					modules[module.Path] = module.Replace.Version
+// measure runs the rounds of a scenario. In each round it measures all contenders: A B C A B C.
+func (b *bench) measure(ctx context.Context, s scenario) (rounds results.Rounds, err error) {
+	sizes := b.sizes
+	if !s.allSizes {
+		sizes = sizes[len(sizes)-1:]
+	}
+	for _, size := range sizes {
+		j := job{Scenario: s.name, Set: set{"all", size}, Samples: b.samples, Calls: b.calls}
+		j.Outage = min(s.outage, b.maxOutage)
+		if err := b.prepare(ctx, s, &j); err != nil {
+			return rounds, fmt.Errorf("preparing %s: %w", s.name, err)
+		}
+		for round := range b.rounds {
+			for _, kind := range b.contenders {
+				if !s.takes(kind) {
+					continue
 				}
+				j.Contender = kind.Name
+				began := time.Now()
+				r, err := b.work(ctx, j)
+				if err != nil {
+					return rounds, fmt.Errorf("%s of %s: %w", s.name, kind.Name, err)
+				}
+				rounds.Add(s.name, kind.Name, r)
+				fmt.Fprintf(b.stderr, "%s %s, %d Secrets, round %d of %d, %s: %v\n", time.Now().Format(time.TimeOnly), s.name,
+					size, round+1, b.rounds, kind.Name, time.Since(began).Round(100*time.Millisecond))
 			}
 		}
 	}
-	return results.Environment{
-		Date: time.Now().UTC().Format(time.RFC3339), CPUs: runtime.NumCPU(),
-		Platform: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Kubernetes: before.Kubernetes,
-		Modules: modules, Quick: b.quick, Sizes: b.sizes, Size: b.size, Rounds: b.rounds,
-	}
+	return rounds, nil
 }
 
-// inTurn returns a step for each contender, round after round: A B C A B C.
-func inTurn(rounds int, kinds []contender.Kind, name string, expect func(contender.Kind) time.Duration,
-	run func(context.Context, contender.Kind) error) []step {
-	var steps []step
-	for round := range rounds {
-		for _, kind := range kinds {
-			steps = append(steps, step{
-				text:   fmt.Sprintf("%s, round %d of %d, %s", name, round+1, rounds, kind.Name),
-				expect: expect(kind),
-				run:    func(ctx context.Context) error { return run(ctx, kind) },
-			})
+// prepare starts the control plane and makes the Secrets of a scenario. An outage has a control plane of its own. A
+// warm-up has the server serve all Secrets for the first time, so that no contender pays for that.
+func (b *bench) prepare(ctx context.Context, s scenario, j *job) (err error) {
+	if s.outage > 0 {
+		if err := b.stopCluster(); err != nil {
+			return err
 		}
 	}
-	return steps
-}
-
-// loading is how long a contender needs for that many secrets, roughly and with what surrounds it.
-func loading(kind contender.Kind, size int) time.Duration {
-	each := 1500 * time.Microsecond
-	switch kind.Name {
-	case results.Refwatch, results.Floor, "refwatch-clientgo":
-		each = 500 * time.Microsecond
-	case "controller-runtime":
-		each = 100 * time.Microsecond
-	}
-	return time.Second + time.Duration(size)*each
-}
-
-// controlPlane starts the control plane at its first call.
-func (b *bench) controlPlane(ctx context.Context) (*server, error) {
-	if b.server == nil {
-		server, err := startServer(ctx, b.stderr)
+	if b.cluster == nil {
+		b.cluster, err = e2e.Start(ctx, e2e.Options{Log: b.stderr, APIServerArgs: []string{noAudit}})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		b.server = server
+		b.made = map[set]bool{}
 	}
-	return b.server, nil
-}
-
-func (b *bench) stopServer() error {
-	if b.server == nil {
+	config := protobuf(b.cluster.Admin())
+	j.Host, j.TLS = config.Host, config.TLSClientConfig
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	version, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return err
+	}
+	b.kubernetes = version.GitVersion
+	if s.ownSet {
+		j.Set = set{s.name, warmUps + b.samples}
+	}
+	if b.made[j.Set] {
 		return nil
 	}
-	err := b.server.cluster.Stop()
-	b.server = nil
+	b.made[j.Set] = true
+	if err := create(ctx, client, j.Set); err != nil || s.ownSet {
+		return err
+	}
+	warmUp := *j
+	warmUp.Scenario, warmUp.Contender, warmUp.Outage = warmUpScenario.name, contender.Floor, 0
+	_, err = b.work(ctx, warmUp)
 	return err
 }
 
-func (b *bench) say(format string, args ...any) {
-	fmt.Fprintf(b.stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
+// create creates the Secrets of a set.
+func create(ctx context.Context, client kubernetes.Interface, set set) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: set.namespace()}}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(creators)
+	for i := range set.Count {
+		group.Go(func() error {
+			_, err := client.CoreV1().Secrets(set.namespace()).Create(ctx, set.secret(i, 0), metav1.CreateOptions{})
+			return err
+		})
+	}
+	return group.Wait()
 }
 
-// executable is this program, which is its own worker.
-func executable() (string, error) {
+func (b *bench) stopCluster() error {
+	if b.cluster == nil {
+		return nil
+	}
+	err := b.cluster.Stop()
+	b.cluster = nil
+	return err
+}
+
+// work has a worker do a job. The worker ends with ctx, or with this process.
+func (b *bench) work(ctx context.Context, j job) (round results.Round, err error) {
 	path, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("finding this program: %w", err)
+		return round, err
 	}
-	return path, nil
+	ctx, cancel := context.WithCancel(ctx)
+	var log tail
+	cmd := exec.CommandContext(ctx, path, workerCommand)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // only this process gets an interrupt from the terminal
+	cmd.Stderr = &log
+	input, inputErr := cmd.StdinPipe() // stays open: its end ends the worker
+	output, outputErr := cmd.StdoutPipe()
+	if err := errors.Join(inputErr, outputErr, cmd.Start()); err != nil {
+		cancel()
+		return round, fmt.Errorf("starting a worker: %w", err)
+	}
+	defer func() {
+		cancel()
+		_ = cmd.Wait() // killed
+		if err != nil {
+			err = fmt.Errorf("%w\n%s", err, log.last)
+		}
+	}()
+	if err := json.NewEncoder(input).Encode(j); err != nil {
+		return round, fmt.Errorf("the worker does not read: %w", err)
+	}
+	decoder := json.NewDecoder(output)
+	if j.Outage > 0 {
+		var loaded bool
+		if err := decoder.Decode(&loaded); err != nil {
+			return round, fmt.Errorf("the worker has failed: %w", err)
+		}
+		b.cluster.APIServer.Kill()
+		if err := pause(ctx, j.Outage); err != nil {
+			return round, err
+		}
+		if err := b.cluster.APIServer.Restart(ctx); err != nil {
+			return round, err
+		}
+	}
+	if err := decoder.Decode(&round); err != nil {
+		return round, fmt.Errorf("the worker has failed: %w", err)
+	}
+	return round, nil
+}
+
+// tail keeps the end of a log.
+type tail struct{ last []byte }
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 4096
+	t.last = append(t.last, p...)
+	t.last = append(t.last[:0], t.last[max(0, len(t.last)-most):]...)
+	return len(p), nil
 }

@@ -1,72 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench compares refwatch with other ways to keep the secrets that pods reference, on a real control plane.
+// Bench compares refwatch with other ways to keep the Secrets that pods reference, on a real control plane.
 //
-//	go run . -quick                       # a look, in under three minutes
-//	go run .                              # about 75 minutes on two CPUs
-//	go run . -scenarios get -rounds 9     # one scenario; the other results stay
-//	go run . table -o page.md             # a page of what was measured
+//	go run . -quick                       # a look, in three minutes
+//	go run .                              # more than an hour on two CPUs
+//	go run . -scenarios get -rounds 9     # one scenario; the figures of the others stay
+//	go run . page FILE                    # a page of the saved figures
 //
-// Each figure is one line on the standard output: its name, which ends in the unit, the medians over all rounds, the
-// ratio of refwatch to kubelet, and a dash for what there is none of. out/results.json has every round, and plots
-// stand beside it. A scenario that is run again replaces its own figures only.
+// It prints one line for each figure: its name, which ends in the unit, the median of all rounds for each contender, and
+// the ratio of refwatch to kubelet. A dash stands for a missing number. It saves the medians in out/results.json, and
+// plots beside it.
 //
 // # Contenders
 //
-//   - refwatch: its manager with manager.ClientFor and no options.
-//   - kubelet: the secret manager of k8s.io/kubernetes with its strategy Watch, as it is.
-//   - informer: a client-go SharedInformer per secret, each with an event handler.
-//   - floor: WatchList streams, 64 opened at a time, one goroutine each, and the last object in a map. Less is not
-//     possible with client-go and one stream per object. It is no cache: it resumes nothing and counts nobody.
-//   - refwatch-clientgo: refwatch with WatchOptions.ClientGoReflector, so that client-go's reflector drives it.
-//   - controller-runtime: its cache, in one namespace. It lists and keeps all that is there, with one stream.
+//   - refwatch: its manager with manager.ClientFor and default options.
+//   - kubelet: the Secret manager of k8s.io/kubernetes with its strategy Watch.
+//   - informer: a client-go SharedInformer per Secret, each with an event handler.
+//   - floor: WatchList streams, one goroutine each, 64 opened at a time, and the last object in a map. It is the least
+//     that one stream per object costs with client-go. It is no cache: it resumes no stream and counts no references.
+//   - refwatch-clientgo: refwatch with the option ClientGoReflector.
+//   - controller-runtime: its cache for one namespace. It lists and keeps all Secrets there, with one stream.
 //
-// Every contender has a process of its own, the same certificate, protobuf, and no limit of requests per second. In
-// each round all take their turn, one after the other (A B C A B C), on the same server.
+// Each measurement has a process of its own. All contenders use the same certificate, protobuf, and no limit of requests
+// per second. A round measures all of them, one after another, on the same server.
 //
 // # Scenarios
 //
-// Secrets have 100 bytes; pods reference 20 each, and no secret twice. The namespace holds nothing else.
+// Secrets have 100 bytes. Each pod references 20, and no Secret is referenced twice. The namespace holds nothing else.
 //
-//   - memory: heap (allocated) and stacks (in use) after nine collections, less those before the first pod is
-//     registered, by object; the same with the heap in use, which has the gaps in it; goroutines likewise. With it, sync: from the first RegisterPod until 64 workers have
-//     got every secret. A Get waits as long as the contender does by itself (kubelet: one second) or a minute, a
-//     failed one counts and is made again. After that all is unregistered: the heap that is left after
-//     collections and a second later, and the streams the server then has. The server's own heap and stacks are
-//     compared after a collection that is forced on it. Its resident memory is not comparable between contenders,
-//     for it never shrinks.
-//   - first-get: RegisterPod with one new secret, and the first Get, one after another on open connections.
-//   - get: a Get of secrets that are there, each in turn, from one goroutine, and from one per CPU; time is divided
-//     by all calls, as testing.B.RunParallel does.
-//   - register: RegisterPod and UnregisterPod of one pod with 20 secrets over a store that does nothing; and over
-//     the own store while it starts no streams (refwatch's before Run, kubelet's after its stop).
-//   - update: from before an update is sent, and from its response, until a Get tells, asked without pause; and
-//     until the change is delivered. Kubelet delivers none. What was seen before the response counts below zero.
-//   - cpu: the process's user and system time in an idle minute, and during 100 updates a second. Here all
-//     contenders run at once, each counted for itself.
-//   - outage-2s, outage-60s: the server is killed, and started again after that time. Seconds count from the moment
-//     at which it answers a request for a secret, which the driver asks for every 20 ms; it is the same moment
-//     from which it takes in watches. Streams are counted in the worker, as accepted watches whose body has not
-//     ended, every 50 ms: to ask the server so often would take a tenth of it. In the end the server must have as
-//     many, and 20 secrets that are updated then must reach their Gets. Informers are left out: they are the same
-//     reflectors as kubelet's.
+//   - memory: allocated heap, stacks in use, and goroutines per object, after nine garbage collections and without those
+//     of the process before the first RegisterPod. sync-seconds is the time from the first RegisterPod until 64 goroutines
+//     have got every Secret. A Get takes as long as the contender allows (kubelet: one second) or a minute; failed Gets
+//     are counted and repeated. The server's heap and stacks are compared after a forced garbage collection. At the end
+//     all pods are unregistered: the figures are the heap after collections, and the server's streams a second later.
+//   - first-get: RegisterPod with one new Secret and the first Get, repeatedly, on open connections.
+//   - get: a Get of loaded Secrets in order, from one goroutine, and from one per CPU. The time is divided by all calls,
+//     as in testing.B.RunParallel.
+//   - register: RegisterPod and UnregisterPod of one pod with 20 Secrets, over a store that does nothing.
+//   - update: from sending an update, and from its response, until Get returns it. Get is called without a pause. A Get
+//     before the response counts as negative.
+//   - outage-2s, outage-60s: the server is killed, and started again after that time. Seconds count from its first answer
+//     to a request for a Secret, which is sent every 20 ms. It accepts watches from the same moment on. Open streams are
+//     accepted watches whose body has not ended, sampled every 50 ms in the client. At the end the server must have as
+//     many, and Gets must return updates of 20 Secrets. Informers are omitted: kubelet has the same reflectors.
 //
-// # What is asserted
+// # Assertions
 //
-// Never time. Every Get must return the right secret, every update must arrive, the server must have as many streams as
-// there are objects, and none a second after refwatch has let go of the last. What fails ends the run; what was
-// measured before stays.
+// Every Get must return the right Secret, every update must arrive, and the server must have one stream per object, and
+// none a second after refwatch unregistered all pods. A failure ends the run and keeps the figures of earlier scenarios.
+// No assertion is on time.
 //
 // # What is not fair
 //
-//   - Client, server and etcd share one machine, so that whoever has the server do less looks faster, and loopback
-//     hides what a network takes.
-//   - The user is an administrator. A node's requests take the Node authorizer longer, for every contender.
+//   - Client, server and etcd share one machine. A contender that gives the server less to do looks faster, and loopback
+//     hides the network's latency.
+//   - The user is an administrator. The Node authorizer would take longer, for all contenders.
 //   - Kubelet's client is limited to 50 requests a second by default. Here it is not.
-//   - The floor and refwatch open few streams at a time, kubelet and informers as many as there are, as they do.
-//   - controller-runtime caches what nobody asked for. Here that is nothing, the best case for it; it needs the right
-//     to list all secrets. In first-get it has them before they are registered. Its Get returns a copy.
-//   - kubelet stops a stream that no Get has used for five minutes. No scenario is that long.
-//   - A process has all contenders linked in, which adds the same few megabytes to every heap.
-//   - Requests and dials are counted in outages only, for they cost a little.
+//   - The floor and refwatch open few streams at a time. Kubelet and informers open all at once.
+//   - The informers, controller-runtime and the floor count no references per pod.
+//   - controller-runtime caches unreferenced Secrets, too. Here there are none, its best case. It needs the right to list
+//     all Secrets. In first-get it has them before they are registered. Its Get returns a copy.
+//   - kubelet ends a stream that no Get has used for five minutes. No scenario takes that long.
+//   - Every process links all contenders, which adds the same few megabytes to every heap.
+//   - Requests and dials are counted in outages only, because counting costs a little.
 package main

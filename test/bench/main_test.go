@@ -3,24 +3,144 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/refwatch/refwatch/test/bench/worker"
+	"github.com/refwatch/refwatch/test/bench/contender"
+	"github.com/refwatch/refwatch/test/bench/results"
 )
 
-// TestMain makes this program a worker where the driver under test starts one.
+// TestMain makes this program a worker when the tested driver starts it as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == workerCommand {
-		if err := worker.Run(context.Background(), os.Stdin, os.Stdout); err != nil {
+		if err := work(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return
 	}
 	goleak.VerifyTestMain(m)
+}
+
+func TestParse(t *testing.T) {
+	tests := map[string]struct {
+		args              string
+		rounds, scenarios int
+		err               string
+	}{
+		"default":          {"", 5, len(scenarios), ""},
+		"quick":            {"-quick", 1, len(scenarios) - 1, ""},
+		"quick, then more": {"-quick -rounds=7 -scenarios=get,update", 7, 2, ""},
+		"size":             {"-sizes=1000,many", 0, 0, `"many": invalid syntax`},
+		"zero":             {"-rounds=0", 0, 0, "at least 1"},
+		"contender":        {"-contenders=refwatch,other", 0, 0, `there is no "other"`},
+		"scenario":         {"-scenarios=other", 0, 0, `there is no "other"`},
+		"command":          {"measure", 0, 0, `no command "measure"`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			o, err := parse(strings.Fields(test.args), io.Discard)
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("got error %v, want one with %q", err, test.err)
+				}
+				return
+			}
+			if err != nil || o.rounds != test.rounds || len(o.scenarios) != test.scenarios {
+				t.Errorf("got %d rounds, %d scenarios, %v; want %d and %d", o.rounds, len(o.scenarios), err, test.rounds, test.scenarios)
+			}
+		})
+	}
+}
+
+// figures are those of a run with 20 Secrets, by the contenders that have them.
+var figures = map[string]func(contender.Kind) bool{
+	"memory-bytes-per-object-20 goroutines-per-object-20 sync-seconds-20 failed-gets-20 server-bytes-per-object-20": all,
+	"server-cpu-ms-per-object-20 streams-left-20 heap-after-unregister-bytes-20":                                    all,
+	"first-get-p50-ms first-get-p99-ms get-ns get-bytes get-all-cores-ns get-all-cores-bytes":                       all,
+	"update-to-get-p50-ms update-to-get-p99-ms update-response-to-get-p50-ms update-response-to-get-p99-ms":         all,
+	"register-unregister-ns register-unregister-bytes":                                                              registrars,
+	"outage-2s-all-streams-seconds outage-2s-requests-per-second-down outage-2s-requests-per-second-peak":           inOutages,
+	"outage-2s-dials-per-second-down outage-2s-dials-per-second-peak outage-60s-all-streams-seconds":                inOutages,
+}
+
+// TestSmoke measures every scenario with every contender, small. The run itself asserts that the contenders work.
+func TestSmoke(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three control planes")
+	}
+	out := t.TempDir()
+	before := goleak.IgnoreCurrent()
+	o, err := parse([]string{"-rounds=1", "-sizes=20", "-out", out}, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.maxOutage, o.samples, o.calls = time.Second, 5, 1000
+	var lines bytes.Buffer
+	if err := (&bench{options: o, stdout: &lines, stderr: t.Output()}).run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// client-go keeps connections to a stopped server for some time.
+	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"))
+
+	r, err := results.Load(filepath.Join(out, resultsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for names, has := range figures {
+		for name := range strings.FieldsSeq(names) {
+			if !strings.Contains("\n"+lines.String(), "\n"+name+" refwatch=") {
+				t.Errorf("got no line of %s, want one", name)
+			}
+			for _, kind := range contender.Kinds {
+				if _, ok := r.Figures[name].Medians[kind.Name]; ok != has(kind) {
+					t.Errorf("%s of %s: got a value: %t, want %t", name, kind.Name, ok, has(kind))
+				}
+			}
+		}
+	}
+	for name, want := range map[string]float64{"failed-gets-20": 0, "streams-left-20": 0, "get-bytes": 0} {
+		if got := r.Median(name, contender.Refwatch); got != want {
+			t.Errorf("%s of refwatch: got %v, want %v", name, got, want)
+		}
+	}
+	for name, least := range map[string]float64{"goroutines-per-object-20": 2, "get-ns": 1, "update-to-get-p50-ms": 0.01} {
+		if got := r.Median(name, contender.Refwatch); got < least {
+			t.Errorf("%s of refwatch: got %v, want at least %v", name, got, least)
+		}
+	}
+	for _, file := range []string{"update.svg", "outage-2s.svg", "outage-60s.svg"} {
+		if _, err := os.Stat(filepath.Join(out, file)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestOutage(t *testing.T) {
+	at := func(milliseconds int64) time.Time { return time.UnixMilli(milliseconds) }
+	// From 1 s to 3 s, with 10 requests at 2 s, and 50 each at 3.2 s, 3.9 s and 4.5 s.
+	o := outage{want: 3, down: at(1000), ready: at(3000), samples: []sample{
+		{at(900), 3, 3, 0}, {at(1000), 3, 3, 0}, {at(1100), 0, 3, 0}, {at(2000), 0, 13, 0}, {at(2900), 0, 13, 0},
+		{at(3200), 1, 63, 0}, {at(3900), 2, 113, 0}, {at(4500), 3, 163, 0},
+	}}
+	requests := func(s sample) int64 { return s.requests }
+	if got := o.rate(requests); got != 5 {
+		t.Errorf("requests per second during the outage: got %v, want 5", got)
+	}
+	if got := o.peak(requests); got != 100 {
+		t.Errorf("most requests in a second after it: got %v, want 100", got)
+	}
+	r := o.recovery()
+	if r.Seconds != 1.5 || r.Open[0] != 0 || r.Open[50] != 1 || r.Open[len(r.Open)-1] != 3 {
+		t.Errorf("recovery: got %+v, want all 3 streams after 1.5 s, one of them at 0.25 s", r)
+	}
 }

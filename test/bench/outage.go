@@ -4,153 +4,108 @@ package main
 
 import (
 	"context"
-	"math"
-	"slices"
+	"fmt"
+	"math/rand/v2"
 	"time"
 
-	"github.com/refwatch/refwatch/test/bench/contender"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/refwatch/refwatch/test/bench/results"
-	"github.com/refwatch/refwatch/test/bench/worker"
-	"github.com/refwatch/refwatch/test/bench/workload"
 )
 
-// recoveryTimeout is how long after the server is ready the streams may take to be open again.
-const recoveryTimeout = 6 * time.Minute
-
-// outages are survived by those that keep a stream per object. The informer behaves as kubelet does, which is the
-// same reflector, and takes as long.
-var outages = []string{results.Refwatch, results.Kubelet, results.Floor, "refwatch-clientgo"}
-
-func (b *bench) outageSteps(name string, away time.Duration) []step {
-	kinds := slices.DeleteFunc(slices.Clone(b.contenders), func(kind contender.Kind) bool {
-		return !slices.Contains(outages, kind.Name)
-	})
-	expect := func(kind contender.Kind) time.Duration {
-		back := 5 * time.Second
-		if kind.Name == results.Kubelet {
-			back = 10*time.Second + away*5/3
-		}
-		return loading(kind, b.size) + away + 6*time.Second + back
-	}
-	fresh := step{text: name + ", a control plane of its own", expect: 20 * time.Second, run: func(ctx context.Context) error {
-		if err := b.stopServer(); err != nil {
-			return err
-		}
-		return b.warmUp(workload.NewSet("all", b.size)).run(ctx)
-	}}
-	return append([]step{fresh}, inTurn(b.outageRounds, kinds, name, expect, func(ctx context.Context, kind contender.Kind) error {
-		return b.measureOutage(ctx, name, kind, away)
-	})...)
+// outage is what was seen of one outage.
+type outage struct {
+	want int64 // streams
+	// down is when the driver killed the server. ready is when the server answered a request for a Secret again. It
+	// accepts watches from then on, about a second before it is ready by its own account.
+	down, ready time.Time
+	samples     []sample
 }
 
-func (b *bench) measureOutage(ctx context.Context, name string, kind contender.Kind, away time.Duration) error {
-	set := workload.NewSet("all", b.size)
-	p, err := b.alone(ctx, worker.Start{Contender: kind.Name, Set: set, CountStreams: true})
+// measureOutage samples the open streams from before the server is killed until all are open again.
+func (w *worker) measureOutage(ctx context.Context) error {
+	const sampleInterval, recoveryTimeout, verified = 50 * time.Millisecond, 7 * time.Minute, 20
+	w.streams.count(w.config)
+	if err := w.startAndLoad(ctx); err != nil {
+		return err
+	}
+	o := outage{want: int64(w.Set.Count), samples: []sample{w.streams.sample()}, down: time.Now()}
+	w.loaded()
+	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
+	defer cancel()
+	ready := make(chan time.Time, 1)
+	go w.awaitAnswer(ctx, ready)
+	err := poll(ctx, sampleInterval, func() (bool, error) {
+		select {
+		case o.ready = <-ready:
+		default:
+		}
+		o.samples = append(o.samples, w.streams.sample())
+		return !o.ready.IsZero() && o.samples[len(o.samples)-1].open >= o.want, nil
+	})
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	if _, err := call[worker.Loaded](ctx, p, worker.OpLoad, nil); err != nil {
+	// The server has as many streams as were counted, and they deliver updates.
+	if err := w.server.awaitStreams(ctx, w.Set.Count); err != nil {
 		return err
 	}
-	if err := b.server.awaitStreams(ctx, set.Count); err != nil {
-		return err
+	for _, i := range rand.Perm(w.Set.Count)[:min(verified, w.Set.Count)] {
+		secret := w.Set.secret(i, newEdition())
+		if _, err := w.server.CoreV1().Secrets(secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+		if err := poll(ctx, retryInterval, func() (bool, error) { return w.has(ctx, secret), nil }); err != nil {
+			return fmt.Errorf("waiting until Get returns an update of %s: %w", secret.Name, err)
+		}
 	}
-	if err := do(ctx, p, worker.OpRecord, nil); err != nil {
-		return err
-	}
-	o := outage{want: set.Count}
-	cpu, err := b.used(ctx, []*process{p}, func() error { return b.outage(ctx, p, away, &o) })
-	if err != nil {
-		return err
-	}
-	if o.samples, err = call[[]worker.Sample](ctx, p, worker.OpRecorded, nil); err != nil {
-		return err
-	}
-	// What the worker counted is what the server has, and the streams tell of what happens.
-	if err := b.server.awaitStreams(ctx, set.Count); err != nil {
-		return err
-	}
-	if err := b.server.verify(ctx, p, set, &b.edition); err != nil {
-		return err
-	}
-	b.addOutage(name, kind, o, cpu[0])
+	o.addTo(&w.round, w.Scenario)
 	return nil
 }
 
-// outage is one, as the worker saw it.
-type outage struct {
-	want int
-	// down is when the server was gone, and ready when it answered a request for a secret again. It takes in watches
-	// at that time, about a second before it calls itself ready.
-	down, ready time.Time
-	samples     []worker.Sample
+// awaitAnswer sends the time of the server's first answer after the outage.
+func (w *worker) awaitAnswer(ctx context.Context, ready chan<- time.Time) {
+	const answerInterval = 20 * time.Millisecond
+	if pause(ctx, w.Outage) == nil &&
+		poll(ctx, answerInterval, func() (bool, error) { return w.server.answers(ctx), nil }) == nil {
+		ready <- time.Now()
+	}
 }
 
-// outage kills the server, starts it again after a while, and waits until all streams are open.
-func (b *bench) outage(ctx context.Context, p *process, away time.Duration, o *outage) error {
-	b.server.cluster.APIServer.Kill()
-	o.down = time.Now()
-	if err := worker.Pause(ctx, away); err != nil {
-		return err
+func (o *outage) addTo(round *results.Round, scenario string) {
+	recovery := o.recovery()
+	round.Recovery = &recovery
+	round.Values[scenario+"-all-streams-seconds"] = recovery.Seconds
+	for name, count := range map[string]func(sample) int64{
+		"requests": func(s sample) int64 { return s.requests }, "dials": func(s sample) int64 { return s.dials },
+	} {
+		round.Values[scenario+"-"+name+"-per-second-down"] = o.rate(count)
+		round.Values[scenario+"-"+name+"-per-second-peak"] = o.peak(count)
 	}
-	answered := b.server.answers(ctx)
-	if err := b.server.cluster.APIServer.Restart(ctx); err != nil {
-		return err
+}
+
+// recovery returns the open streams until all are open. Streams do not break all at once: the last sample without any
+// ends the outage.
+func (o *outage) recovery() results.Recovery {
+	at := 0
+	for i, s := range o.samples {
+		if s.open == 0 {
+			at = i
+		}
 	}
-	select {
-	case o.ready = <-answered:
-	case <-ctx.Done():
-		return ctx.Err()
+	for at < len(o.samples)-1 && o.samples[at].open < o.want {
+		at++
 	}
-	return poll(ctx, 100*time.Millisecond, recoveryTimeout, func(ctx context.Context) (bool, error) {
-		now, err := call[worker.Sample](ctx, p, worker.OpStreams, nil)
-		return now.Open >= int64(o.want), err
+	return results.NewRecovery(o.samples[at].at.Sub(o.ready).Seconds(), func(seconds float64) int64 {
+		return o.at(o.ready.Add(time.Duration(seconds * float64(time.Second)))).open
 	})
 }
 
-func (b *bench) addOutage(name string, kind contender.Kind, o outage, cpu float64) {
-	recovery := o.recovery()
-	b.results.AddRecovery(name, kind.Name, recovery)
-	add := func(figure string, value float64) {
-		if !math.IsNaN(value) {
-			b.results.Add(name, name+"-"+figure, kind.Name, value)
-		}
-	}
-	add("first-stream-seconds", recovery.First())
-	add("all-streams-seconds", recovery.All())
-	requests := func(s worker.Sample) int64 { return s.Requests }
-	dials := func(s worker.Sample) int64 { return s.Dials }
-	add("requests-per-second-down", o.rate(o.down, o.ready, requests))
-	add("requests-per-second-peak", o.peak(requests))
-	add("dials-per-second-down", o.rate(o.down, o.ready, dials))
-	add("dials-per-second-peak", o.peak(dials))
-	add("cpu-seconds", cpu)
-}
-
-// recovery leaves out samples that are like those before and after.
-func (o outage) recovery() results.Recovery {
-	recovery := results.Recovery{Want: o.want}
-	for i, s := range o.samples {
-		if i > 0 && i < len(o.samples)-1 && o.samples[i-1].Open == s.Open && o.samples[i+1].Open == s.Open {
-			continue
-		}
-		recovery.Seconds = append(recovery.Seconds, float64(s.UnixMillis-o.ready.UnixMilli())/1000)
-		recovery.Open = append(recovery.Open, s.Open)
-	}
-	return recovery
-}
-
-// rate returns the increase per second between two times.
-func (o outage) rate(from, to time.Time, count func(worker.Sample) int64) float64 {
-	return float64(count(o.at(to))-count(o.at(from))) / to.Sub(from).Seconds()
-}
-
-// at returns the last sample before a time.
-func (o outage) at(when time.Time) worker.Sample {
+// at returns the last sample before a time, or the first sample.
+func (o *outage) at(when time.Time) sample {
 	last := o.samples[0]
 	for _, s := range o.samples {
-		if s.UnixMillis > when.UnixMilli() {
+		if s.at.After(when) {
 			break
 		}
 		last = s
@@ -158,16 +113,20 @@ func (o outage) at(when time.Time) worker.Sample {
 	return last
 }
 
+// rate returns the increase per second while the server was down.
+func (o *outage) rate(count func(sample) int64) float64 {
+	return float64(count(o.at(o.ready))-count(o.at(o.down))) / o.ready.Sub(o.down).Seconds()
+}
+
 // peak returns the largest increase within a second after the server was ready.
-func (o outage) peak(count func(worker.Sample) int64) float64 {
+func (o *outage) peak(count func(sample) int64) float64 {
 	most := int64(0)
 	for _, s := range o.samples {
-		now := time.UnixMilli(s.UnixMillis)
-		from := now.Add(-time.Second)
-		if from.Before(o.ready) {
-			from = o.ready
-		}
-		if now.After(from) {
+		if s.at.After(o.ready) {
+			from := o.ready
+			if second := s.at.Add(-time.Second); second.After(from) {
+				from = second
+			}
 			most = max(most, count(s)-count(o.at(from)))
 		}
 	}

@@ -15,18 +15,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// auditPolicy logs who asked for what and what came of it, and no bodies. A request is logged when its response
-// begins, if it is a watch, and when it ends.
+// auditPolicy logs requests without bodies: when the response ends, and for a watch also when it starts.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules: [{level: Metadata}]
 `
 
-// serviceAccountIssuer is who the tokens of service accounts are from.
+// serviceAccountIssuer is the issuer of service account tokens.
 const serviceAccountIssuer = "https://refwatch-e2e.invalid"
 
-// writeAPIServerFiles writes what kube-apiserver reads when it starts.
+// writeAPIServerFiles writes the files that kube-apiserver reads at its start.
 func writeAPIServerFiles(dir string, authority *authority) error {
 	server, err := authority.server()
 	if err != nil {
@@ -50,14 +49,14 @@ func writeAPIServerFiles(dir string, authority *authority) error {
 	return nil
 }
 
-// apiServerArgs are those that differ from a production server's for a reason given here, and those it needs.
+// apiServerArgs returns the arguments of kube-apiserver. A comment says why one differs from a production server's.
 func apiServerArgs(dir string, port *port, etcd *etcd, options Options) []string {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	args := []string{
 		"--etcd-servers=" + etcd.url(),
 		"--bind-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(port.number),
-		"--permit-port-sharing", // with the socket that reserves the port
+		"--permit-port-sharing", // a socket reserves the port, see port
 		"--client-ca-file=" + file("ca.crt"),
 		"--tls-cert-file=" + file("apiserver.crt"),
 		"--tls-private-key-file=" + file("apiserver.key"),
@@ -66,13 +65,13 @@ func apiServerArgs(dir string, port *port, etcd *etcd, options Options) []string
 		"--service-account-signing-key-file=" + file("serviceaccount.key"),
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
-		"--disable-admission-plugins=ServiceAccount", // it waits for a controller
+		"--disable-admission-plugins=ServiceAccount", // needs a controller
 		"--audit-policy-file=" + file("audit.yaml"),
 		"--audit-log-path=" + file("audit.log"),
 		"--audit-log-maxsize=0", // no rotation: AuditEvents reads one file
 		"--service-cluster-ip-range=10.0.0.0/24",
-		"--endpoint-reconciler-type=none", // an endpoint may not be on loopback
-		// Without it a server that is asked to end waits a minute for its own watches.
+		"--endpoint-reconciler-type=none", // an endpoint must not be on loopback
+		// By default a server that gets SIGTERM waits a minute for its own watches.
 		"--shutdown-watch-termination-grace-period=1s",
 	}
 	if options.DisableWatchList {
@@ -81,8 +80,8 @@ func apiServerArgs(dir string, port *port, etcd *etcd, options Options) []string
 	return append(args, options.APIServerArgs...)
 }
 
-// apiServerReady fails until the server says it is ready and the namespace default exists, which it creates
-// a little later.
+// apiServerReady returns an error until the server is ready and the namespace default exists, which the server creates
+// a moment later.
 func apiServerReady(ctx context.Context, admin *rest.Config) error {
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {

@@ -12,42 +12,41 @@ import (
 	"time"
 )
 
-// AuditEvent is what the API server logged about a request at one stage: the fields of audit.k8s.io/v1 Event that
-// tests ask about. https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/
+// AuditEvent is an entry of the API server's audit log: one request at one stage. It has those fields of
+// audit.k8s.io/v1 Event that tests use. https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/
 type AuditEvent struct {
-	// AuditID is the request's: its stages share it.
+	// AuditID identifies the request. All its stages have the same.
 	AuditID string
-	// Stage is ResponseStarted for a watch that has begun, ResponseComplete for a request that has ended, and
-	// Panic.
+	// Stage is ResponseStarted when a watch starts, ResponseComplete when a request ends, or Panic.
 	Stage string
-	// Verb is Kubernetes': "list" and "watch" are both GET.
+	// Verb is the Kubernetes verb, such as "list" or "watch".
 	Verb string
-	// RequestURI is path and query, as the client sent them.
+	// RequestURI is the path and query that the client sent.
 	RequestURI string
-	// User is who asked, as far as is known; it is empty after a 401.
+	// User is the authenticated user. It is empty after a 401.
 	User struct {
 		Username string
 		Groups   []string
 	}
 	UserAgent string
-	// ResponseStatus has the HTTP status, 0 if there is none yet.
+	// ResponseStatus has the HTTP status, or 0 if there is none yet.
 	ResponseStatus struct{ Code int }
-	// RequestReceivedTimestamp and StageTimestamp are when the request came and when this stage was reached.
+	// RequestReceivedTimestamp is when the server received the request, StageTimestamp when it reached this stage.
 	RequestReceivedTimestamp, StageTimestamp time.Time
 }
 
-// AuditEvents returns what the API server has logged so far, oldest first, across its restarts. The end of a
+// AuditEvents returns the API server's audit log, oldest first, including entries from before a restart. The end of a
 // request may be logged a moment after its response has arrived.
 func (c *Cluster) AuditEvents() ([]AuditEvent, error) {
 	log, err := os.ReadFile(c.path("audit.log"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it is not there before the first request
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the file is created at the first request
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
 	return parseAudit(log)
 }
 
-// parseAudit reads an event per line. A line without an end is still being written, or never will be: its server
-// was killed. If that one was restarted, the next event follows on the same line.
+// parseAudit parses one event per line. The last line may be incomplete, because it is being written or because the
+// server was killed. After a restart the next event is on the same line.
 func parseAudit(log []byte) ([]AuditEvent, error) {
 	var events []AuditEvent
 	for line := range bytes.Lines(log) {

@@ -27,14 +27,14 @@ func TestParseAudit(t *testing.T) {
 		want      int
 		wantError bool
 	}{
-		"empty":                               {log: ""},
-		"one":                                 {log: auditLine, want: 1},
-		"two":                                 {log: auditLine + auditLine, want: 2},
-		"the last one is being written":       {log: auditLine + auditLine[:50], want: 1},
-		"only a beginning":                    {log: auditLine[:50]},
-		"cut by a kill, then a new server":    {log: auditLine + auditLine[:50] + auditLine + auditLine, want: 3},
-		"cut before anything that looks good": {log: auditLine[:1] + auditLine, want: 1},
-		"no audit log":                        {log: auditLine + "hello\n", wantError: true},
+		"empty":                              {log: ""},
+		"one":                                {log: auditLine, want: 1},
+		"two":                                {log: auditLine + auditLine, want: 2},
+		"last line incomplete":               {log: auditLine + auditLine[:50], want: 1},
+		"only an incomplete line":            {log: auditLine[:50]},
+		"cut by a kill, then restarted":      {log: auditLine + auditLine[:50] + auditLine + auditLine, want: 3},
+		"cut after one byte, then restarted": {log: auditLine[:1] + auditLine, want: 1},
+		"no audit log":                       {log: auditLine + "hello\n", wantError: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseAudit([]byte(test.log))
@@ -75,24 +75,24 @@ func TestParseAuditFields(t *testing.T) {
 func TestAuditEventsWithoutALog(t *testing.T) {
 	c := &Cluster{dir: t.TempDir()}
 	if events, err := c.AuditEvents(); len(events) != 0 || err != nil {
-		t.Errorf("before the first request: got %v and %v, want nothing", events, err)
+		t.Errorf("before the first request: got events %v and error %v, want none", events, err)
 	}
 	if err := os.Mkdir(filepath.Join(c.dir, "audit.log"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.AuditEvents(); err == nil {
-		t.Error("a log that cannot be read: got no error, want one")
+		t.Error("unreadable log: got no error, want one")
 	}
 }
 
-// The log tells who did what, and when a watch began and ended.
+// The log has the user, the verb and the status of a request, and the start and end of a watch.
 func testAudit(t *testing.T, c *Cluster) {
-	client := clientFor(t, c.User("auditor"))
+	client := Client(t, c.User("auditor"))
 	if _, err := client.CoreV1().Secrets("default").Get(t.Context(), "x", metav1.GetOptions{}); err == nil {
 		t.Fatal("got no error, want forbidden")
 	}
 	put(t, c, "audited", "1")
-	w := follow(t, clientFor(t, c.User("auditor", mastersGroup)), "audited")
+	w := startWatch(t, Client(t, c.User("auditor", mastersGroup)), "audited")
 	find := func(verb, stage string, code int) func(context.Context) error {
 		return func(context.Context) error {
 			events, err := c.AuditEvents()

@@ -16,19 +16,18 @@ import (
 	"time"
 )
 
-// validity is how long certificates last: longer than any soak.
+// validity is how long certificates are valid: longer than any test.
 const validity = 30 * 24 * time.Hour
 
-// authority issues the certificates of one cluster: the server's, which clients trust, and those of clients,
-// which the server trusts.
+// authority is the certificate authority of one cluster. It issues the certificates of the server and of clients.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 	bundle      []byte // the certificate in PEM
 }
 
-// pair is a certificate and its private key, in PEM.
-type pair struct{ certificate, key []byte }
+// keyPair is a certificate and its private key, in PEM.
+type keyPair struct{ certificate, key []byte }
 
 func newAuthority() (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -50,8 +49,8 @@ func newAuthority() (*authority, error) {
 	return &authority{certificate: certificate, key: key, bundle: encode("CERTIFICATE", der)}, nil
 }
 
-// server issues the certificate of a server on loopback.
-func (a *authority) server() (pair, error) {
+// server issues a certificate for a server on loopback.
+func (a *authority) server() (keyPair, error) {
 	template := newTemplate(pkix.Name{CommonName: "kube-apiserver"})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
@@ -59,30 +58,30 @@ func (a *authority) server() (pair, error) {
 	return a.issue(template)
 }
 
-// client issues the certificate of a user: kube-apiserver takes the common name for the user's name and the
-// organizations for the groups.
-func (a *authority) client(user string, groups []string) (pair, error) {
-	if user == "" { // the server would take it for nobody at all
-		return pair{}, errors.New("a user needs a name")
+// client issues a certificate for a user. kube-apiserver uses the common name as the user's name, and the organizations
+// as the groups.
+func (a *authority) client(user string, groups []string) (keyPair, error) {
+	if user == "" { // the server would not authenticate it
+		return keyPair{}, errors.New("a user needs a name")
 	}
 	template := newTemplate(pkix.Name{CommonName: user, Organization: groups})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	return a.issue(template)
 }
 
-func (a *authority) issue(template *x509.Certificate) (pair, error) {
+func (a *authority) issue(template *x509.Certificate) (keyPair, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
-		return pair{}, err
+		return keyPair{}, err
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	if err != nil {
-		return pair{}, fmt.Errorf("issuing a certificate for %q: %w", template.Subject.CommonName, err)
+		return keyPair{}, fmt.Errorf("issuing a certificate for %q: %w", template.Subject.CommonName, err)
 	}
-	return pair{certificate: encode("CERTIFICATE", der), key: keyPEM}, nil
+	return keyPair{certificate: encode("CERTIFICATE", der), key: keyPEM}, nil
 }
 
-// newKey makes a private key, also in the form in which files keep it.
+// newKey returns a new private key, and its PEM encoding.
 func newKey() (*ecdsa.PrivateKey, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -95,7 +94,8 @@ func newKey() (*ecdsa.PrivateKey, []byte, error) {
 	return key, encode("EC PRIVATE KEY", der), nil
 }
 
-// newTemplate is what all certificates share. An hour's grace makes up for clocks that were set back.
+// newTemplate returns the fields that all certificates share. They are valid from an hour ago, in case the clock is set
+// back.
 func newTemplate(subject pkix.Name) *x509.Certificate {
 	serial := make([]byte, 16)
 	_, _ = rand.Read(serial) // never fails

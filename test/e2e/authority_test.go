@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// leaf returns the certificate of a pair, which must fit its key.
-func leaf(t *testing.T, issued pair, err error) *x509.Certificate {
+// leaf returns the certificate of a pair. It fails the test if the key does not match.
+func leaf(t *testing.T, issued keyPair, err error) *x509.Certificate {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	both, err := tls.X509KeyPair(issued.certificate, issued.key)
+	pair, err := tls.X509KeyPair(issued.certificate, issued.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return both.Leaf
+	return pair.Leaf
 }
 
 func TestAuthority(t *testing.T) {
@@ -55,8 +55,8 @@ func TestAuthority(t *testing.T) {
 		"client":                    {client, ours, "", x509.ExtKeyUsageClientAuth, 0, true},
 		"client as a server":        {client, ours, "", x509.ExtKeyUsageServerAuth, 0, false},
 		"client of another cluster": {client, theirs, "", x509.ExtKeyUsageClientAuth, 0, false},
-		"client during a soak":      {client, ours, "", x509.ExtKeyUsageClientAuth, 7 * 24 * time.Hour, true},
-		"client when it has ended":  {client, ours, "", x509.ExtKeyUsageClientAuth, validity + time.Hour, false},
+		"client after a week":       {client, ours, "", x509.ExtKeyUsageClientAuth, 7 * 24 * time.Hour, true},
+		"client, expired":           {client, ours, "", x509.ExtKeyUsageClientAuth, validity + time.Hour, false},
 		"client, clock set back":    {client, ours, "", x509.ExtKeyUsageClientAuth, -time.Minute, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestAuthority(t *testing.T) {
 	}
 }
 
-func TestAuthorityIssuesEachTimeAnew(t *testing.T) {
+func TestAuthorityIssuesNewCertificates(t *testing.T) {
 	a, err := newAuthority()
 	if err != nil {
 		t.Fatal(err)

@@ -19,13 +19,13 @@ import (
 // Binaries are the programs of a control plane.
 type Binaries struct{ APIServer, Etcd string }
 
-// Build returns the programs of a control plane, and builds them before if there are none yet.
+// Build returns the programs of a control plane, and builds them first if necessary.
 //
-// They come from the module test/e2e/controlplane, by the go command, and go to _output/controlplane at the root of
-// the checkout around the working directory. A build is used again until that module or the Go version changes.
-// It runs with low priority, one at a time on one machine, and tells log every few seconds how it gets on.
+// It builds the module test/e2e/controlplane of the checkout around the working directory into
+// _output/controlplane, and reuses that until the module or the Go version changes. One build runs at a time, with low
+// priority, and writes its progress to log every few seconds.
 //
-// The error says which of the above went wrong, with the last lines the go command wrote.
+// The error says which step failed, with the last lines of the go command's output.
 func Build(ctx context.Context, log io.Writer) (Binaries, error) {
 	root, err := checkout()
 	if err != nil {
@@ -39,8 +39,7 @@ func Build(ctx context.Context, log io.Writer) (Binaries, error) {
 	return b.build(ctx)
 }
 
-// checkout returns the folder around the working directory that holds the module to build from. A test works in
-// the folder of its package, wherever in the checkout that is.
+// checkout returns the root of the checkout around the working directory. Tests run in the folder of their package.
 func checkout() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
@@ -59,7 +58,7 @@ func checkout() (string, error) {
 // builder builds the tools of a module.
 type builder struct {
 	module string // the folder of its go.mod
-	output string // where builds go, each into a folder of its own
+	output string // has one folder per build
 	log    io.Writer
 }
 
@@ -81,7 +80,7 @@ func (b builder) build(ctx context.Context) (Binaries, error) {
 		return Binaries{}, err
 	}
 	defer unlock()
-	if built(dir) { // by whoever had the lock
+	if built(dir) { // by the process that had the lock
 		return binaries, nil
 	}
 	return binaries, b.install(ctx, dir)
@@ -92,24 +91,24 @@ func built(dir string) bool {
 	return err == nil
 }
 
-// key names a build by all that goes into it.
+// key returns the name of a build: a hash of its inputs.
 func (b builder) key() (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, buildArgs, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	for _, name := range []string{"go.mod", "go.sum"} {
 		content, err := os.ReadFile(filepath.Join(b.module, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a module without dependencies has no go.sum
-			return "", fmt.Errorf("reading what to build: %w", err)
+			return "", fmt.Errorf("reading the module to build: %w", err)
 		}
 		fmt.Fprintf(hash, "%s %d\n%s", name, len(content), content)
 	}
 	return fmt.Sprintf("%x", hash.Sum(nil)[:8]), nil
 }
 
-// buildArgs make small programs without cgo that do not depend on where they were built.
+// buildArgs build small programs without cgo that do not depend on the path of the checkout.
 var buildArgs = []string{"build", "-v", "-trimpath", "-buildvcs=false"}
 
-// install builds into a folder aside and then renames it, so that dir is complete if it exists.
+// install builds into a temporary folder and renames it, so that dir is complete if it exists.
 func (b builder) install(ctx context.Context, dir string) error {
 	version, err := b.version(ctx)
 	if err != nil {
@@ -126,9 +125,9 @@ func (b builder) install(ctx context.Context, dir string) error {
 	if err := runWithProgress(cmd, b.log, "kube-apiserver "+version+" and etcd"); err != nil {
 		return err
 	}
-	// go build names a program after the last element of its path that is no version.
+	// go build names a program after the last element of its path, ignoring a version.
 	if err := os.Rename(filepath.Join(partial, "server"), filepath.Join(partial, "etcd")); err != nil {
-		return fmt.Errorf("naming etcd: %w", err)
+		return fmt.Errorf("renaming etcd: %w", err)
 	}
 	if err := os.Rename(partial, dir); err != nil {
 		return fmt.Errorf("finishing the build: %w", err)
@@ -136,20 +135,20 @@ func (b builder) install(ctx context.Context, dir string) error {
 	return nil
 }
 
-// version is that of Kubernetes in the module's go.mod.
+// version returns the version of Kubernetes in the module's go.mod.
 func (b builder) version(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	cmd.Dir = b.module
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	output, err := cmd.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("asking for the version of Kubernetes: %w\n%s", err, lastLines(string(output)))
+		return "", fmt.Errorf("finding the version of Kubernetes: %w\n%s", err, lastLines(string(output)))
 	}
 	return strings.TrimSpace(string(output)), nil
 }
 
-// versionFlags are the linker's flags that Kubernetes' own build sets. Without them the server takes itself for
-// version 0.0.0, and says so in /version and in its user agent.
+// versionFlags returns the linker flags that Kubernetes' own build sets. Without them the server reports version 0.0.0
+// in /version and in its user agent.
 func versionFlags(version string) string {
 	flags := []string{"-s", "-w"}
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)

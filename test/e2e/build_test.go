@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// smallModule is one whose tools build in a second: programs that print the name they were given.
+// smallModule returns a builder of a module whose tools build in a second. Each tool prints its name.
 func smallModule(t *testing.T) builder {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,22 +40,22 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// said returns what the builder has logged since the last time.
-func (b builder) said() string {
+// logged returns the builder's log since the last call.
+func (b builder) logged() string {
 	buffer := b.log.(*bytes.Buffer)
 	defer buffer.Reset()
 	return buffer.String()
 }
 
-// The first build makes both programs, the next ones find them, and another go.mod asks for another build.
+// The first build builds both programs, and the next one reuses them. A changed go.mod causes another build.
 func TestBuild(t *testing.T) {
 	b := smallModule(t)
 	first, err := b.build(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said := b.said(); !strings.Contains(said, "building kube-apiserver v1.2.3 and etcd") {
-		t.Errorf("got %q, want it to say what it builds", said)
+	if logged := b.logged(); !strings.Contains(logged, "building kube-apiserver v1.2.3 and etcd") {
+		t.Errorf("log: got %q, want the names of the programs", logged)
 	}
 	for program, want := range map[string]string{first.APIServer: "apiserver\n", first.Etcd: "etcd\n"} {
 		if got, err := exec.Command(program).CombinedOutput(); string(got) != want || err != nil {
@@ -63,8 +63,8 @@ func TestBuild(t *testing.T) {
 		}
 	}
 	again, err := b.build(t.Context())
-	if said := b.said(); err != nil || again != first || said != "" {
-		t.Errorf("again: got %v, %v and %q, want %v at once", again, err, said, first)
+	if logged := b.logged(); err != nil || again != first || logged != "" {
+		t.Errorf("again: got %v, error %v and log %q, want %v without a build", again, err, logged, first)
 	}
 	mod := filepath.Join(b.module, "go.mod")
 	content, err := os.ReadFile(mod)
@@ -73,12 +73,12 @@ func TestBuild(t *testing.T) {
 	}
 	write(t, mod, string(content)+"// changed\n")
 	changed, err := b.build(t.Context())
-	if err != nil || changed == first || b.said() == "" {
+	if err != nil || changed == first || b.logged() == "" {
 		t.Errorf("changed: got %v and %v, want another build than %v", changed, err, first)
 	}
 }
 
-// A build that fails tells why, leaves nothing that looks finished, and the next one starts over.
+// A build that fails returns the compiler's error, and the next build starts again.
 func TestBuildFails(t *testing.T) {
 	b := smallModule(t)
 	broken := filepath.Join(b.module, "server", "broken.go")
@@ -90,7 +90,7 @@ func TestBuildFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.build(t.Context()); err != nil {
-		t.Errorf("mended: got %v, want none", err)
+		t.Errorf("repaired: got error %v, want none", err)
 	}
 }
 
@@ -102,8 +102,8 @@ func TestBuildErrors(t *testing.T) {
 		ctx    context.Context
 		want   string
 	}{
-		"no module":         {func(t *testing.T, b *builder) { b.module = t.TempDir() }, t.Context(), "asking for the version"},
-		"no go.mod to read": {func(t *testing.T, b *builder) { b.module = "\x00" }, t.Context(), "reading what to build"},
+		"no module":         {func(t *testing.T, b *builder) { b.module = t.TempDir() }, t.Context(), "finding the version"},
+		"no go.mod to read": {func(t *testing.T, b *builder) { b.module = "\x00" }, t.Context(), "reading the module to build"},
 		"no output":         {func(t *testing.T, b *builder) { b.output = filepath.Join(b.module, "go.mod") }, t.Context(), "making a folder"},
 		"canceled":          {func(*testing.T, *builder) {}, canceled, "context canceled"},
 	} {
@@ -117,7 +117,7 @@ func TestBuildErrors(t *testing.T) {
 	}
 }
 
-// Who comes while another one builds says so, waits, and uses that build.
+// While another process builds, build logs that it waits, and then uses that build.
 func TestBuildWaitsForAnother(t *testing.T) {
 	b := smallModule(t)
 	if err := os.Mkdir(b.output, 0o755); err != nil {
@@ -134,24 +134,24 @@ func TestBuildWaitsForAnother(t *testing.T) {
 		_, err := b.build(t.Context())
 		built <- err
 	}()
-	if said := receive(t, log); !strings.Contains(said, "another process") {
-		t.Errorf("got %q, want it to say that it waits", said)
+	if line := receive(t, log); !strings.Contains(line, "another process") {
+		t.Errorf("log: got %q, want that it waits", line)
 	}
 	key, err := b.key()
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(b.output, key, "etcd"), "the other one's")
+	write(t, filepath.Join(b.output, key, "etcd"), "built by the other process")
 	unlock()
 	if err := receive(t, built); err != nil {
 		t.Errorf("got %v, want none", err)
 	}
 	if len(log) > 0 {
-		t.Errorf("got %q, want no build", <-log)
+		t.Errorf("log: got %q, want no build", <-log)
 	}
 }
 
-// lines sends what is written into a channel.
+// lines sends each write to a channel.
 type lines chan<- string
 
 func (l lines) Write(data []byte) (int, error) {
@@ -176,7 +176,7 @@ func TestLockFileErrors(t *testing.T) {
 	}
 }
 
-// Any folder in the checkout will do, and none outside.
+// checkout works in every folder of a checkout, and fails outside.
 func TestCheckout(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -186,7 +186,7 @@ func TestCheckout(t *testing.T) {
 	write(t, filepath.Join(inside, "x"), "")
 	t.Chdir(inside)
 	if got, err := checkout(); err == nil || !strings.Contains(err.Error(), "inside a checkout of refwatch") {
-		t.Errorf("outside: got %q and %v, want an error that says what to do", got, err)
+		t.Errorf("outside: got %q and error %v, want one that says what to do", got, err)
 	}
 	if _, err := Build(t.Context(), &bytes.Buffer{}); err == nil {
 		t.Error("outside: got a build, want an error")

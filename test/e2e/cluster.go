@@ -15,16 +15,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Cluster is a running control plane. [Start] and [New] make one.
+// Cluster is a running control plane. [Start] and [New] return one.
 type Cluster struct {
 	// APIServer is the kube-apiserver. It keeps its address when it is restarted.
 	APIServer *Process
-	// Etcd is the etcd that the API server stores its objects in.
+	// Etcd is the etcd of the API server.
 	Etcd *Process
-	// Proxy stands in front of the API server, for clients that go [Cluster.ThroughProxy].
+	// Proxy is a proxy in front of the API server, for clients with [Cluster.ThroughProxy].
 	Proxy *Proxy
 
-	dir       string // all its files, gone after Stop
+	dir       string // has all files of the cluster; removed by Stop
 	guard     *guard
 	port      *port
 	authority *authority
@@ -35,7 +35,7 @@ type Cluster struct {
 	stopErr error
 }
 
-// New starts a cluster for a test, and stops it when the test has ended. It fails the test if it cannot.
+// New starts a cluster for a test, and stops it when the test ends. If it cannot, it fails the test.
 func New(tb testing.TB, options Options) *Cluster {
 	tb.Helper()
 	cluster, err := Start(tb.Context(), options)
@@ -50,10 +50,10 @@ func New(tb testing.TB, options Options) *Cluster {
 	return cluster
 }
 
-// Start builds the control plane if need be, see [Build], and starts it. When it returns the server is ready, and
-// the namespace default exists. Stop the cluster when done with it; ctx only bounds the start.
+// Start builds the control plane if necessary, see [Build], and starts it. It returns when the server is ready and the
+// namespace default exists. The caller stops the cluster; ctx bounds only the start.
 //
-// The error of a process that does not get ready within two minutes carries the last lines of its output.
+// If a process is not ready within two minutes, the error has the last lines of its output.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	binaries, err := Build(ctx, options.log())
 	if err != nil {
@@ -64,13 +64,13 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := c.start(ctx, binaries, options); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
-	say(options.log(), "control plane ready after %v at %s", time.Since(start).Round(time.Millisecond), c.admin.Host)
+	logf(options.log(), "control plane ready after %v at %s", time.Since(start).Round(time.Millisecond), c.admin.Host)
 	return c, nil
 }
 
-// start fills in the cluster step by step. What it leaves nil was not reached.
+// start sets the fields of the cluster one by one. After an error the remaining fields are nil.
 func (c *Cluster) start(ctx context.Context, binaries Binaries, options Options) (err error) {
-	if c.dir, err = os.MkdirTemp("", "refwatch-e2e-"); err != nil { // for its owner's eyes only
+	if c.dir, err = os.MkdirTemp("", "refwatch-e2e-"); err != nil { // mode 0700
 		return fmt.Errorf("making a folder for the cluster: %w", err)
 	}
 	if c.guard, err = newGuard(c.dir); err != nil {
@@ -99,7 +99,7 @@ func (c *Cluster) start(ctx context.Context, binaries Binaries, options Options)
 	return c.APIServer.Restart(ctx)
 }
 
-// Stop kills the processes and removes their files. Calling it again returns what the first call did.
+// Stop kills the processes and removes their files. Further calls return the result of the first.
 func (c *Cluster) Stop() error {
 	c.stop.Do(func() {
 		if c.APIServer != nil {
@@ -119,10 +119,10 @@ func (c *Cluster) Stop() error {
 	return c.stopErr
 }
 
-// Compact makes etcd forget all former versions of all objects, as the API server has it do every five minutes.
+// Compact removes all old versions of all objects from etcd, as the API server does every five minutes.
 //
-// The API server's watch cache still remembers for a while: what is asked for then comes from there. Restart
-// the server, or start it with "--watch-cache-sizes=RESOURCE#0", to see a watch at an old version expire.
+// The API server's watch cache keeps old versions longer, and serves them. To see a watch at an old version expire,
+// restart the server, or start it with "--watch-cache-sizes=RESOURCE#0".
 func (c *Cluster) Compact(ctx context.Context) error {
 	revision, err := c.etcd.revision(ctx)
 	if err != nil {
@@ -130,17 +130,17 @@ func (c *Cluster) Compact(ctx context.Context) error {
 	}
 	err = c.etcd.compact(ctx, revision)
 	if refused, ok := errors.AsType[*etcdError](err); ok && refused.Code == etcdCompacted {
-		return nil // nothing was written since the last time
+		return nil // no write since the last compaction
 	}
 	return err
 }
 
-// Corrupt overwrites an object of the core group in etcd with bytes that are no object. Who asks the API server for it
-// by name gets a 500 from then on. So does who lists its resource, and the watch cache does that: start the server with
-// "--watch-cache-sizes=RESOURCE#0" to have the other objects of the resource served.
+// Corrupt overwrites an object of the core group in etcd with invalid bytes. The API server answers 500 to requests for
+// the object by name and to lists of its resource. The watch cache lists the resource too: start the server with
+// "--watch-cache-sizes=RESOURCE#0" if it must serve the other objects.
 func (c *Cluster) Corrupt(ctx context.Context, resource, namespace, name string) error {
 	return c.etcd.put(ctx, "/registry/"+resource+"/"+namespace+"/"+name, []byte("no object"))
 }
 
-// path is that of one of the cluster's files.
+// path returns the path of a file of the cluster.
 func (c *Cluster) path(name string) string { return filepath.Join(c.dir, name) }

@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// TestCluster goes through all that a cluster can do on a single one. Each step leaves it running.
+// TestCluster tests all functions of a cluster on one cluster. Each step leaves it running.
 func TestCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	// Without a watch cache an expired version is etcd's word, and compaction can be seen at once.
+	// Without a watch cache, watches read from etcd, and a compaction has an effect at once.
 	c := New(t, Options{APIServerArgs: []string{"--watch-cache-sizes=configmaps#0"}})
 	for _, step := range []struct {
 		name string
@@ -50,20 +50,20 @@ func TestCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(c.dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("after Stop: got %v for the cluster's folder, want it gone", err)
+		t.Errorf("cluster's folder after Stop: got %v, want ErrNotExist", err)
 	}
 	if err := c.Stop(); err != nil {
-		t.Errorf("second Stop: got %v, want none", err)
+		t.Errorf("second Stop: got error %v, want none", err)
 	}
 }
 
-// TestDisableWatchList needs a server of its own.
+// TestDisableWatchList starts a server without WatchList.
 func TestDisableWatchList(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
 	c := New(t, Options{DisableWatchList: true})
-	w, err := clientFor(t, c.Admin()).CoreV1().Secrets("default").Watch(t.Context(), initialEvents())
+	w, err := Client(t, c.Admin()).CoreV1().Secrets("default").Watch(t.Context(), initialEvents())
 	if !apierrors.IsInvalid(err) {
 		t.Errorf("got watch %v and error %v, want Invalid", w, err)
 	}
@@ -78,7 +78,7 @@ func initialEvents() metav1.ListOptions {
 	}
 }
 
-// A server that does not come up says why, and leaves nothing behind.
+// If a server does not start, the error has its output, and no file is left.
 func TestStartFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -120,23 +120,23 @@ func TestStartEndsWithItsContext(t *testing.T) {
 }
 
 func testVersion(t *testing.T, c *Cluster) {
-	version, err := clientFor(t, c.Admin()).Discovery().ServerVersion()
+	version, err := Client(t, c.Admin()).Discovery().ServerVersion()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if version.GitVersion != "v1.36.3" || version.Major != "1" || version.Minor != "36" {
 		t.Errorf("got version %v, want v1.36.3", version)
 	}
-	w, err := clientFor(t, c.Admin()).CoreV1().Namespaces().Watch(t.Context(), initialEvents())
+	w, err := Client(t, c.Admin()).CoreV1().Namespaces().Watch(t.Context(), initialEvents())
 	if err != nil {
-		t.Fatalf("WatchList: got %v, want it to work by default", err)
+		t.Fatalf("WatchList: got error %v, want it on by default", err)
 	}
 	w.Stop()
 }
 
-// A watch at a version before the compaction expires, and one at the version of the compaction does not.
+// A watch at a version before the compaction expires. A watch at a later version does not.
 func testCompact(t *testing.T, c *Cluster) {
-	maps := clientFor(t, c.Admin()).CoreV1().ConfigMaps("default")
+	maps := Client(t, c.Admin()).CoreV1().ConfigMaps("default")
 	old := put(t, c, "compacted", "1").ResourceVersion
 	put(t, c, "compacted", "2")
 	at := func(version string) watch.Interface {
@@ -150,7 +150,7 @@ func testCompact(t *testing.T, c *Cluster) {
 	wantEvent(t, at(old), watch.Modified, "compacted")
 
 	put(t, c, "compacted", "3")
-	for range 2 { // the second time there is nothing to do
+	for range 2 { // the second call does nothing
 		if err := c.Compact(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -13,13 +13,13 @@ import (
 	"path/filepath"
 )
 
-// etcdAdvertised is what etcd tells others to reach it by. It wants a host and a port, and nobody asks.
+// etcdAdvertised is the advertised client URL of etcd. It must have a host and a port, and is not used.
 const etcdAdvertised = "http://etcd.invalid:2379"
 
-// etcdCompacted is the gRPC code, OutOfRange, with which etcd refuses to compact twice at one revision.
+// etcdCompacted is the gRPC code OutOfRange, which etcd returns for a revision that is already compacted.
 const etcdCompacted = 11
 
-// etcd is reached through a socket in the cluster's folder, which only its owner may enter.
+// etcd is an etcd server that listens on a socket in the cluster's folder. The folder has mode 0700.
 type etcd struct {
 	socket string
 	data   string // its data folder
@@ -39,7 +39,7 @@ func newEtcd(dir string) *etcd {
 
 func (e *etcd) url() string { return "unix://" + e.socket }
 
-// args are those of a single member that trusts its disk: tests throw the data away.
+// args returns the arguments of a single member that does not sync its files: tests do not need the data later.
 func (e *etcd) args() []string {
 	const peer = "http://127.0.0.1:0" // any port: there are no peers
 	return []string{
@@ -55,7 +55,7 @@ func (e *etcd) args() []string {
 	}
 }
 
-// ready fails until etcd has a leader, which is itself.
+// ready returns an error until etcd has elected itself leader.
 func (e *etcd) ready(ctx context.Context) error {
 	var health struct{ Health, Reason string }
 	if err := e.call(ctx, http.MethodGet, "/health", nil, &health); err != nil {
@@ -67,29 +67,29 @@ func (e *etcd) ready(ctx context.Context) error {
 	return nil
 }
 
-// revision counts every write to etcd. It is what Kubernetes calls the resource version.
+// revision returns etcd's revision, which grows with every write. Kubernetes uses it as the resource version.
 func (e *etcd) revision(ctx context.Context) (string, error) {
 	var response struct {
 		Header struct{ Revision string }
 	}
-	// Any read does: this one is of the one key that cannot exist. JSON carries keys in base64, numbers as text.
+	// Any read returns it. This one reads a key that cannot exist. In JSON, keys are base64 and numbers are strings.
 	request := map[string]string{"key": "AA=="}
 	err := e.call(ctx, http.MethodPost, "/v3/kv/range", request, &response)
 	return response.Header.Revision, err
 }
 
-// compact makes etcd forget all that was before the revision, and waits until it has.
+// compact removes all versions before the revision, and returns when that is done.
 func (e *etcd) compact(ctx context.Context, revision string) error {
 	request := map[string]any{"revision": revision, "physical": true}
 	return e.call(ctx, http.MethodPost, "/v3/kv/compaction", request, nil)
 }
 
-// put writes a value to a key. JSON carries both in base64.
+// put writes a value to a key. In JSON both are base64.
 func (e *etcd) put(ctx context.Context, key string, value []byte) error {
 	return e.call(ctx, http.MethodPost, "/v3/kv/put", map[string][]byte{"key": []byte(key), "value": value}, nil)
 }
 
-// etcdError is an answer other than success. https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway/
+// etcdError is an error answer of etcd. https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway/
 type etcdError struct {
 	Code    int
 	Message string
@@ -97,14 +97,14 @@ type etcdError struct {
 
 func (e *etcdError) Error() string { return e.Message }
 
-// call sends a request to etcd's gateway from JSON to gRPC, and reads its answer into response unless that is nil.
+// call sends a request to etcd's JSON gateway, and decodes the answer into response unless that is nil.
 func (e *etcd) call(ctx context.Context, method, path string, request, response any) error {
 	status, content, err := e.send(ctx, method, path, request)
 	switch {
 	case err != nil:
 	case status != http.StatusOK:
 		refused := &etcdError{Message: http.StatusText(status)}
-		_ = json.Unmarshal(content, refused) // what is no JSON leaves the status to tell
+		_ = json.Unmarshal(content, refused) // if it is not JSON, the message is the status
 		err = refused
 	case response != nil:
 		err = json.Unmarshal(content, response)

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// fakeEtcd answers every request with one status and body, and notes what was asked.
+// fakeEtcd answers every request with the same status and body, and records the requests.
 func fakeEtcd(t *testing.T, status int, body string) (*etcd, *[]string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "e2e") //nolint:usetesting // the path of a socket must be short
@@ -28,10 +28,10 @@ func fakeEtcd(t *testing.T, status int, body string) (*etcd, *[]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var asked []string
+	var requests []string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		content, _ := io.ReadAll(r.Body)
-		asked = append(asked, r.Method+" "+r.URL.Path+" "+string(content))
+		requests = append(requests, r.Method+" "+r.URL.Path+" "+string(content))
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
 	}))
@@ -39,7 +39,7 @@ func fakeEtcd(t *testing.T, status int, body string) (*etcd, *[]string) {
 	server.Listener = listener
 	server.Start()
 	t.Cleanup(server.Close)
-	return e, &asked
+	return e, &requests
 }
 
 func TestEtcdReady(t *testing.T) {
@@ -51,7 +51,7 @@ func TestEtcdReady(t *testing.T) {
 		"healthy":            {http.StatusOK, `{"health":"true","reason":""}`, ""},
 		"no leader":          {http.StatusOK, `{"health":"false","reason":"RAFT NO LEADER"}`, "etcd is not healthy: RAFT NO LEADER"},
 		"unavailable":        {http.StatusServiceUnavailable, `{"health":"false"}`, "etcd /health: Service Unavailable"},
-		"no JSON":            {http.StatusOK, `<html>`, "etcd /health: invalid character"},
+		"not JSON":           {http.StatusOK, `<html>`, "etcd /health: invalid character"},
 		"error page":         {http.StatusBadGateway, `<html>`, "etcd /health: Bad Gateway"},
 		"error with a cause": {http.StatusBadRequest, `{"code":3,"message":"bad"}`, "etcd /health: bad"},
 	} {
@@ -66,26 +66,26 @@ func TestEtcdReady(t *testing.T) {
 }
 
 func TestCompactRequests(t *testing.T) {
-	e, asked := fakeEtcd(t, http.StatusOK, `{"header":{"revision":"42"}}`)
+	e, requests := fakeEtcd(t, http.StatusOK, `{"header":{"revision":"42"}}`)
 	c := &Cluster{etcd: e}
 	if err := c.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{`POST /v3/kv/range {"key":"AA=="}`, `POST /v3/kv/compaction {"physical":true,"revision":"42"}`}
-	if !slices.Equal(*asked, want) {
-		t.Errorf("got %q, want %q", *asked, want)
+	if !slices.Equal(*requests, want) {
+		t.Errorf("got %q, want %q", *requests, want)
 	}
 }
 
 func TestCorruptRequest(t *testing.T) {
-	e, asked := fakeEtcd(t, http.StatusOK, `{}`)
+	e, requests := fakeEtcd(t, http.StatusOK, `{}`)
 	if err := (&Cluster{etcd: e}).Corrupt(t.Context(), "secrets", "default", "jo"); err != nil {
 		t.Fatal(err)
 	}
 	// "/registry/secrets/default/jo" and "no object"
 	want := []string{`POST /v3/kv/put {"key":"L3JlZ2lzdHJ5L3NlY3JldHMvZGVmYXVsdC9qbw==","value":"bm8gb2JqZWN0"}`}
-	if !slices.Equal(*asked, want) {
-		t.Errorf("got %q, want %q", *asked, want)
+	if !slices.Equal(*requests, want) {
+		t.Errorf("got %q, want %q", *requests, want)
 	}
 }
 
@@ -100,13 +100,13 @@ func TestEtcdCompactErrors(t *testing.T) {
 	if err := e.compact(ctx, "42"); !errors.Is(err, context.Canceled) {
 		t.Errorf("context has ended: got %v, want %v", err, context.Canceled)
 	}
-	gone := newEtcd(t.TempDir())
-	if err := (&Cluster{etcd: gone}).Compact(t.Context()); err == nil {
+	stopped := newEtcd(t.TempDir())
+	if err := (&Cluster{etcd: stopped}).Compact(t.Context()); err == nil {
 		t.Error("no etcd: got no error, want one")
 	}
 }
 
-// The options' arguments come last, where they win.
+// The options' arguments are last, so that they override the others.
 func TestAPIServerArgs(t *testing.T) {
 	args := func(options Options) []string {
 		return apiServerArgs("dir", &port{number: 7}, newEtcd("dir"), options)

@@ -14,7 +14,7 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// In a test, [e2e.New] starts a cluster and stops it. A program starts and stops it by itself.
+// A program starts and stops a cluster itself. In a test, use [e2e.New].
 func ExampleStart() {
 	ctx := context.Background()
 	cluster, err := e2e.Start(ctx, e2e.Options{DisableWatchList: true})
@@ -27,7 +27,7 @@ func ExampleStart() {
 	fmt.Println(len(secrets.Items), err)
 }
 
-// start is what the examples below begin with.
+// start starts a cluster for the examples below.
 func start() *e2e.Cluster {
 	cluster, err := e2e.Start(context.Background(), e2e.Options{})
 	if err != nil {
@@ -46,7 +46,7 @@ func ExampleProcess() {
 	}
 }
 
-// An etcd that is restored from an older copy takes back what has been written since.
+// Restore rolls etcd back to a snapshot: later writes are lost.
 func ExampleCluster_Restore() {
 	cluster := start()
 	defer func() { _ = cluster.Stop() }()
@@ -55,18 +55,18 @@ func ExampleCluster_Restore() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Write something.
+	// Write some objects here.
 	if err := cluster.Restore(ctx, snapshot); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// A client behind the proxy does not notice that its connection is dead.
+// In a black hole, a client does not notice that its connection is dead.
 func ExampleProxy() {
 	cluster := start()
 	defer func() { _ = cluster.Stop() }()
 	client := kubernetes.NewForConfigOrDie(cluster.ThroughProxy(cluster.Node("node-1")))
-	_ = client // let it watch something
+	_ = client // watch an object with it
 	cluster.Proxy.BlackHole(true)
 	time.AfterFunc(time.Minute, cluster.Proxy.Reset)
 }

@@ -21,14 +21,14 @@ func read(ctx context.Context, client kubernetes.Interface, name string) error {
 	return err
 }
 
-// The server is gone at once, connections are refused, and a restart has it back where it was, with all it knew.
+// Kill ends watches and refuses connections. Restart brings the server back at its address, with its objects.
 func testKillAPIServer(t *testing.T, c *Cluster) {
-	client := clientFor(t, c.Admin())
+	client := Client(t, c.Admin())
 	put(t, c, "killed", "1")
-	w := follow(t, client, "killed")
+	w := startWatch(t, client, "killed")
 	c.APIServer.Kill()
-	c.APIServer.Kill() // it need not run
-	ended(t, w)
+	c.APIServer.Kill() // does nothing
+	wantWatchEnd(t, w)
 	if err := read(t.Context(), client, "killed"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("got %v, want %v", err, syscall.ECONNREFUSED)
 	}
@@ -43,15 +43,15 @@ func testKillAPIServer(t *testing.T, c *Cluster) {
 	}
 }
 
-// Without etcd the server lives, and cannot write. A watch survives.
+// Without etcd the server runs but cannot write.
 func testKillEtcd(t *testing.T, c *Cluster) {
 	put(t, c, "without-etcd", "1")
 	c.Etcd.Kill()
-	maps := clientFor(t, c.Admin()).CoreV1().ConfigMaps("default")
-	if err := maps.Delete(within(t), "without-etcd", metav1.DeleteOptions{}); err == nil {
+	maps := Client(t, c.Admin()).CoreV1().ConfigMaps("default")
+	if err := maps.Delete(shortContext(t), "without-etcd", metav1.DeleteOptions{}); err == nil {
 		t.Error("got no error, want one")
 	}
-	if err := c.Compact(within(t)); err == nil {
+	if err := c.Compact(shortContext(t)); err == nil {
 		t.Error("compaction: got no error, want one")
 	}
 	if err := c.Etcd.Restart(t.Context()); err != nil {
@@ -63,17 +63,17 @@ func testKillEtcd(t *testing.T, c *Cluster) {
 	})
 }
 
-// A paused server accepts connections, by the kernel's hand, and answers nobody. Its watches go on afterwards.
+// A paused server does not answer; the kernel still accepts connections. Its watches continue after Resume.
 func testPauseAPIServer(t *testing.T, c *Cluster) {
-	client := clientFor(t, c.Admin())
+	client := Client(t, c.Admin())
 	put(t, c, "paused", "1")
-	w := follow(t, client, "paused")
-	for range 2 { // pausing twice is pausing once
+	w := startWatch(t, client, "paused")
+	for range 2 { // the second call does nothing
 		if err := c.APIServer.Pause(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := read(within(t), client, "paused"); !errors.Is(err, context.DeadlineExceeded) {
+	if err := read(shortContext(t), client, "paused"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 	}
 	if err := c.APIServer.Resume(); err != nil {
@@ -84,11 +84,11 @@ func testPauseAPIServer(t *testing.T, c *Cluster) {
 }
 
 func testPauseEtcd(t *testing.T, c *Cluster) {
-	client := clientFor(t, c.Admin())
+	client := Client(t, c.Admin())
 	if err := c.Etcd.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	if err := read(within(t), client, "paused"); err == nil {
+	if err := read(shortContext(t), client, "paused"); err == nil {
 		t.Error("got an answer without etcd, want none")
 	}
 	if err := c.Etcd.Resume(); err != nil {
@@ -97,11 +97,11 @@ func testPauseEtcd(t *testing.T, c *Cluster) {
 	eventually(t, func(ctx context.Context) error { return read(ctx, client, "paused") })
 }
 
-// A restart in order, of a paused server too, ends watches and keeps the address.
+// A graceful restart ends watches and keeps the address, also if the server is paused.
 func testRestart(t *testing.T, c *Cluster) {
-	client := clientFor(t, c.Admin())
+	client := Client(t, c.Admin())
 	put(t, c, "restarted", "1")
-	w := follow(t, client, "restarted")
+	w := startWatch(t, client, "restarted")
 	first := c.APIServer.current()
 	if err := c.APIServer.Pause(); err != nil {
 		t.Fatal(err)
@@ -109,45 +109,44 @@ func testRestart(t *testing.T, c *Cluster) {
 	if err := c.APIServer.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ended(t, w)
+	wantWatchEnd(t, w)
 	if !strings.Contains(first.state, "exit status 0") {
-		t.Errorf("got its end as %q, want exit status 0", first.state)
+		t.Errorf("got exit state %q, want exit status 0", first.state)
 	}
 	if err := read(t.Context(), client, "restarted"); err != nil {
 		t.Errorf("got %v, want none", err)
 	}
 }
 
-// throughProxy returns a client with connections of its own.
+// throughProxy returns a client with its own connections.
 func throughProxy(t *testing.T, c *Cluster) kubernetes.Interface {
 	t.Helper()
 	t.Cleanup(c.Proxy.Cut)
-	return clientFor(t, c.ThroughProxy(c.User("proxied", mastersGroup)))
+	return Client(t, c.ThroughProxy(c.User("proxied", mastersGroup)))
 }
 
-// A cut ends open watches, and the next request comes through.
+// Cut ends open watches, and the next request succeeds.
 func testProxyCut(t *testing.T, c *Cluster) {
 	client := throughProxy(t, c)
 	put(t, c, "cut", "1")
-	w := follow(t, client, "cut")
+	w := startWatch(t, client, "cut")
 	c.Proxy.Cut()
-	ended(t, w)
+	wantWatchEnd(t, w)
 	if err := read(t.Context(), client, "cut"); err != nil {
 		t.Errorf("got %v, want none", err)
 	}
 }
 
-// In the black hole a watch stays open and hears nothing, even when the server dies; new connections hang. A new
-// one works once it is off, the old one never again.
+// In a black hole a watch stays open without events, and requests hang, also on new connections. Afterwards a new
+// connection works, and an old one does not.
 func testProxyBlackHole(t *testing.T, c *Cluster) {
 	client := throughProxy(t, c)
 	put(t, c, "lost", "1")
-	w := follow(t, client, "lost")
+	w := startWatch(t, client, "lost")
 	c.Proxy.BlackHole(true)
 	put(t, c, "lost", "2")
-	fresh := throughProxy(t, c)
-	for name, client := range map[string]kubernetes.Interface{"its connection": client, "a new connection": fresh} {
-		if err := read(within(t), client, "lost"); !errors.Is(err, context.DeadlineExceeded) {
+	for name, client := range map[string]kubernetes.Interface{"old connection": client, "new connection": throughProxy(t, c)} {
+		if err := read(shortContext(t), client, "lost"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: got %v, want %v", name, err, context.DeadlineExceeded)
 		}
 	}
@@ -158,12 +157,12 @@ func testProxyBlackHole(t *testing.T, c *Cluster) {
 	})
 	select {
 	case event, open := <-w.ResultChan():
-		t.Errorf("got event %v, open %v, want silence", event, open)
+		t.Errorf("got event %v, open %v, want no event", event, open)
 	default:
 	}
 }
 
-// A delay holds answers back for as long as it is set, and so does a trickle.
+// Delay and Throttle delay answers until Reset.
 func testProxyDelayAndThrottle(t *testing.T, c *Cluster) {
 	put(t, c, "slow", strings.Repeat("x", 64<<10))
 	for name, slow := range map[string]func(){
@@ -175,7 +174,7 @@ func testProxyDelayAndThrottle(t *testing.T, c *Cluster) {
 			t.Fatalf("%s: before: got %v, want none", name, err)
 		}
 		slow()
-		if err := read(within(t), client, "slow"); !errors.Is(err, context.DeadlineExceeded) {
+		if err := read(shortContext(t), client, "slow"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: got %v, want %v", name, err, context.DeadlineExceeded)
 		}
 		c.Proxy.Reset()
@@ -185,7 +184,7 @@ func testProxyDelayAndThrottle(t *testing.T, c *Cluster) {
 	}
 }
 
-// The configuration that goes through the proxy is a copy.
+// ThroughProxy returns a copy of the configuration.
 func TestThroughProxy(t *testing.T) {
 	proxy, err := newTCPProxy("127.0.0.1:1")
 	if err != nil {

@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// lockInterval is the time between two attempts to get a lock that another process holds.
+// lockInterval is the time between two attempts to take a lock.
 const lockInterval = time.Second
 
-// lockFile waits until no other process holds the lock, which ends with the process that holds it.
+// lockFile takes a lock, and waits while another process holds it. The lock is released by unlock, or when the process
+// ends.
 func lockFile(ctx context.Context, path string, log io.Writer) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -33,7 +34,7 @@ func lockFile(ctx context.Context, path string, log io.Writer) (unlock func(), e
 			return nil, fmt.Errorf("locking %s: %w", path, err)
 		}
 		if !waiting {
-			say(log, "another process builds the control plane, waiting for it")
+			logf(log, "waiting for another process, which builds the control plane")
 		}
 		select {
 		case <-ctx.Done():

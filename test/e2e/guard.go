@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// guardScript waits for the end of its input, which is the end of whoever holds the other end, however that came
-// about. Then it kills the process groups that still have a NAME.pid in the folder, and removes the folder. A
-// process that was killed may write for one moment more, so removing it may take a second attempt.
+// guardScript waits for the end of its input: the pipe closes when the test's process ends, also if it is killed. Then
+// it kills the process groups of all NAME.pid files in the folder, and removes the folder. It tries several times, as a
+// killed process may still write for a moment.
 const guardScript = `cat >/dev/null
 for file in "$0"/*.pid; do
 	[ ! -e "$file" ] || kill -KILL "-$(cat "$file")"
@@ -21,7 +21,8 @@ for attempt in 1 2 3 4 5; do
 	sleep 1
 done`
 
-// guard removes a folder and ends the processes that live in it, also when this process is killed.
+// guard is a child process that kills the processes of a cluster and removes its folder, also if this process is
+// killed.
 type guard struct {
 	cmd   *exec.Cmd
 	input io.Closer
@@ -29,7 +30,7 @@ type guard struct {
 
 func newGuard(dir string) (*guard, error) {
 	cmd := exec.Command("/bin/sh", "-c", guardScript, dir)
-	// A group of its own: what ends the test from the terminal must not end the guard.
+	// Its own process group: Ctrl-C at the terminal must not end the guard.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	input, err := cmd.StdinPipe()
 	if err != nil {
@@ -41,7 +42,7 @@ func newGuard(dir string) (*guard, error) {
 	return &guard{cmd: cmd, input: input}, nil
 }
 
-// close lets the guard do its work, and waits for it.
+// close makes the guard clean up, and waits for it.
 func (g *guard) close() error {
 	_ = g.input.Close()
 	if err := g.cmd.Wait(); err != nil {

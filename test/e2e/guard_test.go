@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// orphanDir names the folder of a test process that is to be killed, see TestMain.
-const orphanDir = "REFWATCH_E2E_ORPHAN"
+// killedDir in the environment is the folder of a test process that will be killed, see TestMain.
+const killedDir = "REFWATCH_E2E_KILLED_DIR"
 
-// orphanPause says whether that one pauses what it starts.
-const orphanPause = "REFWATCH_E2E_ORPHAN_PAUSE"
+// killedPause in the environment makes that process pause its child.
+const killedPause = "REFWATCH_E2E_KILLED_PAUSE"
 
 func TestGuardRemovesItsFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "with space")
@@ -29,7 +29,7 @@ func TestGuardRemovesItsFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); err != nil {
-		t.Errorf("while it guards: got %v, want the folder in place", err)
+		t.Errorf("folder before close: got error %v, want none", err)
 	}
 	if err := g.close(); err != nil {
 		t.Fatal(err)
@@ -40,20 +40,20 @@ func TestGuardRemovesItsFolder(t *testing.T) {
 func wantGone(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v for %s, want it gone", err, path)
+		t.Errorf("%s: got error %v, want ErrNotExist", path, err)
 	}
 }
 
-// A test process that is killed takes its processes with it, those they started too, and their files. The pipe that
-// all of them have inherited tells when the last one has ended.
+// When a test process is killed, the guard ends its processes, including their children, and removes their files. All
+// of them inherit a pipe, which is closed when the last one has ended.
 func TestGuardOutlivesItsProcess(t *testing.T) {
-	// The kernel itself hangs up on a paused process whose parent dies, so a running one is what tells.
+	// The kernel itself ends a paused process whose parent dies. The running one needs the guard.
 	for name, pause := range map[string]string{"running": "", "paused": "yes"} {
-		t.Run(name, func(t *testing.T) { outlives(t, pause) })
+		t.Run(name, func(t *testing.T) { checkOutlives(t, pause) })
 	}
 }
 
-func outlives(t *testing.T, pause string) {
+func checkOutlives(t *testing.T, pause string) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -63,12 +63,12 @@ func outlives(t *testing.T, pause string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = alive.Close() }()
-	orphan := exec.Command(os.Args[0])
-	orphan.Env = append(os.Environ(), orphanDir+"="+dir, orphanPause+"="+pause)
-	orphan.ExtraFiles = []*os.File{inherited}
-	output, err := orphan.StdoutPipe()
+	killed := exec.Command(os.Args[0])
+	killed.Env = append(os.Environ(), killedDir+"="+dir, killedPause+"="+pause)
+	killed.ExtraFiles = []*os.File{inherited}
+	output, err := killed.StdoutPipe()
 	if err == nil {
-		err = orphan.Start()
+		err = killed.Start()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +78,8 @@ func outlives(t *testing.T, pause string) {
 	if _, err := io.ReadFull(output, ready); err != nil {
 		t.Fatal(err)
 	}
-	_ = orphan.Process.Kill()
-	_ = orphan.Wait()
+	_ = killed.Process.Kill()
+	_ = killed.Wait()
 
 	last := make(chan error, 1)
 	go func() {
@@ -92,14 +92,14 @@ func outlives(t *testing.T, pause string) {
 	wantGone(t, dir)
 }
 
-// beOrphaned starts a process that has a child, says so, and waits to be killed.
-func beOrphaned(dir string) {
+// runUntilKilled starts a process that has a child, prints "!", and waits.
+func runUntilKilled(dir string) {
 	_, err := newGuard(dir)
-	p := newProcess("sleeper", dir, "/bin/sh", []string{"-c", "sleep 1000 & wait"}, always)
+	p := newProcess("sleeper", dir, "/bin/sh", []string{"-c", "sleep 1000 & wait"}, func(context.Context) error { return nil })
 	if err == nil {
 		err = p.Restart(context.Background())
 	}
-	if err == nil && os.Getenv(orphanPause) != "" {
+	if err == nil && os.Getenv(killedPause) != "" {
 		err = p.Pause()
 	}
 	if err != nil {
@@ -109,5 +109,3 @@ func beOrphaned(dir string) {
 	fmt.Print("!")
 	<-p.current().done
 }
-
-func always(context.Context) error { return nil }

@@ -4,36 +4,53 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 )
 
-// patience is how long a test waits for what must happen. It takes that long only when the test fails.
-const patience = 60 * time.Second
+// timeout bounds each wait. A test that passes does not reach it.
+const timeout = 60 * time.Second
 
-// eventually waits until f returns nil, and otherwise fails with what it returned last.
-func eventually(t *testing.T, f func(context.Context) error) {
+// eventually waits until check returns nil, and otherwise fails the test with its last error.
+func eventually(t *testing.T, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	var last error
-	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		last = f(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("still not so after %v: %v", patience, last)
+	if err := Poll(ctx, check); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// receive waits for a value. A channel that is closed fails the test.
+// Poll returns nil at the first success, and the errors of ctx and of the last check when ctx ends.
+func TestPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		calls, absent := 0, errors.New("absent")
+		err := Poll(ctx, func(context.Context) error {
+			if calls++; calls < 3 {
+				return absent
+			}
+			return nil
+		})
+		if err != nil || calls != 3 {
+			t.Errorf("success at the third call: got error %v after %d calls, want none after 3", err, calls)
+		}
+		err = Poll(ctx, func(context.Context) error { return absent })
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, absent) {
+			t.Errorf("no success: got error %v, want %v and %v", err, context.DeadlineExceeded, absent)
+		}
+	})
+}
+
+// receive waits for a value. It fails the test if the channel is closed.
 func receive[T any](t *testing.T, from <-chan T) T {
 	t.Helper()
 	select {
@@ -42,25 +59,16 @@ func receive[T any](t *testing.T, from <-chan T) T {
 			t.Fatal("got a closed channel, want a value")
 		}
 		return value
-	case <-time.After(patience):
-		t.Fatalf("got nothing in %v, want a value", patience)
+	case <-time.After(timeout):
+		t.Fatalf("got nothing within %v, want a value", timeout)
 	}
 	panic("not reached")
 }
 
-func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
-// put creates or updates a ConfigMap in the namespace default, and returns what the server made of it.
+// put creates or updates a ConfigMap in the namespace default, and returns the server's object.
 func put(t *testing.T, c *Cluster, name, value string) *corev1.ConfigMap {
 	t.Helper()
-	maps := clientFor(t, c.Admin()).CoreV1().ConfigMaps("default")
+	maps := Client(t, c.Admin()).CoreV1().ConfigMaps("default")
 	want := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"value": value}}
 	got, err := maps.Update(t.Context(), want, metav1.UpdateOptions{})
 	if err != nil {
@@ -72,8 +80,8 @@ func put(t *testing.T, c *Cluster, name, value string) *corev1.ConfigMap {
 	return got
 }
 
-// follow watches one ConfigMap from its present state on, and returns once that has arrived.
-func follow(t *testing.T, client kubernetes.Interface, name string) watch.Interface {
+// startWatch watches one ConfigMap, and returns once its current state has arrived.
+func startWatch(t *testing.T, client kubernetes.Interface, name string) watch.Interface {
 	t.Helper()
 	w, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{
 		FieldSelector: "metadata.name=" + name,
@@ -95,25 +103,25 @@ func wantEvent(t *testing.T, w watch.Interface, kind watch.EventType, name strin
 	}
 }
 
-// ended waits until the watch is over, whatever comes before that.
-func ended(t *testing.T, w watch.Interface) {
+// wantWatchEnd waits until the watch ends, and ignores events before.
+func wantWatchEnd(t *testing.T, w watch.Interface) {
 	t.Helper()
-	timeout := time.After(patience)
+	timer := time.After(timeout)
 	for {
 		select {
 		case _, open := <-w.ResultChan():
 			if !open {
 				return
 			}
-		case <-timeout:
-			t.Fatalf("the watch goes on after %v, want it ended", patience)
+		case <-timer:
+			t.Fatalf("watch: got it open after %v, want it ended", timeout)
 		}
 	}
 }
 
-// within returns a context for a request that must not be answered: it ends soon, whatever the machine does
-// meanwhile, and what the test asserts is that nothing came before.
-func within(t *testing.T) context.Context {
+// shortContext returns a context for a request that must not be answered: the test asserts that no answer arrives
+// before the context ends.
+func shortContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	t.Cleanup(cancel)
 	return ctx

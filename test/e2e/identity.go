@@ -15,24 +15,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The groups that kube-apiserver knows without being told.
+// Built-in groups of kube-apiserver.
 const (
-	mastersGroup = "system:masters" // may do everything, whatever the authorizers say
-	nodesGroup   = "system:nodes"   // what the Node authorizer asks for
+	mastersGroup = "system:masters" // may do everything
+	nodesGroup   = "system:nodes"   // required by the Node authorizer
 )
 
 // Admin returns the configuration of a user who may do everything.
 func (c *Cluster) Admin() *rest.Config { return c.User("admin", mastersGroup) }
 
-// Node returns the configuration of the node with that name. The Node authorizer lets it read what pods refer to
-// that are bound to it, some milliseconds after they were bound. No Node object is created.
+// Node returns the configuration of the node with that name. The Node authorizer lets it read the objects that pods
+// bound to it reference, some milliseconds after they were bound. No Node object is created.
 func (c *Cluster) Node(name string) *rest.Config { return c.User("system:node:"+name, nodesGroup) }
 
-// User returns the configuration of a user with a client certificate of its own. Each call issues a new one.
+// User returns the configuration of a user. Each call issues a new client certificate.
 //
-// The caller owns the configuration. It has no limit of requests per second, and reaches the server directly:
-// see [Cluster.ThroughProxy]. If no certificate can be issued, for a user without a name above all, every request
-// fails with the reason.
+// The caller owns the configuration. It has no rate limit, and connects to the server directly: see
+// [Cluster.ThroughProxy]. If no certificate can be issued, for instance without a name, every request returns the
+// error.
 func (c *Cluster) User(name string, groups ...string) *rest.Config {
 	config := c.anonymous()
 	issued, err := c.authority.client(name, groups)
@@ -43,13 +43,13 @@ func (c *Cluster) User(name string, groups ...string) *rest.Config {
 	return config
 }
 
-// ServiceAccount returns the configuration of a service account, with a token that is valid for an hour. The
-// account is created if there is none.
+// ServiceAccount returns the configuration of a service account, with a token that is valid for an hour. It creates the
+// account if necessary.
 //
-// Deleting the account revokes its tokens: the server answers 401 after ten seconds at most, for so long it
-// remembers a token that was good. An account created anew has a new UID, and old tokens stay invalid.
+// Deleting the account revokes its tokens: the server, which caches authentication, answers 401 after at most ten
+// seconds. A recreated account has a new UID, and old tokens stay invalid.
 //
-// The errors are those of the API server, for a namespace that does not exist as well.
+// The errors are those of the API server. The namespace must exist.
 func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(c.admin)
 	if err != nil {
@@ -62,21 +62,21 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	}
 	issued, err := accounts.CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("asking for a token of service account %s/%s: %w", namespace, name, err)
+		return nil, fmt.Errorf("requesting a token of service account %s/%s: %w", namespace, name, err)
 	}
 	config := c.anonymous()
 	config.BearerToken = issued.Status.Token
 	return config, nil
 }
 
-// ThroughProxy returns a copy of config that reaches the server through [Cluster.Proxy].
+// ThroughProxy returns a copy of config that connects through [Cluster.Proxy].
 func (c *Cluster) ThroughProxy(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Host = "https://" + c.Proxy.Addr()
 	return config
 }
 
-// anonymous returns the configuration of nobody in particular.
+// anonymous returns a configuration without credentials.
 func (c *Cluster) anonymous() *rest.Config {
 	return &rest.Config{
 		Host:            "https://" + c.port.addr,

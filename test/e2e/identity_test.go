@@ -16,10 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A node may list and watch what a pod refers to that is bound to it, by name, and nothing else. Who is no node
-// may not.
+// A node may list and watch, by name, the objects that pods bound to it reference, and nothing else.
 func testNode(t *testing.T, c *Cluster) {
-	admin := clientFor(t, c.Admin())
+	admin := Client(t, c.Admin())
 	for _, name := range []string{"mine", "other"} {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := admin.CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
@@ -30,16 +29,16 @@ func testNode(t *testing.T, c *Cluster) {
 		t.Fatal(err)
 	}
 	list := func(ctx context.Context, config *rest.Config, options metav1.ListOptions) error {
-		_, err := clientFor(t, config).CoreV1().Secrets("default").List(ctx, options)
+		_, err := Client(t, config).CoreV1().Secrets("default").List(ctx, options)
 		return err
 	}
 	named := func(name string) metav1.ListOptions {
 		return metav1.ListOptions{FieldSelector: "metadata.name=" + name}
 	}
-	eventually(t, func(ctx context.Context) error { // the authorizer's graph follows the pods
+	eventually(t, func(ctx context.Context) error { // the authorizer's graph lags behind the pods
 		return list(ctx, c.Node("node-1"), named("mine"))
 	})
-	w, err := clientFor(t, c.Node("node-1")).CoreV1().Secrets("default").Watch(t.Context(), named("mine"))
+	w, err := Client(t, c.Node("node-1")).CoreV1().Secrets("default").Watch(t.Context(), named("mine"))
 	if err != nil {
 		t.Fatalf("watch: got %v, want none", err)
 	}
@@ -48,12 +47,12 @@ func testNode(t *testing.T, c *Cluster) {
 		config  *rest.Config
 		options metav1.ListOptions
 	}{
-		"a secret of no pod":          {c.Node("node-1"), named("other")},
-		"all secrets":                 {c.Node("node-1"), metav1.ListOptions{}},
-		"a secret of another's pod":   {c.Node("node-2"), named("mine")},
-		"a user with a node's name":   {c.User("system:node:node-1"), named("mine")},
-		"a node without a node name":  {c.User("somebody", nodesGroup), named("mine")},
-		"a user whom nobody gave any": {c.User("somebody"), named("mine")},
+		"a secret of no pod":           {c.Node("node-1"), named("other")},
+		"all secrets":                  {c.Node("node-1"), metav1.ListOptions{}},
+		"a secret of another node":     {c.Node("node-2"), named("mine")},
+		"a node's name, not its group": {c.User("system:node:node-1"), named("mine")},
+		"a node's group, not its name": {c.User("somebody", nodesGroup), named("mine")},
+		"a user without rights":        {c.User("somebody"), named("mine")},
 	} {
 		if err := list(t.Context(), test.config, test.options); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: got %v, want forbidden", name, err)
@@ -61,7 +60,7 @@ func testNode(t *testing.T, c *Cluster) {
 	}
 }
 
-// podOn makes a pod that is bound to a node and refers to a secret.
+// podOn returns a pod that is bound to a node and references a secret.
 func podOn(node, secret string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pod-"},
@@ -76,9 +75,9 @@ func podOn(node, secret string) *corev1.Pod {
 	}
 }
 
-// A user may do what RBAC grants it or its groups, for as long as it does.
+// A user has the rights that RBAC grants to it or its groups, until they are revoked.
 func testUser(t *testing.T, c *Cluster) {
-	admin, user := clientFor(t, c.Admin()), clientFor(t, c.User("jo", "readers"))
+	admin, user := Client(t, c.Admin()), Client(t, c.User("jo", "readers"))
 	read := func(ctx context.Context) error {
 		_, err := user.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 		return err
@@ -121,16 +120,16 @@ func grant(t *testing.T, admin kubernetes.Interface, name string, subject rbacv1
 	}
 }
 
-// A token is good until its account is deleted, and does not come back with an account of the same name.
+// A token is valid until its account is deleted, and stays invalid if the account is created again.
 func testServiceAccount(t *testing.T, c *Cluster) {
-	admin := clientFor(t, c.Admin())
+	admin := Client(t, c.Admin())
 	grant(t, admin, "robot", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "robot"})
 	issue := func() func(context.Context) error {
 		config, err := c.ServiceAccount(t.Context(), "default", "robot")
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := clientFor(t, config)
+		client := Client(t, config)
 		return func(ctx context.Context) error {
 			_, err := client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 			return err
@@ -151,7 +150,7 @@ func testServiceAccount(t *testing.T, c *Cluster) {
 	third := issue()
 	eventually(t, third)
 	if err := first(t.Context()); !apierrors.IsUnauthorized(err) {
-		t.Errorf("a token of the account before: got %v, want unauthorized", err)
+		t.Errorf("a token of the deleted account: got %v, want unauthorized", err)
 	}
 
 	if _, err := c.ServiceAccount(t.Context(), "nowhere", "robot"); !apierrors.IsNotFound(err) {
@@ -159,7 +158,7 @@ func testServiceAccount(t *testing.T, c *Cluster) {
 	}
 }
 
-// What keeps a user from getting a certificate is told to whoever uses the configuration.
+// If no certificate can be issued, requests with the configuration return the error.
 func TestUserReportsItsError(t *testing.T) {
 	good, err := newAuthority()
 	if err != nil {
@@ -174,11 +173,11 @@ func TestUserReportsItsError(t *testing.T) {
 		user      string
 		want      string
 	}{
-		"no name":        {good, "", "a user needs a name"},
-		"cannot be done": {&broken, "jo", `issuing a certificate for "jo"`},
+		"no name":   {good, "", "a user needs a name"},
+		"wrong key": {&broken, "jo", `issuing a certificate for "jo"`},
 	} {
 		c := &Cluster{authority: test.authority, port: &port{addr: "127.0.0.1:1"}}
-		_, err := clientFor(t, c.User(test.user)).Discovery().ServerVersion()
+		_, err := Client(t, c.User(test.user)).Discovery().ServerVersion()
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		}

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// chunk is how many bytes a link reads at most before it passes them on.
+// chunk is how many bytes a link reads at most at a time.
 const chunk = 32 << 10
 
-// link is a connection through a [Proxy]: one from the client, and one to the server once that is reached. The
-// proxy's mu guards server, closed and lost.
+// link is a connection through a [Proxy]: one connection from the client, and one to the server. The proxy's mu guards
+// server, closed and lost.
 type link struct {
 	proxy  *Proxy
 	client net.Conn
@@ -19,10 +19,11 @@ type link struct {
 
 	server net.Conn
 	closed bool
-	lost   bool // in the black hole, for good
+	lost   bool // was in a black hole; stays true
 }
 
-// connect notes the connection to the server. It fails, and closes it, if the link was closed meanwhile.
+// connect sets the connection to the server. If the link was closed meanwhile, it closes the connection and returns
+// false.
 func (l *link) connect(server net.Conn) bool {
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
@@ -34,14 +35,14 @@ func (l *link) connect(server net.Conn) bool {
 	return true
 }
 
-// close ends both connections. Whoever reads or writes them, or holds back bytes, notices.
+// close closes both connections, which ends the goroutines that read, write or wait.
 func (l *link) close() {
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
 	l.closeLocked()
 }
 
-// closeLocked closes sockets under the lock: that does not wait, neither for the peer nor for data.
+// closeLocked closes sockets under the lock, which does not block.
 func (l *link) closeLocked() {
 	if l.closed {
 		return
@@ -54,13 +55,12 @@ func (l *link) closeLocked() {
 	}
 }
 
-// pump passes on bytes in one direction until that ends. The end of one connection is the end of both, but for
-// a lost link, where nobody is told.
+// pump forwards bytes in one direction until a connection ends. Then it closes both, unless the link is lost.
 func (l *link) pump(to, from net.Conn) {
 	buffer := make([]byte, chunk)
 	for {
 		n, err := from.Read(buffer)
-		if !l.hold(time.Now(), func(s settings) time.Duration { return s.delay }) || !l.pass(to, buffer[:n]) {
+		if !l.wait(time.Now(), func(s settings) time.Duration { return s.delay }) || !l.forward(to, buffer[:n]) {
 			return
 		}
 		if err != nil {
@@ -72,8 +72,9 @@ func (l *link) pump(to, from net.Conn) {
 	}
 }
 
-// pass writes data as fast as it may, or not at all if the link is lost. It returns false if the link is closed.
-func (l *link) pass(to net.Conn, data []byte) bool {
+// forward writes data at the configured rate. It drops data if the link is lost. It returns false if the link is
+// closed.
+func (l *link) forward(to net.Conn, data []byte) bool {
 	for len(data) > 0 {
 		now, lost, _ := l.proxy.state(l)
 		if lost {
@@ -84,7 +85,7 @@ func (l *link) pass(to net.Conn, data []byte) bool {
 			l.close()
 			return false
 		}
-		if !l.hold(time.Now(), func(s settings) time.Duration { return transmission(n, s.rate) }) {
+		if !l.wait(time.Now(), func(s settings) time.Duration { return transmission(n, s.rate) }) {
 			return false
 		}
 		data = data[n:]
@@ -92,11 +93,12 @@ func (l *link) pass(to net.Conn, data []byte) bool {
 	return true
 }
 
-// hold waits until so much time has passed, by the settings of that time. It returns false if the link is closed.
-func (l *link) hold(since time.Time, long func(settings) time.Duration) bool {
+// wait waits until a duration, which depends on the current settings, has passed since a time. It returns false if the
+// link is closed.
+func (l *link) wait(since time.Time, duration func(settings) time.Duration) bool {
 	for {
 		now, lost, changed := l.proxy.state(l)
-		left := time.Until(since.Add(long(now)))
+		left := time.Until(since.Add(duration(now)))
 		if left <= 0 || lost {
 			return true
 		}
@@ -112,7 +114,7 @@ func (l *link) hold(since time.Time, long func(settings) time.Duration) bool {
 	}
 }
 
-// portion is how many bytes are written at a time: a throttled link writes ten times a second.
+// portion returns how many bytes to write at a time: a throttled link writes ten times a second.
 func portion(rate int) int {
 	if rate <= 0 {
 		return chunk
@@ -120,7 +122,7 @@ func portion(rate int) int {
 	return max(rate/10, 1)
 }
 
-// transmission is how long n bytes take.
+// transmission returns how long n bytes take.
 func transmission(n, rate int) time.Duration {
 	if rate <= 0 {
 		return 0

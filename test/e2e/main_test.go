@@ -10,8 +10,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(orphanDir); dir != "" {
-		beOrphaned(dir) // see TestGuardOutlivesItsProcess
+	if dir := os.Getenv(killedDir); dir != "" {
+		runUntilKilled(dir) // see TestGuardOutlivesItsProcess
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Metric returns what the API server says of itself at /metrics: the sum over all samples of the metric that carry
-// these labels, among others. Of a histogram or summary it is the number of observations. It is 0 if there is
-// no such sample, which is how Prometheus has it for things that have not happened yet.
+// Metric returns a metric from the API server's /metrics: the sum of all samples that have at least these labels. For a
+// histogram or summary it is the number of observations. It is 0 if there is no such sample: counters appear with their
+// first event.
 //
 //	streams, err := cluster.Metric(ctx, "apiserver_longrunning_requests", map[string]string{"resource": "secrets"})
 func (c *Cluster) Metric(ctx context.Context, name string, labels map[string]string) (float64, error) {
@@ -51,9 +51,17 @@ func sumMetric(text io.Reader, name string, labels map[string]string) (float64, 
 	return sum, nil
 }
 
-// linesOf keeps of the text what the metric may be in: its own lines and those of metrics whose names begin alike, as
-// the buckets of a histogram do. The whole is 1.5 MB, and under the race detector takes longer to parse than the server
-// takes to tell it. What is no metric is kept, for the parser to refuse.
+// OpenWatches returns how many watches of single objects of a resource are open, by the API server's own count.
+func (c *Cluster) OpenWatches(ctx context.Context, resource string) (int, error) {
+	open, err := c.Metric(ctx, "apiserver_longrunning_requests", map[string]string{
+		"resource": resource, "scope": "resource", "verb": "WATCH",
+	})
+	return int(open), err
+}
+
+// linesOf returns the lines of the metric, and of metrics with that prefix, such as the buckets of a histogram. To
+// parse the whole text, 1.5 MB, takes long with the race detector. Lines that are no metric are kept, for the parser to
+// refuse.
 func linesOf(text io.Reader, name string) (io.Reader, error) {
 	all, err := io.ReadAll(text)
 	if err != nil {
@@ -80,7 +88,7 @@ func hasLabels(sample *dto.Metric, labels map[string]string) bool {
 	return found == len(labels)
 }
 
-// value adds up what a sample may be: all but one are zero.
+// value returns the value of a sample of any type: all summands but one are zero.
 func value(sample *dto.Metric) float64 {
 	return sample.GetCounter().GetValue() + sample.GetGauge().GetValue() + sample.GetUntyped().GetValue() +
 		float64(sample.GetHistogram().GetSampleCount()) + float64(sample.GetSummary().GetSampleCount())

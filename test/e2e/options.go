@@ -8,16 +8,16 @@ import (
 	"os"
 )
 
-// Options says how a control plane differs from the one the package describes. The zero value is valid.
+// Options configures a control plane. The zero value is valid.
 type Options struct {
-	// DisableWatchList switches the server's feature gate WatchList off: sendInitialEvents is refused with 422.
+	// DisableWatchList disables the server's feature gate WatchList: sendInitialEvents is refused with 422.
 	DisableWatchList bool
 
-	// APIServerArgs are appended to the arguments of kube-apiserver, and win over those before them:
+	// APIServerArgs are appended to the arguments of kube-apiserver, and override them. For instance:
 	// "--goaway-chance=0.02", "--http2-max-streams-per-connection=10", "--watch-cache-sizes=secrets#0".
 	APIServerArgs []string
 
-	// Log is told how a build gets on, and where a control plane runs. Default [os.Stderr].
+	// Log receives the progress of a build and the address of the control plane. Default: [os.Stderr].
 	Log io.Writer
 }
 
@@ -28,7 +28,7 @@ func (o Options) log() io.Writer {
 	return o.Log
 }
 
-// say writes a line of progress. Nothing depends on its arrival.
-func say(log io.Writer, format string, args ...any) {
+// logf writes a line of progress and ignores errors.
+func logf(log io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(log, "e2e: "+format+"\n", args...)
 }

@@ -11,10 +11,9 @@ import (
 
 // port is a free port on loopback, reserved for a server that binds it with SO_REUSEPORT.
 //
-// A port that was merely found free can be gone before the server has it, or while the server is down: the kernel
-// hands it out as the near end of any connection, even of one that tries to reach that very server. A socket
-// that is bound and does not listen keeps it: connections to it are refused, and only processes of the same user
-// that also ask for SO_REUSEPORT can bind it again.
+// A free port that is not reserved can be taken before the server binds it, or while the server is down: the kernel may
+// use it as the local port of any connection. A socket that is bound and does not listen reserves the port: connections
+// are refused, and only processes of the same user that also set SO_REUSEPORT can bind it.
 type port struct {
 	socket int
 	number int
@@ -22,7 +21,7 @@ type port struct {
 }
 
 func reservePort() (*port, error) {
-	syscall.ForkLock.RLock() // no child gets the socket
+	syscall.ForkLock.RLock() // no child inherits the socket
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err == nil {
 		unix.CloseOnExec(socket)
@@ -57,5 +56,5 @@ func bindReusable(socket int) (number int, err error) {
 	return address.Port, nil
 }
 
-// release gives the port back. The server should have ended.
+// release closes the socket. Call it when the server has ended.
 func (p *port) release() error { return unix.Close(p.socket) }

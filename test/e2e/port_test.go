@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shared listens as kube-apiserver does with --permit-port-sharing.
+// shared listens with SO_REUSEPORT, as kube-apiserver does with --permit-port-sharing.
 var shared = net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 	var err error
 	if controlErr := raw.Control(func(fd uintptr) {
@@ -23,16 +23,16 @@ var shared = net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) er
 	return err
 }}
 
-// A reserved port goes to nobody but a server that shares it, and refuses connections while there is none.
+// Only a server that sets SO_REUSEPORT can bind a reserved port. Without a server, connections are refused.
 func TestPort(t *testing.T) {
 	p, err := reservePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var free net.ListenConfig
-	for range 2 { // a server, and its successor
+	for range 2 { // a server, and its restart
 		if l, err := free.Listen(t.Context(), "tcp", p.addr); !errors.Is(err, syscall.EADDRINUSE) {
-			t.Errorf("somebody else: got listener %v and %v, want %v", l, err, syscall.EADDRINUSE)
+			t.Errorf("without SO_REUSEPORT: got listener %v and %v, want %v", l, err, syscall.EADDRINUSE)
 		}
 		if c, err := dial(t.Context(), p.addr); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("without a server: got connection %v and %v, want %v", c, err, syscall.ECONNREFUSED)
@@ -53,10 +53,10 @@ func serveOnce(t *testing.T, addr string) {
 	t.Helper()
 	l, err := shared.Listen(t.Context(), "tcp", addr)
 	if err != nil {
-		t.Fatalf("a server that shares: got %v, want none", err)
+		t.Fatalf("with SO_REUSEPORT: got error %v, want none", err)
 	}
 	defer func() { _ = l.Close() }()
-	// It gets every connection: the socket that holds the port does not listen.
+	// The server gets every connection: the socket that reserves the port does not listen.
 	for range 20 {
 		c, err := dial(t.Context(), addr)
 		if err != nil {

@@ -16,143 +16,143 @@ import (
 )
 
 const (
-	// bootTimeout is how long a process may take until it is ready. On an idle machine it takes three seconds.
-	bootTimeout = 2 * time.Minute
-	// stopTimeout is how long a process may take to end when it is asked to, before it is killed.
+	// startTimeout is how long a process may take until it is ready. On an idle machine it takes three seconds.
+	startTimeout = 2 * time.Minute
+	// stopTimeout is how long a process may take to end after SIGTERM, before it is killed.
 	stopTimeout = 10 * time.Second
-	// readyInterval is the time between two questions whether a starting process is ready.
+	// readyInterval is the time between two checks whether a starting process is ready.
 	readyInterval = 25 * time.Millisecond
 )
 
-// errNotRunning says that there is no process to pause or resume.
+// errNotRunning is returned by Pause and Resume if the process does not run.
 var errNotRunning = errors.New("not running: start it with Restart")
 
-// Process is one of the processes of a [Cluster]. It keeps its arguments, its address and its data whatever
-// happens to it.
+// Process is one of the processes of a [Cluster]. It keeps its arguments, address and data across restarts.
 type Process struct {
-	name string // also that of its files: NAME.log, NAME.pid
-	dir  string // where its files are
+	name string // also of its files, NAME.log and NAME.pid
+	dir  string // of its files
 	path string
 	args []string
 	// ready returns nil once the process serves requests.
 	ready func(context.Context) error
 
-	// turn holds one token, for whoever starts or stops the process.
-	turn chan struct{}
+	// semaphore holds one token. A method that starts or stops the process takes it.
+	semaphore chan struct{}
 
-	mu  sync.Mutex
-	run *run // nil while it does not run
+	mu       sync.Mutex
+	instance *instance // nil while the process does not run
 }
 
-// run is one life of a process.
-type run struct {
+// instance is a process of the operating system.
+type instance struct {
 	pid   int
 	done  chan struct{} // closed once the process has been waited for
-	state string        // how it ended; read it after done
+	state string        // the exit status; valid once done is closed
 }
 
 func newProcess(name, dir, path string, args []string, ready func(context.Context) error) *Process {
-	p := &Process{name: name, dir: dir, path: path, args: args, ready: ready, turn: make(chan struct{}, 1)}
-	p.turn <- struct{}{}
+	p := &Process{name: name, dir: dir, path: path, args: args, ready: ready, semaphore: make(chan struct{}, 1)}
+	p.semaphore <- struct{}{}
 	return p
 }
 
-// take waits for the turn, and returns what gives it back.
-func (p *Process) take() (giveBack func()) {
-	<-p.turn
-	return func() { p.turn <- struct{}{} }
+// acquire waits for the semaphore.
+func (p *Process) acquire() (release func()) {
+	<-p.semaphore
+	return func() { p.semaphore <- struct{}{} }
 }
 
-// Kill ends the process as kill -9 does. When it returns the process is gone. It may be paused, and need not run.
+// Kill ends the process as kill -9 does, and returns when it has ended. A paused process is killed as well. Kill does
+// nothing if the process does not run.
 func (p *Process) Kill() {
-	defer p.take()()
+	defer p.acquire()()
 	p.kill()
 }
 
-// Pause stops the process as SIGSTOP does: its connections stay open, and nobody answers. When it returns the
-// process stands still. The error says that it does not run.
+// Pause stops the process with SIGSTOP: its connections stay open, and it does not answer. Pause returns when the
+// process has stopped. It returns an error if the process does not run.
 func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
 
-// Resume lets a paused process go on. The error says that it does not run.
+// Resume continues a paused process. It returns an error if the process does not run.
 func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 
-// Restart ends the process, if it runs, and starts it again. It is asked to end first, and killed if that takes
-// more than ten seconds: for a crash, call [Process.Kill] before.
+// Restart stops the process, if it runs, and starts it again. It stops it with SIGTERM, and kills it after ten seconds.
+// To simulate a crash, call [Process.Kill] first.
 //
-// It returns when the process serves requests, or with an error that tells what it wrote last.
+// Restart returns when the process serves requests. An error has the last lines of the process's output.
 func (p *Process) Restart(ctx context.Context) error {
-	defer p.take()()
+	defer p.acquire()()
 	p.stop(ctx)
 	return p.start(ctx)
 }
 
-// current returns the life the process is in, or nil.
-func (p *Process) current() *run {
+// current returns the running instance, or nil.
+func (p *Process) current() *instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.run
+	return p.instance
 }
 
 func (p *Process) signal(signal syscall.Signal) error {
-	run := p.current()
-	if run == nil {
+	i := p.current()
+	if i == nil {
 		return fmt.Errorf("%s: %w", p.name, errNotRunning)
 	}
-	// The process alone: stopped between vfork and exec, a child would keep its parent from stopping.
-	if err := syscall.Kill(run.pid, signal); err != nil {
+	// Signal the process, not its group: a child that stops between vfork and exec would keep its parent from stopping.
+	if err := syscall.Kill(i.pid, signal); err != nil {
 		return fmt.Errorf("%s: sending %v: %w", p.name, signal, err)
 	}
 	if signal == syscall.SIGSTOP {
-		waitStopped(run.pid)
+		waitStopped(i.pid)
 	}
 	return nil
 }
 
-// stop lets the process end in order. Like kill and start it needs the turn.
+// stop stops the process with SIGTERM. Callers of stop, kill and start hold the semaphore.
 func (p *Process) stop(ctx context.Context) {
-	run := p.current()
-	if run == nil {
+	i := p.current()
+	if i == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	_ = p.signal(syscall.SIGTERM)
-	_ = p.signal(syscall.SIGCONT) // a paused process does not see the other one
+	_ = p.signal(syscall.SIGCONT) // a paused process does not handle SIGTERM
 	select {
-	case <-run.done:
+	case <-i.done:
 	case <-ctx.Done():
 		p.kill()
 	}
 }
 
 func (p *Process) kill() {
-	run := p.current()
-	if run == nil {
+	i := p.current()
+	if i == nil {
 		return
 	}
-	_ = syscall.Kill(-run.pid, syscall.SIGKILL) // fails only if it is gone
-	<-run.done
+	_ = syscall.Kill(-i.pid, syscall.SIGKILL) // fails only if the process has ended
+	<-i.done
 }
 
-// start starts the process and waits until it is ready. On an error it does not run.
+// start starts the process and waits until it is ready. After an error the process does not run.
 func (p *Process) start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	run, err := p.launch(ctx)
+	i, err := p.launch(ctx)
 	if err != nil {
 		p.kill()
 		return fmt.Errorf("starting %s: %w", p.name, err)
 	}
-	if err := p.waitReady(ctx, run); err != nil {
+	if err := p.waitReady(ctx, i); err != nil {
 		p.kill()
 		return fmt.Errorf("starting %s: %w\n%s", p.name, err, tail(p.file("log")))
 	}
 	return nil
 }
 
-// launch starts the process in a process group of its own, so that an interrupt at the terminal leaves it to the
-// test to end it.
-func (p *Process) launch(ctx context.Context) (*run, error) {
+// launch starts the process in its own process group, so that Ctrl-C at the terminal does not reach it: the test ends
+// it.
+func (p *Process) launch(ctx context.Context) (*instance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -167,29 +167,29 @@ func (p *Process) launch(ctx context.Context) (*run, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	run := &run{pid: cmd.Process.Pid, done: make(chan struct{})}
-	p.set(run)
-	err = os.WriteFile(p.file("pid"), []byte(strconv.Itoa(run.pid)), 0o600) // for the guard
-	go p.wait(cmd, run)
-	return run, err
+	i := &instance{pid: cmd.Process.Pid, done: make(chan struct{})}
+	p.set(i)
+	err = os.WriteFile(p.file("pid"), []byte(strconv.Itoa(i.pid)), 0o600) // for the guard
+	go p.wait(cmd, i)
+	return i, err
 }
 
-// wait notes the end of a life. Who ends the process waits for it, on done.
-func (p *Process) wait(cmd *exec.Cmd, run *run) {
-	_ = cmd.Wait() // the state below says the same
-	run.state = cmd.ProcessState.String()
-	_ = os.Remove(p.file("pid")) // first, since the next life writes it anew
+// wait waits until the instance has ended, and then closes done.
+func (p *Process) wait(cmd *exec.Cmd, i *instance) {
+	_ = cmd.Wait() // state has the same error
+	i.state = cmd.ProcessState.String()
+	_ = os.Remove(p.file("pid")) // before set, as the next instance writes this file
 	p.set(nil)
-	close(run.done)
+	close(i.done)
 }
 
-func (p *Process) set(run *run) {
+func (p *Process) set(i *instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.run = run
+	p.instance = i
 }
 
-func (p *Process) waitReady(ctx context.Context, run *run) error {
+func (p *Process) waitReady(ctx context.Context, i *instance) error {
 	ticker := time.NewTicker(readyInterval)
 	defer ticker.Stop()
 	for {
@@ -198,8 +198,8 @@ func (p *Process) waitReady(ctx context.Context, run *run) error {
 			return nil
 		}
 		select {
-		case <-run.done:
-			return fmt.Errorf("it ended before it was ready: %s", run.state)
+		case <-i.done:
+			return fmt.Errorf("it ended before it was ready: %s", i.state)
 		case <-ctx.Done():
 			return fmt.Errorf("not ready: %w: %w", ctx.Err(), err)
 		case <-ticker.C:

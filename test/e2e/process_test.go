@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// shell makes a process of a script. It is ready when it has created the file ready, and killed after the test.
+// shell returns a process that runs a script. It is ready when the file "ready" exists, and killed after the test.
 func shell(t *testing.T, script string) *Process {
 	t.Helper()
 	dir := t.TempDir()
@@ -25,7 +25,7 @@ func shell(t *testing.T, script string) *Process {
 	return p
 }
 
-func restart(t *testing.T, p *Process) *run {
+func restart(t *testing.T, p *Process) *instance {
 	t.Helper()
 	if err := p.Restart(t.Context()); err != nil {
 		t.Fatal(err)
@@ -36,33 +36,33 @@ func restart(t *testing.T, p *Process) *run {
 const idle = "touch ready; while :; do sleep 0.01; done"
 
 func TestProcessKill(t *testing.T) {
-	p := shell(t, "trap 'echo asked >asked' TERM; "+idle)
-	p.Kill() // it does not run
-	life := restart(t, p)
+	p := shell(t, "trap 'echo >terminated' TERM; "+idle)
+	p.Kill() // does nothing
+	i := restart(t, p)
 	p.Kill()
-	if life.state != "signal: killed" {
-		t.Errorf("got its end as %q, want signal: killed", life.state)
+	if i.state != "signal: killed" {
+		t.Errorf("got exit state %q, want signal: killed", i.state)
 	}
 	wantGone(t, p.file("pid"))
-	wantGone(t, filepath.Join(p.dir, "asked"))
+	wantGone(t, filepath.Join(p.dir, "terminated"))
 	if p.current() != nil {
-		t.Error("got a life, want none")
+		t.Error("got an instance, want none")
 	}
 }
 
 func TestProcessKillWhilePaused(t *testing.T) {
 	p := shell(t, idle)
-	life := restart(t, p)
+	i := restart(t, p)
 	if err := p.Pause(); err != nil {
 		t.Fatal(err)
 	}
 	p.Kill()
-	if life.state != "signal: killed" {
-		t.Errorf("got its end as %q, want signal: killed", life.state)
+	if i.state != "signal: killed" {
+		t.Errorf("got exit state %q, want signal: killed", i.state)
 	}
 }
 
-// A process that stands still writes no more, and goes on where it was.
+// A paused process does not write, and continues after Resume.
 func TestProcessPause(t *testing.T) {
 	p := shell(t, "touch ready; n=0; while :; do n=$((n+1)); echo $n >count; done")
 	restart(t, p)
@@ -75,7 +75,7 @@ func TestProcessPause(t *testing.T) {
 	}
 	eventually(t, func(context.Context) error {
 		if count() == "" {
-			return errors.New("it has not begun to count")
+			return errors.New("the process has not started to count")
 		}
 		return nil
 	})
@@ -93,13 +93,13 @@ func TestProcessPause(t *testing.T) {
 	}
 	eventually(t, func(context.Context) error {
 		if count() == before {
-			return errors.New("it does not go on")
+			return errors.New("the process does not continue")
 		}
 		return nil
 	})
 }
 
-func TestProcessPauseWithoutAProcess(t *testing.T) {
+func TestProcessPauseNotRunning(t *testing.T) {
 	p := shell(t, idle)
 	for name, f := range map[string]func() error{"Pause": p.Pause, "Resume": p.Resume} {
 		if err := f(); !errors.Is(err, errNotRunning) || !strings.Contains(err.Error(), "script") {
@@ -108,11 +108,11 @@ func TestProcessPauseWithoutAProcess(t *testing.T) {
 	}
 }
 
-// A restart asks the process to end and lets it finish, even if it was paused.
+// Restart sends SIGTERM and waits until the process ends, even if it was paused.
 func TestProcessRestart(t *testing.T) {
 	for name, pause := range map[string]bool{"running": false, "paused": true} {
 		t.Run(name, func(t *testing.T) {
-			p := shell(t, "trap 'echo done >>asked; exit 0' TERM; "+idle)
+			p := shell(t, "trap 'echo done >>terminated; exit 0' TERM; "+idle)
 			first := restart(t, p)
 			if pause {
 				if err := p.Pause(); err != nil {
@@ -121,39 +121,39 @@ func TestProcessRestart(t *testing.T) {
 			}
 			second := restart(t, p)
 			if first == second || first.pid == second.pid {
-				t.Error("got the same life, want a new one")
+				t.Error("got the same instance, want a new one")
 			}
 			if first.state != "exit status 0" {
-				t.Errorf("got the first end as %q, want exit status 0", first.state)
+				t.Errorf("first instance: got exit state %q, want exit status 0", first.state)
 			}
-			if asked, err := os.ReadFile(filepath.Join(p.dir, "asked")); string(asked) != "done\n" {
-				t.Errorf("got %q and %v, want that it was asked once", asked, err)
+			if signals, err := os.ReadFile(filepath.Join(p.dir, "terminated")); string(signals) != "done\n" {
+				t.Errorf("signals: got %q and error %v, want one SIGTERM", signals, err)
 			}
 			if pid, err := os.ReadFile(p.file("pid")); err != nil || len(pid) == 0 {
-				t.Errorf("got %q and %v in its pid file, want the new one", pid, err)
+				t.Errorf("pid file: got %q and error %v, want the new pid", pid, err)
 			}
 		})
 	}
 }
 
-// A process that does not listen is killed when the context ends, and then nothing is started.
+// A process that ignores SIGTERM is killed when the context ends, and not started again.
 func TestProcessRestartEndsWithItsContext(t *testing.T) {
 	p := shell(t, "trap '' TERM; "+idle)
-	life := restart(t, p)
+	i := restart(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := p.Restart(ctx); !errors.Is(err, context.Canceled) || p.current() != nil {
 		t.Errorf("got %v and process %v, want %v and none", err, p.current(), context.Canceled)
 	}
-	if life.state != "signal: killed" {
-		t.Errorf("got its end as %q, want signal: killed", life.state)
+	if i.state != "signal: killed" {
+		t.Errorf("got exit state %q, want signal: killed", i.state)
 	}
 }
 
 func TestProcessFailsToStart(t *testing.T) {
 	for name, test := range map[string]struct {
 		script string
-		never  bool // ready, until the context ends
+		never  bool // never ready
 		want   []string
 		is     error
 	}{
@@ -167,7 +167,7 @@ func TestProcessFailsToStart(t *testing.T) {
 			want:   []string{"starting script", "not ready"},
 			is:     context.Canceled,
 		},
-		"never ready, and why": {
+		"never ready, with a cause": {
 			script: "exec sleep 1000",
 			never:  true,
 			is:     os.ErrDeadlineExceeded,
@@ -190,13 +190,13 @@ func TestProcessFailsToStart(t *testing.T) {
 				}
 			}
 			if p.current() != nil {
-				t.Error("got a process, want none left")
+				t.Error("got an instance, want none")
 			}
 		})
 	}
 }
 
-func TestProcessWithoutAProgram(t *testing.T) {
+func TestProcessNoProgram(t *testing.T) {
 	p := shell(t, idle)
 	p.path = filepath.Join(p.dir, "nothing")
 	if err := p.Restart(t.Context()); !errors.Is(err, os.ErrNotExist) {
@@ -208,8 +208,8 @@ func TestProcessWithoutAProgram(t *testing.T) {
 	}
 }
 
-// Whoever starts and stops it at the same time takes turns: there is one process at most, and none in the end.
-func TestProcessTakesTurns(t *testing.T) {
+// Concurrent calls of Restart wait for each other: at most one process runs.
+func TestProcessConcurrentRestarts(t *testing.T) {
 	p := shell(t, "mkdir only || echo two >two; trap 'rmdir only; exit' TERM; "+idle)
 	var all sync.WaitGroup
 	for range 4 {
@@ -226,15 +226,15 @@ func TestProcessTakesTurns(t *testing.T) {
 	all.Wait()
 	p.Kill()
 	wantGone(t, filepath.Join(p.dir, "two"))
-	if life := p.current(); life != nil {
-		t.Errorf("got process %d, want none", life.pid)
+	if i := p.current(); i != nil {
+		t.Errorf("got process %d, want none", i.pid)
 	}
 }
 
 func TestTail(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	if got := tail(file); !strings.Contains(got, file) {
-		t.Errorf("no file: got %q, want why", got)
+		t.Errorf("no file: got %q, want the error", got)
 	}
 	for name, test := range map[string]struct{ text, want string }{
 		"nothing": {"", ""},

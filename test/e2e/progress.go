@@ -14,14 +14,14 @@ import (
 // progressInterval is the time between two lines of progress.
 const progressInterval = 5 * time.Second
 
-// progress follows the output of "go build -v": a line per package that is compiled, and per module downloaded.
+// progress collects the output of "go build -v": a line per compiled package and per downloaded module.
 type progress struct {
 	mu    sync.Mutex
 	lines []string
-	rest  string // of a line that is still being written
+	rest  string // the incomplete last line
 }
 
-// Write never fails.
+// Write implements [io.Writer]. It never fails.
 func (p *progress) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,7 +31,7 @@ func (p *progress) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// String says how far the build is.
+// String returns the number of steps done and the last one.
 func (p *progress) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,11 +47,11 @@ func (p *progress) tail() string {
 	return lastLines(strings.Join(p.lines, "\n") + "\n" + p.rest)
 }
 
-// runWithProgress runs a build of what and tells log how it gets on. The error carries the last lines of output.
+// runWithProgress runs a build of what, and writes its progress to log. The error has the last lines of its output.
 func runWithProgress(cmd *exec.Cmd, log io.Writer, what string) error {
 	output := &progress{}
 	cmd.Stdout, cmd.Stderr = output, output
-	say(log, "building %s: once, in some minutes", what)
+	logf(log, "building %s, which takes minutes the first time", what)
 	start := time.Now()
 	elapsed := func() time.Duration { return time.Since(start).Round(time.Second) }
 	if err := cmd.Start(); err != nil {
@@ -64,12 +64,12 @@ func runWithProgress(cmd *exec.Cmd, log io.Writer, what string) error {
 	for {
 		select {
 		case <-ticker.C:
-			say(log, "building (%v): %v", elapsed(), output)
+			logf(log, "building (%v): %v", elapsed(), output)
 		case err := <-ended:
 			if err != nil {
 				return fmt.Errorf("building %s: %w\n%s", what, err, output.tail())
 			}
-			say(log, "built %s in %v", what, elapsed())
+			logf(log, "built %s in %v", what, elapsed())
 			return nil
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// It counts whole lines, however they are cut, and tells the last one.
+// progress counts complete lines, however writes split them, and reports the last one.
 func TestProgress(t *testing.T) {
 	p := &progress{}
 	for _, step := range []struct{ write, want, tail string }{

@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// Proxy passes on TCP connections to the API server, and TLS with them: it sees no requests. It does so at once
-// and unchanged until it is told otherwise. What it is told holds from that moment on, for the bytes it has in
-// hand as well.
+// Proxy forwards TCP connections to the API server. It does not decrypt TLS. By default it forwards bytes unchanged and
+// at once. A change of its settings applies at once, also to bytes that are being delayed.
 type Proxy struct {
 	listener net.Listener
 	dial     func(context.Context) (net.Conn, error)
 	running  sync.WaitGroup
-	cancel   context.CancelFunc // ends what dials
+	cancel   context.CancelFunc // ends dials
 
 	mu       sync.Mutex
 	settings settings
@@ -25,14 +24,14 @@ type Proxy struct {
 	links    map[*link]struct{}
 }
 
-// settings are how the proxy treats bytes.
+// settings are the faults of a proxy.
 type settings struct {
 	delay     time.Duration
 	rate      int // bytes per second, 0 for no limit
 	blackHole bool
 }
 
-// newTCPProxy starts a proxy on a port of its own.
+// newTCPProxy starts a proxy on a free port.
 func newTCPProxy(target string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,10 +50,10 @@ func newProxy(listener net.Listener, dial func(context.Context) (net.Conn, error
 	return p
 }
 
-// Addr is where the proxy listens, as host:port.
+// Addr returns the proxy's address as host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Cut closes all connections. New ones are accepted.
+// Cut closes all connections. New connections are accepted.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	var cut []*link
@@ -67,19 +66,19 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Delay holds everything back for d, in both directions: what arrives while something is held back waits for
-// as long again, and so a stream has at most 32 KiB per d. 0 ends it.
+// Delay delays all bytes by d, in both directions. Bytes that arrive during a delay are delayed after it, so that a
+// connection forwards at most 32 KiB per d. 0 ends the delay.
 func (p *Proxy) Delay(d time.Duration) { p.set(func(s *settings) { s.delay = d }) }
 
-// Throttle lets each connection have so many bytes per second in each direction. 0 ends it.
+// Throttle limits each connection to bytesPerSecond in each direction. 0 ends the limit.
 func (p *Proxy) Throttle(bytesPerSecond int) { p.set(func(s *settings) { s.rate = bytesPerSecond }) }
 
-// BlackHole swallows everything, in both directions, and tells nobody: connections open and stay open, their bytes
-// are acknowledged and lost, and when one end closes the other does not learn of it. So it is with a firewall
-// that has forgotten its connections.
+// BlackHole drops all bytes, in both directions: connections can be opened and stay open, their bytes are acknowledged
+// and lost, and neither end is notified when the other closes. A firewall that has lost its connection table does the
+// same.
 //
-// Switching it off is for new connections alone. Those that were open meanwhile stay as they are: with bytes
-// missing they would not be worth having. [Proxy.Cut] gets rid of them.
+// BlackHole(false) applies to new connections only. Connections that were open in the black hole stay lost, as bytes
+// are missing. [Proxy.Cut] closes them.
 func (p *Proxy) BlackHole(on bool) { p.set(func(s *settings) { s.blackHole = on }) }
 
 // Reset ends delay, throttle and black hole.
@@ -96,7 +95,7 @@ func (p *Proxy) set(change func(*settings)) {
 	p.changed = make(chan struct{})
 }
 
-// close ends the proxy and waits for all it has started.
+// close stops the proxy and waits for its goroutines.
 func (p *Proxy) close() {
 	_ = p.listener.Close()
 	p.cancel()
@@ -114,11 +113,11 @@ func (p *Proxy) accept(ctx context.Context) {
 	}
 }
 
-// serve owns a connection from its beginning to its end.
+// serve serves a connection until it ends.
 func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	l := p.link(ctx, client)
 	defer p.forget(l)
-	if _, lost, _ := p.state(l); lost { // there is no way to the server
+	if _, lost, _ := p.state(l); lost { // do not connect to the server
 		l.pump(nil, client)
 		return
 	}
@@ -136,7 +135,7 @@ func (p *Proxy) link(ctx context.Context, client net.Conn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := &link{proxy: p, client: client, done: make(chan struct{}), lost: p.settings.blackHole}
-	if ctx.Err() != nil { // accepted while closing, which may not see it
+	if ctx.Err() != nil { // accepted during close, which may miss it
 		l.closeLocked()
 	}
 	p.links[l] = struct{}{}
@@ -150,7 +149,7 @@ func (p *Proxy) forget(l *link) {
 	delete(p.links, l)
 }
 
-// state returns how bytes of the link are to be treated, and what is closed when that changes.
+// state returns the settings for a link, and a channel that is closed when they change.
 func (p *Proxy) state(l *link) (now settings, lost bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

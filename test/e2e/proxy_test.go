@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// pipes is a listener in memory, so that a proxy can live in a bubble of testing/synctest.
+// pipes is a listener in memory, so that a proxy can run in a testing/synctest bubble.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -51,7 +51,7 @@ func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// rig is a proxy between a client and a server, all of them in one bubble.
+// rig is a proxy between a client and a server in one bubble.
 type rig struct {
 	proxy         *Proxy
 	front, server *pipes
@@ -92,24 +92,24 @@ func (r rig) dial(t *testing.T) net.Conn {
 // send writes without waiting for a reader.
 func send(to net.Conn, text string) { go func() { _, _ = io.WriteString(to, text) }() }
 
-// arrives reads that text, and returns how long that took in the bubble's time.
+// arrives reads the text, and returns how long that took in virtual time.
 func arrives(t *testing.T, at net.Conn, text string) time.Duration {
 	t.Helper()
 	start := time.Now()
 	got := make([]byte, len(text))
 	if n, err := io.ReadFull(at, got); err != nil || string(got) != text {
-		t.Fatalf("got %d bytes and %v, want those that were sent", n, err)
+		t.Fatalf("got %d bytes and error %v, want the text that was sent", n, err)
 	}
 	return time.Since(start)
 }
 
-// silent fails if anything arrives within an hour, be it the end.
+// silent fails if a byte or the end arrives within an hour.
 func silent(t *testing.T, at net.Conn) {
 	t.Helper()
 	_ = at.SetReadDeadline(time.Now().Add(time.Hour))
 	n, err := at.Read(make([]byte, 1))
 	if ne := net.Error(nil); !errors.As(err, &ne) || !ne.Timeout() {
-		t.Errorf("got %d bytes and %v, want an hour of silence", n, err)
+		t.Errorf("got %d bytes and error %v, want nothing for an hour", n, err)
 	}
 	_ = at.SetReadDeadline(time.Time{})
 }
@@ -121,7 +121,7 @@ func wantEnd(t *testing.T, at net.Conn) {
 	}
 }
 
-func TestProxyPassesOn(t *testing.T) {
+func TestProxyForwards(t *testing.T) {
 	inBubble(t, func(t *testing.T, r rig) {
 		client, server := r.connect(t)
 		long := strings.Repeat("0123456789", chunk)
@@ -135,7 +135,7 @@ func TestProxyPassesOn(t *testing.T) {
 	})
 }
 
-// Either end, and a server that is not there, end both connections.
+// Both connections end when one of them does, or when the server cannot be reached.
 func TestProxyEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, r rig) {
 		client, server := r.connect(t)
@@ -156,7 +156,7 @@ func TestProxyCut(t *testing.T) {
 		other, _ := r.connect(t)
 		r.proxy.Delay(time.Hour)
 		send(client, "lost")
-		synctest.Wait() // it is being held back
+		synctest.Wait() // the bytes are being delayed
 		r.proxy.Cut()
 		for _, conn := range []net.Conn{client, server, other} {
 			wantEnd(t, conn)
@@ -168,7 +168,7 @@ func TestProxyCut(t *testing.T) {
 	})
 }
 
-// A delay is exact, holds in both directions, and ends for what is being held back.
+// A delay is exact and applies in both directions. A change applies to bytes that are being delayed.
 func TestProxyDelay(t *testing.T) {
 	inBubble(t, func(t *testing.T, r rig) {
 		client, server := r.connect(t)
@@ -199,7 +199,7 @@ func TestProxyDelay(t *testing.T) {
 	})
 }
 
-// A throttle lets so many bytes through in so much time, each way for itself.
+// A throttle limits the rate of each direction.
 func TestProxyThrottle(t *testing.T) {
 	inBubble(t, func(t *testing.T, r rig) {
 		client, server := r.connect(t)
@@ -226,33 +226,33 @@ func TestProxyThrottle(t *testing.T) {
 	})
 }
 
-// Bytes vanish and nobody is told, not even of an end. What has been in the black hole stays lost.
+// In a black hole bytes are dropped, and no end is notified. A connection that was in it stays lost.
 func TestProxyBlackHole(t *testing.T) {
 	inBubble(t, func(t *testing.T, r rig) {
 		client, server := r.connect(t)
-		gone, left := r.connect(t)
+		closed, other := r.connect(t)
 		r.proxy.BlackHole(true)
-		for range 3 { // they are read, so that no buffer fills up
+		for range 3 { // the proxy reads them, so that no buffer fills up
 			if _, err := io.WriteString(client, "lost"); err != nil {
-				t.Errorf("client: got %v, want it swallowed", err)
+				t.Errorf("client: got error %v, want the bytes dropped", err)
 			}
 			if _, err := io.WriteString(server, "lost"); err != nil {
-				t.Errorf("server: got %v, want it swallowed", err)
+				t.Errorf("server: got error %v, want the bytes dropped", err)
 			}
 		}
-		_ = gone.Close()
-		silent(t, left)
+		_ = closed.Close()
+		silent(t, other)
 		silent(t, client)
 		silent(t, server)
 
-		fresh := r.dial(t)
-		if _, err := io.WriteString(fresh, "lost"); err != nil {
-			t.Errorf("new connection: got %v, want it swallowed", err)
+		opened := r.dial(t)
+		if _, err := io.WriteString(opened, "lost"); err != nil {
+			t.Errorf("new connection: got error %v, want the bytes dropped", err)
 		}
 		r.proxy.BlackHole(false)
-		silent(t, fresh)
+		silent(t, opened)
 		if _, err := io.WriteString(client, "lost"); err != nil {
-			t.Errorf("client: got %v, want it swallowed for good", err)
+			t.Errorf("client afterwards: got error %v, want the bytes dropped", err)
 		}
 		silent(t, server)
 
@@ -260,14 +260,14 @@ func TestProxyBlackHole(t *testing.T) {
 		send(after, "found")
 		arrives(t, reached, "found")
 		r.proxy.Cut()
-		for _, conn := range []net.Conn{client, server, left, fresh} {
+		for _, conn := range []net.Conn{client, server, other, opened} {
 			wantEnd(t, conn)
 		}
 	})
 }
 
-// What is held back when the black hole opens is lost too, and its link hears no more of delays.
-func TestProxyBlackHoleTakesWhatIsHeldBack(t *testing.T) {
+// A black hole drops bytes that are being delayed, also if the delay ends.
+func TestProxyBlackHoleDuringDelay(t *testing.T) {
 	inBubble(t, func(t *testing.T, r rig) {
 		client, server := r.connect(t)
 		r.proxy.Delay(time.Minute)
@@ -279,18 +279,18 @@ func TestProxyBlackHoleTakesWhatIsHeldBack(t *testing.T) {
 	})
 }
 
-// Closing ends what dials, what is held back and what is accepted late.
+// close ends connections that are being dialed, delayed or accepted late.
 func TestProxyClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		front, server := newPipes(), newPipes()
 		proxy := newProxy(front, server.dial)
-		dialling, err := front.dial(t.Context())
+		dialing, err := front.dial(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // nobody accepts at the server
+		synctest.Wait() // the server does not accept
 		proxy.close()
-		wantEnd(t, dialling)
+		wantEnd(t, dialing)
 		if _, err := front.dial(t.Context()); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("got %v, want %v", err, net.ErrClosed)
 		}

@@ -8,14 +8,13 @@ import (
 	"os"
 )
 
-// Snapshot is a copy of etcd's data. It is gone after [Cluster.Stop].
+// Snapshot is a copy of etcd's data. [Cluster.Stop] removes it.
 type Snapshot struct{ dir string }
 
-// Snapshot copies etcd's data: all that was acknowledged before. etcd stands still for the time it takes, some
-// tenths of a second, in which its files are what they would be after a kill -9: that is what etcd recovers from.
-// A paused etcd goes on afterwards.
+// Snapshot copies etcd's data, with all writes that were acknowledged before. It pauses etcd meanwhile, for some tenths
+// of a second, and then resumes it. The copy is like the files after a kill -9, from which etcd can recover.
 func (c *Cluster) Snapshot(ctx context.Context) (*Snapshot, error) {
-	defer c.Etcd.take()()
+	defer c.Etcd.acquire()()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("copying etcd's data: %w", err)
 	}
@@ -36,12 +35,12 @@ func (c *Cluster) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return &Snapshot{dir: dir}, nil
 }
 
-// Restore takes the cluster back to a snapshot: objects and resource versions are what they were, and what was
-// written since has never been. Both processes are killed and started again, whether they ran or not. A snapshot
-// can be restored any number of times.
+// Restore rolls the cluster back to a snapshot: objects and resource versions are those of the snapshot, and later
+// writes are lost. Both processes are killed and started, whether they ran or not. A snapshot can be restored more than
+// once.
 func (c *Cluster) Restore(ctx context.Context, snapshot *Snapshot) error {
-	defer c.APIServer.take()()
-	defer c.Etcd.take()()
+	defer c.APIServer.acquire()()
+	defer c.Etcd.acquire()()
 	c.APIServer.kill()
 	c.Etcd.kill()
 	if err := os.RemoveAll(c.etcd.data); err != nil {

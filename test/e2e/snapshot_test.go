@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A restore brings back objects, versions and what was deleted, as often as one likes, and writes go on from there.
+// Restore brings back objects, versions and deleted objects, more than once. Later writes succeed.
 func testSnapshot(t *testing.T, c *Cluster) {
-	maps := clientFor(t, c.Admin()).CoreV1().ConfigMaps("default")
+	maps := Client(t, c.Admin()).CoreV1().ConfigMaps("default")
 	before := put(t, c, "kept", "before")
 	put(t, c, "deleted", "before")
 	snapshot, err := c.Snapshot(t.Context())
@@ -37,10 +37,10 @@ func testSnapshot(t *testing.T, c *Cluster) {
 			t.Errorf("%s: got %v and %v, want %v", round, got, err, before)
 		}
 		if _, err := maps.Get(t.Context(), "deleted", metav1.GetOptions{}); err != nil {
-			t.Errorf("%s: what was deleted: got %v, want it back", round, err)
+			t.Errorf("%s: deleted object: got error %v, want it back", round, err)
 		}
 		if _, err := maps.Get(t.Context(), "late-"+round, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("%s: what was created: got %v, want not found", round, err)
+			t.Errorf("%s: object created after the snapshot: got %v, want not found", round, err)
 		}
 		list, err := maps.List(t.Context(), metav1.ListOptions{})
 		if err != nil || version(t, list.ResourceVersion) >= version(t, after.ResourceVersion) {
@@ -58,9 +58,9 @@ func version(t *testing.T, version string) int {
 	return number
 }
 
-// Whatever was acknowledged before is in the snapshot, and copying does not lose what is written meanwhile.
+// A snapshot has all writes that were acknowledged before it, and taking it loses no write.
 func testSnapshotWhileWriting(t *testing.T, c *Cluster) {
-	maps := clientFor(t, c.Admin()).CoreV1().ConfigMaps("default")
+	maps := Client(t, c.Admin()).CoreV1().ConfigMaps("default")
 	ctx, cancel := context.WithCancel(t.Context())
 	last, written := make(chan int, 1), make(chan struct{})
 	put(t, c, "written", "0")
@@ -96,7 +96,7 @@ func testSnapshotWhileWriting(t *testing.T, c *Cluster) {
 		return version(t, object.Data["value"])
 	}
 	if now := got(); now < end {
-		t.Errorf("after the copy: got value %d, want %d or one more", now, end)
+		t.Errorf("after the snapshot: got value %d, want %d or one more", now, end)
 	}
 	if err := c.Restore(t.Context(), snapshot); err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitStopped returns when no thread of the child runs any more, or the child has ended: kill(2) only queues the
-// signal. It takes notice of stops alone and consumes nothing, so os/exec still learns how the child ends.
+// waitStopped returns when all threads of the child have stopped, or the child has ended: kill(2) only queues the
+// signal. It does not consume the state, so that os/exec can still wait for the child.
 func waitStopped(pid int) {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)

@@ -4,5 +4,5 @@
 
 package e2e
 
-// waitStopped has nothing to wait for: on the BSDs and macOS kill(2) has stopped the process when it returns.
+// waitStopped does nothing: on the BSDs and macOS kill(2) has stopped the process when it returns.
 func waitStopped(int) {}

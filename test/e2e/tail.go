@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// tailLines is how much of its output is told when a process fails.
+// tailLines is how many lines of its output an error of a process has.
 const tailLines = 20
 
-// tail returns the last lines of a file, or says why it cannot.
+// tail returns the last lines of a file, or the error as text.
 func tail(path string) string {
 	content, err := os.ReadFile(path)
 	if err != nil {

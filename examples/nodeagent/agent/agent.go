@@ -35,46 +35,45 @@ const (
 	// the server.
 	workers = 8
 
-	// A pod that failed is tried again after minRetry, then twice that, and so on up to maxRetry. A change
-	// of the pod or of one of its objects does not wait for it. It is short at first, for not every answer is a
-	// change: that an object is absent is none, and optional volumes are written for it. By doubling, such an
-	// answer is noticed at the latest when as much time has passed again as it took.
+	// A pod that failed is tried again after minRetry, then with doubled pauses up to maxRetry. A change of the pod or
+	// of one of its objects is synced at once. minRetry is short because "not found" is not a change, and yet an
+	// optional volume is written when the server has answered so.
 	minRetry = 10 * time.Millisecond
 	maxRetry = 30 * time.Second
 )
 
-// Options says what an [Agent] works on.
+// Options configures an [Agent].
 type Options struct {
-	// Client reaches the API server. Required. [manager.ClientFor] makes one.
+	// Client is the client for the API server. Required. See [manager.ClientFor].
 	Client kubernetes.Interface
-	// NodeName is the node whose pods are followed. Required.
+	// NodeName is the node whose pods are watched. Required.
 	NodeName string
-	// RootDir is the folder for volumes, see package volume. Required; created if need be.
+	// RootDir is the folder for volumes, see package volume. Required. It is created if it does not exist.
 	RootDir string
-	// FeatureGate switches features of refwatch. Default: every feature as package featuregates has it.
+	// FeatureGate enables features of refwatch. Default: the defaults of package featuregates.
 	FeatureGate featuregate.FeatureGate
 }
 
-// Agent writes the volumes of one node's pods. Make one with [New], then call Run once.
+// Agent writes the volumes of one node's pods. Create one with [New], then call Run once.
 type Agent struct {
 	rootDir    string
 	client     kubernetes.Interface
 	reflector  *reflector.Reflector
 	secrets    *manager.Manager[*corev1.Secret]
 	configMaps *manager.Manager[*corev1.ConfigMap]
-	status     *board
+	status     *statuses
 
-	// Set by Run, before anything that uses them is started.
-	tree      *volume.Tree
-	tokens    *tokens
-	queue     workqueue.TypedRateLimitingInterface[types.UID]
-	leftovers []types.UID // pods that had a folder when Run began
+	// Set by Run before it starts goroutines.
+	tree       *volume.Tree
+	tokens     *tokens
+	queue      workqueue.TypedRateLimitingInterface[types.UID]
+	podsOnDisk []types.UID // pods that had a folder when Run began
 
 	mu   sync.Mutex
-	pods map[types.UID]*corev1.Pod // that are bound here and have not ended; nil before they are known
+	pods map[types.UID]*corev1.Pod // bound to the node and not ended; nil before the first list
 }
 
-// New returns an agent that does nothing until Run, or an error that says which option is wrong.
+// New returns an agent, or an error for the first wrong option. It starts nothing: see [Agent.Run].
 func New(options Options) (*Agent, error) {
 	if options.Client == nil {
 		return nil, errors.New("the client is missing")
@@ -85,7 +84,7 @@ func New(options Options) (*Agent, error) {
 	if options.RootDir == "" {
 		return nil, errors.New("the root folder is missing")
 	}
-	// One gate for all that the client opens.
+	// One gate for all streams of the client.
 	gate := reflector.NewGate(reflector.GateOptions{})
 	watch := featuregates.Apply(options.FeatureGate, objectcache.WatchOptions{Gate: gate})
 	secrets, err := manager.NewSecrets(options.Client, watch)
@@ -96,7 +95,7 @@ func New(options Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{rootDir: options.RootDir, client: options.Client, secrets: secrets, configMaps: configMaps, status: newBoard()}
+	a := &Agent{rootDir: options.RootDir, client: options.Client, secrets: secrets, configMaps: configMaps, status: newStatuses()}
 	store := &toolscache.UndeltaStore{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), PushFunc: a.setPods}
 	a.reflector = reflector.New(listwatch.FromListerWatcher(toolscache.NewListWatchFromClient(
 		options.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
@@ -105,13 +104,13 @@ func New(options Options) (*Agent, error) {
 	return a, nil
 }
 
-// Run follows the pods until ctx ends, and returns when all that it started has ended. Files stay. It
-// fails if the root folder cannot be used; whatever goes wrong later is in the status and tried again.
+// Run watches the node's pods and writes their volumes until ctx ends. It returns when all its goroutines have ended.
+// The files stay. Run fails if the root folder cannot be used; later errors are in the status and are tried again.
 func (a *Agent) Run(ctx context.Context) (err error) {
 	if a.tree, err = volume.Open(a.rootDir); err != nil {
 		return err
 	}
-	if a.leftovers, err = a.tree.Pods(); err != nil {
+	if a.podsOnDisk, err = a.tree.Pods(); err != nil {
 		return errors.Join(err, a.tree.Close())
 	}
 	a.queue = workqueue.NewTypedRateLimitingQueue(
@@ -132,14 +131,14 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	}
 	group.Go(func() error {
 		<-ctx.Done()
-		a.queue.ShutDown() // which ends the workers
+		a.queue.ShutDown() // ends the workers
 		a.tokens.queue.ShutDown()
 		return nil
 	})
 	return errors.Join(group.Wait(), a.tree.Close())
 }
 
-// enqueueOwners has every pod synced that references an object which changed, or was synced first.
+// enqueueOwners queues the pods that reference an object when the object changes or is synced first.
 func enqueueOwners[T cache.Object](ctx context.Context, m *manager.Manager[T], queue workqueue.TypedInterface[types.UID]) {
 	for _, owners := range m.Changes(ctx) {
 		for _, owner := range owners {

@@ -30,7 +30,7 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		"no client":       {Options{NodeName: "node-1", RootDir: "/x"}, "client is missing"},
 		"no node":         {Options{Client: client, RootDir: "/x"}, `node name "" is not valid`},
-		"a selector":      {Options{Client: client, NodeName: "a,b=c", RootDir: "/x"}, `node name "a,b=c" is not valid`},
+		"node a selector": {Options{Client: client, NodeName: "a,b=c", RootDir: "/x"}, `node name "a,b=c" is not valid`},
 		"no root folder":  {Options{Client: client, NodeName: "node-1"}, "root folder is missing"},
 		"nothing at all":  {Options{}, "client is missing"},
 		"node upper case": {Options{Client: client, NodeName: "Node", RootDir: "/x"}, "lowercase"},
@@ -43,7 +43,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestRunRefusesRoot: a root folder that cannot be used ends Run before the first request.
+// TestRunRefusesRoot: if the root folder cannot be used, Run returns an error before the first request.
 func TestRunRefusesRoot(t *testing.T) {
 	server := apiserver.New(t, apiserver.Options{})
 	file := filepath.Join(t.TempDir(), "file")
@@ -75,8 +75,8 @@ func TestRunEndsWithContext(t *testing.T) {
 	}
 }
 
-// TestPodLife takes a pod through its life: written, updated, shared with a second one, and removed.
-func TestPodLife(t *testing.T) {
+// TestPodLifecycle writes the volume of a pod, updates it, shares its Secret with a second pod, and removes both.
+func TestPodLifecycle(t *testing.T) {
 	r := newRig(t)
 	r.setSecret("tls", "crt", "1", "key", "1")
 	web1 := r.createPod("web-1", "node-1", secretVolume("tls"))
@@ -94,21 +94,21 @@ func TestPodLife(t *testing.T) {
 	r.deletePod("web-1")
 	r.eventuallyGone(web1)
 	if err := r.has(web2, "tls", "a/b/c", "2"); err != nil {
-		t.Errorf("the pod that stays: %v", err)
+		t.Errorf("remaining pod: %v", err)
 	}
 	key := types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: "tls"}
 	if got := r.server.OpenStreams("secrets", key); got != 1 {
-		t.Errorf("open streams of the secret that is still referenced: got %d, want 1", got)
+		t.Errorf("open streams of a referenced secret: got %d, want 1", got)
 	}
 	r.deletePod("web-2")
 	r.eventuallyGone(web2)
-	r.eventuallyServer("no stream of the secret that nobody references", func() bool { return r.server.OpenStreams("secrets", key) == 0 })
+	r.eventuallyServer("no stream of an unreferenced secret", func() bool { return r.server.OpenStreams("secrets", key) == 0 })
 	if err := r.absent("pods", "far-1"); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestRequests: the agent asks for the pods of its node and for the objects by name, and writes nothing.
+// TestRequests: the agent lists and watches the pods of its node, and objects by name. It sends no other request.
 func TestRequests(t *testing.T) {
 	r := newRig(t)
 	r.setSecret("tls", "key", "1")
@@ -129,8 +129,8 @@ func TestRequests(t *testing.T) {
 	r.eventuallyServer("no stream after Run returned", func() bool { return r.server.TotalStreams() == 0 })
 }
 
-// TestPodsEnd: a pod that has ended, and one whose name a new pod takes over, lose their folders.
-func TestPodsEnd(t *testing.T) {
+// TestFolderRemoved: the folder of a pod is removed when the pod has ended, and when another pod takes over its name.
+func TestFolderRemoved(t *testing.T) {
 	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
 		t.Run(string(phase), func(t *testing.T) {
 			r := newRig(t)
@@ -158,31 +158,30 @@ func TestPodsEnd(t *testing.T) {
 	})
 }
 
-// TestRestart: an agent that starts over a folder removes what belongs to pods that went meanwhile, and
-// brings the rest up to date.
+// TestRestart: an agent that starts on an existing folder removes the folders of deleted pods, and updates the others.
 func TestRestart(t *testing.T) {
 	r := newRig(t)
 	r.setSecret("s", "k", "1")
-	stays := r.createPod("stays", "node-1", secretVolume("s"))
-	goes := r.createPod("goes", "node-1", secretVolume("s"))
+	kept := r.createPod("kept", "node-1", secretVolume("s"))
+	deleted := r.createPod("deleted", "node-1", secretVolume("s"))
 	r.start()
-	r.eventuallyHas(stays, "s", "k", "1")
-	r.eventuallyHas(goes, "s", "k", "1")
+	r.eventuallyHas(kept, "s", "k", "1")
+	r.eventuallyHas(deleted, "s", "k", "1")
 	r.stop()
-	for _, pod := range []*corev1.Pod{stays, goes} {
+	for _, pod := range []*corev1.Pod{kept, deleted} {
 		if err := r.has(pod, "s", "k", "1"); err != nil {
 			t.Errorf("after Run returned: %s: %v", pod.Name, err)
 		}
 	}
 
-	r.deletePod("goes")
+	r.deletePod("deleted")
 	r.setSecret("s", "k", "2")
 	r.start()
-	r.eventuallyGone(goes)
-	r.eventuallyHas(stays, "s", "k", "2")
+	r.eventuallyGone(deleted)
+	r.eventuallyHas(kept, "s", "k", "2")
 }
 
-// TestRestartUnchanged: where nothing has changed, a restart rewrites nothing.
+// TestRestartUnchanged: a restart does not rewrite unchanged volumes.
 func TestRestartUnchanged(t *testing.T) {
 	r := newRig(t)
 	r.setSecret("s", "k", "1")
@@ -192,20 +191,14 @@ func TestRestartUnchanged(t *testing.T) {
 	before, _ := os.Readlink(r.path(pod, "s", "..data"))
 	r.stop()
 	r.start()
-	r.eventually("sync", func() error {
-		if _, ok := r.agent.Status()[pod.UID]; !ok {
-			return errors.New("not synced")
-		}
-		return nil
-	})
+	r.eventuallySynced(pod)
 	if after, _ := os.Readlink(r.path(pod, "s", "..data")); after != before {
-		t.Errorf("version: got %q, want %q still", after, before)
+		t.Errorf("version: got %q, want %q as before", after, before)
 	}
 }
 
-// TestMissing: an object that is absent is reported, does not hold up anything else, and is used once it is
-// there.
-func TestMissing(t *testing.T) {
+// TestAbsentObject: an absent object is reported, does not delay other volumes, and is written when it is created.
+func TestAbsentObject(t *testing.T) {
 	r := newRig(t)
 	r.setSecret("there", "k", "1")
 	pod := r.createPod("web-1", "node-1", secretVolume("late"), secretVolume("there"), optional(secretVolume("maybe")))
@@ -219,7 +212,7 @@ func TestMissing(t *testing.T) {
 
 	r.setSecret("late", "k", "2")
 	r.eventuallyHas(pod, "late", "k", "2")
-	r.eventually("the status is good again", func() error {
+	r.eventually("status without an error", func() error {
 		if got := r.failure(pod, "late"); got != "" {
 			return fmt.Errorf("got error %q, want none", got)
 		}
@@ -228,7 +221,7 @@ func TestMissing(t *testing.T) {
 	r.setSecret("maybe", "k", "3")
 	r.eventuallyHas(pod, "maybe", "k", "3")
 
-	// Deleted again: files of the one stay, those of the optional one go.
+	// Deleted again: the files of the required Secret stay, those of the optional one are removed.
 	r.deleteSecret("late")
 	r.deleteSecret("maybe")
 	r.eventuallyFails(pod, "late", `"default/late" not found`)
@@ -238,7 +231,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestBadVolumes: what a pod must not ask for is refused with its cause, and nothing of it reaches the disk.
+// TestBadVolumes: an invalid volume is reported with its cause, and writes no file.
 func TestBadVolumes(t *testing.T) {
 	r := newRig(t)
 	r.setSecret("s", "k", "1")
@@ -268,12 +261,12 @@ func TestBadVolumes(t *testing.T) {
 		t.Errorf("volumes on disk: got %v and error %v, want only s", entries, err)
 	}
 	if got := len(r.agent.Status()[pod.UID].Volumes); got != len(bad)+1 {
-		t.Errorf("volumes in the status: got %d, want %d: an emptyDir is not this agent's", got, len(bad)+1)
+		t.Errorf("volumes in the status: got %d, want %d, without the emptyDir", got, len(bad)+1)
 	}
 }
 
-// TestForbidden: an object that the agent may not read is reported as such and holds up nobody else, not
-// even with more such pods than there are workers; when it may be read, it is.
+// TestForbidden: an object that the agent may not read is reported as forbidden, and does not delay other volumes even
+// if more such pods exist than workers. It is written once the agent may read it.
 func TestForbidden(t *testing.T) {
 	r := newRig(t)
 	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
@@ -282,12 +275,12 @@ func TestForbidden(t *testing.T) {
 		}
 		return nil
 	})
-	heal := func() { r.server.Intercept(nil) }
-	r.checkOthersGoOn(heal, "is forbidden", "no relationship found")
+	allow := func() { r.server.Intercept(nil) }
+	r.checkOthersNotDelayed(allow, "is forbidden", "no relationship found")
 }
 
-// TestSlowServer: the same for an object about which the server says nothing at all.
-func TestSlowServer(t *testing.T) {
+// TestHangingRequest: the same for an object whose requests the server does not answer.
+func TestHangingRequest(t *testing.T) {
 	r := newRig(t)
 	answers := make(chan struct{})
 	r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
@@ -299,14 +292,14 @@ func TestSlowServer(t *testing.T) {
 		}
 		return nil
 	})
-	heal := sync.OnceFunc(func() { close(answers) })
-	r.Cleanup(heal)
-	r.checkOthersGoOn(heal, "not synced", errNotWaited.Error())
+	answer := sync.OnceFunc(func() { close(answers) })
+	r.Cleanup(answer)
+	r.checkOthersNotDelayed(answer, "not synced", errNotInMemory.Error())
 }
 
-// checkOthersGoOn starts an agent with pods that use a Secret "closed", which cannot be had before heal, and
-// looks that their other volume is there and "closed" is reported; and that all is well after heal.
-func (r *rig) checkOthersGoOn(heal func(), reported ...string) {
+// checkOthersNotDelayed starts an agent with pods that use a Secret "closed", which cannot be read before allow is
+// called. It checks that their other volume is written and that "closed" is reported, and written after allow.
+func (r *rig) checkOthersNotDelayed(allow func(), reported ...string) {
 	r.Helper()
 	for _, name := range []string{"closed", "open"} {
 		secret := &corev1.Secret{ObjectMeta: meta(name), StringData: map[string]string{"k": "1"}}
@@ -323,7 +316,7 @@ func (r *rig) checkOthersGoOn(heal func(), reported ...string) {
 		r.eventuallyHas(pod, "open", "k", "1")
 		r.eventuallyFails(pod, "closed", append(reported, "default/closed")...)
 	}
-	heal()
+	allow()
 	for _, pod := range pods {
 		r.eventuallyHas(pod, "closed", "k", "1")
 	}

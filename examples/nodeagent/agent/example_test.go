@@ -16,7 +16,7 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// An agent writes the volumes of the node's pods, and whoever wants to know follows its status.
+// An agent writes the volumes of the node's pods. The program waits for the status of one of them.
 func Example() {
 	server, pod, err := serverWithPod()
 	if err != nil {
@@ -46,7 +46,7 @@ func Example() {
 	go func() { done <- a.Run(ctx) }()
 
 	for {
-		changed := a.Changed() // before the look, so that no sync is missed
+		changed := a.Changed() // before Status, so that no sync is missed
 		if status, ok := a.Status()[pod.UID]; ok && status.Volumes[0].Err == nil {
 			data, _ := os.ReadFile(filepath.Join(status.Volumes[0].Path, "password"))
 			fmt.Printf("%s: volume %s has %d file: %s\n", status.Name, status.Volumes[0].Name, status.Volumes[0].Files, data)

@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestConfigMap follows a ConfigMap with text, bytes and modes from the server to the disk, through an update,
-// and sees its stream end with the pod.
+// TestConfigMap writes and updates a ConfigMap with text, bytes and modes. Its stream ends with the pod.
 func TestConfigMap(t *testing.T) {
 	r := newRig(t)
 	configMaps := r.client.CoreV1().ConfigMaps(metav1.NamespaceDefault)
@@ -32,7 +31,7 @@ func TestConfigMap(t *testing.T) {
 	r.start()
 	r.eventuallyHas(pod, "app", "conf/a.yaml", "a: 1", "b.png", "\x89\xff\x00")
 	for name, want := range map[string]fs.FileMode{"conf/a.yaml": 0o440, "b.png": 0o604, "conf": fs.ModeDir | 0o755} {
-		// Below ..data, for the visible links come a moment after it.
+		// Below ..data: the visible links are created a moment later.
 		info, err := os.Stat(r.path(pod, "app", "..data", name))
 		if err != nil {
 			t.Fatal(err)
@@ -52,8 +51,8 @@ func TestConfigMap(t *testing.T) {
 	r.eventuallyServer("no stream of the ConfigMap", func() bool { return r.server.OpenStreams("configmaps", key) == 0 })
 }
 
-// TestProjected has a volume of several sources, of which the pod's labels change without any object that is
-// referenced, and an optional one comes and goes.
+// TestProjected changes the sources of a projected volume: the pod's labels, without a change of an object, and an
+// optional Secret.
 func TestProjected(t *testing.T) {
 	r := newRig(t)
 	r.setSecret("s", "k", "1")
@@ -81,8 +80,8 @@ func TestProjected(t *testing.T) {
 	r.eventuallyHas(pod, "all", "k", "1", "pod/labels", `tier="front"`)
 }
 
-// TestImmutable: an immutable Secret is on disk with no stream open, and stays there; a pod that comes after
-// it was recreated gets the new one.
+// TestImmutable: an immutable Secret is on disk while no stream is open. A pod that is created after the Secret was
+// recreated gets the new one.
 func TestImmutable(t *testing.T) {
 	r := newRig(t)
 	create := func(content string) {
@@ -105,33 +104,33 @@ func TestImmutable(t *testing.T) {
 	r.eventuallyHas(second, "s", "k", "2")
 }
 
-// TestManyPods: pods that come and go at the same time end up right, each on its own.
+// TestManyPods creates and deletes many pods, with a shared Secret and a Secret for each.
 func TestManyPods(t *testing.T) {
 	const pods = 40
 	r := newRig(t)
 	r.setSecret("shared", "k", "1")
 	r.start()
-	var stay, gone []*corev1.Pod
+	var kept, deleted []*corev1.Pod
 	for i := range pods {
 		own := fmt.Sprintf("own-%d", i)
 		r.setSecret(own, "n", own)
 		pod := r.createPod(fmt.Sprintf("web-%d", i), "node-1", secretVolume("shared"), secretVolume(own))
 		if i%2 == 0 {
 			r.deletePod(pod.Name)
-			gone = append(gone, pod)
+			deleted = append(deleted, pod)
 		} else {
-			stay = append(stay, pod)
+			kept = append(kept, pod)
 		}
 	}
 	r.setSecret("shared", "k", "2")
-	for i, pod := range stay {
+	for i, pod := range kept {
 		r.eventuallyHas(pod, "shared", "k", "2")
 		own := fmt.Sprintf("own-%d", 2*i+1)
 		r.eventuallyHas(pod, own, "n", own)
 	}
-	for _, pod := range gone {
+	for _, pod := range deleted {
 		r.eventuallyGone(pod)
 	}
-	// One for the pods, one for what is shared, one for what each that stays has alone.
-	r.eventuallyServer("streams of what is referenced", func() bool { return r.server.TotalStreams() == 2+len(stay) })
+	// One for the pods, one for the shared Secret, and one for the Secret of each remaining pod.
+	r.eventuallyServer("a stream for each referenced Secret", func() bool { return r.server.TotalStreams() == 2+len(kept) })
 }

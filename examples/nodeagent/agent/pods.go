@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// setPods takes over the complete set of the node's pods. The UndeltaStore calls it after every event, on
-// the one goroutine of the reflector. It never waits for the network.
+// setPods replaces the set of the node's pods. The UndeltaStore calls it after every event, on the reflector's
+// goroutine. It never waits for the network.
 //
-// Pods are told apart by UID. One that was deleted and made anew under its old name between two calls is
-// one pod that went and another that came, each with a folder of its own.
+// Pods are identified by UID. A pod that was deleted and created again under the same name is another pod, with its own
+// folder.
 func (a *Agent) setPods(objects []any) {
 	current := make(map[types.UID]*corev1.Pod, len(objects))
 	for _, object := range objects {
@@ -24,11 +24,10 @@ func (a *Agent) setPods(objects []any) {
 	a.pods = current
 	a.mu.Unlock()
 
-	// First those that come, then those that go: what they share is never without an owner between, and so
-	// its stream goes on.
+	// Register before unregistering: an object that an old and a new pod share keeps an owner, and so its stream.
 	for uid, pod := range current {
-		// The very object, and not its version: a server that was restored from a copy hands out versions anew,
-		// for other contents. After a relist all pods are taken for changed, which costs a look at the disk each.
+		// Compare pointers, not versions: a restored server gives old versions to new contents. After a relist every
+		// pod counts as changed, which costs one comparison with the files each.
 		if before[uid] == pod {
 			continue
 		}
@@ -47,20 +46,20 @@ func (a *Agent) setPods(objects []any) {
 	if before != nil {
 		return
 	}
-	// The first set is complete, for a reflector hands over its first read as a whole. A folder whose pod is
-	// not in it belongs to a pod that went while no agent ran: its sync removes it.
-	for _, uid := range a.leftovers {
+	// The first set is complete: a reflector delivers its first list at once. A folder without a pod in this set
+	// belongs to a pod that was deleted while no agent ran. The sync removes it.
+	for _, uid := range a.podsOnDisk {
 		a.queue.Add(uid)
 	}
 }
 
-// ended tells whether the containers of a pod have ended for good: nobody reads its volumes any more. A pod
-// that is being deleted still runs, and keeps its volumes up to date until it is gone.
+// ended reports whether all containers of a pod have ended for good, so that its volumes are no longer read. A pod that
+// is being deleted still runs, and its volumes are kept up to date.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// pod returns the pod of a UID, or nil if it is gone or has ended.
+// pod returns the pod with a UID, or nil if it was deleted or has ended.
 func (a *Agent) pod(uid types.UID) *corev1.Pod {
 	a.mu.Lock()
 	defer a.mu.Unlock()

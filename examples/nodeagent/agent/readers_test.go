@@ -15,9 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestReadersDuringUpdates changes a Secret on the server hundreds of times, every key to the same number.
-// Readers of two pods' volumes must find one number in all files of a version, and never an older one than
-// before. A projected volume shows that this holds across several sources of one object, too.
+// TestReadersDuringUpdates updates a Secret hundreds of times, every key to the same number. Readers of two pods'
+// volumes must find the same number in all files of a version, and never an older one than before.
 func TestReadersDuringUpdates(t *testing.T) {
 	const updates, keys = 320, 6
 	r := newRig(t)
@@ -44,19 +43,19 @@ func TestReadersDuringUpdates(t *testing.T) {
 	done := make(chan struct{})
 	reader := func(dir, pattern string) {
 		versions := 0
-		for seen := 0; ; {
+		for last := 0; ; {
 			n, err := readVersion(dir, pattern, keys)
-			if err != nil || n < seen {
-				t.Errorf("reader of %s: got number %d after %d and error %v, want one number in all files, not older", pattern, n, seen, err)
+			if err != nil || n < last {
+				t.Errorf("reader of %s: got number %d after %d and error %v, want one number in all files, not older", pattern, n, last, err)
 				return
 			}
-			if n > seen {
+			if n > last {
 				versions++
 			}
-			seen = n
+			last = n
 			select {
 			case <-done:
-				t.Logf("a reader of %s saw %d of %d versions", pattern, versions, updates)
+				t.Logf("a reader of %s read %d of %d versions", pattern, versions, updates)
 				return
 			default:
 			}
@@ -87,8 +86,8 @@ func TestReadersDuringUpdates(t *testing.T) {
 	group.Wait()
 }
 
-// readVersion resolves ..data once and reads all files of what it leads to. Files are missing from a version
-// that an update has replaced meanwhile: then, and only then, it starts over.
+// readVersion resolves ..data once and reads all files below. It starts again only if a file is missing because an
+// update has replaced the version.
 func readVersion(dir, pattern string, keys int) (int, error) {
 	for {
 		version, err := os.Readlink(filepath.Join(dir, "..data"))

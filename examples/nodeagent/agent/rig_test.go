@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,11 +24,10 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// timeout bounds a wait for what is to come anyway; a test that passes does not feel it.
+// timeout bounds each wait. A test that passes does not reach it.
 const timeout = time.Minute
 
-// rig is an API server and an agent for the node "node-1" that works on a folder. Objects live in the
-// namespace "default".
+// rig is an API server, and an agent for the node "node-1" with a root folder. Objects are in the namespace "default".
 type rig struct {
 	*testing.T
 
@@ -35,10 +35,10 @@ type rig struct {
 	client kubernetes.Interface
 	root   string
 	agent  *Agent
-	stop   func() // ends the agent; a second call does nothing
+	stop   func() // stops the agent; a second call does nothing
 }
 
-// newRig starts a server, and no agent yet.
+// newRig starts a server. The agent is started by [rig.start].
 func newRig(t *testing.T) *rig { return newRigWith(t, apiserver.Options{}) }
 
 func newRigWith(t *testing.T, options apiserver.Options) *rig {
@@ -56,50 +56,56 @@ func (r *rig) start() {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), ktesting.NewLogger(r, ktesting.DefaultConfig)))
 	done := make(chan error, 1)
 	go func() { done <- r.agent.Run(ctx) }()
-	stopped := false
-	r.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			r.Errorf("Run: got error %v, want none", err)
 		}
-	}
+	})
 	r.Cleanup(r.stop)
 }
 
-// eventually waits until look succeeds. It looks after every sync of the agent.
-func (r *rig) eventually(what string, look func() error) {
+// eventually waits until check succeeds. It calls check after every sync of the agent.
+func (r *rig) eventually(what string, check func() error) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	for {
 		changed := r.agent.Changed()
-		err := look()
+		err := check()
 		if err == nil {
 			return
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			r.Fatalf("%s: not seen for %v; last: %v", what, timeout, err)
+			r.Fatalf("%s: not observed within %v; last error: %v", what, timeout, err)
 		}
 	}
 }
 
-// eventuallyServer waits until what the server has noted of requests and streams is so.
+// eventuallySynced waits for the first sync of a pod.
+func (r *rig) eventuallySynced(pod *corev1.Pod) {
+	r.Helper()
+	r.eventually(pod.Name+" synced", func() error {
+		if _, ok := r.agent.Status()[pod.UID]; !ok {
+			return errors.New("not synced")
+		}
+		return nil
+	})
+}
+
+// eventuallyServer waits until holds returns true. It calls holds after every change of the server's counters.
 func (r *rig) eventuallyServer(what string, holds func() bool) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	if err := r.server.WaitFor(ctx, holds); err != nil {
-		r.Fatalf("%s: not seen for %v", what, timeout)
+		r.Fatalf("%s: not observed within %v", what, timeout)
 	}
 }
 
-// eventuallyHas waits until a volume has exactly these files, given as path, content, and so on.
+// eventuallyHas waits until a volume has exactly these files, given as pairs of path and content.
 func (r *rig) eventuallyHas(pod *corev1.Pod, volume string, pairs ...string) {
 	r.Helper()
 	r.eventually(pod.Name+"/"+volume, func() error { return r.has(pod, volume, pairs...) })
@@ -155,12 +161,12 @@ func (r *rig) failure(pod *corev1.Pod, volume string) string {
 	return ""
 }
 
-// eventuallyGone waits until nothing of a pod is on disk and its status is gone.
+// eventuallyGone waits until the folder and the status of a pod are removed.
 func (r *rig) eventuallyGone(pod *corev1.Pod) {
 	r.Helper()
 	r.eventually(pod.Name+" gone", func() error {
 		if _, ok := r.agent.Status()[pod.UID]; ok {
-			return errors.New("its status is there")
+			return errors.New("it still has a status")
 		}
 		return r.absent("pods", string(pod.UID))
 	})
@@ -172,7 +178,7 @@ func (r *rig) absent(elements ...string) error {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return fmt.Errorf("%s exists, want that it does not", path)
+	return fmt.Errorf("%s exists, want no such file", path)
 }
 
 func (r *rig) path(pod *corev1.Pod, volume string, more ...string) string {
@@ -229,7 +235,7 @@ func (r *rig) deleteSecret(name string) {
 	}
 }
 
-// secretVolume is a volume of the same name as the Secret.
+// secretVolume returns a volume with the name of its Secret.
 func secretVolume(name string, items ...corev1.KeyToPath) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: name, Items: items},

@@ -10,33 +10,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PodStatus is what the last sync of a pod came to.
+// PodStatus is the result of the last sync of a pod.
 type PodStatus struct {
 	UID             types.UID
 	Namespace, Name string
-	// Volumes are those that this agent writes, in the order of the pod's spec.
+	// Volumes are the volumes that the agent writes, in the order of the pod's spec.
 	Volumes []VolumeStatus
 }
 
-// VolumeStatus is what the last sync of a volume came to.
+// VolumeStatus is the result of the last sync of a volume.
 type VolumeStatus struct {
 	Name string
-	// Path is the folder of the volume. It may not exist if the volume was never written.
+	// Path is the folder of the volume. It does not exist if the volume was never written.
 	Path string
-	// Files is how many files the volume holds. Only meaningful without Err.
+	// Files is the number of files in the volume. It is valid if Err is nil.
 	Files int
-	// Err is why the volume could not be built or written. What is on disk stayed as it was then.
+	// Err says why the volume could not be built or written. The files on disk were not changed then.
 	Err error
-	// LeftOut names the files that the volume is written without, each with its cause: tokens of the pod's
-	// service account that this agent may not request.
+	// LeftOut lists the files that are missing from the volume, each with its cause: tokens of the pod's service
+	// account that the agent may not request.
 	LeftOut []string
 
-	changed bool      // the sync changed something on disk
-	since   time.Time // of the first sync in a row that ended with Err
-	logged  string    // the text of the last Err that was logged as an error, "" when there is no Err
+	changed bool      // the sync changed files
+	since   time.Time // of the first of consecutive syncs with an Err
+	logged  string    // the last Err that was logged as an error; "" if there is no Err
 }
 
-// volume returns the status of a volume, zero if there is none.
+// volume returns the status of a volume, or a zero status if there is none.
 func (s PodStatus) volume(name string) VolumeStatus {
 	for _, v := range s.Volumes {
 		if v.Name == name {
@@ -46,7 +46,7 @@ func (s PodStatus) volume(name string) VolumeStatus {
 	return VolumeStatus{}
 }
 
-// Status returns the status of every pod that was synced, by UID. A pod that is gone leaves it when its
+// Status returns the status of every pod that was synced, by UID. The status of a deleted pod is dropped when its
 // folder is removed.
 func (a *Agent) Status() map[types.UID]PodStatus {
 	a.status.mu.Lock()
@@ -54,48 +54,48 @@ func (a *Agent) Status() map[types.UID]PodStatus {
 	return maps.Clone(a.status.pods)
 }
 
-// Changed returns a channel that is closed after the next sync of any pod. To wait for a status, take the
-// channel first and look at the status then: no sync between the two is missed.
+// Changed returns a channel that is closed after the next sync of any pod. To wait for a status, call Changed before
+// Status: a sync between the two calls is not missed.
 func (a *Agent) Changed() <-chan struct{} {
 	a.status.mu.Lock()
 	defer a.status.mu.Unlock()
 	return a.status.changed
 }
 
-// board holds the status of all pods, and tells when it changes.
-type board struct {
+// statuses holds the status of all pods and a channel that is closed at the next change.
+type statuses struct {
 	mu      sync.Mutex
 	pods    map[types.UID]PodStatus
-	changed chan struct{} // closed, and replaced, at every change
+	changed chan struct{} // closed and replaced at every change
 }
 
-func newBoard() *board {
-	return &board{pods: map[types.UID]PodStatus{}, changed: make(chan struct{})}
+func newStatuses() *statuses {
+	return &statuses{pods: map[types.UID]PodStatus{}, changed: make(chan struct{})}
 }
 
-// get returns the status of a pod, zero if it has none.
-func (b *board) get(uid types.UID) PodStatus {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.pods[uid]
+// get returns the status of a pod, or a zero status if there is none.
+func (s *statuses) get(uid types.UID) PodStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pods[uid]
 }
 
-// set replaces the status of a pod. Only the one sync of a pod that is under way calls it.
-func (b *board) set(status PodStatus) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pods[status.UID] = status
-	b.notifyLocked()
+// set replaces the status of a pod. Calls for one pod do not overlap: only its sync calls set.
+func (s *statuses) set(status PodStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pods[status.UID] = status
+	s.notifyLocked()
 }
 
-func (b *board) remove(uid types.UID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.pods, uid)
-	b.notifyLocked()
+func (s *statuses) remove(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pods, uid)
+	s.notifyLocked()
 }
 
-func (b *board) notifyLocked() {
-	close(b.changed)
-	b.changed = make(chan struct{})
+func (s *statuses) notifyLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }

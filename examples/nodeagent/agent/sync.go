@@ -19,13 +19,13 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// errNotWaited is the cause of the ended context that a sync reads objects with, and so part of the status of
-// a volume whose objects are not known yet.
-var errNotWaited = errors.New("a sync does not wait")
+// errNotInMemory is the cause of the ended context with which a sync gets objects. It is part of the status of a volume
+// whose objects have not been read yet.
+var errNotInMemory = errors.New("not in memory yet, and a sync does not wait")
 
-// patience is how long an object may stay unknown before that is logged as an error. A server that is there
-// answers within milliseconds.
-const patience = 2 * time.Second
+// gracePeriod is how long an object may stay unread before an error is logged. A reachable server answers within
+// milliseconds.
+const gracePeriod = 2 * time.Second
 
 // work syncs pods until the queue is shut down. The queue never gives one UID to two workers.
 func (a *Agent) work(ctx context.Context) {
@@ -43,18 +43,16 @@ func (a *Agent) work(ctx context.Context) {
 	}
 }
 
-// sync makes what is on disk for a pod equal to what there should be. The error joins what went wrong; it
-// has been reported.
+// sync writes or removes the volumes of a pod. It returns the joined errors, which it has logged.
 func (a *Agent) sync(ctx context.Context, uid types.UID) error {
 	pod := a.pod(uid)
 	if pod == nil {
 		return a.removePod(ctx, uid)
 	}
-	// An object that is not in memory is not waited for: that would occupy a worker, and many such pods would
-	// hold up all others. Get answers at once when its context has ended. The pod is synced again when the
-	// object comes, and by its place in the back-off.
+	// Do not wait for an object that is not in memory: many such pods would occupy all workers. Get returns at once
+	// when its context has ended. The pod is synced again when the object arrives, and after its back-off.
 	memory, cancel := context.WithCancelCause(ctx)
-	cancel(errNotWaited)
+	cancel(errNotInMemory)
 	var volumes []VolumeStatus
 	for i := range pod.Spec.Volumes {
 		if v := &pod.Spec.Volumes[i]; volume.Handles(v) {
@@ -62,17 +60,17 @@ func (a *Agent) sync(ctx context.Context, uid types.UID) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return ctx.Err() // The agent stops: what failed now failed because of that.
+		return ctx.Err() // the agent stops, which caused any errors
 	}
 	return a.report(ctx, PodStatus{UID: uid, Namespace: pod.Namespace, Name: pod.Name, Volumes: volumes})
 }
 
-// syncVolume writes one volume, and returns how that went. ctx has ended: only what is in memory counts.
+// syncVolume writes one volume and returns its status. ctx has ended: only objects in memory are used.
 func (a *Agent) syncVolume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) VolumeStatus {
 	status := VolumeStatus{Name: v.Name, Path: a.tree.Path(pod.UID, v.Name)}
-	payload, leftOut, err := volume.BuildAllowed(ctx, pod, v, objects{a.secrets, a.configMaps, a.tokens})
+	payload, leftOut, err := volume.BuildAllowed(ctx, pod, v, getter{a.secrets, a.configMaps, a.tokens})
 	for _, l := range leftOut {
-		// A token that is there, from before a restart, is not taken from a pod that runs.
+		// Do not remove a token that was written before a restart: the pod uses it.
 		if a.tree.Has(pod.UID, v.Name, l.Path) {
 			err = errors.Join(err, l)
 		}
@@ -86,20 +84,20 @@ func (a *Agent) syncVolume(ctx context.Context, pod *corev1.Pod, v *corev1.Volum
 	return status
 }
 
-// removePod removes what is left of a pod that is gone.
+// removePod removes the folder, the tokens and the status of a pod that was deleted or has ended.
 func (a *Agent) removePod(ctx context.Context, uid types.UID) error {
 	a.tokens.forget(uid)
 	err := a.tree.Remove(uid)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "The folder of a pod that is gone cannot be removed", "podUID", uid)
+		klog.FromContext(ctx).Error(err, "Cannot remove the folder of a deleted or ended pod; will retry", "podUID", uid)
 		return err
 	}
-	klog.FromContext(ctx).V(2).Info("The folder of a pod that is gone was removed", "podUID", uid)
+	klog.FromContext(ctx).V(2).Info("Removed the folder of a deleted or ended pod", "podUID", uid)
 	a.status.remove(uid)
 	return nil
 }
 
-// report publishes the status of a pod and logs what is new in it. The error joins those of its volumes.
+// report sets the status of a pod and logs its changes. It returns the joined errors of the volumes.
 func (a *Agent) report(ctx context.Context, status PodStatus) error {
 	logger := klog.FromContext(ctx).WithValues("pod", klog.KRef(status.Namespace, status.Name), "podUID", status.UID)
 	before := a.status.get(status.UID)
@@ -115,17 +113,17 @@ func (a *Agent) report(ctx context.Context, status PodStatus) error {
 	return errors.Join(errs...)
 }
 
-// log logs what is new against the status before. A failure that goes on is not logged again at the usual
-// verbosity, and an object that has only just been asked for is no failure yet.
+// log logs the changes since before. At the default verbosity it logs an error once, and not while the error may still
+// mean that the first read is under way.
 func (s *VolumeStatus) log(logger logr.Logger, before VolumeStatus) {
 	if s.Err == nil {
 		if len(s.LeftOut) > 0 && !slices.Equal(s.LeftOut, before.LeftOut) {
-			logger.Info("Volume has no file for what this agent may not have", "leftOut", s.LeftOut)
+			logger.Info("Wrote the volume without forbidden tokens", "leftOut", s.LeftOut)
 		}
 		if s.changed {
-			logger.V(2).Info("Volume written", "files", s.Files)
+			logger.V(2).Info("Wrote the volume", "files", s.Files)
 		} else {
-			logger.V(4).Info("Volume is up to date", "files", s.Files)
+			logger.V(4).Info("The volume is up to date", "files", s.Files)
 		}
 		return
 	}
@@ -133,30 +131,30 @@ func (s *VolumeStatus) log(logger logr.Logger, before VolumeStatus) {
 	if before.Err != nil {
 		s.since = before.since
 	}
-	patient := (errors.Is(s.Err, objectcache.ErrNotSynced) || errors.Is(s.Err, errTokenPending)) && time.Since(s.since) < patience
-	if text := s.Err.Error(); !patient && s.logged != text {
+	pending := (errors.Is(s.Err, objectcache.ErrNotSynced) || errors.Is(s.Err, errTokenPending)) && time.Since(s.since) < gracePeriod
+	if text := s.Err.Error(); !pending && s.logged != text {
 		s.logged = text
-		logger.Error(s.Err, "Volume cannot be written; it stays as it was and is tried again")
+		logger.Error(s.Err, "Cannot write the volume, files are unchanged; will retry")
 		return
 	}
-	logger.V(4).Info("Volume still cannot be written", "err", s.Err)
+	logger.V(4).Info("Cannot write the volume yet", "err", s.Err)
 }
 
-// objects is what volumes are built from: the two managers, and tokens.
-type objects struct {
+// getter is the [volume.Getter] of the agent: the two managers, and tokens.
+type getter struct {
 	secrets    *manager.Manager[*corev1.Secret]
 	configMaps *manager.Manager[*corev1.ConfigMap]
 	tokens     *tokens
 }
 
-func (o objects) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	return o.secrets.Get(ctx, namespace, name)
+func (g getter) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	return g.secrets.Get(ctx, namespace, name)
 }
 
-func (o objects) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
-	return o.configMaps.Get(ctx, namespace, name)
+func (g getter) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	return g.configMaps.Get(ctx, namespace, name)
 }
 
-func (o objects) Token(_ context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) (string, error) {
-	return o.tokens.get(pod, projection)
+func (g getter) Token(_ context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) (string, error) {
+	return g.tokens.get(pod, projection)
 }

@@ -21,15 +21,14 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// TestRetry: what cannot be written is tried again, though nothing changes on the server that would ask for
-// it.
+// TestRetry: a volume that cannot be written is tried again without a change on the server.
 func TestRetry(t *testing.T) {
 	r := newRig(t)
 	r.setSecret("s", "k", "1")
 	r.start()
 	r.stop()
 	pod := r.createPod("web-1", "node-1", secretVolume("s"))
-	// A file in the place of the pod's folder.
+	// A file takes the place of the pod's folder.
 	blocker := filepath.Join(r.root, "pods", string(pod.UID))
 	if err := os.WriteFile(blocker, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -42,20 +41,13 @@ func TestRetry(t *testing.T) {
 	r.eventuallyHas(pod, "s", "k", "1")
 }
 
-// TestSameVersionOtherContent: a pod that comes with the version it had and other content, as it may after the
-// server was restored from a copy, is synced.
+// TestSameVersionOtherContent: a pod with the same version and other content, as after an etcd restore, is synced.
 func TestSameVersionOtherContent(t *testing.T) {
 	r := newRig(t)
 	r.setSecret("s", "k", "1")
 	r.setSecret("t", "k", "2")
 	r.start()
-	seed := r.createPod("seed", "node-1")
-	r.eventually("pods are known", func() error {
-		if _, ok := r.agent.Status()[seed.UID]; !ok {
-			return errors.New("not synced")
-		}
-		return nil
-	})
+	r.eventuallySynced(r.createPod("seed", "node-1"))
 	pod := func(volume string) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: meta("web-1")}
 		p.UID, p.ResourceVersion, p.Spec.Volumes = "uid-1", "7", []corev1.Volume{secretVolume(volume)}
@@ -67,8 +59,8 @@ func TestSameVersionOtherContent(t *testing.T) {
 	r.eventuallyHas(pod("t"), "t", "k", "2")
 }
 
-// TestReplacedPodKeepsStream: when one pod goes and another comes in one step, what both reference keeps its
-// stream, as told by the requests.
+// TestReplacedPodKeepsStream: when one pod replaces another in one step, an object that both reference keeps its
+// stream.
 func TestReplacedPodKeepsStream(t *testing.T) {
 	r := newRig(t)
 	r.setSecret("s", "k", "1")
@@ -78,14 +70,8 @@ func TestReplacedPodKeepsStream(t *testing.T) {
 		p.UID, p.ResourceVersion, p.Spec.Volumes = uid, string(uid), []corev1.Volume{secretVolume("s")}
 		return p
 	}
-	// Once this one is synced the reflector has handed over all that there is, and the test takes its place.
-	seed := r.createPod("seed", "node-1")
-	r.eventually("pods are known", func() error {
-		if _, ok := r.agent.Status()[seed.UID]; !ok {
-			return errors.New("not synced")
-		}
-		return nil
-	})
+	// Once this pod is synced, the reflector has delivered everything: the test can call setPods in its place.
+	r.eventuallySynced(r.createPod("seed", "node-1"))
 	r.agent.setPods([]any{pod("uid-1")})
 	r.eventuallyHas(pod("uid-1"), "s", "k", "1")
 	r.agent.setPods([]any{pod("uid-2")})
@@ -102,7 +88,7 @@ func TestReplacedPodKeepsStream(t *testing.T) {
 	}
 }
 
-// TestStatusOrder: volumes are in the order of the spec, with what each came to.
+// TestStatusOrder: the status has the volumes in the order of the spec.
 func TestStatusOrder(t *testing.T) {
 	r := newRig(t)
 	r.setSecret("b", "k1", "1", "k2", "2")
@@ -121,12 +107,11 @@ func TestStatusOrder(t *testing.T) {
 	}
 }
 
-// TestReportsOnce: a failure is logged as an error when it begins and when its cause changes, and not again
-// while it goes on; and never more than once at the usual verbosity for one failure.
-func TestReportsOnce(t *testing.T) {
+// TestLogsErrorOnce: an error is logged when it begins and when its cause changes, and not while it lasts.
+func TestLogsErrorOnce(t *testing.T) {
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	ctx := klog.NewContext(t.Context(), logger)
-	a := &Agent{status: newBoard()}
+	a := &Agent{status: newStatuses()}
 	report := func(err error) {
 		volume := VolumeStatus{Name: "v", Err: err}
 		if got := a.report(ctx, PodStatus{UID: "uid-1", Namespace: "ns", Name: "web-1", Volumes: []VolumeStatus{volume}}); !errors.Is(got, err) {
@@ -138,8 +123,8 @@ func TestReportsOnce(t *testing.T) {
 		for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
 			if entry.Type == ktesting.LogError {
 				errs++
-				if !strings.Contains(entry.Message, "tried again") {
-					t.Errorf("log: got %q, want that it is tried again", entry.Message)
+				if !strings.Contains(entry.Message, "will retry") {
+					t.Errorf("log: got %q, want one with %q", entry.Message, "will retry")
 				}
 			}
 		}
@@ -157,13 +142,12 @@ func TestReportsOnce(t *testing.T) {
 	}
 }
 
-// TestReportsPatiently: that an object is not known yet is no error in the log until it has lasted for a while,
-// and one line then.
-func TestReportsPatiently(t *testing.T) {
+// TestLogsNotSyncedLater: ErrNotSynced is logged as an error only after gracePeriod, and once.
+func TestLogsNotSyncedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 		ctx := klog.NewContext(t.Context(), logger)
-		a := &Agent{status: newBoard()}
+		a := &Agent{status: newStatuses()}
 		for i, want := range []int{0, 0, 1, 1} {
 			volume := VolumeStatus{Name: "v", Err: fmt.Errorf("secrets \"ns/s\": %w", objectcache.ErrNotSynced)}
 			if err := a.report(ctx, PodStatus{UID: "uid-1", Volumes: []VolumeStatus{volume}}); !errors.Is(err, objectcache.ErrNotSynced) {
@@ -178,14 +162,14 @@ func TestReportsPatiently(t *testing.T) {
 			if errs != want {
 				t.Errorf("after report %d: got %d errors logged, want %d", i+1, errs, want)
 			}
-			time.Sleep(patience / 2)
+			time.Sleep(gracePeriod / 2)
 		}
 	})
 }
 
-// TestChangedBeforeStatus: whoever takes the channel first and looks then misses nothing.
+// TestChangedBeforeStatus: every change closes the channel that was taken before it.
 func TestChangedBeforeStatus(t *testing.T) {
-	a := &Agent{status: newBoard()}
+	a := &Agent{status: newStatuses()}
 	for _, change := range []func(){
 		func() { a.status.set(PodStatus{UID: "uid-1"}) },
 		func() { a.status.set(PodStatus{UID: "uid-1"}) },

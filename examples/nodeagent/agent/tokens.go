@@ -25,26 +25,26 @@ import (
 )
 
 const (
-	// tokenWorkers is how many tokens are requested at once. Requests that hang take a worker for tokenTimeout, once
-	// in maxTokenRetry each, so it takes more than 300 of them to hold up others.
+	// tokenWorkers is how many tokens are requested at once. A request that hangs occupies a worker for tokenTimeout,
+	// once per maxTokenRetry: more than 300 such requests would delay others.
 	tokenWorkers = 32
 	tokenTimeout = 5 * time.Second
 
-	// A token that was refused is requested again after minTokenRetry, then twice that, and so on up to
-	// maxTokenRetry. It is short at first, for the Node authorizer needs a moment to see a pod that was just bound.
+	// After an error a token is requested again after minTokenRetry, then with doubled pauses up to maxTokenRetry.
+	// minTokenRetry is short because the Node authorizer sees a pod a moment after it was bound.
 	minTokenRetry = 100 * time.Millisecond
 	maxTokenRetry = time.Minute
 
-	// As kubelet does, a token is renewed after 80 % of its lifetime and no later than after maxTokenAge, up to
-	// maxTokenJitter earlier, so that tokens that came together are not all renewed at once.
+	// As in kubelet, a token is renewed after 80 % of its lifetime, at most maxTokenAge. A jitter of up to
+	// maxTokenJitter makes it earlier, so that tokens of the same age are not all renewed at once.
 	maxTokenAge    = 24 * time.Hour
 	maxTokenJitter = 10 * time.Second
 )
 
-// errTokenPending is the status of a volume whose token was requested a moment ago.
-var errTokenPending = errors.New("the token has been requested")
+// errTokenPending is the error of a volume whose token was requested and has not arrived yet.
+var errTokenPending = errors.New("the token was requested and has not arrived yet")
 
-// tokenKey is one token: what is requested, and for which pod.
+// tokenKey identifies a token by its request and its pod.
 type tokenKey struct {
 	uid                     types.UID
 	namespace, pod, account string
@@ -54,34 +54,34 @@ type tokenKey struct {
 
 // token is the last answer for a key.
 type token struct {
-	asked   time.Time // when the pod asked first
+	first   time.Time // when get was first called for the key
 	value   string
 	expires time.Time // by this machine's clock
 	err     error     // of the last request, nil if it succeeded
 }
 
-// tokens requests the tokens of pods' service accounts, keeps them in memory and renews them. A sync never waits for
-// one: it is requested by workers of its own, and the pod is synced when the answer is there.
+// tokens requests the tokens of pods' service accounts, keeps them in memory and renews them. A sync never waits for a
+// token: workers of tokens request it, and the pod is synced when the answer arrives.
 type tokens struct {
-	client kubernetes.Interface
-	synced func(types.UID) // called when there is an answer for a pod
-	queue  workqueue.TypedRateLimitingInterface[tokenKey]
+	client   kubernetes.Interface
+	answered func(types.UID) // called with the pod's UID after each answer
+	queue    workqueue.TypedRateLimitingInterface[tokenKey]
 
-	mu    sync.Mutex
-	known map[tokenKey]token // of the pods that asked, until they are gone
+	mu      sync.Mutex
+	answers map[tokenKey]token // until the pod is deleted
 }
 
-func newTokens(client kubernetes.Interface, synced func(types.UID)) *tokens {
+func newTokens(client kubernetes.Interface, answered func(types.UID)) *tokens {
 	return &tokens{
-		client: client,
-		synced: synced,
+		client:   client,
+		answered: answered,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[tokenKey](minTokenRetry, maxTokenRetry)),
-		known: map[tokenKey]token{},
+		answers: map[tokenKey]token{},
 	}
 }
 
-// get returns the token of a pod if it is in memory and has not expired, or else why it is not. The first call for a
+// get returns the token of a pod if it is in memory and has not expired, and an error otherwise. The first call for a
 // token requests it.
 func (t *tokens) get(pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) (string, error) {
 	key := tokenKey{
@@ -92,30 +92,30 @@ func (t *tokens) get(pod *corev1.Pod, projection *corev1.ServiceAccountTokenProj
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, ok := t.known[key]
+	last, ok := t.answers[key]
 	switch {
 	case !ok:
-		t.known[key] = token{asked: time.Now()}
+		t.answers[key] = token{first: time.Now()}
 		t.queue.Add(key)
 		return "", errTokenPending
-	case time.Now().Before(now.expires):
-		return now.value, nil
-	case now.err == nil:
+	case time.Now().Before(last.expires):
+		return last.value, nil
+	case last.err == nil:
 		return "", errTokenPending
-	case apierrors.IsForbidden(now.err) && time.Since(now.asked) < patience:
-		// A refusal is believed once it has lasted. %v, for until then it is none.
-		return "", fmt.Errorf("%w: %v", errTokenPending, now.err) //nolint:errorlint // see above
+	case apierrors.IsForbidden(last.err) && time.Since(last.first) < gracePeriod:
+		// The authorizer may not have seen the pod yet. %v, so that callers do not take it for Forbidden.
+		return "", fmt.Errorf("%w: %v", errTokenPending, last.err) //nolint:errorlint // see above
 	}
-	return "", now.err
+	return "", last.err
 }
 
-// forget drops the tokens of a pod that is gone.
+// forget drops the tokens of a pod.
 func (t *tokens) forget(uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for key := range t.known {
+	for key := range t.answers {
 		if key.uid == uid {
-			delete(t.known, key)
+			delete(t.answers, key)
 		}
 	}
 }
@@ -132,18 +132,18 @@ func (t *tokens) work(ctx context.Context) {
 	}
 }
 
-// renew requests one token, and puts it into the queue again for when it is to be renewed, or tried again.
+// renew requests one token, and queues it again for its renewal or the next try.
 func (t *tokens) renew(ctx context.Context, key tokenKey) {
-	if _, ok := t.last(key); !ok {
+	if !t.needed(key) {
 		t.queue.Forget(key)
 		return
 	}
-	asked := time.Now()
+	began := time.Now()
 	value, lifetime, err := t.request(ctx, key)
 	if ctx.Err() != nil {
 		return
 	}
-	before, ok := t.note(key, value, asked.Add(lifetime), err)
+	before, ok := t.store(key, value, began.Add(lifetime), err)
 	switch {
 	case !ok:
 		t.queue.Forget(key)
@@ -153,28 +153,29 @@ func (t *tokens) renew(ctx context.Context, key tokenKey) {
 		t.queue.AddAfter(key, renewAfter(lifetime))
 	default:
 		t.queue.AddRateLimited(key)
-		// While a token is good its volume reports nothing.
+		// The status of the volume has no error until the token expires.
 		if before.err == nil && before.value != "" {
-			klog.FromContext(ctx).Error(err, "A service account token cannot be renewed; it stays until it expires and is tried again",
+			klog.FromContext(ctx).Error(err, "Cannot renew a service account token; will retry",
 				"pod", klog.KRef(key.namespace, key.pod), "podUID", key.uid, "expires", before.expires)
 		}
 	}
-	t.synced(key.uid)
+	t.answered(key.uid)
 }
 
-// last returns the last answer for a key; false if its pod is gone.
-func (t *tokens) last(key tokenKey) (token, bool) {
+// needed reports whether the pod of a key still exists.
+func (t *tokens) needed(key tokenKey) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	last, ok := t.known[key]
-	return last, ok
+	_, ok := t.answers[key]
+	return ok
 }
 
-// note keeps an answer and returns the one before; false if the pod is gone. An error leaves the token as it was.
-func (t *tokens) note(key tokenKey, value string, expires time.Time, err error) (before token, ok bool) {
+// store stores an answer and returns the one before. An error does not replace the token. ok is false if the pod was
+// deleted.
+func (t *tokens) store(key tokenKey, value string, expires time.Time, err error) (before token, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before, ok = t.known[key]
+	before, ok = t.answers[key]
 	if !ok {
 		return before, false
 	}
@@ -182,12 +183,12 @@ func (t *tokens) note(key tokenKey, value string, expires time.Time, err error) 
 	if after.err = err; err == nil {
 		after.value, after.expires = value, expires
 	}
-	t.known[key] = after
+	t.answers[key] = after
 	return before, true
 }
 
-// request requests a token and returns it with its lifetime. The answer is the one thing that this agent asks for
-// which must not be logged, at any verbosity: client-go logs bodies, so the request has no logger.
+// request requests a token and returns it with its lifetime. client-go would log the body of the answer at high
+// verbosity, so the request has no logger.
 func (t *tokens) request(ctx context.Context, key tokenKey) (value string, lifetime time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), tokenTimeout)
 	defer cancel()
@@ -200,27 +201,27 @@ func (t *tokens) request(ctx context.Context, key tokenKey) (value string, lifet
 	}
 	answer, err := t.client.CoreV1().ServiceAccounts(key.namespace).CreateToken(ctx, key.account, request, metav1.CreateOptions{})
 	if err != nil {
-		return "", 0, fmt.Errorf("service account %q: %w", key.namespace+"/"+key.account, safe(err))
+		return "", 0, fmt.Errorf("service account %q: %w", key.namespace+"/"+key.account, redact(err))
 	}
-	// The lifetime and not the time of expiry, for the server's clock may differ from this machine's.
+	// Use the lifetime, not the time of expiry: the server's clock may differ from this machine's.
 	lifetime = time.Duration(ptr.Deref(answer.Spec.ExpirationSeconds, 0)) * time.Second
 	if answer.Status.Token == "" || lifetime <= 0 {
-		return "", 0, fmt.Errorf("service account %q: the server answered without a token or its lifetime", key.namespace+"/"+key.account)
+		return "", 0, fmt.Errorf("service account %q: the answer has no token or no lifetime", key.namespace+"/"+key.account)
 	}
 	return answer.Status.Token, lifetime, nil
 }
 
-// safe returns err, or another in its place where it may quote the answer: a decoder's.
-func safe(err error) error {
+// redact returns err if it cannot hold the token, and another error otherwise: a decoder's error may quote the answer.
+func redact(err error) error {
 	var status apierrors.APIStatus
 	var transport *url.Error
 	if errors.As(err, &status) || errors.As(err, &transport) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return errors.New("the answer cannot be read")
+	return errors.New("the answer cannot be decoded")
 }
 
-// renewAfter returns when a token of that lifetime is to be renewed.
+// renewAfter returns how long after its request to renew a token of that lifetime.
 func renewAfter(lifetime time.Duration) time.Duration {
 	return min(lifetime/5*4, maxTokenAge) - rand.N(min(maxTokenJitter, lifetime/10))
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// accessVolume is the volume that the ServiceAccount admission plugin gives each pod, with a token of that lifetime.
+// accessVolume returns the volume that the ServiceAccount admission plugin adds to each pod, with a token of that
+// lifetime.
 func accessVolume(seconds int64) corev1.Volume {
 	namespace := &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}
 	return corev1.Volume{Name: "kube-api-access-x7k2p", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
@@ -34,7 +35,7 @@ func accessVolume(seconds int64) corev1.Volume {
 	}}}
 }
 
-// newTokenRig is a rig in virtual time, whose server has what the standard volume names.
+// newTokenRig returns a rig in virtual time. Its server has the objects that accessVolume references.
 func newTokenRig(t *testing.T) *rig {
 	r := newRigWith(t, apiserver.Options{InMemory: true})
 	core := r.client.CoreV1()
@@ -49,12 +50,11 @@ func newTokenRig(t *testing.T) *rig {
 	return r
 }
 
-// accessFiles waits until the standard volume is as it should be but for the token, and returns the token, "" if there
-// is none.
+// accessFiles waits until the pod's access volume is written, with or without a token, and returns the token or "".
 func (r *rig) accessFiles(pod *corev1.Pod) (token string) {
 	r.Helper()
 	volume := pod.Spec.Volumes[0].Name
-	r.eventually("the standard volume", func() error {
+	r.eventually("access volume", func() error {
 		for file, want := range map[string]string{"ca.crt": "ca", "namespace": "default"} {
 			if got, err := os.ReadFile(r.path(pod, volume, file)); err != nil || string(got) != want {
 				return fmt.Errorf("%s: got %q and error %w, want %q", file, got, err, want)
@@ -84,12 +84,12 @@ func refuseTokens(_ context.Context, request apiserver.Request) *metav1.Status {
 	return nil
 }
 
-// TestToken: issue 8, point 13. The standard kube-api-access volume has its token, which is renewed as kubelet does:
-// after 80 % of its lifetime, after a day at the latest, and not before.
+// TestToken: issue 8, point 13. The kube-api-access volume has a token, which is renewed as in kubelet: after 80 % of
+// its lifetime, at most a day, and not before.
 func TestToken(t *testing.T) {
 	for name, tc := range map[string]struct {
-		seconds      int64
-		still, later time.Duration // of the first token's age: it is the same; it is another
+		seconds       int64
+		same, renewed time.Duration // ages of the first token: it is still there; it was renewed
 	}{
 		"an hour": {3607, 47 * time.Minute, 49 * time.Minute},
 		"a week":  {7 * 24 * 3600, 24*time.Hour - time.Minute, 24*time.Hour + time.Minute},
@@ -103,27 +103,27 @@ func TestToken(t *testing.T) {
 				if strings.Count(first, ".") != 2 {
 					t.Fatalf("token: got %q, want a JWT", first)
 				}
-				time.Sleep(tc.still)
+				time.Sleep(tc.same)
 				if r.token(pod) != first {
-					t.Errorf("token after %v: got another one, want the same", tc.still)
+					t.Errorf("token after %v: got another one, want the same", tc.same)
 				}
-				time.Sleep(tc.later - tc.still)
-				if again := r.token(pod); again == first || again == "" {
-					t.Errorf("token after %v: got %q, want another", tc.later, again)
+				time.Sleep(tc.renewed - tc.same)
+				if second := r.token(pod); second == first || second == "" {
+					t.Errorf("token after %v: got %q, want another", tc.renewed, second)
 				}
 				r.deletePod("web-1")
 				r.eventuallyGone(pod)
 				synctest.Wait()
-				if len(r.agent.tokens.known) != 0 {
-					t.Errorf("tokens in memory after the pod went: got %d, want none", len(r.agent.tokens.known))
+				if len(r.agent.tokens.answers) != 0 {
+					t.Errorf("tokens in memory after the pod was deleted: got %d, want none", len(r.agent.tokens.answers))
 				}
 			})
 		})
 	}
 }
 
-// TestTokenForbidden: where the agent may not request tokens the rest of the volume is there, and the token is named
-// as left out. When it may, the token comes.
+// TestTokenForbidden: if the agent may not request tokens, the other files are written and the token is reported as
+// left out. Once it may, the token is written.
 func TestTokenForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTokenRig(t)
@@ -133,7 +133,7 @@ func TestTokenForbidden(t *testing.T) {
 		if token := r.accessFiles(pod); token != "" {
 			t.Errorf("token: got %q, want none", token)
 		}
-		r.eventually("the token is named as left out", func() error {
+		r.eventually("token reported as left out", func() error {
 			got := r.agent.Status()[pod.UID].volume(pod.Spec.Volumes[0].Name)
 			if got.Err != nil || len(got.LeftOut) != 1 || !strings.Contains(got.LeftOut[0], `serviceAccountToken at "token"`) ||
 				!strings.Contains(got.LeftOut[0], "no relationship found") {
@@ -144,7 +144,7 @@ func TestTokenForbidden(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		requests := slices.DeleteFunc(r.server.Requests(), func(request apiserver.Request) bool { return !isTokenRequest(request) })
 		if got := len(requests); got > 25 {
-			t.Errorf("token requests in ten minutes of refusals: got %d, want one a minute after the first ten", got)
+			t.Errorf("token requests in ten minutes of refusals: got %d, want about one a minute after the first ten", got)
 		}
 		r.server.Intercept(nil)
 		time.Sleep(maxTokenRetry)
@@ -157,7 +157,7 @@ func TestTokenForbidden(t *testing.T) {
 	})
 }
 
-// TestTokenLag: a first refusal, as the Node authorizer gives while its graph lags, leaves nothing out.
+// TestTokenLag: a brief refusal, as the Node authorizer gives while its graph lags, leaves no file out.
 func TestTokenLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTokenRig(t)
@@ -167,14 +167,14 @@ func TestTokenLag(t *testing.T) {
 		time.Sleep(time.Second)
 		r.server.Intercept(nil)
 		if token := r.accessFiles(pod); token == "" {
-			t.Error("token: got a volume without one, want that the volume waits for it")
+			t.Error("token: got a volume without one, want one with it")
 		}
 	})
 }
 
-// TestTokenStays: a token outlives failures to renew it, until it expires, and also a restart of an agent that may not
-// request one any more. What was written is not taken away.
-func TestTokenStays(t *testing.T) {
+// TestTokenKept: the file of a token stays when its renewal fails, when it expires, and when an agent starts that may
+// no longer request it.
+func TestTokenKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTokenRig(t)
 		pod := r.createPod("web-1", "node-1", accessVolume(3607))
@@ -184,20 +184,20 @@ func TestTokenStays(t *testing.T) {
 		r.server.Intercept(refuseTokens)
 		time.Sleep(50 * time.Minute)
 		if got := r.failure(pod, volume); got != "" || r.token(pod) != first {
-			t.Errorf("after a failure to renew: got error %q, want none and the token", got)
+			t.Errorf("after a failed renewal: got error %q, want none and the first token", got)
 		}
 		time.Sleep(12 * time.Minute)
 		r.agent.queue.Add(pod.UID)
 		r.eventuallyFails(pod, volume, `serviceAccountToken at "token"`, "no relationship found")
 		if r.token(pod) != first {
-			t.Error("expired token: got another file, want the one that was there")
+			t.Error("expired token: got another file, want the first token")
 		}
 		r.stop()
 		r.start()
 		time.Sleep(time.Minute)
 		r.eventuallyFails(pod, volume, "no relationship found")
 		if r.token(pod) != first {
-			t.Error("after a restart: got another file, want the one that was there")
+			t.Error("after a restart: got another file, want the first token")
 		}
 		r.server.Intercept(nil)
 		time.Sleep(2 * maxTokenRetry)
@@ -207,8 +207,7 @@ func TestTokenStays(t *testing.T) {
 	})
 }
 
-// TestTokensHang: requests for tokens that hang hold up neither other volumes nor, beyond a share of the workers,
-// other tokens.
+// TestTokensHang: token requests that hang do not delay other volumes.
 func TestTokensHang(t *testing.T) {
 	const hanging = 250
 	synctest.Test(t, func(t *testing.T) {
@@ -226,25 +225,25 @@ func TestTokensHang(t *testing.T) {
 			r.createPod(fmt.Sprintf("web-%d", i), "node-1", accessVolume(3607))
 		}
 		time.Sleep(10 * time.Second)
-		at := time.Now()
+		began := time.Now()
 		r.setSecret("open", "k", "2")
 		r.eventuallyHas(healthy, "open", "k", "2")
-		if took := time.Since(at); took > 100*time.Millisecond {
-			t.Errorf("update beside %d pods whose tokens hang: got it on disk after %v, want at once", hanging, took)
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("update beside %d pods whose token requests hang: got it on disk after %v, want at once", hanging, took)
 		}
 	})
 }
 
-func TestSafe(t *testing.T) {
+func TestRedact(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
 		want bool
 	}{
-		"a status":    {apierrors.NewForbidden(corev1.Resource("x"), "y", nil), true},
-		"a deadline":  {context.DeadlineExceeded, true},
-		"a decoder's": {errors.New(`Object 'Kind' is missing in '{"token":"canary"}'`), false},
+		"a status":   {apierrors.NewForbidden(corev1.Resource("x"), "y", nil), true},
+		"a deadline": {context.DeadlineExceeded, true},
+		"decoding":   {errors.New(`Object 'Kind' is missing in '{"token":"canary"}'`), false},
 	} {
-		if got := safe(tc.err); errors.Is(got, tc.err) != tc.want || strings.Contains(got.Error(), "canary") {
+		if got := redact(tc.err); errors.Is(got, tc.err) != tc.want || strings.Contains(got.Error(), "canary") {
 			t.Errorf("%s: got %v, want kept: %v", name, got, tc.want)
 		}
 	}

@@ -22,26 +22,25 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// Options says how the story is told. Only Out is required.
+// Options configures the demo. Only Out is required.
 type Options struct {
-	// Out is where the story is told. Required.
+	// Out receives the output. Required.
 	Out io.Writer
-	// NodeName is the node of the story's pods. Default: "node-1".
+	// NodeName is the node of the demo's pods. Default: "node-1".
 	NodeName string
-	// RootDir is the agent's folder; it stays at the end. Default: a temporary one, which is removed.
+	// RootDir is the agent's folder, which is kept. Default: a temporary folder, which is removed at the end.
 	RootDir string
-	// Once ends the demo after the story. Default: it stays up until the context ends.
+	// Once ends the demo after the scenario. Default: server and agent run until the context ends.
 	Once bool
-	// FeatureGate is handed to the agent. Default: refwatch's defaults.
+	// FeatureGate is passed to the agent. Default: refwatch's defaults.
 	FeatureGate featuregate.FeatureGate
 }
 
-// Run tells the story. It returns nil only if every fact of every step was observed, and everything could be
-// shut down in good order. A story that ctx ends early is an error; once it has been told, ctx ends the demo
-// without one.
+// Run runs the scenario. It returns nil only if every check of every step succeeded, and server and agent stopped
+// without an error. If ctx ends during the scenario, Run returns an error. If ctx ends later, it does not.
 func Run(ctx context.Context, options Options) (err error) {
 	if !klog.V(1).Enabled() {
-		// The story has errors in it on purpose, and tells them itself.
+		// The scenario causes errors on purpose, and prints them itself.
 		ctx = klog.NewContext(ctx, logr.Discard())
 	}
 	d, err := newDemo(options)
@@ -49,27 +48,27 @@ func Run(ctx context.Context, options Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	d.say("API server  %s, in this process\nnode        %s\nfolder      %s\n", d.server.URL(), d.node, d.root)
-	if err := d.tell(ctx, d.story()); err != nil {
+	d.printf("API server  %s, in this process\nnode        %s\nfolder      %s\n", d.server.URL(), d.node, d.root)
+	if err := d.runSteps(ctx, d.scenario()); err != nil {
 		return err
 	}
 	if options.Once {
 		return nil
 	}
-	return d.stay(ctx)
+	return d.interactive(ctx)
 }
 
-// demo is the stage: a server, an agent, and what the story knows of them.
+// demo is a server, an agent, and the state of the scenario.
 type demo struct {
 	out    io.Writer
 	server *apiserver.Server
-	client kubernetes.Interface // the story's own; the agent shares no connection with it
+	client kubernetes.Interface // the demo's own; the agent has another, with its own connections
 	gate   featuregate.FeatureGate
 	node   string
-	dir    string                 // for what is no volume: kubeconfig, manifest
+	dir    string                 // temporary folder; holds the kubeconfig and the manifest
 	root   string                 // the agent's folder
-	pods   map[string]*corev1.Pod // as they were created, by name; those that are gone too
-	agent  *running               // nil while none runs
+	pods   map[string]*corev1.Pod // as created, by name; deleted pods stay
+	agent  *runningAgent          // nil while none runs
 }
 
 func newDemo(options Options) (*demo, error) {
@@ -93,27 +92,27 @@ func newDemo(options Options) (*demo, error) {
 	}, nil
 }
 
-// close ends what runs and removes the temporary folder. A root folder that the user named is not in it.
+// close stops agent and server and removes the temporary folder. A root folder that the user named is kept.
 func (d *demo) close() error {
 	err := d.stopAgent()
-	// After the agent, which would only try to reach it again and again.
+	// After the agent, which would retry against a closed server.
 	d.server.Close()
 	return errors.Join(err, os.RemoveAll(d.dir))
 }
 
-// say prints. If nobody reads any more the story goes on, for its outcome is what Run returns.
-func (d *demo) say(format string, args ...any) { _, _ = fmt.Fprintf(d.out, format, args...) }
+// printf writes to Out and ignores errors: the result of the demo is what Run returns.
+func (d *demo) printf(format string, args ...any) { _, _ = fmt.Fprintf(d.out, format, args...) }
 
 // running is an agent and the goroutine that runs it.
-type running struct {
+type runningAgent struct {
 	*agent.Agent
 
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Run has returned
-	err    error         // what Run returned; to be read after done only
+	err    error         // returned by Run; valid once done is closed
 }
 
-// startAgent starts an agent on the root folder. It does not wait until the agent has done anything.
+// startAgent starts an agent on the root folder, and does not wait for its first sync.
 func (d *demo) startAgent(ctx context.Context) error {
 	client, err := manager.ClientFor(d.server.Config())
 	if err != nil {
@@ -123,9 +122,9 @@ func (d *demo) startAgent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// It outlives the step that starts it, so it takes the values of ctx, such as the logger, and not its end.
+	// The agent outlives the step that starts it: it inherits the values of ctx, such as the logger, but not its end.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &running{Agent: a, cancel: cancel, done: make(chan struct{})}
+	r := &runningAgent{Agent: a, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		r.err = a.Run(ctx)
@@ -134,7 +133,7 @@ func (d *demo) startAgent(ctx context.Context) error {
 	return nil
 }
 
-// stopAgent stops the agent, if one runs, waits for it, and returns what its Run returned.
+// stopAgent stops the agent, if one runs, and returns the error of its Run.
 func (d *demo) stopAgent() error {
 	if d.agent == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestRunOnce tells the whole story, on a node and in a folder that the caller names. The folder stays.
+// TestRunOnce runs the whole scenario with a node name and a root folder. The folder is kept.
 func TestRunOnce(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	root := filepath.Join(t.TempDir(), "root")
@@ -24,47 +24,47 @@ func TestRunOnce(t *testing.T) {
 	for _, want := range []string{
 		`node        worker-7`,
 		`web-1: pods/[-0-9a-f]+/volumes/tls has 2 files \(secret "tls" v\d+\)`,
-		`worker-1: pods/[-0-9a-f]+/volumes/late is not there, for: secrets "shop/late" not found`,
+		`worker-1: pods/[-0-9a-f]+/volumes/late does not exist yet; reported: secrets "shop/late" not found`,
 		`server: open watches of secrets "tls": 1, which two pods share`,
 		`server: open watches of configmaps "settings": 0, which is immutable`,
 		`worker-1: pods/[-0-9a-f]+/volumes/late has 1 file `,
 		`web-2: pods/[-0-9a-f]+/volumes/info has 3 files \(configmap "settings" v\d+, secret "extra" v\d+\)`,
-		`worker-1: pods/[-0-9a-f]+/volumes/db keeps 2 files, reported: secrets "shop/db" not found`,
+		`worker-1: pods/[-0-9a-f]+/volumes/db keeps 2 files; reported: secrets "shop/db" not found`,
 		`worker-1: pods/[-0-9a-f]+ is removed`,
-		`server: no watch is open any more`,
+		`server: no watch is open`,
 		`web-2: pods/[-0-9a-f]+ is removed`,
-		`All 9 steps were observed to be right`,
+		`All 9 steps succeeded`,
 	} {
 		if !regexp.MustCompile(want).Match(out.Bytes()) {
-			t.Errorf("story: got no line like %s in:\n%s", want, &out)
+			t.Errorf("output: got no line like %s in:\n%s", want, &out)
 		}
 	}
 	pods, err := os.ReadDir(filepath.Join(root, "pods"))
 	if err != nil || len(pods) != 1 {
-		t.Errorf("root folder after the story: got %d pods and error %v, want the one that stayed", len(pods), err)
+		t.Errorf("root folder at the end: got %d pods and error %v, want the one that was not deleted", len(pods), err)
 	}
 	checkNothingLeft(t)
 }
 
-// TestRunStays: without Once the demo ends with its context, in good order.
-func TestRunStays(t *testing.T) {
+// TestRunUntilCanceled: without Once the demo runs until its context ends, and returns no error.
+func TestRunUntilCanceled(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	out := &watcher{text: "What the agent makes of it", seen: cancel}
+	out := &notifyWriter{text: "Changes of volumes", found: cancel}
 	if err := Run(ctx, Options{Out: out}); err != nil {
 		t.Errorf("Run: got error %v, want none; it printed:\n%s", err, out.String())
 	}
 	checkNothingLeft(t)
 }
 
-// TestRunInterrupted: a story that does not get to its end is no success, wherever it is cut off.
+// TestRunInterrupted: Run returns an error if its context ends during the scenario.
 func TestRunInterrupted(t *testing.T) {
 	for _, at := range []string{"API server", "\n1. ", "\n3. ", "\n9. "} {
 		t.Setenv("TMPDIR", t.TempDir())
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		out := &watcher{text: at, seen: cancel}
+		out := &notifyWriter{text: at, found: cancel}
 		if err := Run(ctx, Options{Out: out, Once: true}); !errors.Is(err, context.Canceled) {
 			t.Errorf("Run, interrupted at %q: got error %v, want context.Canceled; it printed:\n%s", at, err, out.String())
 		}
@@ -72,7 +72,7 @@ func TestRunInterrupted(t *testing.T) {
 	}
 }
 
-// TestRunBadRoot: an agent that cannot begin ends the story at once, and with its own error.
+// TestRunBadRoot: an agent that cannot start ends the scenario at once, with its error.
 func TestRunBadRoot(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	file := filepath.Join(t.TempDir(), "file")
@@ -87,7 +87,7 @@ func TestRunBadRoot(t *testing.T) {
 	checkNothingLeft(t)
 }
 
-// TestRunBadNode: a node name that is none is refused by the agent.
+// TestRunBadNode: the agent refuses an invalid node name.
 func TestRunBadNode(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	err := Run(t.Context(), Options{Out: &bytes.Buffer{}, NodeName: "not a node", Once: true})
@@ -97,7 +97,7 @@ func TestRunBadNode(t *testing.T) {
 	checkNothingLeft(t)
 }
 
-// checkNothingLeft fails if the demo left anything in the folder for temporary files.
+// checkNothingLeft fails unless the folder for temporary files is empty.
 func checkNothingLeft(t *testing.T) {
 	t.Helper()
 	left, err := os.ReadDir(os.TempDir())
@@ -106,18 +106,18 @@ func checkNothingLeft(t *testing.T) {
 	}
 }
 
-// watcher is a writer that calls seen once a text was written.
-type watcher struct {
+// notifyWriter is a buffer that calls found once text was written.
+type notifyWriter struct {
 	bytes.Buffer
 
-	text string
-	seen func()
+	text  string
+	found func()
 }
 
-func (w *watcher) Write(p []byte) (int, error) {
+func (w *notifyWriter) Write(p []byte) (int, error) {
 	n, err := w.Buffer.Write(p)
 	if strings.Contains(w.String(), w.text) {
-		w.seen()
+		w.found()
 	}
 	return n, err
 }

@@ -20,16 +20,16 @@ import (
 	"github.com/refwatch/refwatch/examples/nodeagent/volume"
 )
 
-// expect asks the server for all that a volume names, and returns what the volume must hold, and from which
-// versions of which objects. The rules of volumes are those of package volume, here as in the agent; what the
-// demo checks is that the agent applied them to the newest objects, and that the result is on disk.
+// expect gets the objects of a volume from the server, and returns the files that the volume must hold and the versions
+// of those objects. It uses package volume, as the agent does: the demo checks that the agent used the newest objects
+// and that the result is on disk.
 func (d *demo) expect(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (files volume.Payload, from string, err error) {
-	server := &live{client: d.client}
+	server := &serverGetter{client: d.client}
 	files, err = volume.Build(ctx, pod, v, server)
 	return files, strings.Join(server.versions, ", "), err
 }
 
-// compare holds the files of a volume on disk against those that it must have.
+// compare compares the files of a volume on disk with want.
 func (d *demo) compare(pod *corev1.Pod, name string, want volume.Payload) error {
 	got, err := readVolume(d.path(pod, name))
 	if err != nil {
@@ -37,36 +37,36 @@ func (d *demo) compare(pod *corev1.Pod, name string, want volume.Payload) error 
 	}
 	same := func(a, b volume.File) bool { return a.Mode == b.Mode && bytes.Equal(a.Data, b.Data) }
 	if !maps.EqualFunc(got, want, same) {
-		return fmt.Errorf("%s: the files in %s are not those that the server has", pod.Name, shortPath(pod.UID, name))
+		return fmt.Errorf("%s: the files in %s differ from the server's objects", pod.Name, shortPath(pod.UID, name))
 	}
 	return nil
 }
 
-// live is a [volume.Getter] that gets objects from the server itself, past every cache, and notes their
-// versions. It is good for one volume.
-type live struct {
+// serverGetter is a [volume.Getter] that reads from the server, without a cache, and records the versions. Use one per
+// volume.
+type serverGetter struct {
 	client   kubernetes.Interface
 	versions []string
 }
 
-func (l *live) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	s, err := l.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+func (g *serverGetter) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	s, err := g.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
-		l.versions = append(l.versions, fmt.Sprintf("secret %q v%s", name, s.ResourceVersion))
+		g.versions = append(g.versions, fmt.Sprintf("secret %q v%s", name, s.ResourceVersion))
 	}
 	return s, err
 }
 
-func (l *live) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
-	c, err := l.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+func (g *serverGetter) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	c, err := g.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
-		l.versions = append(l.versions, fmt.Sprintf("configmap %q v%s", name, c.ResourceVersion))
+		g.versions = append(g.versions, fmt.Sprintf("configmap %q v%s", name, c.ResourceVersion))
 	}
 	return c, err
 }
 
-// readVolume reads a volume as a container does: by its visible names, following links. It may fail while the
-// volume is being changed; the caller looks again after the sync.
+// readVolume reads a volume as a container does: by its visible names, and through links. It may fail while the volume
+// is being changed; the caller reads it again after the sync.
 func readVolume(dir string) (volume.Payload, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -77,7 +77,7 @@ func readVolume(dir string) (volume.Payload, error) {
 		if strings.HasPrefix(entry.Name(), "..") {
 			continue
 		}
-		// Resolved first, for WalkDir does not follow a link that it is to begin with.
+		// WalkDir does not follow a link that is its root.
 		top, err := filepath.EvalSymlinks(filepath.Join(dir, entry.Name()))
 		if err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ func readFiles(files volume.Payload, top, name string) error {
 	})
 }
 
-// volumeOf returns the volume of a pod, or one of no kind, which fails to be built and says so.
+// volumeOf returns a volume of a pod by name. If there is none, it returns a volume of no kind, which cannot be built.
 func volumeOf(pod *corev1.Pod, name string) *corev1.Volume {
 	for i := range pod.Spec.Volumes {
 		if pod.Spec.Volumes[i].Name == name {
@@ -118,12 +118,12 @@ func volumeOf(pod *corev1.Pod, name string) *corev1.Volume {
 	return &corev1.Volume{Name: name}
 }
 
-// path is where a volume is on disk.
+// path returns the folder of a volume.
 func (d *demo) path(pod *corev1.Pod, name string) string {
 	return filepath.Join(d.root, shortPath(pod.UID, name))
 }
 
-// shortPath is the path below the root folder, which the demo names once at its top.
+// shortPath returns the folder of a volume relative to the root folder, which the demo prints once.
 func shortPath(uid types.UID, name string) string {
 	return filepath.Join("pods", string(uid), "volumes", name)
 }

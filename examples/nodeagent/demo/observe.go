@@ -19,12 +19,11 @@ import (
 	"github.com/refwatch/refwatch/examples/nodeagent/volume"
 )
 
-// onSync makes a fact of a look at the disk: it looks after every sync of the agent until look succeeds. A
-// look that fails costs a few requests and file reads, and nothing in between: there is no poll.
-func (d *demo) onSync(look func(context.Context) (string, error)) fact {
+// onSync returns a check that calls look after every sync of the agent until look succeeds. It does not poll.
+func (d *demo) onSync(look func(context.Context) (string, error)) check {
 	return func(ctx context.Context) (string, error) {
 		for {
-			// The channel comes first: a sync while look is looking is not missed.
+			// Take the channel first: a sync during look is not missed.
 			changed := d.agent.Changed()
 			seen, err := look(ctx)
 			if err == nil {
@@ -35,14 +34,14 @@ func (d *demo) onSync(look func(context.Context) (string, error)) fact {
 			case <-d.agent.done:
 				return "", errors.Join(errors.New("the agent has stopped"), d.agent.err)
 			case <-ctx.Done():
-				return "", fmt.Errorf("%w; last: %w", context.Cause(ctx), err)
+				return "", fmt.Errorf("%w; last error: %w", context.Cause(ctx), err)
 			}
 		}
 	}
 }
 
-// written: the files of a volume are those that the server's objects ask for now.
-func (d *demo) written(pod, name string) fact {
+// written checks that the files of a volume match the server's objects.
+func (d *demo) written(pod, name string) check {
 	return d.onSync(func(ctx context.Context) (string, error) {
 		p := d.pods[pod]
 		want, from, err := d.expect(ctx, p, volumeOf(p, name))
@@ -56,8 +55,8 @@ func (d *demo) written(pod, name string) fact {
 	})
 }
 
-// waiting: a volume that cannot be built is reported with its cause, and is not on disk at all.
-func (d *demo) waiting(pod, name, cause string) fact {
+// waiting checks that a volume that cannot be built is reported with its cause, and is not on disk.
+func (d *demo) waiting(pod, name, cause string) check {
 	return d.onSync(func(context.Context) (string, error) {
 		p := d.pods[pod]
 		reported, err := d.reported(p, name, cause)
@@ -65,14 +64,14 @@ func (d *demo) waiting(pod, name, cause string) fact {
 			return "", err
 		}
 		if _, err := os.Lstat(d.path(p, name)); !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("%s: %s exists, and should not yet", pod, shortPath(p.UID, name))
+			return "", fmt.Errorf("%s: %s exists, want none yet", pod, shortPath(p.UID, name))
 		}
-		return fmt.Sprintf("%s: %s is not there, for: %s", pod, shortPath(p.UID, name), reported), nil
+		return fmt.Sprintf("%s: %s does not exist yet; reported: %s", pod, shortPath(p.UID, name), reported), nil
 	})
 }
 
-// kept: a volume that cannot be built any more is reported with its cause, and has the files it had.
-func (d *demo) kept(pod, name, cause string, files volume.Payload) fact {
+// kept checks that a volume that can no longer be built is reported with its cause, and keeps its files.
+func (d *demo) kept(pod, name, cause string, files volume.Payload) check {
 	return d.onSync(func(context.Context) (string, error) {
 		p := d.pods[pod]
 		reported, err := d.reported(p, name, cause)
@@ -82,24 +81,24 @@ func (d *demo) kept(pod, name, cause string, files volume.Payload) fact {
 		if err := d.compare(p, name, files); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%s: %s keeps %s, reported: %s", pod, shortPath(p.UID, name), count(len(files), "file"), reported), nil
+		return fmt.Sprintf("%s: %s keeps %s; reported: %s", pod, shortPath(p.UID, name), count(len(files), "file"), reported), nil
 	})
 }
 
-// reported returns the error that the agent reports for a volume, or fails if it is not for that cause.
+// reported returns the error that the agent reports for a volume. It fails if the error does not contain cause.
 func (d *demo) reported(pod *corev1.Pod, name, cause string) (string, error) {
 	err := failure(d.agent.Status()[pod.UID], name)
 	switch {
 	case err == nil:
-		return "", fmt.Errorf("%s: volume %s: nothing is reported, want %s", pod.Name, name, cause)
+		return "", fmt.Errorf("%s: volume %s: the agent reports no error, want %s", pod.Name, name, cause)
 	case !strings.Contains(err.Error(), cause):
-		return "", fmt.Errorf("%s: volume %s: want %s, reported is: %w", pod.Name, name, cause, err)
+		return "", fmt.Errorf("%s: volume %s: want %s, the agent reports: %w", pod.Name, name, cause, err)
 	}
 	return err.Error(), nil
 }
 
-// gone: nothing of a pod is on disk.
-func (d *demo) gone(pod string) fact {
+// gone checks that the folder of a pod is removed.
+func (d *demo) gone(pod string) check {
 	return d.onSync(func(context.Context) (string, error) {
 		uid := d.pods[pod].UID
 		if _, err := os.Lstat(filepath.Join(d.root, "pods", string(uid))); !errors.Is(err, fs.ErrNotExist) {
@@ -109,15 +108,15 @@ func (d *demo) gone(pod string) fact {
 	})
 }
 
-// everything: all volumes of all pods of the node are as the server's objects say, those that cannot be built
-// are reported, and there is a folder for each pod and none more.
-func (d *demo) everything() fact {
+// everything checks all pods of the node: each volume matches the server's objects or is reported, and there is exactly
+// one folder for each pod.
+func (d *demo) everything() check {
 	return d.onSync(func(ctx context.Context) (string, error) {
 		pods, err := d.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + d.node})
 		if err != nil {
 			return "", err
 		}
-		right, reported := 0, 0
+		written, reported := 0, 0
 		for i := range pods.Items {
 			for j := range pods.Items[i].Spec.Volumes {
 				built, err := d.checkVolume(ctx, &pods.Items[i], &pods.Items[i].Spec.Volumes[j])
@@ -125,7 +124,7 @@ func (d *demo) everything() fact {
 				case err != nil:
 					return "", err
 				case built:
-					right++
+					written++
 				default:
 					reported++
 				}
@@ -138,13 +137,13 @@ func (d *demo) everything() fact {
 		if len(entries) != len(pods.Items) {
 			return "", fmt.Errorf("%s for %s", count(len(entries), "folder"), count(len(pods.Items), "pod"))
 		}
-		return fmt.Sprintf("all: %s of %s as the server has them, %d reported",
-			count(right, "volume"), count(len(pods.Items), "pod"), reported), nil
+		return fmt.Sprintf("all: %s of %s match the server, %d reported as not built",
+			count(written, "volume"), count(len(pods.Items), "pod"), reported), nil
 	})
 }
 
-// checkVolume tells whether the server has all that a volume needs, and fails unless the agent has come to
-// the same: the right files and no error, or an error.
+// checkVolume reports whether a volume can be built from the server's objects. It fails unless the agent agrees: with
+// the right files and no error, or with an error.
 func (d *demo) checkVolume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (built bool, err error) {
 	want, _, buildErr := d.expect(ctx, pod, v)
 	reported := failure(d.agent.Status()[pod.UID], v.Name)
@@ -152,56 +151,56 @@ func (d *demo) checkVolume(ctx context.Context, pod *corev1.Pod, v *corev1.Volum
 	case buildErr == nil && reported == nil:
 		return true, d.compare(pod, v.Name, want)
 	case buildErr == nil:
-		return false, fmt.Errorf("%s: volume %s: the server has all, the agent reports: %w", pod.Name, v.Name, reported)
+		return false, fmt.Errorf("%s: volume %s: the server has all objects, but the agent reports: %w", pod.Name, v.Name, reported)
 	case reported == nil:
-		return false, fmt.Errorf("%s: volume %s: the agent reports nothing, the server gives: %w", pod.Name, v.Name, buildErr)
+		return false, fmt.Errorf("%s: volume %s: the agent reports no error, but the server returns: %w", pod.Name, v.Name, buildErr)
 	}
 	return false, nil
 }
 
-// streams: so many watches of one object are open, as the server counts them. why is added to the line. It
-// waits, since a stream that is given up by the agent is noticed by the server a moment later.
-func (d *demo) streams(resource, name string, want int, why string) fact {
+// streams checks how many watches of one object are open on the server. It waits: the server notices a closed watch a
+// moment later. note is appended to the line.
+func (d *demo) streams(resource, name string, want int, note string) check {
 	return func(ctx context.Context) (string, error) {
 		key := types.NamespacedName{Namespace: namespace, Name: name}
 		err := d.server.WaitFor(ctx, func() bool { return d.server.OpenStreams(resource, key) == want })
-		return fmt.Sprintf("server: open watches of %s %q: %d%s", resource, name, want, why), err
+		return fmt.Sprintf("server: open watches of %s %q: %d%s", resource, name, want, note), err
 	}
 }
 
-// noStreams: the server has no watch of anything left.
-func (d *demo) noStreams() fact {
+// noStreams checks that the server has no open watch.
+func (d *demo) noStreams() check {
 	return func(ctx context.Context) (string, error) {
 		err := d.server.WaitFor(ctx, func() bool { return d.server.TotalStreams() == 0 })
-		return "server: no watch is open any more", err
+		return "server: no watch is open", err
 	}
 }
 
-// neverAsked: no request has ever concerned an object, but for its creation by the story, which a request does
-// not name: the name of what is to be created is in the body.
-func (d *demo) neverAsked(resource, name string) fact {
+// notRequested checks that no request has ever read an object, by name or in a list. The demo's own create request does
+// not count: it has the name in its body.
+func (d *demo) notRequested(resource, name string) check {
 	return func(context.Context) (string, error) {
 		for _, request := range d.server.Requests() {
-			whole := request.Name == "" && (request.Verb == "list" || request.Verb == "watch")
-			if request.Resource == resource && (request.Name == name || whole) {
+			all := request.Name == "" && (request.Verb == "list" || request.Verb == "watch")
+			if request.Resource == resource && (request.Name == name || all) {
 				return "", fmt.Errorf("the server got a %s of %s %q, which no pod of the node references", request.Verb, resource, request.Name)
 			}
 		}
-		return fmt.Sprintf("server: never asked for %s %q, which a pod of another node references", resource, name), nil
+		return fmt.Sprintf("server: no request for %s %q, which a pod of another node references", resource, name), nil
 	}
 }
 
-// failure returns what, by the last sync of a pod, keeps a volume from being up to date, or nil.
+// failure returns the error of a volume's last sync, or nil.
 func failure(status agent.PodStatus, name string) error {
 	for _, v := range status.Volumes {
 		if v.Name == name {
 			return v.Err
 		}
 	}
-	return fmt.Errorf("volume %s was not looked at yet", name)
+	return fmt.Errorf("volume %s was not synced yet", name)
 }
 
-// count gives "1 file", "2 files".
+// count returns "1 file", "2 files" and so on.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

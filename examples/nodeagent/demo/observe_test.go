@@ -17,8 +17,8 @@ import (
 	"github.com/refwatch/refwatch/examples/nodeagent/volume"
 )
 
-// started returns the stage after the first step of the story, with all of it observed.
-func started(t *testing.T) *demo {
+// newStarted returns a demo whose first step has succeeded.
+func newStarted(t *testing.T) *demo {
 	t.Helper()
 	d, err := newDemo(Options{Out: &bytes.Buffer{}, RootDir: t.TempDir()})
 	if err != nil {
@@ -29,151 +29,148 @@ func started(t *testing.T) *demo {
 			t.Errorf("close: got error %v, want none", err)
 		}
 	})
-	if err := d.take(t.Context(), d.story()[0]); err != nil {
+	if err := d.runStep(t.Context(), d.scenario()[0]); err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-// checkSeen observes a fact.
-func checkSeen(t *testing.T, f fact, want string) {
+// wantObserved fails unless the check succeeds with a text that contains want.
+func wantObserved(t *testing.T, f check, want string) {
 	t.Helper()
 	if got, err := f(t.Context()); err != nil || !strings.Contains(got, want) {
-		t.Errorf("fact: got %q and error %v, want %q seen", got, err, want)
+		t.Errorf("check: got %q and error %v, want %q", got, err, want)
 	}
 }
 
-// checkNotSeen has a fact looked at, and not observed. With the agent stopped there are no further syncs to
-// wait for, and the fact says so, and what it saw.
-func checkNotSeen(t *testing.T, f fact) {
+// wantNotObserved fails unless the check fails. The agent must have stopped, so that onSync looks once and returns.
+func wantNotObserved(t *testing.T, f check) {
 	t.Helper()
-	// The channel of a stopped agent is closed: onSync looks once and then gives up.
 	if got, err := f(t.Context()); err == nil {
-		t.Errorf("fact: got %q, want an error", got)
+		t.Errorf("check: got %q, want an error", got)
 	}
 }
 
-// halt stops the agent but keeps it on stage, as a status that no longer changes.
+// halt stops the agent but keeps it in the demo: its status no longer changes.
 func (d *demo) halt() {
 	d.agent.cancel()
 	<-d.agent.done
 }
 
-// TestFactsAreNotSeen spoils what is on disk in one way each; facts that held before must not hold then. A
-// demo that could not fail would show nothing.
-func TestFactsAreNotSeen(t *testing.T) {
-	for name, spoil := range map[string]func(dir string) error{
+// TestChecksNoticeDamage damages the files on disk in one way each: checks that succeeded before must then fail.
+func TestChecksNoticeDamage(t *testing.T) {
+	for name, damage := range map[string]func(dir string) error{
 		"content": func(dir string) error {
-			// The owner may not write the file as it is.
+			// The mode does not let the owner write the file.
 			key := filepath.Join(dir, "..data", "tls.key")
 			return errors.Join(os.Remove(key), os.WriteFile(key, []byte("other"), 0o400))
 		},
-		"mode": func(dir string) error { return os.Chmod(filepath.Join(dir, "..data", "tls.key"), 0o444) },
-		"gone": func(dir string) error { return os.Remove(filepath.Join(dir, "..data", "tls.key")) },
-		"more": func(dir string) error {
+		"mode":         func(dir string) error { return os.Chmod(filepath.Join(dir, "..data", "tls.key"), 0o444) },
+		"file missing": func(dir string) error { return os.Remove(filepath.Join(dir, "..data", "tls.key")) },
+		"extra file": func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "..data", "public", "more"), nil, 0o644)
 		},
-		"more on top": func(dir string) error { return os.WriteFile(filepath.Join(dir, "more"), nil, 0o644) },
-		"no link":     func(dir string) error { return os.Remove(filepath.Join(dir, "tls.key")) },
-		"other link":  func(dir string) error { return os.Rename(filepath.Join(dir, "tls.key"), filepath.Join(dir, "key")) },
-		"all gone":    os.RemoveAll,
+		"extra visible file": func(dir string) error { return os.WriteFile(filepath.Join(dir, "more"), nil, 0o644) },
+		"link missing":       func(dir string) error { return os.Remove(filepath.Join(dir, "tls.key")) },
+		"link renamed":       func(dir string) error { return os.Rename(filepath.Join(dir, "tls.key"), filepath.Join(dir, "key")) },
+		"folder missing":     os.RemoveAll,
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := started(t)
+			d := newStarted(t)
 			d.halt()
-			checkSeen(t, d.written("web-1", "tls"), "has 2 files")
-			checkSeen(t, d.everything(), "all: 5 volumes of 3 pods as the server has them, 1 reported")
-			if err := spoil(d.path(d.pods["web-1"], "tls")); err != nil {
+			wantObserved(t, d.written("web-1", "tls"), "has 2 files")
+			wantObserved(t, d.everything(), "all: 5 volumes of 3 pods match the server, 1 reported as not built")
+			if err := damage(d.path(d.pods["web-1"], "tls")); err != nil {
 				t.Fatal(err)
 			}
-			checkNotSeen(t, d.written("web-1", "tls"))
-			checkNotSeen(t, d.everything())
+			wantNotObserved(t, d.written("web-1", "tls"))
+			wantNotObserved(t, d.everything())
 		})
 	}
 }
 
-// TestFactsBehind stops the agent and changes the server, or the folder, so that facts are not so any more.
-func TestFactsBehind(t *testing.T) {
-	d := started(t)
+// TestChecksNoticeChanges stops the agent and then changes the server or the folder: checks must fail.
+func TestChecksNoticeChanges(t *testing.T) {
+	d := newStarted(t)
 	d.halt()
-	checkNotSeen(t, d.written("worker-1", "late"))
-	checkNotSeen(t, d.written("web-1", "no-such-volume"))
-	checkNotSeen(t, d.waiting("worker-1", "db", "not found"))
-	checkNotSeen(t, d.waiting("worker-1", "late", "some other cause"))
-	checkNotSeen(t, d.kept("worker-1", "late", "not found", volume.Payload{}))
-	checkNotSeen(t, d.kept("worker-1", "db", "not found", volume.Payload{}))
-	checkNotSeen(t, d.gone("web-1"))
+	wantNotObserved(t, d.written("worker-1", "late"))
+	wantNotObserved(t, d.written("web-1", "no-such-volume"))
+	wantNotObserved(t, d.waiting("worker-1", "db", "not found"))
+	wantNotObserved(t, d.waiting("worker-1", "late", "some other cause"))
+	wantNotObserved(t, d.kept("worker-1", "late", "not found", volume.Payload{}))
+	wantNotObserved(t, d.kept("worker-1", "db", "not found", volume.Payload{}))
+	wantNotObserved(t, d.gone("web-1"))
 
-	t.Run("a folder too many", func(t *testing.T) {
-		more := filepath.Join(d.root, "pods", "uid-of-nobody")
-		if err := os.Mkdir(more, 0o755); err != nil {
+	t.Run("a folder of no pod", func(t *testing.T) {
+		extra := filepath.Join(d.root, "pods", "uid-of-no-pod")
+		if err := os.Mkdir(extra, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		checkNotSeen(t, d.everything())
-		if err := os.Remove(more); err != nil {
+		wantNotObserved(t, d.everything())
+		if err := os.Remove(extra); err != nil {
 			t.Fatal(err)
 		}
-		checkSeen(t, d.everything(), "all: 5 volumes")
+		wantObserved(t, d.everything(), "all: 5 volumes")
 	})
-	t.Run("a volume that waits is there", func(t *testing.T) {
+	t.Run("a waiting volume has a folder", func(t *testing.T) {
 		dir := d.path(d.pods["worker-1"], "late")
-		checkSeen(t, d.waiting("worker-1", "late", "not found"), "is not there")
+		wantObserved(t, d.waiting("worker-1", "late", "not found"), "does not exist yet")
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		checkNotSeen(t, d.waiting("worker-1", "late", "not found"))
+		wantNotObserved(t, d.waiting("worker-1", "late", "not found"))
 	})
 	t.Run("a secret is rotated", func(t *testing.T) {
 		if err := d.setSecret("tls", map[string]string{"tls.crt": "x", "tls.key": "y"})(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		checkNotSeen(t, d.written("web-1", "tls"))
-		checkNotSeen(t, d.everything())
+		wantNotObserved(t, d.written("web-1", "tls"))
+		wantNotObserved(t, d.everything())
 	})
-	t.Run("what a volume keeps is other files", func(t *testing.T) {
+	t.Run("a volume does not keep its files", func(t *testing.T) {
 		if err := os.Remove(d.path(d.pods["worker-1"], "late")); err != nil {
 			t.Fatal(err)
 		}
-		checkNotSeen(t, d.kept("worker-1", "late", "not found", volume.Payload{"token": {Mode: 0o600}}))
+		wantNotObserved(t, d.kept("worker-1", "late", "not found", volume.Payload{"token": {Mode: 0o600}}))
 	})
-	t.Run("the missing secret comes", func(t *testing.T) {
+	t.Run("the missing secret is created", func(t *testing.T) {
 		if err := d.createSecret("late", map[string]string{"a": "b"})(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		_, err := d.checkVolume(t.Context(), d.pods["worker-1"], volumeOf(d.pods["worker-1"], "late"))
 		if err == nil || !strings.Contains(err.Error(), "the agent reports") {
-			t.Errorf("checkVolume: got error %v, want that agent and server differ", err)
+			t.Errorf("checkVolume: got error %v, want one that agent and server differ", err)
 		}
 	})
 }
 
-// TestServerFacts: what the server counts is not seen if it is not so.
-func TestServerFacts(t *testing.T) {
-	d := started(t)
+// TestServerChecks: a check of the server's counters fails if they differ.
+func TestServerChecks(t *testing.T) {
+	d := newStarted(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	for name, f := range map[string]fact{
-		"a stream too few":  d.streams("secrets", "tls", 2, ""),
-		"a stream too many": d.streams("secrets", "tls", 0, ""),
-		"no stream at all":  d.noStreams(),
+	for name, f := range map[string]check{
+		"one stream too few":  d.streams("secrets", "tls", 2, ""),
+		"one stream too many": d.streams("secrets", "tls", 0, ""),
+		"streams are open":    d.noStreams(),
 	} {
 		if got, err := f(ended); err == nil {
 			t.Errorf("%s: got %q, want an error", name, got)
 		}
 	}
-	checkSeen(t, d.neverAsked("secrets", "elsewhere"), "never asked")
+	wantObserved(t, d.notRequested("secrets", "elsewhere"), "no request")
 	if _, err := d.client.CoreV1().Secrets(namespace).Get(t.Context(), "elsewhere", metav1.GetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	checkNotSeen(t, d.neverAsked("secrets", "elsewhere"))
+	wantNotObserved(t, d.notRequested("secrets", "elsewhere"))
 	if _, err := d.client.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	checkNotSeen(t, d.neverAsked("configmaps", "settings"))
+	wantNotObserved(t, d.notRequested("configmaps", "settings"))
 }
 
 func TestReadVolume(t *testing.T) {
-	d := started(t)
+	d := newStarted(t)
 	got, err := readVolume(d.path(d.pods["web-1"], "tls"))
 	want := volume.Payload{"public/tls.crt": {Data: []byte("certificate 1"), Mode: 0o644}, "tls.key": {Data: []byte("key 1"), Mode: 0o400}}
 	if err != nil || len(got) != len(want) {
@@ -195,7 +192,7 @@ func TestVolumeOf(t *testing.T) {
 		t.Errorf("volumeOf: got %v, want the second volume", got)
 	}
 	if got := volumeOf(p, "c"); volume.Handles(got) {
-		t.Errorf("volumeOf an unknown name: got %v, want a volume of no kind", got)
+		t.Errorf("volumeOf of an unknown name: got %v, want a volume of no kind", got)
 	}
 }
 
@@ -207,14 +204,14 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestWorkload: the story's pods and objects are what a server accepts, and hold what the story speaks of.
+// TestWorkload checks the demo's pods and objects: the scenario depends on their nodes, kinds and immutability.
 func TestWorkload(t *testing.T) {
 	nodes := map[string]int{}
 	for _, p := range demoPods("node-1") {
 		nodes[p.Spec.NodeName]++
 		for i := range p.Spec.Volumes {
 			if !volume.Handles(&p.Spec.Volumes[i]) {
-				t.Errorf("%s: volume %s is of a kind that the agent does not write", p.Name, p.Spec.Volumes[i].Name)
+				t.Errorf("%s: volume %s: got a kind that the agent does not write", p.Name, p.Spec.Volumes[i].Name)
 			}
 		}
 	}

@@ -10,68 +10,66 @@ import (
 	"time"
 )
 
-// stepTimeout is how long it may take to observe a step. Most take milliseconds. The bound is generous because
-// a machine that builds something else besides must not make the demo fail.
+// stepTimeout bounds a step. Most take milliseconds; a busy machine must not make the demo fail.
 const stepTimeout = 30 * time.Second
 
-// step is one thing that happens, and what must be seen of it.
+// step is an action and the checks that must succeed after it.
 type step struct {
-	what  string
-	do    func(context.Context) error
-	facts []fact
-	// behind is set where no agent runs: then the disk is behind the server, and that is no fault.
-	behind bool
+	title  string
+	do     func(context.Context) error
+	checks []check
+	// agentStopped is set if no agent runs after the action: the files on disk may then be older than the server's
+	// objects.
+	agentStopped bool
 }
 
-// fact is something that must be observed. It waits until it is, and returns what was seen for people to
-// read; or an error that tells what was seen instead when ctx ended.
-type fact func(context.Context) (seen string, err error)
+// check waits until something holds, and returns a line that says what was observed. If ctx ends first, it returns an
+// error with the last observation.
+type check func(context.Context) (observed string, err error)
 
-// tell does the steps in order. It ends with the first that is not observed to be right, for those that follow
-// build on it.
-func (d *demo) tell(ctx context.Context, story []step) error {
+// runSteps runs the steps in order, and ends with the first that fails: later steps depend on it.
+func (d *demo) runSteps(ctx context.Context, steps []step) error {
 	began := time.Now()
-	for i, s := range story {
-		d.say("\n%d. %s\n", i+1, s.what)
-		if err := d.take(ctx, s); err != nil {
-			return fmt.Errorf("step %d, %q, was not observed to be right: %w", i+1, s.what, err)
+	for i, s := range steps {
+		d.printf("\n%d. %s\n", i+1, s.title)
+		if err := d.runStep(ctx, s); err != nil {
+			return fmt.Errorf("step %d, %q, failed: %w", i+1, s.title, err)
 		}
 	}
-	d.say("\nAll %d steps were observed to be right, in %v.\n", len(story), time.Since(began).Round(time.Millisecond))
+	d.printf("\nAll %d steps succeeded, in %v.\n", len(steps), time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
-// take does one step, waits for all its facts, and tells them in the order in which the story names them. It
-// waits for all at once, so that the time of each is its own.
-func (d *demo) take(ctx context.Context, s step) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, fmt.Errorf("not seen for %v", stepTimeout))
+// runStep runs one step. Its checks run at the same time, so that each has its own time; they are printed in order.
+func (d *demo) runStep(ctx context.Context, s step) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, fmt.Errorf("not observed within %v", stepTimeout))
 	defer cancel()
 	began := time.Now()
 	if err := s.do(ctx); err != nil {
 		return err
 	}
-	lines := make([]string, len(s.facts))
-	errs := make([]error, len(s.facts))
+	lines := make([]string, len(s.checks))
+	errs := make([]error, len(s.checks))
 	var group sync.WaitGroup
-	for i, fact := range s.facts {
+	for i, check := range s.checks {
 		group.Go(func() {
-			seen, err := fact(ctx)
+			observed, err := check(ctx)
 			if err != nil {
-				seen, errs[i] = "FAILED: "+err.Error(), err
+				observed, errs[i] = "FAILED: "+err.Error(), err
 			}
-			lines[i] = fmt.Sprintf("%8.1fms  %s", float64(time.Since(began).Microseconds())/1000, seen)
+			lines[i] = fmt.Sprintf("%8.1fms  %s", float64(time.Since(began).Microseconds())/1000, observed)
 		})
 	}
 	group.Wait()
 	for _, line := range lines {
-		d.say("%s\n", line)
+		d.printf("%s\n", line)
 	}
 	return errors.Join(errs...)
 }
 
-// after is a fact that means something only once another was observed: that a watch is closed, say, once it
-// must have been open.
-func after(first, then fact) fact {
+// after returns a check that runs then once first has succeeded. Use it where then would also hold too early: a watch
+// is closed before it was opened, for instance.
+func after(first, then check) check {
 	return func(ctx context.Context) (string, error) {
 		if _, err := first(ctx); err != nil {
 			return "", err
@@ -80,10 +78,10 @@ func after(first, then fact) fact {
 	}
 }
 
-// all does one thing after the other, and ends with the first error.
-func all(things ...func(context.Context) error) func(context.Context) error {
+// inOrder returns an action that runs several actions, and ends with the first error.
+func inOrder(actions ...func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		for _, do := range things {
+		for _, do := range actions {
 			if err := do(ctx); err != nil {
 				return err
 			}

@@ -7,16 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// namespace holds everything of the story. It is not "default", so that it shows which namespace an object is
-// taken from: that of the pod, always.
+// namespace is the namespace of all objects of the demo. It is not "default", to show that objects come from the
+// namespace of their pod.
 const namespace = "shop"
 
-// meta gives each object a label, which the pods show to their containers.
+// meta returns the metadata of an object. The label is for the downwardAPI volume.
 func meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}}
 }
 
-// secret has its data in the form that people write; the server keeps it encoded.
+// secret returns a Secret; the server converts its StringData.
 func secret(name string, data map[string]string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: meta(name), StringData: data}
 }
@@ -25,7 +25,7 @@ func configMap(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: meta(name), Data: data}
 }
 
-// demoSecrets are there from the start. The values are made up, and so may be seen.
+// demoSecrets are the Secrets of the first step. Their values are made up and may be printed.
 func demoSecrets() []*corev1.Secret {
 	return []*corev1.Secret{
 		secret("tls", map[string]string{"tls.crt": "certificate 1", "tls.key": "key 1"}),
@@ -34,7 +34,7 @@ func demoSecrets() []*corev1.Secret {
 	}
 }
 
-// demoConfigMaps are one with text and bytes, and one that is immutable, which the agent need not watch.
+// demoConfigMaps are a ConfigMap with text and bytes, and an immutable one, which the agent need not watch.
 func demoConfigMaps() []*corev1.ConfigMap {
 	app := configMap("app", map[string]string{"app.yaml": "replicas: 3\n"})
 	app.BinaryData = map[string][]byte{"logo.png": {0x89, 'P', 'N', 'G', 0x0d, 0x0a, 0x1a, 0x0a}}
@@ -43,8 +43,8 @@ func demoConfigMaps() []*corev1.ConfigMap {
 	return []*corev1.ConfigMap{app, settings}
 }
 
-// demoPods are two web pods that share the secret "tls", a worker whose secret "late" is missing at first,
-// and a pod that another node runs.
+// demoPods are two pods that share the Secret "tls", one whose Secret "late" is missing at first, and one on another
+// node.
 func demoPods(node string) []*corev1.Pod {
 	return []*corev1.Pod{
 		pod("web-1", node, tlsVolume(), configMapVolume("conf", "app")),
@@ -54,7 +54,7 @@ func demoPods(node string) []*corev1.Pod {
 	}
 }
 
-// pod has a container because a pod must; nothing runs it.
+// pod returns a pod. Its container is required by the API and never runs.
 func pod(name, node string, volumes ...corev1.Volume) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: meta(name), Spec: corev1.PodSpec{
 		NodeName:   node,
@@ -63,21 +63,21 @@ func pod(name, node string, volumes ...corev1.Volume) *corev1.Pod {
 	}}
 }
 
-// secretVolume has a mode that keeps the files from everybody but their owner.
+// secretVolume returns a volume whose files only their owner can read.
 func secretVolume(volume, name string) corev1.Volume {
 	return corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: new(int32(0o600))},
 	}}
 }
 
-// configMapVolume names no mode, so that the server's default applies: 0644.
+// configMapVolume returns a volume without a mode: the server's default is 0644.
 func configMapVolume(volume, name string) corev1.Volume {
 	return corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}},
 	}}
 }
 
-// tlsVolume has a mode of its own for the key, and a path in a folder for the certificate.
+// tlsVolume returns a volume with its own mode for the key, and the certificate in a folder.
 func tlsVolume() corev1.Volume {
 	v := secretVolume("tls", "tls")
 	v.Secret.DefaultMode = new(int32(0o644))
@@ -88,7 +88,7 @@ func tlsVolume() corev1.Volume {
 	return v
 }
 
-// infoVolume is projected from an immutable ConfigMap, the pod's labels, and a Secret that may be absent.
+// infoVolume returns a projected volume: an immutable ConfigMap, the pod's labels, and an optional Secret.
 func infoVolume() corev1.Volume {
 	return corev1.Volume{Name: "info", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		Sources: []corev1.VolumeProjection{

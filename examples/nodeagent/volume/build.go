@@ -12,30 +12,30 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// defaultMode is what the API server fills in where a volume names no defaultMode. It is the same, 0644,
-// for all four kinds of volume; pods made without an API server (tests, files) come without it.
+// defaultMode is the API server's default for defaultMode: 0644 for all four kinds of volume. Pods that do not come
+// from an API server have no defaultMode.
 const defaultMode = corev1.SecretVolumeSourceDefaultMode
 
-// Getter brings the objects that volumes name. Its errors must name the object, and reach the caller of
-// [Build] as they are. One for which apierrors.IsNotFound holds means "known to be absent", any other "not
-// known".
+// Getter returns the objects that volumes reference. Its errors must name the object; [Build] returns them to its
+// caller. An error for which apierrors.IsNotFound holds means that the object does not exist. With any other error it
+// may exist.
 type Getter interface {
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
 }
 
-// TokenGetter is implemented by a [Getter] that brings tokens as well.
+// TokenGetter is implemented by a [Getter] that also returns tokens.
 type TokenGetter interface {
-	// Token brings a token of the pod's service account, as the projection asks for it. An error for which
-	// apierrors.IsForbidden holds means that this agent may not have one.
+	// Token returns a token of the pod's service account for the projection. An error for which apierrors.IsForbidden
+	// holds means that the agent may not request it.
 	Token(ctx context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) (string, error)
 }
 
-// LeftOut is a file that a volume is built without, because this agent may not have what belongs in it.
+// LeftOut is a token file that is missing from a volume because the agent may not request the token.
 type LeftOut struct {
-	// Path is where the file would be, in its clean form.
+	// Path is the path of the file, in its clean form.
 	Path string
-	// Err is why it is not.
+	// Err is the cause.
 	Err error
 }
 
@@ -45,19 +45,18 @@ func (l LeftOut) Error() string { return fmt.Sprintf("serviceAccountToken at %q:
 // Unwrap returns the cause.
 func (l LeftOut) Unwrap() error { return l.Err }
 
-// Handles tells whether the volume is of a kind that [Build] knows: secret, configMap, projected or
-// downwardAPI. Others (emptyDir, hostPath, CSI…) are somebody else's work.
+// Handles reports whether [Build] supports the kind of the volume: secret, configMap, projected and downwardAPI. Other
+// kinds (emptyDir, hostPath, CSI…) are not this agent's task.
 func Handles(volume *corev1.Volume) bool {
 	_, _, ok := sources(volume)
 	return ok
 }
 
-// Build computes what a volume of the pod holds now. It keeps Kubernetes' rules: without items every key
-// is a file; with items only those, at their paths; an optional object may be absent, and so may the keys
-// of an optional one; in a projected volume the later source wins where two give the same path.
+// Build computes the files of a volume of the pod. The rules are those of Kubernetes: without items, every key is a
+// file; with items, only those keys, at their paths. An optional object, or a key of it, may be absent. In a projected
+// volume the later source wins if two have the same path.
 //
-// A volume is built completely or not at all. The error joins the causes of every source that failed, so
-// that one look shows all that is missing, and it never holds object data.
+// Build returns a complete volume or an error. The error joins the errors of all sources, and holds no object data.
 func Build(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter Getter) (Payload, error) {
 	payload, leftOut, err := BuildAllowed(ctx, pod, volume, getter)
 	errs := []error{err}
@@ -70,14 +69,14 @@ func Build(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter G
 	return payload, nil
 }
 
-// BuildAllowed is [Build], except that tokens which are forbidden are left out and returned as such: each pod's
-// kube-api-access volume has one, beside files that are of use without it.
+// BuildAllowed is like [Build], but omits forbidden tokens and returns them: the other files of a pod's kube-api-access
+// volume are of use without the token.
 func BuildAllowed(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter Getter) (Payload, []LeftOut, error) {
 	sources, mode, ok := sources(volume)
 	if !ok {
 		return nil, nil, errors.New("not a secret, configMap, projected or downwardAPI volume")
 	}
-	// The API server lets a pod set one of the kinds only, so the first that is set is the one.
+	// The API server allows only one kind for a volume.
 	b := builder{pod: pod, getter: getter, mode: ptr.Deref(mode, defaultMode), payload: Payload{}}
 	var errs []error
 	for i := range sources {
@@ -86,14 +85,14 @@ func BuildAllowed(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, g
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, err
 	}
-	// Here already and not only when it is written: the cause is in the pod, and no object can mend it.
+	// Not only in Write: the cause is in the pod, and no change of an object can repair it.
 	if err := b.payload.validate(); err != nil {
 		return nil, nil, err
 	}
 	return b.payload, b.leftOut, nil
 }
 
-// sources returns the volume as if it were a projected one, so that every kind takes the same way.
+// sources converts a volume of any kind to the sources of a projected volume.
 func sources(volume *corev1.Volume) (sources []corev1.VolumeProjection, mode *int32, ok bool) {
 	one := func(source corev1.VolumeProjection) []corev1.VolumeProjection {
 		return []corev1.VolumeProjection{source}
@@ -122,13 +121,12 @@ func sources(volume *corev1.Volume) (sources []corev1.VolumeProjection, mode *in
 type builder struct {
 	pod     *corev1.Pod
 	getter  Getter
-	mode    int32 // of files whose item names none
+	mode    int32 // of files whose item has none
 	payload Payload
 	leftOut []LeftOut
 }
 
-// add collects the files of one source, the first of the kinds that is set. What this agent does not support
-// is an error and not left out: a pod that asks for a trust bundle would wait for it in vain.
+// add collects the files of one source. An unsupported source is an error: the pod needs its file.
 func (b *builder) add(ctx context.Context, source *corev1.VolumeProjection) error {
 	switch {
 	case source.Secret != nil:
@@ -158,14 +156,14 @@ func (b *builder) add(ctx context.Context, source *corev1.VolumeProjection) erro
 	case source.PodCertificate != nil:
 		return errors.New("source podCertificate is not supported by this agent")
 	}
-	return errors.New("a source of the volume is empty, or of a kind that this agent does not know")
+	return errors.New("a source of the volume is empty or of an unknown kind")
 }
 
-// addObject collects the keys of a Secret or ConfigMap. Only absence excuses an optional object: one that
-// cannot be read (forbidden, not synced) may well exist, and its files must not vanish for that.
+// addObject collects the keys of a Secret or ConfigMap. An optional object may be absent. If it cannot be read
+// (forbidden, not synced) it may exist, and its files must not be removed.
 func (b *builder) addObject(kind, name string, items []corev1.KeyToPath, optional bool, get func() (map[string][]byte, error)) error {
 	if name == "" {
-		return fmt.Errorf("the volume names no %s", kind)
+		return fmt.Errorf("the volume has no name of a %s", kind)
 	}
 	data, err := get()
 	switch {
@@ -197,7 +195,7 @@ func (b *builder) addToken(ctx context.Context, source *corev1.ServiceAccountTok
 	}
 	getter, ok := b.getter.(TokenGetter)
 	if !ok {
-		return errors.New("source serviceAccountToken is not supported here")
+		return errors.New("source serviceAccountToken is not supported by this getter")
 	}
 	token, err := getter.Token(ctx, b.pod, source)
 	switch {
@@ -210,7 +208,7 @@ func (b *builder) addToken(ctx context.Context, source *corev1.ServiceAccountTok
 	return b.payload.set(name, File{Data: []byte(token), Mode: b.mode})
 }
 
-// addKeys collects every key as a file of that name. The API allows only names without a slash as keys.
+// addKeys collects every key as a file with that name. The API allows no slash in a key.
 func (b *builder) addKeys(data map[string][]byte) error {
 	for key, content := range data {
 		if err := b.payload.set(key, File{Data: content, Mode: b.mode}); err != nil {
@@ -220,8 +218,8 @@ func (b *builder) addKeys(data map[string][]byte) error {
 	return nil
 }
 
-// configMapData joins the two maps of a ConfigMap; the API refuses a key that is in both. Text is copied, as
-// bytes; what is binary is the object's own memory, like a Secret's data.
+// configMapData joins Data and BinaryData of a ConfigMap; the API does not allow a key in both. BinaryData is not
+// copied: it is the object's own memory, like the Data of a Secret.
 func configMapData(configMap *corev1.ConfigMap) map[string][]byte {
 	data := make(map[string][]byte, len(configMap.Data)+len(configMap.BinaryData))
 	for key, text := range configMap.Data {

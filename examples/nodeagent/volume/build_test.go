@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// objects is a Getter on two maps by name, in the namespace "ns". Names in forbidden cannot be read.
+// objects is a Getter with two maps by name, for the namespace "ns". The name forbidden cannot be read.
 type objects struct {
 	secrets    map[string]*corev1.Secret
 	configMaps map[string]*corev1.ConfigMap
@@ -30,7 +30,7 @@ func (o objects) ConfigMap(_ context.Context, namespace, name string) (*corev1.C
 	return lookup(o.configMaps, o.forbidden, "configmaps", namespace, name)
 }
 
-// Token gives each audience a token, and refuses the audience that is forbidden.
+// Token returns a token for each audience but the forbidden one.
 func (o objects) Token(_ context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) (string, error) {
 	switch projection.Audience {
 	case o.forbidden:
@@ -52,8 +52,8 @@ func lookup[T any](in map[string]*T, forbidden, resource, namespace, name string
 	return nil, apierrors.NewNotFound(gr, name)
 }
 
-// world is what the tests below read. The values of secrets start with "canary", which no error may hold.
-var world = objects{
+// testObjects are the objects of the tests below. Their values contain "canary", which no error may contain.
+var testObjects = objects{
 	secrets: map[string]*corev1.Secret{
 		"tls": {Data: map[string][]byte{"tls.crt": []byte("canary-crt"), "tls.key": []byte("canary-key")}},
 	},
@@ -107,10 +107,10 @@ func tokenSource(path, audience string) corev1.VolumeProjection {
 	return corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: path, Audience: audience}}
 }
 
-// TestBuildAllowed: a token that is forbidden is named, and the volume is built without it.
+// TestBuildAllowed: a forbidden token is returned, and the volume is built without it.
 func TestBuildAllowed(t *testing.T) {
 	volume := corev1.Volume{VolumeSource: projectedVolume(tokenSource("./token", "closed"), configMapSource("app", items("mode", "mode")...))}
-	payload, leftOut, err := BuildAllowed(t.Context(), testPod, &volume, world)
+	payload, leftOut, err := BuildAllowed(t.Context(), testPod, &volume, testObjects)
 	if err != nil || len(payload) != 1 {
 		t.Errorf("BuildAllowed: got %d files and error %v, want the one of the ConfigMap", len(payload), err)
 	}
@@ -140,7 +140,7 @@ func TestBuild(t *testing.T) {
 			source: configMapVolume("app", items("logo.png", "img/logo.png"), false),
 			want:   map[string]string{"img/logo.png": "\x89P\xff\x00"},
 		},
-		"optional and absent": {source: secretVolume("none", items("k", "p"), true), want: map[string]string{}},
+		"optional, absent": {source: secretVolume("none", items("k", "p"), true), want: map[string]string{}},
 		"optional, key absent": {
 			source: configMapVolume("app", items("mode", "mode", "none", "none"), true),
 			want:   map[string]string{"mode": "canary-fast"},
@@ -160,7 +160,7 @@ func TestBuild(t *testing.T) {
 			if !Handles(&volume) {
 				t.Error("Handles: got false, want true")
 			}
-			payload, err := Build(t.Context(), testPod, &volume, world)
+			payload, err := Build(t.Context(), testPod, &volume, testObjects)
 			if err != nil {
 				t.Fatalf("Build: got error %v, want none", err)
 			}
@@ -178,7 +178,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestBuildModes: the mode of an item beats the volume's, which beats 0644, for every kind of volume.
+// TestBuildModes: in every kind of volume an item's mode has precedence over the volume's, and that over 0644.
 func TestBuildModes(t *testing.T) {
 	private := []corev1.KeyToPath{{Key: "mode", Path: "private", Mode: ptr.To[int32](0o400)}, {Key: "mode", Path: "plain"}}
 	secret := []corev1.KeyToPath{{Key: "tls.key", Path: "private", Mode: ptr.To[int32](0o400)}, {Key: "tls.key", Path: "plain"}}
@@ -194,7 +194,7 @@ func TestBuildModes(t *testing.T) {
 			Sources: []corev1.VolumeProjection{configMapSource("app", private...)}, DefaultMode: volumeMode}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			payload, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: source}, world)
+			payload, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: source}, testObjects)
 			if err != nil {
 				t.Fatalf("Build: got error %v, want none", err)
 			}
@@ -215,15 +215,15 @@ func TestBuildErrors(t *testing.T) {
 	}{
 		"secret absent":           {secretVolume("none", nil, false), `secrets "none" not found`},
 		"configMap absent":        {configMapVolume("none", nil, false), `configmaps "none" not found`},
-		"optional but forbidden":  {secretVolume("closed", nil, true), `secrets "closed" is forbidden`},
+		"optional, forbidden":     {secretVolume("closed", nil, true), `secrets "closed" is forbidden`},
 		"key absent":              {secretVolume("tls", items("none", "p"), false), `secret "ns/tls" has no key "none"`},
-		"no name":                 {secretVolume("", nil, false), "names no secret"},
+		"no name":                 {secretVolume("", nil, false), "no name of a secret"},
 		"path escapes":            {secretVolume("tls", items("tls.crt", "../x"), false), `path "../x" contains ".."`},
 		"path escapes, optional":  {secretVolume("tls", items("tls.crt", "../x"), true), `path "../x" contains ".."`},
 		"path absolute":           {configMapVolume("app", items("mode", "/etc/x"), false), `path "/etc/x" is absolute`},
 		"path reserved":           {configMapVolume("app", items("mode", "..data/x"), false), `path "..data/x" starts with ".."`},
-		"file and folder":         {configMapVolume("app", items("mode", "a", "mode", "a/b"), false), `"a" is to be a file, and a folder for "a/b"`},
-		"token not there":         {projectedVolume(tokenSource("token", "none")), `serviceAccountToken at "token": no answer yet`},
+		"file and folder":         {configMapVolume("app", items("mode", "a", "mode", "a/b"), false), `"a" is both a file and a folder of "a/b"`},
+		"token pending":           {projectedVolume(tokenSource("token", "none")), `serviceAccountToken at "token": no answer yet`},
 		"token forbidden":         {projectedVolume(tokenSource("token", "closed")), `serviceAccountToken at "token"`},
 		"token at a bad path":     {projectedVolume(tokenSource("../token", "")), `serviceAccountToken: path "../token" contains ".."`},
 		"trust bundle":            {projectedVolume(corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Path: "ca"}}), "clusterTrustBundle is not supported"},
@@ -232,10 +232,10 @@ func TestBuildErrors(t *testing.T) {
 		"first cause of two":      {projectedVolume(secretSource("none"), configMapSource("closed")), `secrets "none" not found`},
 		"second cause of two":     {projectedVolume(secretSource("none"), configMapSource("closed")), `configmaps "closed" is forbidden`},
 		"good source, bad source": {projectedVolume(secretSource("tls"), configMapSource("none")), `configmaps "none" not found`},
-		"not ours":                {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, "not a secret, configMap"},
+		"another kind":            {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, "not a secret, configMap"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			payload, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: tc.source}, world)
+			payload, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: tc.source}, testObjects)
 			checkError(t, err, tc.wantErr)
 			if payload != nil {
 				t.Errorf("Build: got %d files with an error, want none", len(payload))
@@ -247,21 +247,21 @@ func TestBuildErrors(t *testing.T) {
 	}
 }
 
-// TestBuildWithoutTokens: a Getter need not bring tokens.
+// TestBuildWithoutTokens: a Getter need not be a TokenGetter.
 func TestBuildWithoutTokens(t *testing.T) {
 	volume := corev1.Volume{VolumeSource: projectedVolume(tokenSource("token", ""))}
-	_, err := Build(t.Context(), testPod, &volume, struct{ Getter }{world})
-	checkError(t, err, "serviceAccountToken is not supported here")
+	_, err := Build(t.Context(), testPod, &volume, struct{ Getter }{testObjects})
+	checkError(t, err, "serviceAccountToken is not supported by this getter")
 }
 
-// TestBuildKeepsCause: a caller can tell what went wrong by type, for each of several sources.
+// TestBuildKeepsCause: a caller can inspect the cause with errors.As.
 func TestBuildKeepsCause(t *testing.T) {
 	volume := corev1.Volume{VolumeSource: projectedVolume(secretSource("closed"))}
-	if _, err := Build(t.Context(), testPod, &volume, world); !apierrors.IsForbidden(err) {
+	if _, err := Build(t.Context(), testPod, &volume, testObjects); !apierrors.IsForbidden(err) {
 		t.Errorf("Build: IsForbidden(%v): got false, want true", err)
 	}
 	volume = corev1.Volume{VolumeSource: secretVolume("none", nil, false)}
-	if _, err := Build(t.Context(), testPod, &volume, world); !apierrors.IsNotFound(err) {
+	if _, err := Build(t.Context(), testPod, &volume, testObjects); !apierrors.IsNotFound(err) {
 		t.Errorf("Build: IsNotFound(%v): got false, want true", err)
 	}
 }

@@ -2,9 +2,9 @@
 
 // Package volume turns the volumes of a pod into files that a container can read.
 //
-// [Build] computes what a volume holds, a [Payload], from the objects that it names. [Tree] is where
-// volumes live on disk; its Write puts a payload there so that a reader sees all of one version or all of
-// the next. Neither knows the API server: the caller's [Getter] brings the objects.
+// [Build] computes the files of a volume, a [Payload], from the objects that the volume references. [Tree] is the
+// folder of all volumes; its Write replaces a payload so that a reader sees one version or the next, never a mixture.
+// Neither uses the API server: the caller's [Getter] returns the objects.
 //
 // # Layout
 //
@@ -18,24 +18,23 @@
 //	    tls.crt  -> ..data/tls.crt
 //	    conf     -> ..data/conf
 //
-// An update writes a new version beside the old one and renames a new ..data over the old: that one step
-// makes all files new at once. Then the old version is removed. A reader that resolves ..data once and
-// reads below what it got sees one version; if it was slow and that version went meanwhile it gets "no
-// such file", never a mixture, and resolves again.
+// An update writes a new version beside the old one and renames a new ..data over the old one: this changes all files
+// in one step. Then the old version is removed. A reader that resolves ..data once and reads below the result sees one
+// version. If that version was removed meanwhile, the reader gets "no such file" and must resolve ..data again.
 //
-// # Who may write where
+// # Security
 //
-// Names come from the API, so from whoever may create a pod. They are validated, and all writing goes
-// through [os.Root], so that neither a path in items nor a link planted in a volume leads outside. Files
+// Names come from the API, and so from every user who may create a pod. They are validated, and all writes go
+// through [os.Root]: neither a path in items nor a link in a volume leads outside. Files
 // have exactly the mode that the pod asks for, whatever the umask. A volume's folder belongs to this
-// package: anything in it that is not of the payload is removed at the next Write. A folder on which or below which
-// something is mounted is never emptied: the call fails and names the mount.
+// package: Write removes everything that is not in the payload. A folder is never emptied if something is mounted on it
+// or below it: the call fails and names the mount.
 //
-// The folder of a pod that is gone gets another name before it is emptied, so that nobody reads half of it.
+// The folder of a deleted pod is renamed before it is emptied, so that no reader sees a part of it.
 //
 // # What is left out
 //
 // Ownership (fsGroup, runAsUser), SELinux labels, a tmpfs to keep secrets off the disk, and bind mounts
-// into containers: a real agent adds them around this package. There is no fsync either. After a crash
-// the next Write compares what is there with what should be, and repairs it.
+// into containers: a real agent adds them around this package. There is no fsync either: after a crash
+// the next Write compares the files with the payload and repairs them.
 package volume

@@ -14,15 +14,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// addFields collects downwardAPI items: fields of the pod's own metadata. Resource fields are not supported, for
-// they depend on what the node has to give, which this agent does not know.
+// addFields collects downwardAPI items: fields of the pod's metadata. Resource fields are not supported: they depend on
+// the capacity of the node, which the agent does not know.
 func (b *builder) addFields(items []corev1.DownwardAPIVolumeFile) error {
 	for _, item := range items {
 		switch {
 		case item.ResourceFieldRef != nil:
 			return fmt.Errorf("downwardAPI path %q: resourceFieldRef is not supported by this agent", item.Path)
 		case item.FieldRef == nil:
-			return fmt.Errorf("downwardAPI path %q names no field: set fieldRef", item.Path)
+			return fmt.Errorf("downwardAPI path %q has no fieldRef", item.Path)
 		}
 		value, err := podField(b.pod, item.FieldRef.FieldPath)
 		if err != nil {
@@ -36,8 +36,8 @@ func (b *builder) addFields(items []corev1.DownwardAPIVolumeFile) error {
 	return nil
 }
 
-// podField returns what Kubernetes writes for a field path in a downwardAPI volume. An absent label or
-// annotation gives an empty file.
+// podField returns the file content that Kubernetes defines for a field path in a downwardAPI volume. It is empty for
+// an absent label or annotation.
 func podField(pod *corev1.Pod, fieldPath string) (string, error) {
 	switch fieldPath {
 	case "metadata.name":
@@ -52,7 +52,7 @@ func podField(pod *corev1.Pod, fieldPath string) (string, error) {
 		return formatMap(pod.Annotations), nil
 	}
 	if field, key, ok := strings.Cut(strings.TrimSuffix(fieldPath, "']"), "['"); ok && strings.HasSuffix(fieldPath, "']") {
-		// What a key may be is the API server's rule: it takes those of annotations in any case.
+		// As in the API server's validation, keys of annotations are not case-sensitive.
 		switch field {
 		case "metadata.labels":
 			return pod.Labels[key], checkKey(fieldPath, key)
@@ -63,15 +63,15 @@ func podField(pod *corev1.Pod, fieldPath string) (string, error) {
 	return "", fmt.Errorf("field %q is not supported: use metadata.name, namespace, uid, labels or annotations", fieldPath)
 }
 
-// checkKey refuses a key that no label or annotation can have.
+// checkKey returns an error for a key that no label or annotation can have.
 func checkKey(fieldPath, key string) error {
 	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-		return fmt.Errorf("field %q: what is in brackets is not a valid key: %s", fieldPath, strings.Join(problems, "; "))
+		return fmt.Errorf("field %q: the key in brackets is not a valid key: %s", fieldPath, strings.Join(problems, "; "))
 	}
 	return nil
 }
 
-// formatMap gives lines of key="value" in the order of keys, the form documented for downwardAPI volumes.
+// formatMap returns lines of key="value" in the order of keys, as documented for downwardAPI volumes.
 func formatMap(values map[string]string) string {
 	lines := make([]string, 0, len(values))
 	for _, key := range slices.Sorted(maps.Keys(values)) {

@@ -14,7 +14,7 @@ func TestPodField(t *testing.T) {
 		"metadata.name":      "web-1",
 		"metadata.namespace": "ns",
 		"metadata.uid":       "3f6c1c9a",
-		// In the order of keys, and quoted as Go quotes: that is what kubelet writes.
+		// As kubelet writes them: in the order of keys, with Go's quoting.
 		"metadata.labels":                              "app=\"q\\\"x\"\ntier=\"front\"",
 		"metadata.annotations":                         `example.com/note="two\nlines"`,
 		"metadata.labels['tier']":                      "front",
@@ -31,12 +31,12 @@ func TestPodField(t *testing.T) {
 		_, err := podField(testPod, path)
 		checkError(t, err, "is not supported: use metadata.name")
 	}
-	// Issue 8, point 13: what the API server refuses names no label or annotation here either.
+	// Issue 8, point 13: a key that the API server refuses is an error here, too.
 	for _, key := range []string{"", " ", "a b", "/x", "x/", "a/b/c", "a']['b", "UPPER.example.com/x", strings.Repeat("x", 64)} {
 		for _, field := range []string{"metadata.labels", "metadata.annotations"} {
 			_, err := podField(testPod, field+"['"+key+"']")
 			if field == "metadata.annotations" && key == "UPPER.example.com/x" {
-				checkError(t, err, "") // the keys of annotations are not case-sensitive in the API's check
+				checkError(t, err, "") // the API's validation ignores the case of annotation keys
 				continue
 			}
 			checkError(t, err, "is not a valid key")
@@ -50,21 +50,21 @@ func TestBuildDownwardAPI(t *testing.T) {
 		item    corev1.DownwardAPIVolumeFile
 		wantErr string
 	}{
-		"a field":        {item: corev1.DownwardAPIVolumeFile{Path: "pod/name", FieldRef: name}},
-		"a resource":     {corev1.DownwardAPIVolumeFile{Path: "cpu", ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}}, "resourceFieldRef is not supported"},
-		"nothing":        {corev1.DownwardAPIVolumeFile{Path: "x"}, "names no field: set fieldRef"},
-		"unknown field":  {corev1.DownwardAPIVolumeFile{Path: "x", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}, `"status.podIP" is not supported`},
-		"escaping path":  {corev1.DownwardAPIVolumeFile{Path: "../name", FieldRef: name}, `path "../name" contains ".."`},
-		"reserved path":  {corev1.DownwardAPIVolumeFile{Path: "..name", FieldRef: name}, `starts with ".."`},
-		"absolute path":  {corev1.DownwardAPIVolumeFile{Path: "/name", FieldRef: name}, "is absolute"},
-		"path left away": {corev1.DownwardAPIVolumeFile{FieldRef: name}, "is empty"},
+		"a field":       {item: corev1.DownwardAPIVolumeFile{Path: "pod/name", FieldRef: name}},
+		"a resource":    {corev1.DownwardAPIVolumeFile{Path: "cpu", ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}}, "resourceFieldRef is not supported"},
+		"nothing":       {corev1.DownwardAPIVolumeFile{Path: "x"}, "has no fieldRef"},
+		"unknown field": {corev1.DownwardAPIVolumeFile{Path: "x", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}, `"status.podIP" is not supported`},
+		"escaping path": {corev1.DownwardAPIVolumeFile{Path: "../name", FieldRef: name}, `path "../name" contains ".."`},
+		"reserved path": {corev1.DownwardAPIVolumeFile{Path: "..name", FieldRef: name}, `starts with ".."`},
+		"absolute path": {corev1.DownwardAPIVolumeFile{Path: "/name", FieldRef: name}, "is absolute"},
+		"no path":       {corev1.DownwardAPIVolumeFile{FieldRef: name}, "is empty"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			for kind, source := range map[string]corev1.VolumeSource{
 				"volume": {DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{tc.item}}},
 				"source": projectedVolume(corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{tc.item}}}),
 			} {
-				payload, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: source}, world)
+				payload, err := Build(t.Context(), testPod, &corev1.Volume{Name: "v", VolumeSource: source}, testObjects)
 				checkError(t, err, tc.wantErr)
 				if got := string(payload["pod/name"].Data); tc.wantErr == "" && got != "web-1" {
 					t.Errorf("%s: got %q, want %q", kind, got, "web-1")

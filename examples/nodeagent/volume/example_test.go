@@ -14,14 +14,18 @@ import (
 	"github.com/refwatch/refwatch/examples/nodeagent/volume"
 )
 
-// one brings one Secret, whatever is asked for. A real Getter asks refwatch's managers.
-type one struct{ secret *corev1.Secret }
+// oneSecret returns the same Secret for every name. A real Getter uses refwatch's managers.
+type oneSecret struct{ secret *corev1.Secret }
 
-func (o one) Secret(context.Context, string, string) (*corev1.Secret, error) { return o.secret, nil }
+func (o oneSecret) Secret(context.Context, string, string) (*corev1.Secret, error) {
+	return o.secret, nil
+}
 
-func (o one) ConfigMap(context.Context, string, string) (*corev1.ConfigMap, error) { return nil, nil }
+func (o oneSecret) ConfigMap(context.Context, string, string) (*corev1.ConfigMap, error) {
+	return nil, nil
+}
 
-// A volume is built from what it names, and written. To write the same again changes nothing.
+// Build a volume from its Secret and write it. Writing the same payload again changes nothing.
 func Example() {
 	root, err := os.MkdirTemp("", "volume-example-")
 	if err != nil {
@@ -40,7 +44,7 @@ func Example() {
 	tls := &corev1.Volume{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 		SecretName: "tls", DefaultMode: new(int32(0o400)),
 	}}}
-	getter := one{&corev1.Secret{Data: map[string][]byte{"tls.key": []byte("made up")}}}
+	getter := oneSecret{&corev1.Secret{Data: map[string][]byte{"tls.key": []byte("made up")}}}
 
 	payload, err := volume.Build(context.Background(), pod, tls, getter)
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"testing"
 )
 
-// inNamespace in the environment says that the test runs in a mount namespace of its own.
+// inNamespace in the environment means that the test runs in its own mount namespace.
 const inNamespace = "REFWATCH_VOLUME_IN_NAMESPACE"
 
-// TestMountsStay: issue 8, point 13. Neither the removal of a pod nor a write of a volume empties what somebody has
-// mounted below: the call fails, names the mount, and touches nothing. It works again once that is unmounted.
-func TestMountsStay(t *testing.T) {
+// TestMountsNotEmptied: issue 8, point 13. If something is mounted below, Remove and Write return an error that names
+// the mount, and change nothing. They succeed once it is unmounted.
+func TestMountsNotEmptied(t *testing.T) {
 	if os.Getenv(inNamespace) == "" {
 		rerunInNamespace(t)
 		return
 	}
 	for where, folder := range map[string]string{
 		"beside the volumes": "pods/uid-1/volumes/other", "the pod's folder": "pods/uid-1", "in a volume": "pods/uid-1/volumes/v/stray",
-		"a volume": "pods/uid-1/volumes/v", "in what was renamed": "pods/" + removedPrefix + "uid-1/volumes",
+		"a volume": "pods/uid-1/volumes/v", "in the renamed folder": "pods/" + removedPrefix + "uid-1/volumes",
 	} {
 		for kind, mount := range map[string]func(target string) error{
 			"another file system": func(target string) error { return syscall.Mount("none", target, "tmpfs", 0, "") },
@@ -31,13 +31,13 @@ func TestMountsStay(t *testing.T) {
 				return syscall.Mount(t.TempDir(), target, "", syscall.MS_BIND, "")
 			},
 		} {
-			t.Run(where+", "+kind, func(t *testing.T) { checkMountStays(t, folder, mount) })
+			t.Run(where+", "+kind, func(t *testing.T) { checkMountNotEmptied(t, folder, mount) })
 		}
 	}
 }
 
-func checkMountStays(t *testing.T, folder string, mount func(target string) error) {
-	root := filepath.Join(t.TempDir(), "a root") // the list of mounts writes the space in another way
+func checkMountNotEmptied(t *testing.T, folder string, mount func(target string) error) {
+	root := filepath.Join(t.TempDir(), "a root") // mountinfo escapes the space
 	tree := openTree(t, root)
 	if _, err := tree.Write("uid-1", "v", text("a", "1")); err != nil {
 		t.Fatal(err)
@@ -61,20 +61,20 @@ func checkMountStays(t *testing.T, folder string, mount func(target string) erro
 	}
 	checkError(t, tree.Remove("uid-1"), "is mounted")
 	if got, err := os.ReadFile(canary); err != nil || string(got) != "1" {
-		t.Errorf("file in the mount: got %q and error %v, want it untouched", got, err)
+		t.Errorf("file in the mount: got %q and error %v, want it unchanged", got, err)
 	}
 	if err := syscall.Unmount(target, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := tree.Remove("uid-1"); err != nil {
-		t.Errorf("Remove after the mount is gone: got error %v, want none", err)
+		t.Errorf("Remove after the unmount: got error %v, want none", err)
 	}
 	if entries, err := os.ReadDir(filepath.Join(root, "pods")); err != nil || len(entries) != 0 {
 		t.Errorf("folder of pods: got %v and error %v, want it empty", entries, err)
 	}
 }
 
-// rerunInNamespace runs the test once more, where it may mount and nobody else sees it.
+// rerunInNamespace runs the test again in a new mount namespace, where it may mount.
 func rerunInNamespace(t *testing.T) {
 	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	command.Env = append(os.Environ(), inNamespace+"=1")
@@ -86,9 +86,9 @@ func rerunInNamespace(t *testing.T) {
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
 	if err := command.Start(); err != nil {
-		t.Skipf("no mount namespace of its own: %v", err)
+		t.Skipf("cannot create a mount namespace: %v", err)
 	}
 	if err := command.Wait(); err != nil {
-		t.Errorf("test in a mount namespace of its own: got %v, want success; it printed:\n%s", err, &out)
+		t.Errorf("test in its own mount namespace: got %v, want success; it printed:\n%s", err, &out)
 	}
 }

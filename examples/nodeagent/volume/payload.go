@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	// Limits of Linux, which kubelet checks too: NAME_MAX and PATH_MAX, in bytes.
+	// Limits of Linux, NAME_MAX and PATH_MAX, in bytes. kubelet checks them too.
 	maxNameLength = 255
 	maxPathLength = 4096
 
-	// maxDepth is how many folders a file may be below the volume. The API has no such bound, and thousands would
-	// take as many open folders at a time.
+	// maxDepth is how many folders deep a file may be in the volume. The API has no such limit, but every level is an
+	// open folder while the volume is written.
 	maxDepth = 64
 )
 
 // File is one file of a volume.
 type File struct {
-	// Data is the content. It is often the very memory of a shared API object: never write to it.
+	// Data is the content. It is often memory of a shared API object: do not change it.
 	Data []byte
-	// Mode holds the permission bits, 0 to 0777. Other bits are refused, as the API refuses them.
+	// Mode holds the permission bits, 0 to 0777. Other bits are an error, as in the API.
 	Mode int32
 }
 
-// Payload is all that a volume holds: files by their slash-separated path relative to the volume.
-// The empty payload is valid, and is what an optional object that is absent gives.
+// Payload holds the files of a volume by their slash-separated path relative to the volume. It is empty for an optional
+// object that is absent.
 type Payload map[string]File
 
-// set adds a file under the clean form of name ("./a//b" is "a/b"), replacing one of the same path.
+// set adds or replaces the file at the clean form of name: "./a//b" is "a/b".
 func (p Payload) set(name string, file File) error {
 	clean, err := cleanPath(name)
 	if err != nil {
@@ -44,8 +44,8 @@ func (p Payload) set(name string, file File) error {
 	return nil
 }
 
-// validate refuses whatever must not reach the disk. It looks at paths in order, so that the same payload
-// always gives the same error.
+// validate returns an error if the payload must not be written. It checks paths in order, so that a payload always has
+// the same error.
 func (p Payload) validate() error {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		clean, err := cleanPath(name)
@@ -60,15 +60,15 @@ func (p Payload) validate() error {
 		}
 		for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
 			if _, ok := p[parent]; ok {
-				return fmt.Errorf("path %q is to be a file, and a folder for %q as well: change one of them", parent, name)
+				return fmt.Errorf("path %q is both a file and a folder of %q: change one of them", parent, name)
 			}
 		}
 	}
 	return nil
 }
 
-// visible returns the names that a user of the volume sees at its top: first elements of the paths. Only these
-// are links. Below them are real files and folders, for one link is enough to lead into another version.
+// visible returns the names in the volume's folder: the first elements of the paths. Only these are links. Below them
+// are plain files and folders.
 func (p Payload) visible() map[string]bool {
 	names := make(map[string]bool, len(p))
 	for name := range p {
@@ -78,7 +78,7 @@ func (p Payload) visible() map[string]bool {
 	return names
 }
 
-// folder is a payload as folders and files by their names in it.
+// folder holds files and subfolders by name.
 type folder struct {
 	files   map[string]File
 	folders map[string]*folder
@@ -106,9 +106,9 @@ func (p Payload) tree() *folder {
 	return top
 }
 
-// cleanPath returns the shortest form of a path that stays inside the volume, and an error for any other.
-// The rules are those of the API ("path" in core/v1 KeyToPath): relative, no "..", and no name at the top
-// that starts with "..", for those are this package's own.
+// cleanPath returns the shortest form of a path, or an error if the path leaves the volume or is reserved.
+// The rules are those of the API ("path" in core/v1 KeyToPath): a path is relative and has no "..", and its first
+// element does not start with "..": this package uses such names itself.
 func cleanPath(name string) (string, error) {
 	err := checkPath(name)
 	if err != nil {
@@ -117,8 +117,7 @@ func cleanPath(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// checkPath says what is wrong with a path, to be read after the path itself. The order matters where two
-// things are wrong: "/.." is told to be absolute.
+// checkPath returns the first error of a path, as text that follows the path. For "/.." it is "is absolute".
 func checkPath(name string) error {
 	switch {
 	case name == "":
@@ -130,7 +129,7 @@ func checkPath(name string) error {
 	case strings.ContainsRune(name, 0):
 		return errors.New("contains a zero byte")
 	}
-	// Before it is cleaned, which would take "a/../b" for "b". The API refuses it, so nobody may rely on it.
+	// Before path.Clean, which makes "b" of "a/../b": the API does not allow "..".
 	for element := range strings.SplitSeq(name, "/") {
 		if element == ".." {
 			return errors.New(`contains "..": it must stay inside the volume`)

@@ -16,7 +16,7 @@ func TestCleanPath(t *testing.T) {
 	}{
 		"a name":                 {path: "tls.crt", want: "tls.crt"},
 		"nested":                 {path: "a/b/c", want: "a/b/c"},
-		"slashes too many":       {path: "./a//b/", want: "a/b"},
+		"extra slashes":          {path: "./a//b/", want: "a/b"},
 		"dots in a name":         {path: "a..b", want: "a..b"},
 		"hidden":                 {path: ".hidden", want: ".hidden"},
 		"two dots, below":        {path: "a/..b", want: "a/..b"},
@@ -58,7 +58,7 @@ func TestPayloadValidate(t *testing.T) {
 		"files and folders": {payload: Payload{"a": {}, "b/c": {}, "b/d": {Mode: 0o777}}},
 		"not clean":         {payload: Payload{"a//b": {}}, wantErr: `not in its clean form "a/b"`},
 		"escape":            {payload: Payload{"../x": {}}, wantErr: `contains ".."`},
-		"file and folder":   {payload: Payload{"a": {}, "a/b/c": {}}, wantErr: `"a" is to be a file, and a folder for "a/b/c"`},
+		"file and folder":   {payload: Payload{"a": {}, "a/b/c": {}}, wantErr: `"a" is both a file and a folder of "a/b/c"`},
 		"setuid":            {payload: Payload{"a": {Mode: 0o4755}}, wantErr: "mode 04755: use permission bits only"},
 		"negative":          {payload: Payload{"a": {Mode: -1}}, wantErr: "use permission bits only"},
 	} {
@@ -66,8 +66,8 @@ func TestPayloadValidate(t *testing.T) {
 	}
 }
 
-// FuzzCleanPath holds cleanPath against its two promises: what it lets through stays inside the volume and
-// out of the reserved names, and cleaning again changes nothing.
+// FuzzCleanPath checks that a clean path stays inside the volume and is not reserved, and that cleaning it again does
+// not change it.
 func FuzzCleanPath(f *testing.F) {
 	for _, seed := range []string{"a", "a/b/c", "../x", "/x", "..data/x", "./a//b/", "a/./../b", "...", ".", "a\x00"} {
 		f.Add(seed)

@@ -15,19 +15,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// removedPrefix begins the name that a pod's folder gets before it is emptied. No UID begins so.
+// removedPrefix is the prefix of a pod's folder that is being removed. No UID starts with it.
 const removedPrefix = ".removed-"
 
-// Remove removes all that a pod has on disk, links and not what they lead to. It is not an error if there is
-// nothing. A reader sees the whole folder or none: it is renamed before it is emptied.
+// Remove removes the folder of a pod. It does not follow links. It returns nil if there is no folder. The folder is
+// renamed before it is emptied, so that a reader sees all of it or nothing.
 //
-// It is an error if something is mounted below, and then nothing is removed: it is not this package's to empty.
+// If something is mounted below, Remove returns an error and removes nothing.
 func (t *Tree) Remove(uid types.UID) error {
 	if err := checkUID(uid); err != nil {
 		return err
 	}
 	name := string(uid)
-	// What a removal that was cut short has left.
+	// An earlier removal may have been interrupted.
 	if err := removeAll(t.pods, removedPrefix+name); err != nil {
 		return err
 	}
@@ -40,11 +40,12 @@ func (t *Tree) Remove(uid types.UID) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	}
-	// Where it cannot be renamed, for a full disk may have no room for the new name, it is removed all the same.
+	// Remove it also if the rename failed: a full disk may have no room for the new name.
 	return removeAll(t.pods, name)
 }
 
-// removeAll removes a name and all below it, unless something is mounted there: then nothing.
+// removeAll removes a name and everything below it. If something is mounted there, it removes nothing and returns an
+// error.
 func removeAll(parent *os.Root, name string) error {
 	if err := checkNotMounted(parent, name); err != nil {
 		return err
@@ -52,13 +53,13 @@ func removeAll(parent *os.Root, name string) error {
 	return parent.RemoveAll(name)
 }
 
-// checkNotMounted fails if something is mounted on the folder name or below it. On a system without Linux' list of
-// mounts it finds none.
+// checkNotMounted returns an error if something is mounted on the folder name or below it. It returns nil on a system
+// without /proc/self/mountinfo.
 func checkNotMounted(parent *os.Root, name string) error {
 	if info, err := parent.Lstat(name); err != nil || !info.IsDir() {
-		return nil // nothing can be mounted below; the caller finds out what is wrong, if anything
+		return nil // no folder, so no mount; the caller returns other errors
 	}
-	// A bind mount of the same file system has the device number of the folder around it, so only the list knows.
+	// A bind mount of the same file system has the device number of its parent folder: only this list shows it.
 	list, err := os.ReadFile("/proc/self/mountinfo")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -87,7 +88,7 @@ func checkNotMounted(parent *os.Root, name string) error {
 	return nil
 }
 
-// octal is how the list of mounts writes a space, a tab, a newline or a backslash.
+// octal matches the escape of a space, a tab, a newline or a backslash in mountinfo.
 var octal = regexp.MustCompile(`\\[0-7]{3}`)
 
 func unescape(path string) string {

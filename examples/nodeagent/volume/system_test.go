@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestModesIgnoreUmask: with a umask that leaves nothing to others, modes are those that were asked for.
+// TestModesIgnoreUmask: files have the modes of the payload under a strict umask.
 func TestModesIgnoreUmask(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
@@ -38,8 +38,8 @@ func TestModesIgnoreUmask(t *testing.T) {
 	}
 }
 
-// TestWriteFailsHalfWay lets the system refuse a file of a new version in the middle, by a limit on the size
-// of files, as a full disk would: what was there stays, and nothing of the new version is left.
+// TestWriteFailsHalfWay limits the size of files, so that a file of a new version fails as on a full disk: the old
+// version stays, and nothing of the new one is left.
 func TestWriteFailsHalfWay(t *testing.T) {
 	dir, path := newDir(t)
 	old := text("a", "1", "b/c", "1")
@@ -53,8 +53,8 @@ func TestWriteFailsHalfWay(t *testing.T) {
 	checkVolume(t, path, old)
 }
 
-// TestModesRepaired: issue 8, point 13. A run that was killed between making a folder and giving it its mode leaves
-// it with what the umask allowed; the next run gives it its mode.
+// TestModesRepaired: issue 8, point 13. A process that is killed between Mkdir and Chmod leaves a folder with a mode
+// from the umask. The next Write sets the mode.
 func TestModesRepaired(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
@@ -83,13 +83,12 @@ func TestModesRepaired(t *testing.T) {
 	}
 }
 
-// TestFullDisk: issue 8, point 13. Where no byte can be written a tree is opened again, an update is refused and the
-// version before stays, and what belongs to a pod that is gone is removed. A limit on the size of files takes the
-// place of a full disk.
+// TestFullDisk: issue 8, point 13. While no byte can be written, Open succeeds on an existing tree, Write fails and
+// keeps the version before, and Remove succeeds. A limit on the size of files stands for a full disk.
 func TestFullDisk(t *testing.T) {
 	root := t.TempDir()
 	first := openTree(t, root)
-	for _, uid := range []types.UID{"stays", "goes"} {
+	for _, uid := range []types.UID{"kept", "deleted"} {
 		if _, err := first.Write(uid, "v", text("a", "1")); err != nil {
 			t.Fatal(err)
 		}
@@ -100,9 +99,9 @@ func TestFullDisk(t *testing.T) {
 		restore()
 		t.Fatalf("Open on a full disk: got error %v, want none", openErr)
 	}
-	_, writeErr := tree.Write("stays", "v", text("a", "2"))
+	_, writeErr := tree.Write("kept", "v", text("a", "2"))
 	uids, podsErr := tree.Pods()
-	removeErr := tree.Remove("goes")
+	removeErr := tree.Remove("deleted")
 	restore()
 	defer release(tree.pods)
 	if writeErr == nil {
@@ -111,13 +110,13 @@ func TestFullDisk(t *testing.T) {
 	if podsErr != nil || removeErr != nil || len(uids) != 2 {
 		t.Errorf("got pods %v and error %v, and error %v of Remove, want two pods and no error", uids, podsErr, removeErr)
 	}
-	checkVolume(t, tree.Path("stays", "v"), text("a", "1"))
-	if _, err := os.Lstat(filepath.Join(root, "pods", "goes")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("removed pod: got error %v, want that its folder does not exist", err)
+	checkVolume(t, tree.Path("kept", "v"), text("a", "1"))
+	if _, err := os.Lstat(filepath.Join(root, "pods", "deleted")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("folder of the removed pod: got error %v, want ErrNotExist", err)
 	}
 }
 
-// limitFileSize makes every write beyond so many bytes of a file fail until the function it returns is called.
+// limitFileSize makes every write beyond size bytes of a file fail until restore is called.
 func limitFileSize(t *testing.T, size uint64) (restore func()) {
 	t.Helper()
 	var limit syscall.Rlimit

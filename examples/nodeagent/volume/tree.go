@@ -21,30 +21,29 @@ const (
 	podsDir    = "pods"
 	volumesDir = "volumes"
 
-	// Folders above volumes are closed to others, as kubelet's are. With them open, everybody on the node
-	// could read every secret volume of mode 0644.
+	// podDirMode is the mode of the folders above volumes, as in kubelet. If other users could enter them, they could
+	// read every secret volume of mode 0644.
 	podDirMode fs.FileMode = 0o750
 
-	// ownerFile marks a root folder as one of ours. Open refuses a folder that has pods in it without the
-	// mark, for leftovers are removed, and kubelet's own root folder has the same layout.
+	// ownerFile marks a root folder of this package. Open refuses a folder that has pods and no mark: the agent would
+	// remove them, and kubelet's root folder has the same layout.
 	ownerFile = ".refwatch-nodeagent"
-	ownerText = "This folder belongs to the refwatch node agent, which removes from pods/ whatever it does not know.\n"
+	ownerText = "This folder belongs to the refwatch node agent, which removes unknown folders from pods/.\n"
 )
 
-// podUID is what a pod's UID must look like to name a folder. An API server gives UUIDs and kubelet gives
-// hashes to static pods; the rule is wider, yet has no separator, no leading dot and no control character. The
-// length leaves room for removedPrefix.
+// podUID matches the UIDs that may name a folder. API servers use UUIDs, and kubelet uses hashes for static pods. The
+// pattern allows more, but no separator, leading dot or control character. The length leaves room for removedPrefix.
 var podUID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,245}$`)
 
-// Tree is the root folder under which all volumes of a node live. Different volumes may be used at the
-// same time; calls that concern one volume, or a pod and its removal, must not overlap.
+// Tree is the root folder of all volumes of a node. Its methods may be called concurrently for different volumes. Calls
+// for one volume must not overlap, nor calls for a pod with its Remove.
 type Tree struct {
-	root string   // as it was given, for paths that people read
-	pods *os.Root // nothing that is done through it can leave the folder
+	root string   // as given, for Path
+	pods *os.Root // operations cannot leave the folder
 }
 
-// Open returns the tree at root. It creates the folder if need be, and fails if a new one cannot be written or
-// if it holds the pods of some other program. The caller closes the tree.
+// Open returns the tree at root. It creates the folder if it does not exist. It returns an error if the folder cannot
+// be created or marked, or if it holds the pods of another program. The caller closes the tree.
 func Open(root string) (*Tree, error) {
 	if root == "" {
 		return nil, errors.New("the root folder has no name")
@@ -67,8 +66,8 @@ func Open(root string) (*Tree, error) {
 	return &Tree{root: root, pods: pods}, nil
 }
 
-// claim puts the owner's mark into the folder, or refuses a folder of somebody else. Where the mark is, nothing is
-// written: the disk may be full, and an agent that does not start cannot remove what fills it.
+// claim marks the folder, or returns an error if it belongs to another program. It writes nothing if the mark is there:
+// on a full disk the agent must start, to remove the folders of deleted pods.
 func claim(dir *os.Root, root string) error {
 	if _, err := dir.Lstat(ownerFile); err == nil {
 		return nil
@@ -86,16 +85,16 @@ func claim(dir *os.Root, root string) error {
 	return nil
 }
 
-// Close releases the tree. Files stay.
+// Close closes the tree. The files stay.
 func (t *Tree) Close() error { return t.pods.Close() }
 
-// Path returns where a volume lives, for people and logs.
+// Path returns the folder of a volume, for logs and readers.
 func (t *Tree) Path(uid types.UID, volume string) string {
 	return filepath.Join(t.root, podsDir, string(uid), volumesDir, volume)
 }
 
-// Write makes a volume hold the payload and reports whether that changed anything on disk. On an error
-// readers go on seeing the version they saw. See the package comment for how it is laid out.
+// Write makes a volume hold the payload and reports whether it changed anything on disk. After an error readers still
+// see the version before. See the package comment for the layout.
 func (t *Tree) Write(uid types.UID, volume string, payload Payload) (changed bool, err error) {
 	if err := checkUID(uid); err != nil {
 		return false, err
@@ -103,7 +102,7 @@ func (t *Tree) Write(uid types.UID, volume string, payload Payload) (changed boo
 	if problems := validation.IsDNS1123Label(volume); len(problems) > 0 {
 		return false, fmt.Errorf("volume name %q is not valid: %s", volume, strings.Join(problems, "; "))
 	}
-	// Before the first folder: a payload that is refused leaves no trace.
+	// Before the first folder: an invalid payload must not create any.
 	if err := payload.validate(); err != nil {
 		return false, err
 	}
@@ -125,7 +124,7 @@ func (t *Tree) Write(uid types.UID, volume string, payload Payload) (changed boo
 	return write(dir, payload)
 }
 
-// Has reports whether a volume has a file, by its path in a payload.
+// Has reports whether a volume on disk has a file. file is a path as in a payload.
 func (t *Tree) Has(uid types.UID, volume, file string) bool {
 	if checkUID(uid) != nil {
 		return false
@@ -134,8 +133,8 @@ func (t *Tree) Has(uid types.UID, volume, file string) bool {
 	return err == nil
 }
 
-// Pods returns the UIDs of the pods that have something on disk, in order, also those whose removal was cut short.
-// What cannot be a pod's folder is left out.
+// Pods returns the UIDs of the pods that have a folder, in order. They include pods whose removal was interrupted.
+// Other names are ignored.
 func (t *Tree) Pods() ([]types.UID, error) {
 	entries, err := fs.ReadDir(t.pods.FS(), ".")
 	if err != nil {
@@ -151,7 +150,7 @@ func (t *Tree) Pods() ([]types.UID, error) {
 	return slices.Compact(uids), nil
 }
 
-// checkUID refuses a UID that could name anything but a folder directly below that of all pods.
+// checkUID returns an error if a UID cannot be the name of a folder.
 func checkUID(uid types.UID) error {
 	if !podUID.MatchString(string(uid)) {
 		return fmt.Errorf("pod UID %q cannot name a folder: it must match %s", uid, podUID)
@@ -159,9 +158,8 @@ func checkUID(uid types.UID) error {
 	return nil
 }
 
-// openDir opens the folder name in parent, creates it if it is not there, and gives it the mode, whatever the umask.
-// It does not follow a link: os.Root would, as long as the link stays inside, and a volume could then be led into
-// another pod's.
+// openDir opens the folder name in parent, creates it if it does not exist, and sets its mode, whatever the umask. It
+// does not follow a link: os.Root follows links inside the root, so that a link could lead to another pod's volume.
 func openDir(parent *os.Root, name string, mode fs.FileMode) (*os.Root, error) {
 	if err := parent.Mkdir(name, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -174,12 +172,12 @@ func openDir(parent *os.Root, name string, mode fs.FileMode) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What was opened must be the folder that stands there, not what a link put there meanwhile leads to.
+	// The name may have been replaced by a link after Lstat: both must be the same folder.
 	opened, err := dir.Stat(".")
 	if err != nil || !os.SameFile(before, opened) {
 		return nil, errors.Join(err, dir.Close(), fmt.Errorf("%s is not a plain folder: remove it", filepath.Join(parent.Name(), name)))
 	}
-	// Not only if it is new: a run may have been killed between making it and this.
+	// Also for an existing folder: a process may have been killed after Mkdir.
 	if opened.Mode().Perm() != mode {
 		if err := dir.Chmod(".", mode); err != nil {
 			return nil, errors.Join(err, dir.Close())
@@ -188,5 +186,5 @@ func openDir(parent *os.Root, name string, mode fs.FileMode) (*os.Root, error) {
 	return dir, nil
 }
 
-// release closes the handle of a folder. No data goes through it, so there is nothing that could fail.
+// release closes a folder. Its error does not matter: no data was written through it.
 func release(dir *os.Root) { _ = dir.Close() }

@@ -21,7 +21,7 @@ func openTree(t *testing.T, root string) *Tree {
 	if err != nil {
 		t.Fatalf("Open: got error %v, want none", err)
 	}
-	// A test may have closed it: the second error does not matter.
+	// Ignore the error: a test may have closed it already.
 	t.Cleanup(func() { _ = tree.Close() })
 	return tree
 }
@@ -51,7 +51,7 @@ func TestTreeLayout(t *testing.T) {
 	}
 }
 
-// TestTreeReopened: a second run finds what the first one wrote, and need not write it again.
+// TestTreeReopened: a new Tree on the same folder does not write an unchanged volume again.
 func TestTreeReopened(t *testing.T) {
 	root := t.TempDir()
 	first := openTree(t, root)
@@ -80,11 +80,11 @@ func TestTreeRemove(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A link in a pod's folder to another pod: removing the one must not empty the other.
+	// A link in one pod's folder to another's: Remove must not follow it.
 	if err := os.Symlink(filepath.Join("..", "uid-2"), filepath.Join(root, "pods", "uid-1", "link")); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second finds nothing, which is no error
+	for range 2 { // the second call finds no folder
 		if err := tree.Remove("uid-1"); err != nil {
 			t.Errorf("Remove: got error %v, want none", err)
 		}
@@ -96,9 +96,9 @@ func TestTreeRemove(t *testing.T) {
 	checkVolume(t, tree.Path("uid-2", "v"), text("a", "1"))
 }
 
-// TestRemovedPodsReaders: issue 8, point 13. Whoever reads the volume of a pod that is being removed sees all files of
-// a version or none: while ..data leads to a version, no file of it is missing.
-func TestRemovedPodsReaders(t *testing.T) {
+// TestReadersDuringRemove: issue 8, point 13. A reader of a pod that is being removed sees all files of a version or
+// none: while ..data leads to a version, no file of it is missing.
+func TestReadersDuringRemove(t *testing.T) {
 	const rounds, files = 30, 100
 	tree := openTree(t, t.TempDir())
 	payload := Payload{}
@@ -138,8 +138,8 @@ func TestRemovedPodsReaders(t *testing.T) {
 	}
 }
 
-// TestRemoveGoesOn: what a removal that was cut short has left is known as that pod's, and removed with it.
-func TestRemoveGoesOn(t *testing.T) {
+// TestRemoveInterrupted: Pods returns the pod of an interrupted removal, and Remove completes it.
+func TestRemoveInterrupted(t *testing.T) {
 	root := t.TempDir()
 	tree := openTree(t, root)
 	for _, name := range []string{removedPrefix + "uid-1/volumes/v", removedPrefix + "uid-2/volumes/v", "uid-2/volumes/v"} {
@@ -161,7 +161,7 @@ func TestRemoveGoesOn(t *testing.T) {
 	}
 }
 
-// TestTreeConcurrent: volumes of one pod may be written at the same time, from nothing.
+// TestTreeConcurrent: volumes of one new pod may be written concurrently.
 func TestTreeConcurrent(t *testing.T) {
 	tree := openTree(t, t.TempDir())
 	var group sync.WaitGroup
@@ -176,8 +176,8 @@ func TestTreeConcurrent(t *testing.T) {
 	checkVolume(t, tree.Path("uid-1", "d"), text("k", "d"))
 }
 
-// TestTreeRefuses: names that cannot be a path segment, and payloads that leave the volume, are refused
-// before the first folder is made.
+// TestTreeRefuses: Write refuses names that cannot be a path segment and payloads that leave the volume, and creates no
+// folder.
 func TestTreeRefuses(t *testing.T) {
 	root := t.TempDir()
 	tree := openTree(t, root)
@@ -217,7 +217,7 @@ func TestTreeRefuses(t *testing.T) {
 	}
 }
 
-// TestTreeDoesNotFollowLinks plants a link in the place of each folder on the way to a volume.
+// TestTreeDoesNotFollowLinks replaces each folder on the path to a volume with a link.
 func TestTreeDoesNotFollowLinks(t *testing.T) {
 	for _, folder := range []string{"pods", "pods/uid-1", "pods/uid-1/volumes", "pods/uid-1/volumes/v"} {
 		for name, absolute := range map[string]bool{"out of the root": true, "inside the root": false} {
@@ -252,7 +252,7 @@ func TestTreeDoesNotFollowLinks(t *testing.T) {
 					target = filepath.Join(root, target)
 				}
 				if entries, err := os.ReadDir(target); err != nil || len(entries) != 0 {
-					t.Errorf("target of the link: got %v and error %v, want it untouched", entries, err)
+					t.Errorf("target of the link: got %v and error %v, want it unchanged", entries, err)
 				}
 			})
 		}
@@ -272,7 +272,7 @@ func TestOpenRefuses(t *testing.T) {
 	_, err = Open(filepath.Join(file, "below"))
 	checkError(t, err, "creating the root folder")
 
-	// As kubelet's root folder looks. To take it over would be to delete other pods' volumes.
+	// The layout of kubelet's root folder: an agent would delete kubelet's volumes.
 	foreign := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(foreign, "pods", "uid-9"), 0o755); err != nil {
 		t.Fatal(err)
@@ -280,11 +280,11 @@ func TestOpenRefuses(t *testing.T) {
 	_, err = Open(foreign)
 	checkError(t, err, "has pods of another program in it")
 	if entries, err := os.ReadDir(foreign); err != nil || len(entries) != 1 {
-		t.Errorf("foreign folder: got %v and error %v, want it untouched", entries, err)
+		t.Errorf("foreign folder: got %v and error %v, want it unchanged", entries, err)
 	}
 }
 
-// TestOpenReadOnly: a folder that cannot be written is noticed at the start, not at the first pod.
+// TestOpenReadOnly: Open returns an error for a folder that cannot be written.
 func TestOpenReadOnly(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("the superuser can write everywhere")
@@ -297,7 +297,7 @@ func TestOpenReadOnly(t *testing.T) {
 	checkError(t, err, "cannot be written")
 }
 
-func TestPodsLeavesOutOthers(t *testing.T) {
+func TestPodsIgnoresOtherNames(t *testing.T) {
 	root := t.TempDir()
 	tree := openTree(t, root)
 	for _, name := range []string{"uid-1", ".hidden"} {

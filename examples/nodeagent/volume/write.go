@@ -18,22 +18,21 @@ import (
 
 const (
 	dataLink = "..data"     // points to the version that readers see
-	tempLink = "..data_tmp" // becomes dataLink, or a visible name, in one rename
+	tempLink = "..data_tmp" // is renamed to dataLink or to a visible name
 
-	// versionStamp is how the name of a version starts; a random number makes it unique.
+	// versionStamp is the time format at the start of a version's name. A random number after it makes it unique.
 	versionStamp = "..2006_01_02_15_04_05."
 
-	// Folders of a volume are open to everybody: what a file holds is guarded by the mode of the file.
+	// volumeDirMode is the mode of a volume's folders. The mode of each file protects its content.
 	volumeDirMode fs.FileMode = 0o755
 )
 
 // write makes the folder of a volume hold the payload, and reports whether anything had to change.
 //
-// Until the rename of dataLink the old version stays as it was, and an error leaves it so. After it the
-// new version is complete; should a later step fail, the next call puts that right, for it looks at what
-// is on disk and not at what an earlier call meant to do.
+// The old version is unchanged until dataLink is renamed, also after an error. Then the new version is complete. If a
+// later step fails, the next call repairs it: it compares with what is on disk.
 //
-// Calls for one folder must not overlap. Readers may come at any moment.
+// Calls for one folder must not overlap. Readers may read at any time.
 func write(dir *os.Root, payload Payload) (changed bool, err error) {
 	if err := payload.validate(); err != nil {
 		return false, err
@@ -48,36 +47,36 @@ func write(dir *os.Root, payload Payload) (changed bool, err error) {
 		}
 		changed = true
 	}
-	// Visible names come after the data they lead to, and go after it, as kubelet has it.
+	// As in kubelet, visible names are created after their data, and removed after it.
 	visible := payload.visible()
 	linked, linkErr := linkVisible(dir, visible)
 	swept, sweepErr := sweep(dir, version, visible)
 	return changed || linked || swept, errors.Join(linkErr, sweepErr)
 }
 
-// currentVersion returns the folder that dataLink names, or "" if there is none that write can have made.
+// currentVersion returns the target of dataLink, or "" if it is not a version.
 func currentVersion(dir *os.Root) string {
 	target, err := dir.Readlink(dataLink)
 	if err != nil || !strings.HasPrefix(target, "..") || strings.Contains(target, "/") {
 		return ""
 	}
-	// Lstat, for a link from version to version would make readers see what is not ours.
+	// Lstat: a version must not be a link to another folder.
 	if info, err := dir.Lstat(target); err != nil || !info.IsDir() || target == ".." {
 		return ""
 	}
 	return target
 }
 
-// holds reports whether a version has exactly the files of the payload: paths, modes and contents. Whatever it
-// cannot read counts as different, and is written anew.
+// holds reports whether a version has exactly the files of the payload: paths, modes and contents. A version that
+// cannot be read counts as different.
 func holds(dir *os.Root, version string, payload Payload) bool {
 	return payload.tree().isAt(dir, version)
 }
 
-// isAt reports whether name in parent is this folder, and holds what it holds. Each folder is opened in the one
-// above it, for to look up a path from the top is work for every folder on the way.
+// isAt reports whether the folder name in parent has the same content as f. It opens each folder in its parent: with
+// paths from the top, the work would grow with the square of the depth.
 func (f *folder) isAt(parent *os.Root, name string) bool {
-	// The whole mode: a link is never what was written.
+	// The whole mode, which excludes links.
 	if info, err := parent.Lstat(name); err != nil || info.Mode() != fs.ModeDir|volumeDirMode {
 		return false
 	}
@@ -108,8 +107,8 @@ func (f *folder) isAt(parent *os.Root, name string) bool {
 	return true
 }
 
-// writeVersion writes the payload into a new folder and returns its name. On an error it removes what it
-// wrote; if that fails too, the next write sweeps it away.
+// writeVersion writes the payload into a new folder and returns its name. After an error it removes the folder; if that
+// fails too, the next write removes it.
 func writeVersion(dir *os.Root, payload Payload) (string, error) {
 	name := time.Now().UTC().Format(versionStamp) + strconv.FormatUint(rand.Uint64(), 10)
 	if err := payload.tree().create(dir, name); err != nil {
@@ -118,9 +117,8 @@ func writeVersion(dir *os.Root, payload Payload) (string, error) {
 	return name, nil
 }
 
-// create makes the folder and all that it holds. Modes are set by Chmod, because the mode given at creation is
-// subject to the process' umask. A folder is closed to others until it is complete, so that nobody can put a
-// link in the way of a Chmod.
+// create creates the folder and its content. It sets modes with Chmod because the umask applies at creation. A folder
+// is closed to other users until it is complete, so that they cannot plant a link for a Chmod to follow.
 func (f *folder) create(parent *os.Root, name string) error {
 	if err := parent.Mkdir(name, 0o700); err != nil {
 		return err
@@ -130,7 +128,7 @@ func (f *folder) create(parent *os.Root, name string) error {
 		return err
 	}
 	defer release(dir)
-	// In order, so that the same failure, of a full disk say, comes at the same file.
+	// In order, so that an error, of a full disk for instance, is always at the same file.
 	for _, file := range slices.Sorted(maps.Keys(f.files)) {
 		if err := writeFile(dir, file, f.files[file]); err != nil {
 			return err
@@ -146,7 +144,7 @@ func (f *folder) create(parent *os.Root, name string) error {
 
 // writeFile creates one file of a new version.
 func writeFile(dir *os.Root, name string, file File) error {
-	// Readable by the owner alone until it has the mode it is to have.
+	// Only the owner can read the file until Chmod.
 	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -155,8 +153,7 @@ func writeFile(dir *os.Root, name string, file File) error {
 	return errors.Join(err, f.Chmod(fs.FileMode(file.Mode)), f.Close())
 }
 
-// linkVisible makes every visible name a link to its place below dataLink. Links that are right are left alone:
-// an update that brings no new names touches dataLink only.
+// linkVisible makes every visible name a link to its place below dataLink. It does not change links that are right.
 func linkVisible(dir *os.Root, visible map[string]bool) (changed bool, err error) {
 	for _, name := range slices.Sorted(maps.Keys(visible)) {
 		target := path.Join(dataLink, name)
@@ -171,8 +168,8 @@ func linkVisible(dir *os.Root, visible map[string]bool) (changed bool, err error
 	return changed, nil
 }
 
-// replaceLink makes name a link to target in one step, whatever it was before. Only where a real folder
-// stands in the way, which write never makes, there is a moment without either.
+// replaceLink makes name a link to target in one step. If name is a folder, which write never creates, it is removed
+// first.
 func replaceLink(dir *os.Root, name, target string) error {
 	// A crash can leave the temporary link behind.
 	if err := removeAll(dir, tempLink); err != nil {
@@ -189,8 +186,8 @@ func replaceLink(dir *os.Root, name, target string) error {
 	return dir.Rename(tempLink, name)
 }
 
-// sweep removes all that is neither a visible name nor the current version: the version before, names that
-// went with it, and what a crash or a stranger left.
+// sweep removes everything but the visible names and the current version: old versions, old names, and whatever a crash
+// or another program left.
 func sweep(dir *os.Root, version string, visible map[string]bool) (changed bool, err error) {
 	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
@@ -202,7 +199,7 @@ func sweep(dir *os.Root, version string, visible map[string]bool) (changed bool,
 		if name == dataLink || name == version || visible[name] {
 			continue
 		}
-		// Of a link, this removes the link and not what it points to.
+		// Removes a link, not its target.
 		errs = append(errs, removeAll(dir, name))
 		changed = true
 	}

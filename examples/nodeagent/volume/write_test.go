@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// newDir returns an empty volume folder, opened, and its path.
+// newDir returns an open, empty folder for a volume, and its path.
 func newDir(t *testing.T) (*os.Root, string) {
 	t.Helper()
 	path := t.TempDir()
@@ -40,7 +40,7 @@ func text(pairs ...string) Payload {
 	return payload
 }
 
-// mustWrite writes and checks whether that was reported as a change.
+// mustWrite writes the payload, and checks whether write reports a change.
 func mustWrite(t *testing.T, dir *os.Root, payload Payload, wantChanged bool) {
 	t.Helper()
 	changed, err := write(dir, payload)
@@ -49,8 +49,7 @@ func mustWrite(t *testing.T, dir *os.Root, payload Payload, wantChanged bool) {
 	}
 }
 
-// checkVolume compares all that is in a volume's folder with what the payload asks for: visible links,
-// files, modes, and nothing else.
+// checkVolume compares a volume's folder with the payload: visible links, files, modes, and nothing else.
 func checkVolume(t *testing.T, dir string, want Payload) {
 	t.Helper()
 	version, err := os.Readlink(filepath.Join(dir, dataLink))
@@ -95,44 +94,44 @@ func checkVolume(t *testing.T, dir string, want Payload) {
 	}
 }
 
-// TestWriteSteps takes one volume through changes of every kind; after each the folder is exactly right,
-// and a second write of the same finds nothing to do.
+// TestWriteSteps changes a volume in every way. After each step the folder is exactly right, and writing the same
+// payload again changes nothing.
 func TestWriteSteps(t *testing.T) {
 	dir, path := newDir(t)
 	modes := text("a", "1")
 	modes["a"] = File{Data: []byte("1"), Mode: 0o400}
 	for _, step := range []struct {
-		what    string
+		name    string
 		payload Payload
 	}{
 		{"first", text("a", "1", "b", "1")},
 		{"content", text("a", "2", "b", "1")},
 		{"same length", text("a", "3", "b", "1")},
-		{"a file more", text("a", "3", "b", "1", "c", "1")},
-		{"a file less", text("a", "3", "c", "1")},
+		{"file added", text("a", "3", "b", "1", "c", "1")},
+		{"file removed", text("a", "3", "c", "1")},
 		{"nested", text("a", "3", "x/y/z", "1", "x/w", "2")},
-		{"a nested file less", text("a", "3", "x/w", "2")},
+		{"nested file removed", text("a", "3", "x/w", "2")},
 		{"folder becomes file", text("x", "1")},
 		{"file becomes folder", text("x/y", "1")},
 		{"empty", Payload{}},
 		{"one file", text("a", "1")},
-		{"mode alone", modes},
+		{"only the mode", modes},
 		{"empty file", text("a", "")},
 	} {
-		t.Run(step.what, func(t *testing.T) {
+		t.Run(step.name, func(t *testing.T) {
 			mustWrite(t, dir, step.payload, true)
 			checkVolume(t, path, step.payload)
 			before, _ := os.Readlink(filepath.Join(path, dataLink))
 			mustWrite(t, dir, step.payload, false)
 			checkVolume(t, path, step.payload)
 			if after, _ := os.Readlink(filepath.Join(path, dataLink)); after != before {
-				t.Errorf("version after an equal write: got %s, want %s still", after, before)
+				t.Errorf("version after an equal write: got %s, want %s as before", after, before)
 			}
 		})
 	}
 }
 
-// TestWriteRepairs starts from folders as a crash, an old bug or a stranger may leave them.
+// TestWriteRepairs starts from folders that a crash, an old bug or another program may leave.
 func TestWriteRepairs(t *testing.T) {
 	outside := t.TempDir()
 	canary := filepath.Join(outside, "canary")
@@ -140,7 +139,7 @@ func TestWriteRepairs(t *testing.T) {
 	for name, damage := range map[string]func(dir string) error{
 		"version without a link":   func(dir string) error { return os.Mkdir(filepath.Join(dir, "..2020_01_01_00_00_00.7"), 0o700) },
 		"temporary link left":      func(dir string) error { return os.Symlink("..gone", filepath.Join(dir, tempLink)) },
-		"temporary folder":         func(dir string) error { return os.MkdirAll(filepath.Join(dir, tempLink, "x"), 0o755) },
+		"temporary folder left":    func(dir string) error { return os.MkdirAll(filepath.Join(dir, tempLink, "x"), 0o755) },
 		"data link gone":           func(dir string) error { return os.Remove(filepath.Join(dir, dataLink)) },
 		"data link to nowhere":     func(dir string) error { return relink("..gone", filepath.Join(dir, dataLink)) },
 		"data link to the outside": func(dir string) error { return relink(outside, filepath.Join(dir, dataLink)) },
@@ -157,8 +156,8 @@ func TestWriteRepairs(t *testing.T) {
 		"visible name is a folder": func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "d")), os.MkdirAll(filepath.Join(dir, "d", "b"), 0o755))
 		},
-		"stranger's file":           func(dir string) error { return os.WriteFile(filepath.Join(dir, "stray"), nil, 0o600) },
-		"stranger's link outside":   func(dir string) error { return os.Symlink(outside, filepath.Join(dir, "stray")) },
+		"unknown file":              func(dir string) error { return os.WriteFile(filepath.Join(dir, "stray"), nil, 0o600) },
+		"unknown link to outside":   func(dir string) error { return os.Symlink(outside, filepath.Join(dir, "stray")) },
 		"content changed in place":  func(dir string) error { return os.WriteFile(filepath.Join(dir, dataLink, "a"), []byte("9"), 0o644) },
 		"mode changed in place":     func(dir string) error { return os.Chmod(filepath.Join(dir, dataLink, "d", "b"), 0o666) },
 		"file gone":                 func(dir string) error { return os.Remove(filepath.Join(dir, dataLink, "d", "b")) },
@@ -170,7 +169,7 @@ func TestWriteRepairs(t *testing.T) {
 			version, err := os.Readlink(filepath.Join(dir, dataLink))
 			return errors.Join(err, os.Rename(filepath.Join(dir, version), filepath.Join(dir, "plain")), relink("plain", filepath.Join(dir, dataLink)))
 		},
-		"data link by way of another": func(dir string) error {
+		"data link to a link": func(dir string) error {
 			version, err := os.Readlink(filepath.Join(dir, dataLink))
 			return errors.Join(err, os.Symlink(version, filepath.Join(dir, "..via")), relink("..via", filepath.Join(dir, dataLink)))
 		},
@@ -188,17 +187,17 @@ func TestWriteRepairs(t *testing.T) {
 				mustWrite(t, dir, after, true)
 				checkVolume(t, path, after)
 				mustWrite(t, dir, after, false)
-				// No repair may have touched what a planted link led to.
+				// A repair must not change the target of a link.
 				if got, err := os.ReadFile(canary); err != nil || string(got) != "1" {
-					t.Errorf("file outside: got %q and error %v, want it untouched", got, err)
+					t.Errorf("file outside: got %q and error %v, want it unchanged", got, err)
 				}
 			})
 		}
 	}
 }
 
-// TestWriteDeep: issue 8, point 13. A path as deep as may be is written, found unchanged, replaced and removed; and
-// the work grows with the depth and not with its square, measured far beyond that bound as memory allocated.
+// TestWriteDeep: issue 8, point 13. A path of the maximum depth is written, found unchanged, replaced and removed. The
+// work grows with the depth and not with its square: the test measures allocated memory at greater depths.
 func TestWriteDeep(t *testing.T) {
 	dir, path := newDir(t)
 	deep := strings.Repeat("d/", maxDepth)
@@ -228,12 +227,12 @@ func TestWriteDeep(t *testing.T) {
 	}
 }
 
-// relink puts a link in the place of whatever file or link is there.
+// relink replaces a file or link with a link.
 func relink(target, name string) error {
 	return errors.Join(os.Remove(name), os.Symlink(target, name))
 }
 
-// TestWriteRefuses: a payload that is refused changes nothing on disk.
+// TestWriteRefuses: an invalid payload changes nothing on disk.
 func TestWriteRefuses(t *testing.T) {
 	for _, bad := range []string{"../x", "/x", "..data", "..data/a", "", ".", "a//b", "a/../b"} {
 		dir, path := newDir(t)
@@ -245,9 +244,9 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// TestReadersNeverSeeAMixture has readers check a volume while it is rewritten: every file of a version
-// carries the number of the version, and a reader that resolves ..data once must find one number in all.
-// A version that went while it was read shows as a missing file, and only then the reader starts over.
+// TestReadersNeverSeeAMixture reads a volume while it is rewritten. Every file of a version holds the number of the
+// version: a reader that resolves ..data once must find the same number in all files. If a file is missing because the
+// version was removed, the reader starts again.
 func TestReadersNeverSeeAMixture(t *testing.T) {
 	const versions, files, readers = 300, 5, 3
 	dir, path := newDir(t)
@@ -265,13 +264,13 @@ func TestReadersNeverSeeAMixture(t *testing.T) {
 	done := make(chan struct{})
 	for range readers {
 		group.Go(func() {
-			for seen := 0; ; {
+			for last := 0; ; {
 				n, err := readVersion(path, files)
-				if err != nil || n < seen {
-					t.Errorf("reader: got version %d after %d and error %v, want one whole version, not older", n, seen, err)
+				if err != nil || n < last {
+					t.Errorf("reader: got version %d after %d and error %v, want one complete version, not older", n, last, err)
 					return
 				}
-				seen = n
+				last = n
 				select {
 				case <-done:
 					return
@@ -288,7 +287,7 @@ func TestReadersNeverSeeAMixture(t *testing.T) {
 	checkVolume(t, path, version(versions))
 }
 
-// readVersion reads all files of one version and returns the number that they carry.
+// readVersion reads all files of one version and returns their number.
 func readVersion(dir string, files int) (int, error) {
 	for {
 		target, err := os.Readlink(filepath.Join(dir, dataLink))

@@ -4,21 +4,19 @@ package admission
 
 import "time"
 
-// budget is a token bucket for attempts of failing members. Unlike
-// golang.org/x/time/rate it takes tokens back: an attempt that succeeds pays for
-// others.
+// budget is a token bucket for the attempts of failing members. Unlike golang.org/x/time/rate, it can be given tokens:
+// an attempt that succeeds adds some.
 type budget struct {
-	perSecond, most float64
-
-	tokens float64
-	at     time.Time
+	perSecond float64 // how fast it fills, and how many tokens it holds at most
+	tokens    float64
+	filledAt  time.Time
 }
 
-func newBudget(perSecond float64) budget {
-	return budget{perSecond: perSecond, most: perSecond, tokens: perSecond}
+func newBudget(perSecond float64) *budget {
+	return &budget{perSecond: perSecond, tokens: perSecond}
 }
 
-// next returns when a token is there, now or later.
+// next returns when a token is available: now or later.
 func (b *budget) next(now time.Time) time.Time {
 	b.fill(now)
 	if b.tokens >= 1 {
@@ -27,11 +25,15 @@ func (b *budget) next(now time.Time) time.Time {
 	return now.Add(max(time.Millisecond, time.Duration((1-b.tokens)/b.perSecond*float64(time.Second))))
 }
 
+// fill adds the tokens for the time since the last fill.
 func (b *budget) fill(now time.Time) {
-	if !b.at.IsZero() {
-		b.add(now.Sub(b.at).Seconds() * b.perSecond)
+	if !b.filledAt.IsZero() {
+		b.add(now.Sub(b.filledAt).Seconds() * b.perSecond)
 	}
-	b.at = now
+	b.filledAt = now
 }
 
-func (b *budget) add(tokens float64) { b.tokens = min(b.tokens+tokens, b.most) }
+func (b *budget) add(tokens float64) { b.tokens = min(b.tokens+tokens, b.perSecond) }
+
+// empty discards the tokens.
+func (b *budget) empty() { b.tokens = 0 }

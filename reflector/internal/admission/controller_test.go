@@ -22,10 +22,10 @@ func TestAcquire(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if err := second.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("second: got %v, want it to wait until its context ends", err)
+			t.Errorf("second: got %v, want DeadlineExceeded: it waits until its context ends", err)
 		}
 		if got := c.Status(); got.Opening != 1 || got.Queued != 0 {
-			t.Errorf("status: got %+v, want the first alone", got)
+			t.Errorf("status: got %+v, want one attempt under way", got)
 		}
 		left := make(chan error, 1)
 		go func() { left <- second.Acquire(t.Context()) }()
@@ -40,207 +40,203 @@ func TestAcquire(t *testing.T) {
 		first.Release(admission.Outcome{Kind: admission.Synced})
 		first.Release(admission.Outcome{Kind: admission.Failed}) // ended already
 		if got := c.Status(); got.Opening != 0 {
-			t.Errorf("status: got %+v, want nobody there", got)
+			t.Errorf("status: got %+v, want no member", got)
 		}
 		first.Leave()
 		first.Leave()
 	})
 }
 
-// The window grows by one with each success, and is one again after a 429.
+// The window grows by 1 with each success, and shrinks to 1 after a 429.
 func TestWindow(t *testing.T) {
-	inBubble(t, 20, func(c *crowd) {
-		all := c.comes(100, "secrets", well().slowly(200*time.Millisecond))
+	inBubble(t, 20, func(r *rig) {
+		all := r.join(100, "secrets", healthy().taking(200*time.Millisecond))
 		for _, want := range []int{4, 8, 16, 20} {
-			if got := c.Status().Opening; got != want {
+			if got := r.Status().Opening; got != want {
 				t.Errorf("opening: got %d, want %d", got, want)
 			}
-			after(200 * time.Millisecond)
+			advance(200 * time.Millisecond)
 		}
-		c.treat(all[90:], throttled(time.Second))
-		after(10 * time.Second)
-		c.treat(all, well().slowly(200*time.Millisecond))
-		after(20 * time.Second)
-		if got := c.countSynced(all); got != 100 {
+		r.behave(all[90:], throttled(time.Second))
+		advance(10 * time.Second)
+		r.behave(all, healthy().taking(200*time.Millisecond))
+		advance(20 * time.Second)
+		if got := r.countSynced(all); got != 100 {
 			t.Errorf("synced: got %d, want all 100", got)
 		}
 	})
 }
 
-// What hangs leaves the window, soon where others are served soon.
+// Hung attempts leave the window: after half a second, or earlier if the usual latency is short.
 func TestHungAttemptsLeaveTheWindow(t *testing.T) {
-	inBubble(t, 32, func(c *crowd) {
-		c.comes(4, "secrets", hangs())
-		late := c.comes(1, "secrets", well())
-		after(490 * time.Millisecond)
-		if got := c.countSynced(late); got != 0 {
-			t.Error("before half a second: it did not wait for those that hang")
+	inBubble(t, 32, func(r *rig) {
+		r.join(4, "secrets", hangs())
+		late := r.join(1, "secrets", healthy())
+		advance(490 * time.Millisecond)
+		if got := r.countSynced(late); got != 0 {
+			t.Error("before half a second: the new member synced, want it to wait for the hung attempts")
 		}
-		after(30 * time.Millisecond)
-		if got := c.countSynced(late); got != 1 {
-			t.Error("after half a second: it waits for those that hang")
+		advance(30 * time.Millisecond)
+		if got := r.countSynced(late); got != 1 {
+			t.Error("after half a second: the new member waits for the hung attempts")
 		}
-		// Known by now: an attempt takes 10 ms.
-		c.comes(8, "secrets", hangs())
-		after(1900 * time.Millisecond)
-		next := c.comes(1, "secrets", well())
-		after(270 * time.Millisecond)
-		if got := c.countSynced(next); got != 1 {
-			t.Errorf("after a quarter of a second: it waits for those that hang: %+v", c.Status())
+		// The latency is known now: 10 ms.
+		r.join(8, "secrets", hangs())
+		advance(1900 * time.Millisecond)
+		next := r.join(1, "secrets", healthy())
+		advance(270 * time.Millisecond)
+		if got := r.countSynced(next); got != 1 {
+			t.Errorf("after a quarter of a second: the new member waits for the hung attempts: %+v", r.Status())
 		}
 	})
 }
 
-// A Retry-After binds the member, by up to half as long again and a minute at
-// most, and no other one.
-func TestRetryAfterBindsTheMember(t *testing.T) {
+// A member waits for its own Retry-After, with up to half of it as jitter, and at most a minute. Other members do not.
+func TestRetryAfterIsPerMember(t *testing.T) {
 	for asked, longest := range map[time.Duration]time.Duration{20 * time.Second: 30 * time.Second, time.Hour: time.Minute} {
-		inBubble(t, 32, func(c *crowd) {
-			bad := c.comes(1, "secrets", throttled(asked))
-			others := c.comes(50, "secrets", well())
-			c.waits(bad, 100*time.Millisecond, 10*time.Minute)
-			if got := c.countSynced(others); got != 50 {
+		inBubble(t, 32, func(r *rig) {
+			bad := r.join(1, "secrets", throttled(asked))
+			others := r.join(50, "secrets", healthy())
+			r.expedite(bad, 100*time.Millisecond, 10*time.Minute)
+			if got := r.countSynced(others); got != 50 {
 				t.Errorf("others: got %d, want all 50", got)
 			}
-			for i, at := range bad[0].tried[1:] {
-				if gap := at.Sub(bad[0].tried[i]); gap < min(asked, longest) || gap > longest+time.Second {
-					t.Errorf("asked for %v: got an attempt after %v, want %v at most", asked, gap, longest)
+			for i, at := range bad[0].attempts[1:] {
+				if gap := at.Sub(bad[0].attempts[i]); gap < min(asked, longest) || gap > longest+time.Second {
+					t.Errorf("Retry-After %v: got an attempt after %v, want it honored, and %v at most", asked, gap, longest)
 				}
 			}
 		})
 	}
 }
 
-// A dead token is everybody's: one probe at a time, and all follow when it is
-// good. A member of whom it is alone does not hold up others.
+// An invalid token concerns every member: one at a time probes, and all make their attempts when the token is valid.
+// If the server still serves others, a 401 does not delay them.
 func TestUnauthorized(t *testing.T) {
-	inBubble(t, 32, func(c *crowd) {
-		all := c.comes(1000, "secrets", fails(admission.Unauthorized))
-		after(5 * time.Second)
+	inBubble(t, 32, func(r *rig) {
+		all := r.join(1000, "secrets", fails(admission.Unauthorized))
+		advance(5 * time.Second)
 		began := time.Now()
-		c.waits(all, 100*time.Millisecond, time.Minute)
-		if got := c.since(began); got > 60 {
+		r.expedite(all, 100*time.Millisecond, time.Minute)
+		if got := r.attemptsSince(began); got > 60 {
 			t.Errorf("attempts in a minute: got %d, want at most one a second", got)
 		}
-		noticed := 0
+		notified := 0
 		for _, f := range all {
-			if f.noticed > 0 {
-				noticed++
+			if f.notified > 0 {
+				notified++
 			}
 		}
-		if noticed < 990 { // all but those whose attempts were under way
-			t.Errorf("notified: got %d of 1,000 members that wait", noticed)
+		if notified < 990 { // all but those whose attempts were under way
+			t.Errorf("notified: got %d of 1,000 members that wait", notified)
 		}
 		waiting, ok := all[999].Waiting()
 		if !ok || waiting.Kind != admission.Unauthorized || !errors.Is(waiting.Cause, errBad) || waiting.Since.IsZero() {
-			t.Errorf("waiting: got %+v, want the dead token", waiting)
+			t.Errorf("waiting: got %+v, want the 401", waiting)
 		}
-		c.treat(all, well())
-		after(6 * time.Second)
-		if got := c.countSynced(all); got != 1000 {
-			t.Errorf("synced 6 s after the token is good: got %d, want all", got)
+		r.behave(all, healthy())
+		advance(6 * time.Second)
+		if got := r.countSynced(all); got != 1000 {
+			t.Errorf("synced 6 s after the token is valid: got %d, want all", got)
 		}
 	})
-	inBubble(t, 32, func(c *crowd) {
-		bad := c.comes(100, "configmaps", fails(admission.Unauthorized))
-		good := c.comes(900, "secrets", well())
-		after(10 * time.Second)
-		if got := c.countSynced(good); got != 900 || c.countSynced(bad) != 0 {
+	inBubble(t, 32, func(r *rig) {
+		bad := r.join(100, "configmaps", fails(admission.Unauthorized))
+		good := r.join(900, "secrets", healthy())
+		advance(10 * time.Second)
+		if got := r.countSynced(good); got != 900 || r.countSynced(bad) != 0 {
 			t.Errorf("synced: got %d of the other resource, want all 900", got)
 		}
 	})
 }
 
-// An outage takes several members that synced before. It is probed by one at a
-// time, and over for all with the first success.
+// Several members that synced before confirm an outage. One at a time probes. The first success ends it for all.
 func TestOutage(t *testing.T) {
 	for _, kind := range []admission.Kind{admission.Unreachable, admission.Failed} {
-		inBubble(t, 32, func(c *crowd) {
-			all := c.comes(300, "secrets", well())
-			after(20 * time.Second)
-			c.treat(all, fails(kind))
-			c.cutStreams(all)
-			after(2 * time.Second)
-			if got := c.Status(); !errors.Is(got.Cause, errBad) || got.CauseTime.IsZero() {
+		inBubble(t, 32, func(r *rig) {
+			all := r.join(300, "secrets", healthy())
+			advance(20 * time.Second)
+			r.behave(all, fails(kind))
+			r.cutStreams(all)
+			advance(2 * time.Second)
+			if got := r.Status(); !errors.Is(got.Cause, errBad) || got.CauseTime.IsZero() {
 				t.Errorf("status: got %+v, want the cause", got)
 			}
-			after(10 * time.Second)
+			advance(10 * time.Second)
 			began := time.Now()
-			after(time.Minute)
-			if got := c.since(began); got < 10 || got > 60 {
-				t.Errorf("probes in a minute: got %d, want one each 1 to 5 s", got)
+			advance(time.Minute)
+			if got := r.attemptsSince(began); got < 10 || got > 60 {
+				t.Errorf("probes in a minute: got %d, want one every 1 to 5 s", got)
 			}
-			c.treat(all, well())
-			after(6 * time.Second)
-			if got := c.countSynced(all); got != 300 || c.Status().Cause != nil {
-				t.Errorf("6 s after the return: got %d of 300, %+v", got, c.Status())
+			r.behave(all, healthy())
+			advance(6 * time.Second)
+			if got := r.countSynced(all); got != 300 || r.Status().Cause != nil {
+				t.Errorf("6 s after the outage: got %d of 300 synced, %+v", got, r.Status())
 			}
 		})
 	}
 }
 
-// What one member alone fails at, or members that were never synced, is no
-// outage.
+// Failures of one member, or of members that have never synced, confirm no outage.
 func TestNoOutage(t *testing.T) {
-	inBubble(t, 32, func(c *crowd) {
-		good := c.comes(10, "secrets", well())
-		after(time.Second)
-		c.treat(good[:1], fails(admission.Unreachable))
-		c.cutStreams(good[:1])
-		c.comes(100, "secrets", fails(admission.Unreachable))
-		after(time.Minute)
-		if got := c.Status().Cause; got != nil {
+	inBubble(t, 32, func(r *rig) {
+		good := r.join(10, "secrets", healthy())
+		advance(time.Second)
+		r.behave(good[:1], fails(admission.Unreachable))
+		r.cutStreams(good[:1])
+		r.join(100, "secrets", fails(admission.Unreachable))
+		advance(time.Minute)
+		if got := r.Status().Cause; got != nil {
 			t.Errorf("cause: got %v, want none", got)
 		}
-		late := c.comes(1, "secrets", well())
-		after(time.Second)
-		if c.countSynced(late) != 1 {
-			t.Error("a new member waits")
+		late := r.join(1, "secrets", healthy())
+		advance(time.Second)
+		if r.countSynced(late) != 1 {
+			t.Error("a new member is not admitted within a second")
 		}
 	})
 }
 
-// That a caller waits counts for one attempt.
-func TestExpediteIsUsedUp(t *testing.T) {
-	inBubble(t, 32, func(c *crowd) {
-		one := c.comes(1, "secrets", fails(admission.Refused))
-		after(10 * time.Minute)
-		before := len(one[0].tried)
+// Expedite counts for one attempt.
+func TestExpediteHoldsForOneAttempt(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		one := r.join(1, "secrets", fails(admission.Refused))
+		advance(10 * time.Minute)
+		before := len(one[0].attempts)
 		one[0].Expedite()
-		after(1600 * time.Millisecond)
-		if got := len(one[0].tried) - before; got != 1 {
+		advance(1600 * time.Millisecond)
+		if got := len(one[0].attempts) - before; got != 1 {
 			t.Errorf("attempts within 1.6 s: got %d, want one", got)
 		}
-		after(5 * time.Second)
-		if got := len(one[0].tried) - before; got != 1 {
-			t.Errorf("attempts within 6.6 s: got %d, want no other one", got)
+		advance(5 * time.Second)
+		if got := len(one[0].attempts) - before; got != 1 {
+			t.Errorf("attempts within 6.6 s: got %d, want no second one", got)
 		}
 	})
 }
 
-// Failing members make few attempts, however many they are and however often
-// callers ask.
+// The attempts of failing members are bounded, whatever their number and however often callers ask.
 func TestFailingMembersShareABudget(t *testing.T) {
 	tests := map[string]struct {
 		members, most int // attempts in a minute
 		waited        bool
 	}{
-		"one, waited for":   {1, 60, true},
-		"1,000":             {1000, 21 * 60, false},
-		"1,000, waited for": {1000, 181 * 60, true},
+		"one, expedited":   {1, 60, true},
+		"1,000":            {1000, 21 * 60, false},
+		"1,000, expedited": {1000, 181 * 60, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 32, func(c *crowd) {
-				all := c.comes(test.members, "secrets", fails(admission.Refused))
-				after(2 * time.Minute)
+			inBubble(t, 32, func(r *rig) {
+				all := r.join(test.members, "secrets", fails(admission.Refused))
+				advance(2 * time.Minute)
 				began := time.Now()
 				if test.waited {
-					c.waits(all, 100*time.Millisecond, time.Minute)
+					r.expedite(all, 100*time.Millisecond, time.Minute)
 				} else {
-					after(time.Minute)
+					advance(time.Minute)
 				}
-				if got := c.since(began); got > test.most || got < test.most/4 {
+				if got := r.attemptsSince(began); got > test.most || got < test.most/4 {
 					t.Errorf("attempts in a minute: got %d, want some and at most %d", got, test.most)
 				}
 			})
@@ -248,47 +244,46 @@ func TestFailingMembersShareABudget(t *testing.T) {
 	}
 }
 
-// Members that fail now and then, as behind a balancer with one bad server, are
-// not slowed down by the budget: a success pays for more attempts.
-func TestSuccessPays(t *testing.T) {
-	inBubble(t, 32, func(c *crowd) {
-		all := c.comes(1000, "secrets", fails(admission.Refused))
-		after(2 * time.Minute)
-		c.treat(all, well())
+// The budget does not slow members down that succeed: a success adds to it.
+func TestSuccessAddsToTheBudget(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		all := r.join(1000, "secrets", fails(admission.Refused))
+		advance(2 * time.Minute)
+		r.behave(all, healthy())
 		began := time.Now()
-		for c.countSynced(all) < 990 {
-			after(100 * time.Millisecond)
+		for r.countSynced(all) < 990 {
+			advance(100 * time.Millisecond)
 		}
 		if took := time.Since(began); took > 20*time.Second {
-			t.Errorf("all after a long refusal: got them after %v, want 20 s at most", took)
+			t.Errorf("all synced after a long refusal: got %v, want 20 s at most", took)
 		}
 	})
 }
 
-// A member may leave wherever it is.
+// A member may leave in any state.
 func TestLeave(t *testing.T) {
 	for _, kind := range []admission.Kind{admission.Canceled, admission.Synced, admission.Refused, admission.Throttled, admission.Unauthorized, admission.Unreachable} {
-		inBubble(t, 4, func(c *crowd) {
-			all := c.comes(50, "secrets", well())
-			after(time.Second)
-			how := fails(kind)
+		inBubble(t, 4, func(r *rig) {
+			all := r.join(50, "secrets", healthy())
+			advance(time.Second)
+			b := fails(kind)
 			if kind == admission.Canceled {
-				how = hangs()
+				b = hangs()
 			}
-			c.treat(all, how)
-			c.cutStreams(all)
+			r.behave(all, b)
+			r.cutStreams(all)
 			for i, f := range all {
-				after(time.Duration(i) * 20 * time.Millisecond)
+				advance(time.Duration(i) * 20 * time.Millisecond)
 				f.Leave()
 			}
 			synctest.Wait()
-			if got := c.Status(); got.Opening+got.Queued+got.Paused != 0 {
-				t.Errorf("%v: got %+v, want nobody there", kind, got)
+			if got := r.Status(); got.Opening+got.Queued+got.Paused != 0 {
+				t.Errorf("%v: got %+v, want no member", kind, got)
 			}
-			late := c.comes(1, "secrets", well())
-			after(6 * time.Second)
-			if c.countSynced(late) != 1 {
-				t.Errorf("%v: a new member is not admitted: %+v", kind, c.Status())
+			late := r.join(1, "secrets", healthy())
+			advance(6 * time.Second)
+			if r.countSynced(late) != 1 {
+				t.Errorf("%v: a new member is not admitted: %+v", kind, r.Status())
 			}
 		})
 	}

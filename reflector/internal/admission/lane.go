@@ -2,121 +2,83 @@
 
 package admission
 
-import "math/rand/v2"
-
-// class is why a member is in line.
-type class uint8
-
-const (
-	waited    class = iota // a caller waits for it
-	returning              // it was synced before
-	fresh                  // it was never synced
-	classes
+import (
+	"container/list"
+	"math/rand/v2"
 )
 
-// lane holds the members in line of one resource, healthy or failing ones.
+// lane holds the queued members of one resource: the healthy or the failing ones.
 type lane struct {
-	lines [classes]line
-	// othersNext says that the last one served was of those that a caller waits
-	// for, freshNext that of the others the last one was not new.
-	othersNext, freshNext bool
+	queues [classes]list.List // of *member, the oldest first
+	// othersNext is set if the member admitted last was expedited: the others are next. unsyncedNext is set if the last
+	// one of those others was returning.
+	othersNext, unsyncedNext bool
 }
 
-func (l *lane) add(m *Member) { l.lines[m.class()].push(m) }
+// add queues m behind the others of its class.
+func (l *lane) add(m *member) {
+	m.queue = &l.queues[m.class()]
+	m.element = m.queue.PushBack(m)
+}
 
-// peek returns the member to serve next, nil if there is none of a class that
-// eligible admits. The oldest of a class goes first, or any.
-func (l *lane) peek(eligible func(class) bool, random bool) *Member {
+// next returns the member to admit next, of the classes that eligible accepts; nil if there is none. Of its class, it
+// is the oldest, or any member if random is set.
+func (l *lane) next(eligible func(class) bool, random bool) *member {
 	for _, c := range l.order() {
-		if l.lines[c].first != nil && eligible(c) {
-			return l.lines[c].peek(random)
+		if l.queues[c].Len() > 0 && eligible(c) {
+			return l.peek(c, random)
 		}
 	}
 	return nil
 }
 
-// order returns the classes as the next turn prefers them. Every second one is of
-// members that a caller waits for; the other two share the rest.
+// peek returns the oldest queued member of a class, or any one if random is set; nil if there is none.
+func (l *lane) peek(c class, random bool) *member {
+	e := l.queues[c].Front()
+	if e == nil {
+		return nil
+	}
+	if random {
+		for range rand.IntN(l.queues[c].Len()) {
+			e = e.Next()
+		}
+	}
+	return e.Value.(*member)
+}
+
+// order returns the classes in the order of the next admission. Every second admission prefers expedited members; the
+// other two classes share the other half.
 func (l *lane) order() [classes]class {
-	first, second := returning, fresh
-	if l.freshNext {
-		first, second = fresh, returning
+	first, second := returning, unsynced
+	if l.unsyncedNext {
+		first, second = unsynced, returning
 	}
 	if l.othersNext {
-		return [...]class{first, second, waited}
+		return [...]class{first, second, expedited}
 	}
-	return [...]class{waited, first, second}
+	return [...]class{expedited, first, second}
 }
 
-// served notes whose turn it was.
-func (l *lane) served(c class) {
-	if l.othersNext = c == waited; !l.othersNext {
-		l.freshNext = c == returning
+// admitted updates the order after the admission of a member of class c.
+func (l *lane) admitted(c class) {
+	if l.othersNext = c == expedited; !l.othersNext {
+		l.unsyncedNext = c == returning
 	}
 }
 
-func (l *lane) count() int {
-	count := 0
-	for i := range l.lines {
-		count += l.lines[i].count
+// len returns how many members are queued.
+func (l *lane) len() (count int) {
+	for i := range l.queues {
+		count += l.queues[i].Len()
 	}
 	return count
 }
 
-// each calls f for each member in line.
-func (l *lane) each(f func(*Member)) {
-	for i := range l.lines {
-		for m := l.lines[i].first; m != nil; m = m.after {
-			f(m)
+// each calls f for each queued member.
+func (l *lane) each(f func(*member)) {
+	for i := range l.queues {
+		for e := l.queues[i].Front(); e != nil; e = e.Next() {
+			f(e.Value.(*member))
 		}
 	}
-}
-
-// line is a queue of members, linked through them. A member is in one at most.
-type line struct {
-	first, last *Member
-	count       int
-}
-
-// peek returns the oldest member in line, or any; nil if there is none. Any is for
-// where the oldest may be those that fail.
-func (l *line) peek(random bool) *Member {
-	m := l.first
-	if random && l.count > 1 {
-		for range rand.IntN(l.count) {
-			m = m.after
-		}
-	}
-	return m
-}
-
-func (l *line) push(m *Member) {
-	m.line, m.before, m.after = l, l.last, nil
-	if l.last == nil {
-		l.first = m
-	} else {
-		l.last.after = m
-	}
-	l.last = m
-	l.count++
-}
-
-// leaveLine takes m out of its line, if it is in one.
-func (m *Member) leaveLine() {
-	l := m.line
-	if l == nil {
-		return
-	}
-	if m.before == nil {
-		l.first = m.after
-	} else {
-		m.before.after = m.after
-	}
-	if m.after == nil {
-		l.last = m.before
-	} else {
-		m.after.before = m.before
-	}
-	l.count--
-	m.line, m.before, m.after = nil, nil, nil
 }

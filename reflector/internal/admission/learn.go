@@ -2,182 +2,189 @@
 
 package admission
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
-// errHung is the cause of a trouble that attempts without an answer prove.
-var errHung = errors.New("the server does not answer")
+// successTokens is how many attempts a successful attempt of a failing member adds to each budget. So the budget does
+// not slow down the members that meet one bad server of three behind a load balancer.
+const successTokens = 3
 
-// finishLocked ends an attempt and learns from its outcome.
-func (c *Controller) finishLocked(m *Member, o Outcome, now time.Time) {
-	late := m.state == hung
-	c.schedule.drop(m)
-	c.uncountLocked(m)
+// finish ends the attempt of m and learns from its outcome.
+func (s *server) finish(m *member, outcome Outcome, now time.Time) {
+	wasHung := m.state == hung
+	s.schedule.remove(m)
+	s.uncount(m)
 	m.state = idle
-	switch o.Kind {
+	switch outcome.Kind {
 	case Canceled:
-		c.endProbeLocked(m, now)
+		s.endProbe(m, now)
 	case Synced:
-		c.succeedLocked(m, now)
+		s.succeed(m, now)
 	default:
-		c.failLocked(m, o, late, now)
+		s.fail(m, outcome, wasHung, now)
 	}
 }
 
-// succeedLocked learns from an attempt that brought the state.
-func (c *Controller) succeedLocked(m *Member, now time.Time) {
+// succeed learns from an attempt that synced.
+func (s *server) succeed(m *member, now time.Time) {
 	r := m.resource
-	c.succeeded, r.succeeded, r.throttles, r.free = now, now, 0, time.Time{}
-	r.observe(now.Sub(m.began))
-	if m.apart && m.short <= 1 {
-		c.budgets[waited].add(successPays)
-		c.budgets[fresh].add(successPays)
-	} else if !m.apart {
-		r.grow(float64(c.most))
+	s.lastSuccess, r.lastSuccess = now, now
+	r.throttles, r.throttledUntil = 0, time.Time{}
+	r.latency.observe(now.Sub(m.began))
+	if !m.failingAttempt {
+		r.window.grow(s.limit)
+	} else if m.shortStreams <= 1 {
+		s.budgets[expedited].add(successTokens)
+		s.budgets[unsynced].add(successTokens)
 	}
 	if !m.synced {
 		m.synced = true
-		c.synced++
+		s.synced++
 		r.synced++
 	}
-	m.strikes, m.failing, m.forgiven = 0, false, false
-	m.ended, m.pause, m.held, m.cause = now, 0, time.Time{}, nil
-	delete(c.suspects, m)
-	c.answered, c.streak = true, 0
-	c.server.clear()
-	r.trouble.clear()
-	c.forgiveLocked(func(m *Member, kind Kind) bool {
+	m.failures, m.failing, m.retried = 0, false, false
+	m.setPause(0, 0, now)
+	delete(s.firstFailures, m)
+	s.answered, s.failures = true, 0
+	s.outage.clear()
+	r.outage.clear()
+	s.retryFirstFailures(func(m *member, kind Kind) bool {
 		return m.resource == r || kind == Unreachable || kind == Unauthorized
-	})
+	}, now)
 }
 
-// forgiveLocked ends the pauses of members that failed for the first time since the
-// last success: it may have been the fault of the resource, or of the server. Where
-// the server answers, many of them may fail again. So they stay in the lane of
-// failing members, where a success pays for more attempts.
-func (c *Controller) forgiveLocked(eligible func(*Member, Kind) bool) {
-	for m, kind := range c.suspects {
+// retryFirstFailures ends the pauses of members that failed for the first time since the last success: the cause may
+// have been the resource, or the server. Many of them may fail again where the server answers. So they stay in the lane
+// of failing members, where a success adds to the budget.
+func (s *server) retryFirstFailures(eligible func(*member, Kind) bool, now time.Time) {
+	for m, kind := range s.firstFailures {
 		if !eligible(m, kind) {
 			continue
 		}
-		delete(c.suspects, m)
-		m.leaveLine()
-		m.forgiven, m.strikes, m.failing = true, 0, kind == Failed
+		delete(s.firstFailures, m)
+		m.resource.dequeue(m)
+		m.retried, m.failures, m.failing = true, 0, kind == Failed
 		m.pause = 0
 		switch m.state {
-		case pausing:
-			c.schedule.set(m, later(time.Now(), m.held))
-		case inLine:
-			c.enqueueLocked(m)
+		case paused:
+			s.schedule.set(m, later(now, m.retryAfter))
+		case queued:
+			m.resource.enqueue(m, now)
 		}
 	}
 }
 
-// failLocked learns from an attempt that did not bring the state. What late ones say
-// of others was learned when they became late.
-func (c *Controller) failLocked(m *Member, o Outcome, late bool, now time.Time) {
-	m.strikes++
-	c.punishLocked(m, o, now)
-	if o.Kind != Unreachable {
-		c.answered = true
-		c.answeredLocked(o.Kind)
+// fail learns from an attempt that failed. If it was hung, attemptHung has recorded its failure.
+func (s *server) fail(m *member, outcome Outcome, wasHung bool, now time.Time) {
+	m.failures++
+	s.backOff(m, outcome, now)
+	if outcome.Kind != Unreachable {
+		s.answered = true
+		s.learnAnswer(outcome.Kind, now)
 	}
-	if o.Kind == Answered {
-		m.resource.trouble.clear()
+	if outcome.Kind == Answered {
+		m.resource.outage.clear()
 	}
-	if !late && !m.apart && (!m.forgiven || o.Kind == Unreachable) || o.Kind == Unauthorized {
-		c.blameLocked(m, o, now)
+	healthy := !wasHung && !m.failingAttempt && (!m.retried || outcome.Kind == Unreachable)
+	if healthy || outcome.Kind == Unauthorized {
+		s.learnFailure(m, outcome, now)
 	}
-	c.endProbeLocked(m, now)
+	s.endProbe(m, now)
 }
 
-// answeredLocked learns from any answer of the server: it is there, and what
-// failed because it was not may try again.
-func (c *Controller) answeredLocked(kind Kind) {
-	if c.server.kind == kind { // which is Unauthorized, then
-		return
-	}
-	if c.server.proved {
-		c.streak = 0
-		c.forgiveLocked(func(_ *Member, kind Kind) bool { return kind == Unreachable || kind == Unauthorized })
-	}
-	c.server.clear()
-}
-
-// endProbeLocked notes that the probe of a member, if it was one, ended no
-// trouble.
-func (c *Controller) endProbeLocked(m *Member, now time.Time) {
-	for _, t := range [...]*trouble{&c.server, &m.resource.trouble} {
-		if t.probe == m {
-			t.failed(m, now)
-		}
-	}
-}
-
-// punishLocked makes a member pause that failed, and puts it in its lane. What
-// may pass with the next attempt does not make it a failing member.
-func (c *Controller) punishLocked(m *Member, o Outcome, now time.Time) {
-	pace, passing := memberPace, false
-	switch o.Kind {
+// backOff begins the pause of a member that failed, and sets its lane. An outcome that may well pass with the next
+// attempt does not make it a failing member.
+func (s *server) backOff(m *member, outcome Outcome, now time.Time) {
+	b, transient := memberBackoff, false
+	switch outcome.Kind {
 	case Answered, Throttled:
-		passing = m.strikes == 1
+		transient = m.failures == 1
 	case Unreachable:
-		pace = unreachablePace
+		b = unreachableBackoff
 	}
-	m.failing = !passing
-	pause := pace.pause(m.strikes)
-	if o.Kind == Answered && passing {
+	m.failing = !transient
+	pause := b.pause(m.failures)
+	if outcome.Kind == Answered && transient {
 		pause = 0
 	}
-	m.rest(pause, o, now)
-	switch o.Kind {
+	m.setPause(pause, outcome.RetryAfter, now)
+	switch outcome.Kind {
 	case Failed, Unreachable, Unauthorized:
-		if m.strikes == 1 && !m.forgiven {
-			c.suspects[m] = o.Kind
+		if m.failures == 1 && !m.retried {
+			s.firstFailures[m] = outcome.Kind
 		}
 	}
 }
 
-// blameLocked decides what the failure of a healthy member says of others.
-func (c *Controller) blameLocked(m *Member, o Outcome, now time.Time) {
-	r := m.resource
-	c.streak++
-	if o.Kind == Throttled {
-		r.throttle(m, now)
-	}
-	if r.succeeded.After(m.began) || o.Kind == Unauthorized && c.succeeded.After(m.began) {
-		return // the server served others meanwhile
-	}
-	switch {
-	case o.Kind == Unauthorized:
-		c.suspectLocked(&c.server, m, o, 1, now)
-	case o.Kind == Unreachable && m.synced:
-		c.suspectLocked(&c.server, m, o, needed(c.synced), now)
-	case o.Kind == Unreachable && !c.answered:
-		c.suspectLocked(&c.server, m, o, needed(c.members), now)
-	case o.Kind == Failed && m.synced:
-		c.suspectLocked(&r.trouble, m, o, needed(r.synced), now)
-	case o.Kind == Throttled:
-		c.suspectLocked(&r.trouble, m, o, needed(r.members), now)
-	}
-}
-
-// suspectLocked notes a failure that may be more than the member's own. A trouble
-// that is proved by it narrows the windows.
-func (c *Controller) suspectLocked(t *trouble, m *Member, o Outcome, needed int, now time.Time) {
-	if !t.suspect(m, o, needed, now) {
+// learnAnswer learns from an answer of the server: it can be reached, and the members that did not reach it may try
+// again. A 401 does not end an outage by 401.
+func (s *server) learnAnswer(kind Kind, now time.Time) {
+	if s.outage.kind == kind {
 		return
 	}
-	for _, b := range c.budgets { // what was saved up is too much for a server that returns
-		b.tokens = 0
+	if s.outage.confirmed {
+		s.failures = 0
+		s.retryFirstFailures(func(_ *member, kind Kind) bool { return kind == Unreachable || kind == Unauthorized }, now)
 	}
-	involved := func(r *resource) bool { return t == &c.server || t == &r.trouble }
-	for _, r := range c.resources {
+	s.outage.clear()
+}
+
+// learnFailure learns from the failure of a healthy member, or from a 401: the cause may be the resource or the server.
+func (s *server) learnFailure(m *member, outcome Outcome, now time.Time) {
+	r := m.resource
+	s.failures++
+	if outcome.Kind == Throttled {
+		r.throttle(m, now)
+	}
+	if r.lastSuccess.After(m.began) || outcome.Kind == Unauthorized && s.lastSuccess.After(m.began) {
+		return // another member was served meanwhile
+	}
+	switch {
+	case outcome.Kind == Unauthorized:
+		s.record(&s.outage, m, outcome, 1, now)
+	case outcome.Kind == Unreachable && m.synced:
+		s.record(&s.outage, m, outcome, failureThreshold(s.synced), now)
+	case outcome.Kind == Unreachable && !s.answered:
+		s.record(&s.outage, m, outcome, failureThreshold(s.members), now)
+	case outcome.Kind == Failed && m.synced:
+		s.record(&r.outage, m, outcome, failureThreshold(r.synced), now)
+	case outcome.Kind == Throttled:
+		s.record(&r.outage, m, outcome, failureThreshold(r.members), now)
+	}
+}
+
+// attemptHung learns from an attempt that lasts for too long. It counts no longer.
+func (s *server) attemptHung(m *member, now time.Time) {
+	r := m.resource
+	s.uncount(m)
+	m.state = hung
+	s.hung++
+	switch {
+	case m.failingAttempt || r.lastSuccess.After(m.began):
+	case m.synced:
+		s.record(&r.outage, m, Outcome{Kind: Failed, Cause: errHung}, failureThreshold(r.synced), now)
+	case !s.answered:
+		s.record(&s.outage, m, Outcome{Kind: Unreachable, Cause: errHung}, failureThreshold(s.members), now)
+	}
+	s.endProbe(m, now)
+}
+
+// record records a failure that may be an outage. If that confirms the outage, the windows shrink, the budgets are
+// emptied for the server's return, and the members that wait are notified.
+func (s *server) record(o *outage, m *member, outcome Outcome, threshold int, now time.Time) {
+	if !o.record(m, outcome, threshold, now) {
+		return
+	}
+	if outcome.Kind == Throttled { // the first probe waits, as the resource does
+		o.nextProbe = m.resource.throttledUntil
+	}
+	for _, b := range s.budgets {
+		b.empty()
+	}
+	involved := func(r *resource) bool { return o == &s.outage || o == &r.outage }
+	for _, r := range s.resources {
 		if involved(r) {
-			r.shrink()
+			r.window.shrink()
 		}
 	}
-	c.noticeLocked(involved)
+	s.notify(involved)
 }

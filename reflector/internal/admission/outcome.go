@@ -4,37 +4,34 @@ package admission
 
 import "time"
 
-// Kind says how an attempt went, as far as admission is concerned. The caller
-// classes its errors; this package classes none.
+// Kind is the kind of an attempt's outcome. The caller classifies its errors; this package does not.
 type Kind int
 
 const (
-	// Canceled means that the attempt was given up. Nothing is learned from it.
+	// Canceled means that the caller gave the attempt up. Nothing is learned from it.
 	Canceled Kind = iota
 	// Synced means that the state arrived.
 	Synced
-	// Answered means that the server answered and that the next attempt asks for
-	// something else, as after an expired resource version.
+	// Answered means that the server answered and that the next attempt sends another request, as after an expired
+	// resource version.
 	Answered
-	// Refused means that the server will not serve this member: 403, 404, other 4xx.
+	// Refused means that the server does not serve this member: 403, 404, other 4xx.
 	Refused
-	// Unauthorized means that the server does not know the client: 401.
+	// Unauthorized means that the server does not accept the client's token: 401.
 	Unauthorized
-	// Throttled means that the server asked for patience: 429.
+	// Throttled means that the server has too many requests: 429.
 	Throttled
-	// Failed means that the server answered with something unusable: 5xx, or
-	// data that does not belong there.
+	// Failed means that the server's answer is unusable: 5xx, or malformed data.
 	Failed
-	// Unreachable means that no answer came: refused, reset, timed out.
+	// Unreachable means that no answer came: connection refused, reset or timed out.
 	Unreachable
 )
 
-// Outcome is how an attempt went.
+// Outcome is the result of an attempt.
 type Outcome struct {
 	Kind Kind
-	// RetryAfter is how long the server asked to be left alone by this member; 0
-	// if it did not ask. A minute is the most that is honored.
+	// RetryAfter is how long the server asked this member to wait, 0 if it did not ask. At most a minute is honored.
 	RetryAfter time.Duration
-	// Cause is handed out again by Status and Waiting. It is not looked into.
+	// Cause is the error of the attempt. Status and Waiting return it.
 	Cause error
 }

@@ -13,97 +13,95 @@ import (
 )
 
 const (
-	// boundWaited and bound are within what time a healthy new member makes its
-	// attempt, with a caller that waits and without.
-	boundWaited, bound = time.Second, 5 * time.Second
-	// boundAll is within what time 100 healthy members are synced again after a cut,
-	// beside up to 360 others in the same resources.
-	boundAll = time.Minute
-	// boundRate is how many attempts all members together make in a second, first
-	// ones, and those after a success, left aside.
-	boundRate = 200
+	// firstAttemptBound is the time within which a healthy new member makes its first attempt. expeditedBound is the
+	// same for one that a caller waits for.
+	expeditedBound, firstAttemptBound = time.Second, 5 * time.Second
+	// resyncBound is the time within which 100 healthy members sync again after their streams ended, beside up to 360
+	// others of the same resources.
+	resyncBound = time.Minute
+	// rateBound is how many attempts all members make in a second at most, except first ones and those after a success.
+	rateBound = 200
 )
 
-// pattern is how some members of one resource behave.
+// pattern is some members of one resource, and how the server handles their requests.
 type pattern struct {
-	count    int
-	resource string
-	manner   manner
-	synced   bool // before they turn bad
-	waited   bool
+	count     int
+	resource  string
+	behavior  behavior
+	synced    bool // they sync before the server behaves so
+	expedited bool
 }
 
 func drawPattern(t *rapid.T) pattern {
 	return pattern{
 		count:    rapid.IntRange(1, 60).Draw(t, "count"),
 		resource: rapid.SampledFrom([]string{"secrets", "configmaps", "leases"}).Draw(t, "resource"),
-		manner: rapid.SampledFrom([]manner{
+		behavior: rapid.SampledFrom([]behavior{
 			hangs(), fails(admission.Refused), fails(admission.Failed), fails(admission.Unreachable), fails(admission.Answered),
-			throttled(0), throttled(time.Second), throttled(30 * time.Second), well(), well().slowly(100 * time.Millisecond),
-			fails(admission.Failed).slowly(2 * time.Second), fails(admission.Unreachable).slowly(5 * time.Second),
-		}).Draw(t, "manner"),
-		synced: rapid.Bool().Draw(t, "synced"),
-		waited: rapid.Bool().Draw(t, "waited"),
+			throttled(0), throttled(time.Second), throttled(30 * time.Second), healthy(), healthy().taking(100 * time.Millisecond),
+			fails(admission.Failed).taking(2 * time.Second), fails(admission.Unreachable).taking(5 * time.Second),
+		}).Draw(t, "behavior"),
+		synced:    rapid.Bool().Draw(t, "synced"),
+		expedited: rapid.Bool().Draw(t, "expedited"),
 	}
 }
 
-// Whatever members fail at, hang in or are throttled for, and however often
-// callers ask for them: once each has made an attempt, a healthy new member makes
-// its own within a bound, and attempts per second stay within one.
+// Members fail, hang and are throttled in any mixture, and callers ask for them at any rate. Once each has made an
+// attempt, a healthy new member makes its own within a bound, and the attempts per second stay within a bound.
 func TestHealthyMembersAreAdmittedWithinABound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		patterns := rapid.SliceOfN(rapid.Custom(drawPattern), 1, 6).Draw(rt, "patterns")
-		waited := rapid.Bool().Draw(rt, "a caller waits")
+		expedited := rapid.Bool().Draw(rt, "new member expedited")
 		resource := rapid.SampledFrom([]string{"secrets", "pods"}).Draw(rt, "new resource")
 		var problem string
-		inBubble(t, 32, func(c *crowd) { problem = admitted(c, patterns, resource, waited) })
+		inBubble(t, 32, func(r *rig) { problem = boundExceeded(r, patterns, resource, expedited) })
 		if problem != "" {
 			rt.Fatal(problem)
 		}
 	})
 }
 
-// admitted returns what is wrong with how a new member beside such others is
-// admitted.
-func admitted(c *crowd, patterns []pattern, resource string, waited bool) string {
-	good := c.comes(50, "secrets", well())
-	good = append(good, c.comes(50, "configmaps", well())...)
-	after(5 * time.Second)
-	var awaited []*follower
+// boundExceeded runs the patterns, and then a new member. It returns a description of the first bound that does not
+// hold, and "" if all hold.
+func boundExceeded(r *rig, patterns []pattern, resource string, expedited bool) string {
+	good := r.join(50, "secrets", healthy())
+	good = append(good, r.join(50, "configmaps", healthy())...)
+	advance(5 * time.Second)
+	var expeditedClients []*client
 	for _, p := range patterns {
-		how := p.manner
+		b := p.behavior
 		if p.synced {
-			how = well()
+			b = healthy()
 		}
-		some := c.comes(p.count, p.resource, how)
+		clients := r.join(p.count, p.resource, b)
 		if p.synced {
-			after(5 * time.Second)
-			c.treat(some, p.manner)
-			c.cutStreams(some)
+			advance(5 * time.Second)
+			r.behave(clients, p.behavior)
+			r.cutStreams(clients)
 		}
-		if p.waited {
-			awaited = append(awaited, some...)
+		if p.expedited {
+			expeditedClients = append(expeditedClients, clients...)
 		}
 	}
-	c.waits(awaited, 500*time.Millisecond, 3*time.Minute)
+	r.expedite(expeditedClients, 500*time.Millisecond, 3*time.Minute)
 	began := time.Now()
-	c.waits(awaited, 500*time.Millisecond, 10*time.Second)
-	if got := c.since(began); got > 10*boundRate {
-		return fmt.Sprintf("attempts in ten seconds: got %d, want at most %d", got, 10*boundRate)
+	r.expedite(expeditedClients, 500*time.Millisecond, 10*time.Second)
+	if got := r.attemptsSince(began); got > 10*rateBound {
+		return fmt.Sprintf("attempts in ten seconds: got %d, want at most %d", got, 10*rateBound)
 	}
-	late, within := c.comes(1, resource, well())[0], bound
-	if waited {
-		late.Expedite()
-		within = boundWaited
+	newest, within := r.join(1, resource, healthy())[0], firstAttemptBound
+	if expedited {
+		newest.Expedite()
+		within = expeditedBound
 	}
-	c.waits(awaited, 500*time.Millisecond, 20*time.Second)
-	if took, ok := late.firstTry(); !ok || took > within {
-		return fmt.Sprintf("a new member: got its attempt after %v (%v), want within %v; %+v", took, ok, within, c.Status())
+	r.expedite(expeditedClients, 500*time.Millisecond, 20*time.Second)
+	if took, ok := newest.firstAttempt(); !ok || took > within {
+		return fmt.Sprintf("a new member: got its first attempt after %v (%v), want within %v; %+v", took, ok, within, r.Status())
 	}
-	c.cutStreams(good)
-	c.waits(awaited, 500*time.Millisecond, boundAll)
-	if got := c.countSynced(good); got != len(good) {
-		return fmt.Sprintf("%v after a cut: got %d of %d healthy members, %+v", boundAll, got, len(good), c.Status())
+	r.cutStreams(good)
+	r.expedite(expeditedClients, 500*time.Millisecond, resyncBound)
+	if got := r.countSynced(good); got != len(good) {
+		return fmt.Sprintf("%v after their streams ended: got %d of %d healthy members synced, %+v", resyncBound, got, len(good), r.Status())
 	}
 	return ""
 }

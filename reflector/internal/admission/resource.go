@@ -2,125 +2,88 @@
 
 package admission
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
-const (
-	// firstWindow is how many attempts a resource begins with. Few overflow the
-	// queues of a loaded server, and a hung one is not all of them.
-	firstWindow = 4
-	// unknownPatience, shortestPatience and longestPatience bound how long an
-	// attempt counts: as long as nothing is known of the resource, and later.
-	unknownPatience  = 500 * time.Millisecond
-	shortestPatience = 250 * time.Millisecond
-	longestPatience  = 5 * time.Second
-	// soonWaited and soon are how soon a favorite makes its attempt, with a caller
-	// that waits and without.
-	soonWaited, soon = 300 * time.Millisecond, 2 * time.Second
-	// patience is how many times longer than usual an attempt may take.
-	patience = 4
-)
-
-// resource is one kind of object at the server.
+// resource is what is known of one resource of the server, such as secrets.
 type resource struct {
-	name    string
-	lanes   [2]lane       // healthy and failing members in line
-	opening int           // attempts of healthy members under way that count
-	window  float64       // how many of these there may be, from 1 on
-	steady  float64       // from here on window grows by one a round
-	usual   time.Duration // how long an attempt takes that succeeds
-	members int
-	synced  int // members that have synced
-	trouble trouble
+	name             string
+	healthy, failing lane // queued members
+	opening          int  // attempts of healthy members that are under way and count
+	window           window
+	latency          latency
+	members          int
+	synced           int // members that have synced
+	outage           outage
 
-	succeeded time.Time // when an attempt last did
-	throttles uint32    // 429s since then, one a round
-	throttled time.Time // the last of these
-	free      time.Time // no attempt of a healthy member before, but the favorite's
+	lastSuccess    time.Time
+	throttles      uint32    // 429s since the last success; those of one round trip count once
+	lastThrottle   time.Time // when the last of these was counted
+	throttledUntil time.Time // no attempt of a healthy member begins before, except the newest member's
 
-	// favorite is the newest member in line that has made no attempt yet, one that a
-	// caller waits for if there is one. It may be healthy, whatever others fail at.
-	favorite *Member
+	// newest is the newest queued member that has made no attempt yet; one that a caller waits for, if there is one. It
+	// may be healthy, whatever others fail with.
+	newest *member
 }
 
-func newResource(name string, most float64) *resource {
-	return &resource{name: name, window: min(firstWindow, most), steady: math.Inf(1)}
+func newResource(name string, limit int) *resource {
+	return &resource{name: name, window: newWindow(limit)}
 }
 
-// patience returns how long an attempt counts.
-func (r *resource) patience() time.Duration {
-	if r.usual == 0 {
-		return unknownPatience
+// lane returns the lane that m belongs to.
+func (r *resource) lane(m *member) *lane {
+	if m.failing {
+		return &r.failing
 	}
-	return min(max(patience*r.usual, shortestPatience), longestPatience)
+	return &r.healthy
 }
 
-// observe notes how long an attempt took that succeeded. What is slower than
-// usual counts at once, for patience must not run out where a server is loaded.
-func (r *resource) observe(took time.Duration) {
-	weight := time.Duration(8)
-	if took > r.usual {
-		weight = 2
-	}
-	r.usual = max(1, r.usual+(took-r.usual)/weight)
-}
-
-// grow widens the window after a success, as TCP does: by one, and from half of
-// what was last too much on by one a round. Many clients share a loaded server
-// so. With a fixed window they overflow its queues.
-func (r *resource) grow(most float64) {
-	if r.window < r.steady {
-		r.window = min(r.window+1, most)
+// enqueue queues m.
+func (r *resource) enqueue(m *member, now time.Time) {
+	r.lane(m).add(m)
+	if m.attempted {
 		return
 	}
-	r.window = min(r.window+1/r.window, most)
+	m.queuedAt = now
+	if r.newest == nil || m.expedited || !r.newest.expedited {
+		r.newest = m
+	}
 }
 
-// throttle notes that the server asked a healthy member for patience: the window
-// is narrowed, and the resource pauses, for twice as long as an attempt takes at
-// least: where a server is loaded, that is long. Attempts that were under way
-// together count once.
-func (r *resource) throttle(m *Member, now time.Time) {
-	r.shrink()
-	if m.began.Before(r.throttled) {
+// dequeue removes m from its queue, if it is in one.
+func (r *resource) dequeue(m *member) {
+	m.dequeue()
+	if r.newest == m {
+		r.newest = nil
+	}
+}
+
+// queued returns how many members are queued.
+func (r *resource) queued() int { return r.healthy.len() + r.failing.len() }
+
+// throttle updates the resource after a 429 to a healthy member. The window shrinks, and healthy members pause: for at
+// least twice the latency, which is long where a server is loaded. Attempts that were under way together count once.
+func (r *resource) throttle(m *member, now time.Time) {
+	r.window.shrink()
+	if m.began.Before(r.lastThrottle) {
 		return
 	}
 	r.throttles++
-	r.throttled = now
-	pace := throttledPace
-	pace.first = max(pace.first, 2*r.usual)
-	r.free = now.Add(pace.pause(r.throttles))
+	r.lastThrottle = now
+	b := throttleBackoff
+	b.first = max(b.first, 2*time.Duration(r.latency))
+	r.throttledUntil = now.Add(b.pause(r.throttles))
 }
 
-// prefer makes a member that is new in line the favorite, unless a caller waits for
-// another one.
-func (r *resource) prefer(m *Member) {
-	if r.favorite == nil || m.waited || !r.favorite.waited {
-		r.favorite = m
+// nextHealthy returns the healthy member to admit next, and the time before which it is not admitted; nil if none is
+// queued. After a 429 it is the newest member, or else a random one: the oldest may be the one that is throttled.
+func (r *resource) nextHealthy() (*member, time.Time) {
+	switch {
+	case r.throttles == 0:
+		return r.healthy.next(anyClass, false), r.throttledUntil
+	case r.newest == nil:
+		return r.healthy.next(anyClass, true), r.throttledUntil
 	}
+	return r.newest, earlier(r.newest.deadline(), r.throttledUntil)
 }
 
-// forget lets go of a member that leaves the line.
-func (r *resource) forget(m *Member) {
-	if r.favorite == m {
-		r.favorite = nil
-	}
-}
-
-// triedBy is until when a favorite makes its attempt, whatever others fail at.
-func (m *Member) triedBy() time.Time {
-	if m.waited {
-		return m.due.Add(soonWaited)
-	}
-	return m.due.Add(soon)
-}
-
-// shrink narrows the window after what was too much for the server.
-func (r *resource) shrink() {
-	if r.window > 1 {
-		r.steady = max(1, r.window/2)
-	}
-	r.window = 1
-}
+func anyClass(class) bool { return true }

@@ -15,205 +15,208 @@ import (
 
 var errBad = errors.New("bad")
 
-// manner is how the server treats a member.
-type manner struct {
+// requestTimeout is how long a request hangs before it fails.
+const requestTimeout = time.Minute
+
+// behavior is how the server handles the requests of a member.
+type behavior struct {
 	kind       admission.Kind // Canceled: the request hangs
 	retryAfter time.Duration
 	takes      time.Duration
 }
 
-func well() manner                             { return manner{kind: admission.Synced, takes: 10 * time.Millisecond} }
-func fails(kind admission.Kind) manner         { return manner{kind: kind, takes: 10 * time.Millisecond} }
-func hangs() manner                            { return manner{} }
-func throttled(d time.Duration) manner         { return manner{admission.Throttled, d, 10 * time.Millisecond} }
-func (m manner) hanging() bool                 { return m.kind == admission.Canceled }
-func (m manner) slowly(d time.Duration) manner { m.takes = d; return m }
+func healthy() behavior                  { return fails(admission.Synced) }
+func fails(kind admission.Kind) behavior { return behavior{kind: kind, takes: 10 * time.Millisecond} }
+func throttled(after time.Duration) behavior {
+	return behavior{admission.Throttled, after, 10 * time.Millisecond}
+}
+func hangs() behavior                                  { return behavior{} }
+func (b behavior) taking(takes time.Duration) behavior { b.takes = takes; return b }
 
-// hangsFor is when a request that hangs is given up.
-const hangsFor = time.Minute
-
-// crowd is the members of a controller and their server.
-type crowd struct {
+// rig is a controller with members and their server.
+type rig struct {
 	*admission.Controller
 
-	t   *testing.T
 	ctx context.Context
 
-	// bad treats the nth attempt of all in its own manner, if it likes. ends is how
-	// each stream ends at once; nil if it lives until it is cut.
-	bad  func(n int) (manner, bool)
-	ends *admission.Outcome
+	// override replaces the behavior for the nth attempt of all members, if it returns true; it may be nil.
+	override func(n int) (behavior, bool)
+	// streamEnd is how each stream ends at once. If it is nil, streams live until cutStreams.
+	streamEnd *admission.Outcome
 
 	mu       sync.Mutex
-	all      []*follower
-	attempts []time.Time // of all, in order
+	clients  []*client
+	attempts []time.Time // of all clients, in order
 }
 
-// follower is a member that follows an object until its stream is cut.
-type follower struct {
+// client is a member that keeps a stream open: it makes attempts until one syncs, and again when its stream ends.
+type client struct {
 	*admission.Member
 
-	crowd   *crowd
-	came    time.Time
-	manner  manner
-	tried   []time.Time
-	synced  time.Time // zero while it is not
-	cut     chan struct{}
-	noticed int
+	rig    *rig
+	joined time.Time
+
+	// Guarded by rig.mu.
+	behavior behavior
+	attempts []time.Time
+	synced   bool
+	cut      chan struct{} // closed when its stream ends
+	notified int
 }
 
-// inBubble runs f with a crowd, in virtual time.
-func inBubble(t *testing.T, most int, f func(*crowd)) {
+// inBubble runs f with a rig, in virtual time.
+func inBubble(t *testing.T, limit int, f func(*rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := &crowd{Controller: admission.New(most), t: t, ctx: ctx}
-		f(c)
+		r := &rig{Controller: admission.New(limit), ctx: ctx}
+		f(r)
 		cancel()
 		synctest.Wait()
-		for _, member := range c.all {
-			member.Leave()
+		for _, client := range r.clients {
+			client.Leave()
 		}
-		if got := c.Status(); got.Opening != 0 || got.Queued != 0 || got.Paused != 0 {
-			t.Errorf("status in the end: got %+v, want nobody there", got)
+		if got := r.Status(); got.Opening != 0 || got.Queued != 0 || got.Paused != 0 {
+			t.Errorf("status in the end: got %+v, want no member", got)
 		}
 	})
 }
 
-// comes adds n members of a resource.
-func (c *crowd) comes(n int, resource string, how manner) (some []*follower) {
+// join adds n members of a resource.
+func (r *rig) join(n int, resource string, b behavior) (clients []*client) {
 	for range n {
-		f := &follower{crowd: c, came: time.Now(), manner: how, cut: make(chan struct{})}
-		f.Member = c.Join(resource, func() { c.mu.Lock(); defer c.mu.Unlock(); f.noticed++ })
-		c.mu.Lock()
-		c.all = append(c.all, f)
-		c.mu.Unlock()
-		some = append(some, f)
-		go f.follow()
+		c := &client{rig: r, joined: time.Now(), behavior: b, cut: make(chan struct{})}
+		c.Member = r.Join(resource, func() { r.mu.Lock(); defer r.mu.Unlock(); c.notified++ })
+		r.mu.Lock()
+		r.clients = append(r.clients, c)
+		r.mu.Unlock()
+		clients = append(clients, c)
+		go c.run()
 	}
 	synctest.Wait()
-	return some
+	return clients
 }
 
-func (f *follower) follow() {
-	for f.Acquire(f.crowd.ctx) == nil {
-		how, cut := f.begin()
-		outcome := admission.Outcome{Kind: how.kind, RetryAfter: how.retryAfter, Cause: errBad}
-		if how.hanging() {
-			how.takes, outcome.Kind = hangsFor, admission.Unreachable
+func (c *client) run() {
+	ctx := c.rig.ctx
+	for c.Acquire(ctx) == nil {
+		b, cut := c.begin()
+		outcome := admission.Outcome{Kind: b.kind, RetryAfter: b.retryAfter, Cause: errBad}
+		if b.kind == admission.Canceled {
+			b.takes, outcome.Kind = requestTimeout, admission.Unreachable
 		}
-		sleep(f.crowd.ctx, how.takes)
-		if f.crowd.ctx.Err() != nil {
+		sleep(ctx, b.takes)
+		if ctx.Err() != nil {
 			outcome = admission.Outcome{}
 		}
-		f.Release(outcome)
+		c.Release(outcome)
 		if outcome.Kind != admission.Synced {
 			continue
 		}
-		if f.crowd.ends != nil {
-			f.Ended(0, *f.crowd.ends)
+		if c.rig.streamEnd != nil {
+			c.Ended(0, *c.rig.streamEnd)
 			continue
 		}
-		f.setSynced(time.Now())
-		synced := time.Now()
+		c.setSynced(true)
+		began := time.Now()
 		select {
 		case <-cut:
-		case <-f.crowd.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
-		f.setSynced(time.Time{})
-		f.Ended(time.Since(synced), admission.Outcome{Kind: admission.Unreachable, Cause: errBad})
+		c.setSynced(false)
+		c.Ended(time.Since(began), admission.Outcome{Kind: admission.Unreachable, Cause: errBad})
 	}
 }
 
-// sleep needs no timer with a channel: many of them due at one moment are more
-// than the race detector can take (go.dev/issue/78156).
+// sleep does not use a timer with a channel: the race detector cannot take many of them due at one moment
+// (go.dev/issue/78156).
 func sleep(ctx context.Context, d time.Duration) {
 	over, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	<-over.Done()
 }
 
-func (f *follower) begin() (manner, chan struct{}) {
-	f.crowd.mu.Lock()
-	defer f.crowd.mu.Unlock()
-	f.tried = append(f.tried, time.Now())
-	f.crowd.attempts = append(f.crowd.attempts, time.Now())
-	if f.crowd.bad != nil {
-		if how, bad := f.crowd.bad(len(f.crowd.attempts)); bad {
-			return how, f.cut
+// begin records an attempt. It returns how the server handles it, and the channel that ends the stream after it.
+func (c *client) begin() (behavior, chan struct{}) {
+	c.rig.mu.Lock()
+	defer c.rig.mu.Unlock()
+	c.attempts = append(c.attempts, time.Now())
+	c.rig.attempts = append(c.rig.attempts, time.Now())
+	if c.rig.override != nil {
+		if b, ok := c.rig.override(len(c.rig.attempts)); ok {
+			return b, c.cut
 		}
 	}
-	return f.manner, f.cut
+	return c.behavior, c.cut
 }
 
-func (f *follower) setSynced(at time.Time) {
-	f.crowd.mu.Lock()
-	defer f.crowd.mu.Unlock()
-	f.synced = at
+func (c *client) setSynced(synced bool) {
+	c.rig.mu.Lock()
+	defer c.rig.mu.Unlock()
+	c.synced = synced
 }
 
-// treat changes how the server treats some members from now on.
-func (c *crowd) treat(some []*follower, how manner) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, f := range some {
-		f.manner = how
+func (c *client) isSynced() bool {
+	c.rig.mu.Lock()
+	defer c.rig.mu.Unlock()
+	return c.synced
+}
+
+// firstAttempt returns how long after the member joined its first attempt began, and false if there was none.
+func (c *client) firstAttempt() (time.Duration, bool) {
+	c.rig.mu.Lock()
+	defer c.rig.mu.Unlock()
+	if len(c.attempts) == 0 {
+		return 0, false
+	}
+	return c.attempts[0].Sub(c.joined), true
+}
+
+// behave changes how the server handles the next requests of some members.
+func (r *rig) behave(clients []*client, b behavior) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range clients {
+		c.behavior = b
 	}
 }
 
-// cutStreams ends the streams of some members, and lets them notice.
-func (c *crowd) cutStreams(some []*follower) {
-	c.mu.Lock()
-	for _, f := range some {
-		close(f.cut)
-		f.cut = make(chan struct{})
+// cutStreams ends the streams of some members.
+func (r *rig) cutStreams(clients []*client) {
+	r.mu.Lock()
+	for _, c := range clients {
+		close(c.cut)
+		c.cut = make(chan struct{})
 	}
-	c.mu.Unlock()
+	r.mu.Unlock()
 	synctest.Wait()
 }
 
-// waits has callers wait for some members, again and again, for a time.
-func (c *crowd) waits(some []*follower, every, during time.Duration) {
-	for end := time.Now().Add(during); time.Now().Before(end); after(every) {
-		for _, f := range some {
-			if !f.isSynced() {
-				f.Expedite()
+// expedite calls Expedite for those of the members that are not synced, at an interval, for a time.
+func (r *rig) expedite(clients []*client, interval, during time.Duration) {
+	for end := time.Now().Add(during); time.Now().Before(end); advance(interval) {
+		for _, c := range clients {
+			if !c.isSynced() {
+				c.Expedite()
 			}
 		}
 	}
 }
 
-func (f *follower) isSynced() bool {
-	f.crowd.mu.Lock()
-	defer f.crowd.mu.Unlock()
-	return !f.synced.IsZero()
-}
-
-// firstTry is how long after a member came its first attempt was; false if there
-// was none.
-func (f *follower) firstTry() (time.Duration, bool) {
-	f.crowd.mu.Lock()
-	defer f.crowd.mu.Unlock()
-	if len(f.tried) == 0 {
-		return 0, false
-	}
-	return f.tried[0].Sub(f.came), true
-}
-
-func (c *crowd) countSynced(some []*follower) (count int) {
-	for _, f := range some {
-		if f.isSynced() {
+func (r *rig) countSynced(clients []*client) (count int) {
+	for _, c := range clients {
+		if c.isSynced() {
 			count++
 		}
 	}
 	return count
 }
 
-// since returns how many attempts there were since a moment, of all.
-func (c *crowd) since(at time.Time) (count int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, attempt := range c.attempts {
+// attemptsSince returns how many attempts of all members began at a time or later.
+func (r *rig) attemptsSince(at time.Time) (count int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, attempt := range r.attempts {
 		if !attempt.Before(at) {
 			count++
 		}
@@ -221,8 +224,8 @@ func (c *crowd) since(at time.Time) (count int) {
 	return count
 }
 
-// after lets virtual time pass.
-func after(d time.Duration) {
+// advance advances the virtual time.
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// schedule holds the members that wait for a time: those in a pause, and those
-// whose attempt is going to leave the window. The earliest is the first.
-type schedule []*Member
+// schedule is a heap of the members that are due at a time: when their pause ends, or when their attempt counts as
+// hung. The earliest is the first.
+type schedule []*member
 
 var _ heap.Interface = (*schedule)(nil)
 
@@ -17,12 +17,12 @@ func (s schedule) Len() int           { return len(s) }
 func (s schedule) Less(i, j int) bool { return s[i].due.Before(s[j].due) }
 func (s schedule) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
-	s[i].position, s[j].position = i+1, j+1
+	s[i].index, s[j].index = i+1, j+1
 }
 
 func (s *schedule) Push(m any) {
-	*s = append(*s, m.(*Member))
-	m.(*Member).position = len(*s)
+	*s = append(*s, m.(*member))
+	m.(*member).index = len(*s)
 }
 
 func (s *schedule) Pop() any {
@@ -30,23 +30,23 @@ func (s *schedule) Pop() any {
 	m := (*s)[last]
 	(*s)[last] = nil
 	*s = (*s)[:last]
-	m.position = 0
+	m.index = 0
 	return m
 }
 
-// set makes m due at a time.
-func (s *schedule) set(m *Member, due time.Time) {
+// set adds m, or moves it, to a time.
+func (s *schedule) set(m *member, due time.Time) {
 	m.due = due
-	if m.position > 0 {
-		heap.Fix(s, m.position-1)
+	if m.index > 0 {
+		heap.Fix(s, m.index-1)
 		return
 	}
 	heap.Push(s, m)
 }
 
-// drop takes m out, if it is in.
-func (s *schedule) drop(m *Member) {
-	if m.position > 0 {
-		heap.Remove(s, m.position-1)
+// remove removes m, if it is there.
+func (s *schedule) remove(m *member) {
+	if m.index > 0 {
+		heap.Remove(s, m.index-1)
 	}
 }

@@ -9,65 +9,50 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clientgocache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"github.com/refwatch/refwatch/manager"
 )
 
-// controllerRuntime is controller-runtime's cache. It knows one informer per kind and namespace, so that it lists
-// and holds every secret of the namespace, referenced or not: here that is each of them, the best case for it.
+// controllerRuntime is controller-runtime's cache. It has one informer for a kind and namespace, which lists and keeps
+// every Secret there, referenced or not. Here all are referenced, its best case.
 type controllerRuntime struct {
-	ctx    context.Context
-	cache  cache.Cache
-	follow func(*corev1.Secret)
+	ctx   context.Context
+	cache cache.Cache
 
 	mu   sync.Mutex
-	pods map[types.UID]struct{} // with secrets
+	pods int
 }
 
-func newControllerRuntime(ctx context.Context, options Options) (Contender, error) {
+func newControllerRuntime(ctx context.Context, config *rest.Config, namespace string) (Contender, error) {
 	log.SetLogger(klog.Background())
-	secrets, err := cache.New(options.Config, cache.Options{
-		DefaultNamespaces: map[string]cache.Config{options.Namespace: {}},
-	})
+	secrets, err := cache.New(config, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}})
 	if err != nil {
 		return nil, fmt.Errorf("making controller-runtime's cache: %w", err)
 	}
 	go func() { _ = secrets.Start(ctx) }() // ends with the process
-	return &controllerRuntime{ctx: ctx, cache: secrets, follow: options.Follow, pods: map[types.UID]struct{}{}}, nil
+	return &controllerRuntime{ctx: ctx, cache: secrets}, nil
 }
 
-// RegisterPod starts the informer of all secrets, with the first pod.
-func (c *controllerRuntime) RegisterPod(pod *corev1.Pod) {
+// RegisterPod starts the informer of all Secrets at the first pod.
+func (c *controllerRuntime) RegisterPod(*corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	manager.VisitPodSecretNames(pod, func(string) { c.pods[pod.UID] = struct{}{} })
-	if len(c.pods) != 1 {
+	if c.pods++; c.pods > 1 {
 		return
 	}
-	informer, err := c.cache.GetInformer(c.ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		klog.Background().Error(err, "No informer of secrets") // Get says so, too
-		return
-	}
-	if c.follow != nil {
-		tell := func(object any) { c.follow(object.(*corev1.Secret)) }
-		_, _ = informer.AddEventHandler(clientgocache.ResourceEventHandlerFuncs{ // fails only if it has stopped
-			AddFunc:    tell,
-			UpdateFunc: func(_, object any) { tell(object) },
-		})
+	if _, err := c.cache.GetInformer(c.ctx, &corev1.Secret{}, cache.BlockUntilSynced(false)); err != nil {
+		klog.Background().Error(err, "No informer of Secrets") // Get fails, too
 	}
 }
 
-// UnregisterPod ends the informer with the last pod.
-func (c *controllerRuntime) UnregisterPod(pod *corev1.Pod) {
+// UnregisterPod ends the informer at the last pod.
+func (c *controllerRuntime) UnregisterPod(*corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if delete(c.pods, pod.UID); len(c.pods) == 0 {
-		_ = c.cache.RemoveInformer(c.ctx, &corev1.Secret{}) // fails only for a kind it does not know
+	if c.pods--; c.pods == 0 {
+		_ = c.cache.RemoveInformer(c.ctx, &corev1.Secret{}) // fails only for an unregistered kind
 	}
 }
 

@@ -11,12 +11,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	restwatch "k8s.io/client-go/rest/watch"
@@ -25,40 +27,39 @@ import (
 )
 
 const (
-	// floorOpens is how many streams are being opened at once.
+	// floorOpens is how many streams the floor opens at a time.
 	floorOpens = 64
-	// floorProbe is the time between two attempts while the server is away.
+	// floorProbe is the time between two attempts during an outage.
 	floorProbe = 250 * time.Millisecond
 )
 
-// floor is what a stream per object costs at least with client-go: it opens WatchList streams, decodes them, and
-// keeps the newest object. It has no reference counts, resumes nothing, and takes the server's word for everything.
+// floor is the least that a stream per object costs with client-go. It opens WatchList streams, decodes them, and keeps
+// the newest object. It counts no references and resumes no stream.
 type floor struct {
 	ctx    context.Context
 	client rest.Interface
-	follow func(*corev1.Secret)
-	// decoder, serializer and framer are what a stream's content type asks for.
+
+	// decoder, serializer and framer decode protobuf streams.
 	decoder    runtime.Decoder
 	serializer runtime.Serializer
 	framer     runtime.Framer
-	opens      chan struct{} // has a token for each open under way
 
-	streams sync.Map // name to *floorStream
-
-	mu   sync.Mutex
-	back chan struct{} // closed when the server is back; nil while it is there
+	opens   chan struct{} // has a token for each stream that is being opened
+	streams sync.Map      // name to *floorStream
+	down    atomic.Bool   // while a probe runs
+	probe   singleflight.Group
 }
 
 // floorStream is one object.
 type floorStream struct {
 	name   string
 	stop   context.CancelFunc
-	synced chan struct{} // closed once the first state is complete
+	synced chan struct{} // closed when the first state is complete
 	object atomic.Pointer[corev1.Secret]
 }
 
-func newFloor(ctx context.Context, options Options) (Contender, error) {
-	client, err := newClient(options.Config)
+func newFloor(ctx context.Context, config *rest.Config, _ string) (Contender, error) {
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
@@ -68,12 +69,12 @@ func newFloor(ctx context.Context, options Options) (Contender, error) {
 		return nil, fmt.Errorf("choosing a decoder: %w", err)
 	}
 	return &floor{
-		ctx: ctx, client: client.CoreV1().RESTClient(), follow: options.Follow,
+		ctx: ctx, client: client.CoreV1().RESTClient(),
 		decoder: decoder, serializer: serializer, framer: framer, opens: make(chan struct{}, floorOpens),
 	}, nil
 }
 
-// RegisterPod implements [Contender]. No two pods may reference the same secret.
+// RegisterPod implements [Registrar].
 func (f *floor) RegisterPod(pod *corev1.Pod) {
 	manager.VisitPodSecretNames(pod, func(name string) {
 		ctx, stop := context.WithCancel(f.ctx)
@@ -83,7 +84,7 @@ func (f *floor) RegisterPod(pod *corev1.Pod) {
 	})
 }
 
-// UnregisterPod implements [Contender].
+// UnregisterPod implements [Registrar].
 func (f *floor) UnregisterPod(pod *corev1.Pod) {
 	manager.VisitPodSecretNames(pod, func(name string) {
 		if stream, ok := f.streams.LoadAndDelete(name); ok {
@@ -110,7 +111,7 @@ func (f *floor) Get(ctx context.Context, namespace, name string) (*corev1.Secret
 	if object := stream.object.Load(); object != nil {
 		return object, nil
 	}
-	return nil, notFound(nil, name)
+	return nil, fmt.Errorf("%s/%s does not exist", namespace, name)
 }
 
 // run opens the stream, reads it to its end, and opens it again, until ctx ends.
@@ -121,15 +122,17 @@ func (f *floor) run(ctx context.Context, namespace string, stream *floorStream) 
 			f.read(body, stream)
 			continue
 		}
-		f.waitBack(ctx, namespace, stream.name)
+		f.awaitServer(ctx, namespace, stream.name)
 	}
 }
+
+var errDown = errors.New("the server is down")
 
 func (f *floor) open(ctx context.Context, namespace, name string) (io.ReadCloser, error) {
 	f.opens <- struct{}{}
 	defer func() { <-f.opens }()
-	if f.away() != nil {
-		return nil, errAway
+	if f.down.Load() {
+		return nil, errDown
 	}
 	return f.stream(ctx, namespace, name)
 }
@@ -167,9 +170,6 @@ func (f *floor) read(body io.ReadCloser, stream *floorStream) {
 			stream.object.Store(nil)
 		default:
 			stream.object.Store(secret)
-			if f.follow != nil {
-				f.follow(secret)
-			}
 		}
 	}
 }
@@ -183,51 +183,23 @@ func (s *floorStream) sync() {
 	}
 }
 
-// errAway says that somebody else is asking whether the server is back.
-var errAway = errors.New("the server is away")
-
-// away returns what is closed when the server is back, or nil if it is there.
-func (f *floor) away() chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.back
-}
-
-// waitBack returns when the server answers again. The first to come probes, the others wait for it.
-func (f *floor) waitBack(ctx context.Context, namespace, name string) {
-	f.mu.Lock()
-	if back := f.back; back != nil {
-		f.mu.Unlock()
-		select {
-		case <-back:
-		case <-ctx.Done():
+// awaitServer returns when a stream can be opened, or when ctx ends. One stream probes for all. It is a function of its
+// own to keep the frame of run small: 56 bytes more would double the stack of every stream.
+func (f *floor) awaitServer(ctx context.Context, namespace, name string) {
+	_, _, _ = f.probe.Do("", func() (any, error) {
+		f.down.Store(true)
+		defer f.down.Store(false)
+		ticker := time.NewTicker(floorProbe)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil, nil
+			case <-ticker.C:
+			}
+			if body, err := f.stream(ctx, namespace, name); err == nil {
+				return nil, body.Close()
+			}
 		}
-		return
-	}
-	back := make(chan struct{})
-	f.back = back
-	f.mu.Unlock()
-
-	f.probe(ctx, namespace, name)
-
-	f.mu.Lock()
-	f.back = nil
-	f.mu.Unlock()
-	close(back)
-}
-
-func (f *floor) probe(ctx context.Context, namespace, name string) {
-	ticker := time.NewTicker(floorProbe)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		if body, err := f.stream(ctx, namespace, name); err == nil {
-			_ = body.Close()
-			return
-		}
-	}
+	})
 }

@@ -6,15 +6,17 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// newRefwatch returns what starts refwatch's manager as it is by default, or with client-go's reflector.
-func newRefwatch(clientGo bool) func(context.Context, Options) (Contender, error) {
-	return func(ctx context.Context, options Options) (Contender, error) {
-		client, err := manager.ClientFor(options.Config)
+// newRefwatch returns a constructor of refwatch's manager with default options, or with client-go's reflector.
+func newRefwatch(clientGo bool) func(context.Context, *rest.Config, string) (Contender, error) {
+	return func(ctx context.Context, config *rest.Config, _ string) (Contender, error) {
+		client, err := manager.ClientFor(config)
 		if err != nil {
 			return nil, err
 		}
@@ -23,17 +25,18 @@ func newRefwatch(clientGo bool) func(context.Context, Options) (Contender, error
 			return nil, err
 		}
 		go func() { _ = secrets.Run(ctx) }() // ends with the process
-		if options.Follow != nil {
-			go func() {
-				for change := range secrets.Changes(ctx) {
-					if !change.Deleted {
-						options.Follow(change.Object)
-					}
-				}
-			}()
-		}
 		return secrets, nil
 	}
 }
 
-var _ Contender = (*manager.Manager[*corev1.Secret])(nil)
+func refwatchRegistrar() (Registrar, error) {
+	return manager.New[*corev1.Secret](nothing{}, manager.VisitPodSecretNames)
+}
+
+// nothing is a store that does nothing.
+type nothing struct {
+	objectcache.Store[*corev1.Secret]
+}
+
+func (nothing) AddReference(string, string, types.UID)    {}
+func (nothing) DeleteReference(string, string, types.UID) {}

@@ -1,155 +1,207 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package results keeps what was measured: as JSON, as lines, as plots and as a page.
+// Package results keeps the figures of the benchmark and shows them as lines, as plots and as a page.
 package results
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/refwatch/refwatch/test/bench/contender"
 )
 
-// Results are those of one or more runs.
+// Results are the results of one or more runs.
 type Results struct {
-	Environment Environment `json:"environment"`
-	// Figures has a figure by its name.
-	Figures map[string]*Figure `json:"figures"`
-	// Recoveries has, by outage and contender, the streams of each round over time.
-	Recoveries map[string]map[string][]Recovery `json:"recoveries,omitempty"`
+	Environment Environment       `json:"environment"`
+	Figures     map[string]Figure `json:"figures"`
+	// Recoveries has one recovery by scenario and contender: that of the round with the median duration.
+	Recoveries map[string]map[string]Recovery `json:"recoveries,omitempty"`
 }
 
-// Environment is what the last run was made with. Each figure has its own, should it be of an earlier one.
+// Environment describes the last run.
 type Environment struct {
-	Date       string            `json:"date"` // RFC 3339
-	CPUs       int               `json:"cpus"`
-	Platform   string            `json:"platform"`
-	Go         string            `json:"go"`
-	Kubernetes string            `json:"kubernetes"` // the server's version
-	Modules    map[string]string `json:"modules,omitempty"`
-	Quick      bool              `json:"quick,omitempty"` // a look, not a result
-	Sizes      []int             `json:"sizes"`           // of memory and sync
-	Size       int               `json:"size"`            // of the rest
-	Rounds     int               `json:"rounds"`
+	Date       string `json:"date"` // RFC 3339
+	CPUs       int    `json:"cpus"`
+	Platform   string `json:"platform"`
+	Go         string `json:"go"`
+	Kubernetes string `json:"kubernetes"` // the server's version
 }
 
-// Figure is one number for each contender: the median of its rounds.
+// Figure is a number of each contender: the median of its rounds.
 type Figure struct {
-	Scenario string `json:"scenario"`
-	Date     string `json:"date"`
-	// Rounds has one value per round, by contender.
-	Rounds map[string][]float64 `json:"rounds"`
-	// Samples has what each round's value, and that of other percentiles, was computed from.
-	Samples map[string][][]float64 `json:"samples,omitempty"`
+	Rounds  int                `json:"rounds"`
+	Medians map[string]float64 `json:"medians"`
 }
 
-// Recovery is one round of an outage.
+// Recovery is the number of open streams after an outage, from a second before the server was ready until all were open.
 type Recovery struct {
-	// Want is how many streams there were before.
-	Want int `json:"want"`
-	// Seconds are since the server was ready again, and negative before.
-	Seconds []float64 `json:"seconds"`
-	// Open has the number of open streams, at those times.
+	// Seconds is when all were open, since the server was ready.
+	Seconds float64 `json:"seconds"`
+	// Open has the numbers at equal intervals, from -1 s to Seconds.
 	Open []int64 `json:"open"`
 }
 
-// New returns results without any figure.
-func New() *Results {
-	return &Results{Figures: map[string]*Figure{}, Recoveries: map[string]map[string][]Recovery{}}
+// recoveryPoints is the length of Recovery.Open.
+const recoveryPoints = 101
+
+// NewRecovery returns a recovery. open returns how many streams were open so many seconds after the server was ready.
+func NewRecovery(seconds float64, open func(seconds float64) int64) Recovery {
+	r := Recovery{Seconds: seconds, Open: make([]int64, recoveryPoints)}
+	for i := range r.Open {
+		r.Open[i] = open(r.at(i))
+	}
+	return r
 }
 
-// Load reads results, or returns none if there is no such file.
+// at returns the time of a point.
+func (r Recovery) at(point int) float64 {
+	return -1 + (r.Seconds+1)*float64(point)/float64(len(r.Open)-1)
+}
+
+// Round is the result of one round of a scenario with one contender.
+type Round struct {
+	Values   map[string]float64 // by figure
+	Recovery *Recovery          // from an outage
+}
+
+// AddPercentiles adds the p50 and the p99 of samples, in milliseconds.
+func (r *Round) AddPercentiles(figure string, samples []time.Duration) {
+	slices.Sort(samples)
+	for _, percent := range []int{50, 99} {
+		rank := (percent*len(samples) + 99) / 100 // the nearest
+		r.Values[fmt.Sprintf("%s-p%d-ms", figure, percent)] = float64(samples[rank-1]) / float64(time.Millisecond)
+	}
+}
+
+// Rounds are the results of all rounds of a scenario.
+type Rounds struct {
+	values     map[string]map[string][]float64 // by figure and contender
+	recoveries map[string]map[string][]Recovery
+}
+
+// Add adds the result of a round.
+func (r *Rounds) Add(scenario, contender string, round Round) {
+	for figure, value := range round.Values {
+		add(&r.values, figure, contender, value)
+	}
+	if round.Recovery != nil {
+		add(&r.recoveries, scenario, contender, *round.Recovery)
+	}
+}
+
+func add[T any](to *map[string]map[string][]T, name, contender string, value T) {
+	if *to == nil {
+		*to = map[string]map[string][]T{}
+	}
+	if (*to)[name] == nil {
+		(*to)[name] = map[string][]T{}
+	}
+	(*to)[name][contender] = append((*to)[name][contender], value)
+}
+
+// Load returns the saved results, or empty ones if there is no such file.
 func Load(path string) (*Results, error) {
-	r := New()
+	r := &Results{Figures: map[string]Figure{}, Recoveries: map[string]map[string]Recovery{}}
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading earlier results: %w", err)
+	if err == nil {
+		err = json.Unmarshal(content, r)
 	}
-	if err := json.Unmarshal(content, r); err != nil {
-		return nil, fmt.Errorf("reading earlier results (remove %s to start over): %w", path, err)
+	if err != nil {
+		return nil, fmt.Errorf("reading the results of earlier runs (remove %s to start over): %w", path, err)
 	}
 	return r, nil
 }
 
-// Save writes the results. An interrupted one leaves the file as it was.
+// Save writes the results. An interrupted call leaves the file unchanged.
 func (r *Results) Save(path string) error {
 	content, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
-		return fmt.Errorf("writing results: %w", err)
+		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("writing results: %w", err)
-	}
-	if err := os.WriteFile(path+".new", append(content, '\n'), 0o644); err != nil {
-		return fmt.Errorf("writing results: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("writing results: %w", err)
-	}
-	return nil
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path+".new", append(content, '\n'), 0o644),
+		os.Rename(path+".new", path))
 }
 
-// Merge takes over the figures of newer results, in place of those of the same scenarios.
-func (r *Results) Merge(newer *Results) {
-	again := map[string]bool{}
-	for _, figure := range newer.Figures {
-		again[figure.Scenario] = true
-	}
-	maps.DeleteFunc(r.Figures, func(_ string, figure *Figure) bool { return again[figure.Scenario] })
-	maps.Copy(r.Figures, newer.Figures)
-	maps.Copy(r.Recoveries, newer.Recoveries)
-	r.Environment = newer.Environment
-}
-
-// Add notes one round's value of a figure.
-func (r *Results) Add(scenario, name, contender string, value float64) {
-	figure := r.figure(scenario, name)
-	figure.Rounds[contender] = append(figure.Rounds[contender], value)
-}
-
-// AddPercentiles notes one round's p50 and p99 of samples in milliseconds, if there are any, and keeps the samples
-// with the former.
-func (r *Results) AddPercentiles(scenario, name, contender string, samples []float64) {
-	if len(samples) == 0 {
-		return
-	}
-	r.Add(scenario, name+"-p50-ms", contender, Percentile(samples, 50))
-	r.Add(scenario, name+"-p99-ms", contender, Percentile(samples, 99))
-	figure := r.figure(scenario, name+"-p50-ms")
-	if figure.Samples == nil {
-		figure.Samples = map[string][][]float64{}
-	}
-	figure.Samples[contender] = append(figure.Samples[contender], samples)
-}
-
-func (r *Results) figure(scenario, name string) *Figure {
-	figure, ok := r.Figures[name]
-	if !ok {
-		figure = &Figure{Scenario: scenario, Date: r.Environment.Date, Rounds: map[string][]float64{}}
+// Add adds the figures of a scenario, in place of older ones of the same names, and returns their names.
+func (r *Results) Add(rounds Rounds) []string {
+	for name, values := range rounds.values {
+		figure := Figure{Medians: map[string]float64{}}
+		for contender, values := range values {
+			figure.Rounds, figure.Medians[contender] = len(values), median(values)
+		}
 		r.Figures[name] = figure
 	}
-	return figure
-}
-
-// AddRecovery notes one round of an outage.
-func (r *Results) AddRecovery(scenario, contender string, recovery Recovery) {
-	if r.Recoveries[scenario] == nil {
-		r.Recoveries[scenario] = map[string][]Recovery{}
+	for scenario, recoveries := range rounds.recoveries {
+		r.Recoveries[scenario] = map[string]Recovery{}
+		for contender, all := range recoveries {
+			slices.SortFunc(all, func(a, b Recovery) int { return cmp.Compare(a.Seconds, b.Seconds) })
+			r.Recoveries[scenario][contender] = all[len(all)/2]
+		}
 	}
-	r.Recoveries[scenario][contender] = append(r.Recoveries[scenario][contender], recovery)
+	return slices.Sorted(maps.Keys(rounds.values))
 }
 
-// Median returns a contender's number, or not a number if it has none.
+// Median returns a contender's number, or NaN if it has none.
 func (r *Results) Median(name, contender string) float64 {
-	figure, ok := r.Figures[name]
-	if !ok {
-		return Median(nil)
+	if value, ok := r.Figures[name].Medians[contender]; ok {
+		return value
 	}
-	return Median(figure.Rounds[contender])
+	return math.NaN()
+}
+
+// Ratio returns refwatch's number divided by another contender's, or NaN if a number is missing or negative.
+func (r *Results) Ratio(name, other string) float64 {
+	a, b := r.Median(name, contender.Refwatch), r.Median(name, other)
+	if a < 0 || b <= 0 {
+		return math.NaN()
+	}
+	return a / b
+}
+
+// Line returns a figure as a line: its name, the medians, and the ratio of refwatch to kubelet.
+func (r *Results) Line(name string) string {
+	line := name
+	for _, kind := range contender.Kinds {
+		line += " " + kind.Name + "=" + Number(r.Median(name, kind.Name))
+	}
+	return line + " ratio=" + Number(r.Ratio(name, contender.Kubelet))
+}
+
+// Number formats a number with three significant digits, large and whole ones without decimals, and NaN as a dash.
+func Number(value float64) string {
+	magnitude := math.Abs(value)
+	switch {
+	case math.IsNaN(value):
+		return "–"
+	case magnitude >= 100 || value == math.Trunc(value):
+		return fmt.Sprintf("%.0f", value)
+	case magnitude >= 10:
+		return fmt.Sprintf("%.1f", value)
+	case magnitude >= 1:
+		return fmt.Sprintf("%.2f", value)
+	}
+	return strconv.FormatFloat(value, 'g', 3, 64)
+}
+
+// median returns the middle one of the values, or the mean of the two in the middle.
+func median(values []float64) float64 {
+	ordered := slices.Sorted(slices.Values(values))
+	middle := len(ordered) / 2
+	if len(ordered)%2 == 1 {
+		return ordered[middle]
+	}
+	return (ordered[middle-1] + ordered[middle]) / 2
 }

@@ -7,103 +7,140 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/refwatch/refwatch/test/bench/contender"
 )
 
-func TestMergeReplacesOnlyWhatWasMeasuredAgain(t *testing.T) {
-	before := New()
-	before.Add("get", "get-ns", Refwatch, 1)
-	before.Add("get", "get-of-old", Refwatch, 1)
-	before.Add("memory", "memory-5000", Refwatch, 2)
-	before.AddRecovery("outage-2s", Kubelet, Recovery{Want: 1})
-	before.AddRecovery("outage-60s", Kubelet, Recovery{Want: 2})
-	again := New()
-	again.Environment.Rounds = 7
-	again.Add("get", "get-ns", Refwatch, 9)
-	again.AddRecovery("outage-2s", Kubelet, Recovery{Want: 3})
-	before.Merge(again)
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-	for name, want := range map[string]float64{"get-ns": 9, "get-of-old": math.NaN(), "memory-5000": 2} {
-		if got := before.Median(name, Refwatch); !same(got, want) {
-			t.Errorf("%s after the merge: got %v, want %v", name, got, want)
+// filled returns results for every plot and aim.
+func filled(t *testing.T) *Results {
+	t.Helper()
+	r, err := Load(filepath.Join(t.TempDir(), "none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rounds Rounds
+	for _, aim := range aims {
+		for i, kind := range contender.Kinds {
+			for _, value := range []float64{1, 2} {
+				rounds.Add("any", kind.Name, Round{Values: map[string]float64{aim.figure: value + float64(i*100)}})
+			}
 		}
 	}
-	for outage, want := range map[string]int{"outage-2s": 3, "outage-60s": 2} {
-		if got := before.Recoveries[outage][Kubelet]; len(got) != 1 || got[0].Want != want {
-			t.Errorf("%s after the merge: got %v, want one round with %d streams", outage, got, want)
+	round := Round{Values: map[string]float64{}}
+	round.AddPercentiles("update-to-get", []time.Duration{3 * time.Millisecond, time.Millisecond, 2 * time.Millisecond})
+	rounds.Add("update", contender.Floor, round)
+	for _, seconds := range []float64{9, 1, 5} {
+		recovery := NewRecovery(seconds, func(at float64) int64 { return int64(100 * max(at, 0)) })
+		rounds.Add("outage-2s", contender.Refwatch, Round{Recovery: &recovery})
+		rounds.Add("outage-60s", contender.Kubelet, Round{Recovery: &recovery})
+	}
+	r.Add(rounds)
+	return r
+}
+
+func TestAddReplacesOnlyFiguresMeasuredAgain(t *testing.T) {
+	r := filled(t)
+	var again Rounds
+	again.Add("get", contender.Refwatch, Round{Values: map[string]float64{"get-ns": 7}})
+	if got := r.Add(again); !slices.Equal(got, []string{"get-ns"}) {
+		t.Errorf("names: got %q, want get-ns", got)
+	}
+	for name, want := range map[string]float64{"get-ns": 7, "get-bytes": 1.5} {
+		if got := r.Median(name, contender.Refwatch); got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}
-	if got := before.Environment.Rounds; got != 7 {
-		t.Errorf("rounds of the environment: got %d, want 7", got)
+	recovery := r.Recoveries["outage-2s"][contender.Refwatch]
+	if recovery.Seconds != 5 || recovery.Open[0] != 0 || recovery.Open[len(recovery.Open)-1] != 500 {
+		t.Errorf("recovery: got %+v, want the middle one of three, from no streams to 500", recovery)
 	}
 }
 
 func TestSaveAndLoad(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a", "results.json")
-	none, err := Load(file)
-	if err != nil || len(none.Figures) != 0 {
-		t.Fatalf("results that are not there: got %v, %v; want none and no error", none, err)
-	}
-	saved := filled()
+	saved := filled(t)
 	if err := saved.Save(file); err != nil {
 		t.Fatal(err)
 	}
 	loaded, err := Load(file)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || !reflect.DeepEqual(loaded, saved) {
+		t.Errorf("loaded: got %+v, %v; want %+v", loaded, err, saved)
 	}
-	if !reflect.DeepEqual(loaded, saved) {
-		t.Errorf("loaded: got %+v, want %+v", loaded, saved)
-	}
-}
-
-func TestLoadSaysWhatToDo(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "results.json")
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Load(file); err == nil || !strings.Contains(err.Error(), "remove "+file) {
-		t.Errorf("error for a broken file: got %v, want one that says to remove it", err)
+		t.Errorf("loading a broken file: got %v, want an error that says to remove it", err)
 	}
 }
 
-func TestAddPercentiles(t *testing.T) {
-	r := New()
-	r.AddPercentiles("update", "update", Refwatch, []float64{3, 1, 2})
-	r.AddPercentiles("update", "update", Kubelet, nil)
-	for name, want := range map[string]float64{"update-p50-ms": 2, "update-p99-ms": 3} {
-		if got := r.Median(name, Refwatch); got != want {
-			t.Errorf("%s: got %v, want %v", name, got, want)
-		}
-		if got := r.Median(name, Kubelet); !math.IsNaN(got) {
-			t.Errorf("%s without samples: got %v, want none", name, got)
+func TestPageAndPlot(t *testing.T) {
+	r, dir := filled(t), t.TempDir()
+	if err := r.Plot(dir); err != nil {
+		t.Fatal(err)
+	}
+	page := r.Page()
+	for _, picture := range pictures {
+		content, err := os.ReadFile(filepath.Join(dir, picture.file))
+		if err != nil || !strings.Contains(string(content), picture.unit) || !strings.Contains(page, picture.file+")") {
+			t.Errorf("%s: got %v, want it with its unit, and in the page", picture.file, err)
 		}
 	}
-	if got := r.Figures["update-p50-ms"].Samples[Refwatch]; len(got) != 1 || len(got[0]) != 3 {
-		t.Errorf("samples: got %v, want three of one round", got)
+	for _, want := range []string{
+		"| heap and stacks per object, bytes (`memory-bytes-per-object-5000`) | 1.50 | 102 | 302 | 0.0148 | 0.42 × kubelet, 1.20 × floor | yes |",
+		"| Gets that failed meanwhile (`failed-gets-5000`) | 1.50 | 102 | 302 | 0.0148 | 0 | **no** |",
+		"| `register-unregister-ns` | 1.50 | 102 |",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("page: got no %q, want it in:\n%s", want, page)
+		}
+	}
+	const line = "get-ns refwatch=1.50 kubelet=102 informer=202 floor=302 refwatch-clientgo=402 controller-runtime=502 ratio=0.0148"
+	if got := r.Line("get-ns"); got != line {
+		t.Errorf("line:\n got %q\nwant %q", got, line)
+	}
+	r.Figures = nil
+	if page := r.Page(); strings.Contains(page, "| yes |") {
+		t.Errorf("page without figures: got a reached aim, want none in:\n%s", page)
 	}
 }
 
-// filled are results with something for every plot and every row of the page.
-func filled() *Results {
-	r := New()
-	r.Environment = Environment{Size: 5000, Sizes: []int{1000, 5000}, Rounds: 2, Go: "go1.26", Kubernetes: "v1.36.3"}
-	size, largest := 5000, 5000
-	for _, row := range rows(size, largest) {
-		for i, contender := range always {
-			for round := range 2 {
-				r.Add("any", row.figure, contender, float64(1+i*100+round))
-			}
+func TestNumber(t *testing.T) {
+	for value, want := range map[float64]string{
+		math.Inf(-1): "-Inf", 5: "5", 0: "0", 50438.26: "50438", 49.27: "49.3", 1.784: "1.78", 0.04512: "0.0451", -1.784: "-1.78",
+	} {
+		if got := Number(value); got != want {
+			t.Errorf("Number(%v): got %q, want %q", value, got, want)
 		}
 	}
-	for _, name := range []string{"memory-bytes-per-object-1000", "sync-seconds-1000", "first-get-p99-ms", "cpu-idle-ms-per-minute", "cpu-updates-ms-per-1000"} {
-		r.Add("any", name, Refwatch, 3)
-		r.Add("any", name, Kubelet, 30)
+	if got := Number(math.NaN()); got != "–" {
+		t.Errorf("Number of nothing: got %q, want a dash", got)
 	}
-	for _, outage := range []string{"outage-2s", "outage-60s"} {
-		r.AddRecovery(outage, Refwatch, Recovery{Want: 2, Seconds: []float64{-5, -4, 0, 1}, Open: []int64{2, 0, 1, 2}})
-		r.AddRecovery(outage, Kubelet, Recovery{Want: 2, Seconds: []float64{-5, -4, 10, 30}, Open: []int64{2, 0, 1, 2}})
+}
+
+func TestMedianAndPercentiles(t *testing.T) {
+	if got := median([]float64{9, 1, 5}); got != 5 {
+		t.Errorf("median of three: got %v, want 5", got)
 	}
-	return r
+	if got := median([]float64{4, 1, 2, 3}); got != 2.5 {
+		t.Errorf("median of four: got %v, want 2.5", got)
+	}
+	for samples, want := range map[int][2]float64{1: {1, 1}, 3: {2, 3}, 20: {10, 20}, 100: {50, 99}, 200: {100, 198}} {
+		round, all := Round{Values: map[string]float64{}}, []time.Duration{}
+		for i := range samples {
+			all = append(all, time.Duration(samples-i)*time.Millisecond)
+		}
+		round.AddPercentiles("get", all)
+		if got := [2]float64{round.Values["get-p50-ms"], round.Values["get-p99-ms"]}; got != want {
+			t.Errorf("p50 and p99 of %d samples: got %v, want %v", samples, got, want)
+		}
+	}
 }

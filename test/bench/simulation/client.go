@@ -15,29 +15,24 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// Client is a way to follow many objects from one node.
+// Client is a way to watch many objects from one node.
 type Client struct {
-	// Name says in tables what it is.
 	Name string
-	// node returns what follows one object of a node, until its context ends.
-	node func() follow
+	// node returns the function of a node that watches one object until ctx ends.
+	node func() func(ctx context.Context, source *source)
 }
 
-// follow follows one object until ctx ends.
-type follow func(ctx context.Context, source *source)
-
-// Refwatch is reflectors that share one gate on each node, which lets so many
-// open at once; 0 is the default.
+// Refwatch has one gate on each node, with that many opens at a time; 0 is the gate's default.
 func Refwatch(name string, opens int) Client {
-	return Client{Name: name, node: func() follow {
+	return Client{name, func() func(context.Context, *source) {
 		gate := reflector.NewGate(reflector.GateOptions{Opens: opens})
 		return func(ctx context.Context, source *source) { reflect(ctx, source, gate) }
 	}}
 }
 
-// Ungated is reflectors each with a gate, and so a back-off, of its own.
+// Ungated has a gate, and so a back-off, for each reflector.
 func Ungated() Client {
-	return Client{Name: "no gate", node: func() follow {
+	return Client{"no gate", func() func(context.Context, *source) {
 		return func(ctx context.Context, source *source) { reflect(ctx, source, nil) }
 	}}
 }
@@ -46,7 +41,7 @@ func reflect(ctx context.Context, source *source, gate *reflector.Gate) {
 	reflector.New(source, store{}, reflector.Options{Gate: gate, Resource: "secrets"}).Run(ctx)
 }
 
-// store takes everything: freshness is measured where the streams are.
+// store accepts everything. Freshness is measured at the streams.
 type store struct{}
 
 func (store) Add(any) error               { return nil }
@@ -55,14 +50,13 @@ func (store) Delete(any) error            { return nil }
 func (store) Replace([]any, string) error { return nil }
 func (store) Resync() error               { return nil }
 
-// Kubelet retries as kubelet's manager of watches does, which has client-go's
-// reflector for each object: 0.8 s doubling to 30 s, up to twice as long by
-// jitter, as at first after two minutes without. A stream that was lost is asked
-// for at once. A 429 is answered within the request, up to ten times, by waiting
-// for its Retry-After. All requests of a node share qps a second, with bursts of
-// twice as many; 0 is no limit, 50 kubelet's default.
+// Kubelet retries as kubelet's manager does, which has one client-go reflector for each object. Its back-off begins at
+// 0.8 s and doubles to 30 s, with jitter of up to twice as long. After two minutes without a retry it begins again. A
+// stream that ended is opened again at once. A 429 is retried within the request, up to ten times, after its
+// Retry-After. All requests of a node share qps requests a second, with bursts of twice as many; 0 is no limit, 50 is
+// kubelet's default.
 func Kubelet(name string, qps float32) Client {
-	return Client{Name: name, node: func() follow {
+	return Client{name, func() func(context.Context, *source) {
 		limit := flowcontrol.NewFakeAlwaysRateLimiter()
 		if qps > 0 {
 			limit = flowcontrol.NewTokenBucketRateLimiter(qps, int(2*qps))
@@ -79,12 +73,9 @@ func Kubelet(name string, qps float32) Client {
 	}}
 }
 
-// requestRetries is how often client-go sends a request again by itself.
-const requestRetries = 10
-
-// watchOnce opens a stream and reads it to its end. The error is that of the
-// open.
+// watchOnce opens a stream and reads it to its end. It returns the error of the open.
 func watchOnce(ctx context.Context, source *source, limit flowcontrol.RateLimiter) error {
+	const requestRetries = 10 // client-go's
 	for retries := 0; ; retries++ {
 		if err := limit.Wait(ctx); err != nil {
 			return err

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// cluster is the servers, and the objects that are followed there.
+// cluster is the servers and the watched objects.
 type cluster struct {
 	servers []*server
 
 	mu      sync.Mutex
 	objects int
-	fresh   int
-	since   time.Time     // when all were fresh, the last time
-	longest time.Duration // that any was stale
+	fresh   int       // objects with a stream
+	since   time.Time // when all became fresh, the last time
 	meter   clusterMeter
 }
 
-// clusterMeter is what all clients together did.
+// clusterMeter counts since the last reset.
 type clusterMeter struct {
-	attempts int
-	refused  int           // attempts while no server was up
-	bySecond map[int64]int // attempts
-	most     int           // opens of one node at once
+	attempts  int
+	refused   int // attempts while no server was up
+	perSecond perSecond
+	mostNode  int           // opens of one node at a time
+	stale     time.Duration // the longest time
 }
 
 func newCluster(options ServerOptions, servers int) *cluster {
@@ -38,7 +38,7 @@ func newCluster(options ServerOptions, servers int) *cluster {
 	return c
 }
 
-// balance returns any server that is up, and its life; nil if there is none.
+// balance returns any server that is up, and its life, or nil.
 func (c *cluster) balance() (*server, chan struct{}) {
 	for _, i := range rand.Perm(len(c.servers)) {
 		if life := c.servers[i].life(); life != nil {
@@ -48,32 +48,13 @@ func (c *cluster) balance() (*server, chan struct{}) {
 	return nil, nil
 }
 
-// attempt counts one, by a node that has so many under way.
+// attempt counts an attempt to open a stream, by a node with so many opens.
 func (c *cluster) attempt(opening int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.meter.attempts++
-	if c.meter.bySecond == nil {
-		c.meter.bySecond = map[int64]int{}
-	}
-	c.meter.bySecond[time.Now().Unix()]++
-	c.meter.most = max(c.meter.most, opening)
-}
-
-// stop takes servers away at one moment, and returns how many streams they had.
-func (c *cluster) stop(servers ...*server) int {
-	broken := 0
-	for _, s := range servers {
-		broken += s.stop()
-	}
-	return broken
-}
-
-// refused is how many attempts were, since the last take.
-func (c *cluster) refused() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.meter.refused
+	c.meter.perSecond.add()
+	c.meter.mostNode = max(c.meter.mostNode, opening)
 }
 
 func (c *cluster) refuse() {
@@ -82,23 +63,43 @@ func (c *cluster) refuse() {
 	c.meter.refused++
 }
 
-// take returns what was done since the last take.
-func (c *cluster) take() (m clusterMeter, longest time.Duration) {
+// refused returns how many attempts were refused since the last reset.
+func (c *cluster) refused() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m, longest = c.meter, c.longest
-	c.meter, c.longest = clusterMeter{}, 0
-	return m, longest
+	return c.meter.refused
 }
 
-// allFresh tells whether all objects are fresh, and since when.
+// stop stops servers at one moment, and returns how many streams they had.
+func (c *cluster) stop(servers ...*server) int {
+	broken := 0
+	for _, s := range servers {
+		broken += s.stop()
+	}
+	return broken
+}
+
+// allFresh reports whether all objects are fresh, and since when.
 func (c *cluster) allFresh() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.since, c.fresh == c.objects
 }
 
-// object is one that is followed. It is fresh while there is a stream.
+// reset returns the counts and begins new ones.
+func (c *cluster) reset() (clusterMeter, []serverMeter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.meter
+	c.meter = clusterMeter{}
+	var servers []serverMeter
+	for _, s := range c.servers {
+		servers = append(servers, s.reset())
+	}
+	return m, servers
+}
+
+// object is a watched object. It is fresh while it has a stream.
 type object struct {
 	cluster *cluster
 	fresh   bool      // guarded by cluster.mu
@@ -126,14 +127,14 @@ func (o *object) setFresh(fresh bool) {
 		c.fresh--
 		return
 	}
-	c.longest = max(c.longest, now.Sub(o.stale))
+	c.meter.stale = max(c.meter.stale, now.Sub(o.stale))
 	if c.fresh++; c.fresh == c.objects {
 		c.since = now
 	}
 }
 
-// pause waits, for as long as neither the context nor a server's life ends.
-func pause(ctx context.Context, down <-chan struct{}, d time.Duration) error {
+// pause waits for a time. It returns an error if ctx or the life of a server ends.
+func pause(ctx context.Context, life <-chan struct{}, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -141,7 +142,7 @@ func pause(ctx context.Context, down <-chan struct{}, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-down:
+	case <-life:
 		return io.ErrUnexpectedEOF
 	}
 }

@@ -4,16 +4,16 @@ package simulation
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"syscall"
 	"time"
 )
 
 const (
-	// streamsPerConnection is what kube-apiserver 1.36 allows by default
-	// (k8s.io/apiserver pkg/server/secure_serving.go).
+	// streamsPerConnection is kube-apiserver 1.36's default (k8s.io/apiserver pkg/server/secure_serving.go).
 	streamsPerConnection = 100
-	// dialTime is that of TCP and TLS, roundTrip that of a request.
+	// dialTime is the time for TCP and TLS, roundTrip that of a request.
 	dialTime  = 5 * time.Millisecond
 	roundTrip = time.Millisecond
 )
@@ -21,26 +21,27 @@ const (
 // node is a client with connections of its own.
 type node struct {
 	cluster *cluster
-	hand    []int
+	hand    []int // queues of a server
 
 	mu          sync.Mutex
 	connections []*connection
 	opening     int
 }
 
-// connection leads to one life of one server.
+// connection is a connection to one life of one server.
 type connection struct {
 	server  *server
 	life    chan struct{}
-	dialled time.Time // when it is
+	dialled time.Time // when dialling is done
 	streams int       // guarded by node.mu
 }
 
 func newNode(c *cluster) *node {
-	return &node{cluster: c, hand: deal(c.servers[0].options)}
+	options := c.servers[0].options
+	return &node{cluster: c, hand: rand.Perm(options.Queues)[:options.HandSize]}
 }
 
-// open opens a stream, and returns the connection that it lives on.
+// open opens a stream and returns its connection.
 func (n *node) open(ctx context.Context) (*connection, error) {
 	conn := n.begin()
 	defer n.finish()
@@ -62,8 +63,7 @@ func (n *node) open(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// begin returns a connection with a place for one more stream, nil if no server
-// is up.
+// begin returns a connection with room for one more stream, or nil if no server is up.
 func (n *node) begin() *connection {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -97,7 +97,7 @@ func (n *node) finish() {
 	n.opening--
 }
 
-// leave gives back a stream's place.
+// leave removes a stream from its connection.
 func (n *node) leave(conn *connection) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -6,49 +6,43 @@ import (
 	"context"
 	"io"
 	"math"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
 )
 
-// ServerOptions says what a server can bear. [Server2Cores] is a measured one.
+// ServerOptions is the capacity of a server. [Server2Cores] is a measured one.
 type ServerOptions struct {
-	// OpensPerSecond is how many streams it can open.
+	// OpensPerSecond is how many streams the server can open.
 	OpensPerSecond int
-	// Seats is how many opens it works on at once. Queues, HandSize and
-	// QueueLength are those of a priority level
+	// Seats is how many opens it executes at a time. Queues, HandSize and QueueLength are those of a priority level
 	// (kubernetes.io/docs/concepts/cluster-administration/flow-control).
 	Seats, Queues, HandSize, QueueLength int
-	// CacheDelay is how long after its start the watch cache is not ready.
+	// CacheDelay is the time from a start until the watch cache is ready.
 	CacheDelay time.Duration
 }
 
-// Server2Cores is kube-apiserver on two cores, as a node's requests see it.
+// Server2Cores is kube-apiserver on two cores. Seats are those of the level "system": 30 of 245 shares of 600 requests in
+// flight. Queues and hands are those of Kubernetes' suggested configuration.
 var Server2Cores = ServerOptions{
-	OpensPerSecond: 2400,
-	// The level "system": 30 of 245 shares of 600 requests in flight. Queues
-	// and hands are those of Kubernetes' suggested configuration.
-	Seats: 74, Queues: 64, HandSize: 6, QueueLength: 50,
-	CacheDelay: 3 * time.Second,
+	OpensPerSecond: 2400, Seats: 74, Queues: 64, HandSize: 6, QueueLength: 50, CacheDelay: 3 * time.Second,
 }
 
-// times is a server with so many times as much of everything.
+// times returns a server with n times the capacity.
 func (o ServerOptions) times(n float64) ServerOptions {
 	scale := func(value int) int { return max(1, int(n*float64(value)+0.5)) }
 	waiting := scale(o.Queues * o.QueueLength)
 	o.OpensPerSecond, o.Seats = scale(o.OpensPerSecond), scale(o.Seats)
 	if n < 1 {
-		// Queues of a few places each would be unfair to a hand.
-		o.Queues = max(o.HandSize, o.Queues/4)
+		o.Queues = max(o.HandSize, o.Queues/4) // queues of a few places each would be unfair
 	}
 	o.QueueLength = max(1, waiting/o.Queues)
 	return o
 }
 
-// queueWait is how long an open may wait for a seat: a quarter of the server's
-// request timeout of a minute.
+// queueWait is how long an open may wait for a seat: a quarter of the server's request timeout of a minute.
 const queueWait = 15 * time.Second
 
 // server is a model of one kube-apiserver.
@@ -56,32 +50,45 @@ type server struct {
 	options ServerOptions
 
 	mu        sync.Mutex
-	up        bool
-	down      chan struct{} // closed when this life of it ends
-	ready     time.Time     // when its watch cache is
+	down      chan struct{} // closed by stop; nil while the server is down
 	started   time.Time
+	ready     time.Time // when the watch cache is
 	busyUntil time.Time
 	executing int
 	waiting   int
 	queues    [][]*waiter
-	next      int // queue to be served
+	next      int // queue to dispatch from
 	streams   int
-	dropped   retryAfter
+	dropped   flowcontrol.DroppedRequestsTracker
 	meter     serverMeter
 }
 
-// serverMeter is what a server has seen.
+// serverMeter counts since the last reset.
 type serverMeter struct {
-	arrived   map[int64]int // by second
+	arrived   perSecond
 	throttled int
 	most      int // executing and waiting
 }
 
+// perSecond counts events.
+type perSecond struct {
+	second int64
+	count  int
+	most   int // in a second
+}
+
+func (p *perSecond) add() {
+	if second := time.Now().Unix(); second != p.second {
+		p.second, p.count = second, 0
+	}
+	p.count++
+	p.most = max(p.most, p.count)
+}
+
 // waiter is an open in a queue.
 type waiter struct {
-	seat  chan struct{} // closed when it has one
-	queue int
-	gone  bool
+	seat chan struct{} // closed when it has one
+	gone bool
 }
 
 func newServer(options ServerOptions) *server {
@@ -90,51 +97,45 @@ func newServer(options ServerOptions) *server {
 	return s
 }
 
-// start brings the server up. Its watch cache is ready after a delay.
+// start starts the server. Its watch cache is ready after a delay.
 func (s *server) start(cacheDelay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.up, s.down = true, make(chan struct{})
-	s.started = time.Now()
-	s.ready = s.started.Add(cacheDelay)
-	s.busyUntil, s.executing, s.waiting, s.streams = s.started, 0, 0, 0
+	s.down, s.started = make(chan struct{}), time.Now()
+	s.ready, s.busyUntil = s.started.Add(cacheDelay), s.started
+	s.executing, s.waiting, s.streams = 0, 0, 0
 	s.queues = make([][]*waiter, s.options.Queues)
-	s.dropped = retryAfter{seconds: 1}
+	s.dropped = flowcontrol.NewDroppedRequestsTracker()
 }
 
-// stop takes the server away, with all streams and waiting opens. It returns how
-// many streams there were.
+// stop ends all streams and waiting opens. It returns how many streams there were.
 func (s *server) stop() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.up = false
 	close(s.down)
+	s.down = nil
 	return s.streams
 }
 
-// hold counts a stream in, or out.
-func (s *server) hold(down chan struct{}, streams int) {
+// life returns the channel that stop closes, or nil while the server is down.
+func (s *server) life() chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.down == down {
+	return s.down
+}
+
+// hold adds to the streams of a life.
+func (s *server) hold(life chan struct{}, streams int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down == life {
 		s.streams += streams
 	}
 }
 
-// life returns the channel that is closed when the server goes, nil when it has.
-func (s *server) life() chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.up {
-		return nil
-	}
-	return s.down
-}
-
-// open admits a stream of the life that ends with down. hand are the queues of
-// the one who asks.
-func (s *server) open(ctx context.Context, down chan struct{}, hand []int) error {
-	w, err := s.enter(down, hand)
+// open opens a stream in a life of the server. hand are the queues of the client.
+func (s *server) open(ctx context.Context, life chan struct{}, hand []int) error {
+	w, err := s.enter(life, hand)
 	if err != nil {
 		return err
 	}
@@ -142,62 +143,61 @@ func (s *server) open(ctx context.Context, down chan struct{}, hand []int) error
 	defer limit.Stop()
 	select {
 	case <-w.seat:
-	case <-down:
+	case <-life:
 		return io.ErrUnexpectedEOF
 	case <-ctx.Done():
-		return s.leave(w, down, ctx.Err())
+		return s.leave(w, life, ctx.Err())
 	case <-limit.C:
-		return s.leave(w, down, nil)
+		return s.leave(w, life, nil)
 	}
-	defer s.release(down)
+	defer s.release(life)
 	done, err := s.work()
 	if err != nil {
 		return err
 	}
-	return pause(ctx, down, time.Until(done))
+	return pause(ctx, life, time.Until(done))
 }
 
-// enter gives an open a seat or a place in a queue.
-func (s *server) enter(down chan struct{}, hand []int) (*waiter, error) {
+// enter gives an open a seat or a place in the shortest queue of its hand.
+func (s *server) enter(life chan struct{}, hand []int) (*waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.up || s.down != down {
+	if s.down != life {
 		return nil, io.ErrUnexpectedEOF
 	}
-	s.meter.arrive()
+	s.meter.arrived.add()
 	w := &waiter{seat: make(chan struct{})}
 	if s.executing < s.options.Seats {
 		s.executing++
 		close(w.seat)
-		s.meter.most = max(s.meter.most, s.executing+s.waiting)
-		return w, nil
-	}
-	w.queue = hand[0]
-	for _, q := range hand {
-		if len(s.queues[q]) < len(s.queues[w.queue]) {
-			w.queue = q
+	} else {
+		shortest := hand[0]
+		for _, q := range hand {
+			if len(s.queues[q]) < len(s.queues[shortest]) {
+				shortest = q
+			}
 		}
+		if len(s.queues[shortest]) >= s.options.QueueLength {
+			return nil, s.throttleLocked()
+		}
+		s.queues[shortest] = append(s.queues[shortest], w)
+		s.waiting++
 	}
-	if len(s.queues[w.queue]) >= s.options.QueueLength {
-		return nil, s.throttleLocked()
-	}
-	s.queues[w.queue] = append(s.queues[w.queue], w)
-	s.waiting++
 	s.meter.most = max(s.meter.most, s.executing+s.waiting)
 	return w, nil
 }
 
 func (s *server) throttleLocked() error {
 	s.meter.throttled++
-	return apierrors.NewTooManyRequests("too many requests", s.dropped.drop(time.Now()))
+	s.dropped.RecordDroppedRequest("")
+	return apierrors.NewTooManyRequests("too many requests", int(s.dropped.GetRetryAfter("")))
 }
 
-// leave gives up a place in a queue, or the seat that came meanwhile. A nil err
-// is the server's own decision.
-func (s *server) leave(w *waiter, down chan struct{}, err error) error {
+// leave gives up a place in a queue, or the seat that came meanwhile. With a nil err the server has decided so.
+func (s *server) leave(w *waiter, life chan struct{}, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.down == down && s.up {
+	if s.down == life {
 		select {
 		case <-w.seat:
 			s.executing--
@@ -213,7 +213,7 @@ func (s *server) leave(w *waiter, down chan struct{}, err error) error {
 	return err
 }
 
-// work returns when the open under way will be done.
+// work returns when the open that has just begun will be done.
 func (s *server) work() (time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,18 +229,17 @@ func (s *server) work() (time.Time, error) {
 	return s.busyUntil, nil
 }
 
-// release gives a seat to the next that waits.
-func (s *server) release(down chan struct{}) {
+// release gives a seat to the next waiter.
+func (s *server) release(life chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.down != down || !s.up {
-		return
+	if s.down == life {
+		s.executing--
+		s.dispatchLocked()
 	}
-	s.executing--
-	s.dispatchLocked()
 }
 
-// dispatchLocked serves the queues in turn.
+// dispatchLocked takes a waiter from the queues, round robin.
 func (s *server) dispatchLocked() {
 	for range len(s.queues) {
 		queue := &s.queues[s.next]
@@ -248,37 +247,23 @@ func (s *server) dispatchLocked() {
 		for len(*queue) > 0 {
 			w := (*queue)[0]
 			*queue = (*queue)[1:]
-			if w.gone {
-				continue
+			if !w.gone {
+				s.waiting--
+				s.executing++
+				close(w.seat)
+				return
 			}
-			s.waiting--
-			s.executing++
-			close(w.seat)
-			return
 		}
 	}
 }
 
-// unreadyRetryAfter is what kube-apiserver says while its watch cache is not
-// ready, in seconds.
+// unreadyRetryAfter returns kube-apiserver's Retry-After in seconds while its watch cache is not ready.
 func unreadyRetryAfter(downtime time.Duration) int {
 	return int(min(30, max(1, math.Exp(0.06*downtime.Seconds()))))
 }
 
-// deal returns a hand of queues.
-func deal(options ServerOptions) []int {
-	return rand.Perm(options.Queues)[:options.HandSize]
-}
-
-func (m *serverMeter) arrive() {
-	if m.arrived == nil {
-		m.arrived = map[int64]int{}
-	}
-	m.arrived[time.Now().Unix()]++
-}
-
-// take returns what was seen since the last take.
-func (s *server) take() serverMeter {
+// reset returns the counts and begins new ones.
+func (s *server) reset() serverMeter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.meter

@@ -3,15 +3,23 @@
 package simulation
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
-// size is what the environment asks for, or 20 nodes with 50 references, once.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// size returns the size that the environment asks for, or 20 nodes with 50 references and one run.
 func size(t *testing.T) (nodes, references, runs int) {
 	nodes, references, runs = 20, 50, 1
 	if text := os.Getenv("SIMULATION_SIZE"); text != "" {
@@ -28,7 +36,7 @@ func size(t *testing.T) (nodes, references, runs int) {
 	return nodes, references, runs
 }
 
-// load says how long one server would work to open all streams.
+// load is how long one server would work to open all streams.
 type load struct {
 	name string
 	work time.Duration
@@ -40,51 +48,91 @@ var (
 	crushing = load{"crushing", 200 * time.Second}
 )
 
-// server is one under the load of so many objects: a measured server, made
-// larger or smaller.
+// server returns the options of a server under the load of so many objects.
 func (l load) server(objects int) ServerOptions {
 	return Server2Cores.times(float64(objects) / l.work.Seconds() / float64(Server2Cores.OpensPerSecond))
 }
 
-// play runs a scenario in virtual time.
-func play(t *testing.T, s Scenario) row {
+// run runs a scenario in virtual time.
+func run(t *testing.T, s Scenario, runs int) result {
 	t.Helper()
-	var phases []Phase
-	synctest.Test(t, func(t *testing.T) { phases = s.Run(t.Context()) })
-	return summarise(phases)
+	r := result{client: s.Client.Name}
+	for range runs {
+		synctest.Test(t, func(t *testing.T) { r.runs = append(r.runs, s.Run(t.Context())) })
+	}
+	return r
 }
 
-// write adds a table to the file that the environment names.
-func write(t *testing.T, text string) {
+// result has the outcomes of one scenario.
+type result struct {
+	client string
+	runs   []Outcome
+}
+
+// median returns the median of a number, the upper one of two.
+func median[T cmp.Ordered](r result, number func(Outcome) T) T {
+	var numbers []T
+	for _, o := range r.runs {
+		numbers = append(numbers, number(o))
+	}
+	slices.Sort(numbers)
+	return numbers[len(numbers)/2]
+}
+
+// report logs results as a Markdown table, and appends it to the file that the environment names.
+func report(t *testing.T, title string, results []result) {
 	t.Helper()
-	t.Log("\n" + text)
-	path := os.Getenv("SIMULATION_OUT")
-	if path == "" {
-		return
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n| client | streams lost | attempts | refused | 429 | peak/s, all | peak/s, a server | peak in a server |"+
+		" peak of a node | all fresh, s | lowest–highest | stale, s |\n|---%s|\n", title, strings.Repeat("|---", 11))
+	for _, r := range results {
+		fmt.Fprintf(&b, "| %s |", r.client)
+		for _, number := range []func(Outcome) int{
+			func(o Outcome) int { return o.Broken }, func(o Outcome) int { return o.Attempts },
+			func(o Outcome) int { return o.Refused }, func(o Outcome) int { return o.Throttled },
+			func(o Outcome) int { return o.PeakAttempts }, func(o Outcome) int { return o.PeakArrived },
+			func(o Outcome) int { return o.PeakServer }, func(o Outcome) int { return o.PeakNode },
+		} {
+			fmt.Fprintf(&b, " %d |", median(r, number))
+		}
+		var fresh []string
+		for i := range r.runs[0].Fresh {
+			fresh = append(fresh, seconds(median(r, func(o Outcome) time.Duration { return o.Fresh[i] })))
+		}
+		byEnd := func(a, b Outcome) int { return cmp.Compare(a.end(), b.end()) }
+		fmt.Fprintf(&b, " %s | %s–%s | %s |\n", strings.Join(fresh, " / "), seconds(slices.MinFunc(r.runs, byEnd).end()),
+			seconds(slices.MaxFunc(r.runs, byEnd).end()), seconds(median(r, func(o Outcome) time.Duration { return o.Stale })))
 	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err == nil {
-		_, err = file.WriteString(text)
+	t.Log("\n" + b.String())
+	if path := os.Getenv("SIMULATION_OUT"); path != "" {
+		file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = fmt.Fprintln(file, b.String())
+		if err := errors.Join(err, file.Close()); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err == nil {
-		err = file.Close()
+}
+
+func seconds(d time.Duration) string {
+	if d >= never {
+		return "–"
 	}
-	if err != nil {
-		t.Fatalf("writing SIMULATION_OUT: %v", err)
-	}
+	return fmt.Sprintf("%.1f", d.Seconds())
 }
 
 const (
 	// gateOpens is the Gate's default.
 	gateOpens = 32
-	// slowestProbe is the shortest pause between two probes once they are as
-	// slow as they get; fastProbes is how many there are before that.
+	// slowestProbe is the shortest pause between two probes of the Gate when they are slowest. fastProbes is how many
+	// come before.
 	slowestProbe = 2500 * time.Millisecond
 	fastProbes   = 11
 )
 
-// TestEvents plays all events under all loads, and asserts what must hold
-// whatever the load.
+// TestEvents runs all events under all loads, and asserts what holds under every load.
 func TestEvents(t *testing.T) {
 	nodes, references, runs := size(t)
 	clients := []Client{
@@ -96,106 +144,90 @@ func TestEvents(t *testing.T) {
 		loads = append(loads, crushing) // takes long
 	}
 	for _, load := range loads {
-		server := load.server(nodes * references)
 		for _, event := range []Event{Rolling, Outage, Start} {
 			var results []result
-			for _, client := range clients {
-				r := result{client: client.Name}
-				for range runs {
-					r.runs = append(r.runs, play(t, Scenario{nodes, references, server, client, event}))
-				}
+			for i, client := range clients {
+				r := run(t, Scenario{nodes, references, load.server(nodes * references), client, event}, runs)
 				results = append(results, r)
+				for _, o := range r.runs {
+					name := fmt.Sprintf("%s, %s load, %s", event, load.name, client.Name)
+					verify(t, name, event, o, nodes*references, i == 0 || load != crushing)
+					if i == 0 {
+						verifyGate(t, name, event, o, nodes)
+					}
+				}
 			}
-			write(t, table(fmt.Sprintf("%s, %s load: %d nodes × %d references", event, load.name, nodes, references), results))
-			verify(t, load, event, results, nodes*references)
-			for _, run := range results[0].runs {
-				verifyGate(t, load, event, run, nodes)
-			}
+			report(t, fmt.Sprintf("%s, %s load: %d nodes × %d references", event, load.name, nodes, references), results)
 		}
 	}
 }
 
 // verify asserts what holds for all clients.
-func verify(t *testing.T, load load, event Event, results []result, objects int) {
+func verify(t *testing.T, name string, event Event, o Outcome, objects int, fresh bool) {
 	t.Helper()
-	for _, r := range results {
-		for _, run := range r.runs {
-			if run.Fresh >= never && load != crushing {
-				t.Errorf("%s, %s load, %s: not all objects are fresh in the end", event, load.name, r.client)
-			}
-			if event != Start && run.Attempts < run.Broken {
-				t.Errorf("%s, %s load, %s: got %d attempts to open %d streams again", event, load.name, r.client, run.Attempts, run.Broken)
-			}
-			if event == Outage && run.Broken != objects {
-				t.Errorf("outage, %s load, %s: got %d streams lost, want %d", load.name, r.client, run.Broken, objects)
-			}
-		}
+	if fresh && o.end() >= never {
+		t.Errorf("%s: not all objects are fresh at the end", name)
+	}
+	if event != Start && o.Attempts < o.Broken {
+		t.Errorf("%s: got %d attempts to open %d streams again", name, o.Attempts, o.Broken)
+	}
+	if event == Outage && o.Broken != objects {
+		t.Errorf("%s: got %d streams lost, want %d", name, o.Broken, objects)
 	}
 }
 
-// mostAtOnce is how many opens of a node there may be at once: as many as its Gate
-// admits, 8 of those that fail, and some that take much longer than usual and do not
-// count any more.
+// mostAtOnce is how many opens a node may have at a time: as many as its Gate admits, 8 that fail, and a few that take
+// much longer than usual and do not count any more.
 func mostAtOnce(opens int) int { return 2*opens + 8 + 4 }
 
 // verifyGate asserts what the Gate promises.
-func verifyGate(t *testing.T, load load, event Event, run row, nodes int) {
+func verifyGate(t *testing.T, name string, event Event, o Outcome, nodes int) {
 	t.Helper()
-	if run.Fresh >= never {
-		t.Errorf("%s, %s load: not all objects are fresh in the end", event, load.name)
-	}
-	if run.PeakNode > mostAtOnce(gateOpens) {
-		t.Errorf("%s, %s load: got %d opens of a node at once, want at most %d", event, load.name, run.PeakNode, mostAtOnce(gateOpens))
+	if o.PeakNode > mostAtOnce(gateOpens) {
+		t.Errorf("%s: got %d opens of a node at a time, want at most %d", name, o.PeakNode, mostAtOnce(gateOpens))
 	}
 	if event != Outage {
 		return
 	}
-	// All that had begun may fail, and those that followed the first of them, then one
-	// at a time.
-	if most := nodes * (gateOpens + 16 + fastProbes + int(outage/slowestProbe)); run.Refused > most {
-		t.Errorf("outage, %s load: got %d refused attempts, want at most %d", load.name, run.Refused, most)
+	// The opens that had begun may fail, and those that began before the first failure. Then there are only probes.
+	if most := nodes * (gateOpens + 16 + fastProbes + int(outage/slowestProbe)); o.Refused > most {
+		t.Errorf("%s: got %d refused attempts, want at most %d", name, o.Refused, most)
 	}
-	// By then the pauses are as long as they get.
-	if most := nodes * (1 + int(outage/2/slowestProbe)); run.Late > most {
-		t.Errorf("outage, %s load: got %d refused attempts in the second half, want at most %d", load.name, run.Late, most)
+	// By the second half the probes are slowest.
+	if most := nodes * (1 + int(outage/2/slowestProbe)); o.Late > most {
+		t.Errorf("%s: got %d refused attempts in the second half, want at most %d", name, o.Late, most)
 	}
 }
 
-// TestGateInAnOutage asserts that the Gate asks less than reflectors without
-// one, and is there sooner than kubelet's. The margins are wide: 5 s and 55 s.
+// TestGateInAnOutage asserts that a Gate sends fewer requests than reflectors without one, and recovers sooner than
+// kubelet's manager. The margins are wide: the times are 5 s and 55 s.
 func TestGateInAnOutage(t *testing.T) {
 	const nodes, references = 10, 50
-	server := light.server(nodes * references)
-	gate := play(t, Scenario{nodes, references, server, Refwatch("gate", 0), Outage})
-	alone := play(t, Scenario{nodes, references, server, Ungated(), Outage})
-	kubelet := play(t, Scenario{nodes, references, server, Kubelet("kubelet", 0), Outage})
-	if got, want := gate.Refused, alone.Refused/5; got > want {
-		t.Errorf("got %d refused attempts with a gate, want at most a fifth of %d", got, alone.Refused)
+	outcome := func(client Client) Outcome {
+		return run(t, Scenario{nodes, references, light.server(nodes * references), client, Outage}, 1).runs[0]
 	}
-	if got, want := gate.Fresh, kubelet.Fresh/2; got > want {
-		t.Errorf("all fresh after %s with a gate, want at most half of %s", got, kubelet.Fresh)
+	gate, ungated, kubelet := outcome(Refwatch("gate", 0)), outcome(Ungated()), outcome(Kubelet("kubelet", 0))
+	if got, want := gate.Refused, ungated.Refused/5; got > want {
+		t.Errorf("got %d refused attempts with a gate, want at most a fifth of %d", got, ungated.Refused)
 	}
-	if gate.Fresh > 15*time.Second {
-		t.Errorf("all fresh %s after the servers were back, want at most 15s, virtual time", gate.Fresh)
+	if got, want := gate.end(), min(kubelet.end()/2, 15*time.Second); got > want {
+		t.Errorf("all fresh after %s with a gate, want at most 15 s and half of %s", got, kubelet.end())
 	}
 }
 
-// TestOpens tells what the Gate's bound does: SIMULATION_OUT has a table by it.
+// TestOpens reports the effect of the Gate's bound.
 func TestOpens(t *testing.T) {
 	nodes, references, runs := size(t)
-	server := heavy.server(nodes * references)
 	for _, event := range []Event{Rolling, Outage} {
 		var results []result
 		for _, opens := range []int{1, 4, 8, 16, 32, 64} {
-			r := result{client: fmt.Sprintf("gate, Opens %d", opens)}
-			for range runs {
-				r.runs = append(r.runs, play(t, Scenario{nodes, references, server, Refwatch(r.client, opens), event}))
-			}
-			if got := middle(r.runs, func(r row) int { return r.PeakNode }); got > mostAtOnce(opens) {
-				t.Errorf("got %d opens of a node at once, want at most %d", got, mostAtOnce(opens))
+			client := Refwatch(fmt.Sprintf("gate, Opens %d", opens), opens)
+			r := run(t, Scenario{nodes, references, heavy.server(nodes * references), client, event}, runs)
+			if got := median(r, func(o Outcome) int { return o.PeakNode }); got > mostAtOnce(opens) {
+				t.Errorf("got %d opens of a node at a time, want at most %d", got, mostAtOnce(opens))
 			}
 			results = append(results, r)
 		}
-		write(t, table(fmt.Sprintf("%s, heavy load, by Opens: %d nodes × %d references", event, nodes, references), results))
+		report(t, fmt.Sprintf("%s, heavy load, by Opens: %d nodes × %d references", event, nodes, references), results)
 	}
 }

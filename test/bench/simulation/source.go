@@ -20,14 +20,13 @@ import (
 // bookmarkInterval is kube-apiserver's.
 const bookmarkInterval = time.Minute
 
-// source is one object as a node reaches it. The object never changes, and is
-// not there: what is simulated is streams.
+// source is the streams of one object to one node. The object does not exist, and never changes.
 type source struct {
 	node   *node
 	object *object
 }
 
-// List implements listwatch.Source: it costs what an open does.
+// List implements listwatch.Source. It costs the same as an open.
 func (s *source) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	conn, err := s.node.open(ctx)
 	if err != nil {
@@ -37,8 +36,7 @@ func (s *source) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object
 	return &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}, nil
 }
 
-// Watch implements listwatch.Source. The object is fresh when it returns, and
-// until the stream ends.
+// Watch implements listwatch.Source. The object is fresh until the stream ends.
 func (s *source) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
 	conn, err := s.node.open(ctx)
 	if err != nil {
@@ -49,18 +47,18 @@ func (s *source) Watch(ctx context.Context, options metav1.ListOptions) (listwat
 	return &stream{
 		source: s, ctx: ctx, conn: conn, closed: make(chan struct{}),
 		state: options.SendInitialEvents != nil,
-		// The first at any time, so that not all come at once.
+		// The first comes at a random time, so that not all come at once.
 		next: time.Now().Add(time.Duration(rand.Int64N(int64(bookmarkInterval)))),
 	}, nil
 }
 
-// stream brings bookmarks until its server goes.
+// stream delivers bookmarks until its server stops.
 type stream struct {
 	*source
 
 	ctx    context.Context
 	conn   *connection
-	state  bool // still to be told
+	state  bool // the initial bookmark is still to be sent
 	next   time.Time
 	close  sync.Once
 	closed chan struct{}
@@ -99,7 +97,7 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// bookmark returns one, initial if it ends the initial events (KEP-3157).
+// bookmark returns a bookmark. An initial one ends the initial events (KEP-3157).
 func bookmark(initial bool) watch.Event {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}}
 	if initial {

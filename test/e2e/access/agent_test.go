@@ -26,7 +26,7 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// agentRig runs the example's node agent with the certificate of its node.
+// agentRig runs the example's node agent with the credentials of its node.
 type agentRig struct {
 	*rig
 
@@ -41,48 +41,43 @@ func (r *agentRig) start() {
 	r.must(client, err)
 	r.agent, err = agent.New(agent.Options{Client: client, NodeName: node1, RootDir: r.root})
 	r.must(r.agent, err)
-	r.stop = r.run(quiet{r.agent})
+	r.stop = e2e.Run(r, func(ctx context.Context) error { // without logs: the test causes errors on purpose
+		return r.agent.Run(klog.NewContext(ctx, ktesting.NewLogger(ktesting.NopTL{}, ktesting.DefaultConfig)))
+	})
 }
 
-// quiet has an agent log to the test, since the story has errors in it on purpose.
-type quiet struct{ *agent.Agent }
-
-func (q quiet) Run(ctx context.Context) error {
-	return q.Agent.Run(klog.NewContext(ctx, ktesting.NewLogger(ktesting.NopTL{}, ktesting.DefaultConfig)))
-}
-
-// observe waits until look returns nil. It looks after every sync of the agent.
-func (r *agentRig) observe(what string, look func(context.Context) error) {
+// eventuallySynced waits until check returns nil. It calls check after every sync of the agent.
+func (r *agentRig) eventuallySynced(what string, check func(context.Context) error) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	for {
-		// The channel comes first: a sync while look is looking is not missed.
+		// Take the channel first: a sync during check is not missed.
 		changed := r.agent.Changed()
-		err := look(ctx)
+		err := check(ctx)
 		if err == nil {
 			return
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			r.Fatalf("%s: still not so after %v: %v", what, patience, err)
+			r.Fatalf("%s: not observed within %v; last error: %v", what, timeout, err)
 		}
 	}
 }
 
-// inOrder waits until all that the agent keeps is as the server has it: every volume of every pod of the node
-// has the files that its objects give, one that cannot be built is reported, and no other pod has a folder.
-func (r *agentRig) inOrder(what string) {
+// eventuallyMatches waits until the agent's files match the server: every volume of the node's pods has the files of
+// its objects or is reported, and no other pod has a folder.
+func (r *agentRig) eventuallyMatches(what string) {
 	r.Helper()
-	r.observe(what, func(ctx context.Context) error {
+	r.eventuallySynced(what, func(ctx context.Context) error {
 		pods, err := r.admin.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node1})
 		if err != nil {
 			return err
 		}
 		for i := range pods.Items {
 			for j := range pods.Items[i].Spec.Volumes {
-				if err := r.volumeInOrder(ctx, &pods.Items[i], &pods.Items[i].Spec.Volumes[j]); err != nil {
+				if err := r.volumeMatches(ctx, &pods.Items[i], &pods.Items[i].Spec.Volumes[j]); err != nil {
 					return fmt.Errorf("pod %s, volume %s: %w", pods.Items[i].Name, pods.Items[i].Spec.Volumes[j].Name, err)
 				}
 			}
@@ -95,17 +90,17 @@ func (r *agentRig) inOrder(what string) {
 	})
 }
 
-func (r *agentRig) volumeInOrder(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) error {
-	want, wantErr := volume.Build(ctx, pod, v, live{r.rig})
+func (r *agentRig) volumeMatches(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) error {
+	want, wantErr := volume.Build(ctx, pod, v, serverGetter{r.rig})
 	reported := r.reported(pod, v.Name)
 	if wantErr != nil {
 		if reported == nil {
-			return fmt.Errorf("reported is no error, want one: %w", wantErr)
+			return fmt.Errorf("the agent reports no error, want one: %w", wantErr)
 		}
 		return nil
 	}
 	if reported != nil {
-		return fmt.Errorf("the server has all, reported is: %w", reported)
+		return fmt.Errorf("the server has all objects, but the agent reports: %w", reported)
 	}
 	got, err := files(r.path(pod, v.Name))
 	same := func(a, b volume.File) bool { return a.Mode == b.Mode && bytes.Equal(a.Data, b.Data) }
@@ -115,14 +110,14 @@ func (r *agentRig) volumeInOrder(ctx context.Context, pod *corev1.Pod, v *corev1
 	return err
 }
 
-// reported returns what, by the agent's status, is wrong with a volume.
+// reported returns the error of a volume in the agent's status.
 func (r *agentRig) reported(pod *corev1.Pod, name string) error {
 	for _, v := range r.agent.Status()[pod.UID].Volumes {
 		if v.Name == name {
 			return v.Err
 		}
 	}
-	return errors.New("not looked at yet")
+	return errors.New("not synced yet")
 }
 
 func (r *agentRig) path(pod *corev1.Pod, name string) string {
@@ -137,15 +132,15 @@ func (r *agentRig) wantFile(pod *corev1.Pod, volume, file, want string) {
 	}
 }
 
-// wantGone wants nothing to be left of a pod.
+// wantGone fails the test if a pod has a folder.
 func (r *agentRig) wantGone(pod *corev1.Pod) {
 	r.Helper()
 	if _, err := os.Lstat(filepath.Join(r.root, "pods", string(pod.UID))); !errors.Is(err, fs.ErrNotExist) {
-		r.Errorf("folder of pod %s: got error %v, want that it is not there", pod.Name, err)
+		r.Errorf("folder of pod %s: got error %v, want ErrNotExist", pod.Name, err)
 	}
 }
 
-// files reads the volume's current version, which is what its visible names lead to.
+// files reads the current version of a volume.
 func files(dir string) (volume.Payload, error) {
 	root, err := filepath.EvalSymlinks(filepath.Join(dir, "..data"))
 	if err != nil {
@@ -167,18 +162,18 @@ func files(dir string) (volume.Payload, error) {
 	return found, err
 }
 
-// live gets objects from the server, past every cache. It is a [volume.Getter].
-type live struct{ *rig }
+// serverGetter is a [volume.Getter] that reads from the server, without a cache.
+type serverGetter struct{ *rig }
 
-func (l live) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	return l.admin.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+func (g serverGetter) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	return g.admin.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
-func (l live) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
-	return l.admin.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+func (g serverGetter) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	return g.admin.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
-// settingsVolume is projected from an immutable ConfigMap and a Secret that may be absent.
+// settingsVolume returns a projected volume with an immutable ConfigMap and an optional Secret.
 func settingsVolume() corev1.Volume {
 	return corev1.Volume{Name: "settings", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		Sources: []corev1.VolumeProjection{
@@ -191,7 +186,7 @@ func settingsVolume() corev1.Volume {
 	}}}
 }
 
-// TestAgent takes the node agent through the life of a node, with no other rights than a node has.
+// TestAgent runs the node agent with a node's rights only, while pods and objects change.
 func TestAgent(t *testing.T) {
 	r := &agentRig{rig: newRig(t, e2e.Options{}), root: t.TempDir()}
 	for _, name := range []string{"tls", "db", "elsewhere"} {
@@ -204,13 +199,13 @@ func TestAgent(t *testing.T) {
 	r.createPod("far", "node-2", corev1.PodSpec{Volumes: []corev1.Volume{secretVolume("elsewhere")}})
 
 	r.start()
-	r.inOrder("pods that were there before the agent")
+	r.eventuallyMatches("pods created before the agent started")
 	r.wantFile(web1, "tls", "value", "1")
 	r.wantFile(web2, "settings", "map/currency", "settings")
 	if err := r.reported(worker, "late"); err == nil || !strings.Contains(err.Error(), `secrets "shop/late" not found`) {
 		t.Errorf("volume of a missing secret: got error %v, want that it is not found", err)
 	}
-	r.eventually("no watch of what is immutable, and one of what is shared", func(context.Context) error {
+	r.eventually("no watch of an immutable object, and one of a shared object", func(context.Context) error {
 		open := strings.Join(r.requests(node1User).open, "\n")
 		if strings.Contains(open, "/configmaps?") || strings.Count(open, "metadata.name%3Dtls") != 1 {
 			return fmt.Errorf("open watches:\n%s", open)
@@ -219,20 +214,20 @@ func TestAgent(t *testing.T) {
 	})
 
 	r.createSecret("late", "2")
-	r.inOrder("a missing secret was created")
+	r.eventuallyMatches("a missing secret was created")
 	r.wantFile(worker, "late", "value", "2")
 	r.setSecret("tls", "3")
-	r.inOrder("a shared secret was rotated")
+	r.eventuallyMatches("a shared secret was rotated")
 	r.wantFile(web1, "tls", "value", "3")
 	r.wantFile(web2, "tls", "value", "3")
 	r.createSecret("extra", "4")
-	r.inOrder("an optional secret appeared")
+	r.eventuallyMatches("an optional secret was created")
 	r.wantFile(web1, "settings", "value", "4")
-	fresh := r.createPod("fresh", node1, corev1.PodSpec{Volumes: []corev1.Volume{secretVolume("db"), settingsVolume()}})
-	r.inOrder("a pod was bound")
-	r.wantFile(fresh, "db", "value", "1")
+	added := r.createPod("added", node1, corev1.PodSpec{Volumes: []corev1.Volume{secretVolume("db"), settingsVolume()}})
+	r.eventuallyMatches("a pod was bound")
+	r.wantFile(added, "db", "value", "1")
 	r.deletePod("worker")
-	r.inOrder("a pod was deleted")
+	r.eventuallyMatches("a pod was deleted")
 	r.wantGone(worker)
 
 	r.stop()
@@ -240,7 +235,7 @@ func TestAgent(t *testing.T) {
 	r.setSecret("tls", "5")
 	r.wantFile(web1, "tls", "value", "3") // no agent runs
 	r.start()
-	r.inOrder("the agent was started again")
+	r.eventuallyMatches("the agent was started again")
 	r.wantGone(web2)
 	r.wantFile(web1, "tls", "value", "5")
 	r.stop()
@@ -250,23 +245,23 @@ func TestAgent(t *testing.T) {
 	}})
 }
 
-// A pod's own UID is what its folder is named after, so a pod that takes over a name starts with nothing.
+// A pod's folder has the pod's UID as its name: a recreated pod gets a new folder.
 func TestAgentRecreatedPod(t *testing.T) {
 	r := &agentRig{rig: newRig(t, e2e.Options{}), root: t.TempDir()}
 	r.createSecret("tls", "1")
 	spec := corev1.PodSpec{Volumes: []corev1.Volume{secretVolume("tls")}}
-	seen := map[types.UID]bool{}
+	uids := map[types.UID]bool{}
 	r.start()
 	for range 3 {
 		pod := r.createPod("web", node1, spec)
-		r.inOrder("a pod was created under an old name")
+		r.eventuallyMatches("a pod was created with the same name")
 		r.wantFile(pod, "tls", "value", "1")
-		if seen[pod.UID] {
+		if uids[pod.UID] {
 			t.Errorf("pod UID %s: got it twice, want a new one", pod.UID)
 		}
-		seen[pod.UID] = true
+		uids[pod.UID] = true
 		r.deletePod("web")
-		r.inOrder("it was deleted")
+		r.eventuallyMatches("the pod was deleted")
 		r.wantGone(pod)
 	}
 	r.stop()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access_test holds what refwatch asks of a real API server, and what it is refused, against what it says
-// it needs: two verbs on named objects for a user of RBAC, nothing but its own rights for a node.
+// Package access_test checks on a real API server that refwatch needs only the documented rights: list and watch of
+// named objects with RBAC, or the rights of a node.
 package access_test
 
 import (

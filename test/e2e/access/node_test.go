@@ -24,11 +24,11 @@ const (
 	node1User = "system:node:" + node1
 )
 
-// lag is more than the Node authorizer's graph ever takes to learn of a pod, even on a machine with other work:
-// whether the default grace is enough here and now is not what these tests are about. Every refusal takes as long.
-const lag = 5 * time.Second
+// refusalGrace is more than the Node authorizer's graph lags behind the pods, even on a busy machine. Each refusal
+// takes that long.
+const refusalGrace = 5 * time.Second
 
-// createPod creates a pod bound to a node. Nothing runs it.
+// createPod creates a pod bound to a node.
 func (r *rig) createPod(name, node string, spec corev1.PodSpec) *corev1.Pod {
 	r.Helper()
 	spec.NodeName = node
@@ -44,7 +44,7 @@ func (r *rig) createPod(name, node string, spec corev1.PodSpec) *corev1.Pod {
 	return pod
 }
 
-// deletePod removes a pod at once: no kubelet is there to confirm that it has ended.
+// deletePod deletes a pod with a grace period of 0: there is no kubelet.
 func (r *rig) deletePod(name string) {
 	r.Helper()
 	r.must(nil, r.admin.CoreV1().Pods(namespace).Delete(r.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
@@ -58,9 +58,9 @@ func (r *rig) createConfigMap(name string, immutable bool) {
 	}, metav1.CreateOptions{}))
 }
 
-// everyWay is a pod that references secrets and config maps in every way that a node's rights follow: for images,
-// from the environment, and as volumes of both kinds.
-func everyWay() corev1.PodSpec {
+// allReferences returns a pod that references Secrets and ConfigMaps in every way that the Node authorizer accepts:
+// image pull secrets, environment, and volumes.
+func allReferences() corev1.PodSpec {
 	local := func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
 	return corev1.PodSpec{
 		ImagePullSecrets: []corev1.LocalObjectReference{local("pull")},
@@ -86,12 +86,12 @@ func everyWay() corev1.PodSpec {
 	}
 }
 
-// secretVolume mounts a secret under its own name.
+// secretVolume returns a volume with the name of its Secret.
 func secretVolume(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}}
 }
 
-// nodeRig has the managers of a node agent, with the certificate of the node.
+// nodeRig has the managers of a node agent, with the credentials of the node.
 type nodeRig struct {
 	*rig
 
@@ -101,7 +101,7 @@ type nodeRig struct {
 
 func newNodeRig(t *testing.T) *nodeRig {
 	r := newRig(t, e2e.Options{})
-	client, options := r.client(r.cluster.Node(node1)), objectcache.WatchOptions{RefusalGrace: lag}
+	client, options := e2e.Client(r, r.cluster.Node(node1)), objectcache.WatchOptions{RefusalGrace: refusalGrace}
 	secrets, err := manager.NewSecrets(client, options)
 	if err != nil {
 		t.Fatal(err)
@@ -113,13 +113,13 @@ func newNodeRig(t *testing.T) *nodeRig {
 	return &nodeRig{rig: r, secrets: secrets, configMaps: configMaps}
 }
 
-// register does what a node agent does when it hears of a pod.
+// register registers a pod with both managers.
 func (r *nodeRig) register(pod *corev1.Pod) {
 	r.secrets.RegisterPod(pod)
 	r.configMaps.RegisterPod(pod)
 }
 
-// TestNode: a node resolves all that pods bound to it reference, from the moment they are bound, and nothing else.
+// TestNode: a node reads all objects that pods bound to it reference, and no others.
 func TestNode(t *testing.T) {
 	r := newNodeRig(t)
 	for _, name := range []string{"pull", "env", "volume", "projected"} {
@@ -131,16 +131,16 @@ func TestNode(t *testing.T) {
 	r.createSecret("elsewhere", "canary")
 	r.createSecret("unreferenced", "canary")
 	r.createPod("far", "node-2", corev1.PodSpec{Volumes: []corev1.Volume{secretVolume("elsewhere")}})
-	stopSecrets, stopConfigMaps := r.run(r.secrets), r.run(r.configMaps)
+	stopSecrets, stopConfigMaps := e2e.Run(r, r.secrets.Run), e2e.Run(r, r.configMaps.Run)
 
-	pod := r.createPod("web", node1, everyWay())
+	pod := r.createPod("web", node1, allReferences())
 	r.register(pod)
-	r.resolves()
+	r.checkAllReferences()
 
-	// Named by somebody on this node who has no pod for it.
-	stranger := manager.Owner{Name: "stranger", UID: "stranger"}
-	r.secrets.SetReferences(stranger, keysOf([]string{"elsewhere", "unreferenced"})...)
-	r.configMaps.SetReferences(stranger, keysOf([]string{"unreferenced"})...)
+	// An owner without a pod on this node.
+	other := manager.Owner{Name: "other", UID: "other"}
+	r.secrets.SetReferences(other, keysOf([]string{"elsewhere", "unreferenced"})...)
+	r.configMaps.SetReferences(other, keysOf([]string{"unreferenced"})...)
 	var group errgroup.Group
 	group.Go(func() error { return refused(t.Context(), r.secrets, "secrets", "elsewhere") })
 	group.Go(func() error { return refused(t.Context(), r.secrets, "secrets", "unreferenced") })
@@ -150,18 +150,18 @@ func TestNode(t *testing.T) {
 	}
 	r.setSecret("volume", "rotated")
 	r.eventuallyValue(r.secrets, "volume", "rotated")
-	r.contrast()
+	r.checkForbidden()
 	stopSecrets()
 	stopConfigMaps()
 	r.finish(node1User, allowList{objects: []string{
 		"secrets/pull", "secrets/env", "secrets/missing", "secrets/volume", "secrets/projected",
 		"configmaps/env", "configmaps/volume", "configmaps/projected",
-		"secrets/elsewhere", "secrets/unreferenced", "configmaps/unreferenced", // the stranger's
+		"secrets/elsewhere", "secrets/unreferenced", "configmaps/unreferenced", // of the other owner
 	}})
 }
 
-// resolves wants everything that the pod of [everyWay] references.
-func (r *nodeRig) resolves() {
+// checkAllReferences gets every object that the pod of [allReferences] references.
+func (r *nodeRig) checkAllReferences() {
 	r.Helper()
 	var group errgroup.Group
 	for _, name := range []string{"pull", "env", "volume", "projected"} {
@@ -187,12 +187,12 @@ func (r *nodeRig) resolves() {
 	}
 }
 
-// contrast sends what the library must not: a node is refused all of it.
-func (r *nodeRig) contrast() {
+// checkForbidden sends requests that the library must not send: the server refuses them to a node.
+func (r *nodeRig) checkForbidden() {
 	r.Helper()
 	config := r.cluster.Node(node1)
-	config.UserAgent = byHand
-	core := r.client(config).CoreV1()
+	config.UserAgent = manualAgent
+	core := e2e.Client(r, config).CoreV1()
 	_, err := core.Secrets(namespace).List(r.Context(), metav1.ListOptions{})
 	r.wantForbidden("list of the namespace", err)
 	_, err = core.Secrets("").List(r.Context(), metav1.ListOptions{})
@@ -207,13 +207,13 @@ func (r *nodeRig) contrast() {
 	r.wantForbidden("update", err)
 }
 
-// TestNodeAtOnce: pod after pod is bound, and its objects are asked for in the same moment, before the Node
-// authorizer can have heard of it.
-func TestNodeAtOnce(t *testing.T) {
+// TestNodeRightAfterBinding gets the objects of each pod right after the pod is bound, before the Node authorizer's
+// graph has it.
+func TestNodeRightAfterBinding(t *testing.T) {
 	r := newNodeRig(t)
 	r.createSecret("shared", "1")
 	r.createConfigMap("settings", true)
-	stopSecrets, stopConfigMaps := r.run(r.secrets), r.run(r.configMaps)
+	stopSecrets, stopConfigMaps := e2e.Run(r, r.secrets.Run), e2e.Run(r, r.configMaps.Run)
 	allowed := allowList{objects: []string{"secrets/shared", "configmaps/settings"}}
 	spec := corev1.PodSpec{
 		Volumes: []corev1.Volume{secretVolume("shared")},
@@ -240,32 +240,32 @@ func TestNodeAtOnce(t *testing.T) {
 			t.Errorf("shared config map, pod %d: %v", i, err)
 		}
 	}
-	t.Logf("slowest of %d secrets: known %v after its pod was bound", pods, slowest.Round(time.Millisecond))
+	t.Logf("slowest of %d secrets: %v after its pod was bound", pods, slowest.Round(time.Millisecond))
 	stopSecrets()
 	stopConfigMaps()
 	r.finish(node1User, allowed)
 }
 
-// TestNodeLosesAccess: what only a deleted pod referenced is refused to whoever asks next.
+// TestNodeLosesAccess: an object that only a deleted pod referenced is refused.
 func TestNodeLosesAccess(t *testing.T) {
 	r := newNodeRig(t)
 	r.createSecret("shared", "1")
 	r.createSecret("own", "1")
-	stays := r.createPod("stays", node1, corev1.PodSpec{Volumes: []corev1.Volume{secretVolume("shared")}})
-	goes := r.createPod("goes", node1, corev1.PodSpec{Volumes: []corev1.Volume{secretVolume("shared"), secretVolume("own")}})
-	stop := r.run(r.secrets)
-	r.register(stays)
-	r.register(goes)
+	kept := r.createPod("kept", node1, corev1.PodSpec{Volumes: []corev1.Volume{secretVolume("shared")}})
+	deleted := r.createPod("deleted", node1, corev1.PodSpec{Volumes: []corev1.Volume{secretVolume("shared"), secretVolume("own")}})
+	stop := e2e.Run(r, r.secrets.Run)
+	r.register(kept)
+	r.register(deleted)
 	r.wantValue(r.secrets, "shared", "1")
 	r.wantValue(r.secrets, "own", "1")
 
-	r.deletePod("goes")
-	r.secrets.UnregisterPod(goes)
+	r.deletePod("deleted")
+	r.secrets.UnregisterPod(deleted)
 	r.awaitAllowed(node1User, []string{"system:nodes"}, "own", false)
 	if _, err := r.secrets.Get(t.Context(), namespace, "own"); !errors.Is(err, objectcache.ErrNotRegistered) {
-		t.Errorf("Get of what nobody references: got error %v, want ErrNotRegistered", err)
+		t.Errorf("Get of an unreferenced secret: got error %v, want ErrNotRegistered", err)
 	}
-	r.secrets.SetReferences(manager.Owner{UID: "stranger"}, types.NamespacedName{Namespace: namespace, Name: "own"})
+	r.secrets.SetReferences(manager.Owner{UID: "other"}, types.NamespacedName{Namespace: namespace, Name: "own"})
 	if err := refused(t.Context(), r.secrets, "secrets", "own"); err != nil {
 		t.Error(err)
 	}

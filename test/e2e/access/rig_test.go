@@ -15,9 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/manager"
@@ -26,18 +24,18 @@ import (
 )
 
 const (
-	// patience bounds a wait for what must happen; a test that passes does not feel it.
-	patience = time.Minute
+	// timeout bounds each wait. A test that passes does not reach it.
+	timeout = time.Minute
 
-	// namespace holds everything of a test.
+	// namespace is the namespace of all objects.
 	namespace = "shop"
 
-	// byHand is the user agent of requests that a test makes under the library's identity, for contrast. They
-	// are told apart by it in the audit log.
-	byHand = "by-hand"
+	// manualAgent is the user agent of requests that a test itself sends as the library's user. It identifies them in
+	// the audit log.
+	manualAgent = "manual"
 )
 
-// rig is a control plane and an administrator on it.
+// rig is a control plane and an administrator's client.
 type rig struct {
 	*testing.T
 
@@ -48,22 +46,13 @@ type rig struct {
 func newRig(t *testing.T, options e2e.Options) *rig {
 	t.Helper()
 	r := &rig{T: t, cluster: e2e.New(t, options)}
-	r.admin = r.client(r.cluster.Admin())
+	r.admin = e2e.Client(t, r.cluster.Admin())
 	r.must(r.admin.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
 	return r
 }
 
-func (r *rig) client(config *rest.Config) kubernetes.Interface {
-	r.Helper()
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return client
-}
-
-// must fails the test if something done as administrator went wrong.
+// must fails the test on an error. It also takes the result of the administrator's call.
 func (r *rig) must(_ any, err error) {
 	r.Helper()
 	if err != nil {
@@ -71,36 +60,17 @@ func (r *rig) must(_ any, err error) {
 	}
 }
 
-// eventually waits until look returns nil, and otherwise fails with what it returned last.
-func (r *rig) eventually(what string, look func(context.Context) error) {
+// eventually waits until check returns nil, and otherwise fails the test with its last error.
+func (r *rig) eventually(what string, check func(context.Context) error) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	var last error
-	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		last = look(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		r.Fatalf("%s: still not so after %v: %v", what, patience, last)
+	if err := e2e.Poll(ctx, check); err != nil {
+		r.Fatalf("%s: %v", what, err)
 	}
 }
 
-// run runs a store or manager until the function it returns is called, which waits for the end.
-func (r *rig) run(runner interface{ Run(context.Context) error }) (stop func()) {
-	ctx, cancel := context.WithCancel(r.Context())
-	done := make(chan error, 1)
-	go func() { done <- runner.Run(ctx) }()
-	return func() {
-		r.Helper()
-		cancel()
-		if err := <-done; err != nil {
-			r.Errorf("Run: got error %v, want none", err)
-		}
-	}
-}
-
-// createSecret and setSecret give a secret the one key "value".
+// createSecret creates a secret with the one key "value".
 func (r *rig) createSecret(name, value string) *corev1.Secret {
 	r.Helper()
 	secret, err := r.admin.CoreV1().Secrets(namespace).Create(r.Context(), secretOf(name, value), metav1.CreateOptions{})
@@ -125,8 +95,8 @@ func secretOf(name, value string) *corev1.Secret {
 	}
 }
 
-// awaitAllowed waits until the server's authorizers, which follow changes of roles and pods at a distance, let a
-// user read an object by name, or do not any more.
+// awaitAllowed waits until the server allows, or no longer allows, a user to read a secret by name. The authorizers lag
+// behind changes of roles and pods.
 func (r *rig) awaitAllowed(user string, groups []string, name string, want bool) {
 	r.Helper()
 	r.eventually(fmt.Sprintf("%s may read secret %s: %v", user, name, want), func(ctx context.Context) error {
@@ -148,9 +118,9 @@ func (r *rig) awaitAllowed(user string, groups []string, name string, want bool)
 	})
 }
 
-// value fails unless a secret is known to have that value.
+// value returns an error unless a secret has that value.
 func value(ctx context.Context, secrets *manager.Manager[*corev1.Secret], name, want string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	secret, err := secrets.Get(ctx, namespace, name)
 	if err != nil {
@@ -162,7 +132,7 @@ func value(ctx context.Context, secrets *manager.Manager[*corev1.Secret], name, 
 	return nil
 }
 
-// wantValue wants a Get to have that value at once, eventuallyValue in the end.
+// wantValue fails the test unless a Get returns that value. eventuallyValue waits for it.
 func (r *rig) wantValue(secrets *manager.Manager[*corev1.Secret], name, want string) {
 	r.Helper()
 	if err := value(r.Context(), secrets, name, want); err != nil {
@@ -175,10 +145,9 @@ func (r *rig) eventuallyValue(secrets *manager.Manager[*corev1.Secret], name, wa
 	r.eventually("update", func(ctx context.Context) error { return value(ctx, secrets, name, want) })
 }
 
-// refused returns nil if a Get is refused as it must be: for the server's 403 and not because time was up, with
-// an error that says which object.
+// refused returns nil if a Get returns the server's 403 before its context ends, with the name of the object.
 func refused[T cache.Object](ctx context.Context, m *manager.Manager[T], resource, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	_, err := m.Get(ctx, namespace, name)
 	prefix := fmt.Sprintf("%s %q: ", resource, types.NamespacedName{Namespace: namespace, Name: name})
@@ -186,14 +155,14 @@ func refused[T cache.Object](ctx context.Context, m *manager.Manager[T], resourc
 	case !errors.Is(err, objectcache.ErrNotSynced) || !apierrors.IsForbidden(err):
 		return fmt.Errorf("Get of %s %s: got error %w, want ErrNotSynced and Forbidden", resource, name, err)
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("Get of %s %s: got %w when time was up, want it before", resource, name, err)
+		return fmt.Errorf("Get of %s %s: got %w when the context ended, want it before", resource, name, err)
 	case !strings.HasPrefix(err.Error(), prefix):
-		return fmt.Errorf("Get of %s %s: got error %w, want its text to begin with %q", resource, name, err, prefix)
+		return fmt.Errorf("Get of %s %s: got error %w, want one that starts with %q", resource, name, err, prefix)
 	}
 	return nil
 }
 
-// wantForbidden checks a request made by hand.
+// wantForbidden fails the test unless err is Forbidden.
 func (r *rig) wantForbidden(what string, err error) {
 	r.Helper()
 	if !apierrors.IsForbidden(err) {

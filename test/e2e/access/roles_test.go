@@ -20,10 +20,10 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// gateway is a user without any right but those that a test grants it.
+// gateway is a user that has only the rights that a test grants.
 const gateway = "gateway"
 
-// gatewayRig has a store of secrets that runs as the gateway, through the proxy.
+// gatewayRig has a store of secrets that connects as the gateway, through the proxy.
 type gatewayRig struct {
 	*rig
 
@@ -33,7 +33,7 @@ type gatewayRig struct {
 
 func newGatewayRig(t *testing.T, options e2e.Options) *gatewayRig {
 	r := newRig(t, options)
-	client := r.client(r.cluster.ThroughProxy(r.cluster.User(gateway)))
+	client := e2e.Client(r, r.cluster.ThroughProxy(r.cluster.User(gateway)))
 	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), objectcache.WatchOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -45,8 +45,8 @@ func newGatewayRig(t *testing.T, options e2e.Options) *gatewayRig {
 	return &gatewayRig{rig: r, store: store, secrets: secrets}
 }
 
-// grant applies the Roles that the library itself gives for these secrets, bound to the gateway, and waits until
-// the server heeds them.
+// grant creates the Roles that the library returns for these secrets, binds them to the gateway, and waits until they
+// are effective.
 func (r *gatewayRig) grant(role string, names ...string) {
 	r.Helper()
 	roles, err := objectcache.Secrets(nil).Roles(role, keysOf(names)...)
@@ -65,7 +65,7 @@ func (r *gatewayRig) grant(role string, names ...string) {
 	}
 }
 
-// revoke takes back what a grant of the same role gave.
+// revoke deletes the Role and the binding of a grant, and waits until that is effective.
 func (r *gatewayRig) revoke(role string, names ...string) {
 	r.Helper()
 	r.must(nil, r.admin.RbacV1().RoleBindings(namespace).Delete(r.Context(), role, metav1.DeleteOptions{}))
@@ -75,7 +75,7 @@ func (r *gatewayRig) revoke(role string, names ...string) {
 	}
 }
 
-// reference makes these, and only these, what the gateway references.
+// reference sets the gateway's references.
 func (r *gatewayRig) reference(names ...string) {
 	r.secrets.SetReferences(manager.Owner{Kind: "Gateway", Namespace: namespace, Name: gateway, UID: gateway}, keysOf(names)...)
 }
@@ -87,13 +87,13 @@ func keysOf(names []string) (keys []types.NamespacedName) {
 	return keys
 }
 
-// servers are the two ways in which a store opens a stream: with WatchList, and with list followed by watch.
+// servers returns options for servers with and without WatchList.
 func servers() map[string]e2e.Options {
 	return map[string]e2e.Options{"WatchList": {}, "list and watch": {DisableWatchList: true}}
 }
 
-// TestLeastPrivilege: list and watch with resourceNames are enough for the objects named, and what is not named
-// is refused without harm to the rest.
+// TestLeastPrivilege: list and watch with resourceNames are enough for the named objects. Another object is refused,
+// and does not affect them.
 func TestLeastPrivilege(t *testing.T) {
 	for name, options := range servers() {
 		t.Run(name, func(t *testing.T) {
@@ -102,20 +102,20 @@ func TestLeastPrivilege(t *testing.T) {
 			r.createSecret("private", "canary")
 			r.grant("certificates", "tls", "tls-next")
 			r.reference("tls", "tls-next", "private")
-			stop := r.run(r.secrets)
+			stop := e2e.Run(r, r.secrets.Run)
 
-			r.follows()
+			r.checkGranted()
 			if err := refused(t.Context(), r.secrets, "secrets", "private"); err != nil {
 				t.Error(err)
 			}
 			r.setSecret("tls", "5")
 			r.eventuallyValue(r.secrets, "tls", "5")
 
-			// Gets after the grant succeed soon, however long the back-off has become.
+			// After a grant, Gets succeed soon, whatever the back-off is.
 			r.grant("more", "private")
 			r.eventuallyValue(r.secrets, "private", "canary")
 
-			r.contrast()
+			r.checkForbidden()
 			stop()
 			found := r.finish(gateway, allowList{objects: []string{"secrets/tls", "secrets/tls-next", "secrets/private"}})
 			if found.forbidden == 0 {
@@ -125,12 +125,12 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
-// follows takes the secrets that are granted through a life.
-func (r *gatewayRig) follows() {
+// checkGranted creates, updates, deletes and recreates the granted secrets, and gets them.
+func (r *gatewayRig) checkGranted() {
 	r.Helper()
 	r.wantValue(r.secrets, "tls", "1")
 	if _, err := r.secrets.Get(r.Context(), namespace, "tls-next"); !apierrors.IsNotFound(err) {
-		r.Errorf("Get of what is not there: got error %v, want NotFound", err)
+		r.Errorf("Get of an absent secret: got error %v, want NotFound", err)
 	}
 	r.createSecret("tls-next", "2")
 	r.eventuallyValue(r.secrets, "tls-next", "2")
@@ -151,13 +151,13 @@ func (r *gatewayRig) follows() {
 	}
 }
 
-// contrast sends what the library must not: the same user is refused all of it, so its rights are no wider than
-// its Roles say.
-func (r *gatewayRig) contrast() {
+// checkForbidden sends requests that the library must not send: the server refuses them, so the user has no rights
+// beyond its Roles.
+func (r *gatewayRig) checkForbidden() {
 	r.Helper()
 	config := r.cluster.User(gateway)
-	config.UserAgent = byHand
-	secrets := r.client(config).CoreV1().Secrets(namespace)
+	config.UserAgent = manualAgent
+	secrets := e2e.Client(r, config).CoreV1().Secrets(namespace)
 	_, err := secrets.Get(r.Context(), "tls", metav1.GetOptions{})
 	r.wantForbidden("get by name", err)
 	_, err = secrets.List(r.Context(), metav1.ListOptions{})
@@ -170,8 +170,8 @@ func (r *gatewayRig) contrast() {
 	r.wantForbidden("update", err)
 }
 
-// TestRevoked: a watch that is open outlives the right to it. Once it has ended, the last state is served, the
-// status tells why it is old, and with the right all is well again.
+// TestRevoked: an open watch continues after its right is revoked. Once it has ended, the last state is served and the
+// status has the refusal. After a new grant the newest state is served.
 func TestRevoked(t *testing.T) {
 	for name, options := range servers() {
 		t.Run(name, func(t *testing.T) {
@@ -179,10 +179,10 @@ func TestRevoked(t *testing.T) {
 			r.createSecret("tls", "1")
 			r.grant("certificates", "tls")
 			r.reference("tls")
-			stop := r.run(r.secrets)
+			stop := e2e.Run(r, r.secrets.Run)
 			r.wantValue(r.secrets, "tls", "1")
 
-			// Without WatchList the value is there before the watch is open, which would be refused as well.
+			// Without WatchList the value is read before the watch is open, and the watch would be refused.
 			r.eventually("the watch is open", func(ctx context.Context) error {
 				open, err := r.cluster.Metric(ctx, "apiserver_longrunning_requests", map[string]string{"resource": "secrets", "verb": "WATCH"})
 				if err == nil && open < 1 {
@@ -195,7 +195,7 @@ func TestRevoked(t *testing.T) {
 			r.eventuallyValue(r.secrets, "tls", "2")
 
 			r.cluster.Proxy.Cut()
-			r.eventually("the status tells of the refusal", func(context.Context) error {
+			r.eventually("the status has the refusal", func(context.Context) error {
 				status, _ := r.store.Status(namespace, "tls")
 				if status.Phase != objectcache.Failing || !apierrors.IsForbidden(status.LastError) {
 					return fmt.Errorf("got phase %s and error %w, want Failing and Forbidden", status.Phase, status.LastError)
@@ -208,13 +208,13 @@ func TestRevoked(t *testing.T) {
 			r.grant("again", "tls")
 			granted := time.Now()
 			r.eventuallyValue(r.secrets, "tls", "3")
-			r.eventually("the status is good", func(context.Context) error {
+			r.eventually("the status is healthy", func(context.Context) error {
 				if status, _ := r.store.Status(namespace, "tls"); status.Phase != objectcache.Watching {
 					return errors.New("phase " + string(status.Phase))
 				}
 				return nil
 			})
-			t.Logf("up to date %v after the right was there again", time.Since(granted).Round(time.Millisecond))
+			t.Logf("up to date %v after the new grant", time.Since(granted).Round(time.Millisecond))
 			stop()
 			r.finish(gateway, allowList{objects: []string{"secrets/tls"}})
 		})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command build builds the control plane that the end-to-end tests run against, and shows how it gets on. The tests
-// do so by themselves, but "go test" keeps what they say to itself.
+// Command build builds the control plane of the end-to-end tests and shows the progress. The tests also build it, but
+// "go test" does not show their progress.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// run prints where the programs are.
+// run builds the programs and prints their paths.
 func run(ctx context.Context, output, log io.Writer) error {
 	binaries, err := e2e.Build(ctx, log)
 	if err != nil {

@@ -38,6 +38,6 @@ func TestRunFails(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var output bytes.Buffer
 	if err := run(t.Context(), &output, io.Discard); err == nil || errors.Is(err, io.EOF) || output.Len() != 0 {
-		t.Errorf("outside a checkout: got %v and %q, want an error and nothing", err, output.String())
+		t.Errorf("outside a checkout: got error %v and output %q, want an error and no output", err, output.String())
 	}
 }

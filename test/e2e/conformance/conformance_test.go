@@ -5,11 +5,9 @@ package conformance_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,11 +18,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The suite on real control planes, one with WatchList and one without, at the same time: the tests wait more than they
-// work. With CONFORMANCE_RESULTS set to a file, the results are written there, for the tables in docs.
+// TestConformance runs the suite on two control planes, with and without WatchList. They run in parallel, as the tests
+// mostly wait. If CONFORMANCE_RESULTS names a file, it writes the results there, for the tables in docs.
 func TestConformance(t *testing.T) {
 	var results conformance.Results
-	t.Cleanup(func() { // when all has run
+	t.Cleanup(func() { // after all subtests
 		if path := os.Getenv("CONFORMANCE_RESULTS"); path != "" {
 			if err := results.WriteFile(path); err != nil {
 				t.Error(err)
@@ -51,7 +49,8 @@ func rigOf(cluster *e2e.Cluster) conformance.Rig {
 		Direct:         cluster.Admin(),
 		WaitForStreams: func(ctx context.Context, want int) error { return waitForStreams(ctx, cluster, want) },
 		BreakStreams:   func(context.Context) error { cluster.Proxy.Cut(); return nil },
-		// etcd forgets at once, the API server's watch cache when it begins anew. A crash is the fastest way there.
+		// A compaction removes old versions from etcd, and a restart from the API server's watch cache. A kill is the
+		// fastest way to restart.
 		Compact: func(ctx context.Context) error {
 			if err := cluster.Compact(ctx); err != nil {
 				return err
@@ -62,22 +61,13 @@ func rigOf(cluster *e2e.Cluster) conformance.Rig {
 	}
 }
 
-// waitForStreams asks the server for its own count until it is want: a count
-// that the server offers no other way to wait for.
+// waitForStreams polls the server's own count of streams until it is want.
 func waitForStreams(ctx context.Context, cluster *e2e.Cluster, want int) error {
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		got, err := cluster.Metric(ctx, "apiserver_longrunning_requests", map[string]string{
-			"resource": "secrets", "scope": "resource", "verb": "WATCH",
-		})
-		if err == nil && int(got) == want {
-			return nil
+	return e2e.Poll(ctx, func(ctx context.Context) error {
+		got, err := cluster.OpenWatches(ctx, "secrets")
+		if err == nil && got != want {
+			err = fmt.Errorf("%d streams are open, want %d", got, want)
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("%v streams are open: %w", got, ctx.Err()), err)
-		}
-	}
+		return err
+	})
 }

@@ -4,7 +4,6 @@ package faults_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -13,15 +12,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// One kind is refused as a whole: the server cannot fill its watch cache while one object cannot be decoded, and answers
-// 429 for all others. Objects of another kind, on the same gate, are served as ever.
+// The server cannot fill its watch cache of one kind, because one object cannot be decoded, and answers 429 for all
+// objects of that kind. Objects of another kind on the same Gate are served.
 func TestKindThrottled(t *testing.T) {
 	const fault = "Secrets throttled, ConfigMaps not"
 	cluster := e2e.New(t, e2e.Options{})
-	options := oneGate()
+	options := objectcache.WatchOptions{Gate: reflector.NewGate(reflector.GateOptions{})}
 	r := newRig(t, cluster, "kinds", nil, options)
 	names := r.prepare(many)
 	maps := r.admin.CoreV1().ConfigMaps(r.namespace)
@@ -37,10 +38,10 @@ func TestKindThrottled(t *testing.T) {
 		return isThrottled(r.admin.CoreV1().Secrets(r.namespace).List(r.Context(), metav1.ListOptions{}))
 	})
 	r.reference(names[:many/2]...)
-	stop := r.keepAsking(names[:many/2])
+	stop := r.startCallers(names[:many/2])
 
 	others := newConfigMaps(t, r.client, options)
-	r.run(others.Run)
+	e2e.Run(t, others.Run)
 	r.others = many / 2
 	began := time.Now()
 	for _, name := range names[many/2:] {
@@ -48,30 +49,30 @@ func TestKindThrottled(t *testing.T) {
 	}
 	r.eventually(func() error {
 		for _, name := range names[many/2:] {
-			if got, err := others.Get(ended, r.namespace, name); err != nil || got.Data["value"] != name {
+			if got, err := others.Get(endedContext, r.namespace, name); err != nil || got.Data["value"] != name {
 				return fmt.Errorf("%s: got %v and error %w", name, got, err)
 			}
 		}
 		return nil
 	})
-	r.observe(fault, "500 ConfigMaps are served, while Gets ask for all 500 Secrets", "all", time.Since(began))
+	r.observe(fault, "500 ConfigMaps are served, while Gets request all 500 Secrets", "all", time.Since(began))
 	began = time.Now()
 	others.AddReference(r.namespace, names[0], owner)
-	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
+	ctx, cancel := context.WithTimeout(r.Context(), r.timeout)
 	defer cancel()
 	if _, err := others.Get(ctx, r.namespace, names[0]); err != nil {
 		t.Errorf("%s: got error %v, want none", names[0], err)
 	}
 	r.observe(fault, "a new ConfigMap that a Get waits for", "the object", time.Since(began))
 	if err := r.watching(names[:1]); err == nil {
-		t.Error("got a healthy Secret, want them throttled all the while")
+		t.Error("got a healthy Secret, want all throttled until the end")
 	}
 	stop()
 }
 
 func isThrottled(_ *corev1.SecretList, err error) error {
 	if !apierrors.IsTooManyRequests(err) {
-		return errors.Join(errors.New("want 429, got something else"), err)
+		return fmt.Errorf("got error %w, want 429", err)
 	}
 	return nil
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faults_test holds the library to what it promises while a real control plane fails.
+// Package faults_test tests the library while a real control plane fails.
 //
-// Each test breaks one thing: the API server, etcd, the network in between, some of the objects, or the caller's
-// credentials. Meanwhile the last known state must be served with its age; once the fault is over every Get must agree
-// with the server again. After each test no stream is left on the server, and after all of them no goroutine here.
+// Each test injects one fault: into the API server, etcd, the network, some of the objects, or the client's
+// credentials. During the fault the last known state must be served with its age. After the fault every Get must agree
+// with the server. After each test no stream is open on the server, and after all tests no goroutine is left.
 //
-// How long something took is logged, and never asserted: a shared machine is as slow as it likes. All a test sets is
-// [patience], after which it gives up. With FAULTS_RESULTS set to a file, the observations are written there as
-// a Markdown table.
+// Times are logged and not asserted, as a shared machine may be slow; [timeout] bounds each wait. If FAULTS_RESULTS
+// names a file, the observations are written there as a Markdown table: that of docs/faults.md.
 package faults_test
 
 import (
@@ -21,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
 
-// tests runs all tests and then writes down what they observed.
+// tests runs all tests and then writes their observations.
 type tests struct{ *testing.M }
 
 func (t tests) Run() int {

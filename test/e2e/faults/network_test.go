@@ -19,26 +19,26 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// isolate cuts the store off: its streams break, and new connections get no answer.
+// isolate disconnects the store: its streams break, and new connections get no answer.
 func (r *rig) isolate() {
 	r.cluster.Proxy.BlackHole(true)
 	r.cluster.Proxy.Cut()
 }
 
-// reconnect ends isolation. Connections that were begun in it are worth nothing, and go.
+// reconnect ends isolate, and closes the connections that were opened meanwhile.
 func (r *rig) reconnect() {
 	r.cluster.Proxy.BlackHole(false)
 	r.cluster.Proxy.Cut()
 }
 
-// While the streams are cut everything changes, etcd forgets what was before, and so does the API server's watch
-// cache. A follower gets the newest state of every object all the same.
+// While the store is disconnected, objects change and old versions are removed from etcd and from the API server's
+// watch cache. A subscriber still gets the newest state of every object.
 func testCompaction(t *testing.T, cluster *e2e.Cluster) {
-	const fault = "compaction while cut off"
+	const fault = "compaction while disconnected"
 	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
 	names := r.create(many)
-	followed := r.follow()
-	r.eventually(func() error { return followed.agrees(names, r.onServer()) })
+	subscriber := r.subscribe()
+	r.eventually(func() error { return subscriber.agrees(names, r.onServer()) })
 	r.isolate()
 	changed := r.change(names)
 	r.update("updated again", names[0])
@@ -52,11 +52,12 @@ func testCompaction(t *testing.T, cluster *e2e.Cluster) {
 	took := r.converged(names)
 	r.observe(fault, "converges", changed, took)
 	want := r.onServer()
-	r.eventually(func() error { return followed.agrees(names, want) })
-	r.observe(fault, "no gap for a follower of Changes", fmt.Sprintf("newest state of each in %d changes", followed.count()), took)
+	r.eventually(func() error { return subscriber.agrees(names, want) })
+	r.observe(fault, "no gap for a subscriber of Changes", fmt.Sprintf("newest state of each in %d changes", subscriber.changes()), took)
 }
 
-// The network breaks again and again while objects change: versions never go back, and no change is lost for good.
+// The network breaks repeatedly while objects change: versions never go back, and every object reaches its newest
+// state.
 func testCuts(t *testing.T, cluster *e2e.Cluster) {
 	const (
 		fault  = "connections cut at random"
@@ -64,7 +65,7 @@ func testCuts(t *testing.T, cluster *e2e.Cluster) {
 	)
 	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
 	names := r.create(many)
-	followed := r.follow()
+	subscriber := r.subscribe()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -84,10 +85,10 @@ func testCuts(t *testing.T, cluster *e2e.Cluster) {
 	}
 	r.observe(fault, "converges; versions never go back", fmt.Sprintf("%d writes, %d cuts", writes, cuts), took)
 	want := r.onServer()
-	r.eventually(func() error { return followed.agrees(names, want) })
+	r.eventually(func() error { return subscriber.agrees(names, want) })
 }
 
-// cutAtRandom cuts every 0 to 300 ms until ctx ends, and returns how often it did.
+// cutAtRandom cuts all connections every 0 to 300 ms until ctx ends, and returns the number of cuts.
 func cutAtRandom(ctx context.Context, proxy *e2e.Proxy, seed uint64) (cuts int) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for {
@@ -101,7 +102,7 @@ func cutAtRandom(ctx context.Context, proxy *e2e.Proxy, seed uint64) (cuts int) 
 	}
 }
 
-// writeAtRandom makes n writes, 25 ms apart: mostly updates, and every tenth a recreation.
+// writeAtRandom does n writes, 25 ms apart. A tenth of them recreates an object, the others update one.
 func (r *rig) writeAtRandom(ctx context.Context, random *rand.Rand, names []string, n int) error {
 	ticker := time.NewTicker(25 * time.Millisecond)
 	defer ticker.Stop()
@@ -122,8 +123,8 @@ func (r *rig) writeAtRandom(ctx context.Context, random *rand.Rand, names []stri
 	return nil
 }
 
-// neverBack gets every object, compares it with what was got last, and notes it there. A recreated object may be
-// absent for a while.
+// neverBack gets every object, and returns an error if it is older than in last. It updates last. A recreated object
+// may be absent for a moment.
 func (r *rig) neverBack(names []string, last map[string]*corev1.Secret) error {
 	for _, name := range names {
 		got, err := r.get(name)
@@ -143,10 +144,10 @@ func (r *rig) neverBack(names []string, last map[string]*corev1.Secret) error {
 	return nil
 }
 
-// A connection that is open for both ends and carries nothing: the health check of client-go's HTTP/2 transport finds
-// out, after 30 s of silence and 15 s without an answer to a ping. Until then only MaxStaleness makes a Get notice.
+// A connection is open at both ends and transmits nothing. The health check of client-go's HTTP/2 transport notices it
+// after 30 s of silence and 15 s without an answer to a ping. Before that, only a Get with MaxStaleness fails.
 //
-// It runs alone: two stores with many references are near the number of goroutines that the race detector bears.
+// The test is not parallel: two stores with many references almost reach the race detector's limit of goroutines.
 func TestHalfOpen(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -156,7 +157,7 @@ func TestHalfOpen(t *testing.T) {
 	r := newRig(t, cluster, "half-open", nil, objectcache.WatchOptions{})
 	names := r.create(many)
 	strict := newRig(t, cluster, "half-open", nil, objectcache.WatchOptions{MaxStaleness: 3 * time.Second})
-	asked := names[len(names)-1] // which does not change
+	name := names[len(names)-1] // does not change
 	strict.reference(names...)
 	strict.eventually(func() error { return strict.watching(names) })
 	before := r.onServer()
@@ -165,33 +166,33 @@ func TestHalfOpen(t *testing.T) {
 	cluster.Proxy.BlackHole(true)
 	began := time.Now()
 	changed := r.change(names)
-	r.eventually(func() error { return errors.Join(served(), strict.isStale(asked)) })
+	r.eventually(func() error { return errors.Join(served(), strict.isStale(name)) })
 	strict.observe(fault, "MaxStaleness 3 s: Get returns ErrStale", "stale, not synced, deadline exceeded", time.Since(began))
 	r.eventually(func() error { return errors.Join(served(), r.failing(names, 1)) })
 	r.observe(fault, "noticed within 45 s, last state served", causeOf(r.status(names[0])), time.Since(began))
 	strict.eventually(func() error {
-		return errors.Join(strict.failing([]string{asked}, 1), strict.saysWhy(asked))
+		return errors.Join(strict.failing([]string{name}, 1), strict.isStaleWithCause(name))
 	})
 	strict.observe(fault, "MaxStaleness 3 s: Get returns the cause", "the cause is joined", time.Since(began))
 
 	cluster.Proxy.BlackHole(false)
-	mended := time.Now()
+	repaired := time.Now()
 	took := r.converged(names)
-	r.observe(fault, "converges once it is mended", changed, took)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	r.observe(fault, "converges once it is repaired", changed, took)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	if _, err := strict.store.Get(ctx, strict.namespace, asked); err != nil {
+	if _, err := strict.store.Get(ctx, strict.namespace, name); err != nil {
 		t.Errorf("got error %v, want none", err)
 	}
-	strict.observe(fault, "MaxStaleness 3 s: Get answers again", "the object", time.Since(mended))
+	strict.observe(fault, "MaxStaleness 3 s: Get succeeds again", "the object", time.Since(repaired))
 }
 
-// causeOf describes a failure without the addresses in it, which differ from run to run.
+// causeOf describes a failure without addresses, which differ from run to run.
 func causeOf(s objectcache.Status) string {
 	return fmt.Sprintf("%s, %s", s.Phase, cmp.Or(apierrors.ReasonForError(s.LastError), metav1.StatusReason("Connection")))
 }
 
-// isStale returns nil if a Get that waits a second ends as a Get does when the state is too old.
+// isStale returns nil if a Get with a timeout of a second returns ErrStale, ErrNotSynced and DeadlineExceeded.
 func (r *rig) isStale(name string) error {
 	err := r.waitingGet(name)
 	for _, want := range []error{objectcache.ErrStale, objectcache.ErrNotSynced, context.DeadlineExceeded} {
@@ -202,8 +203,8 @@ func (r *rig) isStale(name string) error {
 	return nil
 }
 
-// saysWhy returns nil if a Get that waits for a second is stale and carries what Status says is the last failure.
-func (r *rig) saysWhy(name string) error {
+// isStaleWithCause returns nil if a Get with a timeout of a second returns ErrStale and the LastError of Status.
+func (r *rig) isStaleWithCause(name string) error {
 	cause := r.status(name).LastError
 	if err := r.waitingGet(name); !errors.Is(err, objectcache.ErrStale) || !errors.Is(err, cause) {
 		return fmt.Errorf("got error %w, want one that is %w and %w", err, objectcache.ErrStale, cause)

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// many is how many objects a test references if the cost of its fault could grow with them.
+	// many is how many objects a test references.
 	many = 1_000
-	// writers is how many requests write objects at a time.
+	// writers is how many write requests are sent at the same time.
 	writers = 16
 )
 
-// The admin's requests need no options.
+// The options of the administrator's requests are empty.
 var (
 	createOptions metav1.CreateOptions
 	updateOptions metav1.UpdateOptions
 	deleteOptions metav1.DeleteOptions
 )
 
-// create makes n Secrets, references them, and waits until their streams are open. Those that an earlier test left in
-// the namespace are used again.
+// create creates n Secrets, references them, and waits until their streams are open. It reuses Secrets of an earlier
+// test in the namespace.
 func (r *rig) create(n int) (names []string) {
 	r.Helper()
 	names = r.prepare(n)
@@ -36,15 +36,15 @@ func (r *rig) create(n int) (names []string) {
 	return names
 }
 
-// prepare makes n Secrets, but for those that are there, and returns their names.
+// prepare creates n Secrets, unless they exist, and returns their names.
 func (r *rig) prepare(n int) (names []string) {
 	r.Helper()
 	for i := range n {
 		names = append(names, fmt.Sprintf("secret-%04d", i))
 	}
-	there := r.onServer()
+	existing := r.onServer()
 	r.each(names, func(ctx context.Context, name string) error {
-		if there[name] != nil {
+		if existing[name] != nil {
 			return nil
 		}
 		return r.tryPut(ctx, name, "first")
@@ -52,14 +52,14 @@ func (r *rig) prepare(n int) (names []string) {
 	return names
 }
 
-// reference adds a reference of the owner to each name.
+// reference adds a reference to each name.
 func (r *rig) reference(names ...string) {
 	for _, name := range names {
 		r.store.AddReference(r.namespace, name, owner)
 	}
 }
 
-// each calls f for all names, some at a time, and ends the test if one fails.
+// each calls f for all names concurrently, and fails the test on an error.
 func (r *rig) each(names []string, f func(ctx context.Context, name string) error) {
 	r.Helper()
 	group, ctx := errgroup.WithContext(r.Context())
@@ -109,7 +109,7 @@ func (r *rig) tryRemove(ctx context.Context, name string) error {
 	return r.admin.CoreV1().Secrets(r.namespace).Delete(ctx, name, deleteOptions)
 }
 
-// replace deletes Secrets and creates others of the same names.
+// replace deletes Secrets and creates new ones with the same names.
 func (r *rig) replace(value string, names ...string) {
 	r.Helper()
 	r.each(names, func(ctx context.Context, name string) error {
@@ -120,8 +120,8 @@ func (r *rig) replace(value string, names ...string) {
 	})
 }
 
-// change updates, deletes and recreates a third of the Secrets each, but for the last few, which it leaves alone. It
-// returns how many it changed, in words.
+// change updates a third of the Secrets, deletes a third and recreates a third. It does not change the last few. It
+// returns a text with the number of changed Secrets.
 func (r *rig) change(names []string) string {
 	r.Helper()
 	third := (len(names) - 2) / 3
@@ -131,7 +131,7 @@ func (r *rig) change(names []string) string {
 	return fmt.Sprintf("%d of them changed", 3*third)
 }
 
-// onServer returns the Secrets that there are, by name.
+// onServer returns the Secrets on the server, by name.
 func (r *rig) onServer() map[string]*corev1.Secret {
 	r.Helper()
 	list, err := r.admin.CoreV1().Secrets(r.namespace).List(r.Context(), metav1.ListOptions{})
@@ -145,7 +145,7 @@ func (r *rig) onServer() map[string]*corev1.Secret {
 	return found
 }
 
-// ensureNamespace creates the rig's namespace unless an earlier test did.
+// ensureNamespace creates the rig's namespace unless it exists.
 func (r *rig) ensureNamespace() {
 	r.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}

@@ -15,7 +15,7 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// What these faults leave of a cluster is as good as new, so they share one.
+// These tests leave the cluster usable, so they share one.
 func TestSharedCluster(t *testing.T) {
 	cluster := e2e.New(t, e2e.Options{})
 	for _, test := range []struct {
@@ -26,7 +26,7 @@ func TestSharedCluster(t *testing.T) {
 		{"kill behind a balancer", func(t *testing.T, c *e2e.Cluster) {
 			testKill(t, c, "killed behind a balancer", c.ThroughProxy(c.Admin()))
 		}},
-		{"away with many references", testAway},
+		{"down", testDown},
 		{"restart", testRestart},
 		{"pause", testPause},
 		{"compaction", testCompaction},
@@ -34,20 +34,20 @@ func TestSharedCluster(t *testing.T) {
 		{"forbidden", testForbidden},
 		{"throttled", testThrottled},
 		{"hanging", testHanging},
-		{"dead token", testDeadToken},
-		{"WatchList ended empty", func(t *testing.T, c *e2e.Cluster) { testEarlyEnd(t, c, "empty", 0) }},
-		{"WatchList ended in half an event", func(t *testing.T, c *e2e.Cluster) { testEarlyEnd(t, c, "in half an event", 20) }},
+		{"invalid token", testInvalidToken},
+		{"WatchList ended before the first event", func(t *testing.T, c *e2e.Cluster) { testEarlyEnd(t, c, "before the first event", 0) }},
+		{"WatchList ended within an event", func(t *testing.T, c *e2e.Cluster) { testEarlyEnd(t, c, "within an event", 20) }},
 		{"list allowed", testListAllowed},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, cluster) })
 	}
 }
 
-// shared is the namespace of the tests that share a cluster: creating its objects takes longer than most faults.
+// shared is the namespace of the tests that share a cluster. To create its objects takes longer than most faults.
 const shared = "shared"
 
-// kill -9 of the API server: the last state is served, Status reports the outage, and nobody hammers the server's
-// address, where connections are refused, or accepted and closed by a balancer in between.
+// The API server is killed. The last state is served, Status reports the outage, and the number of attempts is bounded.
+// Without the server, connections are refused, or a balancer accepts and closes them.
 func testKill(t *testing.T, cluster *e2e.Cluster, how string, config *rest.Config) {
 	fault := "API server " + how
 	r := newRig(t, cluster, shared, config, objectcache.WatchOptions{})
@@ -61,7 +61,7 @@ func testKill(t *testing.T, cluster *e2e.Cluster, how string, config *rest.Confi
 	dead := time.Now()
 	noticed := r.eventually(func() error { return errors.Join(served(), r.failing(names, 1)) })
 	r.observe(fault, "reported by Status of each object", "Failing, with a cause", noticed)
-	r.during(last(6*time.Second), served)
+	r.during(pause(6*time.Second), served)
 	if err := r.all(names, func(s objectcache.Status) error {
 		if s.LastContact.IsZero() || s.LastContact.After(dead) {
 			return fmt.Errorf("got the last contact at %v, want one before the server died at %v", s.LastContact, dead)
@@ -70,11 +70,11 @@ func testKill(t *testing.T, cluster *e2e.Cluster, how string, config *rest.Confi
 	}); err != nil {
 		t.Error(err)
 	}
-	outage, tried, err := r.requests.since(began)
+	outage, sent, err := r.requests.since(began)
 	if err != nil {
 		t.Error(err)
 	}
-	r.observe(fault, "opens inside the back-off envelope", tried, outage)
+	r.observe(fault, "attempts within the back-off limit", sent, outage)
 
 	r.during(cluster.APIServer.Restart, served)
 	r.observe(fault, "last state served throughout", "by every Get", time.Since(began))
@@ -85,10 +85,10 @@ func testKill(t *testing.T, cluster *e2e.Cluster, how string, config *rest.Confi
 	r.observe(fault, "newest state of all is served", changed, took)
 }
 
-// The API server is away for ten seconds while many objects are referenced: hardly any of them asks for it, and yet all
-// streams are soon open again.
-func testAway(t *testing.T, cluster *e2e.Cluster) {
-	const fault = "API server away for 10 s"
+// The API server is down for ten seconds. Few attempts are made meanwhile, and afterwards all streams are soon open
+// again.
+func testDown(t *testing.T, cluster *e2e.Cluster) {
+	const fault = "API server down for 10 s"
 	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
 	names := r.create(many)
 	before := r.onServer()
@@ -97,15 +97,15 @@ func testAway(t *testing.T, cluster *e2e.Cluster) {
 	r.requests.reset()
 	began := time.Now()
 	cluster.APIServer.Kill()
-	r.during(last(10*time.Second), served)
+	r.during(pause(10*time.Second), served)
 	if err := r.failing(names, 1); err != nil {
 		t.Error(err)
 	}
-	outage, tried, err := r.requests.since(began)
+	outage, sent, err := r.requests.since(began)
 	if err != nil {
 		t.Error(err)
 	}
-	r.observe(fault, "opens inside the back-off envelope", tried, outage)
+	r.observe(fault, "attempts within the back-off limit", sent, outage)
 	r.during(cluster.APIServer.Restart, served)
 	r.observe(fault, "last state served throughout", "by every Get", time.Since(began))
 	took := r.converged(names)
@@ -115,7 +115,7 @@ func testAway(t *testing.T, cluster *e2e.Cluster) {
 	r.observe(fault, "newest state of all is served", changed, took)
 }
 
-// A restart in order: streams end properly, and Get never notices.
+// The API server restarts gracefully: streams end with an answer, and Get always serves the last state.
 func testRestart(t *testing.T, cluster *e2e.Cluster) {
 	const fault = "API server restarted"
 	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
@@ -132,8 +132,8 @@ func testRestart(t *testing.T, cluster *e2e.Cluster) {
 	r.observe(fault, "newest state of all is served", changed, took)
 }
 
-// A server that stands still answers nobody: a Get that waits follows its context, and one that has more time gets
-// its answer when the server goes on.
+// A paused server does not answer. A waiting Get returns when its context ends. A Get with a longer timeout returns the
+// object when the server resumes.
 func testPause(t *testing.T, cluster *e2e.Cluster) {
 	const fault = "API server paused for 5 s"
 	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
@@ -145,12 +145,12 @@ func testPause(t *testing.T, cluster *e2e.Cluster) {
 	}
 	began := time.Now()
 	r.store.AddReference(r.namespace, "new", owner)
-	patient := make(chan error, 1)
+	long := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
 		_, err := r.store.Get(ctx, r.namespace, "new")
-		patient <- err
+		long <- err
 	}()
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
@@ -161,18 +161,18 @@ func testPause(t *testing.T, cluster *e2e.Cluster) {
 		}
 		return nil
 	}, func() error { return r.allAgree(names, before) })
-	r.observe(fault, "a waiting Get follows its context", "deadline exceeded, not synced; others served", time.Since(began))
+	r.observe(fault, "a waiting Get ends with its context", "deadline exceeded, not synced; others served", time.Since(began))
 	if err := cluster.APIServer.Resume(); err != nil {
 		t.Fatal(err)
 	}
 	resumed := time.Now()
-	if err := <-patient; err != nil {
-		t.Errorf("the Get that had time: got %v, want none", err)
+	if err := <-long; err != nil {
+		t.Errorf("Get with a longer timeout: got error %v, want none", err)
 	}
 	if err := r.agrees("new", want); err != nil {
 		t.Error(err)
 	}
-	r.observe(fault, "a Get with more time succeeds once it goes on", "the object", time.Since(resumed))
+	r.observe(fault, "a Get with a longer timeout succeeds once it resumes", "the object", time.Since(resumed))
 	r.update("second", names...)
 	r.converged(append(names, "new"))
 }

@@ -4,5 +4,5 @@
 
 package faults_test
 
-// raceDetector is whether the race detector is on, which bears 8,128 goroutines.
+// raceDetector reports whether the race detector is on. It supports at most 8,128 goroutines.
 const raceDetector = true

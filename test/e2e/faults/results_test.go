@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// observations is what the tests of this run have seen.
+// observations are the results of all tests of this run.
 var observations results
 
 // results collects rows of a table.
@@ -20,9 +20,9 @@ type results struct {
 	rows []string
 }
 
-// observe notes the outcome of a promise through a fault, and how long after the fault, or after its end, that was. It
-// belongs behind the last check of it: a test that has failed says so in its row. The row says how many objects the
-// store has references to at that moment.
+// observe records a row: a fault, a promise, what was observed, and how long after the fault, or after its end. Call it
+// after the checks of the promise: if the test has failed by then, the row says so. The row also has the number of
+// objects that the store references.
 func (r *rig) observe(fault, promise, observed string, took time.Duration) {
 	r.Helper()
 	references := r.others
@@ -43,7 +43,7 @@ func (r *results) add(fault string, references int, promise, observed string, to
 	r.rows = append(r.rows, row)
 }
 
-// thousands writes a number below a million with a comma where English has one.
+// thousands formats a number below a million with a comma as the thousands separator.
 func thousands(n int) string {
 	if n < 1_000 {
 		return fmt.Sprint(n)
@@ -51,7 +51,7 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1_000, n%1_000)
 }
 
-// table returns the rows as Markdown, by fault: tests that run in parallel end in any order.
+// table returns the rows as Markdown. They are sorted by fault, as parallel tests end in any order.
 func (r *results) table() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

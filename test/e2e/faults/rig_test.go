@@ -5,36 +5,32 @@ package faults_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
 const (
-	// patience is how long a test waits for what must happen: more than what is promised, which is a minute at most
-	// but where a test says otherwise, so that a slow machine is no failure.
-	patience = 90 * time.Second
-	// pollInterval is the time between two looks at a state that has no notification.
-	pollInterval = 20 * time.Millisecond
-	// owner is who references everything, unless a test is about owners.
+	// timeout bounds each wait. It is longer than what is promised, which is a minute at most unless a test says
+	// otherwise, so that a slow machine does not fail a test.
+	timeout = 90 * time.Second
+	// checkInterval is the time between two checks of during.
+	checkInterval = 20 * time.Millisecond
+	// owner is the owner of all references, unless a test has several owners.
 	owner types.UID = "owner"
 )
 
-// rig is a store under test, and an admin who never goes through the proxy.
+// rig is a store under test, and an administrator's client that does not use the proxy.
 type rig struct {
 	*testing.T
 
@@ -44,44 +40,29 @@ type rig struct {
 	requests  *requests            // of the store's client
 	namespace string
 	store     *objectcache.WatchStore[*corev1.Secret]
-	stop      func() // ends the store and waits for it
+	stop      func() // stops the store
 	others    int    // references in other stores, for observe
-	patience  time.Duration
+	timeout   time.Duration
 }
 
-// newRig makes a store that runs, and its namespace unless that exists. When the test has ended, the store is stopped
-// and the server asked whether it has forgotten the streams. config is that of the store's client; nil is an admin's,
+// newRig creates the namespace, unless it exists, and runs a store. When the test ends, the rig stops the store and
+// checks that no stream is open on the server. config is that of the store's client; nil means an administrator's,
 // through the proxy.
 func newRig(t *testing.T, cluster *e2e.Cluster, namespace string, config *rest.Config, options objectcache.WatchOptions) *rig {
 	t.Helper()
 	if config == nil {
 		config = cluster.ThroughProxy(cluster.Admin())
 	}
-	r := &rig{T: t, cluster: cluster, namespace: namespace, requests: &requests{}, patience: patience}
-	r.admin = clientFor(t, cluster.Admin())
+	r := &rig{T: t, cluster: cluster, namespace: namespace, requests: &requests{}, timeout: timeout}
+	r.admin = e2e.Client(t, cluster.Admin())
 	r.ensureNamespace()
-	r.client, r.store = newStore(t, r.requests.of(config), options)
-	r.stop = r.run(r.store.Run)
-	t.Cleanup(r.leave)
+	r.client, r.store = newStore(t, r.requests.wrap(config), options)
+	r.stop = e2e.Run(t, r.store.Run)
+	t.Cleanup(r.cleanUp)
 	return r
 }
 
-// run starts a store, until stop is called or the test has ended.
-func (r *rig) run(run func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(r.Context())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			r.Errorf("Run: got %v, want none", err)
-		}
-	})
-	r.Cleanup(stop)
-	return stop
-}
-
-// newStore returns a store as an agent should have it, and its client. These three functions construct what is tested.
+// newStore returns a store of Secrets, and its client.
 func newStore(t *testing.T, config *rest.Config, options objectcache.WatchOptions) (kubernetes.Interface, *objectcache.WatchStore[*corev1.Secret]) {
 	t.Helper()
 	client, err := manager.ClientFor(config)
@@ -95,7 +76,7 @@ func newStore(t *testing.T, config *rest.Config, options objectcache.WatchOption
 	return client, store
 }
 
-// newConfigMaps returns a store of another kind for the same client.
+// newConfigMaps returns a store of ConfigMaps for the same client.
 func newConfigMaps(t *testing.T, client kubernetes.Interface, options objectcache.WatchOptions) *objectcache.WatchStore[*corev1.ConfigMap] {
 	t.Helper()
 	store, err := objectcache.NewWatchStore(objectcache.ConfigMaps(client), options)
@@ -105,84 +86,60 @@ func newConfigMaps(t *testing.T, client kubernetes.Interface, options objectcach
 	return store
 }
 
-// oneGate returns options with a gate, for several stores.
-func oneGate() objectcache.WatchOptions {
-	return objectcache.WatchOptions{Gate: reflector.NewGate(reflector.GateOptions{})}
-}
-
-func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
-// leave stops the store and finds no stream of it on the server. It also leaves the cluster as it should be for the
-// next test. The test's own context has ended by now.
-func (r *rig) leave() {
+// cleanUp stops the store, resets the proxy, and checks that no stream is open on the server. The test's context has
+// ended.
+func (r *rig) cleanUp() {
 	r.stop()
 	r.cluster.Proxy.Reset()
-	r.cluster.Proxy.Cut() // connections that went through a black hole end for the server only now
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), r.patience)
+	r.cluster.Proxy.Cut() // closes connections that were in a black hole
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), r.timeout)
 	defer cancel()
-	r.poll(ctx, func() error { return streams(ctx, r.cluster, 0) })
+	if err := e2e.Poll(ctx, func(ctx context.Context) error { return streams(ctx, r.cluster, 0) }); err != nil {
+		r.Error(err)
+	}
 }
 
-// streams returns nil if the server has so many watches open on single Secrets, by its own count.
+// streams returns nil if that many watches of single Secrets are open on the server.
 func streams(ctx context.Context, cluster *e2e.Cluster, want int) error {
-	got, err := cluster.Metric(ctx, "apiserver_longrunning_requests", map[string]string{
-		"resource": "secrets", "scope": "resource", "verb": "WATCH",
-	})
-	if err == nil && int(got) != want {
-		err = fmt.Errorf("got %v streams on the server, want %d", got, want)
+	got, err := cluster.OpenWatches(ctx, "secrets")
+	if err == nil && got != want {
+		err = fmt.Errorf("got %d streams on the server, want %d", got, want)
 	}
 	return err
 }
 
-// eventually waits until f returns nil, and returns how long that took.
-func (r *rig) eventually(f func() error) time.Duration {
+// eventually waits until check returns nil, and returns how long that took.
+func (r *rig) eventually(check func() error) time.Duration {
 	r.Helper()
-	return r.within(r.patience, f)
+	return r.eventuallyWithin(r.timeout, check)
 }
 
-// within is eventually with another patience.
-func (r *rig) within(patience time.Duration, f func() error) time.Duration {
+// eventuallyWithin is like eventually, with another timeout.
+func (r *rig) eventuallyWithin(timeout time.Duration, check func() error) time.Duration {
 	r.Helper()
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	r.poll(ctx, f)
+	if err := e2e.Poll(ctx, func(context.Context) error { return check() }); err != nil {
+		r.Error(err)
+	}
 	if r.Failed() {
 		r.FailNow()
 	}
 	return time.Since(began)
 }
 
-func (r *rig) poll(ctx context.Context, f func() error) {
-	r.Helper()
-	last := errors.New("never looked")
-	_ = wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
-		last = f()
-		return last == nil, nil
-	})
-	if last != nil {
-		r.Errorf("still not so: %v", last)
-	}
-}
-
-// during runs f, and holds look to be true all the while: it is called again and again until f has returned.
-func (r *rig) during(f func(context.Context) error, look func() error) {
+// during runs f, and calls check repeatedly until f has returned. The first error of check fails the test.
+func (r *rig) during(f func(context.Context) error, check func() error) {
 	r.Helper()
 	done := make(chan error, 1)
 	go func() { done <- f(r.Context()) }()
-	ticker := time.NewTicker(pollInterval)
+	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
 	for {
-		if err := look(); err != nil {
+		if err := check(); err != nil {
 			r.Errorf("meanwhile: %v", err)
-			look = func() error { return nil } // once is enough
+			check = func() error { return nil } // report it once
 		}
 		select {
 		case err := <-done:
@@ -195,10 +152,10 @@ func (r *rig) during(f func(context.Context) error, look func() error) {
 	}
 }
 
-// last returns a function for during that takes so long.
-func last(long time.Duration) func(context.Context) error {
+// pause returns a function that waits for a duration or until ctx ends.
+func pause(duration time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
-		timer := time.NewTimer(long)
+		timer := time.NewTimer(duration)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -209,19 +166,19 @@ func last(long time.Duration) func(context.Context) error {
 	}
 }
 
-// get is a Get of the store that is not ready to wait: what it wants is in memory.
+// get gets a Secret from the store's memory, without waiting.
 func (r *rig) get(name string) (*corev1.Secret, error) {
-	return r.store.Get(ended, r.namespace, name)
+	return r.store.Get(endedContext, r.namespace, name)
 }
 
-// ended is a context that has ended.
-var ended = func() context.Context {
+// endedContext is a context that has ended.
+var endedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// agrees returns nil if Get says of an object what the server said. want is nil if the server has none.
+// agrees returns nil if Get returns the server's object want, or NotFound if want is nil.
 func (r *rig) agrees(name string, want *corev1.Secret) error {
 	got, err := r.get(name)
 	switch {
@@ -237,13 +194,13 @@ func (r *rig) agrees(name string, want *corev1.Secret) error {
 	return nil
 }
 
-// same reports whether two states of a test's object have the same description. A thousand of them are compared every
-// few milliseconds.
+// same reports whether describe returns the same text for two states. It is faster: during compares a thousand objects
+// every few milliseconds.
 func same(a, b *corev1.Secret) bool {
 	return a.ResourceVersion == b.ResourceVersion && a.UID == b.UID && bytes.Equal(a.Data["value"], b.Data["value"])
 }
 
-// describe returns a text that differs for any two states of a test's object.
+// describe returns a text that is different for each state of an object.
 func describe(secret *corev1.Secret) string {
 	if secret == nil {
 		return "none"
@@ -251,7 +208,7 @@ func describe(secret *corev1.Secret) string {
 	return fmt.Sprintf("version %s of %s with %q", secret.ResourceVersion, secret.UID, secret.Data["value"])
 }
 
-// allAgree returns nil if Get says the same as want of every name.
+// allAgree returns nil if Get agrees with want for every name.
 func (r *rig) allAgree(names []string, want map[string]*corev1.Secret) error {
 	for _, name := range names {
 		if err := r.agrees(name, want[name]); err != nil {
@@ -262,7 +219,7 @@ func (r *rig) allAgree(names []string, want map[string]*corev1.Secret) error {
 }
 
 // converged waits until every Get agrees with the server and every stream is healthy, and returns how long that took.
-// Nobody may write meanwhile.
+// The objects must not change meanwhile.
 func (r *rig) converged(names []string) time.Duration {
 	r.Helper()
 	want := r.onServer()
@@ -284,7 +241,7 @@ func (r *rig) watching(names []string) error {
 	})
 }
 
-// all returns the first error that check finds in the status of an object.
+// all returns the first error of check for the statuses of the names.
 func (r *rig) all(names []string, check func(objectcache.Status) error) error {
 	for _, name := range names {
 		if err := check(r.status(name)); err != nil {
@@ -303,7 +260,7 @@ func (r *rig) status(name string) objectcache.Status {
 	return status
 }
 
-// failing returns nil if the streams of all names are known to be broken.
+// failing returns nil if the status of all names is Failing, with an error.
 func (r *rig) failing(names []string, atLeast int) error {
 	return r.all(names, func(s objectcache.Status) error {
 		if s.Phase != objectcache.Failing || s.Failures < atLeast || s.LastError == nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// A service account is deleted, and its token is worth nothing any more: 401 once the streams are cut. A token of the
-// account's successor, in the same file, is all it takes to recover. client-go reads the file once a minute.
+// A service account is deleted, which revokes its token: once the streams are cut, the server answers 401. The store
+// recovers with a token of a new account in the same file, which client-go reads once a minute.
 func TestUnauthorized(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -41,15 +41,15 @@ func TestUnauthorized(t *testing.T) {
 	config.BearerToken, config.BearerTokenFile = "", file
 	r := newRig(t, cluster, "unauthorized", cluster.ThroughProxy(config), objectcache.WatchOptions{})
 	names := r.prepare(many)
-	r.admit(account, names)
+	r.grant(account, names)
 	names = r.create(many)
 	before := r.onServer()
 
 	if err := r.admin.CoreV1().ServiceAccounts("default").Delete(r.Context(), account, deleteOptions); err != nil {
 		t.Fatal(err)
 	}
-	// The server remembers good tokens for some seconds, and an open stream is never asked for its token again.
-	other := clientFor(t, config)
+	// The server caches tokens for some seconds, and does not check the token of an open stream again.
+	other := e2e.Client(t, config)
 	r.eventually(func() error {
 		_, err := other.CoreV1().Secrets(r.namespace).List(r.Context(), metav1.ListOptions{})
 		return isUnauthorized(err)
@@ -68,30 +68,30 @@ func TestUnauthorized(t *testing.T) {
 		t.Error(err)
 	}
 	outage := time.Since(began)
-	r.observe(fault, "requests while it is", r.requests.rate(outage), outage)
+	r.observe(fault, "requests until there is a new token", r.requests.rate(outage), outage)
 	writeToken(t, file, renewed.BearerToken)
 	took := r.converged(names)
 	r.observe(fault, "recovers with a new token in the file", changed, took)
 }
 
-// A token that was never worth anything, as after a restart with one that has expired. Gets wait for every object.
-func testDeadToken(t *testing.T, cluster *e2e.Cluster) {
-	const fault = "dead token"
+// The token is invalid from the start, as after a restart with an expired token. Gets wait for every object.
+func testInvalidToken(t *testing.T, cluster *e2e.Cluster) {
+	const fault = "invalid token"
 	config := rest.AnonymousClientConfig(cluster.ThroughProxy(cluster.Admin()))
-	config.BearerToken, config.QPS = "worthless", -1
+	config.BearerToken, config.QPS = "invalid", -1
 	r := newRig(t, cluster, shared, config, objectcache.WatchOptions{})
 	names := r.prepare(many)
 	r.reference(names...)
-	r.keepAsking(names)
+	r.startCallers(names)
 	r.eventually(func() error { return isUnauthorized(r.waitingGet(names[0])) })
 	r.requests.reset()
-	r.during(last(settled), func() error { return nil })
-	// Twice as many, for the edges of the time in which they are counted.
-	seconds := int64(settled / time.Second)
+	r.during(pause(countTime), func() error { return nil })
+	// Allow twice as many, for bursts at the start and the end.
+	seconds := int64(countTime / time.Second)
 	if sent, dialed := r.requests.sent.Load(), r.requests.dialed.Load(); sent > 2*5*seconds || dialed > 2*2*seconds {
-		t.Errorf("got %d requests and %d dials in %v, want at most 5 and 2 a second", sent, dialed, settled)
+		t.Errorf("got %d requests and %d dials in %v, want at most 5 and 2 a second", sent, dialed, countTime)
 	}
-	r.observe(fault, "under 5 requests and 2 dials a second while Gets ask for all", r.requests.rate(settled), settled)
+	r.observe(fault, "under 5 requests and 2 dials a second while Gets request all", r.requests.rate(countTime), countTime)
 }
 
 func writeToken(t *testing.T, file, token string) {
@@ -101,8 +101,8 @@ func writeToken(t *testing.T, file, token string) {
 	}
 }
 
-// admit lets a service account read what the store needs to, and no more, unless change is for something else.
-func (r *rig) admit(account string, names []string, change ...func(*rbacv1.Role)) {
+// grant grants a service account the Role that the library returns for the names. change may change the Role first.
+func (r *rig) grant(account string, names []string, change ...func(*rbacv1.Role)) {
 	r.Helper()
 	var keys []types.NamespacedName
 	for _, name := range names {
@@ -129,7 +129,7 @@ func (r *rig) admit(account string, names []string, change ...func(*rbacv1.Role)
 	}
 }
 
-// unauthorized returns nil if the server has refused the token for all names.
+// unauthorized returns nil if the status of all names has a 401.
 func (r *rig) unauthorized(names []string) error {
 	return errors.Join(r.failing(names, 1), r.all(names, func(s objectcache.Status) error {
 		return isUnauthorized(s.LastError)

@@ -15,8 +15,8 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// testEarlyEnd: something between client and server ends each WatchList after so many bytes, before the bookmark that
-// completes the state. Lists and plain watches pass.
+// testEarlyEnd ends each WatchList between client and server after some bytes, before the bookmark that completes the
+// state. Lists and plain watches work.
 func testEarlyEnd(t *testing.T, cluster *e2e.Cluster, how string, bytes int64) {
 	fault := "WatchList ended " + how
 	config := cluster.ThroughProxy(cluster.Admin())
@@ -42,13 +42,13 @@ func testEarlyEnd(t *testing.T, cluster *e2e.Cluster, how string, bytes int64) {
 	r.observe(fault, "newest state of all is served", changed, took)
 }
 
-// limited reads a part of a body, and closes the whole.
+// limited reads a part of a body.
 type limited struct {
 	io.Reader
 	io.Closer
 }
 
-// testListAllowed: RBAC admits list and not watch. The listed state is served.
+// testListAllowed: RBAC allows list and forbids watch. The listed state is served.
 func testListAllowed(t *testing.T, cluster *e2e.Cluster) {
 	const (
 		fault   = "watch forbidden, list allowed"
@@ -60,7 +60,7 @@ func testListAllowed(t *testing.T, cluster *e2e.Cluster) {
 	}
 	r := newRig(t, cluster, shared, cluster.ThroughProxy(config), objectcache.WatchOptions{})
 	names := r.prepare(many)
-	r.admit(account, names, func(role *rbacv1.Role) { role.Rules[0].Verbs = []string{"list"} })
+	r.grant(account, names, func(role *rbacv1.Role) { role.Rules[0].Verbs = []string{"list"} })
 	want := r.onServer()
 	began := time.Now()
 	r.reference(names...)

@@ -9,16 +9,16 @@ import (
 	"sync"
 )
 
-// connections are those of one client. Each has a goroutine of the HTTP/2 transport, which keeps it for a while
-// after its last use.
+// connections counts the connections of one client. Each has a goroutine of the HTTP/2 transport, which keeps an idle
+// connection for a while.
 type connections struct {
 	dialer net.Dialer
 
 	mu     sync.Mutex
 	open   map[*connection]struct{}
-	opened int // in all
-	most   int // at once
-	over   bool
+	opened int // in total
+	most   int // at the same time
+	closed bool
 }
 
 type connection struct {
@@ -35,7 +35,7 @@ func (c *connections) dial(ctx context.Context, network, address string) (net.Co
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
+	if c.closed {
 		return nil, errors.Join(net.ErrClosed, conn.Close())
 	}
 	one := &connection{conn, c}
@@ -53,23 +53,23 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// count returns how many are open, how many were at most, and how many have been opened in all.
+// count returns how many connections are open, how many were open at the same time at most, and how many were opened.
 func (c *connections) count() (open, most, opened int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.open), c.most, c.opened
 }
 
-// hangUp closes what is open. A dial that is under way fails: net/http lets it outlive the request it was for.
-func (c *connections) hangUp() {
+// close closes all connections. A dial that is still running fails: net/http continues it after its request has ended.
+func (c *connections) close() {
 	c.mu.Lock()
-	c.over = true
+	c.closed = true
 	var open []*connection
 	for one := range c.open {
 		open = append(open, one)
 	}
 	c.mu.Unlock()
 	for _, one := range open {
-		_ = one.Close() // its transport may have been first
+		_ = one.Close() // the transport may have closed it already
 	}
 }

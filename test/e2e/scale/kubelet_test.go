@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -30,23 +29,22 @@ const (
 	namespace     = metav1.NamespaceDefault
 	secretsPerPod = 10
 
-	// getTimeout is what each Get has, counted from the moment when all of them begin.
+	// getTimeout bounds all Gets, which start at the same time.
 	getTimeout = time.Minute
-	// patience bounds the waits besides.
-	patience = 2 * time.Minute
+	// timeout bounds each other wait.
+	timeout = 2 * time.Minute
 
-	// streamsPerConnection is what kube-apiserver allows unless told otherwise (--http2-max-streams-per-connection).
+	// streamsPerConnection is kube-apiserver's default of --http2-max-streams-per-connection.
 	streamsPerConnection = 100
-	// opens is how many streams a gate lets be opened at once.
+	// opens is how many streams a Gate opens at the same time.
 	opens = 32
-	// goroutinesPerObject are that which reads the stream, and that of the HTTP/2 transport which holds the request; the
-	// tenth is for the connections, each of which has one as well.
+	// goroutinesPerObject is one that reads the stream and one of the HTTP/2 transport for the request. The tenth is
+	// for the connections, which have one each.
 	goroutinesPerObject = 2.1
 )
 
-// TestKubeletScenario: every secret that is referenced is there for a Get within its time, connections and goroutines
-// stay bounded meanwhile, and nothing is left on either side when nobody references it any more. How long things took,
-// and how much memory, is logged, and nothing depends on it.
+// TestKubeletScenario: every referenced secret can be got in time, connections and goroutines are bounded, and nothing
+// is left on either side when the references are removed. Times and memory are logged and not checked.
 func TestKubeletScenario(t *testing.T) {
 	for _, size := range []int{1_000, 10_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -61,8 +59,8 @@ func TestKubeletScenario(t *testing.T) {
 	}
 }
 
-// raiseFileLimit lets this process, and those it starts, have as many files as the system allows. A hundred streams
-// share a connection in the end, but while all are opened at once the transport dials far more.
+// raiseFileLimit raises the limit of open files of this process and its children to the maximum. While all streams are
+// being opened, the transport has far more than one connection for each hundred streams.
 func raiseFileLimit(t *testing.T) {
 	t.Helper()
 	var limit syscall.Rlimit
@@ -75,7 +73,7 @@ func raiseFileLimit(t *testing.T) {
 	}
 }
 
-// rig is a control plane, and a client as an agent should have it.
+// rig is a control plane, an administrator's client, and the configuration of the manager under test.
 type rig struct {
 	*testing.T
 
@@ -88,19 +86,10 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{T: t, cluster: e2e.New(t, e2e.Options{}), connections: &connections{open: map[*connection]struct{}{}}}
-	r.admin = r.client(r.cluster.Admin())
+	r.admin = e2e.Client(t, r.cluster.Admin())
 	r.config = r.cluster.Admin()
 	r.config.Dial = r.connections.dial
 	return r
-}
-
-func (r *rig) client(config *rest.Config) kubernetes.Interface {
-	r.Helper()
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return client
 }
 
 func nameOf(i int) string  { return fmt.Sprint("secret-", i) }
@@ -126,7 +115,7 @@ func (r *rig) createSecrets(count int) {
 	r.log(count, "secrets created", began)
 }
 
-// podsOf returns pods that reference so many secrets among them.
+// podsOf returns pods that together reference that many secrets.
 func podsOf(secrets int) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for first := 0; first < secrets; first += secretsPerPod {
@@ -142,7 +131,7 @@ func podsOf(secrets int) []*corev1.Pod {
 	return pods
 }
 
-// scenario registers pods, gets all that they reference at once, and unregisters them.
+// scenario registers pods, gets all their secrets at the same time, and unregisters the pods.
 func (r *rig) scenario(size int) {
 	r.Helper()
 	r.awaitStreams(0)
@@ -155,9 +144,7 @@ func (r *rig) scenario(size int) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	done := make(chan error, 1)
-	go func() { done <- secrets.Run(ctx) }()
+	stop := e2e.Run(r, secrets.Run)
 
 	began := time.Now()
 	pods := podsOf(size)
@@ -176,17 +163,13 @@ func (r *rig) scenario(size int) {
 	r.awaitStreams(0)
 	r.log(size, "streams ended", began)
 
-	cancel()
-	if err := <-done; err != nil {
-		r.Errorf("Run: got error %v, want none", err)
-	}
-	r.connections.hangUp()
-	// Each look at the server's metrics may leave a connection of the administrator's behind, which ends with the
-	// server. Those of the manager were hung up.
+	stop()
+	r.connections.close()
+	// A request for the server's metrics may leave a connection of the administrator, which ends with the server.
 	goleak.VerifyNone(r, before, goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"))
 }
 
-// getAll gets every secret, all at the same time. Not one Get may fail.
+// getAll gets all secrets at the same time. No Get may fail.
 func (r *rig) getAll(secrets *manager.Manager[*corev1.Secret], size int) {
 	r.Helper()
 	began := time.Now()
@@ -212,24 +195,24 @@ func (r *rig) getAll(secrets *manager.Manager[*corev1.Secret], size int) {
 		r.Errorf("failed Gets: got %d of %d, want none; the first: %v", failed.Load(), size, err)
 	}
 	slices.Sort(took)
-	r.Logf("%6d Gets: half after %v, 99 %% after %v, all after %v", size,
+	r.Logf("%6d Gets: half done after %v, 99 %% after %v, all after %v", size,
 		took[size/2].Round(time.Millisecond), took[size*99/100].Round(time.Millisecond), took[size-1].Round(time.Millisecond))
 }
 
-// awaitStreams waits until the server counts so many watches of single secrets.
+// awaitStreams waits until that many watches of single secrets are open on the server.
 func (r *rig) awaitStreams(want int) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	var got float64
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (done bool, err error) {
-		got, err = r.cluster.Metric(ctx, "apiserver_longrunning_requests", map[string]string{
-			"resource": "secrets", "scope": "resource", "verb": "WATCH",
-		})
-		return err == nil && int(got) == want, nil
+	err := e2e.Poll(ctx, func(ctx context.Context) error {
+		got, err := r.cluster.OpenWatches(ctx, "secrets")
+		if err == nil && got != want {
+			err = fmt.Errorf("streams on the server: got %d, want %d", got, want)
+		}
+		return err
 	})
 	if err != nil {
-		r.Fatalf("streams on the server: got %v after %v, want %d", got, patience, want)
+		r.Fatal(err)
 	}
 }
 
@@ -237,7 +220,7 @@ func (r *rig) log(count int, what string, began time.Time) {
 	r.Logf("%6d %s in %v", count, what, time.Since(began).Round(time.Millisecond))
 }
 
-// checkResources looks at what it takes to hold so many references, beside the goroutines there were before.
+// checkResources checks connections and goroutines with all streams open. before is the number of goroutines before.
 func (r *rig) checkResources(size, before int) {
 	r.Helper()
 	runtime.GC()
@@ -245,19 +228,19 @@ func (r *rig) checkResources(size, before int) {
 	runtime.ReadMemStats(&memory)
 	goroutines := float64(runtime.NumGoroutine()-before) / float64(size)
 	open, most, opened := r.connections.count()
-	r.Logf("%6d connections, %d at most, %d opened in all; %.3f goroutines for an object, %d MiB of heap, %d MiB of stacks",
+	r.Logf("%6d connections, %d at most, %d opened in total; %.3f goroutines per object, %d MiB of heap, %d MiB of stacks",
 		open, most, opened, goroutines, memory.HeapAlloc>>20, memory.StackInuse>>20)
 	if limit := maxConnections(size); most > limit {
 		r.Errorf("connections: got %d at the same time, want at most %d", most, limit)
 	}
 	if goroutines > goroutinesPerObject {
-		r.Errorf("goroutines for an object: got %.3f, want at most %v", goroutines, goroutinesPerObject)
+		r.Errorf("goroutines per object: got %.3f, want at most %v", goroutines, goroutinesPerObject)
 	}
 }
 
-// maxConnections is how many connections may be open at the same time for so many streams: those that the streams fill,
-// and those that are being dialled. When all are full, each stream that is being opened dials one; the first to be ready
-// takes all of these streams, and net/http closes the others when they are.
+// maxConnections returns how many connections may be open at the same time for that many streams: those that the
+// streams fill, and those that are being dialed. When all connections are full, each stream that is being opened dials
+// one. The first that is ready takes all these streams, and net/http closes the others.
 func maxConnections(streams int) int {
 	return (streams+streamsPerConnection-1)/streamsPerConnection + opens
 }

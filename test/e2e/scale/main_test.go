@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scale_test runs the scenario of kubelet's own integration test of its watch-based manager (1,000 secrets,
-// created, referenced and fetched in parallel; test/integration/kubelet/watch_manager_test.go in
-// kubernetes/kubernetes) at its size and at ten times that, on a real control plane.
+// Package scale_test runs the scenario of kubelet's integration test of its watch-based manager on a real control
+// plane: 1,000 secrets are created, referenced and fetched in parallel (test/integration/kubelet/watch_manager_test.go
+// in kubernetes/kubernetes). It also runs with 10,000 secrets.
 package scale_test
 
 import (

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// A read that was requested before an owner was added may be older than the object
+// that the owner needs. Get waits for the next read.
+func TestNewOwnerDoesNotGetAnOlderRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := []*watch.FakeWatcher{watch.NewFake(), watch.NewFake()}
+		next, second := 0, make(chan struct{})
+		client := supported{fake.NewClientset()}
+		client.PrependWatchReactor("secrets", func(clienttesting.Action) (bool, watch.Interface, error) {
+			w := reads[next]
+			if next++; next == 2 {
+				close(second)
+			}
+			return true, w, nil
+		})
+		store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
+		stop := runStore(t.Context(), t, store)
+		store.AddReference(namespace, "tls", "pod-1")
+		synctest.Wait()
+		store.AddReference(namespace, "tls", "pod-2")
+		var waiting []<-chan result
+		for range 100 {
+			waiting = append(waiting, (&rig{t: t, WatchStore: store}).async(t.Context(), "tls"))
+		}
+		answer(reads[0], "old", "5")
+		<-second
+		answer(reads[1], "new", "9")
+		for _, done := range waiting {
+			if got := <-done; got.err != nil || got.secret.UID != "new" {
+				t.Fatalf("got %v, %v, want the new object", got.secret, got.err)
+			}
+		}
+		stop()
+	})
+}
+
+// An immutable object is deleted while its stream is being ended. The event may still
+// arrive or not; in both cases Get returns an object that exists.
+func TestDeletionWhileUnwatching(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			burst, read := watch.NewFakeWithChanSize(10, false), watch.NewFakeWithChanSize(10, false)
+			answer(burst, "old", "5")
+			gone := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", UID: "old", ResourceVersion: "6"}}
+			burst.Delete(gone)
+			answer(read, "new", "9")
+			watches := []*watch.FakeWatcher{burst, read}
+			client := supported{fake.NewClientset()}
+			client.PrependWatchReactor("secrets", func(clienttesting.Action) (bool, watch.Interface, error) {
+				w := watches[0]
+				watches = watches[1:]
+				return true, w, nil
+			})
+			store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
+			stop := runStore(t.Context(), t, store)
+			store.AddReference(namespace, "tls", "pod")
+			synctest.Wait()
+			if got, err := store.Get(t.Context(), namespace, "tls"); err != nil || got.UID != "old" && got.UID != "new" {
+				t.Errorf("got %v, %v, want the object of the first or of the second read", got, err)
+			}
+			stop()
+		})
+	}
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
+)
+
+// Why a stream ends, for the log.
+var (
+	errUnreferenced = errors.New("no owner references the object any more")
+	errImmutable    = errors.New("the object is immutable")
+	errIdle         = errors.New("no Get has asked for the object")
+	errReplaced     = errors.New("the object is read again")
+	errStopping     = errors.New("the store is stopped")
+)
+
+// startLocked starts a watch of an entry, in place of the present one.
+func (s *WatchStore[T]) startLocked(e *entry[T]) {
+	if s.ctx == nil || s.stopped {
+		return
+	}
+	w := s.newWatchLocked(e)
+	if previous := e.watch.Load(); previous != nil {
+		previous.stopLocked(errReplaced)
+		s.stopTimerLocked(e.recheckTimer)
+	} else {
+		s.startIdleTimerLocked(e)
+	}
+	e.watch.Store(w)
+	s.background.Add(1)
+	go s.run(s.ctx, e, w)
+}
+
+// newWatchLocked returns the successor of the watch of an entry, if it has one,
+// else a first watch.
+func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
+	w := &objectWatch[T]{}
+	if previous := e.watch.Load(); previous != nil {
+		w.slot, w.base, w.previousContact = previous.slot.Next(), previous.base, previous.lastContactLocked(previous.status())
+		w.readFor.Store(previous.readFor.Load())
+		w.contact.Store(previous.contact.Load())
+	} else {
+		w.slot, w.base = cache.NewSlot(e.key, cache.SlotOptions[T]{Epoch: e.epoch}), time.Now()
+	}
+	resource := s.resource.resource.String()
+	w.reflector = reflector.New(s.resource.sourceOf(e.key), w.slot, reflector.Options{
+		Name:              resource + " " + e.key.String(),
+		Resource:          resource,
+		OnChange:          func() { s.changed(e, w) },
+		Gate:              s.options.Gate,
+		ClientGoReflector: s.options.ClientGoReflector,
+	})
+	w.reflector.ReadFor(e.owners.added)
+	return w
+}
+
+// run is the goroutine of a watch. It blocks for hours, so its stack is kept small.
+func (s *WatchStore[T]) run(ctx context.Context, e *entry[T], w *objectWatch[T]) {
+	s.log(ctx, e, "Starting to watch")
+	w.reflector.Run(ctx)
+	s.logStopped(ctx, e, w)
+	s.background.Done()
+}
+
+func (s *WatchStore[T]) logStopped(ctx context.Context, e *entry[T], w *objectWatch[T]) {
+	s.mu.Lock()
+	reason := cmp.Or(w.reason, errStopping)
+	s.mu.Unlock()
+	s.log(ctx, e, "Stopped watching", "reason", reason)
+}
+
+func (s *WatchStore[T]) log(ctx context.Context, e *entry[T], message string, keysAndValues ...any) {
+	if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
+		object := []any{"resource", s.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name)}
+		logger.Info(message, append(object, keysAndValues...)...)
+	}
+}
+
+// stopLocked ends the watch of an entry, if it has one, and drops the object.
+func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
+	w := e.watch.Load()
+	if w == nil {
+		return
+	}
+	e.epoch = w.slot.Load().Epoch + 1 // the next watch has no state to compare with
+	e.watch.Store(nil)
+	w.stopLocked(reason)
+	s.stopTimerLocked(e.idleTimer)
+	s.stopTimerLocked(e.recheckTimer)
+}
+
+// changed is called by the reflector of w after a read, an event or a failure.
+func (s *WatchStore[T]) changed(e *entry[T], w *objectWatch[T]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.watch.Load() != w {
+		return // it was replaced or stopped, and the waiters were woken then
+	}
+	// With mu held, so that concurrent calls act on the states in order.
+	status := w.status()
+	w.recordLocked(status)
+	s.reconcileLocked(e, w, status)
+	e.wakeLocked()
+	s.subscribers.notify(e.key)
+}
+
+// reconcileLocked ends the stream of an object that is immutable, and starts one
+// for an object that no longer is. It starts another read if an owner was added
+// after the read of an immutable object began.
+func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
+	switch immutable := s.isImmutable(w.slot.Load()); {
+	case w.unwatched:
+		if !immutable { // an event came while the stream ended
+			s.startLocked(e)
+		}
+	case !immutable:
+	case w.readFor.Load() < e.newestOwnerLocked(w):
+		if status.Synced {
+			s.startLocked(e)
+		}
+	case status.Synced, status.Failures > 0:
+		// A recheck that failed is not repeated before the next one: no Get waits for it.
+		s.unwatchLocked(e, w)
+	}
+}
+
+// unwatchLocked ends the stream of an immutable object. If the object is deleted
+// and created again, nothing reports it, so a timer reads it again.
+func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T]) {
+	w.unwatched = true
+	w.stopLocked(errImmutable)
+	after := s.options.ImmutableRecheck
+	if after < 0 {
+		return
+	}
+	after += time.Duration(rand.Float64() * float64(after))
+	e.recheckTimer = s.startTimerLocked(after, func() time.Duration {
+		s.startLocked(e)
+		return 0
+	})
+}
+
+// startIdleTimerLocked starts the timer that stops the watch of an idle entry.
+func (s *WatchStore[T]) startIdleTimerLocked(e *entry[T]) {
+	if s.options.IdleTimeout <= 0 {
+		return
+	}
+	e.used.Store(false)
+	e.idleTimer = s.startTimerLocked(s.options.IdleTimeout, func() time.Duration {
+		if !s.isIdleLocked(e) {
+			return s.options.IdleTimeout
+		}
+		s.stopLocked(e, errIdle)
+		return 0
+	})
+}
+
+// isIdleLocked reports whether an entry was not used since the last call. An entry
+// that has not synced counts as used: a Get may have given up, and may come again.
+func (s *WatchStore[T]) isIdleLocked(e *entry[T]) bool {
+	w := e.watch.Load()
+	if !w.unwatched && !w.status().Synced {
+		e.used.Store(true)
+		return false
+	}
+	used := e.used.Swap(false)
+	return !used && e.waiters == 0 && len(s.subscribers) == 0
+}

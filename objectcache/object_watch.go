@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"cmp"
+	"sync/atomic"
+	"time"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
+)
+
+// objectWatch is one list-and-watch of an entry. Once it has ended it is replaced,
+// and never started again: its successor has a slot of its own, so no late answer
+// can be taken for the state. A successor begins with the state of its predecessor,
+// and serves that until its own first read.
+type objectWatch[T cache.Object] struct {
+	slot      *cache.Slot[T]
+	reflector *reflector.Reflector
+	base      time.Time // when the first of its predecessors began
+
+	// readFor is the number of the newest owner that was added before the
+	// consistent read of the state began. Load it before the state.
+	readFor atomic.Uint64
+	// contact is when the server last sent something, as a duration since base; 0
+	// for never. Load it before the state: a state loaded later is no older.
+	contact atomic.Int64
+
+	// Guarded by WatchStore.mu.
+	reason          error     // why it was stopped, for the log
+	previousContact time.Time // the last contact of its predecessors
+	// unwatched is set when the stream has ended because the object is immutable.
+	// The state is served until the object has to be read again.
+	unwatched bool
+}
+
+// stopLocked ends the stream.
+func (w *objectWatch[T]) stopLocked(reason error) {
+	w.reason = cmp.Or(w.reason, reason)
+	w.reflector.Stop()
+}
+
+// status returns the status of the reflector. A 404 among its errors is a
+// [NotServedError].
+func (w *objectWatch[T]) status() reflector.Status {
+	status := w.reflector.Status()
+	status.LastError = notServed(status.LastError)
+	return status
+}
+
+// recordLocked updates contact and readFor. The slot is never behind them.
+func (w *objectWatch[T]) recordLocked(status reflector.Status) {
+	if !status.LastContact.IsZero() {
+		w.contact.Store(max(1, int64(status.LastContact.Sub(w.base))))
+	}
+	w.readFor.Store(max(w.readFor.Load(), status.ReadFor))
+}
+
+// lastContactLocked returns when the server last sent something about the object.
+func (w *objectWatch[T]) lastContactLocked(status reflector.Status) time.Time {
+	if status.LastContact.IsZero() {
+		return w.previousContact
+	}
+	return status.LastContact
+}
+
+// isYounger reports whether the server has sent something within a duration. The
+// state that is loaded after this is no older.
+func (w *objectWatch[T]) isYounger(than time.Duration) bool {
+	contact := w.contact.Load()
+	return contact > 0 && time.Since(w.base)-time.Duration(contact) <= than
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
+)
+
+const (
+	// recentRefusal is the age up to which Get returns a refusal at once. While
+	// Gets wait, the server is asked again every 1.1 to 1.6 s.
+	recentRefusal = 2 * time.Second
+	// awayGrace is how long a Get of an immutable object waits for a read for a new
+	// owner while no reflector reaches the server. The gate has tried by then.
+	awayGrace = 1500 * time.Millisecond
+	// startGrace is how long a Get waits before it logs that Run has not been
+	// called. A program may call Run in a goroutine that has not begun.
+	startGrace = time.Second
+)
+
+// waiter is a Get that waits.
+type waiter[T cache.Object] struct {
+	ctx   context.Context
+	key   types.NamespacedName
+	began time.Time
+	// newestOwner and ownerAddedAt are those of entry when the waiter first saw it.
+	// Owners that are added later do not make it wait longer.
+	entry        *entry[T]
+	newestOwner  uint64
+	ownerAddedAt time.Time
+}
+
+// wait is Get when the state in memory cannot be served.
+func (s *WatchStore[T]) wait(ctx context.Context, key types.NamespacedName) (T, error) {
+	var none T
+	g := &waiter[T]{ctx: ctx, key: key, began: time.Now()}
+	for {
+		w, wake, err := s.addWaiter(g)
+		if err != nil {
+			return none, err
+		}
+		state, ok, err := s.check(g, w)
+		if w != nil && !ok {
+			s.requestRead(w) // again after each attempt, which uses the request up
+		}
+		if !ok && err == nil {
+			s.sleep(ctx, wake, s.checkAfter(g, w, state))
+		}
+		s.removeWaiter(g.entry)
+		switch {
+		case err != nil:
+			return none, err
+		case ok:
+			return s.result(key, state)
+		}
+	}
+}
+
+// addWaiter counts a Get that waits. It returns the watch that it waits for, nil
+// before Run, and a channel that is closed when it has to check again. It starts a
+// watch for an entry that is idle, and creates no entry.
+func (s *WatchStore[T]) addWaiter(g *waiter[T]) (*objectWatch[T], <-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entry(g.key)
+	switch {
+	case s.stopped:
+		return nil, nil, s.resource.newError(g.key, ErrStopped)
+	case e == nil:
+		if err := s.resource.validateKey(g.key); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, s.resource.newError(g.key, ErrNotRegistered)
+	}
+	if e != g.entry {
+		g.entry, g.newestOwner, g.ownerAddedAt = e, e.newestOwner.Load(), e.ownerAddedAt
+	}
+	if e.watch.Load() == nil {
+		s.startLocked(e)
+	}
+	e.used.Store(true)
+	e.waiters++
+	return e.watch.Load(), e.wakeChanLocked(), nil
+}
+
+func (s *WatchStore[T]) removeWaiter(e *entry[T]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.waiters--
+}
+
+// check returns the state and whether g may return it, or the error that ends its
+// wait. w is nil before Run.
+func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (state cache.State[T], ok bool, err error) {
+	ended := g.ctx.Err() != nil
+	if w == nil {
+		if ended {
+			err = s.resource.newError(g.key, notSynced(g.ctx, ErrNotStarted)...)
+		}
+		return state, false, err
+	}
+	state, ok = s.servable(w, min(g.newestOwner, g.entry.newestOwner.Load()))
+	status := w.status()
+	switch {
+	case ok:
+		return state, true, nil
+	case s.isImmutable(state) && (ended || readFailed(status, g.ownerAddedAt)):
+		return state, true, nil // an owner that had it may be asking
+	case !ended && s.graceLeft(status, g.began) != 0:
+		return state, false, nil
+	}
+	causes := causesOf(status)
+	if state.Synced && s.isStale(w) {
+		causes = append([]error{ErrStale}, causes...)
+	}
+	if ended {
+		causes = append(causes, s.resource.rateLimitError())
+	}
+	return state, false, s.resource.newError(g.key, notSynced(g.ctx, causes...)...)
+}
+
+// readFailed reports whether the read for an owner that was added at that time has
+// failed, or cannot be tried because no reflector reaches the server.
+func readFailed(status reflector.Status, addedAt time.Time) bool {
+	return status.FailedAt.After(addedAt) && status.Failures > 0 || status.Away && time.Since(addedAt) >= awayGrace
+}
+
+// graceLeft returns for how much longer a Get that began then tolerates refusals.
+// Negative means for as long as its context allows: RefusalGrace is negative, or
+// the server is not refusing. If the last refusal is recent, RefusalGrace counts
+// from the first one, else from the beginning of the Get, once it was refused.
+func (s *WatchStore[T]) graceLeft(status reflector.Status, began time.Time) time.Duration {
+	const unbounded = -1
+	first, last := status.RefusedSince, status.LastErrorTime
+	if s.options.RefusalGrace < 0 || first.IsZero() {
+		return unbounded
+	}
+	from := first
+	switch {
+	case status.Away:
+		if status.FailedAt.IsZero() && first.Before(began) { // this object was never asked for
+			from = began
+		}
+	case last.Before(began):
+		if began.Sub(last) > recentRefusal {
+			return unbounded
+		}
+	case first.Before(began):
+		from = began
+	}
+	return max(0, time.Until(from.Add(s.options.RefusalGrace)))
+}
+
+// requestRead asks the reflector for a read, because a Get waits. It gives up an
+// open stream only if the reflector itself has heard nothing for MaxStaleness: a
+// recent contact wakes the Get in a moment.
+func (s *WatchStore[T]) requestRead(w *objectWatch[T]) {
+	state, status := w.slot.Load(), w.status()
+	tooOld := s.options.MaxStaleness > 0 && time.Since(status.LastContact) > s.options.MaxStaleness
+	if tooOld && state.Synced && !s.isImmutable(state) {
+		w.reflector.Refresh()
+		return
+	}
+	w.reflector.Retry()
+}
+
+// checkAfter returns after how long g has to check again if it is not woken.
+// Negative means never.
+func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.State[T]) time.Duration {
+	if w == nil {
+		return s.logNotStarted(g)
+	}
+	grace := s.graceLeft(w.status(), g.began)
+	if !s.isImmutable(state) {
+		return grace
+	}
+	away := time.Until(g.ownerAddedAt.Add(awayGrace))
+	if away <= 0 {
+		away = awayGrace // the server was not away then, and may be later
+	}
+	if grace < 0 {
+		return away
+	}
+	return min(grace, away)
+}
+
+// logNotStarted logs, once for each store, that a Get has waited for Run for
+// startGrace. It returns how long g has to sleep until then. Negative means that
+// it has been logged.
+func (s *WatchStore[T]) logNotStarted(g *waiter[T]) time.Duration {
+	if left := time.Until(g.began.Add(startGrace)); left > 0 {
+		return left
+	}
+	s.loggedNotStarted.Do(func() {
+		s.logger().Info("Get waits, but Run has not been called", "resource", s.resource.resource, "object", klog.KRef(g.key.Namespace, g.key.Name))
+	})
+	return -1
+}
+
+// sleep waits for wake, for the end of ctx, and for limit unless it is negative.
+func (s *WatchStore[T]) sleep(ctx context.Context, wake <-chan struct{}, limit time.Duration) {
+	var expired <-chan time.Time
+	if limit >= 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-wake:
+	case <-ctx.Done():
+	case <-expired:
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// WatchOptions changes how a [WatchStore] works. The zero value is valid.
+type WatchOptions struct {
+	// IdleTimeout ends the stream of an object that no Get asks for, and drops the
+	// object from memory. The next Get opens a new stream and waits. This happens
+	// between one and two IdleTimeouts after the last use: a new owner, the first
+	// sync, or a Get. No object is idle while a caller ranges over Changes.
+	// Default: never.
+	IdleTimeout time.Duration
+	// RefusalGrace is how long a Get waits while the server answers every
+	// attempt with 401, 403 or another refusal. The Node authorizer needs a
+	// moment to see a pod that was just bound. Default: 1 s. A negative value
+	// waits for as long as the context allows.
+	RefusalGrace time.Duration
+	// MaxStaleness bounds the time since the server last sent a read, an event or
+	// a bookmark of an object. If the state is older, Get asks for a new read and
+	// waits: see [ErrStale]. kube-apiserver sends a bookmark about once a minute,
+	// so with less than two minutes Get gives up healthy streams. Immutable
+	// objects are never stale. Default: no bound.
+	MaxStaleness time.Duration
+	// ImmutableRecheck is the time after which an immutable object is read again
+	// although it has no new owner: it may have been deleted and created again,
+	// and no stream reports that. Each time a random duration of up to as much is
+	// added. During the read, and if it fails, Get returns the previous state.
+	// Default: 10 minutes. A negative value never reads the object again.
+	ImmutableRecheck time.Duration
+	// Gate bounds how many streams are being opened at a time. Stores that reach
+	// one server with one client should share one. Default: a Gate of its own.
+	Gate *Gate
+	// WatchImmutable keeps the stream of an object whose field "immutable" is
+	// true. Its owners then learn at once when it is deleted and created again.
+	// Default: the stream of such an object ends once it has synced, because its
+	// data cannot change.
+	WatchImmutable bool
+	// ClientGoReflector runs each stream by client-go's Reflector. It takes twice
+	// the memory, and five goroutines instead of two. The guarantees are the same.
+	// Default: the engine of package reflector.
+	ClientGoReflector bool
+}
+
+const (
+	defaultRefusalGrace     = time.Second
+	defaultImmutableRecheck = 10 * time.Minute
+)
+
+// validate returns an error that names each option with an invalid value, and the
+// values that are valid.
+func (o *WatchOptions) validate() error {
+	var problems []error
+	if o.IdleTimeout < 0 {
+		problems = append(problems, fmt.Errorf("WatchOptions.IdleTimeout is %v: 0 means never, else set a positive duration", o.IdleTimeout))
+	}
+	if o.MaxStaleness < 0 {
+		problems = append(problems, fmt.Errorf("WatchOptions.MaxStaleness is %v: 0 means no bound, else set a positive duration", o.MaxStaleness))
+	}
+	return errors.Join(problems...)
+}
+
+// setDefaults replaces each zero value that stands for another one.
+func (o *WatchOptions) setDefaults() {
+	if o.RefusalGrace == 0 {
+		o.RefusalGrace = defaultRefusalGrace
+	}
+	if o.ImmutableRecheck == 0 {
+		o.ImmutableRecheck = defaultImmutableRecheck
+	}
+	if o.Gate == nil {
+		o.Gate = NewGate(GateOptions{})
+	}
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// After spacingThreshold failures of healthy members in a row, their attempts begin attemptSpacing apart or more.
+const (
+	spacingThreshold = 4
+	attemptSpacing   = 20 * time.Millisecond
+)
+
+// admit handles the members that are due, and begins every attempt that may begin now.
+func (s *server) admit(now time.Time) {
+	s.wake = time.Time{}
+	for len(s.schedule) > 0 && !s.schedule[0].due.After(now) {
+		m := s.schedule[0]
+		s.schedule.remove(m)
+		if m.state == paused {
+			s.endPause(m, now)
+		} else {
+			s.attemptHung(m, now)
+		}
+	}
+	for m := s.pick(now); m != nil; m = s.pick(now) {
+		s.begin(m, now)
+	}
+}
+
+// endPause queues a member whose pause is over.
+func (s *server) endPause(m *member, now time.Time) {
+	m.state = queued
+	if m.failures > 0 && m.resource.lastSuccess.After(m.ended) {
+		m.failing = true // the failure was its own: others have succeeded since
+	}
+	m.resource.enqueue(m, now)
+}
+
+// pick returns the member to admit now, nil if there is none. It sets wake to when there may be one, if nothing else
+// calls admit then.
+func (s *server) pick(now time.Time) *member {
+	if s.outage.confirmed {
+		return s.pickProbe(&s.outage, s.roundRobin(), now)
+	}
+	for _, r := range s.resources {
+		if !r.outage.confirmed {
+			continue
+		}
+		if m := s.pickProbe(&r.outage, []*resource{r}, now); m != nil {
+			return m
+		}
+		if m := s.pickFirstAttempt(r, now); m != nil {
+			return m
+		}
+	}
+	if m := s.pickHealthy(now); m != nil {
+		return m
+	}
+	return s.pickFailing(now)
+}
+
+// roundRobin returns the resources in the order in which they are served.
+func (s *server) roundRobin() []*resource {
+	n := len(s.resources)
+	if n == 1 {
+		return s.resources
+	}
+	first := s.first % n
+	return slices.Concat(s.resources[first:], s.resources[:first])
+}
+
+// served makes the resource after r the first one.
+func (s *server) served(r *resource) { s.first = slices.Index(s.resources, r) + 1 }
+
+// ready reports whether a time has come. If not, admit runs again then.
+func (s *server) ready(at, now time.Time) bool {
+	if at.After(now) {
+		s.wake = earlier(s.wake, at)
+		return false
+	}
+	return true
+}
+
+// pickHealthy returns the healthy member to admit, nil if there is none.
+func (s *server) pickHealthy(now time.Time) *member {
+	if s.opening >= s.limit {
+		return nil
+	}
+	spaced := s.lastBegan
+	if s.failures >= spacingThreshold {
+		spaced = spaced.Add(attemptSpacing)
+	}
+	for _, r := range s.roundRobin() {
+		if r.outage.confirmed || r.opening >= int(r.window.size) {
+			continue
+		}
+		m, notBefore := r.nextHealthy()
+		if m == nil || !s.ready(later(notBefore, spaced), now) {
+			continue
+		}
+		s.served(r)
+		return m
+	}
+	return nil
+}
+
+// pickFailing returns the failing member to admit, nil if there is none.
+func (s *server) pickFailing(now time.Time) *member {
+	if s.failing >= maxFailingAttempts {
+		return nil
+	}
+	affordable := func(c class) bool { return s.ready(s.budgets[c].next(now), now) }
+	for _, r := range s.roundRobin() {
+		if r.outage.confirmed || r.failing.len() == 0 || !s.ready(r.throttledUntil, now) {
+			continue
+		}
+		if m := r.failing.next(affordable, false); m != nil {
+			s.budgets[m.class()].add(-1)
+			s.served(r)
+			return m
+		}
+	}
+	return nil
+}
+
+// pickFirstAttempt returns a member of a resource in an outage that has made no attempt yet, nil if there is none. It
+// may be healthy where the server answers. Hence 5xx of others do not keep it from its first attempt.
+func (s *server) pickFirstAttempt(r *resource, now time.Time) *member {
+	if r.outage.kind != Failed || errors.Is(r.outage.cause, errHung) || r.opening >= firstWindow || s.opening >= s.limit {
+		return nil
+	}
+	m := r.newest
+	if m == nil || !m.expedited {
+		m = r.healthy.peek(unsynced, false)
+	}
+	if m == nil || m.attempted || !s.ready(s.lastBegan.Add(attemptSpacing), now) {
+		return nil
+	}
+	return m
+}
+
+// pickProbe returns the member whose attempt is to probe, nil if there is none.
+func (s *server) pickProbe(o *outage, resources []*resource, now time.Time) *member {
+	if o.probe != nil {
+		return nil
+	}
+	m := s.probeCandidate(o, resources, now)
+	if m == nil {
+		return nil
+	}
+	at := o.nextProbe
+	if m.resource.newest == m {
+		at = earlier(at, m.deadline())
+	}
+	if !s.ready(at, now) {
+		return nil
+	}
+	s.schedule.remove(m)
+	s.served(m.resource)
+	o.beginProbe(m)
+	return m
+}
+
+// probeCandidate returns the member to probe next, nil if none waits. It is the newest member, if there is one. Of the
+// others, a random healthy one goes before failing ones. The first probe prefers a resource without failures.
+func (s *server) probeCandidate(o *outage, resources []*resource, now time.Time) *member {
+	if m := newestOf(resources); m != nil {
+		return m
+	}
+	if o.probes == 0 {
+		for _, r := range resources {
+			if m := r.healthy.next(anyClass, true); m != nil && !slices.ContainsFunc(o.failed, m.sameResource) {
+				return m
+			}
+		}
+	}
+	for _, failing := range []bool{false, true} {
+		for i := range classes { // another class first at each probe: all members of one may fail
+			for _, r := range resources {
+				lane := &r.healthy
+				if failing {
+					lane = &r.failing
+				}
+				if m := lane.peek((class(o.probes)+i)%classes, !failing); m != nil {
+					return m
+				}
+			}
+		}
+	}
+	return s.firstPaused(resources, now)
+}
+
+// newestOf returns the newest member of some resources that has made no attempt, nil if there is none. It prefers one
+// that a caller waits for.
+func newestOf(resources []*resource) (m *member) {
+	for _, r := range resources {
+		if r.newest != nil && (m == nil || r.newest.expedited && !m.expedited) {
+			m = r.newest
+		}
+	}
+	return m
+}
+
+// firstPaused returns the member of some resources whose pause ends first, nil if there is none. A probe ends a pause
+// early, but not a Retry-After.
+func (s *server) firstPaused(resources []*resource, now time.Time) (first *member) {
+	for _, m := range s.schedule {
+		if m.state == paused && !m.retryAfter.After(now) && slices.Contains(resources, m.resource) &&
+			(first == nil || m.due.Before(first.due)) {
+			first = m
+		}
+	}
+	return first
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// minFailures is how many members must fail to confirm an outage. One more is needed for each membersPerFailure
+// members, up to maxFailures. So a share of bad members is unlikely to look like an outage.
+const minFailures, membersPerFailure, maxFailures = 4, 64, 16
+
+// errHung is the cause of an outage that hung attempts confirm.
+var errHung = errors.New("the server does not answer")
+
+// outage is a failure of a whole resource, or of the server. It records failures, and is confirmed when there are
+// enough. The zero value is no outage.
+type outage struct {
+	failed   []*member // members that failed, with no success in between
+	kind     Kind      // of the last failure
+	cause    error     // of the last failure
+	lastSeen time.Time // when that was
+
+	confirmed bool
+	since     time.Time // when it was confirmed
+	probes    uint32    // begun so far
+	probe     *member   // whose attempt is the probe under way, nil if none
+	nextProbe time.Time // no probe begins before
+}
+
+// record records a failure of m, and reports whether that confirms the outage. threshold is how many members must fail.
+func (o *outage) record(m *member, outcome Outcome, threshold int, now time.Time) bool {
+	if o.confirmed && (o.kind != outcome.Kind || errors.Is(outcome.Cause, errHung)) {
+		return false
+	}
+	o.kind, o.cause, o.lastSeen = outcome.Kind, outcome.Cause, now
+	if o.confirmed {
+		return false
+	}
+	if !slices.Contains(o.failed, m) {
+		o.failed = append(o.failed, m)
+	}
+	if len(o.failed) < threshold {
+		return false
+	}
+	o.confirmed, o.since, o.nextProbe = true, now, now
+	return true
+}
+
+// beginProbe makes the next attempt of m the probe.
+func (o *outage) beginProbe(m *member) {
+	o.probe = m
+	o.probes++
+}
+
+// endProbe ends the probe without success. The next one begins after a pause, and not before notBefore.
+func (o *outage) endProbe(b backoff, notBefore, now time.Time) {
+	o.probe = nil
+	o.nextProbe = later(now.Add(b.pause(o.probes)), notBefore)
+}
+
+// clear ends the outage, and discards the failures recorded.
+func (o *outage) clear() { *o = outage{} }
+
+// remove discards the failure of a member that leaves.
+func (o *outage) remove(m *member) {
+	if i := slices.Index(o.failed, m); i >= 0 {
+		o.failed = slices.Delete(o.failed, i, i+1)
+	}
+}
+
+// failureThreshold returns how many members must fail to confirm an outage, of so many that could fail. One alone never
+// does.
+func failureThreshold(members int) int {
+	return max(2, min(minFailures+members/membersPerFailure, maxFailures, members))
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/admission"
+)
+
+// A caller may hold a lock that notify takes.
+func TestMembersAreNotifiedOnTheTimersGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := admission.New(1)
+		var mu sync.Mutex
+		notified := 0
+		first := c.Join("secrets", nil)
+		second := c.Join("secrets", func() { mu.Lock(); defer mu.Unlock(); notified++ })
+		if err := first.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = second.Acquire(t.Context()) }()
+		synctest.Wait()
+		mu.Lock()
+		first.Release(admission.Outcome{Kind: admission.Unauthorized, Cause: errBad}) // begins an outage
+		mu.Unlock()
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if notified == 0 {
+			t.Error("a member that waits was not notified")
+		}
+		second.Leave()
+		first.Leave()
+	})
+}
+
+// An outage that begins before many members have synced again is noticed.
+func TestSecondOutage(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		all := r.join(100, "secrets", healthy())
+		advance(time.Minute)
+		for range 3 {
+			r.behave(all, fails(admission.Unreachable))
+			r.cutStreams(all)
+			advance(10 * time.Minute)
+			began := time.Now()
+			advance(time.Minute)
+			if got := r.attemptsSince(began); got > 40 {
+				t.Fatalf("attempts in a minute of an outage: got %d, want only probes", got)
+			}
+			r.behave(all, healthy())
+			for r.countSynced(all) == 0 {
+				advance(10 * time.Millisecond)
+			}
+		}
+	})
+}
+
+// A member waits for its Retry-After even if others succeed.
+func TestSuccessOfOthersDoesNotEndRetryAfter(t *testing.T) {
+	for _, kind := range []admission.Kind{admission.Failed, admission.Throttled} {
+		inBubble(t, 32, func(r *rig) {
+			bad := r.join(1, "secrets", behavior{kind, 30 * time.Second, 10 * time.Millisecond})
+			advance(time.Second)
+			r.join(20, "secrets", healthy())
+			r.expedite(bad, 100*time.Millisecond, time.Minute)
+			for i, at := range bad[0].attempts[1:] {
+				if gap := at.Sub(bad[0].attempts[i]); gap < 30*time.Second {
+					t.Errorf("kind %d: got an attempt after %v, want none within 30 s", kind, gap)
+				}
+			}
+		})
+	}
+}
+
+// One bad server of three behind a load balancer delays no member for long, whatever it answers.
+func TestOneBadServerOfThree(t *testing.T) {
+	for _, kind := range []admission.Kind{admission.Failed, admission.Unauthorized, admission.Unreachable, admission.Refused} {
+		inBubble(t, 32, func(r *rig) {
+			r.override = func(n int) (behavior, bool) { return fails(kind), n%3 == 0 }
+			all := r.join(1000, "secrets", healthy())
+			advance(20 * time.Second)
+			if got := r.countSynced(all); got != 1000 {
+				t.Errorf("kind %d: got %d of 1,000 synced after 20 s", kind, got)
+			}
+		})
+	}
+}
+
+// A server that hangs from the start is in an outage: few requests are under way.
+func TestHangsFromTheStart(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		all := r.join(1000, "secrets", hangs())
+		most := 0
+		for range 120 {
+			advance(5 * time.Second)
+			most = max(most, r.Status().Opening)
+		}
+		if most > 100 || r.Status().Cause == nil {
+			t.Errorf("attempts under way: got up to %d, and %+v, want at most 100 and a cause", most, r.Status())
+		}
+		r.behave(all, healthy())
+		advance(80 * time.Second)
+		if got := r.countSynced(all); got != 1000 {
+			t.Errorf("synced: got %d of 1,000", got)
+		}
+	})
+}
+
+// Members whose watches are refused, though their lists are served, share the budget of failing members.
+func TestRefusedStreamsShareTheBudget(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		r.streamEnd = &admission.Outcome{Kind: admission.Refused, Cause: errBad}
+		r.join(1000, "secrets", healthy())
+		advance(5 * time.Minute)
+		began := time.Now()
+		advance(time.Minute)
+		if got := r.attemptsSince(began); got > 21*60 || got < 5*60 {
+			t.Errorf("attempts in a minute: got %d, want some, and at most 20 a second", got)
+		}
+	})
+}

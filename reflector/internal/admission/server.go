@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import "time"
+
+const (
+	// failingRate is how many attempts of failing members begin in a second at most; expeditedRate is how many more of
+	// those that a caller waits for.
+	failingRate, expeditedRate = 20, 160
+	// maxFailingAttempts is how many attempts of failing members are under way at most.
+	maxFailingAttempts = 8
+)
+
+// server is what is known of the API server, and of the members and their attempts. It is guarded by Controller.mu.
+type server struct {
+	limit     int // of opening
+	resources []*resource
+	first     int // index of the resource to serve first (round robin)
+	members   int
+	synced    int // members that have synced
+
+	schedule schedule
+	opening  int // attempts of healthy members that are under way and count
+	hung     int // attempts that are under way and count no longer
+	failing  int // attempts of failing members that are under way and count
+	budgets  [classes]*budget
+
+	outage        outage
+	answered      bool             // the server has answered
+	lastSuccess   time.Time        // of any member
+	firstFailures map[*member]Kind // members that failed for the first time since the last success
+	failures      int              // failed attempts of healthy members in a row
+	lastBegan     time.Time        // when an attempt of a healthy member last began
+
+	wake    time.Time // when admit must run again, beside the schedule; zero for never
+	notices []func()  // to be called without a lock
+}
+
+func newServer(limit int) server {
+	failing := newBudget(failingRate)
+	return server{
+		limit:         max(1, limit),
+		budgets:       [classes]*budget{expedited: newBudget(expeditedRate), returning: failing, unsynced: failing},
+		firstFailures: map[*member]Kind{},
+	}
+}
+
+// join makes m a member of the resource of that name.
+func (s *server) join(m *member, name string) {
+	m.resource = s.resource(name)
+	m.resource.members++
+	s.members++
+}
+
+func (s *server) resource(name string) *resource {
+	for _, r := range s.resources {
+		if r.name == name {
+			return r
+		}
+	}
+	r := newResource(name, s.limit)
+	s.resources = append(s.resources, r)
+	return r
+}
+
+// leave removes m from everything.
+func (s *server) leave(m *member, now time.Time) {
+	r := m.resource
+	s.withdraw(m)
+	switch m.state {
+	case opening, hung:
+		s.uncount(m)
+	case paused, queued:
+		close(m.admitted)
+	}
+	m.state = left
+	s.members--
+	r.members--
+	if m.synced {
+		s.synced--
+		r.synced--
+	}
+	delete(s.firstFailures, m)
+	s.endProbe(m, now)
+	s.outage.remove(m)
+	r.outage.remove(m)
+	if s.members == 0 {
+		s.outage.clear()
+	}
+	if r.members == 0 {
+		r.outage.clear()
+	}
+}
+
+// request begins the pause of m before an attempt. It returns a channel that is closed when m is admitted, or has left.
+func (s *server) request(m *member) <-chan struct{} {
+	admitted := make(chan struct{})
+	if m.state == left {
+		close(admitted)
+		return admitted
+	}
+	m.admitted = admitted
+	m.state = paused
+	s.schedule.set(m, m.pauseEnd())
+	return admitted
+}
+
+// withdraw removes m from its queue and from the schedule.
+func (s *server) withdraw(m *member) {
+	m.resource.dequeue(m)
+	s.schedule.remove(m)
+}
+
+// expedite shortens the pause of m, or moves it to the queue of expedited members.
+func (s *server) expedite(m *member, now time.Time) {
+	m.resource.dequeue(m)
+	m.expedited = true
+	switch m.state {
+	case paused:
+		if end := m.pauseEnd(); end.Before(m.due) {
+			s.schedule.set(m, end)
+		}
+	case queued:
+		m.resource.enqueue(m, now)
+	}
+}
+
+// begin begins an attempt of m.
+func (s *server) begin(m *member, now time.Time) {
+	r := m.resource
+	if m.queue != nil {
+		r.lane(m).admitted(m.class())
+		r.dequeue(m)
+	}
+	m.state, m.failingAttempt = opening, m.failing
+	m.began, m.attempted, m.expedited = now, true, false
+	if m.failing {
+		s.failing++
+	} else {
+		s.opening++
+		r.opening++
+		s.lastBegan = now
+	}
+	s.schedule.set(m, now.Add(r.latency.hungAfter()))
+	close(m.admitted)
+}
+
+// uncount removes the attempt of m from the counts.
+func (s *server) uncount(m *member) {
+	switch {
+	case m.state == hung:
+		s.hung--
+	case m.failingAttempt:
+		s.failing--
+	default:
+		s.opening--
+		m.resource.opening--
+	}
+}
+
+// endProbe ends the probe of m, if its attempt is one, without success.
+func (s *server) endProbe(m *member, now time.Time) {
+	r := m.resource
+	if s.outage.probe == m {
+		s.outage.endProbe(serverBackoff, r.throttledUntil, now)
+	}
+	if r.outage.probe == m {
+		r.outage.endProbe(resourceBackoff, r.throttledUntil, now)
+	}
+}
+
+// notify adds notices for the waiting members of the resources that eligible accepts.
+func (s *server) notify(eligible func(*resource) bool) {
+	add := func(m *member) {
+		if m.notify != nil && eligible(m.resource) {
+			s.notices = append(s.notices, m.notify)
+		}
+	}
+	for _, m := range s.schedule {
+		if m.state == paused {
+			add(m)
+		}
+	}
+	for _, r := range s.resources {
+		r.healthy.each(add)
+		r.failing.each(add)
+	}
+}
+
+// next returns when admit must run again; zero for never.
+func (s *server) next(now time.Time) time.Time {
+	if len(s.notices) > 0 {
+		return now
+	}
+	if len(s.schedule) == 0 {
+		return s.wake
+	}
+	return earlier(s.wake, s.schedule[0].due)
+}

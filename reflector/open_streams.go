@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/reflector/internal/watchlist"
+)
+
+const (
+	// silentAfter is how long a stream may deliver nothing, not even a bookmark, before
+	// it is verified. kube-apiserver sends a bookmark about once a minute.
+	silentAfter = 2 * time.Minute
+	// silenceCheck is how often a verifier looks for silent streams: one look at all of
+	// them costs less than a timer for each.
+	silenceCheck = 30 * time.Second
+)
+
+// openStreams are the sessions of a gate whose state is stored. It verifies those that
+// are silent, and ends those that a rollback of the server has made silent: a watch at a
+// version from the future never delivers anything. That happens without WatchList too,
+// if the server is rolled back between the list and the watch.
+type openStreams struct {
+	rollbacks atomic.Uint64 // how often the server was found rolled back
+
+	mu       sync.Mutex
+	sessions map[*session]struct{}
+	timer    *time.Timer
+}
+
+func newOpenStreams() openStreams { return openStreams{sessions: map[*session]struct{}{}} }
+
+func (o *openStreams) add(s *session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sessions[s] = struct{}{}
+	if len(o.sessions) > 1 {
+		return
+	}
+	if o.timer != nil {
+		o.timer.Reset(silenceCheck)
+		return
+	}
+	o.timer = time.AfterFunc(silenceCheck, o.check)
+}
+
+func (o *openStreams) remove(s *session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.sessions, s)
+	if len(o.sessions) == 0 && o.timer != nil {
+		o.timer.Stop()
+	}
+}
+
+// serverRolledBack is called when a consistent read, asked for after so many
+// rollbacks, returned a version below one that was seen before. Several reflectors may
+// prove the same rollback; the first one counts. Streams that have seen later versions
+// are ended.
+func (o *openStreams) serverRolledBack(rollbacks uint64, version string) {
+	if !o.rollbacks.CompareAndSwap(rollbacks, rollbacks+1) {
+		return
+	}
+	for _, s := range o.all() {
+		s.r.refresh(func(p *progress) bool { return p.seenBeyondLocked(version, rollbacks) })
+	}
+}
+
+func (o *openStreams) all() []*session {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Keys(o.sessions))
+}
+
+// check begins the verification of each silent stream. It takes a goroutine of the
+// session, for the one that reads the stream is blocked.
+func (o *openStreams) check() {
+	for _, s := range o.all() {
+		if s.r.progress.beginVerifying(silentAfter) && s.calls.begin() {
+			go s.verify()
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.sessions) > 0 {
+		o.timer.Reset(silenceCheck)
+	}
+}
+
+// verify reads the selection beside the stream. A change that the stream has not
+// delivered ends the session, for a consistent read.
+func (s *session) verify() {
+	defer s.calls.end()
+	err := s.compare()
+	s.r.progress.endVerifying(err == nil)
+	switch {
+	case errors.Is(err, failure.ErrSilent):
+		s.end(err)
+	case err != nil:
+		klog.FromContext(s.ctx).V(2).Info("Verification of a silent stream failed", "reflector", s.r.name, "err", err)
+	default:
+		s.r.onChange()
+	}
+}
+
+// compare returns nil if a consistent list shows what the stream has delivered,
+// ErrSilent if not, and another error if that is not known.
+func (s *session) compare() (err error) {
+	defer redact.Panic(&err) // of the store
+	seen, lastContact := s.r.progress.seen()
+	list, err := s.verifyingList()
+	if err != nil {
+		return err
+	}
+	version, err := versionOf(list)
+	if err != nil {
+		return err
+	}
+	items, err := itemsOf(list)
+	if err != nil {
+		return err
+	}
+	if order, _ := cache.CompareVersions(version, seen); order < 0 {
+		return failure.ErrSilent // the server was rolled back
+	}
+	same, known := s.r.store.holds(items)
+	if _, contact := s.r.progress.seen(); known && !same && contact.Equal(lastContact) {
+		return failure.ErrSilent // an event was lost
+	}
+	return nil
+}
+
+// verifyingList lists the selection once, consistently. Its failure says nothing
+// about the stream.
+func (s *session) verifyingList() (runtime.Object, error) {
+	member := s.r.gate.admission.Join(s.r.resource, nil)
+	defer member.Leave()
+	if err := member.Acquire(s.ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, watchlist.AnswerTimeout)
+	defer cancel()
+	list, err := s.listAt(ctx, "")
+	if s.ctx.Err() != nil {
+		return nil, s.ctx.Err()
+	}
+	member.Release(failure.Outcome(err))
+	return list, err
+}

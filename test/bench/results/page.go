@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package results
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/refwatch/refwatch/test/bench/contender"
+)
+
+// aim is an aim for one of refwatch's figures. All its limits must hold.
+type aim struct {
+	text, figure string
+	limits       []limit
+}
+
+// limit bounds the ratio to another contender's number, or the number itself if other is "".
+type limit struct {
+	most  float64
+	other string
+}
+
+func ofKubelet(most float64) limit { return limit{most, contender.Kubelet} }
+func ofFloor(most float64) limit   { return limit{most, contender.Floor} }
+func absolute(most float64) limit  { return limit{most, ""} }
+
+var aims = []aim{
+	{"heap and stacks per object, bytes", "memory-bytes-per-object-5000", []limit{ofKubelet(0.42), ofFloor(1.2)}},
+	{"goroutines per object", "goroutines-per-object-5000", []limit{absolute(2.1)}},
+	{"register and sync all, seconds", "sync-seconds-5000", []limit{ofKubelet(0.35)}},
+	{"Gets that failed meanwhile", "failed-gets-5000", []limit{absolute(0)}},
+	{"register and first Get, p50, ms", "first-get-p50-ms", []limit{ofKubelet(0.15), ofFloor(1.6)}},
+	{"Get from one goroutine, ns", "get-ns", []limit{ofKubelet(0.35)}},
+	{"Get on all cores, ns", "get-all-cores-ns", []limit{ofKubelet(0.2)}},
+	{"bytes allocated by a Get", "get-bytes", []limit{absolute(0)}},
+	{"RegisterPod and UnregisterPod, 20 references, ns", "register-unregister-ns", []limit{ofKubelet(0.6)}},
+	{"update until Get returns it, p50, ms", "update-to-get-p50-ms", []limit{ofKubelet(1)}},
+	{"update until Get returns it, p99, ms", "update-to-get-p99-ms", []limit{ofKubelet(1)}},
+	{"all streams open after an outage of 60 s, seconds since the server was ready", "outage-60s-all-streams-seconds",
+		[]limit{ofKubelet(0.1)}},
+	{"streams left 1 s after the last unregister", "streams-left-5000", []limit{absolute(0)}},
+	{"heap after unregistering all, bytes", "heap-after-unregister-bytes-5000", []limit{ofKubelet(0.5)}},
+}
+
+func (l limit) String() string {
+	if l.other == "" {
+		return Number(l.most)
+	}
+	return Number(l.most) + " × " + l.other
+}
+
+// reached reports whether the limit holds. It does not hold for a missing number.
+func (l limit) reached(r *Results, figure string) bool {
+	value := r.Median(figure, contender.Refwatch)
+	if l.other != "" {
+		value = r.Ratio(figure, l.other)
+	}
+	return value <= l.most
+}
+
+// Page returns the results as docs/performance.md.
+func (r *Results) Page() string {
+	var page strings.Builder
+	e, fewest, most := r.Environment, math.MaxInt, 0
+	for _, figure := range r.Figures {
+		fewest, most = min(fewest, figure.Rounds), max(most, figure.Rounds)
+	}
+	fmt.Fprintf(&page, `# Performance
+
+Measured %s on %d CPUs (%s) with Go %s. A real kube-apiserver %s
+and its etcd ran on the same machine. Secrets have 100 bytes, pods reference 20 each, and clients use protobuf without a
+limit of requests. Every number is the median of %d to %d rounds; in each round all contenders are measured once.
+Numbers depend on the machine: compare within the page. [test/bench/doc.go](../test/bench/doc.go) describes the
+scenarios, and what is not fair about them.
+
+## Aims
+
+| figure | refwatch | kubelet | floor | ratio to kubelet | at most | reached |
+|---|---|---|---|---|---|---|
+`, e.Date, e.CPUs, e.Platform, strings.TrimPrefix(e.Go, "go"), e.Kubernetes, fewest, most)
+	for _, aim := range aims {
+		r.writeAim(&page, aim)
+	}
+	page.WriteString("\n## Plots\n\n")
+	for _, plot := range r.plots() {
+		fmt.Fprintf(&page, "![%s](../test/bench/out/%s)\n\n", plot.title, plot.file)
+	}
+	page.WriteString("## All figures\n\n| figure |")
+	for _, kind := range contender.Kinds {
+		page.WriteString(" " + kind.Name + " |")
+	}
+	page.WriteString(" ratio |\n|---" + strings.Repeat("|---", len(contender.Kinds)) + "|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(r.Figures)) {
+		page.WriteString("| `" + name + "` |")
+		for _, kind := range contender.Kinds {
+			page.WriteString(" " + Number(r.Median(name, kind.Name)) + " |")
+		}
+		page.WriteString(" " + Number(r.Ratio(name, contender.Kubelet)) + " |\n")
+	}
+	return page.String()
+}
+
+func (r *Results) writeAim(page *strings.Builder, aim aim) {
+	reached, limits := "yes", []string{}
+	for _, limit := range aim.limits {
+		limits = append(limits, limit.String())
+		if !limit.reached(r, aim.figure) {
+			reached = "**no**"
+		}
+	}
+	median := func(contender string) string { return Number(r.Median(aim.figure, contender)) }
+	fmt.Fprintf(page, "| %s (`%s`) | %s | %s | %s | %s | %s | %s |\n", aim.text, aim.figure, median(contender.Refwatch),
+		median(contender.Kubelet), median(contender.Floor), Number(r.Ratio(aim.figure, contender.Kubelet)),
+		strings.Join(limits, ", "), reached)
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/test/bench/contender"
+)
+
+// scenario measures some figures.
+type scenario struct {
+	name     string
+	measure  func(*worker, context.Context) error
+	takes    func(contender.Kind) bool
+	allSizes bool          // measured with every size
+	ownSet   bool          // has a set of its own
+	outage   time.Duration // of the server
+}
+
+// scenarios are all scenarios in their order. A quick run omits the last.
+var scenarios = []scenario{
+	{name: "memory", measure: (*worker).measureMemory, takes: all, allSizes: true},
+	{name: "first-get", measure: (*worker).measureFirstGet, takes: all, ownSet: true},
+	{name: "get", measure: (*worker).measureGet, takes: all},
+	{name: "register", measure: (*worker).measureRegister, takes: registrars},
+	{name: "update", measure: (*worker).measureUpdate, takes: all},
+	{name: "outage-2s", measure: (*worker).measureOutage, takes: inOutages, outage: 2 * time.Second},
+	{name: "outage-60s", measure: (*worker).measureOutage, takes: inOutages, outage: time.Minute},
+}
+
+var warmUpScenario = scenario{name: "warm-up", measure: (*worker).startAndLoad, takes: all}
+
+func all(contender.Kind) bool             { return true }
+func registrars(kind contender.Kind) bool { return kind.Registrar != nil }
+func inOutages(kind contender.Kind) bool  { return kind.InOutages }
+
+const (
+	// warmUps is how many first Gets are not counted. They open the connection.
+	warmUps = 5
+	// afterUnregister is when the server must have no streams left.
+	afterUnregister = time.Second
+	// updateTimeout is how long an update may take until Get returns it.
+	updateTimeout = 30 * time.Second
+)
+
+func (w *worker) measureMemory(ctx context.Context) error {
+	pods := w.Set.pods(secretsPerPod)
+	if err := w.start(ctx); err != nil {
+		return err
+	}
+	serverBefore, err := w.server.memory(ctx)
+	if err != nil {
+		return err
+	}
+	before := memoryOfProcess()
+	metricsBefore, err := w.server.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.load(ctx, pods); err != nil {
+		return err
+	}
+	metrics, err := w.server.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := w.server.memory(ctx)
+	if err != nil {
+		return err
+	}
+	after := memoryOfProcess()
+	for _, pod := range pods {
+		w.contender.UnregisterPod(pod)
+	}
+	unregistered := time.Now()
+	left := memoryOfProcess()
+	if err := pause(ctx, time.Until(unregistered.Add(afterUnregister))); err != nil {
+		return err
+	}
+	last, err := w.server.metrics(ctx)
+	if w.kind.Name == contender.Refwatch && last.streams != 0 {
+		return fmt.Errorf("%d streams are left %v after the last unregister, want none", last.streams, afterUnregister)
+	}
+	each := float64(w.Set.Count)
+	for name, value := range map[string]float64{
+		"sync-seconds":                w.seconds,
+		"failed-gets":                 float64(w.failed.Load()),
+		"memory-bytes-per-object":     (after.heap + after.stacks - before.heap - before.stacks) / each,
+		"goroutines-per-object":       (after.goroutines - before.goroutines) / each,
+		"server-bytes-per-object":     (server - serverBefore) / each,
+		"server-cpu-ms-per-object":    (metrics.cpu - metricsBefore.cpu) * 1000 / each,
+		"heap-after-unregister-bytes": left.heap,
+		"streams-left":                float64(last.streams),
+	} {
+		w.round.Values[fmt.Sprint(name, "-", w.Set.Count)] = value
+	}
+	return err
+}
+
+// memory is the memory of this process, in bytes, and its number of goroutines.
+type memory struct{ heap, stacks, goroutines float64 }
+
+// memoryOfProcess measures the memory after garbage collections. Each halves the stacks that are too large. Stacks count:
+// a deeper stack in the goroutines of each stream shows.
+func memoryOfProcess() memory {
+	const collections, interval = 9, 50 * time.Millisecond
+	for range collections {
+		<-time.After(interval) // in which goroutines end
+		runtime.GC()
+	}
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return memory{float64(stats.HeapAlloc), float64(stats.StackInuse), float64(runtime.NumGoroutine())}
+}
+
+// measureFirstGet registers pods with one Secret each, one after another. It measures from RegisterPod to the end of the
+// first Get.
+func (w *worker) measureFirstGet(ctx context.Context) error {
+	if err := w.start(ctx); err != nil {
+		return err
+	}
+	var took []time.Duration
+	for i, pod := range w.Set.pods(1) {
+		began := time.Now()
+		w.contender.RegisterPod(pod)
+		secret, err := w.contender.Get(ctx, pod.Namespace, w.names[i])
+		took = append(took, time.Since(began))
+		if err == nil {
+			err = w.Set.check(secret, i)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.round.AddPercentiles("first-get", took[warmUps:])
+	return nil
+}
+
+// addCost has goroutines share a number of calls, and adds the cost of one. As in testing.B.RunParallel, the time is that
+// of all calls divided by their number.
+func (w *worker) addCost(name string, goroutines, calls int, run func(offset, calls int) error) error {
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	var group errgroup.Group
+	for g := range goroutines {
+		group.Go(func() error { return run(g*calls/goroutines, calls/goroutines) })
+	}
+	err := group.Wait()
+	took := time.Since(began)
+	runtime.ReadMemStats(&after)
+	calls = calls / goroutines * goroutines
+	w.round.Values[name+"-ns"] = float64(took) / float64(calls)
+	// Rounded down, as package testing does: the rest of the process allocates, too.
+	w.round.Values[name+"-bytes"] = float64((after.TotalAlloc - before.TotalAlloc) / uint64(calls))
+	return err
+}
+
+// measureGet measures calls of Get from one goroutine, and from one per CPU. The calls get all Secrets in order.
+func (w *worker) measureGet(ctx context.Context) error {
+	if err := w.startAndLoad(ctx); err != nil {
+		return err
+	}
+	namespace := w.Set.namespace()
+	run := func(offset, calls int) error {
+		at := offset % len(w.names)
+		for range calls {
+			secret, err := w.contender.Get(ctx, namespace, w.names[at])
+			if err != nil || secret.Name != w.names[at] {
+				return fmt.Errorf("getting %s again: got another Secret, or an error: %w", w.names[at], err)
+			}
+			if at++; at == len(w.names) {
+				at = 0
+			}
+		}
+		return nil
+	}
+	if err := run(0, len(w.names)); err != nil { // a warm-up
+		return err
+	}
+	if err := w.addCost("get", 1, w.Calls, run); err != nil {
+		return err
+	}
+	return w.addCost("get-all-cores", runtime.GOMAXPROCS(0), w.Calls, run)
+}
+
+// measureRegister measures RegisterPod and UnregisterPod of one pod.
+func (w *worker) measureRegister(context.Context) error {
+	registrar, err := w.kind.Registrar()
+	if err != nil {
+		return err
+	}
+	pod := set{"register", secretsPerPod}.pods(secretsPerPod)[0]
+	run := func(_, calls int) error {
+		for range calls {
+			registrar.RegisterPod(pod)
+			registrar.UnregisterPod(pod)
+		}
+		return nil
+	}
+	_ = run(0, 100) // a warm-up
+	return w.addCost("register-unregister", 1, w.Calls/10, run)
+}
+
+// measureUpdate updates one Secret after another, and calls Get without a pause until it returns the update.
+func (w *worker) measureUpdate(ctx context.Context) error {
+	if err := w.startAndLoad(ctx); err != nil {
+		return err
+	}
+	var sinceSent, sinceResponse []time.Duration
+	for n := range w.Samples {
+		// Far from each other, so that they share neither a connection nor a CPU's cache.
+		secret := w.Set.secret(n*37%len(w.names), newEdition())
+		ctx, cancel := context.WithTimeout(ctx, updateTimeout)
+		seen := make(chan time.Time, 1)
+		go func() {
+			for ctx.Err() == nil && !w.has(ctx, secret) {
+				runtime.Gosched()
+			}
+			seen <- time.Now()
+		}()
+		sent := time.Now()
+		_, err := w.server.CoreV1().Secrets(secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{})
+		response := time.Now()
+		if err != nil {
+			cancel()
+			return err
+		}
+		at := <-seen
+		err = ctx.Err()
+		cancel()
+		if err != nil {
+			return fmt.Errorf("waiting until Get returns an update of %s: %w", secret.Name, err)
+		}
+		sinceSent = append(sinceSent, at.Sub(sent))
+		sinceResponse = append(sinceResponse, at.Sub(response)) // negative where Get was earlier
+	}
+	w.round.AddPercentiles("update-to-get", sinceSent)
+	w.round.AddPercentiles("update-response-to-get", sinceResponse)
+	return nil
+}

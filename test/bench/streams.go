@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// sample is what streams has counted until one moment.
+type sample struct {
+	at       time.Time
+	open     int64 // streams
+	requests int64 // sent so far, answered or not
+	dials    int64 // begun so far
+}
+
+// streams counts a client's dials and requests, and its open watches. To count in the client costs next to nothing. To
+// ask the server, which writes a megabyte of metrics, would disturb the measurement.
+type streams struct{ open, requests, dials atomic.Int64 }
+
+// count makes the clients of a configuration count.
+func (s *streams) count(config *rest.Config) {
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &countingTransport{s, next} })
+	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second} // as client-go has it
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		s.dials.Add(1)
+		return dialer.DialContext(ctx, network, address)
+	}
+}
+
+func (s *streams) sample() sample {
+	return sample{time.Now(), s.open.Load(), s.requests.Load(), s.dials.Load()}
+}
+
+// countingTransport counts requests, and accepted watches until their bodies end.
+type countingTransport struct {
+	streams *streams
+	next    http.RoundTripper
+}
+
+// WrappedRoundTripper returns the inner transport to client-go.
+func (c *countingTransport) WrappedRoundTripper() http.RoundTripper { return c.next }
+
+// RoundTrip implements http.RoundTripper.
+func (c *countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	c.streams.requests.Add(1)
+	response, err := c.next.RoundTrip(request)
+	if err == nil && response.StatusCode == http.StatusOK && request.URL.Query().Get("watch") != "" {
+		c.streams.open.Add(1)
+		response.Body = &countedBody{response.Body, sync.OnceFunc(func() { c.streams.open.Add(-1) })}
+	}
+	return response, err
+}
+
+// countedBody calls over at its end, or when it is closed.
+type countedBody struct {
+	io.ReadCloser
+	over func()
+}
+
+// Read implements io.Reader.
+func (c *countedBody) Read(into []byte) (int, error) {
+	n, err := c.ReadCloser.Read(into)
+	if err != nil {
+		c.over()
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (c *countedBody) Close() error {
+	c.over()
+	return c.ReadCloser.Close()
+}
