@@ -73,6 +73,26 @@ func TestRollbackBeginsAnEpoch(t *testing.T) {
 	})
 }
 
+// An answer that the version is too large may mean a rollback, which concerns all
+// reflectors. So the consistent read after it does not wait for the back-off.
+func TestReadAfterTooLargeIsSoon(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		answers := []watchAnswer{breaks(io.EOF, state(secret("100"), "120")...)}
+		for range 12 {
+			answers = append(answers, fails(forbidden()))
+		}
+		r := start(t, watching(append(answers, fails(tooLarge()), opens(state(secret("40"), "60")...))...), reflector.Options{})
+		after(5 * time.Minute)
+		requests := slices.DeleteFunc(r.source.seen(), func(r request) bool { return r.kind() == "list" })
+		if got, want := len(requests), 15; got != want {
+			t.Fatalf("WatchLists: got %d, want %d", got, want)
+		}
+		if all := gaps(requests); all[12] < 2*time.Second || all[13] > 1600*time.Millisecond {
+			t.Errorf("pauses: got %v before the answer and %v after it, want the second one to be 1.6 s at most", all[12], all[13])
+		}
+	})
+}
+
 // A server that answers below the version asked for lags or is faulty. That is no
 // rollback, and the answer is not stored.
 func TestReadBelowTheVersionAskedForIsMalformed(t *testing.T) {

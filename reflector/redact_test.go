@@ -12,14 +12,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 // errQuoting has the text of client-go's decoders.
@@ -27,6 +32,7 @@ var errQuoting = fmt.Errorf("Object 'Kind' is missing in '%s'", canary) //nolint
 
 // quotingSources are sources whose errors quote an object.
 func quotingSources() map[string]listwatch.Source {
+	notObjects := &stringList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []string{canary}}
 	page := apierrors.NewGenericServerResponse(502, http.MethodGet, resource, "", canary, 0, true)
 	listsOf := func(answer listAnswer) listOnly {
 		return listing(&fakeSource{onList: lists(answer), onWatch: streams(opens(undecoded(canary)))})
@@ -46,6 +52,7 @@ func quotingSources() map[string]listwatch.Source {
 		"Next, at the end":      both(breaks(fmt.Errorf("%w: %w", errQuoting, io.ErrUnexpectedEOF))),
 		"event":                 both(opens(undecoded(canary))),
 		"event after the state": both(opens(append(state(secret("5"), "7"), undecoded(canary))...)),
+		"list, not of objects":  listsOf(func() (runtime.Object, error) { return notObjects, nil }),
 		"event with a list":     both(opens(event(watch.Added, list("7", secret("5"))))),
 	}
 }
@@ -76,6 +83,47 @@ func TestIssue8_ErrorsQuoteNoObject(t *testing.T) {
 					t.Errorf("log: got %q, want the failure in it", log)
 				}
 			})
+		}
+	})
+}
+
+// stringList is a list whose items are not objects.
+type stringList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+
+	Items []string
+}
+
+func (l *stringList) DeepCopyObject() runtime.Object { return l }
+
+// client-go prints the bodies of answers from verbosity 8 up. The logger that it gets from
+// a reflector drops them.
+func TestBodiesAreNotLogged(t *testing.T) {
+	eachEngine(t, func(t *testing.T) {
+		log := logged(t, "10", func() {
+			synctest.Test(t, func(t *testing.T) {
+				server := apiserver.New(t, apiserver.Options{InMemory: true})
+				quiet := klog.NewContext(t.Context(), logr.Discard())
+				core := server.Client().CoreV1()
+				namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: key.Namespace}}
+				_, err := core.Namespaces().Create(quiet, namespace, metav1.CreateOptions{})
+				_, err2 := core.Secrets(key.Namespace).Create(quiet, secret(""), metav1.CreateOptions{})
+				if err := errors.Join(err, err2); err != nil {
+					t.Fatal(err)
+				}
+				r := start(t, struct {
+					listwatch.Source
+					noWatchList
+				}{Source: fromREST(server)}, reflector.Options{})
+				if got := r.slot.Load(); !got.Exists {
+					t.Errorf("state: got %+v, want the object", got)
+				}
+			})
+		})
+		checkSecrecy(t, "log", log)
+		if !strings.Contains(log, "200 OK") {
+			t.Errorf("log: got %q, want the lines of client-go in it", log)
 		}
 	})
 }

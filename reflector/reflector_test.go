@@ -158,17 +158,22 @@ func TestOnChange(t *testing.T) {
 	})
 }
 
+// fromREST returns a source of the object on an API server.
+func fromREST(server *apiserver.Server) listwatch.Source {
+	secrets := &listwatch.RESTResource{
+		Client: server.Client().CoreV1().RESTClient(), Name: "secrets",
+		NewObject: func() runtime.Object { return &corev1.Secret{} },
+		NewList:   func() runtime.Object { return &corev1.SecretList{} },
+	}
+	return listwatch.FromREST(secrets, key.Namespace, key.Name)
+}
+
 // A reflector on an API server reads the state, opens a new stream when one ends, and
 // leaves no stream behind.
 func TestFromREST(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
-		secrets := &listwatch.RESTResource{
-			Client: server.Client().CoreV1().RESTClient(), Name: "secrets",
-			NewObject: func() runtime.Object { return &corev1.Secret{} },
-			NewList:   func() runtime.Object { return &corev1.SecretList{} },
-		}
-		r := start(t, listwatch.FromREST(secrets, key.Namespace, key.Name), reflector.Options{})
+		r := start(t, fromREST(server), reflector.Options{})
 		if got := r.slot.Load(); !got.Synced || got.Exists {
 			t.Errorf("state: got %+v, want it synced and absent", got)
 		}

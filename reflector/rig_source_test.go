@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -182,7 +183,7 @@ func (f *fakeSource) record(verb string, options metav1.ListOptions) {
 func (f *fakeSource) seen() []request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.requests
+	return slices.Clone(f.requests)
 }
 
 // asked returns the kind and the version of each request, like "WatchList 7".

@@ -21,9 +21,9 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// This file is the rig of all tests of the package. A test scripts the answers of a
-// server, starts a reflector, lets virtual time pass, and then checks the state, the
-// status and the requests:
+// The rig of all tests of this package. A test scripts the answers of a server, starts a
+// reflector, lets virtual time pass, and then checks the state, the status and the
+// requests:
 //
 //	func TestStreamIsOpenedAgain(t *testing.T) {
 //		inBubble(t, func(t *testing.T) {
@@ -43,8 +43,13 @@ import (
 //
 // inBubble runs a test with each engine, in a synctest bubble. eachEngine runs it with
 // each engine, without a bubble: eachCase then runs each case of a table in a bubble.
-// A test that does not depend on the engine calls synctest.Test or eachCase alone; it
-// runs with the stream engine. Tests of many reflectors: see rig_crowd_test.go.
+// Build what a case changes, like a source, within eachEngine. A test that does not
+// depend on the engine calls synctest.Test or eachCase alone, and runs with the stream
+// engine.
+//
+// rig_source_test.go has the objects, errors and answers of the scripted server.
+// rig_crowd_test.go has many reflectors that share a gate and a server, and
+// rig_member_test.go each of them, and the checks.
 
 // clientGo selects the engine of the test that runs. Tests are not parallel.
 var clientGo bool
