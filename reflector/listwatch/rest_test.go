@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch_test
+package listwatch
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,90 +16,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
-
-// wire is an API server in the bubble, and a client that speaks to it.
-type wire struct {
-	t      *testing.T
-	server *apiserver.Server
-	client kubernetes.Interface
-	source listwatch.Source
-}
-
-func newWire(t *testing.T, contentType string) *wire {
-	t.Helper()
-	server := apiserver.New(t, apiserver.Options{InMemory: true})
-	config := server.Config()
-	config.QPS = -1
-	config.ContentType, config.AcceptContentTypes = contentType, contentType
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wire{t: t, server: server, client: client}
-	w.source = listwatch.FromREST(secretsOf(client.CoreV1().RESTClient()), "default", "tls")
-	return w
-}
-
-func secretsOf(client rest.Interface) *listwatch.RESTResource {
-	return &listwatch.RESTResource{
-		Client:    client,
-		Name:      "secrets",
-		NewObject: func() k8sruntime.Object { return &corev1.Secret{} },
-		NewList:   func() k8sruntime.Object { return &corev1.SecretList{} },
-	}
-}
-
-func (w *wire) write(name, value string) *corev1.Secret {
-	w.t.Helper()
-	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: map[string][]byte{"password": []byte(value)}}
-	written, err := w.client.CoreV1().Secrets("default").Update(w.t.Context(), object, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		written, err = w.client.CoreV1().Secrets("default").Create(w.t.Context(), object, metav1.CreateOptions{})
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return written
-}
-
-func (w *wire) watch(options metav1.ListOptions) listwatch.Stream {
-	w.t.Helper()
-	stream, err := w.source.Watch(w.t.Context(), options)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { _ = stream.Close() })
-	return stream
-}
-
-func (w *wire) next(stream listwatch.Stream, kind watch.EventType) k8sruntime.Object {
-	w.t.Helper()
-	event, err := stream.Next()
-	if err != nil || event.Type != kind {
-		w.t.Fatalf("Next: got %s and %v, want %s", event.Type, err, kind)
-	}
-	return event.Object
-}
-
-// overTheWire runs f in a bubble, with each encoding.
-func overTheWire(t *testing.T, f func(*testing.T, *wire)) {
-	t.Helper()
-	for name, contentType := range map[string]string{"protobuf": k8sruntime.ContentTypeProtobuf, "JSON": k8sruntime.ContentTypeJSON} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { f(t, newWire(t, contentType)) })
-		})
-	}
-}
 
 func TestRESTList(t *testing.T) {
 	overTheWire(t, func(t *testing.T, w *wire) {
@@ -160,8 +86,7 @@ func TestRESTWatch(t *testing.T) {
 	})
 }
 
-// What is asked for is what a Role with resourceNames, and the Node authorizer,
-// admit.
+// A Role with resourceNames, and the Node authorizer, allow the requests of a source.
 func TestRESTRequests(t *testing.T) {
 	overTheWire(t, func(t *testing.T, w *wire) {
 		if _, err := w.source.List(t.Context(), metav1.ListOptions{ResourceVersion: "0"}); err != nil {
@@ -196,13 +121,13 @@ func TestRESTErrorInStream(t *testing.T) {
 		stream := w.watch(metav1.ListOptions{ResourceVersion: "1"})
 		status := w.next(stream, watch.Error).(*metav1.Status)
 		if got := apierrors.FromObject(status); failure.Of(got) != failure.Expired {
-			t.Errorf("error: got %v, want that the version is gone", got)
+			t.Errorf("error: got %v, want it Expired", got)
 		}
 	})
 }
 
-// A request is sent once, whatever the answer asks for; when to ask again is for
-// the reflector to say.
+// A request is sent once, whatever the answer is: the reflector decides when to send it
+// again.
 func TestRESTRequestIsSentOnce(t *testing.T) {
 	unavailable := apierrors.NewServiceUnavailable("starting")
 	unavailable.ErrStatus.Code = http.StatusServiceUnavailable
@@ -241,16 +166,16 @@ func TestRESTRequestIsSentOnce(t *testing.T) {
 	}
 }
 
-// A Next that waits returns when the stream is closed, or its context ends.
+// Next returns when the stream is closed, or when its context ends.
 func TestRESTNextReturns(t *testing.T) {
-	tests := map[string]func(listwatch.Stream, context.CancelFunc){
-		"closed": func(s listwatch.Stream, _ context.CancelFunc) { _ = s.Close() },
-		"closed often": func(s listwatch.Stream, _ context.CancelFunc) {
+	tests := map[string]func(Stream, context.CancelFunc){
+		"closed": func(s Stream, _ context.CancelFunc) { _ = s.Close() },
+		"closed often": func(s Stream, _ context.CancelFunc) {
 			for range 3 {
 				_ = s.Close()
 			}
 		},
-		"context": func(_ listwatch.Stream, cancel context.CancelFunc) { cancel() },
+		"context": func(_ Stream, cancel context.CancelFunc) { cancel() },
 	}
 	for name, end := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -277,7 +202,7 @@ func TestRESTNextReturns(t *testing.T) {
 	}
 }
 
-// The time-out of the client bounds the opening of a stream.
+// The time-out of the client bounds how long a stream opens.
 func TestRESTTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
@@ -291,9 +216,115 @@ func TestRESTTimeout(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		_, err = listwatch.FromREST(secretsOf(client.CoreV1().RESTClient()), "default", "tls").Watch(ctx, metav1.ListOptions{})
+		_, err = FromREST(secretsOf(client.CoreV1().RESTClient()), "default", "tls").Watch(ctx, metav1.ListOptions{})
 		if took := time.Since(began); err == nil || took > 10*time.Second {
 			t.Errorf("watch: got %v after %v, want an error after 10 s", err, took)
 		}
 	})
+}
+
+// Kettle is a kind that is in no scheme.
+type Kettle struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Litres int `json:"litres"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (k *Kettle) DeepCopyObject() runtime.Object {
+	kettle := *k
+	kettle.ObjectMeta = *k.DeepCopy()
+	return &kettle
+}
+
+// KettleList is a list of kettles.
+type KettleList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []Kettle `json:"items"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *KettleList) DeepCopyObject() runtime.Object {
+	list := *l
+	list.Items = append([]Kettle(nil), l.Items...)
+	return &list
+}
+
+// kettles returns a source of a kettle, whose server answers each request with a body.
+func kettles(t *testing.T, body string, path *string) Source {
+	t.Helper()
+	return FromREST(&RESTResource{
+		Client: alwaysAnswers(t, body, path), Name: "kettles",
+		NewObject: func() runtime.Object { return &Kettle{} },
+		NewList:   func() runtime.Object { return &KettleList{} },
+	}, "shop", "red")
+}
+
+func TestRESTKindOutsideTheScheme(t *testing.T) {
+	const kettle = `{"apiVersion":"kitchen.test/v1","kind":"Kettle","metadata":{"name":"red","namespace":"shop","resourceVersion":"5"},"litres":2}`
+	const wantPath = "/apis/kitchen.test/v1/namespaces/shop/kettles?metadata.name=red"
+	var path string
+	source := kettles(t, `{"apiVersion":"kitchen.test/v1","kind":"KettleList","metadata":{"resourceVersion":"7"},"items":[`+kettle+`]}`, &path)
+	list, err := source.List(t.Context(), metav1.ListOptions{})
+	if err != nil || path != wantPath {
+		t.Fatalf("list: got %v from %q, want none from %q", err, path, wantPath)
+	}
+	if got := list.(*KettleList); got.ResourceVersion != "7" || len(got.Items) != 1 || got.Items[0].Litres != 2 {
+		t.Errorf("list: got %+v, want one kettle of 2 litres at 7", got)
+	}
+	stream, err := kettles(t, `{"type":"ADDED","object":`+kettle+"}\n"+
+		`{"type":"BOOKMARK","object":{"apiVersion":"kitchen.test/v1","kind":"Kettle","metadata":{"resourceVersion":"9"}}}`+"\n"+
+		`{"type":"ERROR","object":{"apiVersion":"v1","kind":"Status","code":410}}`+"\n", &path).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil || path != wantPath {
+		t.Fatalf("watch: got %v from %q, want none from %q", err, path, wantPath)
+	}
+	defer func() { _ = stream.Close() }()
+	if event, err := stream.Next(); err != nil || event.Type != watch.Added || event.Object.(*Kettle).Litres != 2 {
+		t.Errorf("event: got %v and %v, want the kettle", event, err)
+	}
+	if event, err := stream.Next(); err != nil || event.Type != watch.Bookmark || event.Object.(*Kettle).ResourceVersion != "9" {
+		t.Errorf("event: got %v and %v, want a bookmark at 9", event, err)
+	}
+	if event, err := stream.Next(); err != nil || event.Type != watch.Error || event.Object.(*metav1.Status).Code != 410 {
+		t.Errorf("event: got %v and %v, want the status", event, err)
+	}
+	if _, err := stream.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("end: got %v, want io.EOF", err)
+	}
+}
+
+// Some proxies answer with an HTML page and status 200.
+func TestRESTPageInsteadOfAnAnswer(t *testing.T) {
+	var path string
+	source := kettles(t, "<!DOCTYPE html><html><body>"+canary+"</body></html>", &path)
+	list, err := source.List(t.Context(), metav1.ListOptions{})
+	if err == nil {
+		t.Errorf("list: got %v, want an error", list)
+	}
+	stream, err := source.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	if _, err := stream.Next(); !errors.Is(err, cache.ErrMalformed) || strings.Contains(err.Error(), canary) {
+		t.Errorf("watch: got %v, want ErrMalformed, without the page", err)
+	}
+}
+
+// Any single byte of a list may be wrong. No error quotes its objects.
+func TestRESTCorruptList(t *testing.T) {
+	const body = `{"apiVersion":"v1","kind":"SecretList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"red"},` +
+		`"data":{"password":"Y2FuYXJ5LWNhbmFyeS1jYW5hcnk="},"stringData":{"text":"` + canary + `"}}]}`
+	var path string
+	for offset := range len(body) {
+		for _, wrong := range []byte{0, ' ', '"', '}', '[', '1', 0xff, body[offset] ^ 1} {
+			corrupt := body[:offset] + string([]byte{wrong}) + body[offset+1:]
+			source := FromREST(secretsOf(alwaysAnswers(t, corrupt, &path)), "shop", "red")
+			_, err := source.List(t.Context(), metav1.ListOptions{})
+			checkSecrecy(t, err)
+		}
+	}
 }

@@ -5,6 +5,7 @@ package failure_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -68,5 +69,22 @@ func TestOf(t *testing.T) {
 				t.Errorf("Of(%v): got %q, want %q", test.err, got, test.want)
 			}
 		})
+	}
+}
+
+// After these classes the version known so far is of no use. The others resume from it.
+func TestNeedsConsistentRead(t *testing.T) {
+	needs := []failure.Class{failure.Expired, failure.TooLarge, failure.Malformed, failure.Silent}
+	refusals := []failure.Class{failure.Unauthorized, failure.Forbidden, failure.Refused}
+	for _, class := range []failure.Class{
+		failure.None, failure.Expired, failure.TooLarge, failure.Throttled, failure.Unauthorized, failure.Forbidden,
+		failure.Refused, failure.Failed, failure.Unreachable, failure.Malformed, failure.Silent,
+	} {
+		if got, want := class.NeedsConsistentRead(), slices.Contains(needs, class); got != want {
+			t.Errorf("%q needs a consistent read: got %v, want %v", class, got, want)
+		}
+		if got, want := class.IsRefusal(), slices.Contains(refusals, class); got != want {
+			t.Errorf("%q is a refusal: got %v, want %v", class, got, want)
+		}
 	}
 }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// stopsOnce is a watch.Interface that must be stopped once: it closes its channel in
+// Stop.
+type stopsOnce struct {
+	events chan watch.Event
+	panics bool
+	stops  atomic.Int32
+}
+
+func (s *stopsOnce) ResultChan() <-chan watch.Event { return s.events }
+
+func (s *stopsOnce) Stop() {
+	if s.stops.Add(1) == 1 {
+		close(s.events)
+	}
+	if s.panics {
+		panic(canary)
+	}
+}
+
+// openWatch returns the stream of a ListerWatcher that returns w and err.
+func openWatch(ctx context.Context, w watch.Interface, err error) (Stream, error) {
+	return FromListerWatcher(&toolscache.ListWatch{
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return w, err },
+	}).Watch(ctx, metav1.ListOptions{})
+}
+
+// A watch of a ListerWatcher is stopped once, however it ends. A panic in Stop does not
+// leave the stream.
+func TestWatchIsStoppedOnce(t *testing.T) {
+	ends := map[string]func(Stream, context.CancelFunc){
+		"closed twice":               func(s Stream, _ context.CancelFunc) { _, _ = s.Close(), s.Close() },
+		"context, then closed":       func(s Stream, cancel context.CancelFunc) { cancel(); synctest.Wait(); _ = s.Close() },
+		"closed, then context":       func(s Stream, cancel context.CancelFunc) { _ = s.Close(); cancel() },
+		"context and closed at once": func(s Stream, cancel context.CancelFunc) { cancel(); _ = s.Close() },
+	}
+	for name, end := range ends {
+		for stop, panics := range map[string]bool{"": false, ", Stop panics": true} {
+			t.Run(name+stop, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					w := &stopsOnce{events: make(chan watch.Event), panics: panics}
+					stream, err := openWatch(ctx, w, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					end(stream, cancel)
+					synctest.Wait()
+					if _, err := stream.Next(); err == nil {
+						t.Error("Next after the end: got an event, want an error")
+					}
+					if got := w.stops.Load(); got != 1 {
+						t.Errorf("stops: got %d, want 1", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestWatchThatFails(t *testing.T) {
+	refused := errors.New("refused")
+	if stream, err := openWatch(t.Context(), nil, refused); stream != nil || !errors.Is(err, refused) {
+		t.Errorf("an error: got %v and %v, want no stream and the error", stream, err)
+	}
+	// The reflector reports that there is neither.
+	if stream, err := openWatch(t.Context(), nil, nil); stream != nil || err != nil {
+		t.Errorf("neither: got %v and %v, want nil and nil", stream, err)
+	}
+}

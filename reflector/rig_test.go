@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+)
+
+// The rig of all tests of this package. A test scripts the answers of a server, starts a
+// reflector, lets virtual time pass, and then checks the state, the status and the
+// requests:
+//
+//	func TestStreamIsOpenedAgain(t *testing.T) {
+//		inBubble(t, func(t *testing.T) {
+//			r := start(t, watching(
+//				breaks(io.EOF, state(secret("5"), "7")...), // the first stream ends after the state
+//				opens(state(secret("8"), "9")...),          // the second one stays open
+//			), reflector.Options{})
+//			after(time.Second)
+//			if got := r.slot.Load(); got.ResourceVersion != "8" {
+//				t.Errorf("state: got %+v, want version 8", got)
+//			}
+//			if got, want := r.source.asked(), []string{"WatchList ", "WatchList 7"}; !slices.Equal(got, want) {
+//				t.Errorf("requests: got %q, want %q", got, want)
+//			}
+//		})
+//	}
+//
+// inBubble runs a test with each engine, in a synctest bubble. eachEngine runs it with
+// each engine, without a bubble: eachCase then runs each case of a table in a bubble.
+// Build what a case changes, like a source, within eachEngine. A test that does not
+// depend on the engine calls synctest.Test or eachCase alone, and runs with the stream
+// engine.
+//
+// rig_source_test.go has the objects, errors and answers of the scripted server.
+// rig_crowd_test.go has many reflectors that share a gate and a server, and
+// rig_member_test.go each of them, and the checks.
+
+// clientGo selects the engine of the test that runs. Tests are not parallel.
+var clientGo bool
+
+// eachEngine runs f as the subtests "stream" and "client-go".
+func eachEngine(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	for _, engine := range []string{"stream", "client-go"} {
+		t.Run(engine, func(t *testing.T) {
+			clientGo = engine == "client-go"
+			defer func() { clientGo = false }()
+			f(t)
+		})
+	}
+}
+
+// inBubble runs f with each engine, in a bubble.
+func inBubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	eachEngine(t, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// eachCase runs f as a subtest for each case of a table, in a bubble.
+func eachCase[T any](t *testing.T, tests map[string]T, f func(t *testing.T, test T)) {
+	t.Helper()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { f(t, test) }) })
+	}
+}
+
+// rig is a reflector that runs.
+type rig struct {
+	*reflector.Reflector
+
+	gate   *reflector.Gate
+	slot   *cache.Slot[*corev1.Secret] // nil with another store
+	source *fakeSource                 // nil if the source is another one
+	stop   func()                      // ends the context of Run and waits for it
+	wait   func()                      // returns when Run has returned
+}
+
+// start runs a reflector on a slot, in a bubble. It ends with the test.
+func start(t *testing.T, source listwatch.Source, options reflector.Options) *rig {
+	t.Helper()
+	slot := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
+	r := startWith(t, source, slot, options)
+	r.slot = slot
+	synctest.Wait()
+	return r
+}
+
+// startWith is start with another store. It does not wait for the first attempt.
+func startWith(t *testing.T, source listwatch.Source, store reflector.Store, options reflector.Options) *rig {
+	t.Helper()
+	options.ClientGoReflector = clientGo
+	r := &rig{Reflector: reflector.New(source, store, options), gate: options.Gate}
+	if fake, ok := source.(interface{ fake() *fakeSource }); ok {
+		r.source = fake.fake()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	r.wait = func() { <-done }
+	r.stop = func() { cancel(); r.wait() }
+	t.Cleanup(r.stop)
+	return r
+}
+
+// after lets virtual time pass.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// logged runs f with klog at a verbosity and returns the log.
+func logged(t *testing.T, verbosity string, f func()) string {
+	t.Helper()
+	var mu sync.Mutex
+	var out bytes.Buffer
+	state := klog.CaptureState()
+	defer state.Restore()
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{"v": verbosity, "logtostderr": "false", "stderrthreshold": "FATAL"} {
+		if err := flags.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	klog.SetOutput(writer(func(p []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return out.Write(p) }))
+	f()
+	klog.Flush()
+	mu.Lock()
+	defer mu.Unlock()
+	return out.String()
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// checkSecrecy reports object data in a text, in any form that fmt or a codec gives it.
+func checkSecrecy(t *testing.T, what, text string) {
+	t.Helper()
+	for _, form := range []string{"canary", "Y2FuYXJ5", "99, 97, 110", "99 97 110"} {
+		if strings.Contains(text, form) {
+			t.Errorf("%s: got object data (%q) in:\n%s", what, form, text)
+		}
+	}
+}
+
+// collect collects garbage until freed is closed. A cleanup runs some time after a
+// collection, so that a few collections may be needed.
+func collect(t *testing.T, freed <-chan struct{}) {
+	t.Helper()
+	for range 1000 {
+		runtime.GC()
+		select {
+		case <-freed:
+			return
+		default:
+			runtime.Gosched()
+		}
+	}
+	t.Error("the object is still reachable")
+}
