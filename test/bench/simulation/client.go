@@ -66,7 +66,7 @@ func Kubelet(name string, qps float32) Client {
 				DelayWithReset(clock.RealClock{}, 2*time.Minute)
 			for ctx.Err() == nil {
 				if err := watchOnce(ctx, source, limit); err != nil {
-					_ = pause(ctx, nil, delay()) // the loop looks at ctx
+					_ = pause(ctx, delay()) // the loop looks at ctx
 				}
 			}
 		}
@@ -91,7 +91,7 @@ func watchOnce(ctx context.Context, source *source, limit flowcontrol.RateLimite
 		if !asked || retries == requestRetries {
 			return err
 		}
-		if err := pause(ctx, nil, time.Duration(seconds)*time.Second); err != nil {
+		if err := pause(ctx, time.Duration(seconds)*time.Second); err != nil {
 			return err
 		}
 	}
