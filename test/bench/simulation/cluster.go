@@ -8,32 +8,16 @@ import (
 	"time"
 )
 
-// cluster is the servers and the watched objects.
+// cluster is the servers, and what happens to the watched objects.
 type cluster struct {
 	options ServerOptions
 
-	mu       sync.Mutex
-	servers  []*server // nil while down
-	objects  int
-	fresh    int       // objects with a stream
-	since    time.Time // when all became fresh, the last time
-	outcome  Outcome   // since the last reset
-	attempts perSecond
-}
-
-// perSecond counts events in the current second.
-type perSecond struct {
-	second int64
-	count  int
-}
-
-// add returns the count with one more event.
-func (p *perSecond) add() int {
-	if second := time.Now().Unix(); second != p.second {
-		p.second, p.count = second, 0
-	}
-	p.count++
-	return p.count
+	mu      sync.Mutex
+	servers []*server // nil while down
+	objects int
+	fresh   int       // objects with a stream
+	since   time.Time // when all became fresh, the last time
+	outcome Outcome   // since the last reset
 }
 
 func newCluster(options ServerOptions, servers int) *cluster {
@@ -90,38 +74,4 @@ func (c *cluster) allFresh() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.since, c.fresh == c.objects
-}
-
-// object is a watched object. It is fresh while it has a stream.
-type object struct {
-	cluster *cluster
-	fresh   bool      // guarded by cluster.mu
-	stale   time.Time // since when
-}
-
-func (c *cluster) newObject() *object {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.objects++
-	return &object{cluster: c, stale: time.Now()}
-}
-
-func (o *object) setFresh(fresh bool) {
-	c := o.cluster
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if o.fresh == fresh {
-		return
-	}
-	o.fresh = fresh
-	now := time.Now()
-	if !fresh {
-		o.stale = now
-		c.fresh--
-		return
-	}
-	c.outcome.Stale = max(c.outcome.Stale, now.Sub(o.stale))
-	if c.fresh++; c.fresh == c.objects {
-		c.since = now
-	}
 }

@@ -68,10 +68,6 @@ func TestServerBounds(t *testing.T) {
 				t.Errorf("%d opens: got %d open and %d throttled after %s, want %d and %d after %s", opens,
 					got.open, got.throttled, got.last, want.open, want.throttled, want.last)
 			}
-			if o := c.reset(); o.PeakServer != want.open || o.PeakArrived != opens || o.Throttled != want.throttled {
-				t.Errorf("got %d in the server at a time, %d a second and %d throttled, want %d, %d and %d",
-					o.PeakServer, o.PeakArrived, o.Throttled, want.open, opens, want.throttled)
-			}
 		})
 	}
 }
@@ -168,8 +164,7 @@ func TestNode(t *testing.T) {
 func TestObjectIsFreshWhileItHasAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(Server2Cores, 1)
-		s := &source{node: newNode(c), object: c.newObject()}
-		after(time.Second)
+		s := newSource(newNode(c))
 		stream, err := s.Watch(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -188,8 +183,8 @@ func TestObjectIsFreshWhileItHasAStream(t *testing.T) {
 			t.Error("got a fresh object without a stream, want a stale one")
 		}
 		_ = stream.Close()
-		if o := c.reset(); o.Broken != 1 || o.Stale < time.Second || o.Stale > 2*time.Second {
-			t.Errorf("got %+v, want one stream lost, and stale before it for a second and the open", o)
+		if o := c.reset(); o.Broken != 1 {
+			t.Errorf("got %d streams lost, want 1", o.Broken)
 		}
 		if streams := s.node.connections[0].streams; streams != 0 {
 			t.Errorf("got %d streams on the connection, want 0", streams)
@@ -220,7 +215,7 @@ func TestAttemptsInAnOutage(t *testing.T) {
 				node, watch := newNode(c), test.client.node()
 				ctx, cancel := context.WithCancel(t.Context())
 				for range objects {
-					go watch(ctx, &source{node: node, object: c.newObject()})
+					go watch(ctx, newSource(node))
 				}
 				after(outage)
 				if got := c.reset().Refused; got < test.least || got > test.most {
@@ -239,7 +234,7 @@ func TestKubeletWaitsForRetryAfter(t *testing.T) {
 		c := newCluster(Server2Cores, 1)
 		c.start(0, 4500*time.Millisecond)
 		ctx, cancel := context.WithCancel(t.Context())
-		go Kubelet("", 0).node()(ctx, &source{node: newNode(c), object: c.newObject()})
+		go Kubelet("", 0).node()(ctx, newSource(newNode(c)))
 		after(10 * time.Second)
 		if _, all := c.allFresh(); !all {
 			t.Error("got no stream after ten seconds, want one")

@@ -63,7 +63,6 @@ func (n *node) begin() (conn *connection) {
 	n.cluster.count(func(o *Outcome) {
 		n.opening++
 		o.Attempts++
-		o.PeakAttempts = max(o.PeakAttempts, n.cluster.attempts.add())
 		o.PeakNode = max(o.PeakNode, n.opening)
 		if conn = n.connectionLocked(); conn == nil {
 			o.Refused++

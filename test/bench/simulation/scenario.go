@@ -50,15 +50,11 @@ type Outcome struct {
 	// Attempts counts opens. Of these, Refused found no server up, Late did so in the second half of an outage, and
 	// Throttled were answered with 429.
 	Attempts, Refused, Late, Throttled int
-	// PeakAttempts is the most attempts in a second, PeakArrived the most that reached one server in a second.
-	PeakAttempts, PeakArrived int
-	// PeakServer is the most opens in one server at a time, with waiting ones, PeakNode the most of one node.
-	PeakServer, PeakNode int
+	// PeakNode is the most opens of one node at a time.
+	PeakNode int
 	// Fresh is the time until all objects were fresh: from each restart, from the start, or from when the servers were
 	// ready after an outage. It is never if they were not before the next restart, or in half an hour.
 	Fresh []time.Duration
-	// Stale is the longest time that an object was stale.
-	Stale time.Duration
 }
 
 // end returns the last of Fresh.
@@ -79,7 +75,7 @@ func (s Scenario) Run(ctx context.Context) Outcome {
 			if s.Event != Start {
 				delay = rand.N(spread)
 			}
-			source := &source{node: node, object: c.newObject()}
+			source := newSource(node)
 			running.Go(func() {
 				if pause(ctx, delay) == nil {
 					watch(ctx, source)

@@ -70,11 +70,7 @@ type server struct {
 	ready   time.Time // when the watch cache is
 	queues  fairqueuing.QueueSet
 	dropped flowcontrol.DroppedRequestsTracker
-
-	// Guarded by cluster.mu.
-	busyUntil time.Time
-	opening   int // executing and waiting
-	arrived   perSecond
+	busy    time.Time // until then; guarded by cluster.mu
 }
 
 func newServer(c *cluster, cacheDelay time.Duration) *server {
@@ -98,7 +94,6 @@ func (s *server) bind(ctx context.Context) (context.Context, context.CancelFunc)
 
 // open opens a stream for a client. ctx is bound to the server.
 func (s *server) open(ctx context.Context, client uint64) error {
-	s.cluster.count(func(o *Outcome) { o.PeakArrived = max(o.PeakArrived, s.arrived.add()) })
 	waiting, cancel := context.WithTimeout(ctx, queueWait)
 	defer cancel()
 	oneSeat := &request.WorkEstimate{InitialSeats: 1}
@@ -106,13 +101,8 @@ func (s *server) open(ctx context.Context, client uint64) error {
 	if open == nil {
 		return s.throttle()
 	}
-	s.cluster.count(func(o *Outcome) {
-		s.opening++
-		o.PeakServer = max(o.PeakServer, s.opening)
-	})
 	executed, err := false, error(nil)
 	open.Finish(func() { executed, err = true, s.execute(ctx) })
-	s.cluster.count(func(*Outcome) { s.opening-- })
 	switch {
 	case executed:
 		return err
@@ -137,8 +127,8 @@ func (s *server) execute(ctx context.Context) error {
 	}
 	var work time.Duration
 	s.cluster.count(func(*Outcome) {
-		work = max(0, s.busyUntil.Sub(now)) + time.Second/time.Duration(s.cluster.options.OpensPerSecond)
-		s.busyUntil = now.Add(work)
+		work = max(0, s.busy.Sub(now)) + time.Second/time.Duration(s.cluster.options.OpensPerSecond)
+		s.busy = now.Add(work)
 	})
 	return pause(ctx, work)
 }

@@ -21,10 +21,31 @@ import (
 // bookmarkInterval is kube-apiserver's.
 const bookmarkInterval = time.Minute
 
-// source is the streams of one object to one node. The object does not exist, and never changes.
+// source is the streams of one object to one node. The object does not exist, and never changes. It is fresh while it has
+// a stream.
 type source struct {
-	node   *node
-	object *object
+	node  *node
+	fresh bool // guarded by cluster.mu
+}
+
+func newSource(n *node) *source {
+	n.cluster.count(func(*Outcome) { n.cluster.objects++ })
+	return &source{node: n}
+}
+
+func (s *source) setFresh(fresh bool) {
+	c := s.node.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case fresh && !s.fresh:
+		if c.fresh++; c.fresh == c.objects {
+			c.since = time.Now()
+		}
+	case !fresh && s.fresh:
+		c.fresh--
+	}
+	s.fresh = fresh
 }
 
 // List implements listwatch.Source. No reflector lists, because every server streams initial events.
@@ -32,13 +53,13 @@ func (s *source) List(context.Context, metav1.ListOptions) (runtime.Object, erro
 	return nil, errors.ErrUnsupported
 }
 
-// Watch implements listwatch.Source. The object is fresh until the stream ends.
+// Watch implements listwatch.Source.
 func (s *source) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
 	conn, err := s.node.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.object.setFresh(true)
+	s.setFresh(true)
 	ctx, cancel := conn.server.bind(ctx)
 	return &stream{
 		source: s, ctx: ctx,
@@ -47,7 +68,7 @@ func (s *source) Watch(ctx context.Context, options metav1.ListOptions) (listwat
 		next: time.Now().Add(rand.N(bookmarkInterval)),
 		close: sync.OnceFunc(func() {
 			cancel()
-			s.object.setFresh(false)
+			s.setFresh(false)
 			s.node.leave(conn)
 		}),
 	}, nil
@@ -71,8 +92,8 @@ func (s *stream) Next() (watch.Event, error) {
 	}
 	err := pause(s.ctx, time.Until(s.next))
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		s.object.setFresh(false)
-		s.object.cluster.count(func(o *Outcome) { o.Broken++ })
+		s.setFresh(false)
+		s.node.cluster.count(func(o *Outcome) { o.Broken++ })
 	}
 	if err != nil {
 		return watch.Event{}, err
