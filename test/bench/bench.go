@@ -60,7 +60,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 			Date: time.Now().UTC().Format(time.RFC3339), CPUs: runtime.NumCPU(),
 			Platform: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Kubernetes: b.kubernetes,
 		}
-		names := saved.Add(rounds)
+		names := saved.Add(scenario.name, rounds)
 		if err := errors.Join(saved.Save(file), saved.Plot(b.out)); err != nil {
 			return err
 		}
@@ -72,7 +72,8 @@ func (b *bench) run(ctx context.Context) (err error) {
 }
 
 // measure runs the rounds of a scenario. In each round it measures all contenders: A B C A B C.
-func (b *bench) measure(ctx context.Context, s scenario) (rounds results.Rounds, err error) {
+func (b *bench) measure(ctx context.Context, s scenario) (map[string][]results.Round, error) {
+	rounds := map[string][]results.Round{} // by contender
 	sizes := b.sizes
 	if !s.allSizes {
 		sizes = sizes[len(sizes)-1:]
@@ -94,7 +95,7 @@ func (b *bench) measure(ctx context.Context, s scenario) (rounds results.Rounds,
 				if err != nil {
 					return rounds, fmt.Errorf("%s of %s: %w", s.name, kind.Name, err)
 				}
-				rounds.Add(s.name, kind.Name, r)
+				rounds[kind.Name] = append(rounds[kind.Name], r)
 				fmt.Fprintf(b.stderr, "%s %s, %d Secrets, round %d of %d, %s: %v\n", time.Now().Format(time.TimeOnly), s.name,
 					size, round+1, b.rounds, kind.Name, time.Since(began).Round(100*time.Millisecond))
 			}

@@ -3,8 +3,8 @@
 // Package simulation simulates restarts of API servers with many clients, in virtual time.
 //
 // The clients are real: one [reflector.Reflector] for each reference, and one [reflector.Gate] for each node. The servers
-// are a model: three servers with priority and fairness, behind a load balancer. [Kubelet] retries as kubelet's manager
-// does, for comparison.
+// are a model: three servers behind a load balancer, with kube-apiserver's own code for priority and fairness. [Kubelet]
+// retries as kubelet's manager does, for comparison.
 //
 // # The model
 //
@@ -24,10 +24,8 @@
 // A [Scenario] runs in a bubble of [testing/synctest]: ten minutes take a second. Back-off and load balancing are random,
 // so no two runs are equal:
 //
-//	go test ./simulation -v                                  # small, with assertions
-//	SIMULATION_OUT=/tmp/tables.md go test ./simulation -v    # writes Markdown tables, too
-//	SIMULATION_SIZE=200x100 SIMULATION_RUNS=5 go test ./simulation -v -timeout 30m
+//	go test ./simulation      # small, with assertions
+//	go test ./simulation -v -nodes 200 -references 100 -runs 5 -crushing -timeout 30m | grep '^[#|]'
 //
-// SIMULATION_SIZE is nodes x references of each. It also adds the crushing load, which the small size omits.
-// SIMULATION_RUNS is how often each scenario is run. The tables show medians.
+// The second command prints Markdown tables of medians.
 package simulation
