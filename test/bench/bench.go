@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,8 @@ const (
 	creators = 32
 	// noAudit turns off the harness's log of every request.
 	noAudit = "--audit-log-path="
+	// logTail is how many bytes of a worker's log its error has.
+	logTail = 4096
 )
 
 // bench is one run. It starts the control plane, and a worker for each measurement.
@@ -179,7 +182,7 @@ func (b *bench) work(ctx context.Context, j job) (round results.Round, err error
 		return round, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var log tail
+	var log bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, workerCommand)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // only this process gets an interrupt from the terminal
 	cmd.Stderr = &log
@@ -193,7 +196,7 @@ func (b *bench) work(ctx context.Context, j job) (round results.Round, err error
 		cancel()
 		_ = cmd.Wait() // killed
 		if err != nil {
-			err = fmt.Errorf("%w\n%s", err, log.last)
+			err = fmt.Errorf("%w\n%s", err, log.Bytes()[max(0, log.Len()-logTail):])
 		}
 	}()
 	if err := json.NewEncoder(input).Encode(j); err != nil {
@@ -206,8 +209,10 @@ func (b *bench) work(ctx context.Context, j job) (round results.Round, err error
 			return round, fmt.Errorf("the worker has failed: %w", err)
 		}
 		b.cluster.APIServer.Kill()
-		if err := pause(ctx, j.Outage); err != nil {
-			return round, err
+		select {
+		case <-time.After(j.Outage):
+		case <-ctx.Done():
+			return round, ctx.Err()
 		}
 		if err := b.cluster.APIServer.Restart(ctx); err != nil {
 			return round, err
@@ -217,15 +222,4 @@ func (b *bench) work(ctx context.Context, j job) (round results.Round, err error
 		return round, fmt.Errorf("the worker has failed: %w", err)
 	}
 	return round, nil
-}
-
-// tail keeps the end of a log.
-type tail struct{ last []byte }
-
-// Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	const most = 4096
-	t.last = append(t.last, p...)
-	t.last = append(t.last[:0], t.last[max(0, len(t.last)-most):]...)
-	return len(p), nil
 }

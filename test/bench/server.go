@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -27,34 +28,25 @@ func (s server) answers(ctx context.Context) bool {
 	return err == nil || apierrors.IsNotFound(err)
 }
 
-// metrics are some of the server's metrics.
-type metrics struct {
-	heap, stacks float64 // bytes
-	cpu          float64 // seconds
-	streams      int     // watches of Secrets, without the server's own, which are of the whole cluster
-}
-
-func (s server) metrics(ctx context.Context) (m metrics, err error) {
+// metrics returns the bytes of the server's heap and stacks, and its watches of Secrets, without its own, which are of the
+// whole cluster.
+func (s server) metrics(ctx context.Context) (memory float64, watches int, err error) {
 	text, err := s.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
-		return m, fmt.Errorf("reading /metrics: %w", err)
+		return 0, 0, fmt.Errorf("reading /metrics: %w", err)
 	}
 	for line := range bytes.Lines(text) {
 		name, number, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
 		value, _ := strconv.ParseFloat(number, 64) // comments have none
 		switch {
-		case name == "go_memstats_heap_alloc_bytes":
-			m.heap = value
-		case name == "go_memstats_stack_inuse_bytes":
-			m.stacks = value
-		case name == "process_cpu_seconds_total":
-			m.cpu = value
+		case name == "go_memstats_heap_alloc_bytes", name == "go_memstats_stack_inuse_bytes":
+			memory += value
 		case strings.HasPrefix(name, "apiserver_longrunning_requests{") && strings.Contains(name, `resource="secrets"`) &&
 			strings.Contains(name, `verb="WATCH"`) && !strings.Contains(name, `scope="cluster"`):
-			m.streams += int(value)
+			watches += int(value)
 		}
 	}
-	return m, nil
+	return memory, watches, nil
 }
 
 // memory returns the bytes of the server's heap and stacks after a garbage collection.
@@ -62,46 +54,21 @@ func (s server) memory(ctx context.Context) (float64, error) {
 	if _, err := s.Discovery().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(ctx); err != nil {
 		return 0, fmt.Errorf("collecting the server's garbage: %w", err)
 	}
-	m, err := s.metrics(ctx)
-	return m.heap + m.stacks, err
+	memory, _, err := s.metrics(ctx)
+	return memory, err
 }
 
-// awaitStreams waits until the server has a number of watches.
-func (s server) awaitStreams(ctx context.Context, want int) error {
+// awaitWatches waits until the server has a number of watches.
+func (s server) awaitWatches(ctx context.Context, want int) error {
 	const interval, timeout = 250 * time.Millisecond, 2 * time.Minute
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	var last metrics
-	err := poll(ctx, interval, func() (done bool, err error) {
-		last, err = s.metrics(ctx)
-		return last.streams == want, err
+	last := 0
+	err := wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (bool, error) {
+		var err error
+		_, last, err = s.metrics(ctx)
+		return last == want, err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for %d watches on the server, which has %d: %w", want, last.streams, err)
+		return fmt.Errorf("waiting for %d watches on the server, which has %d: %w", want, last, err)
 	}
 	return nil
-}
-
-// poll calls done until it returns true or an error, or ctx ends.
-func poll(ctx context.Context, interval time.Duration, done func() (bool, error)) error {
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		if err := pause(ctx, interval); err != nil {
-			return err
-		}
-	}
-}
-
-// pause waits for a time, or returns the error of ctx.
-func pause(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -179,14 +179,14 @@ func TestObjectIsFreshWhileItHasAStream(t *testing.T) {
 		if _, err := stream.Next(); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("got %v after the server stopped, want io.ErrUnexpectedEOF", err)
 		}
+		_ = stream.Close()
 		if _, all := c.allFresh(); all {
 			t.Error("got a fresh object without a stream, want a stale one")
 		}
-		_ = stream.Close()
 		if o := c.reset(); o.Broken != 1 {
 			t.Errorf("got %d streams lost, want 1", o.Broken)
 		}
-		if streams := s.node.connections[0].streams; streams != 0 {
+		if streams := s.connections[0].streams; streams != 0 {
 			t.Errorf("got %d streams on the connection, want 0", streams)
 		}
 	})

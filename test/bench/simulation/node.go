@@ -52,7 +52,7 @@ func (n *node) open(ctx context.Context) (*connection, error) {
 		err = conn.server.open(ctx, n.flow)
 	}
 	if err != nil {
-		n.leave(conn)
+		n.cluster.count(func(*Outcome) { conn.streams-- })
 		return nil, err
 	}
 	return conn, nil
@@ -88,6 +88,3 @@ func (n *node) connectionLocked() *connection {
 	n.connections = append(n.connections, conn)
 	return conn
 }
-
-// leave removes a stream from its connection.
-func (n *node) leave(conn *connection) { n.cluster.count(func(*Outcome) { conn.streams-- }) }

@@ -23,29 +23,11 @@ const bookmarkInterval = time.Minute
 
 // source is the streams of one object to one node. The object does not exist, and never changes. It is fresh while it has
 // a stream.
-type source struct {
-	node  *node
-	fresh bool // guarded by cluster.mu
-}
+type source struct{ *node }
 
 func newSource(n *node) *source {
 	n.cluster.count(func(*Outcome) { n.cluster.objects++ })
-	return &source{node: n}
-}
-
-func (s *source) setFresh(fresh bool) {
-	c := s.node.cluster
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case fresh && !s.fresh:
-		if c.fresh++; c.fresh == c.objects {
-			c.since = time.Now()
-		}
-	case !fresh && s.fresh:
-		c.fresh--
-	}
-	s.fresh = fresh
+	return &source{n}
 }
 
 // List implements listwatch.Source. No reflector lists, because every server streams initial events.
@@ -55,30 +37,35 @@ func (s *source) List(context.Context, metav1.ListOptions) (runtime.Object, erro
 
 // Watch implements listwatch.Source.
 func (s *source) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
-	conn, err := s.node.open(ctx)
+	conn, err := s.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.setFresh(true)
+	c := s.cluster
+	c.count(func(*Outcome) {
+		if c.fresh++; c.fresh == c.objects {
+			c.since = time.Now()
+		}
+	})
 	ctx, cancel := conn.server.bind(ctx)
 	return &stream{
-		source: s, ctx: ctx,
-		initial: options.SendInitialEvents != nil,
+		ctx: ctx, cluster: c, initial: options.SendInitialEvents != nil,
 		// The first comes at a random time, so that not all come at once.
 		next: time.Now().Add(rand.N(bookmarkInterval)),
 		close: sync.OnceFunc(func() {
 			cancel()
-			s.setFresh(false)
-			s.node.leave(conn)
+			c.count(func(*Outcome) {
+				c.fresh--
+				conn.streams--
+			})
 		}),
 	}, nil
 }
 
 // stream delivers bookmarks until its server stops.
 type stream struct {
-	*source
-
 	ctx     context.Context
+	cluster *cluster
 	initial bool // the initial bookmark is still to be sent
 	next    time.Time
 	close   func()
@@ -92,8 +79,7 @@ func (s *stream) Next() (watch.Event, error) {
 	}
 	err := pause(s.ctx, time.Until(s.next))
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		s.setFresh(false)
-		s.node.cluster.count(func(o *Outcome) { o.Broken++ })
+		s.cluster.count(func(o *Outcome) { o.Broken++ })
 	}
 	if err != nil {
 		return watch.Event{}, err
