@@ -3,7 +3,6 @@
 package simulation
 
 import (
-	"context"
 	"errors"
 	"io"
 	"sync"
@@ -213,16 +212,13 @@ func TestAttemptsInAnOutage(t *testing.T) {
 				c := newCluster(Server2Cores, 1)
 				c.stop(0)
 				node, watch := newNode(c), test.client.node()
-				ctx, cancel := context.WithCancel(t.Context())
 				for range objects {
-					go watch(ctx, newSource(node))
+					go watch(t.Context(), newSource(node))
 				}
 				after(outage)
 				if got := c.reset().Refused; got < test.least || got > test.most {
 					t.Errorf("got %d attempts, want %d to %d", got, test.least, test.most)
 				}
-				cancel()
-				synctest.Wait()
 			})
 		})
 	}
@@ -233,8 +229,7 @@ func TestKubeletWaitsForRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(Server2Cores, 1)
 		c.start(0, 4500*time.Millisecond)
-		ctx, cancel := context.WithCancel(t.Context())
-		go Kubelet("", 0).node()(ctx, newSource(newNode(c)))
+		go Kubelet("", 0).node()(t.Context(), newSource(newNode(c)))
 		after(10 * time.Second)
 		if _, all := c.allFresh(); !all {
 			t.Error("got no stream after ten seconds, want one")
@@ -242,7 +237,5 @@ func TestKubeletWaitsForRetryAfter(t *testing.T) {
 		if got := c.reset().Throttled; got != 5 {
 			t.Errorf("got %d answers of 429, want 5: one a second until the cache is ready", got)
 		}
-		cancel()
-		synctest.Wait()
 	})
 }
