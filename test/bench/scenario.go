@@ -93,8 +93,8 @@ func (w *worker) measureMemory(ctx context.Context) error {
 // memory is the memory of this process, in bytes, and its number of goroutines.
 type memory struct{ heap, stacks, goroutines float64 }
 
-// memoryOfProcess measures the memory after garbage collections. Each halves the stacks that are too large. Stacks count:
-// a deeper stack in the goroutines of each stream shows.
+// memoryOfProcess measures the memory after garbage collections. Each halves the stacks that are too large. Stacks
+// count: a deeper stack in the goroutines of each stream shows.
 func memoryOfProcess() memory {
 	const collections, interval = 9, 50 * time.Millisecond
 	for range collections {
@@ -106,8 +106,8 @@ func memoryOfProcess() memory {
 	return memory{float64(stats.HeapAlloc), float64(stats.StackInuse), float64(runtime.NumGoroutine())}
 }
 
-// measureFirstGet registers pods with one Secret each, one after another. It measures from RegisterPod to the end of the
-// first Get.
+// measureFirstGet registers pods with one Secret each, one after another. It measures from RegisterPod to the end of
+// the first Get.
 func (w *worker) measureFirstGet(ctx context.Context) error {
 	if err := w.start(ctx); err != nil {
 		return err
@@ -129,8 +129,8 @@ func (w *worker) measureFirstGet(ctx context.Context) error {
 	return nil
 }
 
-// addCost has goroutines share a number of calls, and adds the cost of one. As in testing.B.RunParallel, the time is that
-// of all calls divided by their number.
+// addCost has goroutines share a number of calls, and adds the cost of one. As in testing.B.RunParallel, the time is
+// that of all calls divided by their number.
 func (w *worker) addCost(name string, goroutines, calls int, run func(offset, calls int) error) error {
 	runtime.GC()
 	var before, after runtime.MemStats

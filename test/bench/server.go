@@ -28,8 +28,8 @@ func (s server) answers(ctx context.Context) bool {
 	return err == nil || apierrors.IsNotFound(err)
 }
 
-// metrics returns the bytes of the server's heap and stacks, and its watches of Secrets, without its own, which are of the
-// whole cluster.
+// metrics returns the bytes of the server's heap and stacks, and its watches of Secrets, without its own, which are of
+// the whole cluster.
 func (s server) metrics(ctx context.Context) (memory float64, watches int, err error) {
 	text, err := s.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {

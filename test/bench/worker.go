@@ -155,8 +155,8 @@ func (w *worker) getFirst(ctx context.Context, i int) error {
 	}
 }
 
-// update updates a Secret, and calls Get without a pause until it returns the update. It returns when it sent the update,
-// when the response came, and when Get returned the update.
+// update updates a Secret, and calls Get without a pause until it returns the update. It returns when it sent the
+// update, when the response came, and when Get returned the update.
 func (w *worker) update(ctx context.Context, i int) (sent, response, seen time.Time, err error) {
 	const timeout = 30 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, timeout)

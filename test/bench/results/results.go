@@ -43,7 +43,8 @@ type Figure struct {
 	Medians map[string]float64 `json:"medians"`
 }
 
-// Recovery is the number of open streams after an outage, from a second before the server was ready until all were open.
+// Recovery is the number of open streams after an outage, from a second before the server was ready until all were
+// open.
 type Recovery struct {
 	// Seconds is when all were open, since the server was ready.
 	Seconds float64 `json:"seconds"`

@@ -28,8 +28,8 @@ type ServerOptions struct {
 	CacheDelay time.Duration
 }
 
-// Server2Cores is kube-apiserver on two cores. Seats are those of the level "system": 30 of 245 shares of 600 requests in
-// flight. Queues and hands are those of Kubernetes' suggested configuration.
+// Server2Cores is kube-apiserver on two cores. Seats are those of the level "system": 30 of 245 shares of 600 requests
+// in flight. Queues and hands are those of Kubernetes' suggested configuration.
 var Server2Cores = ServerOptions{
 	OpensPerSecond: 2400, Seats: 74, Queues: 64, HandSize: 6, QueueLength: 50, CacheDelay: 3 * time.Second,
 }

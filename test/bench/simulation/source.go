@@ -21,8 +21,8 @@ import (
 // bookmarkInterval is kube-apiserver's.
 const bookmarkInterval = time.Minute
 
-// source is the streams of one object to one node. The object does not exist, and never changes. It is fresh while it has
-// a stream.
+// source is the streams of one object to one node. The object does not exist, and never changes. It is fresh while it
+// has a stream.
 type source struct{ *node }
 
 func newSource(n *node) *source {
