@@ -64,5 +64,5 @@
 //     list all Secrets. In first-get it has them before they are registered. Its Get returns a copy.
 //   - kubelet ends a stream that no Get has used for five minutes. No scenario takes that long.
 //   - Every process links all contenders, which adds the same few megabytes to every heap.
-//   - Requests are counted in outages only, because counting costs a little.
+//   - Requests and dials are counted in outages only, because counting costs a little.
 package main

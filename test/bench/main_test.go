@@ -65,11 +65,12 @@ func TestParse(t *testing.T) {
 // figures are those of a run with 20 Secrets, by the contenders that have them.
 var figures = map[string]func(contender.Kind) bool{
 	"memory-bytes-per-object-20 goroutines-per-object-20 sync-seconds-20 failed-gets-20 server-bytes-per-object-20": all,
-	"streams-left-20 heap-after-unregister-bytes-20":                                                                all,
+	"server-cpu-ms-per-object-20 streams-left-20 heap-after-unregister-bytes-20":                                    all,
 	"first-get-p50-ms first-get-p99-ms get-ns get-bytes get-all-cores-ns get-all-cores-bytes":                       all,
 	"update-to-get-p50-ms update-to-get-p99-ms update-response-to-get-p50-ms update-response-to-get-p99-ms":         all,
 	"register-unregister-ns register-unregister-bytes":                                                              registrars,
-	"outage-2s-all-streams-seconds outage-2s-requests-per-second-down outage-60s-all-streams-seconds":               inOutages,
+	"outage-2s-all-streams-seconds outage-2s-requests-per-second-down outage-2s-requests-per-second-peak":           inOutages,
+	"outage-2s-dials-per-second-down outage-2s-dials-per-second-peak outage-60s-all-streams-seconds":                inOutages,
 }
 
 // TestSmoke measures every scenario with every contender, small. The run itself asserts that the contenders work.
@@ -126,12 +127,17 @@ func TestSmoke(t *testing.T) {
 
 func TestOutage(t *testing.T) {
 	at := func(milliseconds int64) time.Time { return time.UnixMilli(milliseconds) }
+	// From 1 s to 3 s, with 10 requests at 2 s, and 50 each at 3.2 s, 3.9 s and 4.5 s.
 	o := outage{want: 3, down: at(1000), ready: at(3000), samples: []sample{
-		{at(900), 3, 3}, {at(1000), 3, 3}, {at(1100), 0, 3}, {at(2000), 0, 13}, {at(2900), 0, 13},
-		{at(3200), 1, 63}, {at(3900), 2, 113}, {at(4500), 3, 163},
+		{at(900), 3, 3, 0}, {at(1000), 3, 3, 0}, {at(1100), 0, 3, 0}, {at(2000), 0, 13, 0}, {at(2900), 0, 13, 0},
+		{at(3200), 1, 63, 0}, {at(3900), 2, 113, 0}, {at(4500), 3, 163, 0},
 	}}
-	if got := o.requestsPerSecond(); got != 5 {
+	requests := func(s sample) int64 { return s.requests }
+	if got := o.rate(requests); got != 5 {
 		t.Errorf("requests per second during the outage: got %v, want 5", got)
+	}
+	if got := o.peak(requests); got != 100 {
+		t.Errorf("most requests in a second after it: got %v, want 100", got)
 	}
 	r := o.recovery()
 	if r.Seconds != 1.5 || r.Open[0] != 0 || r.Open[50] != 1 || r.Open[len(r.Open)-1] != 3 {

@@ -58,7 +58,12 @@ func (w *worker) measureOutage(ctx context.Context) error {
 	recovery := o.recovery()
 	w.round.Recovery = &recovery
 	w.round.Values[w.Scenario+"-all-streams-seconds"] = recovery.Seconds
-	w.round.Values[w.Scenario+"-requests-per-second-down"] = o.requestsPerSecond()
+	for name, count := range map[string]func(sample) int64{
+		"-requests": func(s sample) int64 { return s.requests }, "-dials": func(s sample) int64 { return s.dials },
+	} {
+		w.round.Values[w.Scenario+name+"-per-second-down"] = o.rate(count)
+		w.round.Values[w.Scenario+name+"-per-second-peak"] = o.peak(count)
+	}
 	return nil
 }
 
@@ -101,7 +106,18 @@ func (o *outage) at(when time.Time) sample {
 	return last
 }
 
-// requestsPerSecond returns how many requests were sent while the server was down, per second.
-func (o *outage) requestsPerSecond() float64 {
-	return float64(o.at(o.ready).requests-o.at(o.down).requests) / o.ready.Sub(o.down).Seconds()
+// rate returns the increase per second while the server was down.
+func (o *outage) rate(count func(sample) int64) float64 {
+	return float64(count(o.at(o.ready))-count(o.at(o.down))) / o.ready.Sub(o.down).Seconds()
+}
+
+// peak returns the largest increase within a second after the server was ready.
+func (o *outage) peak(count func(sample) int64) float64 {
+	most := int64(0)
+	for _, s := range o.samples {
+		if since := s.at.Sub(o.ready); since > 0 {
+			most = max(most, count(s)-count(o.at(s.at.Add(-min(since, time.Second)))))
+		}
+	}
+	return float64(most)
 }

@@ -57,7 +57,15 @@ func (w *worker) measureMemory(ctx context.Context) error {
 		return err
 	}
 	before := memoryOfProcess()
+	metricsBefore, err := w.server.metrics(ctx)
+	if err != nil {
+		return err
+	}
 	if err := w.load(ctx, pods); err != nil {
+		return err
+	}
+	metrics, err := w.server.metrics(ctx)
+	if err != nil {
 		return err
 	}
 	server, err := w.server.memory(ctx)
@@ -71,9 +79,9 @@ func (w *worker) measureMemory(ctx context.Context) error {
 	unregistered := time.Now()
 	left := memoryOfProcess()
 	<-time.After(time.Until(unregistered.Add(afterUnregister)))
-	_, watches, err := w.server.metrics(ctx)
-	if w.kind.Name == contender.Refwatch && watches != 0 {
-		return fmt.Errorf("%d streams are left %v after the last unregister, want none", watches, afterUnregister)
+	last, err := w.server.metrics(ctx)
+	if w.kind.Name == contender.Refwatch && last.watches != 0 {
+		return fmt.Errorf("%d streams are left %v after the last unregister, want none", last.watches, afterUnregister)
 	}
 	each := float64(w.Set.Count)
 	for name, value := range map[string]float64{
@@ -82,8 +90,9 @@ func (w *worker) measureMemory(ctx context.Context) error {
 		"memory-bytes-per-object":     (after.heap + after.stacks - before.heap - before.stacks) / each,
 		"goroutines-per-object":       (after.goroutines - before.goroutines) / each,
 		"server-bytes-per-object":     (server - serverBefore) / each,
+		"server-cpu-ms-per-object":    (metrics.cpu - metricsBefore.cpu) * 1000 / each,
 		"heap-after-unregister-bytes": left.heap,
-		"streams-left":                float64(watches),
+		"streams-left":                float64(last.watches),
 	} {
 		w.round.Values[fmt.Sprint(name, "-", w.Set.Count)] = value
 	}

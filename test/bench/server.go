@@ -28,25 +28,32 @@ func (s server) answers(ctx context.Context) bool {
 	return err == nil || apierrors.IsNotFound(err)
 }
 
-// metrics returns the bytes of the server's heap and stacks, and its watches of Secrets, without its own, which are of
-// the whole cluster.
-func (s server) metrics(ctx context.Context) (memory float64, watches int, err error) {
+// metrics are some of the server's metrics.
+type metrics struct {
+	memory  float64 // bytes of heap and stacks
+	cpu     float64 // seconds
+	watches int     // of Secrets, without the server's own, which are of the whole cluster
+}
+
+func (s server) metrics(ctx context.Context) (m metrics, err error) {
 	text, err := s.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("reading /metrics: %w", err)
+		return m, fmt.Errorf("reading /metrics: %w", err)
 	}
 	for line := range bytes.Lines(text) {
 		name, number, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
 		value, _ := strconv.ParseFloat(number, 64) // comments have none
 		switch {
 		case name == "go_memstats_heap_alloc_bytes", name == "go_memstats_stack_inuse_bytes":
-			memory += value
+			m.memory += value
+		case name == "process_cpu_seconds_total":
+			m.cpu = value
 		case strings.HasPrefix(name, "apiserver_longrunning_requests{") && strings.Contains(name, `resource="secrets"`) &&
 			strings.Contains(name, `verb="WATCH"`) && !strings.Contains(name, `scope="cluster"`):
-			watches += int(value)
+			m.watches += int(value)
 		}
 	}
-	return memory, watches, nil
+	return m, nil
 }
 
 // memory returns the bytes of the server's heap and stacks after a garbage collection.
@@ -54,21 +61,20 @@ func (s server) memory(ctx context.Context) (float64, error) {
 	if _, err := s.Discovery().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(ctx); err != nil {
 		return 0, fmt.Errorf("collecting the server's garbage: %w", err)
 	}
-	memory, _, err := s.metrics(ctx)
-	return memory, err
+	m, err := s.metrics(ctx)
+	return m.memory, err
 }
 
 // awaitWatches waits until the server has a number of watches.
 func (s server) awaitWatches(ctx context.Context, want int) error {
 	const interval, timeout = 250 * time.Millisecond, 2 * time.Minute
-	last := 0
-	err := wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (bool, error) {
-		var err error
-		_, last, err = s.metrics(ctx)
-		return last == want, err
+	var last metrics
+	err := wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (done bool, err error) {
+		last, err = s.metrics(ctx)
+		return last.watches == want, err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for %d watches on the server, which has %d: %w", want, last, err)
+		return fmt.Errorf("waiting for %d watches on the server, which has %d: %w", want, last.watches, err)
 	}
 	return nil
 }

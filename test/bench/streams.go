@@ -3,7 +3,9 @@
 package main
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -17,19 +19,25 @@ type sample struct {
 	at       time.Time
 	open     int64 // streams
 	requests int64 // sent so far, answered or not
+	dials    int64 // begun so far
 }
 
-// streams counts a client's requests and its open watches. To count in the client costs next to nothing. To
+// streams counts a client's dials and requests, and its open watches. To count in the client costs next to nothing. To
 // ask the server, which writes a megabyte of metrics, would disturb the measurement.
-type streams struct{ open, requests atomic.Int64 }
+type streams struct{ open, requests, dials atomic.Int64 }
 
 // count makes the clients of a configuration count.
 func (s *streams) count(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &countingTransport{s, next} })
+	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second} // as client-go has it
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		s.dials.Add(1)
+		return dialer.DialContext(ctx, network, address)
+	}
 }
 
 func (s *streams) sample() sample {
-	return sample{time.Now(), s.open.Load(), s.requests.Load()}
+	return sample{time.Now(), s.open.Load(), s.requests.Load(), s.dials.Load()}
 }
 
 // countingTransport counts requests, and accepted watches until their bodies end.
