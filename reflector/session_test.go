@@ -332,7 +332,7 @@ func panicsWith(value any) watchAnswer {
 }
 
 func panicsAfter(events ...watch.Event) watchAnswer {
-	return func() (listwatch.Stream, error) { return panicking{fakeStream: newStream(events...)}, nil }
+	return func() (listwatch.Stream, error) { return panicking{fakeStream: newStream(copies(events)...)}, nil }
 }
 
 // A source that always panics is asked as often as one that always fails, and Run ends
