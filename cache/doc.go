@@ -16,8 +16,9 @@
 //     that are older than what it has seen, and events that are not newer. One
 //     exception: a deletion may have the version of the object that is held.
 //   - An epoch ends when the server was rolled back (an etcd restore). The slot
-//     notices that in a read, or [Slot.NewEpoch] says so. Nothing else counts
-//     epochs. They never decrease, also across writers: see [Slot.Next].
+//     notices that in a read, or [Slot.NewEpoch] says so. Only the slot counts
+//     epochs. The number never decreases, also when [Slot.Next] hands over to
+//     another writer.
 //   - The channel of [Slot.Changed] is closed at the next change of state.
 //
 // # Guarantees for writers

@@ -18,8 +18,9 @@ var (
 	// ErrForeign means that an object is not the slot's: it has another name,
 	// namespace or type.
 	ErrForeign = errors.New("foreign object")
-	// ErrMalformed means that a resource version is missing, "0" or not a number,
-	// or that an object is newer than the read that holds it.
+	// ErrMalformed means that a server's answer cannot be right: a resource version is
+	// missing, "0" or not a number, an object is newer than the read that holds it, or
+	// package reflector cannot decode the answer.
 	ErrMalformed = errors.New("malformed")
 )
 
@@ -240,8 +241,8 @@ func identical[T Object](a, b State[T]) bool {
 // contradicts reports whether a later read, which is not identical to the state
 // held, cannot come after it in one epoch.
 func contradicts[T Object](held, read State[T]) bool {
-	if !held.Exists || !read.Exists {
-		return false
+	if !held.Synced || !read.Exists {
+		return false // nothing is held, or an object was deleted
 	}
 	order, _ := CompareVersions(read.ResourceVersion, held.ResourceVersion)
 	return order <= 0

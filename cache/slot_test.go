@@ -376,3 +376,14 @@ func BenchmarkSlotLoad(b *testing.B) {
 		_ = slot.Load()
 	}
 }
+
+// A slot that holds an absence reads an object older than it: the server was rolled
+// back, and its versions have passed those that the slot has seen.
+func TestObjectOlderThanItsAbsence(t *testing.T) {
+	slot := newSlot()
+	_ = slot.Replace(nil, "20")
+	_ = slot.Replace([]any{secret("10")}, "30")
+	if got := slot.Load(); got.Epoch != 1 || got.ResourceVersion != "10" {
+		t.Errorf("got %+v, want version 10 in epoch 1", got)
+	}
+}

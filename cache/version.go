@@ -26,16 +26,18 @@ func CheckVersion(version string) error {
 // The order is that of [resourceversion.CompareResourceVersion]. It means
 // something for versions of one resource and one epoch only.
 func CompareVersions(a, b string) (int, error) {
-	for _, version := range [...]string{a, b} {
-		if version == "" {
-			continue
+	if a == "" || b == "" {
+		if a == b {
+			return 0, nil
 		}
-		if err := CheckVersion(version); err != nil {
+		if err := CheckVersion(cmp.Or(a, b)); err != nil {
 			return 0, err
 		}
-	}
-	if a == "" || b == "" {
 		return cmp.Compare(a, b), nil
 	}
-	return resourceversion.CompareResourceVersion(a, b)
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	if err != nil {
+		return 0, fmt.Errorf("%w: resource version %q or %q", ErrMalformed, a, b)
+	}
+	return order, nil
 }

@@ -21,7 +21,7 @@ import (
 const ImmutableEphemeralVolumes featuregate.Feature = "ImmutableEphemeralVolumes"
 
 // StreamReflector reads each watch with the reflector of this module. It takes half
-// the memory of client-go's Reflector, and two goroutines instead of five. If the
+// the memory of client-go's Reflector, and two goroutines instead of four. If the
 // feature is off, client-go's Reflector reads every watch. The guarantees are the
 // same.
 //

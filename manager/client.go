@@ -40,7 +40,8 @@ func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
 //     a connection, and long ones would block other calls of the program.
 //   - Its open streams keep neither the header of the response nor the request.
 //
-// The last two do not hold if config has a Transport, which is used as it is. The
+// If config has a Transport, it is used as it is: its connections may be shared, and
+// its streams keep the header of the response. The
 // proxy is that of config, else that of the environment. ConfigFor(nil) returns nil.
 func ConfigFor(config *rest.Config) *rest.Config {
 	if config == nil {

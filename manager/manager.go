@@ -42,7 +42,9 @@ func New[T cache.Object](store objectcache.Store[T], visitPod VisitPodFunc) (*Ma
 }
 
 // NewSecrets returns a manager of the Secrets that pods reference, each with a
-// list-and-watch of its own. The errors are those of [objectcache.NewWatchStore].
+// list-and-watch of its own. The errors are those of [objectcache.NewWatchStore]. To
+// read the status of the objects, make the store with NewWatchStore and pass it to
+// [New].
 func NewSecrets(client kubernetes.Interface, options objectcache.WatchOptions) (*Manager[*corev1.Secret], error) {
 	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), options)
 	if err != nil {

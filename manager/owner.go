@@ -26,13 +26,15 @@ import (
 //     renames the owner.
 //   - Without a UID, the Kind, Namespace and Name identify the owner. An empty Kind
 //     matches only owners without Kind. If several owners match, the call applies
-//     to all: with keys they become one owner, without keys all are removed.
+//     to all: with keys they are merged into one owner with these keys, without
+//     keys all are removed.
 //   - An owner that was declared without a UID takes the first UID that is declared
 //     for its Kind, Namespace and Name.
 //   - [Manager.SetReferences] with keys replaces an owner of the same Kind, Namespace
-//     and Name that has another UID: that one was deleted and created again. It does
-//     not if the Kind is empty. Nor does [Manager.RegisterPod]: a pod may still run
-//     on its node when its successor is registered. Registered pods have Kind "Pod".
+//     and Name that has another UID: that one was deleted and created again. An
+//     owner without Kind is never replaced. [Manager.RegisterPod] never replaces: a
+//     pod may still run on its node when its successor is registered. Registered
+//     pods have Kind "Pod".
 //   - Removing by UID removes only the owner with that UID.
 //
 // Objects that an owner and its successor both reference stay in the cache.

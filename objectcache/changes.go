@@ -5,6 +5,7 @@ package objectcache
 import (
 	"context"
 	"iter"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -18,7 +19,8 @@ type Change[T cache.Object] struct {
 	Key types.NamespacedName
 	// Object is the object, shared and read-only; nil if Deleted.
 	Object T
-	// Deleted is set if the object was yielded before and no longer exists.
+	// Deleted is set if the object was yielded since its first reference, and no
+	// longer exists.
 	Deleted bool
 }
 
@@ -33,8 +35,9 @@ type Change[T cache.Object] struct {
 //     compared by UID, resource version and epoch.
 //   - An object that never existed is not reported.
 //   - Owners: an object that exists is yielded again for each new owner, as soon as
-//     Get would return it to that owner. An owner that is gone is no change. If all
-//     owners were gone in between, the object is yielded again.
+//     Get would return it to that owner. Losing an owner yields nothing. An object
+//     that has lost all owners is forgotten: with a new owner it is yielded again if
+//     it exists, and not reported if it does not.
 //
 // A nil context is logged, and yields nothing.
 func (s *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID] {
@@ -124,7 +127,28 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 		now.id.uid, now.id.resourceVersion = now.state.Object.GetUID(), now.state.Object.GetResourceVersion()
 		now.id.epoch = now.state.Epoch
 	}
-	return now, now.state.Synced && s.servableToAllLocked(e, w, now.state)
+	if !now.state.Synced || s.servableToAllLocked(e, w, now.state) {
+		return now, now.state.Synced
+	}
+	s.notifyLaterLocked(key)
+	return now, false
+}
+
+// notifyLaterLocked notifies the subscribers of a key after awayGrace: if no reflector
+// reaches the server, Get returns the previous state of an immutable object then, and
+// nothing else notifies them. There is at most one timer for each key.
+func (s *WatchStore[T]) notifyLaterLocked(key types.NamespacedName) {
+	if s.notifyTimers[key] != nil || s.stopped {
+		return
+	}
+	if s.notifyTimers == nil {
+		s.notifyTimers = map[types.NamespacedName]*timer{}
+	}
+	s.notifyTimers[key] = s.startTimerLocked(awayGrace, func() time.Duration {
+		delete(s.notifyTimers, key)
+		s.subscribers.notify(key)
+		return 0
+	})
 }
 
 // servableToAllLocked reports whether Get would return a synced state to every

@@ -5,11 +5,16 @@ package objectcache_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 func TestChangesYieldEveryState(t *testing.T) {
@@ -187,5 +192,44 @@ func TestChangesEnd(t *testing.T) {
 		for change := range r.Changes(t.Context()) {
 			t.Errorf("after the store was stopped: got %v", change.Key)
 		}
+	})
+}
+
+// Get returns a known immutable object to a new owner after 1.5 s of an outage.
+// Changes must yield it to that owner as soon, and not when the reflector happens to
+// be the probe. That is so for the second owner that comes in the outage.
+func TestChangesInAnOutage(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			if request.Verb == "watch" || request.Verb == "list" {
+				time.Sleep(5 * time.Millisecond)
+				return r.down.Load()
+			}
+			return nil
+		})
+		r.create("sealed", immutable)
+		for i := range 400 {
+			r.create("m" + strconv.Itoa(i))
+			r.AddReference(namespace, "m"+strconv.Itoa(i), "pod")
+		}
+		r.AddReference(namespace, "sealed", "one")
+		time.Sleep(20 * time.Second)
+		s := r.subscribe()
+		defer s.stop()
+		r.refuse(unavailable())
+		r.server.CloseStreams(nil)
+		time.Sleep(30 * time.Second)
+		s.seen()
+		for _, owner := range []types.UID{"two", "three", "four"} {
+			began := time.Now()
+			r.AddReference(namespace, "sealed", owner)
+			for len(s.seen()) == 0 && time.Since(began) < time.Hour {
+				time.Sleep(100 * time.Millisecond)
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("owner %s: Changes yields the object after %v, Get would after 1.5 s", owner, took)
+			}
+		}
+		r.refuse(nil)
 	})
 }

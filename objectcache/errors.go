@@ -39,8 +39,8 @@ var (
 	ErrNilContext = errors.New("the context is nil: pass context.Background() if there is none")
 )
 
-// keyError is an error about one object. errors.Is and errors.As find all of its
-// causes.
+// keyError is an error about one object, and its causes, at least one. errors.Is and
+// errors.As find all of them.
 type keyError struct {
 	resource string
 	key      types.NamespacedName
@@ -52,7 +52,11 @@ func (e *keyError) Error() string {
 	for _, cause := range e.causes {
 		texts = append(texts, cause.Error())
 	}
-	return fmt.Sprintf("%s %q: %s", e.resource, e.key, strings.Join(texts, ": "))
+	head, causes := texts[0], texts[1:]
+	if len(causes) > 0 {
+		head += ": " + strings.Join(causes, "; ")
+	}
+	return fmt.Sprintf("%s %q: %s", e.resource, e.key, head)
 }
 
 func (e *keyError) Unwrap() []error { return e.causes }
@@ -91,7 +95,7 @@ func causesOf(status reflector.Status) (causes []error) {
 		return causes
 	}
 	if silent := time.Since(status.AskedAt); len(causes) == 0 || silent >= time.Second {
-		causes = append(causes, fmt.Errorf("the server has not answered for %v", silent.Round(time.Millisecond)))
+		causes = append(causes, fmt.Errorf("no answer for %v", silent.Round(time.Millisecond)))
 	}
 	return causes
 }

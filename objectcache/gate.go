@@ -8,7 +8,7 @@ import "github.com/refwatch/refwatch/reflector"
 // server as one user share one: see [WatchOptions].Gate.
 type Gate = reflector.Gate
 
-// GateOptions changes how a [Gate] works. The zero value is valid.
+// GateOptions configures a [Gate]. The zero value is valid.
 type GateOptions = reflector.GateOptions
 
 // NewGate returns a Gate for stores to share.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -39,7 +40,8 @@ type Resource[T cache.Object] struct {
 // are generated for every kind, such as
 // kubernetes.Interface.CoreV1().Secrets(namespace). L is the list type.
 type Client[T cache.Object, L runtime.Object] interface {
-	listWatcher[L]
+	List(ctx context.Context, options metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 	// Get is never called. Its result names T, so that callers of [NewResource] need
 	// not write type arguments.
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
@@ -144,7 +146,7 @@ func (r *Resource[T]) sourceOf(key types.NamespacedName) listwatch.Source {
 }
 
 var (
-	errNoClient     = errors.New("the client is nil: make one with manager.ClientFor, or of manager.ConfigFor")
+	errNoClient     = errors.New("the client is nil: make one with manager.ClientFor, or from the config that manager.ConfigFor returns")
 	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps, NewResource, Dynamic or Metadata")
 )
 

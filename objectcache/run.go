@@ -22,7 +22,7 @@ func (s *WatchStore[T]) Run(ctx context.Context) error {
 		return ErrAlreadyStarted
 	}
 	if err := s.resource.rateLimitError(); err != nil {
-		klog.FromContext(ctx).Info("Objects sync slowly", "resource", s.resource.resource, "reason", err)
+		klog.FromContext(ctx).Info("The client limits its requests, objects sync slowly", "resource", s.resource.resource, "reason", err)
 	}
 	<-ctx.Done()
 	s.stopAll()
@@ -52,6 +52,9 @@ func (s *WatchStore[T]) stopAll() {
 		e := e.(*entry[T])
 		s.stopLocked(e, errStopping)
 		e.wakeLocked()
+	}
+	for _, t := range s.notifyTimers {
+		s.stopTimerLocked(t)
 	}
 	s.subscribers.shutDown()
 }

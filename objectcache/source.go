@@ -33,7 +33,7 @@ func sourceFrom[C listWatcher[L], L runtime.Object](client func(namespace string
 		namespaced := func() (C, error) {
 			c := client(key.Namespace)
 			if isNil(c) {
-				return c, fmt.Errorf("%w: the resource has no client for namespace %q: its function returned nil", listwatch.ErrLoggable, key.Namespace)
+				return c, listwatch.Loggable(fmt.Errorf("the resource has no client for namespace %q: its function returned nil", key.Namespace))
 			}
 			return c, nil
 		}

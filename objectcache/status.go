@@ -63,7 +63,8 @@ type Status struct {
 	// LastError: see [NotServedError].
 	LastError     error
 	LastErrorTime time.Time
-	// Owners are the UIDs that reference the object, sorted.
+	// Owners are the UIDs that AddReference was called with, sorted. A manager passes
+	// "kind/namespace/name" for an owner without UID.
 	Owners []types.UID
 }
 

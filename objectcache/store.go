@@ -25,6 +25,6 @@ type Store[T cache.Object] interface {
 	// Get returns a referenced object, shared and read-only.
 	Get(ctx context.Context, namespace, name string) (T, error)
 	// Changes yields the objects that changed, each with the UIDs that reference
-	// it, until ctx ends. A store that observes no changes yields nothing.
+	// it, until ctx ends. A store that observes no changes blocks until then.
 	Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID]
 }

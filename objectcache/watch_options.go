@@ -24,8 +24,8 @@ type WatchOptions struct {
 	// MaxStaleness bounds the time since the server last sent a read, an event or
 	// a bookmark of an object. If the state is older, Get asks for a new read and
 	// waits: see [ErrStale]. kube-apiserver sends a bookmark about once a minute,
-	// so with less than two minutes Get gives up healthy streams. Immutable
-	// objects are never stale. Default: no bound.
+	// so with less than two minutes Get takes quiet streams for stale and reopens
+	// them. Immutable objects are never stale. Default: no bound.
 	MaxStaleness time.Duration
 	// ImmutableRecheck is the time after which an immutable object is read again
 	// although it has no new owner: it may have been deleted and created again,
@@ -34,7 +34,7 @@ type WatchOptions struct {
 	// Default: 10 minutes. A negative value never reads the object again.
 	ImmutableRecheck time.Duration
 	// Gate bounds how many streams are being opened at a time. Stores that reach
-	// one server with one client should share one. Default: a Gate of its own.
+	// one server as one user should share one. Default: a Gate of its own.
 	Gate *Gate
 	// WatchImmutable keeps the stream of an object whose field "immutable" is
 	// true. Its owners then learn at once when it is deleted and created again.
@@ -42,7 +42,7 @@ type WatchOptions struct {
 	// data cannot change.
 	WatchImmutable bool
 	// ClientGoReflector runs each stream by client-go's Reflector. It takes twice
-	// the memory, and five goroutines instead of two. The guarantees are the same.
+	// the memory, and four goroutines instead of two. The guarantees are the same.
 	// Default: the engine of package reflector.
 	ClientGoReflector bool
 }

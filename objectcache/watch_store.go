@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
@@ -29,6 +30,8 @@ type WatchStore[T cache.Object] struct {
 	stopped     bool
 	created     uint64 // entries so far
 	subscribers subscribers
+
+	notifyTimers map[types.NamespacedName]*timer // of subscribers that wait for a read; see notifyLaterLocked
 }
 
 // NewWatchStore returns a store that sends no request until Run. It returns an

@@ -14,6 +14,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
@@ -125,6 +126,9 @@ func (s clientGoStore) Delete(object any) error { return s.event(watch.Deleted, 
 func (s clientGoStore) Resync() error           { return s.r.store.Resync() }
 
 func (s clientGoStore) event(kind watch.EventType, object any) error {
+	if errors.Is(context.Cause(s.ctx), failure.ErrStore) {
+		return nil // the store may not skip an event
+	}
 	if err := s.apply(watch.Event{Type: kind, Object: object.(runtime.Object)}); err != nil {
 		s.end(err)
 	}
@@ -195,6 +199,8 @@ func (w *clientGoWatch) pump(initial bool) {
 		select {
 		case w.events <- event:
 		case <-w.done:
+			return
+		case <-s.ctx.Done(): // client-go may leave without a Stop
 			return
 		}
 	}

@@ -25,33 +25,34 @@ const (
 type GateOptions struct {
 	// Opens is the highest number of streams of healthy reflectors that may be opening
 	// at once: asked for, but not yet synced. An opening that takes much longer than
-	// usual no longer counts. Failing reflectors have 8 more. Default, also for a
+	// usual is not counted any more. Failing reflectors have 8 more. Default, also for a
 	// negative number: 32.
 	Opens int
 }
 
 // Gate decides which reflectors may open a stream now, and shares among them what
-// one of them has learned about the server. All reflectors that reach one server with
-// one client share one Gate, so that neither a start with ten thousand references nor
+// one of them has learned about the server. All reflectors that reach one server as one
+// user share one Gate, so that neither a start with ten thousand references nor
 // the return of the server causes a storm of requests.
 //
 // Healthy reflectors wait for healthy ones only:
 //
 //   - A Gate opens a bounded number of streams at a time. For each resource the number
 //     begins with four, grows by one with each success, and returns to one after a 429.
-//     An opening that takes much longer than usual (0.25 to 5 s) no longer counts.
+//     An opening that takes much longer than usual (0.25 to 5 s) is not counted any
+//     more, and the next one may begin.
 //   - A Gate prefers, by weight, reflectors that a caller waits for
 //     ([Reflector.Retry]): they get half of the openings. The preference holds for one
 //     attempt each.
 //   - Failing reflectors queue apart from healthy ones. Together they make at most 20
-//     attempts a second, or 160 while callers wait for them. Each pauses between its
+//     attempts a second, and 160 more while callers wait for them. Each pauses between its
 //     attempts: 0.1 s at first, 15 s later, 1.1 to 1.6 s while a caller waits, and
 //     never less than the server's Retry-After, up to a minute.
 //
 // An outage of the server holds up all reflectors, and costs the server little:
 //
-//   - The server is away when several reflectors that were synced before reach it no
-//     more. The Gate then sends one probe at a time, 0.25 to 5 s apart. When a probe is
+//   - The server is away when several reflectors that have synced before cannot
+//     reach it any more. The Gate then sends one probe at a time, 0.25 to 5 s apart. When a probe is
 //     answered, all others follow.
 //   - The same holds for one resource whose requests fail (5xx, no answer, 429), and
 //     for a token that is not valid (401).

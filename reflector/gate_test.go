@@ -369,3 +369,20 @@ func TestGateEndsWithItsReflectors(t *testing.T) {
 		})
 	})
 }
+
+// A consistent read may be refused as too large too, by a watch cache that lags. Such
+// reflectors are failing ones, that no caller waits for.
+func TestTooLargeIsNotExpeditedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, reflector.GateOptions{}, failing(tooLarge()))
+		all := c.add(1000, "secrets")
+		after(2 * time.Minute)
+		began := time.Now()
+		c.forget()
+		after(time.Minute)
+		if rate, _ := c.rate(all, began); rate > 25 {
+			t.Errorf("requests: got %.0f a second, want 20", rate)
+		}
+		c.stop()
+	})
+}

@@ -75,7 +75,7 @@ func (o *openStreams) serverRolledBack(rollbacks uint64, version string) {
 		return
 	}
 	for _, s := range o.all() {
-		s.r.refresh(func(p *progress) bool { return p.seenBeyondLocked(version, rollbacks) })
+		s.r.refreshBeyond(version, rollbacks)
 	}
 }
 

@@ -28,7 +28,7 @@ type progress struct {
 	failedAt     time.Time
 	refusedSince time.Time
 	malformed    uint64
-	logged       failure.Class // of the last failure, None if all is well
+	lastClass    failure.Class // of the last failure, None if all is well
 	current      attempt       // zero between two sessions
 }
 
@@ -59,10 +59,10 @@ func (p *progress) ask(rollbacks uint64) (version string) {
 	return version
 }
 
-// read checks the version of a complete read that is about to reach the store. A
+// checkRead checks the version of a complete read that is about to reach the store. A
 // consistent read below a version that was seen proves that the server was rolled
-// back; rollbacks is then the number of those that the gate knew before.
-func (p *progress) read(version string) (rolledBack bool, rollbacks uint64, err error) {
+// back. rollbacks is how many rollbacks the gate knew when the read began.
+func (p *progress) checkRead(version string) (rolledBack bool, rollbacks uint64, err error) {
 	if err := cache.CheckVersion(version); err != nil {
 		return false, 0, err
 	}
@@ -79,36 +79,32 @@ func (p *progress) read(version string) (rolledBack bool, rollbacks uint64, err 
 	return true, p.current.rollbacks, nil
 }
 
-// stateStored records that a complete read has reached the store. well is false if the
-// selection cannot be watched all the same: its failures are kept.
-func (p *progress) stateStored(version string, well bool) {
+// stateStored records that a complete read has reached the store. If the selection is
+// not watchable, its failures count on.
+func (p *progress) stateStored(version string, watchable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, a := time.Now(), &p.current
 	p.synced, p.version, p.lastContact = true, version, now
 	p.consistent = false
-	p.refusedSince = time.Time{}
 	if a.consistent {
 		p.rollbacks, p.lastReadFor = a.rollbacks, a.readFor
 		if a.rolledBack {
 			p.rollbacks++
 		}
 	}
-	if well {
-		p.wellLocked()
+	p.refusedSince = time.Time{}
+	if watchable {
+		p.failures, p.lastClass = 0, failure.None
 	}
 	a.syncedAt = now
-}
-
-func (p *progress) wellLocked() {
-	p.failures, p.refusedSince, p.logged = 0, time.Time{}, failure.None
 }
 
 // watchAllowed records that a watch that was refused before is open.
 func (p *progress) watchAllowed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wellLocked()
+	p.failures, p.refusedSince, p.lastClass = 0, time.Time{}, failure.None
 }
 
 // streamOpened records that the stream of the session is open.
@@ -139,7 +135,7 @@ func (p *progress) sessionEnded() attempt {
 
 // failed records why a session ended. It reports whether the class of the failure is
 // another one than before.
-func (p *progress) failed(err error) (class failure.Class, news bool) {
+func (p *progress) failed(err error) (class failure.Class, changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	class = failure.Of(err)
@@ -155,9 +151,9 @@ func (p *progress) failed(err error) (class failure.Class, news bool) {
 	if class == failure.Malformed {
 		p.malformed++
 	}
-	news = p.logged != class
-	p.logged = class
-	return class, news
+	changed = p.lastClass != class
+	p.lastClass = class
+	return class, changed
 }
 
 // requireReadFor makes the next read a consistent one that covers number.
@@ -167,24 +163,32 @@ func (p *progress) requireReadFor(number uint64) {
 	p.readFor = max(p.readFor, number)
 }
 
-// seenBeyondLocked reports whether versions above the given one were seen, and none since
-// a later rollback of the server.
-func (p *progress) seenBeyondLocked(version string, rollbacks uint64) bool {
-	order, _ := cache.CompareVersions(version, p.version)
-	return order < 0 && p.rollbacks <= rollbacks
-}
-
-// refresh makes the next read a consistent one, if due reports so; it is called with
-// p.mu held. active says whether a session is under way. refresh reports whether that
-// session must end; one that is reading the state is left alone.
-func (p *progress) refresh(active bool, due func(*progress) bool) (end bool) {
+// refresh makes the next read a consistent one. active says whether a session is under
+// way. refresh reports whether that session must end; one that is reading the state is
+// left alone.
+func (p *progress) refresh(active bool) (end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !due(p) || active && p.current.syncedAt.IsZero() {
+	return p.refreshLocked(active)
+}
+
+// refreshBeyond is refresh for a selection that has seen versions above the given one,
+// and no consistent read since so many rollbacks of the server.
+func (p *progress) refreshBeyond(version string, rollbacks uint64, active bool) (end bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if order, _ := cache.CompareVersions(version, p.version); order >= 0 || p.rollbacks > rollbacks {
+		return false
+	}
+	return p.refreshLocked(active)
+}
+
+func (p *progress) refreshLocked(active bool) (end bool) {
+	if active && p.current.syncedAt.IsZero() {
 		return false
 	}
 	p.consistent = true
-	p.current.refreshed = active
+	p.current.refreshed = p.current.refreshed || active
 	return active
 }
 

@@ -36,7 +36,7 @@ type Options struct {
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
 	// ClientGoReflector runs each stream by client-go's Reflector, which takes twice
-	// the memory and five goroutines instead of two. The guarantees are the same.
+	// the memory and four goroutines instead of two. The guarantees are the same.
 	// Default: the goroutine of Run reads the stream.
 	ClientGoReflector bool
 }
@@ -84,12 +84,12 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 }
 
 // Status returns the state of the reflector. While it waits because no reflector can
-// reach the server, or the resource, their failure is its own.
+// reach the server, or the resource, the failure of the others is in its Status.
 func (r *Reflector) Status() Status {
-	// In this order: an attempt that ends in between is missing, and none counts twice.
 	waiting, waits := r.member.Waiting()
 	status := r.progress.status()
-	if waits {
+	// An attempt may have begun between the two.
+	if waits && status.AskedAt.IsZero() && !status.Streaming {
 		status.wait(waiting)
 	}
 	return status
@@ -102,9 +102,23 @@ func (r *Reflector) Run(ctx context.Context) {
 		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)
 		return
 	}
-	defer r.member.Leave()
+	defer r.leave()
 	ctx = redact.Context(ctx)
-	for r.attempt(ctx) {
+	for r.runSession(ctx) {
+	}
+}
+
+// leave ends the session that is left if a source has ended the goroutine of Run.
+func (r *Reflector) leave() {
+	r.member.Leave()
+	r.mu.Lock()
+	s := r.session
+	r.session = nil
+	r.mu.Unlock()
+	if s != nil {
+		r.gate.streams.remove(s)
+		s.finish(nil)
+		r.progress.sessionEnded()
 	}
 }
 
@@ -118,9 +132,9 @@ func (r *Reflector) start() bool {
 	return true
 }
 
-// attempt runs one session. It reports whether another must follow. A session lasts
-// for hours: attempt keeps nothing on the stack that it does not need.
-func (r *Reflector) attempt(ctx context.Context) bool {
+// runSession runs one session. It reports whether another must follow. A session lasts
+// for hours: runSession keeps nothing on the stack that it does not need.
+func (r *Reflector) runSession(ctx context.Context) bool {
 	s := r.begin(ctx)
 	if s == nil {
 		return false
@@ -160,9 +174,8 @@ func (r *Reflector) setSession(s *session) bool {
 	return true
 }
 
-// stateStored is called once in a session, when its state has reached the store: the
-// attempt is over, and the stream is open for as long as it lasts.
-func (r *Reflector) stateStored(s *session) {
+// synced is called once in a session, when its state has reached the store.
+func (r *Reflector) synced(s *session) {
 	r.member.Release(failure.Outcome(nil))
 	r.gate.streams.add(s)
 }
@@ -171,9 +184,8 @@ func (r *Reflector) stateStored(s *session) {
 // another session must follow.
 func (r *Reflector) finish(ctx context.Context, s *session) bool {
 	r.gate.streams.remove(s)
-	over := r.unsetSession(ctx)
+	ended, over := r.unsetSession(ctx)
 	err := s.cause()
-	ended := r.progress.sessionEnded()
 	r.chooser.SessionEnded(err)
 	switch {
 	case over:
@@ -190,24 +202,18 @@ func (r *Reflector) finish(ctx context.Context, s *session) bool {
 		r.member.Ended(time.Since(ended.syncedAt), outcome)
 	}
 	r.record(ctx, err)
-	if failure.Of(err) == failure.TooLarge {
+	if !ended.consistent && failure.Of(err) == failure.TooLarge {
 		r.member.Expedite() // the consistent read may prove a rollback, which concerns all
 	}
-	return !r.over(ctx)
+	return true // begin returns nil if Run must end
 }
 
 // unsetSession makes no session the one under way. It reports whether Run must end.
-func (r *Reflector) unsetSession(ctx context.Context) (over bool) {
+func (r *Reflector) unsetSession(ctx context.Context) (ended attempt, over bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.session = nil
-	return r.stopped || ctx.Err() != nil
-}
-
-func (r *Reflector) over(ctx context.Context) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.stopped || ctx.Err() != nil
+	return r.progress.sessionEnded(), r.stopped || ctx.Err() != nil
 }
 
 // record records and logs why a session ended.
@@ -217,11 +223,11 @@ func (r *Reflector) record(ctx context.Context, err error) {
 		logger.V(4).Info("Stream ended, opening it again", "reflector", r.name)
 		return
 	}
-	class, news := r.progress.failed(err)
+	class, changed := r.progress.failed(err)
 	// At level 0 the first failure, and the first of each other class, unless there
 	// were many; at level 2 the others.
 	level := 2
-	if news && r.gate.failures.TryAccept() {
+	if changed && r.gate.failures.TryAccept() {
 		level = 0
 	}
 	logger.V(level).Info("Cannot read the object, will try again", "reflector", r.name, "class", class, "err", err)
@@ -242,8 +248,8 @@ func (r *Reflector) Stop() {
 
 // Retry says that a caller waits. The next attempt begins at the latest 1.1 to 1.6 s
 // after the last one, and is preferred, by weight, to those of reflectors that no
-// caller waits for. A server's Retry-After and an outage are still honored. The next
-// attempt uses that up. Retry does nothing while an attempt is under way or the stream
+// caller waits for. A server's Retry-After and an outage are still honored. This
+// holds for one attempt. Retry does nothing while an attempt is under way or the stream
 // is open.
 func (r *Reflector) Retry() {
 	r.mu.Lock()
@@ -254,23 +260,29 @@ func (r *Reflector) Retry() {
 	}
 }
 
-// ReadFor makes the next read that begins a consistent one, and gives it a number: once
-// it has reached the store, Status.ReadFor is at least number. A read under way is left
-// alone, and none is begun; call Refresh to begin one now. Numbers must not decrease.
+// ReadFor marks the next read that begins: it is a consistent one and carries number.
+// Once it has reached the store, Status.ReadFor is at least number. ReadFor begins no
+// read and does not disturb one under way; Refresh begins one now. Numbers must not
+// decrease.
 func (r *Reflector) ReadFor(number uint64) { r.progress.requireReadFor(number) }
 
 // Refresh begins a new consistent read now: a synced stream is closed and opened again,
 // and a pause is cut short. A read under way is left alone.
 func (r *Reflector) Refresh() {
-	r.refresh(func(*progress) bool { return true })
+	r.mu.Lock()
+	if r.progress.refresh(r.session != nil) {
+		r.session.end(nil)
+	}
+	r.mu.Unlock()
 	r.Retry()
 }
 
-// refresh is Refresh without an effect on a pause, if due reports so.
-func (r *Reflector) refresh(due func(*progress) bool) {
+// refreshBeyond is called after a rollback of the server to a version. A stream that has
+// seen later versions may be silent for ever, and ends.
+func (r *Reflector) refreshBeyond(version string, rollbacks uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.progress.refresh(r.session != nil, due) {
+	if r.progress.refreshBeyond(version, rollbacks, r.session != nil) {
 		r.session.end(nil)
 	}
 }

@@ -70,6 +70,9 @@ func (s *session) start() {
 // that the session has started has ended when finish returns.
 func (s *session) finish(err error) {
 	s.end(err)
+	if s.stream != nil {
+		closeStream(s.stream)
+	}
 	if s.expire != nil {
 		s.expire()
 	}
@@ -160,7 +163,7 @@ func (s *session) check(event watch.Event, initial bool) error {
 // proves a rollback of the server, the store and the other reflectors of the gate are
 // notified.
 func (s *session) checkRead(version string) error {
-	rolledBack, rollbacks, err := s.r.progress.read(version)
+	rolledBack, rollbacks, err := s.r.progress.checkRead(version)
 	if rolledBack {
 		s.r.store.newEpoch()
 		s.r.gate.streams.serverRolledBack(rollbacks, version)
@@ -178,7 +181,7 @@ func (s *session) replace(items []any, version string) error {
 	if s.expire != nil {
 		s.expire()
 		s.expire = nil
-		s.r.stateStored(s)
+		s.r.synced(s)
 	}
 	s.r.onChange()
 	return nil
@@ -199,8 +202,8 @@ func (s *session) apply(event watch.Event) error {
 // waits for f.
 //
 // The runtime may keep a stopped timer, and all that its function refers to, for a
-// long time. So stop makes the function refer to nothing: an object that nobody
-// references any more must not stay in memory.
+// long time. So stop makes the function refer to nothing: an object without
+// references must not stay in memory.
 func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
 	if !s.calls.begin() {
 		return func() {} // the session is over

@@ -25,8 +25,8 @@ type Status struct {
 	// Streaming is set while a stream is open whose state has reached the store: it
 	// delivers the changes.
 	Streaming bool
-	// AskedAt is when the request for the state was sent that has not been answered
-	// yet; zero if there is none.
+	// AskedAt is when the source was asked for the state, if it has not answered yet;
+	// else zero. The source may hold a request back, for instance in a rate limiter.
 	AskedAt time.Time
 	// ReadFor is the highest number that was given to [Reflector.ReadFor] before the
 	// last consistent read began.
@@ -52,7 +52,7 @@ type Status struct {
 	// another refusal (4xx); zero if the last answer was none.
 	RefusedSince time.Time
 	// Malformed counts the streams and reads that were given up because of what they
-	// delivered.
+	// delivered, or because the source or the store panicked.
 	Malformed uint64
 }
 

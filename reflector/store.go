@@ -17,29 +17,37 @@ import (
 // Store is what a reflector writes: client-go's ReflectorStore. A reflector writes it
 // from one goroutine at a time.
 //
-// A store that also has the methods Check, CheckRead, NewEpoch and Holds of
-// [github.com/refwatch/refwatch/cache.Slot] gets more: objects and reads that it
-// refuses do not reach it, it is notified when the server was rolled back, and
-// silent streams are compared with what it holds.
+// A store may also have these methods, as [cache.Slot] has:
+//
+//	Check(object runtime.Object) error            // refuses an object
+//	CheckRead(items []any, version string) error  // refuses a complete read
+//	NewEpoch()                                    // the server was rolled back
+//	Holds(items []any) bool                       // reports whether a read brings nothing new
+//
+// What it refuses does not reach it: the stream ends and another follows. Silent streams
+// are compared with what it holds.
 type Store = toolscache.ReflectorStore
 
-// checkingStore is a store that knows what belongs in it. The errors of its methods
-// must not hold object data.
-type checkingStore interface {
-	Check(object runtime.Object) error
-	CheckRead(items []any, version string) error
-	NewEpoch()
-	Holds(items []any) bool
-}
+// The optional methods of a store. Their errors must not hold object data.
+type (
+	checker interface {
+		Check(object runtime.Object) error
+	}
+	readChecker interface {
+		CheckRead(items []any, version string) error
+	}
+	epochStarter interface{ NewEpoch() }
+	comparer     interface{ Holds(items []any) bool }
+)
 
 // safeStore returns the errors of a store without object data.
 type safeStore struct{ Store }
 
 // check returns an error if an object does not belong in the store.
 func (s safeStore) check(object runtime.Object) error {
-	if store, ok := s.Store.(checkingStore); ok {
+	if store, ok := s.Store.(checker); ok {
 		if err := store.Check(object); err != nil {
-			return refused(err, object)
+			return refusalOf(err, object)
 		}
 	}
 	return nil
@@ -47,7 +55,7 @@ func (s safeStore) check(object runtime.Object) error {
 
 // newEpoch notifies the store that the server was rolled back.
 func (s safeStore) newEpoch() {
-	if store, ok := s.Store.(checkingStore); ok {
+	if store, ok := s.Store.(epochStarter); ok {
 		store.NewEpoch()
 	}
 }
@@ -55,18 +63,18 @@ func (s safeStore) newEpoch() {
 // holds reports whether the store holds the same objects as a complete read. known is
 // false if the store cannot be asked.
 func (s safeStore) holds(items []any) (same, known bool) {
-	store, ok := s.Store.(checkingStore)
+	store, ok := s.Store.(comparer)
 	return ok && store.Holds(items), ok
 }
 
 // replace stores a complete read.
 func (s safeStore) replace(items []any, version string) error {
-	if store, ok := s.Store.(checkingStore); ok {
+	if store, ok := s.Store.(readChecker); ok {
 		if err := store.CheckRead(items, version); err != nil {
-			return refused(err, items...)
+			return refusalOf(err, items...)
 		}
 	}
-	return failed(s.Replace(items, version))
+	return failureOf(s.Replace(items, version))
 }
 
 // apply stores an event that [checkEvent] has passed. It returns the version up to
@@ -88,20 +96,20 @@ func (s safeStore) apply(event watch.Event) (version string, err error) {
 			_ = store.Bookmark(object.GetResourceVersion())
 		}
 	}
-	return object.GetResourceVersion(), failed(err)
+	return object.GetResourceVersion(), failureOf(err)
 }
 
-// failed returns the error of a store without its text: client-go's KeyError prints
+// failureOf returns the error of a store without its text: client-go's KeyError prints
 // the object.
-func failed(err error) error {
+func failureOf(err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%w with a %T", failure.ErrStore, err)
 }
 
-// refused returns the error of a store that refuses objects.
-func refused(err error, objects ...any) error {
+// refusalOf returns the error of a store that refuses objects.
+func refusalOf(err error, objects ...any) error {
 	for _, object := range objects {
 		if header, err2 := meta.Accessor(object); err2 == nil && header.GetResourceVersion() == "" {
 			return fmt.Errorf("%w: %w: the object has no resource version (client-go's fake clientset gives none)", cache.ErrMalformed, err)

@@ -15,14 +15,13 @@ import (
 )
 
 // runStream is the default engine: it reads the stream in the goroutine of Run and
-// needs no other. That goroutine blocks for hours in Next. Little stands above Next on
-// its stack, for the runtime shrinks a stack only if less than a quarter of it is in
+// needs no other. That goroutine blocks for hours in Next. Few frames stand above Next
+// on its stack, for the runtime shrinks a stack only if less than a quarter of it is in
 // use.
 //
 // Next is the only call here that blocks while the stream is quiet. A source that
 // parks quiet streams would call handle for each event instead.
 func (s *session) runStream() (err error) {
-	defer s.closeStream()
 	defer redact.Panic(&err)
 	err = s.readState()
 	for err == nil {
@@ -31,16 +30,12 @@ func (s *session) runStream() (err error) {
 	return err
 }
 
-func (s *session) closeStream() {
-	if s.stream != nil {
-		closeStream(s.stream)
-	}
-}
-
-// handle stores the event that Next returned, or returns why the session ends.
-func (s *session) handle(event watch.Event, err error) error {
-	if err != nil {
-		return streamError(err)
+// handle stores the event that Next returned, or returns why the session ends. The
+// store may panic.
+func (s *session) handle(event watch.Event, end error) (err error) {
+	defer redact.Panic(&err)
+	if end != nil {
+		return streamError(end)
 	}
 	if err := s.check(event, false); err != nil {
 		return err

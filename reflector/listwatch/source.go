@@ -13,12 +13,28 @@ import (
 )
 
 // Source lists and watches one selection of one resource on an API server. It adds
-// its own namespace and selectors to the options of a call. Both methods must return
-// when their context ends, and must be safe for concurrent use.
+// its own namespace and selectors to the options of a call, and passes on the rest.
+// Both methods must return when their context ends, and must be safe for concurrent
+// use.
+//
+// A reflector asks for a WatchList first (KEP-3157): it calls Watch with
+// SendInitialEvents set, and expects the state as Added events, then a bookmark with
+// the annotation "k8s.io/initial-events-end", then the changes. A Source that serves
+// only lists and plain watches has a method
+//
+//	IsWatchListSemanticsUnSupported() bool
+//
+// that returns true, as client-go's clients have; a reflector then calls List, and
+// Watch from the version of the list. It does so for every Source if client-go's
+// feature gate WatchListClient is off.
+//
+// An error that is an API status (package apierrors) is treated by its code. Any other
+// error means that no answer arrived: if many reflectors of a gate that have synced
+// before get such errors, the gate takes the server for down.
 //
 // The text of an error appears in logs and in errors of a reflector if the type of
 // the error quotes no object: an API status, a *url.Error or another error of the
-// network, of a context, or io.EOF, or if the error wraps [ErrLoggable]. Otherwise
+// network, of a context, or io.EOF, or if it is marked by [Loggable]. Otherwise
 // only the type of the error appears; errors.Is still finds what it wraps. A panic
 // in a method fails the attempt, as an error does.
 type Source interface {
@@ -39,6 +55,5 @@ type Stream interface {
 	Close() error
 }
 
-// ErrLoggable is for sources of your own: the text of an error that wraps it holds no
-// object data and is not hidden.
-var ErrLoggable = redact.ErrLoggable
+// Loggable marks an error of a Source: its text holds no object data and is not hidden.
+func Loggable(err error) error { return redact.Loggable(err) }

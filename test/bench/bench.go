@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,8 @@ const (
 	creators = 32
 	// noAudit turns off the harness's log of every request.
 	noAudit = "--audit-log-path="
+	// logTail is how many bytes of a worker's log its error has.
+	logTail = 4096
 )
 
 // bench is one run. It starts the control plane, and a worker for each measurement.
@@ -60,7 +63,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 			Date: time.Now().UTC().Format(time.RFC3339), CPUs: runtime.NumCPU(),
 			Platform: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Kubernetes: b.kubernetes,
 		}
-		names := saved.Add(rounds)
+		names := saved.Add(scenario.name, rounds)
 		if err := errors.Join(saved.Save(file), saved.Plot(b.out)); err != nil {
 			return err
 		}
@@ -72,7 +75,8 @@ func (b *bench) run(ctx context.Context) (err error) {
 }
 
 // measure runs the rounds of a scenario. In each round it measures all contenders: A B C A B C.
-func (b *bench) measure(ctx context.Context, s scenario) (rounds results.Rounds, err error) {
+func (b *bench) measure(ctx context.Context, s scenario) (map[string][]results.Round, error) {
+	rounds := map[string][]results.Round{} // by contender
 	sizes := b.sizes
 	if !s.allSizes {
 		sizes = sizes[len(sizes)-1:]
@@ -94,7 +98,7 @@ func (b *bench) measure(ctx context.Context, s scenario) (rounds results.Rounds,
 				if err != nil {
 					return rounds, fmt.Errorf("%s of %s: %w", s.name, kind.Name, err)
 				}
-				rounds.Add(s.name, kind.Name, r)
+				rounds[kind.Name] = append(rounds[kind.Name], r)
 				fmt.Fprintf(b.stderr, "%s %s, %d Secrets, round %d of %d, %s: %v\n", time.Now().Format(time.TimeOnly), s.name,
 					size, round+1, b.rounds, kind.Name, time.Since(began).Round(100*time.Millisecond))
 			}
@@ -178,7 +182,7 @@ func (b *bench) work(ctx context.Context, j job) (round results.Round, err error
 		return round, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var log tail
+	var log bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, workerCommand)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // only this process gets an interrupt from the terminal
 	cmd.Stderr = &log
@@ -192,7 +196,7 @@ func (b *bench) work(ctx context.Context, j job) (round results.Round, err error
 		cancel()
 		_ = cmd.Wait() // killed
 		if err != nil {
-			err = fmt.Errorf("%w\n%s", err, log.last)
+			err = fmt.Errorf("%w\n%s", err, log.Bytes()[max(0, log.Len()-logTail):])
 		}
 	}()
 	if err := json.NewEncoder(input).Encode(j); err != nil {
@@ -205,8 +209,10 @@ func (b *bench) work(ctx context.Context, j job) (round results.Round, err error
 			return round, fmt.Errorf("the worker has failed: %w", err)
 		}
 		b.cluster.APIServer.Kill()
-		if err := pause(ctx, j.Outage); err != nil {
-			return round, err
+		select {
+		case <-time.After(j.Outage):
+		case <-ctx.Done():
+			return round, ctx.Err()
 		}
 		if err := b.cluster.APIServer.Restart(ctx); err != nil {
 			return round, err
@@ -216,15 +222,4 @@ func (b *bench) work(ctx context.Context, j job) (round results.Round, err error
 		return round, fmt.Errorf("the worker has failed: %w", err)
 	}
 	return round, nil
-}
-
-// tail keeps the end of a log.
-type tail struct{ last []byte }
-
-// Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	const most = 4096
-	t.last = append(t.last, p...)
-	t.last = append(t.last[:0], t.last[max(0, len(t.last)-most):]...)
-	return len(p), nil
 }

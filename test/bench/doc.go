@@ -7,9 +7,9 @@
 //	go run . -scenarios get -rounds 9     # one scenario; the figures of the others stay
 //	go run . page FILE                    # a page of the saved figures
 //
-// It prints one line for each figure: its name, which ends in the unit, the median of all rounds for each contender, and
-// the ratio of refwatch to kubelet. A dash stands for a missing number. It saves the medians in out/results.json, and
-// plots beside it.
+// It prints one line for each figure: its name, which ends in the unit, the median of all rounds for each contender,
+// and the ratio of refwatch to kubelet. A dash stands for a missing number. It saves the medians in out/results.json,
+// and plots beside it.
 //
 // # Contenders
 //
@@ -21,45 +21,47 @@
 //   - refwatch-clientgo: refwatch with the option ClientGoReflector.
 //   - controller-runtime: its cache for one namespace. It lists and keeps all Secrets there, with one stream.
 //
-// Each measurement has a process of its own. All contenders use the same certificate, protobuf, and no limit of requests
-// per second. A round measures all of them, one after another, on the same server.
+// Each measurement has a process of its own. All contenders use the same certificate, protobuf, and no limit of
+// requests per second. A round measures all of them, one after another, on the same server.
 //
 // # Scenarios
 //
 // Secrets have 100 bytes. Each pod references 20, and no Secret is referenced twice. The namespace holds nothing else.
 //
-//   - memory: allocated heap, stacks in use, and goroutines per object, after nine garbage collections and without those
-//     of the process before the first RegisterPod. sync-seconds is the time from the first RegisterPod until 64 goroutines
-//     have got every Secret. A Get takes as long as the contender allows (kubelet: one second) or a minute; failed Gets
-//     are counted and repeated. The server's heap and stacks are compared after a forced garbage collection. At the end
-//     all pods are unregistered: the figures are the heap after collections, and the server's streams a second later.
+//   - memory: allocated heap, stacks in use, and goroutines per object, after nine garbage collections and without
+//     those of the process before the first RegisterPod. sync-seconds is the time from the first RegisterPod until 64
+//     goroutines have got every Secret. A Get takes as long as the contender allows (kubelet: one second) or a minute;
+//     failed Gets are counted and repeated. The server's heap and stacks are compared after a forced garbage
+//     collection. At the end all pods are unregistered: the figures are the heap after collections, and the server's
+//     streams a second later.
 //   - first-get: RegisterPod with one new Secret and the first Get, repeatedly, on open connections.
-//   - get: a Get of loaded Secrets in order, from one goroutine, and from one per CPU. The time is divided by all calls,
-//     as in testing.B.RunParallel.
+//   - get: a Get of loaded Secrets in order, from one goroutine, and from one per CPU. The time is divided by all
+//     calls, as in testing.B.RunParallel.
 //   - register: RegisterPod and UnregisterPod of one pod with 20 Secrets, over a store that does nothing.
 //   - update: from sending an update, and from its response, until Get returns it. Get is called without a pause. A Get
 //     before the response counts as negative.
-//   - outage-2s, outage-60s: the server is killed, and started again after that time. Seconds count from its first answer
-//     to a request for a Secret, which is sent every 20 ms. It accepts watches from the same moment on. Open streams are
-//     accepted watches whose body has not ended, sampled every 50 ms in the client. At the end the server must have as
-//     many, and Gets must return updates of 20 Secrets. Informers are omitted: kubelet has the same reflectors.
+//   - outage-2s, outage-60s: the server is killed, and started again after that time. Seconds count from its first
+//     answer to a request for a Secret, which is sent every 20 ms. It accepts watches from the same moment on. Open
+//     streams are accepted watches whose body has not ended, sampled every 50 ms in the client. At the end the server
+//     must have as many, and Gets must return updates of 20 Secrets. Informers are omitted: kubelet has the same
+//     reflectors.
 //
 // # Assertions
 //
 // Every Get must return the right Secret, every update must arrive, and the server must have one stream per object, and
-// none a second after refwatch unregistered all pods. A failure ends the run and keeps the figures of earlier scenarios.
-// No assertion is on time.
+// none a second after refwatch unregistered all pods. A failure ends the run and keeps the figures of earlier
+// scenarios. No assertion is on time.
 //
 // # What is not fair
 //
-//   - Client, server and etcd share one machine. A contender that gives the server less to do looks faster, and loopback
-//     hides the network's latency.
+//   - Client, server and etcd share one machine. A contender that gives the server less to do looks faster, and
+//     loopback hides the network's latency.
 //   - The user is an administrator. The Node authorizer would take longer, for all contenders.
 //   - Kubelet's client is limited to 50 requests a second by default. Here it is not.
 //   - The floor and refwatch open few streams at a time. Kubelet and informers open all at once.
 //   - The informers, controller-runtime and the floor count no references per pod.
-//   - controller-runtime caches unreferenced Secrets, too. Here there are none, its best case. It needs the right to list
-//     all Secrets. In first-get it has them before they are registered. Its Get returns a copy.
+//   - controller-runtime caches unreferenced Secrets, too. Here there are none, its best case. It needs the right to
+//     list all Secrets. In first-get it has them before they are registered. Its Get returns a copy.
 //   - kubelet ends a stream that no Get has used for five minutes. No scenario takes that long.
 //   - Every process links all contenders, which adds the same few megabytes to every heap.
 //   - Requests and dials are counted in outages only, because counting costs a little.

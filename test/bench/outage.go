@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/refwatch/refwatch/test/bench/results"
 )
@@ -35,7 +35,7 @@ func (w *worker) measureOutage(ctx context.Context) error {
 	defer cancel()
 	ready := make(chan time.Time, 1)
 	go w.awaitAnswer(ctx, ready)
-	err := poll(ctx, sampleInterval, func() (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, sampleInterval, true, func(context.Context) (bool, error) {
 		select {
 		case o.ready = <-ready:
 		default:
@@ -44,43 +44,36 @@ func (w *worker) measureOutage(ctx context.Context) error {
 		return !o.ready.IsZero() && o.samples[len(o.samples)-1].open >= o.want, nil
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("waiting for all streams after the outage: %w", err)
 	}
 	// The server has as many streams as were counted, and they deliver updates.
-	if err := w.server.awaitStreams(ctx, w.Set.Count); err != nil {
+	if err := w.server.awaitWatches(ctx, w.Set.Count); err != nil {
 		return err
 	}
 	for _, i := range rand.Perm(w.Set.Count)[:min(verified, w.Set.Count)] {
-		secret := w.Set.secret(i, newEdition())
-		if _, err := w.server.CoreV1().Secrets(secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
+		if _, _, _, err := w.update(ctx, i); err != nil {
 			return err
 		}
-		if err := poll(ctx, retryInterval, func() (bool, error) { return w.has(ctx, secret), nil }); err != nil {
-			return fmt.Errorf("waiting until Get returns an update of %s: %w", secret.Name, err)
-		}
 	}
-	o.addTo(&w.round, w.Scenario)
+	recovery := o.recovery()
+	w.round.Recovery = &recovery
+	w.round.Values[w.Scenario+"-all-streams-seconds"] = recovery.Seconds
+	for name, count := range map[string]func(sample) int64{
+		"-requests": func(s sample) int64 { return s.requests }, "-dials": func(s sample) int64 { return s.dials },
+	} {
+		w.round.Values[w.Scenario+name+"-per-second-down"] = o.rate(count)
+		w.round.Values[w.Scenario+name+"-per-second-peak"] = o.peak(count)
+	}
 	return nil
 }
 
 // awaitAnswer sends the time of the server's first answer after the outage.
 func (w *worker) awaitAnswer(ctx context.Context, ready chan<- time.Time) {
-	const answerInterval = 20 * time.Millisecond
-	if pause(ctx, w.Outage) == nil &&
-		poll(ctx, answerInterval, func() (bool, error) { return w.server.answers(ctx), nil }) == nil {
+	const interval = 20 * time.Millisecond
+	<-time.After(w.Outage)
+	answers := func(ctx context.Context) (bool, error) { return w.server.answers(ctx), nil }
+	if wait.PollUntilContextCancel(ctx, interval, true, answers) == nil {
 		ready <- time.Now()
-	}
-}
-
-func (o *outage) addTo(round *results.Round, scenario string) {
-	recovery := o.recovery()
-	round.Recovery = &recovery
-	round.Values[scenario+"-all-streams-seconds"] = recovery.Seconds
-	for name, count := range map[string]func(sample) int64{
-		"requests": func(s sample) int64 { return s.requests }, "dials": func(s sample) int64 { return s.dials },
-	} {
-		round.Values[scenario+"-"+name+"-per-second-down"] = o.rate(count)
-		round.Values[scenario+"-"+name+"-per-second-peak"] = o.peak(count)
 	}
 }
 
@@ -122,12 +115,8 @@ func (o *outage) rate(count func(sample) int64) float64 {
 func (o *outage) peak(count func(sample) int64) float64 {
 	most := int64(0)
 	for _, s := range o.samples {
-		if s.at.After(o.ready) {
-			from := o.ready
-			if second := s.at.Add(-time.Second); second.After(from) {
-				from = second
-			}
-			most = max(most, count(s)-count(o.at(from)))
+		if since := s.at.Sub(o.ready); since > 0 {
+			most = max(most, count(s)-count(o.at(s.at.Add(-min(since, time.Second)))))
 		}
 	}
 	return float64(most)

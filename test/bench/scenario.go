@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/test/bench/contender"
 )
@@ -46,8 +45,6 @@ const (
 	warmUps = 5
 	// afterUnregister is when the server must have no streams left.
 	afterUnregister = time.Second
-	// updateTimeout is how long an update may take until Get returns it.
-	updateTimeout = 30 * time.Second
 )
 
 func (w *worker) measureMemory(ctx context.Context) error {
@@ -81,12 +78,10 @@ func (w *worker) measureMemory(ctx context.Context) error {
 	}
 	unregistered := time.Now()
 	left := memoryOfProcess()
-	if err := pause(ctx, time.Until(unregistered.Add(afterUnregister))); err != nil {
-		return err
-	}
+	<-time.After(time.Until(unregistered.Add(afterUnregister)))
 	last, err := w.server.metrics(ctx)
-	if w.kind.Name == contender.Refwatch && last.streams != 0 {
-		return fmt.Errorf("%d streams are left %v after the last unregister, want none", last.streams, afterUnregister)
+	if w.kind.Name == contender.Refwatch && last.watches != 0 {
+		return fmt.Errorf("%d streams are left %v after the last unregister, want none", last.watches, afterUnregister)
 	}
 	each := float64(w.Set.Count)
 	for name, value := range map[string]float64{
@@ -97,7 +92,7 @@ func (w *worker) measureMemory(ctx context.Context) error {
 		"server-bytes-per-object":     (server - serverBefore) / each,
 		"server-cpu-ms-per-object":    (metrics.cpu - metricsBefore.cpu) * 1000 / each,
 		"heap-after-unregister-bytes": left.heap,
-		"streams-left":                float64(last.streams),
+		"streams-left":                float64(last.watches),
 	} {
 		w.round.Values[fmt.Sprint(name, "-", w.Set.Count)] = value
 	}
@@ -107,8 +102,8 @@ func (w *worker) measureMemory(ctx context.Context) error {
 // memory is the memory of this process, in bytes, and its number of goroutines.
 type memory struct{ heap, stacks, goroutines float64 }
 
-// memoryOfProcess measures the memory after garbage collections. Each halves the stacks that are too large. Stacks count:
-// a deeper stack in the goroutines of each stream shows.
+// memoryOfProcess measures the memory after garbage collections. Each halves the stacks that are too large. Stacks
+// count: a deeper stack in the goroutines of each stream shows.
 func memoryOfProcess() memory {
 	const collections, interval = 9, 50 * time.Millisecond
 	for range collections {
@@ -120,8 +115,8 @@ func memoryOfProcess() memory {
 	return memory{float64(stats.HeapAlloc), float64(stats.StackInuse), float64(runtime.NumGoroutine())}
 }
 
-// measureFirstGet registers pods with one Secret each, one after another. It measures from RegisterPod to the end of the
-// first Get.
+// measureFirstGet registers pods with one Secret each, one after another. It measures from RegisterPod to the end of
+// the first Get.
 func (w *worker) measureFirstGet(ctx context.Context) error {
 	if err := w.start(ctx); err != nil {
 		return err
@@ -143,8 +138,8 @@ func (w *worker) measureFirstGet(ctx context.Context) error {
 	return nil
 }
 
-// addCost has goroutines share a number of calls, and adds the cost of one. As in testing.B.RunParallel, the time is that
-// of all calls divided by their number.
+// addCost has goroutines share a number of calls, and adds the cost of one. As in testing.B.RunParallel, the time is
+// that of all calls divided by their number.
 func (w *worker) addCost(name string, goroutines, calls int, run func(offset, calls int) error) error {
 	runtime.GC()
 	var before, after runtime.MemStats
@@ -210,7 +205,7 @@ func (w *worker) measureRegister(context.Context) error {
 	return w.addCost("register-unregister", 1, w.Calls/10, run)
 }
 
-// measureUpdate updates one Secret after another, and calls Get without a pause until it returns the update.
+// measureUpdate updates one Secret after another.
 func (w *worker) measureUpdate(ctx context.Context) error {
 	if err := w.startAndLoad(ctx); err != nil {
 		return err
@@ -218,30 +213,12 @@ func (w *worker) measureUpdate(ctx context.Context) error {
 	var sinceSent, sinceResponse []time.Duration
 	for n := range w.Samples {
 		// Far from each other, so that they share neither a connection nor a CPU's cache.
-		secret := w.Set.secret(n*37%len(w.names), newEdition())
-		ctx, cancel := context.WithTimeout(ctx, updateTimeout)
-		seen := make(chan time.Time, 1)
-		go func() {
-			for ctx.Err() == nil && !w.has(ctx, secret) {
-				runtime.Gosched()
-			}
-			seen <- time.Now()
-		}()
-		sent := time.Now()
-		_, err := w.server.CoreV1().Secrets(secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{})
-		response := time.Now()
+		sent, response, seen, err := w.update(ctx, n*37%len(w.names))
 		if err != nil {
-			cancel()
 			return err
 		}
-		at := <-seen
-		err = ctx.Err()
-		cancel()
-		if err != nil {
-			return fmt.Errorf("waiting until Get returns an update of %s: %w", secret.Name, err)
-		}
-		sinceSent = append(sinceSent, at.Sub(sent))
-		sinceResponse = append(sinceResponse, at.Sub(response)) // negative where Get was earlier
+		sinceSent = append(sinceSent, seen.Sub(sent))
+		sinceResponse = append(sinceResponse, seen.Sub(response)) // negative where Get was earlier
 	}
 	w.round.AddPercentiles("update-to-get", sinceSent)
 	w.round.AddPercentiles("update-response-to-get", sinceResponse)

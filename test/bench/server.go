@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -29,9 +30,9 @@ func (s server) answers(ctx context.Context) bool {
 
 // metrics are some of the server's metrics.
 type metrics struct {
-	heap, stacks float64 // bytes
-	cpu          float64 // seconds
-	streams      int     // watches of Secrets, without the server's own, which are of the whole cluster
+	memory  float64 // bytes of heap and stacks
+	cpu     float64 // seconds
+	watches int     // of Secrets, without the server's own, which are of the whole cluster
 }
 
 func (s server) metrics(ctx context.Context) (m metrics, err error) {
@@ -43,15 +44,13 @@ func (s server) metrics(ctx context.Context) (m metrics, err error) {
 		name, number, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
 		value, _ := strconv.ParseFloat(number, 64) // comments have none
 		switch {
-		case name == "go_memstats_heap_alloc_bytes":
-			m.heap = value
-		case name == "go_memstats_stack_inuse_bytes":
-			m.stacks = value
+		case name == "go_memstats_heap_alloc_bytes", name == "go_memstats_stack_inuse_bytes":
+			m.memory += value
 		case name == "process_cpu_seconds_total":
 			m.cpu = value
 		case strings.HasPrefix(name, "apiserver_longrunning_requests{") && strings.Contains(name, `resource="secrets"`) &&
 			strings.Contains(name, `verb="WATCH"`) && !strings.Contains(name, `scope="cluster"`):
-			m.streams += int(value)
+			m.watches += int(value)
 		}
 	}
 	return m, nil
@@ -63,45 +62,19 @@ func (s server) memory(ctx context.Context) (float64, error) {
 		return 0, fmt.Errorf("collecting the server's garbage: %w", err)
 	}
 	m, err := s.metrics(ctx)
-	return m.heap + m.stacks, err
+	return m.memory, err
 }
 
-// awaitStreams waits until the server has a number of watches.
-func (s server) awaitStreams(ctx context.Context, want int) error {
+// awaitWatches waits until the server has a number of watches.
+func (s server) awaitWatches(ctx context.Context, want int) error {
 	const interval, timeout = 250 * time.Millisecond, 2 * time.Minute
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	var last metrics
-	err := poll(ctx, interval, func() (done bool, err error) {
+	err := wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (done bool, err error) {
 		last, err = s.metrics(ctx)
-		return last.streams == want, err
+		return last.watches == want, err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for %d watches on the server, which has %d: %w", want, last.streams, err)
+		return fmt.Errorf("waiting for %d watches on the server, which has %d: %w", want, last.watches, err)
 	}
 	return nil
-}
-
-// poll calls done until it returns true or an error, or ctx ends.
-func poll(ctx context.Context, interval time.Duration, done func() (bool, error)) error {
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		if err := pause(ctx, interval); err != nil {
-			return err
-		}
-	}
-}
-
-// pause waits for a time, or returns the error of ctx.
-func pause(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -85,7 +87,7 @@ func work(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 	}
 	w.server = server{client}
 	w.loaded = func() { _ = encoder.Encode(true) }
-	if err := w.server.awaitStreams(ctx, 0); err != nil { // of an earlier worker
+	if err := w.server.awaitWatches(ctx, 0); err != nil { // of an earlier worker
 		return err
 	}
 	if err := s.measure(w, ctx); err != nil {
@@ -128,39 +130,58 @@ func (w *worker) load(ctx context.Context, pods []*corev1.Pod) error {
 	if w.kind.StreamPerObject {
 		streams = w.Set.Count
 	}
-	return w.server.awaitStreams(ctx, streams)
+	return w.server.awaitWatches(ctx, streams)
 }
-
-const (
-	// getTimeout bounds a Get of a contender that does not give up earlier.
-	getTimeout = time.Minute
-	// mostFailures is how often a Get may fail before the run does.
-	mostFailures = 300
-	// retryInterval is the time between two Gets of one Secret.
-	retryInterval = 10 * time.Millisecond
-)
 
 // getFirst gets a Secret, repeatedly if that fails, and checks that it is the right one.
 func (w *worker) getFirst(ctx context.Context, i int) error {
+	const (
+		timeout  = time.Minute // of a contender that does not give up earlier
+		interval = 10 * time.Millisecond
+		most     = 300 // failures
+	)
 	for failures := 1; ; failures++ {
-		attempt, cancel := context.WithTimeout(ctx, getTimeout)
+		attempt, cancel := context.WithTimeout(ctx, timeout)
 		secret, err := w.contender.Get(attempt, w.Set.namespace(), w.names[i])
 		cancel()
 		if err == nil {
 			return w.Set.check(secret, i)
 		}
 		w.failed.Add(1)
-		if failures > mostFailures {
+		if failures > most || ctx.Err() != nil {
 			return fmt.Errorf("getting %s failed %d times: %w", w.names[i], failures, err)
 		}
-		if err := pause(ctx, retryInterval); err != nil {
-			return err
-		}
+		<-time.After(interval)
 	}
 }
 
-// has reports whether Get returns an edition of a Secret.
-func (w *worker) has(ctx context.Context, want *corev1.Secret) bool {
-	secret, err := w.contender.Get(ctx, want.Namespace, want.Name)
-	return err == nil && bytes.Equal(secret.Data[dataKey], want.Data[dataKey])
+// update updates a Secret, and calls Get without a pause until it returns the update. It returns when it sent the
+// update, when the response came, and when Get returned the update.
+func (w *worker) update(ctx context.Context, i int) (sent, response, seen time.Time, err error) {
+	const timeout = 30 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	want := w.Set.secret(i, newEdition())
+	returned := make(chan time.Time, 1)
+	go func() {
+		for ctx.Err() == nil {
+			got, err := w.contender.Get(ctx, want.Namespace, want.Name)
+			if err == nil && bytes.Equal(got.Data[dataKey], want.Data[dataKey]) {
+				break
+			}
+			runtime.Gosched()
+		}
+		returned <- time.Now()
+	}()
+	sent = time.Now()
+	_, err = w.server.CoreV1().Secrets(want.Namespace).Update(ctx, want, metav1.UpdateOptions{})
+	response = time.Now()
+	if err != nil {
+		return sent, response, seen, err
+	}
+	seen = <-returned
+	if ctx.Err() != nil {
+		err = fmt.Errorf("waiting until Get returns an update of %s: %w", want.Name, ctx.Err())
+	}
+	return sent, response, seen, err
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failure classifies the errors of list and watch requests. Each error is
-// classified once, by [Of]; the class decides how the next attempt is made and
+// Package failure classifies the errors of list and watch requests. [Of] is the only
+// place that does; the class decides how the next attempt is made and
 // what other reflectors learn from it.
 package failure
 
@@ -54,12 +54,13 @@ const (
 	Forbidden Class = "Forbidden"
 	// Refused means another 4xx: no such resource (404), or an invalid request.
 	Refused Class = "Refused"
-	// Failed means that the server answered without the state: 5xx, or a WatchList
-	// that ended early.
+	// Failed means that the server answered without the state: 5xx, an event that
+	// client-go cannot decode (500), or a WatchList that ended early.
 	Failed Class = "Failed"
-	// Unreachable means that no answer arrived: refused, reset, timed out, or not
-	// decodable (client-go reports a lost connection so).
+	// Unreachable means that no answer arrived: refused, reset, or timed out.
 	Unreachable Class = "Unreachable"
+	// Store means [ErrStore]. It says nothing about the server.
+	Store Class = "Store"
 	// Malformed means that an answer cannot belong to the selection
 	// ([cache.ErrMalformed]), or that a source or store panicked. The next read is a
 	// consistent one.
@@ -88,7 +89,7 @@ func Of(err error) Class {
 	case errors.Is(err, ErrSilent):
 		return Silent
 	case errors.Is(err, ErrStore):
-		return Failed
+		return Store
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return Expired
 	case isTooLarge(err):

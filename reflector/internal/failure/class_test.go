@@ -57,7 +57,7 @@ func TestOf(t *testing.T) {
 		"no bookmark":        {failure.ErrNoBookmark, failure.Failed},
 		"no answer":          {failure.ErrNoAnswer, failure.Unreachable},
 		"silent":             {failure.ErrSilent, failure.Silent},
-		"the store":          {fmt.Errorf("%w with a x", failure.ErrStore), failure.Failed},
+		"the store":          {fmt.Errorf("%w with a x", failure.ErrStore), failure.Store},
 		"a panic":            {fmt.Errorf("%w: x", redact.ErrPanic), failure.Malformed},
 		"transport":          {errors.New("connection refused"), failure.Unreachable},
 		"malformed":          {fmt.Errorf("x: %w", cache.ErrMalformed), failure.Malformed},

@@ -21,6 +21,7 @@ var outcomes = map[Class]admission.Kind{
 	Forbidden:    admission.Refused,
 	Refused:      admission.Refused,
 	Malformed:    admission.Failed,
+	Store:        admission.Refused, // by this store, for this member alone
 	Failed:       admission.Failed,
 	Unreachable:  admission.Unreachable,
 }

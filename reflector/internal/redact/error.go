@@ -16,15 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ErrLoggable marks an error whose text holds no object data: [Error] does not
-// hide it.
-var ErrLoggable = errors.New("source")
-
 // loggable is an error that [Loggable] has marked.
 type loggable struct{ error }
 
-// Loggable marks an error whose text holds no object data, whatever its type is.
-// The text stays the same.
+// Loggable marks an error whose text holds no object data: [Error] does not hide it.
 func Loggable(err error) error {
 	if err == nil {
 		return nil
@@ -32,34 +27,45 @@ func Loggable(err error) error {
 	return loggable{err}
 }
 
-func (l loggable) Unwrap() []error { return []error{l.error, ErrLoggable} }
+func (l loggable) Unwrap() error { return l.error }
 
 // hidden replaces an error whose text may quote an object. errors.Is still finds
 // what that error wraps.
 type hidden struct {
-	text string
-	is   func(target error) bool // a function: no verb of fmt prints what it refers to
+	error // what may be shown
+
+	is func(target error) bool // a function: no verb of fmt prints what it refers to
 }
 
-func (h *hidden) Error() string        { return h.text }
 func (h *hidden) Is(target error) bool { return h.is(target) }
+func (h *hidden) Unwrap() error        { return h.error }
+
+// hide returns shown in place of err.
+func hide(err, shown error) error {
+	return &hidden{shown, func(target error) bool { return errors.Is(err, target) }}
+}
 
 // Error returns err, or a replacement if its text may quote an object: decoders
 // quote what they cannot decode ("Object 'Kind' is missing in ..."). The text
 // stays if err is an API status, an error of the network or of a context, io.EOF,
-// or is marked with [ErrLoggable] or [Loggable].
+// or is marked by [Loggable].
 func Error(err error) error {
 	var (
 		status  apierrors.APIStatus
 		request *url.Error
 		network net.Error
+		marked  loggable
 	)
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &status):
-		return statusError(err, status.Status())
-	case errors.Is(err, ErrLoggable),
+		shown, ok := status.(error) // without the text around it
+		if !ok || shown == err {    //nolint:errorlint // is it the same one?
+			return statusError(err, status.Status())
+		}
+		return hide(err, statusError(shown, status.Status()))
+	case errors.As(err, &marked),
 		slices.Contains([]error{io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded}, err):
 		return err
 	case errors.As(err, &request): // without the text around it
@@ -67,10 +73,7 @@ func Error(err error) error {
 	case errors.As(err, &network):
 		return network
 	}
-	return &hidden{
-		text: fmt.Sprintf("an error of type %T, whose text is hidden because it may quote an object", err),
-		is:   func(target error) bool { return errors.Is(err, target) },
-	}
+	return hide(err, fmt.Errorf("an error of type %T, whose text is hidden because it may quote an object", err))
 }
 
 // statusError hides the text of a status that client-go built from something

@@ -5,7 +5,7 @@ package contender
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,9 +20,7 @@ import (
 type controllerRuntime struct {
 	ctx   context.Context
 	cache cache.Cache
-
-	mu   sync.Mutex
-	pods int
+	pods  atomic.Int64
 }
 
 func newControllerRuntime(ctx context.Context, config *rest.Config, namespace string) (Contender, error) {
@@ -37,9 +35,7 @@ func newControllerRuntime(ctx context.Context, config *rest.Config, namespace st
 
 // RegisterPod starts the informer of all Secrets at the first pod.
 func (c *controllerRuntime) RegisterPod(*corev1.Pod) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pods++; c.pods > 1 {
+	if c.pods.Add(1) > 1 {
 		return
 	}
 	if _, err := c.cache.GetInformer(c.ctx, &corev1.Secret{}, cache.BlockUntilSynced(false)); err != nil {
@@ -49,9 +45,7 @@ func (c *controllerRuntime) RegisterPod(*corev1.Pod) {
 
 // UnregisterPod ends the informer at the last pod.
 func (c *controllerRuntime) UnregisterPod(*corev1.Pod) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pods--; c.pods == 0 {
+	if c.pods.Add(-1) == 0 {
 		_ = c.cache.RemoveInformer(c.ctx, &corev1.Secret{}) // fails only for an unregistered kind
 	}
 }

@@ -18,8 +18,8 @@ import (
 )
 
 // resyncInterval is kubelet's syncFrequency, a minute by default
-// (kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1). The manager ends a stream after five of them without
-// a Get.
+// (kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1). The manager ends a stream after five of them
+// without a Get.
 const resyncInterval = time.Minute
 
 // kubelet is kubelet's manager with its default strategy, Watch.

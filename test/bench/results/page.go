@@ -24,26 +24,24 @@ type limit struct {
 	other string
 }
 
-func ofKubelet(most float64) limit { return limit{most, contender.Kubelet} }
-func ofFloor(most float64) limit   { return limit{most, contender.Floor} }
-func absolute(most float64) limit  { return limit{most, ""} }
+const kubelet, floor = contender.Kubelet, contender.Floor
 
 var aims = []aim{
-	{"heap and stacks per object, bytes", "memory-bytes-per-object-5000", []limit{ofKubelet(0.42), ofFloor(1.2)}},
-	{"goroutines per object", "goroutines-per-object-5000", []limit{absolute(2.1)}},
-	{"register and sync all, seconds", "sync-seconds-5000", []limit{ofKubelet(0.35)}},
-	{"Gets that failed meanwhile", "failed-gets-5000", []limit{absolute(0)}},
-	{"register and first Get, p50, ms", "first-get-p50-ms", []limit{ofKubelet(0.15), ofFloor(1.6)}},
-	{"Get from one goroutine, ns", "get-ns", []limit{ofKubelet(0.35)}},
-	{"Get on all cores, ns", "get-all-cores-ns", []limit{ofKubelet(0.2)}},
-	{"bytes allocated by a Get", "get-bytes", []limit{absolute(0)}},
-	{"RegisterPod and UnregisterPod, 20 references, ns", "register-unregister-ns", []limit{ofKubelet(0.6)}},
-	{"update until Get returns it, p50, ms", "update-to-get-p50-ms", []limit{ofKubelet(1)}},
-	{"update until Get returns it, p99, ms", "update-to-get-p99-ms", []limit{ofKubelet(1)}},
+	{"heap and stacks per object, bytes", "memory-bytes-per-object-5000", []limit{{0.42, kubelet}, {1.2, floor}}},
+	{"goroutines per object", "goroutines-per-object-5000", []limit{{2.1, ""}}},
+	{"register and sync all, seconds", "sync-seconds-5000", []limit{{0.35, kubelet}}},
+	{"Gets that failed meanwhile", "failed-gets-5000", []limit{{0, ""}}},
+	{"register and first Get, p50, ms", "first-get-p50-ms", []limit{{0.15, kubelet}, {1.6, floor}}},
+	{"Get from one goroutine, ns", "get-ns", []limit{{0.35, kubelet}}},
+	{"Get on all cores, ns", "get-all-cores-ns", []limit{{0.2, kubelet}}},
+	{"bytes allocated by a Get", "get-bytes", []limit{{0, ""}}},
+	{"RegisterPod and UnregisterPod, 20 references, ns", "register-unregister-ns", []limit{{0.6, kubelet}}},
+	{"update until Get returns it, p50, ms", "update-to-get-p50-ms", []limit{{1, kubelet}}},
+	{"update until Get returns it, p99, ms", "update-to-get-p99-ms", []limit{{1, kubelet}}},
 	{"all streams open after an outage of 60 s, seconds since the server was ready", "outage-60s-all-streams-seconds",
-		[]limit{ofKubelet(0.1)}},
-	{"streams left 1 s after the last unregister", "streams-left-5000", []limit{absolute(0)}},
-	{"heap after unregistering all, bytes", "heap-after-unregister-bytes-5000", []limit{ofKubelet(0.5)}},
+		[]limit{{0.1, kubelet}}},
+	{"streams left 1 s after the last unregister", "streams-left-5000", []limit{{0, ""}}},
+	{"heap after unregistering all, bytes", "heap-after-unregister-bytes-5000", []limit{{0.5, kubelet}}},
 }
 
 func (l limit) String() string {
@@ -99,7 +97,7 @@ scenarios, and what is not fair about them.
 		for _, kind := range contender.Kinds {
 			page.WriteString(" " + Number(r.Median(name, kind.Name)) + " |")
 		}
-		page.WriteString(" " + Number(r.Ratio(name, contender.Kubelet)) + " |\n")
+		page.WriteString(" " + Number(r.Ratio(name, kubelet)) + " |\n")
 	}
 	return page.String()
 }
@@ -112,8 +110,9 @@ func (r *Results) writeAim(page *strings.Builder, aim aim) {
 			reached = "**no**"
 		}
 	}
-	median := func(contender string) string { return Number(r.Median(aim.figure, contender)) }
-	fmt.Fprintf(page, "| %s (`%s`) | %s | %s | %s | %s | %s | %s |\n", aim.text, aim.figure, median(contender.Refwatch),
-		median(contender.Kubelet), median(contender.Floor), Number(r.Ratio(aim.figure, contender.Kubelet)),
-		strings.Join(limits, ", "), reached)
+	page.WriteString("| " + aim.text + " (`" + aim.figure + "`) |")
+	for _, kind := range []string{contender.Refwatch, kubelet, floor} {
+		page.WriteString(" " + Number(r.Median(aim.figure, kind)) + " |")
+	}
+	fmt.Fprintf(page, " %s | %s | %s |\n", Number(r.Ratio(aim.figure, kubelet)), strings.Join(limits, ", "), reached)
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	_ "gonum.org/v1/plot/vg/vgsvg" // the format of the files
 
@@ -44,6 +44,7 @@ var pictures = []picture{
 
 // Plot writes all plots for which there are results, as SVG.
 func (r *Results) Plot(dir string) error {
+	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
 	err := os.MkdirAll(dir, 0o755)
 	for _, picture := range r.plots() {
 		p := plot.New()
@@ -52,11 +53,6 @@ func (r *Results) Plot(dir string) error {
 		p.Add(plotter.NewGrid())
 		p.Title.Padding, p.Legend.Top, p.Legend.Padding = vg.Points(10), true, vg.Points(3)
 		p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(ticks), plot.TickerFunc(ticks)
-		for _, style := range []*text.Style{
-			&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
-		} {
-			style.Font.Variant = "Sans"
-		}
 		if picture.outage != "" {
 			err = errors.Join(err, drawRecoveries(p, r.Recoveries[picture.outage]))
 		} else {

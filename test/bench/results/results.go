@@ -43,7 +43,8 @@ type Figure struct {
 	Medians map[string]float64 `json:"medians"`
 }
 
-// Recovery is the number of open streams after an outage, from a second before the server was ready until all were open.
+// Recovery is the number of open streams after an outage, from a second before the server was ready until all were
+// open.
 type Recovery struct {
 	// Seconds is when all were open, since the server was ready.
 	Seconds float64 `json:"seconds"`
@@ -83,32 +84,6 @@ func (r *Round) AddPercentiles(figure string, samples []time.Duration) {
 	}
 }
 
-// Rounds are the results of all rounds of a scenario.
-type Rounds struct {
-	values     map[string]map[string][]float64 // by figure and contender
-	recoveries map[string]map[string][]Recovery
-}
-
-// Add adds the result of a round.
-func (r *Rounds) Add(scenario, contender string, round Round) {
-	for figure, value := range round.Values {
-		add(&r.values, figure, contender, value)
-	}
-	if round.Recovery != nil {
-		add(&r.recoveries, scenario, contender, *round.Recovery)
-	}
-}
-
-func add[T any](to *map[string]map[string][]T, name, contender string, value T) {
-	if *to == nil {
-		*to = map[string]map[string][]T{}
-	}
-	if (*to)[name] == nil {
-		(*to)[name] = map[string][]T{}
-	}
-	(*to)[name][contender] = append((*to)[name][contender], value)
-}
-
 // Load returns the saved results, or empty ones if there is no such file.
 func Load(path string) (*Results, error) {
 	r := &Results{Figures: map[string]Figure{}, Recoveries: map[string]map[string]Recovery{}}
@@ -135,23 +110,36 @@ func (r *Results) Save(path string) error {
 		os.Rename(path+".new", path))
 }
 
-// Add adds the figures of a scenario, in place of older ones of the same names, and returns their names.
-func (r *Results) Add(rounds Rounds) []string {
-	for name, values := range rounds.values {
-		figure := Figure{Medians: map[string]float64{}}
-		for contender, values := range values {
-			figure.Rounds, figure.Medians[contender] = len(values), median(values)
+// Add adds the rounds of a scenario by contender, in place of older figures of the same names. It returns the names.
+func (r *Results) Add(scenario string, rounds map[string][]Round) []string {
+	figures := map[string]Figure{}
+	recoveries := map[string]Recovery{}
+	for contender, rounds := range rounds {
+		values, all := map[string][]float64{}, []Recovery{}
+		for _, round := range rounds {
+			for name, value := range round.Values {
+				values[name] = append(values[name], value)
+			}
+			if round.Recovery != nil {
+				all = append(all, *round.Recovery)
+			}
 		}
-		r.Figures[name] = figure
-	}
-	for scenario, recoveries := range rounds.recoveries {
-		r.Recoveries[scenario] = map[string]Recovery{}
-		for contender, all := range recoveries {
+		for name, values := range values {
+			if figures[name].Medians == nil {
+				figures[name] = Figure{Rounds: len(values), Medians: map[string]float64{}}
+			}
+			figures[name].Medians[contender] = median(values)
+		}
+		if len(all) > 0 {
 			slices.SortFunc(all, func(a, b Recovery) int { return cmp.Compare(a.Seconds, b.Seconds) })
-			r.Recoveries[scenario][contender] = all[len(all)/2]
+			recoveries[contender] = all[len(all)/2]
 		}
 	}
-	return slices.Sorted(maps.Keys(rounds.values))
+	maps.Copy(r.Figures, figures)
+	if len(recoveries) > 0 {
+		r.Recoveries[scenario] = recoveries
+	}
+	return slices.Sorted(maps.Keys(figures))
 }
 
 // Median returns a contender's number, or NaN if it has none.

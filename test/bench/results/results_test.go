@@ -26,31 +26,32 @@ func filled(t *testing.T) *Results {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rounds Rounds
-	for _, aim := range aims {
-		for i, kind := range contender.Kinds {
-			for _, value := range []float64{1, 2} {
-				rounds.Add("any", kind.Name, Round{Values: map[string]float64{aim.figure: value + float64(i*100)}})
+	rounds := map[string][]Round{}
+	for i, kind := range contender.Kinds {
+		for _, value := range []float64{1, 2} {
+			values := map[string]float64{}
+			for _, aim := range aims {
+				values[aim.figure] = value + float64(i*100)
 			}
+			rounds[kind.Name] = append(rounds[kind.Name], Round{Values: values})
 		}
 	}
-	round := Round{Values: map[string]float64{}}
-	round.AddPercentiles("update-to-get", []time.Duration{3 * time.Millisecond, time.Millisecond, 2 * time.Millisecond})
-	rounds.Add("update", contender.Floor, round)
-	for _, seconds := range []float64{9, 1, 5} {
-		recovery := NewRecovery(seconds, func(at float64) int64 { return int64(100 * max(at, 0)) })
-		rounds.Add("outage-2s", contender.Refwatch, Round{Recovery: &recovery})
-		rounds.Add("outage-60s", contender.Kubelet, Round{Recovery: &recovery})
+	r.Add("any", rounds)
+	for _, outage := range []string{"outage-2s", "outage-60s"} {
+		var rounds []Round
+		for _, seconds := range []float64{9, 1, 5} {
+			recovery := NewRecovery(seconds, func(at float64) int64 { return int64(100 * max(at, 0)) })
+			rounds = append(rounds, Round{Recovery: &recovery})
+		}
+		r.Add(outage, map[string][]Round{contender.Refwatch: rounds})
 	}
-	r.Add(rounds)
 	return r
 }
 
 func TestAddReplacesOnlyFiguresMeasuredAgain(t *testing.T) {
 	r := filled(t)
-	var again Rounds
-	again.Add("get", contender.Refwatch, Round{Values: map[string]float64{"get-ns": 7}})
-	if got := r.Add(again); !slices.Equal(got, []string{"get-ns"}) {
+	again := map[string][]Round{contender.Refwatch: {{Values: map[string]float64{"get-ns": 7}}}}
+	if got := r.Add("get", again); !slices.Equal(got, []string{"get-ns"}) {
 		t.Errorf("names: got %q, want get-ns", got)
 	}
 	for name, want := range map[string]float64{"get-ns": 7, "get-bytes": 1.5} {

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 
@@ -38,17 +39,9 @@ func Ungated() Client {
 }
 
 func reflect(ctx context.Context, source *source, gate *reflector.Gate) {
-	reflector.New(source, store{}, reflector.Options{Gate: gate, Resource: "secrets"}).Run(ctx)
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	reflector.New(source, store, reflector.Options{Gate: gate, Resource: "secrets"}).Run(ctx)
 }
-
-// store accepts everything. Freshness is measured at the streams.
-type store struct{}
-
-func (store) Add(any) error               { return nil }
-func (store) Update(any) error            { return nil }
-func (store) Delete(any) error            { return nil }
-func (store) Replace([]any, string) error { return nil }
-func (store) Resync() error               { return nil }
 
 // Kubelet retries as kubelet's manager does, which has one client-go reflector for each object. Its back-off begins at
 // 0.8 s and doubles to 30 s, with jitter of up to twice as long. After two minutes without a retry it begins again. A
@@ -66,7 +59,7 @@ func Kubelet(name string, qps float32) Client {
 				DelayWithReset(clock.RealClock{}, 2*time.Minute)
 			for ctx.Err() == nil {
 				if err := watchOnce(ctx, source, limit); err != nil {
-					_ = pause(ctx, nil, delay()) // the loop looks at ctx
+					_ = pause(ctx, delay()) // the loop looks at ctx
 				}
 			}
 		}
@@ -91,7 +84,7 @@ func watchOnce(ctx context.Context, source *source, limit flowcontrol.RateLimite
 		if !asked || retries == requestRetries {
 			return err
 		}
-		if err := pause(ctx, nil, time.Duration(seconds)*time.Second); err != nil {
+		if err := pause(ctx, time.Duration(seconds)*time.Second); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@
 package simulation
 
 import (
-	"context"
 	"errors"
 	"io"
 	"sync"
@@ -17,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
+// tiny opens ten streams a second, one at a time, and has room for four that wait.
+var tiny = ServerOptions{OpensPerSecond: 10, Seats: 1, Queues: 4, HandSize: 2, QueueLength: 2}
+
 // opened counts how opens ended.
 type opened struct {
 	mu                    sync.Mutex
@@ -24,13 +26,16 @@ type opened struct {
 	last                  time.Duration // of the opens
 }
 
-// openAll opens n streams at once, with one hand of queues.
-func openAll(t *testing.T, s *server, n int, hand ...int) (*opened, *sync.WaitGroup) {
+// openAll opens n streams of one client at once. wait returns when all opens have ended.
+func openAll(t *testing.T, c *cluster, n int) (o *opened, wait func()) {
 	var all sync.WaitGroup
-	o, began, life := &opened{}, time.Now(), s.life()
+	began, server := time.Now(), c.servers[0]
+	o = &opened{}
 	for range n {
 		all.Go(func() {
-			err := s.open(t.Context(), life, hand)
+			ctx, cancel := server.bind(t.Context())
+			defer cancel()
+			err := server.open(ctx, 1)
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			switch seconds, asked := apierrors.SuggestsClientDelay(err); {
@@ -45,11 +50,8 @@ func openAll(t *testing.T, s *server, n int, hand ...int) (*opened, *sync.WaitGr
 			}
 		})
 	}
-	return o, &all
+	return o, all.Wait
 }
-
-// tiny opens ten streams a second, one at a time, and has room for four that wait.
-var tiny = ServerOptions{OpensPerSecond: 10, Seats: 1, Queues: 4, HandSize: 2, QueueLength: 2}
 
 func TestServerBounds(t *testing.T) {
 	for opens, want := range map[int]*opened{
@@ -58,47 +60,29 @@ func TestServerBounds(t *testing.T) {
 		99: {open: 5, last: 500 * time.Millisecond, throttled: 94},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newServer(tiny)
-			got, all := openAll(t, s, opens, 0, 1)
-			all.Wait()
+			c := newCluster(tiny, 1)
+			got, wait := openAll(t, c, opens)
+			wait()
 			if got.open != want.open || got.throttled != want.throttled || got.last != want.last {
 				t.Errorf("%d opens: got %d open and %d throttled after %s, want %d and %d after %s", opens,
 					got.open, got.throttled, got.last, want.open, want.throttled, want.last)
 			}
-			if m := s.reset(); m.most != want.open || m.arrived.most != opens {
-				t.Errorf("got %d in the server at a time and %d a second, want %d and %d", m.most, m.arrived.most, want.open, opens)
-			}
 		})
 	}
-}
-
-// TestServerIsFair: a client does not wait for all requests of an earlier one with another hand.
-func TestServerIsFair(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(tiny)
-		_, first := openAll(t, s, 50, 0, 1)
-		synctest.Wait()
-		modest, all := openAll(t, s, 1, 2, 3)
-		all.Wait()
-		first.Wait()
-		if modest.open != 1 || modest.last > 400*time.Millisecond {
-			t.Errorf("got %d open after %s, want one before the last of the other client", modest.open, modest.last)
-		}
-	})
 }
 
 func TestServerThrottlesLongWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := tiny
 		slow.OpensPerSecond, slow.QueueLength = 1, 20
-		s := newServer(slow)
-		got, all := openAll(t, s, 20, 0, 1)
-		all.Wait()
+		c := newCluster(slow, 1)
+		got, wait := openAll(t, c, 20)
+		wait()
 		if got.open < 14 || got.throttled == 0 || got.open+got.throttled != 20 {
 			t.Errorf("got %d open and %d throttled, want those of 15 s open and the others throttled", got.open, got.throttled)
 		}
-		again, all := openAll(t, s, 1, 0, 1)
-		if all.Wait(); again.open != 1 {
+		again, wait := openAll(t, c, 1)
+		if wait(); again.open != 1 {
 			t.Error("got a full queue after its waiters were throttled, want room")
 		}
 	})
@@ -106,22 +90,21 @@ func TestServerThrottlesLongWaiters(t *testing.T) {
 
 func TestServerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(tiny)
-		got, all := openAll(t, s, 5, 0, 1)
+		c := newCluster(tiny, 1)
+		got, wait := openAll(t, c, 5)
 		after(250 * time.Millisecond)
-		s.stop()
-		all.Wait()
-		if got.open != 2 || got.lost != 3 || s.life() != nil {
+		c.stop(0)
+		if wait(); got.open != 2 || got.lost != 3 {
 			t.Errorf("got %d open and %d lost, want 2 and 3", got.open, got.lost)
 		}
-		s.start(time.Second)
-		unready, all := openAll(t, s, 1, 0, 1)
-		if all.Wait(); unready.throttled != 1 {
+		c.start(0, time.Second)
+		unready, wait := openAll(t, c, 1)
+		if wait(); unready.throttled != 1 {
 			t.Error("got no 429 while the cache is not ready, want one")
 		}
 		after(time.Second)
-		ready, all := openAll(t, s, 5, 0, 1)
-		if all.Wait(); ready.open != 5 {
+		ready, wait := openAll(t, c, 5)
+		if wait(); ready.open != 5 {
 			t.Errorf("got %d open, want 5: all seats and queues are new", ready.open)
 		}
 	})
@@ -159,19 +142,20 @@ func TestNode(t *testing.T) {
 				t.Errorf("%d streams: got %d connections, want %d", streams, got, want)
 			}
 		}
-		c.stop(c.servers[0], c.servers[2])
+		c.stop(0)
+		c.stop(2)
 		c.reset()
 		for range 20 {
 			if conn, err := newNode(c).open(t.Context()); err != nil || conn.server != c.servers[1] {
 				t.Fatalf("got error %v or a server that is down, want the one that is up", err)
 			}
 		}
-		c.stop(c.servers[1])
+		c.stop(1)
 		if _, err := newNode(c).open(t.Context()); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("got %v with no server up, want a refused connection", err)
 		}
-		if m, _ := c.reset(); m.attempts != 21 || m.refused != 1 || m.mostNode != 1 {
-			t.Errorf("got %+v, want 21 attempts, 1 refused, 1 at a time", m)
+		if o := c.reset(); o.Attempts != 21 || o.Refused != 1 || o.PeakNode != 1 {
+			t.Errorf("got %+v, want 21 attempts, 1 refused, 1 at a time", o)
 		}
 	})
 }
@@ -179,8 +163,7 @@ func TestNode(t *testing.T) {
 func TestObjectIsFreshWhileItHasAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(Server2Cores, 1)
-		s := &source{node: newNode(c), object: c.newObject()}
-		after(time.Second)
+		s := newSource(newNode(c))
 		stream, err := s.Watch(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -191,20 +174,18 @@ func TestObjectIsFreshWhileItHasAStream(t *testing.T) {
 		if event, err := stream.Next(); err != nil || event.Type != watch.Bookmark {
 			t.Errorf("got %v, %v, want a bookmark within a minute", event.Type, err)
 		}
-		if got := c.stop(c.servers...); got != 1 {
-			t.Errorf("got %d streams lost, want 1", got)
-		}
+		c.stop(0)
 		if _, err := stream.Next(); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("got %v after the server stopped, want io.ErrUnexpectedEOF", err)
 		}
+		_ = stream.Close()
 		if _, all := c.allFresh(); all {
 			t.Error("got a fresh object without a stream, want a stale one")
 		}
-		_ = stream.Close()
-		if m, _ := c.reset(); m.stale < time.Second || m.stale > 2*time.Second {
-			t.Errorf("got %s of staleness before the stream, want a second and the open", m.stale)
+		if o := c.reset(); o.Broken != 1 {
+			t.Errorf("got %d streams lost, want 1", o.Broken)
 		}
-		if streams := s.node.connections[0].streams; streams != 0 {
+		if streams := s.connections[0].streams; streams != 0 {
 			t.Errorf("got %d streams on the connection, want 0", streams)
 		}
 	})
@@ -229,18 +210,15 @@ func TestAttemptsInAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(Server2Cores, 1)
-				c.stop(c.servers...)
+				c.stop(0)
 				node, watch := newNode(c), test.client.node()
-				ctx, cancel := context.WithCancel(t.Context())
 				for range objects {
-					go watch(ctx, &source{node: node, object: c.newObject()})
+					go watch(t.Context(), newSource(node))
 				}
 				after(outage)
-				if got := c.refused(); got < test.least || got > test.most {
+				if got := c.reset().Refused; got < test.least || got > test.most {
 					t.Errorf("got %d attempts, want %d to %d", got, test.least, test.most)
 				}
-				cancel()
-				synctest.Wait()
 			})
 		})
 	}
@@ -250,18 +228,14 @@ func TestAttemptsInAnOutage(t *testing.T) {
 func TestKubeletWaitsForRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(Server2Cores, 1)
-		c.stop(c.servers...)
-		c.servers[0].start(4500 * time.Millisecond)
-		ctx, cancel := context.WithCancel(t.Context())
-		go Kubelet("", 0).node()(ctx, &source{node: newNode(c), object: c.newObject()})
+		c.start(0, 4500*time.Millisecond)
+		go Kubelet("", 0).node()(t.Context(), newSource(newNode(c)))
 		after(10 * time.Second)
 		if _, all := c.allFresh(); !all {
 			t.Error("got no stream after ten seconds, want one")
 		}
-		if m := c.servers[0].reset(); m.throttled != 5 {
-			t.Errorf("got %d answers of 429, want 5: one a second until the cache is ready", m.throttled)
+		if got := c.reset().Throttled; got != 5 {
+			t.Errorf("got %d answers of 429, want 5: one a second until the cache is ready", got)
 		}
-		cancel()
-		synctest.Wait()
 	})
 }

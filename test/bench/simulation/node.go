@@ -5,7 +5,7 @@ package simulation
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -18,88 +18,73 @@ const (
 	roundTrip = time.Millisecond
 )
 
-// node is a client with connections of its own.
+// node is a client with connections of its own. Its fields are guarded by cluster.mu.
 type node struct {
-	cluster *cluster
-	hand    []int // queues of a server
-
-	mu          sync.Mutex
+	cluster     *cluster
+	flow        uint64 // from which servers choose its queues
 	connections []*connection
 	opening     int
 }
 
-// connection is a connection to one life of one server.
+// connection is a connection to a server, until that stops.
 type connection struct {
 	server  *server
-	life    chan struct{}
 	dialled time.Time // when dialling is done
-	streams int       // guarded by node.mu
+	streams int       // guarded by cluster.mu
 }
 
-func newNode(c *cluster) *node {
-	options := c.servers[0].options
-	return &node{cluster: c, hand: rand.Perm(options.Queues)[:options.HandSize]}
-}
+func newNode(c *cluster) *node { return &node{cluster: c, flow: rand.Uint64()} }
 
 // open opens a stream and returns its connection.
 func (n *node) open(ctx context.Context) (*connection, error) {
 	conn := n.begin()
-	defer n.finish()
+	defer n.cluster.count(func(*Outcome) { n.opening-- })
 	if conn == nil {
-		n.cluster.refuse()
-		if err := pause(ctx, nil, roundTrip); err != nil {
+		if err := pause(ctx, roundTrip); err != nil {
 			return nil, err
 		}
 		return nil, syscall.ECONNREFUSED
 	}
-	err := pause(ctx, conn.life, max(0, time.Until(conn.dialled))+roundTrip)
+	ctx, cancel := conn.server.bind(ctx)
+	defer cancel()
+	err := pause(ctx, max(0, time.Until(conn.dialled))+roundTrip)
 	if err == nil {
-		err = conn.server.open(ctx, conn.life, n.hand)
+		err = conn.server.open(ctx, n.flow)
 	}
 	if err != nil {
-		n.leave(conn)
+		n.cluster.count(func(*Outcome) { conn.streams-- })
 		return nil, err
 	}
 	return conn, nil
 }
 
 // begin returns a connection with room for one more stream, or nil if no server is up.
-func (n *node) begin() *connection {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.opening++
-	n.cluster.attempt(n.opening)
-	alive := n.connections[:0]
-	for _, conn := range n.connections {
-		if conn.server.life() == conn.life {
-			alive = append(alive, conn)
+func (n *node) begin() (conn *connection) {
+	n.cluster.count(func(o *Outcome) {
+		n.opening++
+		o.Attempts++
+		o.PeakNode = max(o.PeakNode, n.opening)
+		if conn = n.connectionLocked(); conn == nil {
+			o.Refused++
+			return
 		}
-	}
-	n.connections = alive
-	for _, conn := range n.connections {
-		if conn.streams < streamsPerConnection {
-			conn.streams++
-			return conn
-		}
-	}
-	server, life := n.cluster.balance()
-	if server == nil {
-		return nil
-	}
-	conn := &connection{server: server, life: life, dialled: time.Now().Add(dialTime), streams: 1}
-	n.connections = append(n.connections, conn)
+		conn.streams++
+	})
 	return conn
 }
 
-func (n *node) finish() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.opening--
-}
-
-// leave removes a stream from its connection.
-func (n *node) leave(conn *connection) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	conn.streams--
+func (n *node) connectionLocked() *connection {
+	n.connections = slices.DeleteFunc(n.connections, func(conn *connection) bool { return conn.server.life.Err() != nil })
+	for _, conn := range n.connections {
+		if conn.streams < streamsPerConnection {
+			return conn
+		}
+	}
+	server := n.cluster.balanceLocked()
+	if server == nil {
+		return nil
+	}
+	conn := &connection{server: server, dialled: time.Now().Add(dialTime)}
+	n.connections = append(n.connections, conn)
+	return conn
 }

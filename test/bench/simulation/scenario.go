@@ -50,22 +50,18 @@ type Outcome struct {
 	// Attempts counts opens. Of these, Refused found no server up, Late did so in the second half of an outage, and
 	// Throttled were answered with 429.
 	Attempts, Refused, Late, Throttled int
-	// PeakAttempts is the most attempts in a second, PeakArrived the most that reached one server in a second.
-	PeakAttempts, PeakArrived int
-	// PeakServer is the most opens in one server at a time, with waiting ones, PeakNode the most of one node.
-	PeakServer, PeakNode int
+	// PeakNode is the most opens of one node at a time.
+	PeakNode int
 	// Fresh is the time until all objects were fresh: from each restart, from the start, or from when the servers were
 	// ready after an outage. It is never if they were not before the next restart, or in half an hour.
 	Fresh []time.Duration
-	// Stale is the longest time that an object was stale.
-	Stale time.Duration
 }
 
 // end returns the last of Fresh.
 func (o Outcome) end() time.Duration { return o.Fresh[len(o.Fresh)-1] }
 
 // Run runs a scenario in a bubble of testing/synctest. It returns when everything that it started has ended.
-func (s Scenario) Run(ctx context.Context) (o Outcome) {
+func (s Scenario) Run(ctx context.Context) Outcome {
 	c := newCluster(s.Server, servers)
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -79,9 +75,9 @@ func (s Scenario) Run(ctx context.Context) (o Outcome) {
 			if s.Event != Start {
 				delay = rand.N(spread)
 			}
-			source := &source{node: node, object: c.newObject()}
+			source := newSource(node)
 			running.Go(func() {
-				if pause(ctx, nil, delay) == nil {
+				if pause(ctx, delay) == nil {
 					watch(ctx, source)
 				}
 			})
@@ -93,67 +89,61 @@ func (s Scenario) Run(ctx context.Context) (o Outcome) {
 	}
 	switch s.Event {
 	case Start:
-		c.await(&o, began)
+		c.await(began)
 	case Outage:
-		s.outage(c, &o)
+		c.outage()
 	case Rolling:
-		s.restarts(c, &o)
+		c.restarts()
 	}
-	clients, servers := c.reset()
-	o.Attempts, o.Refused, o.Stale = clients.attempts, clients.refused, clients.stale
-	o.PeakAttempts, o.PeakNode = clients.perSecond.most, clients.mostNode
-	for _, m := range servers {
-		o.Throttled += m.throttled
-		o.PeakServer = max(o.PeakServer, m.most)
-		o.PeakArrived = max(o.PeakArrived, m.arrived.most)
-	}
-	return o
+	return c.reset()
 }
 
-func (s Scenario) restarts(c *cluster, o *Outcome) {
-	for i, server := range c.servers {
+func (c *cluster) restarts() {
+	for i := range c.servers {
 		began := time.Now()
-		o.Broken += c.stop(server)
+		c.stop(i)
 		after(down)
-		server.start(s.Server.CacheDelay)
+		c.start(i, c.options.CacheDelay)
 		after(apart - down)
 		if i == len(c.servers)-1 {
-			c.await(o, began)
+			c.await(began)
 		} else {
-			c.addFresh(o, began)
+			c.addFresh(began)
 		}
 	}
 }
 
-func (s Scenario) outage(c *cluster, o *Outcome) {
-	o.Broken = c.stop(c.servers...)
-	after(outage / 2)
-	early := c.refused()
-	after(outage - outage/2)
-	o.Late = c.refused() - early
-	for _, server := range c.servers {
-		server.start(s.Server.CacheDelay)
+func (c *cluster) outage() {
+	for i := range c.servers {
+		c.stop(i)
 	}
-	c.await(o, time.Now().Add(s.Server.CacheDelay))
+	after(outage / 2)
+	c.count(func(o *Outcome) { o.Late = -o.Refused })
+	after(outage / 2)
+	c.count(func(o *Outcome) { o.Late += o.Refused })
+	for i := range c.servers {
+		c.start(i, c.options.CacheDelay)
+	}
+	c.await(time.Now().Add(c.options.CacheDelay))
 }
 
 // after returns after a time.
 func after(d time.Duration) { <-time.After(d) }
 
 // await waits until all objects are fresh, and calls addFresh.
-func (c *cluster) await(o *Outcome, began time.Time) {
+func (c *cluster) await(began time.Time) {
 	for end := time.Now().Add(patience); time.Now().Before(end); after(time.Second) {
 		if _, all := c.allFresh(); all {
 			break
 		}
 	}
-	c.addFresh(o, began)
+	c.addFresh(began)
 }
 
-func (c *cluster) addFresh(o *Outcome, began time.Time) {
+func (c *cluster) addFresh(began time.Time) {
 	took := never
 	if since, all := c.allFresh(); all {
 		took = since.Sub(began)
 	}
-	o.Fresh = append(o.Fresh, took)
+	c.count(func(o *Outcome) { o.Fresh = append(o.Fresh, took) })
 }

@@ -6,11 +6,15 @@ import (
 	"context"
 	"io"
 	"math"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
+	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
+	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/eventclock"
+	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset"
+	"k8s.io/apiserver/pkg/util/flowcontrol/metrics"
+	"k8s.io/apiserver/pkg/util/flowcontrol/request"
 )
 
 // ServerOptions is the capacity of a server. [Server2Cores] is a measured one.
@@ -24,8 +28,8 @@ type ServerOptions struct {
 	CacheDelay time.Duration
 }
 
-// Server2Cores is kube-apiserver on two cores. Seats are those of the level "system": 30 of 245 shares of 600 requests in
-// flight. Queues and hands are those of Kubernetes' suggested configuration.
+// Server2Cores is kube-apiserver on two cores. Seats are those of the level "system": 30 of 245 shares of 600 requests
+// in flight. Queues and hands are those of Kubernetes' suggested configuration.
 var Server2Cores = ServerOptions{
 	OpensPerSecond: 2400, Seats: 74, Queues: 64, HandSize: 6, QueueLength: 50, CacheDelay: 3 * time.Second,
 }
@@ -42,219 +46,91 @@ func (o ServerOptions) times(n float64) ServerOptions {
 	return o
 }
 
+// queues returns empty queues of kube-apiserver's priority and fairness.
+func (o ServerOptions) queues() fairqueuing.QueueSet {
+	unread := metrics.PriorityLevelExecutionSeatsGaugeVec.NewForLabelValuesSafe(0, 1, []string{""})
+	set, err := queueset.NewQueueSetFactory(eventclock.Real{}).BeginConstruction(
+		fairqueuing.QueuingConfig{DesiredNumQueues: o.Queues, HandSize: o.HandSize, QueueLengthLimit: o.QueueLength},
+		metrics.RatioedGaugePair{RequestsWaiting: unread, RequestsExecuting: unread}, unread, unread)
+	if err != nil {
+		panic(err) // a hand larger than the deck, say
+	}
+	return set.Complete(fairqueuing.DispatchingConfig{ConcurrencyLimit: o.Seats, ConcurrencyDenominator: o.Seats})
+}
+
 // queueWait is how long an open may wait for a seat: a quarter of the server's request timeout of a minute.
 const queueWait = 15 * time.Second
 
-// server is a model of one kube-apiserver.
+// server is a model of kube-apiserver, from a start until it stops.
 type server struct {
-	options ServerOptions
-
-	mu        sync.Mutex
-	down      chan struct{} // closed by stop; nil while the server is down
-	started   time.Time
-	ready     time.Time // when the watch cache is
-	busyUntil time.Time
-	executing int
-	waiting   int
-	queues    [][]*waiter
-	next      int // queue to dispatch from
-	streams   int
-	dropped   flowcontrol.DroppedRequestsTracker
-	meter     serverMeter
+	cluster *cluster
+	life    context.Context // ends when the server stops
+	stop    context.CancelFunc
+	started time.Time
+	ready   time.Time // when the watch cache is
+	queues  fairqueuing.QueueSet
+	dropped flowcontrol.DroppedRequestsTracker
+	busy    time.Time // until then; guarded by cluster.mu
 }
 
-// serverMeter counts since the last reset.
-type serverMeter struct {
-	arrived   perSecond
-	throttled int
-	most      int // executing and waiting
-}
-
-// perSecond counts events.
-type perSecond struct {
-	second int64
-	count  int
-	most   int // in a second
-}
-
-func (p *perSecond) add() {
-	if second := time.Now().Unix(); second != p.second {
-		p.second, p.count = second, 0
+func newServer(c *cluster, cacheDelay time.Duration) *server {
+	s := &server{
+		cluster: c, started: time.Now(), ready: time.Now().Add(cacheDelay),
+		queues: c.options.queues(), dropped: flowcontrol.NewDroppedRequestsTracker(),
 	}
-	p.count++
-	p.most = max(p.most, p.count)
-}
-
-// waiter is an open in a queue.
-type waiter struct {
-	seat chan struct{} // closed when it has one
-	gone bool
-}
-
-func newServer(options ServerOptions) *server {
-	s := &server{options: options}
-	s.start(0)
+	s.life, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// start starts the server. Its watch cache is ready after a delay.
-func (s *server) start(cacheDelay time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.down, s.started = make(chan struct{}), time.Now()
-	s.ready, s.busyUntil = s.started.Add(cacheDelay), s.started
-	s.executing, s.waiting, s.streams = 0, 0, 0
-	s.queues = make([][]*waiter, s.options.Queues)
-	s.dropped = flowcontrol.NewDroppedRequestsTracker()
-}
-
-// stop ends all streams and waiting opens. It returns how many streams there were.
-func (s *server) stop() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.down)
-	s.down = nil
-	return s.streams
-}
-
-// life returns the channel that stop closes, or nil while the server is down.
-func (s *server) life() chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.down
-}
-
-// hold adds to the streams of a life.
-func (s *server) hold(life chan struct{}, streams int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down == life {
-		s.streams += streams
+// bind returns a context that ends with ctx, and with io.ErrUnexpectedEOF when the server stops.
+func (s *server) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	unbind := context.AfterFunc(s.life, func() { cancel(io.ErrUnexpectedEOF) })
+	return ctx, func() {
+		unbind()
+		cancel(nil)
 	}
 }
 
-// open opens a stream in a life of the server. hand are the queues of the client.
-func (s *server) open(ctx context.Context, life chan struct{}, hand []int) error {
-	w, err := s.enter(life, hand)
-	if err != nil {
+// open opens a stream for a client. ctx is bound to the server.
+func (s *server) open(ctx context.Context, client uint64) error {
+	waiting, cancel := context.WithTimeout(ctx, queueWait)
+	defer cancel()
+	oneSeat := &request.WorkEstimate{InitialSeats: 1}
+	open, _ := s.queues.StartRequest(waiting, oneSeat, client, "", "", nil, nil, nil)
+	if open == nil {
+		return s.throttle()
+	}
+	executed, err := false, error(nil)
+	open.Finish(func() { executed, err = true, s.execute(ctx) })
+	switch {
+	case executed:
 		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
-	limit := time.NewTimer(queueWait)
-	defer limit.Stop()
-	select {
-	case <-w.seat:
-	case <-life:
-		return io.ErrUnexpectedEOF
-	case <-ctx.Done():
-		return s.leave(w, life, ctx.Err())
-	case <-limit.C:
-		return s.leave(w, life, nil)
-	}
-	defer s.release(life)
-	done, err := s.work()
-	if err != nil {
-		return err
-	}
-	return pause(ctx, life, time.Until(done))
+	return s.throttle()
 }
 
-// enter gives an open a seat or a place in the shortest queue of its hand.
-func (s *server) enter(life chan struct{}, hand []int) (*waiter, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != life {
-		return nil, io.ErrUnexpectedEOF
-	}
-	s.meter.arrived.add()
-	w := &waiter{seat: make(chan struct{})}
-	if s.executing < s.options.Seats {
-		s.executing++
-		close(w.seat)
-	} else {
-		shortest := hand[0]
-		for _, q := range hand {
-			if len(s.queues[q]) < len(s.queues[shortest]) {
-				shortest = q
-			}
-		}
-		if len(s.queues[shortest]) >= s.options.QueueLength {
-			return nil, s.throttleLocked()
-		}
-		s.queues[shortest] = append(s.queues[shortest], w)
-		s.waiting++
-	}
-	s.meter.most = max(s.meter.most, s.executing+s.waiting)
-	return w, nil
-}
-
-func (s *server) throttleLocked() error {
-	s.meter.throttled++
+func (s *server) throttle() error {
+	s.cluster.count(func(o *Outcome) { o.Throttled++ })
 	s.dropped.RecordDroppedRequest("")
 	return apierrors.NewTooManyRequests("too many requests", int(s.dropped.GetRetryAfter("")))
 }
 
-// leave gives up a place in a queue, or the seat that came meanwhile. With a nil err the server has decided so.
-func (s *server) leave(w *waiter, life chan struct{}, err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down == life {
-		select {
-		case <-w.seat:
-			s.executing--
-			s.dispatchLocked()
-		default:
-			w.gone = true
-			s.waiting--
-		}
-	}
-	if err == nil {
-		return s.throttleLocked()
-	}
-	return err
-}
-
-// work returns when the open that has just begun will be done.
-func (s *server) work() (time.Time, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// execute returns when the server has opened the stream. It opens one after another.
+func (s *server) execute(ctx context.Context) error {
 	now := time.Now()
 	if now.Before(s.ready) {
-		s.meter.throttled++
-		return now, apierrors.NewTooManyRequests("storage is (re)initializing", unreadyRetryAfter(now.Sub(s.started)))
+		s.cluster.count(func(o *Outcome) { o.Throttled++ })
+		return apierrors.NewTooManyRequests("storage is (re)initializing", unreadyRetryAfter(now.Sub(s.started)))
 	}
-	if s.busyUntil.Before(now) {
-		s.busyUntil = now
-	}
-	s.busyUntil = s.busyUntil.Add(time.Second / time.Duration(s.options.OpensPerSecond))
-	return s.busyUntil, nil
-}
-
-// release gives a seat to the next waiter.
-func (s *server) release(life chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down == life {
-		s.executing--
-		s.dispatchLocked()
-	}
-}
-
-// dispatchLocked takes a waiter from the queues, round robin.
-func (s *server) dispatchLocked() {
-	for range len(s.queues) {
-		queue := &s.queues[s.next]
-		s.next = (s.next + 1) % len(s.queues)
-		for len(*queue) > 0 {
-			w := (*queue)[0]
-			*queue = (*queue)[1:]
-			if !w.gone {
-				s.waiting--
-				s.executing++
-				close(w.seat)
-				return
-			}
-		}
-	}
+	var work time.Duration
+	s.cluster.count(func(*Outcome) {
+		work = max(0, s.busy.Sub(now)) + time.Second/time.Duration(s.cluster.options.OpensPerSecond)
+		s.busy = now.Add(work)
+	})
+	return pause(ctx, work)
 }
 
 // unreadyRetryAfter returns kube-apiserver's Retry-After in seconds while its watch cache is not ready.
@@ -262,11 +138,14 @@ func unreadyRetryAfter(downtime time.Duration) int {
 	return int(min(30, max(1, math.Exp(0.06*downtime.Seconds()))))
 }
 
-// reset returns the counts and begins new ones.
-func (s *server) reset() serverMeter {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := s.meter
-	s.meter = serverMeter{}
-	return m
+// pause waits for a time, or returns the cause of ctx's end.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

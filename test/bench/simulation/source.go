@@ -4,6 +4,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"sync"
@@ -20,80 +21,76 @@ import (
 // bookmarkInterval is kube-apiserver's.
 const bookmarkInterval = time.Minute
 
-// source is the streams of one object to one node. The object does not exist, and never changes.
-type source struct {
-	node   *node
-	object *object
+// source is the streams of one object to one node. The object does not exist, and never changes. It is fresh while it
+// has a stream.
+type source struct{ *node }
+
+func newSource(n *node) *source {
+	n.cluster.count(func(*Outcome) { n.cluster.objects++ })
+	return &source{n}
 }
 
-// List implements listwatch.Source. It costs the same as an open.
-func (s *source) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-	conn, err := s.node.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.node.leave(conn)
-	return &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}, nil
+// List implements listwatch.Source. No reflector lists, because every server streams initial events.
+func (s *source) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	return nil, errors.ErrUnsupported
 }
 
-// Watch implements listwatch.Source. The object is fresh until the stream ends.
+// Watch implements listwatch.Source.
 func (s *source) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
-	conn, err := s.node.open(ctx)
+	conn, err := s.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.object.setFresh(true)
-	conn.server.hold(conn.life, 1)
+	c := s.cluster
+	c.count(func(*Outcome) {
+		if c.fresh++; c.fresh == c.objects {
+			c.since = time.Now()
+		}
+	})
+	ctx, cancel := conn.server.bind(ctx)
 	return &stream{
-		source: s, ctx: ctx, conn: conn, closed: make(chan struct{}),
-		state: options.SendInitialEvents != nil,
+		ctx: ctx, cluster: c, initial: options.SendInitialEvents != nil,
 		// The first comes at a random time, so that not all come at once.
-		next: time.Now().Add(time.Duration(rand.Int64N(int64(bookmarkInterval)))),
+		next: time.Now().Add(rand.N(bookmarkInterval)),
+		close: sync.OnceFunc(func() {
+			cancel()
+			c.count(func(*Outcome) {
+				c.fresh--
+				conn.streams--
+			})
+		}),
 	}, nil
 }
 
 // stream delivers bookmarks until its server stops.
 type stream struct {
-	*source
-
-	ctx    context.Context
-	conn   *connection
-	state  bool // the initial bookmark is still to be sent
-	next   time.Time
-	close  sync.Once
-	closed chan struct{}
+	ctx     context.Context
+	cluster *cluster
+	initial bool // the initial bookmark is still to be sent
+	next    time.Time
+	close   func()
 }
 
 // Next implements listwatch.Stream.
 func (s *stream) Next() (watch.Event, error) {
-	if s.state {
-		s.state = false
+	if s.initial {
+		s.initial = false
 		return bookmark(true), nil
 	}
-	timer := time.NewTimer(time.Until(s.next))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		s.next = s.next.Add(bookmarkInterval)
-		return bookmark(false), nil
-	case <-s.ctx.Done():
-		return watch.Event{}, s.ctx.Err()
-	case <-s.closed:
-		return watch.Event{}, io.EOF
-	case <-s.conn.life:
-		s.object.setFresh(false)
-		return watch.Event{}, io.ErrUnexpectedEOF
+	err := pause(s.ctx, time.Until(s.next))
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		s.cluster.count(func(o *Outcome) { o.Broken++ })
 	}
+	if err != nil {
+		return watch.Event{}, err
+	}
+	s.next = s.next.Add(bookmarkInterval)
+	return bookmark(false), nil
 }
 
 // Close implements listwatch.Stream.
 func (s *stream) Close() error {
-	s.close.Do(func() {
-		s.object.setFresh(false)
-		s.conn.server.hold(s.conn.life, -1)
-		s.node.leave(s.conn)
-		close(s.closed)
-	})
+	s.close()
 	return nil
 }
 
