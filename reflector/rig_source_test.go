@@ -325,14 +325,25 @@ func inTurn[T any](all []T) func() T {
 	}
 }
 
-// opens answers with a stream that stays open.
+// opens answers with a stream that delivers copies of events and stays open.
 func opens(events ...watch.Event) watchAnswer {
-	return func() (listwatch.Stream, error) { return newStream(events...), nil }
+	return func() (listwatch.Stream, error) { return newStream(copies(events)...), nil }
 }
 
-// breaks answers with a stream that delivers events and then ends with err.
+// breaks answers with a stream that delivers copies of events and then ends with err.
 func breaks(err error, events ...watch.Event) watchAnswer {
-	return func() (listwatch.Stream, error) { return newStream(events...).finish(err), nil }
+	return func() (listwatch.Stream, error) { return newStream(copies(events)...).finish(err), nil }
+}
+
+// copies returns events with objects of their own: a store may change what it stores.
+func copies(events []watch.Event) (all []watch.Event) {
+	for _, e := range events {
+		if e.Object != nil {
+			e.Object = e.Object.DeepCopyObject()
+		}
+		all = append(all, e)
+	}
+	return all
 }
 
 // fails answers a watch with an error.

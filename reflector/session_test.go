@@ -214,8 +214,6 @@ func TestForeignObjectStartsOver(t *testing.T) {
 }
 
 func TestForeignListIsNotStored(t *testing.T) {
-	page := list("7")
-	page.Continue = "more"
 	tests := map[string]runtime.Object{
 		"another name":    list("9", otherSecret("8")),
 		"mixed":           list("9", secret("5"), otherSecret("8")),
@@ -225,9 +223,6 @@ func TestForeignListIsNotStored(t *testing.T) {
 		"no version":      list("", secret("5")),
 		"version zero":    list("0", secret("5")),
 		"a table":         &metav1.Table{ListMeta: metav1.ListMeta{ResourceVersion: "9"}},
-		// No page is asked for, and no further one: a Role with resourceNames allows
-		// one request.
-		"a page": page,
 	}
 	eachEngine(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, foreign runtime.Object) {
@@ -235,17 +230,40 @@ func TestForeignListIsNotStored(t *testing.T) {
 				onList:  func(metav1.ListOptions) (runtime.Object, error) { return foreign, nil },
 				onWatch: streams(opens()),
 			}), reflector.Options{})
-			after(time.Minute)
+			after(time.Second)
 			if got := r.slot.Load(); got.Synced || got.Exists {
 				t.Errorf("state: got %+v, want it not synced", got)
 			}
 			if got := r.Status(); failure.Of(got.LastError) != failure.Malformed {
 				t.Errorf("class: got %q (%v), want Malformed", failure.Of(got.LastError), got.LastError)
 			}
-			if got := len(r.source.seen()); got > 15 {
-				t.Errorf("requests in a minute: got %d, want those of the back-off", got)
-			}
 		})
+	})
+}
+
+// A page is not the state, and the next page is not asked for: a Role with
+// resourceNames is for one request.
+func TestPageIsNotStored(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		page := list("7")
+		page.Continue = "more"
+		pages := 0
+		r := start(t, listing(&fakeSource{
+			onList: func(metav1.ListOptions) (runtime.Object, error) {
+				if pages++; pages > 100 {
+					return list("7"), nil // the end, if a reflector does ask for them
+				}
+				return page, nil
+			},
+			onWatch: streams(opens()),
+		}), reflector.Options{})
+		after(time.Minute)
+		if got := r.Status(); got.Synced || failure.Of(got.LastError) != failure.Malformed {
+			t.Errorf("status: got %+v, want it Malformed", got)
+		}
+		if got := len(r.source.seen()); got > 15 {
+			t.Errorf("requests in a minute: got %d, want those of the back-off", got)
+		}
 	})
 }
 
@@ -334,7 +352,7 @@ func panicsWith(value any) watchAnswer {
 }
 
 func panicsAfter(events ...watch.Event) watchAnswer {
-	return func() (listwatch.Stream, error) { return panicking{fakeStream: newStream(events...)}, nil }
+	return func() (listwatch.Stream, error) { return panicking{fakeStream: newStream(copies(events)...)}, nil }
 }
 
 // A source that always panics is asked as often as one that always fails, and Run ends
