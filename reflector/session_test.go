@@ -3,10 +3,10 @@
 package reflector_test
 
 import (
-	"errors"
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,11 +166,11 @@ func TestEOFInsteadOfAnAnswer(t *testing.T) {
 // caller may wait for the state.
 func TestEndBeforeTheStateIsAFailure(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		calls := 0
+		var calls atomic.Int32
 		r := start(t, &fakeSource{onList: lists(brings("7", secret("5"))), onWatch: streams(breaks(io.EOF), opens())},
-			reflector.Options{OnChange: func() { calls++ }})
-		if got := r.Status(); got.Failures != 1 || got.LastError == nil || calls != 1 {
-			t.Errorf("status: got %+v and %d calls of OnChange, want a failure, and a call", got, calls)
+			reflector.Options{OnChange: func() { calls.Add(1) }})
+		if got := r.Status(); got.Failures != 1 || got.LastError == nil || calls.Load() != 1 {
+			t.Errorf("status: got %+v and %d calls of OnChange, want a failure, and a call", got, calls.Load())
 		}
 		after(time.Second)
 		if got := r.Status(); got.Failures != 0 || len(r.source.seen()) != 3 {
@@ -319,65 +319,5 @@ func TestStreamIsClosed(t *testing.T) {
 				t.Error("the stream is not closed")
 			}
 		})
-	})
-}
-
-// panicking is a stream that panics when its events have been read, or when it is
-// closed.
-type panicking struct {
-	*fakeStream
-
-	closing bool
-}
-
-func (p panicking) Next() (watch.Event, error) {
-	if len(p.events) == 0 && !p.closing {
-		panic(canary)
-	}
-	return p.fakeStream.Next()
-}
-
-func (p panicking) Close() error {
-	_ = p.fakeStream.Close()
-	if p.closing {
-		panic(errors.New(canary))
-	}
-	return nil
-}
-
-func panicsWith(value any) watchAnswer {
-	return func() (listwatch.Stream, error) { panic(value) }
-}
-
-func panicsAfter(events ...watch.Event) watchAnswer {
-	return func() (listwatch.Stream, error) { return panicking{fakeStream: newStream(copies(events)...)}, nil }
-}
-
-// A source that always panics is asked as often as one that always fails, and Run ends
-// when it is stopped.
-func TestPanicsBackOff(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		source := watching(panicsWith(canary))
-		source.onList = func(metav1.ListOptions) (runtime.Object, error) { panic(canary) }
-		r := start(t, source, reflector.Options{})
-		after(10 * time.Minute)
-		if got := len(source.seen()); got < 40 || got > 120 {
-			t.Errorf("requests in 10 minutes: got %d, want one each 7.5 to 15 s and a few at first", got)
-		}
-		r.stop()
-	})
-}
-
-// A panic in Close changes nothing of how the session ended.
-func TestPanicWhileClosing(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		closing := func() (listwatch.Stream, error) {
-			return panicking{newStream(state(secret("5"), "7")...).finish(errors.New("reset")), true}, nil
-		}
-		r := start(t, watching(closing, closing, opens(state(secret("5"), "9")...)), reflector.Options{})
-		after(time.Minute)
-		if got := r.Status(); !got.Synced || got.Failures != 0 || got.ResourceVersion != "9" {
-			t.Errorf("status: got %+v, want the third stream at 9", got)
-		}
 	})
 }
