@@ -41,10 +41,7 @@ func TestOwnerIdentity(t *testing.T) {
 		p.Name = "web"
 		return p
 	}
-	tests := map[string]struct {
-		steps []func(m)
-		want  string
-	}{
+	tests := map[string]referencesTest{
 		"removed by name":                       {[]func(m){set(web, "a"), set(byName)}, ""},
 		"removed by UID":                        {[]func(m){set(web, "a"), set(byUID)}, ""},
 		"removed by both":                       {[]func(m){set(web, "a"), set(web)}, ""},
@@ -86,18 +83,7 @@ func TestOwnerIdentity(t *testing.T) {
 		"no identity":                   {[]func(m){set(manager.Owner{}, "a"), set(manager.Owner{Kind: "Ingress", Namespace: "default"}, "a")}, ""},
 		"no identity, no keys":          {[]func(m){set(web, "a"), set(manager.Owner{}), set(owner("Ingress", "", ""))}, "default/a 1"},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			store := newCountingStore(t)
-			m := newManager(t, store, manager.VisitPodSecretNames)
-			for _, step := range test.steps {
-				step(m)
-			}
-			if got := store.references(); got != test.want {
-				t.Errorf("references: got %q, want %q", got, test.want)
-			}
-		})
-	}
+	checkReferences(t, tests)
 }
 
 // A successor's references are added before its predecessor's are taken back:

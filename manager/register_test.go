@@ -23,10 +23,7 @@ import (
 
 func TestRegisterAndUnregister(t *testing.T) {
 	type m = *manager.Manager[*corev1.Secret]
-	tests := map[string]struct {
-		steps []func(m)
-		want  string
-	}{
+	tests := map[string]referencesTest{
 		"one pod":            {[]func(m){func(m m) { m.RegisterPod(podOf("1", "a", "b")) }}, "default/a 1, default/b 1"},
 		"named twice":        {[]func(m){func(m m) { m.RegisterPod(podOf("1", "a", "a")) }}, "default/a 1"},
 		"registered twice":   {[]func(m){func(m m) { m.RegisterPod(podOf("1", "a")); m.RegisterPod(podOf("1", "a")) }}, "default/a 1"},
@@ -56,18 +53,7 @@ func TestRegisterAndUnregister(t *testing.T) {
 			m.SetReferences(manager.Owner{UID: "gw"}, key("a"), types.NamespacedName{Namespace: "other", Name: "a"})
 		}}, "default/a gw, other/a gw"},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			store := newCountingStore(t)
-			m := newManager(t, store, manager.VisitPodSecretNames)
-			for _, step := range test.steps {
-				step(m)
-			}
-			if got := store.references(); got != test.want {
-				t.Errorf("references: got %q, want %q", got, test.want)
-			}
-		})
-	}
+	checkReferences(t, tests)
 }
 
 // A re-registration adds references before it deletes any: an object that is

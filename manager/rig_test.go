@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,4 +132,27 @@ func (s *countingStore) references() string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")
+}
+
+// referencesTest is a case of checkReferences: the references that the steps lead to.
+type referencesTest struct {
+	steps []func(*manager.Manager[*corev1.Secret])
+	want  string // as countingStore.references returns them
+}
+
+// checkReferences runs the steps of each case on a manager of its own.
+func checkReferences(t *testing.T, tests map[string]referencesTest) {
+	t.Helper()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			store := newCountingStore(t)
+			m := newManager(t, store, manager.VisitPodSecretNames)
+			for _, step := range test.steps {
+				step(m)
+			}
+			if got := store.references(); got != test.want {
+				t.Errorf("references: got %q, want %q", got, test.want)
+			}
+		})
+	}
 }
