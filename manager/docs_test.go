@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // CONTRIBUTING.md and docs/architecture.md name the files of the library. They must
@@ -52,5 +53,44 @@ func TestDocsNameTheFiles(t *testing.T) {
 		if !named[file] {
 			t.Errorf("CONTRIBUTING.md does not name %s", file)
 		}
+	}
+}
+
+// Prose has at most 120 columns, in comments and in Markdown. Tables, pictures and
+// lines with a URL may be longer.
+func TestProseWidth(t *testing.T) {
+	comment := regexp.MustCompile(`^\s*//[^/]`)
+	wide := func(line string, markdown bool) bool {
+		if !markdown && !comment.MatchString(line) || strings.Contains(line, "://") || strings.HasPrefix(line, "//go:") {
+			return false
+		}
+		if markdown && strings.ContainsAny(line[:min(1, len(line))], "|!") {
+			return false
+		}
+		return utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")) > 120
+	}
+	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
+		extension := filepath.Ext(file)
+		switch name := path.Base(filepath.ToSlash(file)); {
+		case err != nil:
+			return err
+		case entry.IsDir() && (name == "_output" || name == ".git"):
+			return filepath.SkipDir
+		case extension != ".go" && extension != ".md":
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if wide(line, extension == ".md") {
+				t.Errorf("%s:%d: the line has more than 120 columns", file, i+1)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -19,8 +19,8 @@ import (
 //
 // An immutable object is read again for each new owner. A Get that is called after
 // the owner was added waits for that read. If the read fails, or ctx ends first,
-// or no reflector reaches the server within 1.5 s, Get returns the previous state, because an owner that had it may be asking.
-// [Status].LastContact is the time of that state. Owners that are added while Get
+// or no reflector reaches the server within 1.5 s, Get returns the previous state, because an owner that had it may
+// be asking. [Status].LastContact is the time of that state. Owners that are added while Get
 // waits do not make it wait longer.
 //
 // These are the errors. All but [ErrNilContext] name the resource and the key.

@@ -5,6 +5,7 @@ package reflector_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -104,14 +105,28 @@ func (f *failsAt6) Update(object any) error {
 	return f.Store.Update(object)
 }
 
+// fullSlot is a slot whose first read is stored, and no other.
+type fullSlot struct {
+	*cache.Slot[*corev1.Secret]
+
+	reads int
+}
+
+func (f *fullSlot) Replace(items []any, version string) error {
+	if f.reads++; f.reads > 1 {
+		return errors.New("disk full")
+	}
+	return f.Slot.Replace(items, version)
+}
+
 // Stores that fail say nothing about the server: reflectors of the same resource are not
 // held up.
 func TestFailingStoresAreNoOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := reflector.NewGate(reflector.GateOptions{})
 		for range 10 {
-			events := append(state(secret("5"), "7"), event(watch.Modified, secret("8")))
-			startWith(t, watching(opens(events...)), failingStore{newStore()}, reflector.Options{Gate: gate})
+			store := &fullSlot{Slot: cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})}
+			startWith(t, watching(breaks(io.EOF, state(secret("5"), "7")...)), store, reflector.Options{Gate: gate})
 		}
 		for range 60 {
 			after(time.Second)

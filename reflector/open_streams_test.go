@@ -5,6 +5,7 @@ package reflector_test
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -310,6 +311,24 @@ func TestVerificationsAreBounded(t *testing.T) {
 		slices.Sort(ids)
 		if !slices.Equal(ids, numbers(30)) {
 			t.Errorf("lists: got those of %v, want one of each of 30", ids)
+		}
+	})
+}
+
+// When one reflector finds that the server was rolled back, the open streams of the others
+// that have seen later versions are ended at once: they may be silent for ever.
+func TestRollbackEndsOpenStreams(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		gate := reflector.NewGate(reflector.GateOptions{})
+		silent := start(t, watching(opens(state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), reflector.Options{Gate: gate})
+		older := start(t, watching(opens(state(secret("30"), "50")...), opens()), reflector.Options{Gate: gate})
+		start(t, watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), reflector.Options{Gate: gate}).Refresh()
+		after(10 * time.Second)
+		if got := silent.slot.Load(); got.ResourceVersion != "40" {
+			t.Errorf("state: got %+v, want version 40", got)
+		}
+		if got := older.source.asked(); len(got) != 1 {
+			t.Errorf("requests of a stream that has seen no later version: got %q, want one", got)
 		}
 	})
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// A reflector keeps the slot of one Secret equal to the server. The slot notifies of its
+// first state.
+func Example() {
+	server, err := apiserver.Start(apiserver.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	tls := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "tls"}, Data: map[string][]byte{"tls.key": []byte("key")}}
+	if _, err := server.Client().CoreV1().Secrets("default").Create(ctx, tls, metav1.CreateOptions{}); err != nil {
+		panic(err)
+	}
+
+	secrets := &listwatch.RESTResource{
+		Client:    server.Client().CoreV1().RESTClient(),
+		Name:      "secrets",
+		NewObject: func() runtime.Object { return &corev1.Secret{} },
+		NewList:   func() runtime.Object { return &corev1.SecretList{} },
+	}
+	slot := cache.NewSlot(types.NamespacedName{Namespace: "default", Name: "tls"}, cache.SlotOptions[*corev1.Secret]{})
+	r := reflector.New(listwatch.FromREST(secrets, "default", "tls"), slot, reflector.Options{Name: "secrets default/tls"})
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx) })
+
+	for !slot.Load().Synced {
+		changed := slot.Changed()
+		if !slot.Load().Synced {
+			<-changed
+		}
+	}
+	fmt.Println(len(slot.Load().Object.Data), "key")
+
+	cancel()
+	running.Wait()
+	// Output:
+	// 1 key
+}
