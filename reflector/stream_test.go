@@ -170,27 +170,3 @@ func TestOneGoroutineForAStream(t *testing.T) {
 		}
 	})
 }
-
-// exits is a stream whose Next ends the goroutine after its events, as a test's FailNow
-// does.
-type exits struct{ *fakeStream }
-
-func (e exits) Next() (watch.Event, error) {
-	if len(e.events) == 0 {
-		runtime.Goexit()
-	}
-	return e.fakeStream.Next()
-}
-
-// A source that ends the goroutine of Run leaves no session behind.
-func TestSourceThatEndsTheGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source := watching(func() (listwatch.Stream, error) { return exits{newStream(state(secret("5"), "7")...)}, nil })
-		source.onList = lists(brings("7", secret("5")))
-		r := start(t, source, reflector.Options{})
-		after(10 * time.Minute)
-		if got := source.count("list"); r.Status().Streaming || got != 0 {
-			t.Errorf("got status %+v and %d lists after the end, want no stream and none", r.Status(), got)
-		}
-	})
-}
