@@ -4,7 +4,9 @@ package reflector_test
 
 import (
 	"errors"
+	goruntime "runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,6 +73,30 @@ func TestPanicWhileClosing(t *testing.T) {
 		after(time.Minute)
 		if got := r.Status(); !got.Synced || got.Failures != 0 || got.ResourceVersion != "9" {
 			t.Errorf("status: got %+v, want the third stream at 9", got)
+		}
+	})
+}
+
+// exits is a stream whose Next ends the goroutine after its events, as a test's FailNow
+// does.
+type exits struct{ *fakeStream }
+
+func (e exits) Next() (watch.Event, error) {
+	if len(e.events) == 0 {
+		goruntime.Goexit()
+	}
+	return e.fakeStream.Next()
+}
+
+// A source that ends the goroutine of Run leaves no session behind.
+func TestSourceThatEndsTheGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := watching(func() (listwatch.Stream, error) { return exits{newStream(state(secret("5"), "7")...)}, nil })
+		source.onList = lists(brings("7", secret("5")))
+		r := start(t, source, reflector.Options{})
+		after(10 * time.Minute)
+		if got := source.count("list"); r.Status().Streaming || got != 0 {
+			t.Errorf("got status %+v and %d lists after the end, want no stream and none", r.Status(), got)
 		}
 	})
 }
