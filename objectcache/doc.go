@@ -30,14 +30,18 @@
 //   - At once when the last reference is deleted.
 //   - When the object is immutable (`immutable: true`), unless
 //     [WatchOptions.WatchImmutable] is set. The object is then served from memory.
-//     It may have been deleted and created again, so the store reads it again for
-//     each new owner, and Get waits for that read. If the read fails, or the
-//     context of the Get ends, Get returns the previous state: owners that had the
-//     object keep it. The store also reads the object again from time to time
-//     ([WatchOptions.ImmutableRecheck]); no Get waits for that.
 //   - When no Get has asked for the object for [WatchOptions.IdleTimeout], if set.
 //     The object is dropped from memory. The next Get opens a new stream and waits.
 //   - When the context of Run ends. Every Get then returns [ErrStopped].
+//
+// # Immutable objects
+//
+// An immutable object without a stream may have been deleted and created again. So
+// the store reads it again for each new owner, and Get waits for that read. If the
+// read fails, no reflector reaches the server, or the context of the Get ends, Get
+// returns the previous state: owners that had the object keep it. The store also reads
+// the object again from time to time ([WatchOptions.ImmutableRecheck]); no Get waits
+// for that.
 //
 // # Changes and status
 //
