@@ -55,10 +55,13 @@ func Error(err error) error {
 		request *url.Error
 		network net.Error
 		marked  loggable
+		done    *hidden
 	)
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &done):
+		return done
 	case errors.As(err, &status):
 		shown, ok := status.(error) // without the text around it
 		if !ok || shown == err {    //nolint:errorlint // is it the same one?

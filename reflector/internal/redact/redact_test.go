@@ -123,6 +123,10 @@ func TestErrorKeepsWhatIsAsked(t *testing.T) {
 			t.Errorf("%s: got a Retry-After of %d s, want %d s", name, gotSeconds, want)
 		}
 	}
+	once := redact.Error(errQuoting)
+	if twice := redact.Error(fmt.Errorf("%s: %w", canary, once)); twice.Error() != once.Error() {
+		t.Errorf("twice: got %q, want %q", twice, once)
+	}
 	if redact.Error(nil) != nil || redact.Loggable(nil) != nil {
 		t.Error("nil: got an error, want nil")
 	}
