@@ -14,7 +14,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
@@ -33,7 +32,8 @@ var errOver = errors.New("session over")
 // never happens: every further request gets errOver.
 func (s *session) runClientGo() (err error) {
 	quiet := logr.Discard() // client-go logs that the client cannot serve WatchList
-	engine := toolscache.NewReflectorWithOptions(clientGoSession{s}, nil, clientGoStore{s}, toolscache.ReflectorOptions{
+	store := &clientGoStore{session: s}
+	engine := toolscache.NewReflectorWithOptions(clientGoSession{s}, nil, store, toolscache.ReflectorOptions{
 		Name:            s.r.name,
 		TypeDescription: s.r.name,
 		MinWatchTimeout: streamTimeout,
@@ -42,7 +42,7 @@ func (s *session) runClientGo() (err error) {
 	logger := klog.FromContext(s.ctx).V(quieter)
 	defer redact.Panic(&err)                                           // of the store
 	_ = engine.ListAndWatchWithContext(klog.NewContext(s.ctx, logger)) // errOver, or nil when ctx ended
-	return nil
+	return store.err
 }
 
 // clientGoSession is the ListerWatcher of client-go's Reflector.
@@ -116,36 +116,40 @@ func (s clientGoSession) Watch(options metav1.ListOptions) (watch.Interface, err
 
 // clientGoStore is the store of client-go's Reflector. A failure ends the session.
 // client-go does not get the error of an event: it would log the whole object.
-type clientGoStore struct{ *session }
+type clientGoStore struct {
+	*session
 
-var _ toolscache.ReflectorBookmarkStore = clientGoStore{}
+	err error // the first failure; the stream may have ended before it
+}
 
-func (s clientGoStore) Add(object any) error    { return s.event(watch.Added, object) }
-func (s clientGoStore) Update(object any) error { return s.event(watch.Modified, object) }
-func (s clientGoStore) Delete(object any) error { return s.event(watch.Deleted, object) }
-func (s clientGoStore) Resync() error           { return s.r.store.Resync() }
+var _ toolscache.ReflectorBookmarkStore = (*clientGoStore)(nil)
 
-func (s clientGoStore) event(kind watch.EventType, object any) error {
-	if errors.Is(context.Cause(s.ctx), failure.ErrStore) {
+func (s *clientGoStore) Add(object any) error    { return s.event(watch.Added, object) }
+func (s *clientGoStore) Update(object any) error { return s.event(watch.Modified, object) }
+func (s *clientGoStore) Delete(object any) error { return s.event(watch.Deleted, object) }
+func (s *clientGoStore) Resync() error           { return s.r.store.Resync() }
+
+func (s *clientGoStore) event(kind watch.EventType, object any) error {
+	if s.err != nil {
 		return nil // the store may not skip an event
 	}
-	if err := s.apply(watch.Event{Type: kind, Object: object.(runtime.Object)}); err != nil {
-		s.end(err)
+	if s.err = s.apply(watch.Event{Type: kind, Object: object.(runtime.Object)}); s.err != nil {
+		s.end(s.err)
 	}
 	return nil
 }
 
 // Replace stores a complete read.
-func (s clientGoStore) Replace(items []any, version string) error {
-	if err := s.replace(items, version); err != nil {
-		s.end(err)
+func (s *clientGoStore) Replace(items []any, version string) error {
+	if s.err = s.replace(items, version); s.err != nil {
+		s.end(s.err)
 		return errOver
 	}
 	return nil
 }
 
 // Bookmark records that all changes up to version have been delivered.
-func (s clientGoStore) Bookmark(version string) error {
+func (s *clientGoStore) Bookmark(version string) error {
 	bookmark := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}}
 	return s.event(watch.Bookmark, bookmark)
 }

@@ -140,12 +140,14 @@ func (r *Reflector) runSession(ctx context.Context) bool {
 		return false
 	}
 	s.start()
+	var err error
 	if r.clientGo {
-		s.finish(s.runClientGo())
+		err = s.runClientGo()
 	} else {
-		s.finish(s.runStream())
+		err = s.runStream()
 	}
-	return r.finish(ctx, s)
+	s.finish(err)
+	return r.finish(ctx, s, s.cause(err))
 }
 
 // begin waits for admission. It returns the session that is admitted, or nil if Run
@@ -182,10 +184,9 @@ func (r *Reflector) synced(s *session) {
 
 // finish ends a session and decides what follows, by why it ended. It reports whether
 // another session must follow.
-func (r *Reflector) finish(ctx context.Context, s *session) bool {
+func (r *Reflector) finish(ctx context.Context, s *session, err error) bool {
 	r.gate.streams.remove(s)
 	ended, over := r.unsetSession(ctx)
-	err := s.cause()
 	r.chooser.SessionEnded(err)
 	switch {
 	case over:

@@ -92,12 +92,16 @@ func (s *session) ask() (version string) {
 	return s.r.progress.ask(s.r.gate.streams.rollbacks.Load())
 }
 
-// cause returns why the session ended, nil for a regular end.
-func (s *session) cause() error {
-	if err := context.Cause(s.ctx); !errors.Is(err, errEnded) {
-		return err
+// cause returns why the session ended, nil for a regular end. err is what runStream or
+// runClientGo has returned. It comes first: a store may fail after its stream has ended.
+func (s *session) cause(err error) error {
+	if err == nil {
+		err = context.Cause(s.ctx)
 	}
-	return nil
+	if errors.Is(err, errEnded) {
+		return nil
+	}
+	return err
 }
 
 // list lists the selection, at the version that progress chooses, and checks the

@@ -27,6 +27,9 @@ func (s *session) runStream() (err error) {
 	for err == nil {
 		err = s.handle(s.stream.Next())
 	}
+	if s.ctx.Err() != nil {
+		return nil // the session was ended from this side, which has the cause
+	}
 	return err
 }
 
