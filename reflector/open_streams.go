@@ -30,9 +30,9 @@ const (
 )
 
 // openStreams are the sessions of a gate whose state is stored. It verifies those that
-// are silent, and ends those that a rollback of the server has made silent: a watch at a
-// version from the future never delivers anything. That happens without WatchList too,
-// if the server is rolled back between the list and the watch.
+// are silent, and ends those that a rollback of the server has made silent: a stream at a
+// version that the server does not have yet delivers nothing. A watch after a list may
+// start as such a stream, if the server is rolled back between the two.
 type openStreams struct {
 	rollbacks atomic.Uint64 // how often the server was found rolled back
 
