@@ -294,9 +294,11 @@ func TestTryGetAsksForTheObject(t *testing.T) {
 		if got := r.phase("tls"); got != objectcache.Idle {
 			t.Fatalf("phase: got %s, want Idle", got)
 		}
+		release := r.holdBack("watch")
 		if _, err := r.TryGet(namespace, "tls"); !errors.Is(err, objectcache.ErrNotSynced) {
 			t.Errorf("idle: got %v, want ErrNotSynced", err)
 		}
+		release()
 		synctest.Wait()
 		if _, err := r.TryGet(namespace, "tls"); err != nil {
 			t.Errorf("afterwards: got %v, want the object", err)

@@ -44,9 +44,11 @@ func TestAcquireOnGet(t *testing.T) {
 		if _, err := r.get("No Name", time.Second); !errors.Is(err, objectcache.ErrInvalidName) {
 			t.Errorf("invalid name: got %v", err)
 		}
+		release := r.holdBack("watch")
 		if _, err := r.TryGet(namespace, "other"); !errors.Is(err, objectcache.ErrNotSynced) {
 			t.Errorf("TryGet: got %v, want ErrNotSynced", err)
 		}
+		release()
 		synctest.Wait()
 		if _, err := r.TryGet(namespace, "other"); !apierrors.IsNotFound(err) {
 			t.Errorf("TryGet again: got %v, want NotFound", err)
