@@ -91,9 +91,23 @@ func (d *Derived[E, T, V]) cell(key types.NamespacedName, object T) *derivedCell
 		}
 		cell := &derivedCell[E, V]{object: weak.Make((*E)(object))}
 		if found && d.cells.CompareAndSwap(key, held, cell) || !found && d.add(key, cell) {
-			runtime.AddCleanup((*E)(object), func(cell *derivedCell[E, V]) { d.cells.CompareAndDelete(key, cell) }, cell)
+			// The runtime keeps the argument as long as the object.
+			runtime.AddCleanup((*E)(object), d.drop, cellOf[E, V]{key, weak.Make(cell)})
 			return cell
 		}
+	}
+}
+
+// cellOf is a cell of a key, for the cleanup of its object.
+type cellOf[E, V any] struct {
+	key  types.NamespacedName
+	cell weak.Pointer[derivedCell[E, V]]
+}
+
+// drop drops the cell of an object that has left memory.
+func (d *Derived[E, T, V]) drop(of cellOf[E, V]) {
+	if cell := of.cell.Value(); cell != nil {
+		d.cells.CompareAndDelete(of.key, cell)
 	}
 }
 
