@@ -47,17 +47,30 @@ type restSource struct {
 	namespace, name string
 }
 
-func (s *restSource) request(options *metav1.ListOptions) *rest.Request {
+func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	s.selectName(&options)
+	return s.resource.list(ctx, s.namespace, options)
+}
+
+func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
+	s.selectName(&options)
+	return s.resource.watch(ctx, s.namespace, options, nil)
+}
+
+func (s *restSource) selectName(options *metav1.ListOptions) {
 	options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.name).String()
-	return s.resource.Client.Get().Namespace(s.namespace).Resource(s.resource.Name).
+}
+
+func (r *RESTResource) request(namespace string, options *metav1.ListOptions) *rest.Request {
+	return r.Client.Get().Namespace(namespace).Resource(r.Name).
 		// The same for every group.
 		SpecificallyVersionedParams(options, scheme.ParameterCodec, corev1.SchemeGroupVersion).
 		MaxRetries(0)
 }
 
-func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list := s.resource.NewList()
-	result := s.request(&options).UseProtobufAsDefaultIfPreferred(isProtobuf(list)).Do(ctx)
+func (r *RESTResource) list(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
+	list := r.NewList()
+	result := r.request(namespace, &options).UseProtobufAsDefaultIfPreferred(isProtobuf(list)).Do(ctx)
 	if err := result.Error(); err != nil {
 		return nil, redact.Loggable(err)
 	}
@@ -68,10 +81,11 @@ func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runt
 	return list, redact.Loggable(err)
 }
 
-func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
+// watch opens a stream. filter is nil if every event is wanted.
+func (r *RESTResource) watch(ctx context.Context, namespace string, options metav1.ListOptions, filter *nameFilter) (Stream, error) {
 	options.Watch = true
-	request := s.request(&options)
-	if isProtobuf(s.resource.NewObject()) {
+	request := r.request(namespace, &options)
+	if isProtobuf(r.NewObject()) {
 		request.UseProtobufAsDefault()
 	} else {
 		request.SetHeader("Accept", runtime.ContentTypeJSON) // there is a client that prefers CBOR
@@ -80,7 +94,7 @@ func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Str
 	if err != nil {
 		return nil, redact.Loggable(err)
 	}
-	return &restStream{body: body, newObject: s.resource.NewObject}, nil
+	return &restStream{body: body, newObject: r.NewObject, filter: filter}, nil
 }
 
 // isProtobuf reports whether an object can be decoded from protobuf.
