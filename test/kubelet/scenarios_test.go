@@ -11,6 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/refwatch/refwatch/test/kubelet"
 )
 
 // A registered pod sees its object as it is created, changed and deleted, and nothing after it is unregistered.
@@ -175,6 +178,22 @@ func TestIdle(t *testing.T) {
 		r.write("tls", "2", false)
 		r.wantValue("tls", "2")
 		r.wantStreams("in use again", "tls", 1)
+	})
+}
+
+// A stream is not idle for less than a minute, as short as the resync interval may be.
+func TestShortResyncInterval(t *testing.T) {
+	k := secrets
+	k.newOurs = func(client kubernetes.Interface) (runner, error) {
+		return kubelet.NewWatchingSecretManager(client, time.Second, nil)
+	}
+	inBubble(t, k, "refwatch", startOurs, func(r *rig) {
+		r.RegisterPod(r.pod("1", "tls"))
+		r.wantNotFound("tls")
+		time.Sleep(59 * time.Second)
+		r.wantStreams("after 59s", "tls", 1)
+		time.Sleep(61 * time.Second)
+		r.wantStreams("after two minutes", "tls", 0)
 	})
 }
 
