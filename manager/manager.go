@@ -41,23 +41,21 @@ func New[T cache.Object](store objectcache.Store[T], visitPod VisitPodFunc) (*Ma
 	return &Manager[T]{store: store, visitPod: visitPod, owners: newRegistrations()}, nil
 }
 
-// NewSecrets returns a manager of the Secrets that pods reference, each with a
-// list-and-watch of its own. The errors are those of [objectcache.NewWatchStore]. To
-// read the status of the objects, make the store with NewWatchStore and pass it to
-// [New].
-func NewSecrets(client kubernetes.Interface, options objectcache.WatchOptions) (*Manager[*corev1.Secret], error) {
-	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), options)
+// NewSecrets returns a manager of the Secrets that pods reference. The type of options
+// selects how the objects are read: with [objectcache.WatchOptions], or nil, each has a
+// list-and-watch of its own. The errors are those of [objectcache.NewStore].
+func NewSecrets(client kubernetes.Interface, options objectcache.StoreOptions) (*Manager[*corev1.Secret], error) {
+	store, err := objectcache.NewStore(objectcache.Secrets(client), options)
 	if err != nil {
 		return nil, fmt.Errorf("new manager of Secrets: %w", err)
 	}
 	return New(store, VisitPodSecretNames)
 }
 
-// NewConfigMaps returns a manager of the ConfigMaps that pods reference, each
-// with a list-and-watch of its own. The errors are those of
-// [objectcache.NewWatchStore].
-func NewConfigMaps(client kubernetes.Interface, options objectcache.WatchOptions) (*Manager[*corev1.ConfigMap], error) {
-	store, err := objectcache.NewWatchStore(objectcache.ConfigMaps(client), options)
+// NewConfigMaps returns a manager of the ConfigMaps that pods reference. Options and
+// errors are those of [NewSecrets].
+func NewConfigMaps(client kubernetes.Interface, options objectcache.StoreOptions) (*Manager[*corev1.ConfigMap], error) {
+	store, err := objectcache.NewStore(objectcache.ConfigMaps(client), options)
 	if err != nil {
 		return nil, fmt.Errorf("new manager of ConfigMaps: %w", err)
 	}

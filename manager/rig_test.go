@@ -73,8 +73,10 @@ func numbered(n, group int) []string {
 	return names
 }
 
-// noStore is a store without objects.
-type noStore struct{}
+// noStore is a store without objects. The methods that it lacks panic.
+type noStore struct {
+	objectcache.Store[*corev1.Secret]
+}
 
 func (noStore) Run(ctx context.Context) error             { <-ctx.Done(); return nil }
 func (noStore) AddReference(string, string, types.UID)    {}

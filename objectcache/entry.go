@@ -18,16 +18,17 @@ type entry[T cache.Object] struct {
 	number uint64                         // differs from that of other entries of the key
 	epoch  uint64                         // of the next watch that has no predecessor
 	watch  atomic.Pointer[objectWatch[T]] // nil before Run, when idle, and when stopped. Written with WatchStore.mu held
-	used   atomic.Bool                    // since the idle timer last fired
+	used   atomic.Uint32                  // uses: which timers have not fired since the last use
 	owners owners
-	// newestOwner is the number of the newest owner for which a Get must have a
-	// read. If the watch of an immutable object has none, it is replaced by another.
+	// newestOwner is the number of the newest read for an owner that a Get must
+	// have. If the watch of an immutable object has none, it is replaced by another.
 	// Written with WatchStore.mu held.
 	newestOwner  atomic.Uint64
 	ownerAddedAt time.Time // when the last owner was added
 
 	idleTimer    *timer // nil without an IdleTimeout
 	recheckTimer *timer // nil unless the watch is unwatched, or was
+	leaseTimer   *timer // nil unless a Get has acquired the object
 
 	waiters int           // Gets that wait
 	wake    chan struct{} // closed when they have to check again; nil if there was none since the last wake
@@ -41,7 +42,7 @@ func (s *WatchStore[T]) entry(key types.NamespacedName) *entry[T] {
 	return nil
 }
 
-// newestOwnerLocked returns the number of the newest owner that is not gone. It
+// newestOwnerLocked returns the number of the read for the newest owner that is not gone. It
 // looks through the owners only if w has no read for the newest of all.
 func (e *entry[T]) newestOwnerLocked(w *objectWatch[T]) uint64 {
 	if w.readFor.Load() < e.newestOwner.Load() {

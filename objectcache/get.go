@@ -4,6 +4,7 @@ package objectcache
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,38 +48,67 @@ func (s *WatchStore[T]) Get(ctx context.Context, namespace, name string) (T, err
 	}
 	if e := s.entry(key); e != nil {
 		if w := e.watch.Load(); w != nil {
-			if state, ok := s.servable(w, e.newestOwner.Load()); ok {
+			if state, ok := s.servable(w, e.newestOwner.Load(), s.options.MaxStaleness); ok {
 				s.markUsed(e)
 				return s.result(key, state)
 			}
 		}
 	}
-	return s.wait(ctx, key)
+	return s.wait(&waiter[T]{ctx: ctx, key: key, maxStaleness: s.options.MaxStaleness})
 }
 
-// markUsed keeps an entry from being idle. It writes only once per IdleTimeout, so
-// that readers on several cores do not contend for the cache line.
+// TryGet returns a referenced object from memory, as Get does, and never waits. Where
+// Get would wait, TryGet asks for a read of the object, and returns [ErrNotSynced]
+// joined with why the state is not known. The other errors are those of Get.
+func (s *WatchStore[T]) TryGet(namespace, name string) (T, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if e := s.entry(key); e != nil {
+		if w := e.watch.Load(); w != nil {
+			if state, ok := s.servable(w, e.newestOwner.Load(), s.options.MaxStaleness); ok {
+				s.markUsed(e)
+				return s.result(key, state)
+			}
+		}
+	}
+	return s.wait(&waiter[T]{ctx: context.Background(), key: key, maxStaleness: s.options.MaxStaleness, try: true})
+}
+
+// GetWithOptions is Get with demands on the state that it returns: see [GetOptions].
+// Its errors are those of Get. An option with an invalid value is an error, too.
+func (s *WatchStore[T]) GetWithOptions(ctx context.Context, namespace, name string, options GetOptions) (T, error) {
+	var none T
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if ctx == nil {
+		return none, s.resource.newError(key, ErrNilContext)
+	}
+	if err := options.validate(); err != nil {
+		return none, s.resource.newError(key, err)
+	}
+	g := &waiter[T]{ctx: ctx, key: key, live: options.Live, notOlderThan: options.NotOlderThan, maxStaleness: s.options.MaxStaleness}
+	if options.MaxStaleness > 0 && (g.maxStaleness == 0 || options.MaxStaleness < g.maxStaleness) {
+		g.maxStaleness = options.MaxStaleness
+	}
+	return s.wait(g)
+}
+
+// markUsed records that a Get has used an entry. It writes once for each time that a
+// timer has cleared the mark, so that readers on several cores do not contend for the
+// cache line.
 func (s *WatchStore[T]) markUsed(e *entry[T]) {
-	if s.options.IdleTimeout > 0 && !e.used.Load() {
-		e.used.Store(true)
+	if s.uses != 0 && e.used.Load() != s.uses {
+		e.used.Store(s.uses)
 	}
 }
 
 // servable returns the state of a watch, and whether Get may return it to all owners
-// up to newestOwner. An immutable object is never stale.
-func (s *WatchStore[T]) servable(w *objectWatch[T], newestOwner uint64) (state cache.State[T], ok bool) {
-	readFor, stale := w.readFor.Load(), s.isStale(w)
+// up to newestOwner. An immutable object is never stale. maxStaleness 0 is no bound.
+func (s *WatchStore[T]) servable(w *objectWatch[T], newestOwner uint64, maxStaleness time.Duration) (state cache.State[T], ok bool) {
+	readFor, stale := w.readFor.Load(), w.isStale(maxStaleness)
 	state = w.slot.Load()
 	if s.isImmutable(state) {
 		return state, readFor >= newestOwner
 	}
 	return state, state.Synced && !stale
-}
-
-// isStale reports whether the state of w is older than MaxStaleness. A state that is
-// loaded after the call may be younger.
-func (s *WatchStore[T]) isStale(w *objectWatch[T]) bool {
-	return s.options.MaxStaleness > 0 && !w.isYounger(s.options.MaxStaleness)
 }
 
 // result returns what Get returns for a synced state.

@@ -35,6 +35,7 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 		s.stopTimerLocked(e.recheckTimer)
 	} else {
 		s.startIdleTimerLocked(e)
+		s.startLeaseTimerLocked(e)
 	}
 	e.watch.Store(w)
 	s.background.Add(1)
@@ -60,7 +61,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		Gate:              s.options.Gate,
 		ClientGoReflector: s.options.ClientGoReflector,
 	})
-	w.reflector.ReadFor(e.owners.added)
+	w.reflector.ReadFor(e.owners.reads)
 	return w
 }
 
@@ -119,7 +120,7 @@ func (s *WatchStore[T]) changed(e *entry[T], w *objectWatch[T]) {
 // after the read of an immutable object began.
 func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
 	switch immutable := s.isImmutable(w.slot.Load()); {
-	case w.unwatched:
+	case w.unwatched != "":
 		if !immutable { // an event came while the stream ended
 			s.startLocked(e)
 		}
@@ -137,7 +138,7 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 // unwatchLocked ends the stream of an immutable object. If the object is deleted
 // and created again, nothing reports it, so a timer reads it again.
 func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T]) {
-	w.unwatched = true
+	w.unwatched = Immutable
 	w.stopLocked(errImmutable)
 	after := s.options.ImmutableRecheck
 	if after < 0 {
@@ -155,7 +156,7 @@ func (s *WatchStore[T]) startIdleTimerLocked(e *entry[T]) {
 	if s.options.IdleTimeout <= 0 {
 		return
 	}
-	e.used.Store(false)
+	e.used.And(^usedIdle)
 	e.idleTimer = s.startTimerLocked(s.options.IdleTimeout, func() time.Duration {
 		if !s.isIdleLocked(e) {
 			return s.options.IdleTimeout
@@ -169,10 +170,10 @@ func (s *WatchStore[T]) startIdleTimerLocked(e *entry[T]) {
 // that has not synced counts as used: a Get may have given up, and may come again.
 func (s *WatchStore[T]) isIdleLocked(e *entry[T]) bool {
 	w := e.watch.Load()
-	if !w.unwatched && !w.status().Synced {
-		e.used.Store(true)
+	if w.unwatched == "" && !w.status().Synced {
+		e.used.Or(usedIdle)
 		return false
 	}
-	used := e.used.Swap(false)
+	used := e.used.And(^usedIdle)&usedIdle != 0
 	return !used && e.waiters == 0 && len(s.subscribers) == 0
 }

@@ -20,8 +20,8 @@ type objectWatch[T cache.Object] struct {
 	reflector *reflector.Reflector
 	base      time.Time // when the first of its predecessors began
 
-	// readFor is the number of the newest owner that was added before the
-	// consistent read of the state began. Load it before the state.
+	// readFor is the highest number of a read that was asked for before the
+	// consistent read of the state began: see owners. Load it before the state.
 	readFor atomic.Uint64
 	// contact is when the server last sent something, as a duration since base; 0
 	// for never. Load it before the state: a state loaded later is no older.
@@ -30,9 +30,9 @@ type objectWatch[T cache.Object] struct {
 	// Guarded by WatchStore.mu.
 	reason          error     // why it was stopped, for the log
 	previousContact time.Time // the last contact of its predecessors
-	// unwatched is set when the stream has ended because the object is immutable.
+	// unwatched is why the object has no stream of its own; empty while it has one.
 	// The state is served until the object has to be read again.
-	unwatched bool
+	unwatched Phase
 }
 
 // stopLocked ends the stream.
@@ -65,9 +65,12 @@ func (w *objectWatch[T]) lastContactLocked(status reflector.Status) time.Time {
 	return status.LastContact
 }
 
-// isYounger reports whether the server has sent something within a duration. The
-// state that is loaded after this is no older.
-func (w *objectWatch[T]) isYounger(than time.Duration) bool {
+// isStale reports whether the server has sent nothing for longer than a duration; 0 is
+// no bound. A state that is loaded after the call may be younger.
+func (w *objectWatch[T]) isStale(bound time.Duration) bool {
+	if bound <= 0 {
+		return false
+	}
 	contact := w.contact.Load()
-	return contact > 0 && time.Since(w.base)-time.Duration(contact) <= than
+	return contact == 0 || time.Since(w.base)-time.Duration(contact) > bound
 }

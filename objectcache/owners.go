@@ -8,11 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// owners counts references per owner, and numbers the owners in the order in which
-// they are added. Most objects have one owner, which needs no map. The zero value
-// has none.
+// owners counts references per owner. It numbers the reads that are needed: one for
+// each new owner, and one for each Get that asks for a read of its own. Most objects
+// have one owner, which needs no map. The zero value has none.
 type owners struct {
 	added uint64    // owners so far, including those that are gone
+	reads uint64    // reads that owners and Gets have asked for so far
 	uid   types.UID // of the first owner, if its count is not 0
 	first references
 	more  map[types.UID]references // of all other owners
@@ -21,7 +22,7 @@ type owners struct {
 // references are those of one owner.
 type references struct {
 	count  int
-	number uint64 // owners.added when the owner was added
+	number uint64 // of the read that the owner needs
 }
 
 // add counts a reference. It reports whether the owner is a new one.
@@ -29,7 +30,8 @@ func (o *owners) add(uid types.UID) bool {
 	refs, found := o.get(uid)
 	if !found {
 		o.added++
-		refs.number = o.added
+		o.reads++
+		refs.number = o.reads
 	}
 	refs.count++
 	switch {
@@ -81,7 +83,7 @@ func (o *owners) isFirst(uid types.UID) bool { return o.first.count > 0 && o.uid
 
 func (o *owners) empty() bool { return o.first.count == 0 && len(o.more) == 0 }
 
-// newest returns the highest number of an owner that is not gone.
+// newest returns the highest number of a read for an owner that is not gone.
 func (o *owners) newest() uint64 {
 	newest := o.first.number
 	for _, refs := range o.more {

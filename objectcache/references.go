@@ -25,11 +25,17 @@ func (s *WatchStore[T]) AddReference(namespace, name string, referencedFrom type
 		s.addOwnerLocked(e, referencedFrom)
 		return
 	}
+	s.addLocked(key, referencedFrom)
+}
+
+// addLocked adds an entry with its first owner, and starts its watch.
+func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID) *entry[T] {
 	s.created++
 	e := &entry[T]{key: key, number: s.created}
-	s.addOwnerLocked(e, referencedFrom)
+	s.addOwnerLocked(e, owner)
 	s.entries.Store(key, e)
 	s.startLocked(e)
+	return e
 }
 
 // addOwnerLocked counts a reference. The object may have been deleted and created
@@ -40,15 +46,15 @@ func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID) {
 	if !e.owners.add(uid) {
 		return
 	}
-	e.used.Store(true)
-	e.newestOwner.Store(e.owners.added)
+	e.used.Store(s.uses)
+	e.newestOwner.Store(e.owners.reads)
 	e.ownerAddedAt = time.Now()
 	switch w := e.watch.Load(); {
 	case w == nil:
-	case w.unwatched:
+	case w.unwatched != "":
 		s.startLocked(e)
 	case s.unwatchImmutable:
-		w.reflector.ReadFor(e.owners.added)
+		w.reflector.ReadFor(e.owners.reads)
 	}
 	s.subscribers.notify(e.key)
 }
@@ -59,18 +65,22 @@ func (s *WatchStore[T]) DeleteReference(namespace, name string, referencedFrom t
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.entry(key)
-	if e == nil {
-		return
+	if e := s.entry(key); e != nil {
+		s.deleteLocked(e, referencedFrom)
 	}
-	if gone := e.owners.remove(referencedFrom); !e.owners.empty() {
+}
+
+// deleteLocked takes back a reference, and removes the entry with its last one.
+func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
+	if gone := e.owners.remove(owner); !e.owners.empty() {
 		s.ownerGoneLocked(e, gone)
 		return
 	}
-	s.entries.Delete(key)
+	s.entries.Delete(e.key)
+	s.stopTimerLocked(e.leaseTimer)
 	s.stopLocked(e, errUnreferenced)
 	e.wakeLocked()
-	s.subscribers.notify(key)
+	s.subscribers.notify(e.key)
 }
 
 // ownerGoneLocked is called when an owner is gone, but not the last one. Owners

@@ -61,3 +61,9 @@ func (r Resource[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.
 	})
 	return roles, nil
 }
+
+// Roles returns the permissions that the store needs for the given objects: see
+// [Resource.Roles].
+func (s *WatchStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
+	return s.resource.Roles(name, keys...)
+}

@@ -51,6 +51,7 @@ func (s *WatchStore[T]) stopAll() {
 	for _, e := range s.entries.Range {
 		e := e.(*entry[T])
 		s.stopLocked(e, errStopping)
+		s.stopTimerLocked(e.leaseTimer)
 		e.wakeLocked()
 	}
 	for _, t := range s.notifyTimers {

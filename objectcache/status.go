@@ -124,8 +124,8 @@ func (s *WatchStore[T]) phaseWithoutWatchLocked() Phase {
 // phaseLocked returns the phase of an entry with a watch.
 func phaseLocked[T cache.Object](w *objectWatch[T], state cache.State[T], stream reflector.Status) Phase {
 	switch {
-	case w.unwatched:
-		return Immutable
+	case w.unwatched != "":
+		return w.unwatched
 	case stream.Failures > 0:
 		return Failing
 	case stream.Streaming:

@@ -4,27 +4,78 @@ package objectcache
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
 )
 
-// Store is a cache of referenced objects. [WatchStore] implements it.
+// Store is a cache of referenced objects. [NewStore] makes one. [WatchStore]
+// implements it.
 type Store[T cache.Object] interface {
+	References
+	Reader[T]
+
 	// Run runs the store until ctx ends. It returns when every goroutine of the
 	// store has ended.
 	Run(ctx context.Context) error
+	// Changes yields the objects that changed, each with the UIDs that reference
+	// it, until ctx ends. A store that observes no changes blocks until then.
+	Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID]
+	// Status returns the status of an object, and false if no owner references it.
+	Status(namespace, name string) (Status, bool)
+	// Statuses yields the status of every referenced object, in no order.
+	Statuses() iter.Seq[Status]
+	// Roles returns the permissions that the store needs for the given objects.
+	Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error)
+}
+
+// References counts the references of owners to objects.
+type References interface {
 	// AddReference counts a reference of an owner to an object. It never waits
 	// for the network.
 	AddReference(namespace, name string, referencedFrom types.UID)
 	// DeleteReference takes back one AddReference with the same arguments. Without
 	// such an AddReference it does nothing.
 	DeleteReference(namespace, name string, referencedFrom types.UID)
-	// Get returns a referenced object, shared and read-only.
+}
+
+// Reader reads referenced objects. The objects are shared and read-only.
+type Reader[T cache.Object] interface {
+	// Get returns a referenced object. It may wait until ctx ends.
 	Get(ctx context.Context, namespace, name string) (T, error)
-	// Changes yields the objects that changed, each with the UIDs that reference
-	// it, until ctx ends. A store that observes no changes blocks until then.
-	Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID]
+	// GetWithOptions is Get with demands on the state that it returns.
+	GetWithOptions(ctx context.Context, namespace, name string, options GetOptions) (T, error)
+	// TryGet is Get without waiting. It returns [ErrNotSynced] where Get would wait.
+	TryGet(namespace, name string) (T, error)
+}
+
+// StoreOptions selects the strategy of a store, and configures it: [WatchOptions].
+// Other packages cannot implement it.
+type StoreOptions interface{ isStoreOptions() }
+
+func (WatchOptions) isStoreOptions() {}
+
+// NewStore returns a store with the strategy that the type of options selects.
+// Without options (nil) the store watches, with the defaults of [WatchOptions]. The
+// errors are those of [NewWatchStore].
+func NewStore[T cache.Object](resource Resource[T], options StoreOptions) (Store[T], error) {
+	switch options := options.(type) {
+	case nil:
+		return asStore(NewWatchStore(resource, WatchOptions{}))
+	case WatchOptions:
+		return asStore(NewWatchStore(resource, options))
+	}
+	return nil, fmt.Errorf("new store: the options are a %T: pass WatchOptions, not a pointer to them", options)
+}
+
+// asStore returns an untyped nil if there is an error.
+func asStore[T cache.Object](store Store[T], err error) (Store[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
 }

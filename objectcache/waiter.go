@@ -23,24 +23,35 @@ const (
 	// startGrace is how long a Get waits before it logs that Run has not been
 	// called. A program may call Run in a goroutine that has not begun.
 	startGrace = time.Second
+	// eventGrace is how long a Get waits for an event that brings the version that
+	// it demands, before it asks for a read.
+	eventGrace = 100 * time.Millisecond
 )
 
 // waiter is a Get that waits.
 type waiter[T cache.Object] struct {
-	ctx   context.Context
-	key   types.NamespacedName
-	began time.Time
+	ctx          context.Context
+	key          types.NamespacedName
+	maxStaleness time.Duration // 0 is no bound
+	notOlderThan string        // the resource version that the state must include; may be empty
+	live         bool          // needs a read that begins now
+	try          bool          // returns instead of waiting
+	began        time.Time
 	// newestOwner and ownerAddedAt are those of entry when the waiter first saw it.
 	// Owners that are added later do not make it wait longer.
 	entry        *entry[T]
 	newestOwner  uint64
 	ownerAddedAt time.Time
+	read         uint64 // the number of the read that g has asked for; 0 if it has not
 }
 
-// wait is Get when the state in memory cannot be served.
-func (s *WatchStore[T]) wait(ctx context.Context, key types.NamespacedName) (T, error) {
+// ended reports whether g waits no longer.
+func (g *waiter[T]) ended() bool { return g.try || g.ctx.Err() != nil }
+
+// wait is Get when the state in memory cannot be served, or g demands more of it.
+func (s *WatchStore[T]) wait(g *waiter[T]) (T, error) {
 	var none T
-	g := &waiter[T]{ctx: ctx, key: key, began: time.Now()}
+	g.began = time.Now()
 	for {
 		w, wake, err := s.addWaiter(g)
 		if err != nil {
@@ -48,17 +59,17 @@ func (s *WatchStore[T]) wait(ctx context.Context, key types.NamespacedName) (T, 
 		}
 		state, ok, err := s.check(g, w)
 		if w != nil && !ok {
-			s.requestRead(w) // again after each attempt, which uses the request up
+			s.requestRead(g, w) // again after each attempt, which uses the request up
 		}
 		if !ok && err == nil {
-			s.sleep(ctx, wake, s.checkAfter(g, w, state))
+			s.sleep(g.ctx, wake, s.checkAfter(g, w, state))
 		}
 		s.removeWaiter(g.entry)
 		switch {
 		case err != nil:
 			return none, err
 		case ok:
-			return s.result(key, state)
+			return s.result(g.key, state)
 		}
 	}
 }
@@ -77,15 +88,21 @@ func (s *WatchStore[T]) addWaiter(g *waiter[T]) (*objectWatch[T], <-chan struct{
 		if err := s.resource.validateKey(g.key); err != nil {
 			return nil, nil, err
 		}
-		return nil, nil, s.resource.newError(g.key, ErrNotRegistered)
+		if s.options.AcquireOnGet == 0 {
+			return nil, nil, s.resource.newError(g.key, ErrNotRegistered)
+		}
+		e = s.acquireLocked(g.key)
 	}
 	if e != g.entry {
-		g.entry, g.newestOwner, g.ownerAddedAt = e, e.newestOwner.Load(), e.ownerAddedAt
+		g.entry, g.newestOwner, g.ownerAddedAt, g.read = e, e.newestOwner.Load(), e.ownerAddedAt, 0
 	}
 	if e.watch.Load() == nil {
 		s.startLocked(e)
 	}
-	e.used.Store(true)
+	if g.needsRead() {
+		s.readForLocked(g)
+	}
+	e.used.Store(s.uses)
 	e.waiters++
 	return e.watch.Load(), e.wakeChanLocked(), nil
 }
@@ -99,26 +116,31 @@ func (s *WatchStore[T]) removeWaiter(e *entry[T]) {
 // check returns the state and whether g may return it, or the error that ends its
 // wait. w is nil before Run.
 func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (state cache.State[T], ok bool, err error) {
-	ended := g.ctx.Err() != nil
+	ended := g.ended()
 	if w == nil {
 		if ended {
 			err = s.resource.newError(g.key, notSynced(g.ctx, ErrNotStarted)...)
 		}
 		return state, false, err
 	}
-	state, ok = s.servable(w, min(g.newestOwner, g.entry.newestOwner.Load()))
-	status := w.status()
+	status := w.status() // before the state, which is then no older
+	state, ok = s.servable(w, min(g.newestOwner, g.entry.newestOwner.Load()), g.maxStaleness)
+	ok = ok && g.isMet(w, status)
 	switch {
 	case ok:
 		return state, true, nil
+	case g.demandsRead():
+		if !ended && !g.isBehind(w) && s.graceLeft(status, g.began) != 0 {
+			return state, false, nil
+		}
 	case s.isImmutable(state) && (ended || readFailed(status, g.ownerAddedAt)):
 		return state, true, nil // an owner that had it may be asking
 	case !ended && s.graceLeft(status, g.began) != 0:
 		return state, false, nil
 	}
 	causes := causesOf(status)
-	if state.Synced && s.isStale(w) {
-		causes = append([]error{ErrStale}, causes...)
+	if state.Synced && (g.isBehind(w) || w.isStale(g.maxStaleness)) {
+		causes = append([]error{g.staleError(w, status)}, causes...)
 	}
 	if ended {
 		causes = append(causes, s.resource.rateLimitError())
@@ -158,13 +180,13 @@ func (s *WatchStore[T]) graceLeft(status reflector.Status, began time.Time) time
 	return max(0, time.Until(from.Add(s.options.RefusalGrace)))
 }
 
-// requestRead asks the reflector for a read, because a Get waits. It gives up an
-// open stream only if the reflector itself has heard nothing for MaxStaleness: a
-// recent contact wakes the Get in a moment.
-func (s *WatchStore[T]) requestRead(w *objectWatch[T]) {
+// requestRead asks the reflector for a read, because g waits. It gives up an open
+// stream only if g demands a read, or the reflector itself has heard nothing for
+// maxStaleness: a recent contact wakes the Get in a moment.
+func (s *WatchStore[T]) requestRead(g *waiter[T], w *objectWatch[T]) {
 	state, status := w.slot.Load(), w.status()
-	tooOld := s.options.MaxStaleness > 0 && time.Since(status.LastContact) > s.options.MaxStaleness
-	if tooOld && state.Synced && !s.isImmutable(state) {
+	tooOld := g.maxStaleness > 0 && time.Since(status.LastContact) > g.maxStaleness && !s.isImmutable(state)
+	if state.Synced && (tooOld || g.read > 0 && !g.readDone(w)) {
 		w.reflector.Refresh()
 		return
 	}
@@ -178,6 +200,9 @@ func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.
 		return s.logNotStarted(g)
 	}
 	grace := s.graceLeft(w.status(), g.began)
+	if event := time.Until(g.began.Add(eventGrace)); g.notOlderThan != "" && g.read == 0 && (grace < 0 || event < grace) {
+		return max(0, event)
+	}
 	if !s.isImmutable(state) {
 		return grace
 	}

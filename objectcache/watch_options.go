@@ -33,6 +33,11 @@ type WatchOptions struct {
 	// added. During the read, and if it fails, Get returns the previous state.
 	// Default: 10 minutes. A negative value never reads the object again.
 	ImmutableRecheck time.Duration
+	// AcquireOnGet makes Get and TryGet of an object that no owner references take a
+	// reference of their own, [LeaseOwner], instead of returning [ErrNotRegistered]. A
+	// Get may then come before the registration of its owner. The reference is
+	// deleted between one and two AcquireOnGets after the last use. Default: never.
+	AcquireOnGet time.Duration
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server as one user should share one. Default: a Gate of its own.
 	Gate *Gate
@@ -52,12 +57,32 @@ const (
 	defaultImmutableRecheck = 10 * time.Minute
 )
 
+// The bits of entry.used. Each timer clears its own.
+const (
+	usedIdle  uint32 = 1 << iota // for IdleTimeout
+	usedLease                    // for AcquireOnGet
+)
+
+// uses returns the bits that the timers of a store with these options read.
+func (o *WatchOptions) uses() (bits uint32) {
+	if o.IdleTimeout > 0 {
+		bits |= usedIdle
+	}
+	if o.AcquireOnGet > 0 {
+		bits |= usedLease
+	}
+	return bits
+}
+
 // validate returns an error that names each option with an invalid value, and the
 // values that are valid.
 func (o *WatchOptions) validate() error {
 	var problems []error
 	if o.IdleTimeout < 0 {
 		problems = append(problems, fmt.Errorf("WatchOptions.IdleTimeout is %v: 0 means never, else set a positive duration", o.IdleTimeout))
+	}
+	if o.AcquireOnGet < 0 {
+		problems = append(problems, fmt.Errorf("WatchOptions.AcquireOnGet is %v: 0 means never, else set a positive duration", o.AcquireOnGet))
 	}
 	if o.MaxStaleness < 0 {
 		problems = append(problems, fmt.Errorf("WatchOptions.MaxStaleness is %v: 0 means no bound, else set a positive duration", o.MaxStaleness))

@@ -19,7 +19,8 @@ import (
 type WatchStore[T cache.Object] struct {
 	resource         Resource[T]
 	options          WatchOptions
-	unwatchImmutable bool // end the streams of immutable objects
+	unwatchImmutable bool   // end the streams of immutable objects
+	uses             uint32 // what entry.used is set to by a use; 0 if nothing reads it
 
 	entries          sync.Map       // types.NamespacedName to *entry[T]; written with mu held
 	background       sync.WaitGroup // object watches and timers, which Run waits for
@@ -43,6 +44,7 @@ func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (
 	}
 	options.setDefaults()
 	return &WatchStore[T]{
+		uses:             options.uses(),
 		resource:         resource,
 		options:          options,
 		unwatchImmutable: resource.immutable != nil && !options.WatchImmutable,

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/refwatch/refwatch/cache"
+)
+
+// GetOptions are the demands of one Get on the state that it returns. The zero value
+// demands nothing: the last known state will do. A Get waits until all demands are
+// met, or its context ends.
+type GetOptions struct {
+	// MaxStaleness bounds the time since the server last sent something about the
+	// object, as WatchOptions.MaxStaleness does; the smaller one counts. Default: no
+	// other bound than that of the store.
+	MaxStaleness time.Duration
+	// NotOlderThan is a resource version that the state must include: that of an
+	// earlier write, for a program that has to read its own writes. If no event
+	// brings the version within 100 ms, the object is read again. If that read is
+	// older still, the server has never had the version, or was rolled back, and the
+	// error has [ErrStale] joined to it. Default: any version.
+	NotOlderThan string
+	// Live demands a consistent read that begins after the call. Such reads share
+	// the limits of the [Gate]; Gets that wait for the same object share a read. The
+	// stream of the object is opened again for it. Default: memory will do.
+	Live bool
+}
+
+// validate returns an error that names each option with an invalid value.
+func (o *GetOptions) validate() error {
+	var problems []error
+	if o.MaxStaleness < 0 {
+		problems = append(problems, fmt.Errorf("GetOptions.MaxStaleness is %v: 0 means no bound, else set a positive duration", o.MaxStaleness))
+	}
+	if o.NotOlderThan != "" {
+		if err := cache.CheckVersion(o.NotOlderThan); err != nil {
+			problems = append(problems, fmt.Errorf("GetOptions.NotOlderThan: %w", err))
+		}
+	}
+	return errors.Join(problems...)
+}
