@@ -13,8 +13,8 @@
 //
 // # Differences
 //
-//   - Kubelet's managers start goroutines in their constructors, which never end. These have [Manager.Run]. A Get before
-//     Run waits for it.
+//   - Kubelet's managers start goroutines in their constructors, which never end. These managers have [Manager.Run]. A
+//     Get before Run waits for it.
 //   - A pod is identified by its UID, and by its namespace and name only if it has none. Kubelet's managers identify it
 //     by all three.
 //   - The error of a sync that failed begins with the text of kubelet's error. The cause follows, and errors.Is and
