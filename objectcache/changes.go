@@ -135,7 +135,7 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 }
 
 // notifyLaterLocked notifies the subscribers of a key after awayGrace: if no reflector
-// reaches the server, Get returns the previous state of an immutable object then, and
+// reaches the server, Get returns the previous state of an object without a stream then, and
 // nothing else notifies them. There is at most one timer for each key.
 func (s *WatchStore[T]) notifyLaterLocked(key types.NamespacedName) {
 	if s.notifyTimers[key] != nil || s.stopped {
@@ -154,7 +154,7 @@ func (s *WatchStore[T]) notifyLaterLocked(key types.NamespacedName) {
 // servableToAllLocked reports whether Get would return a synced state to every
 // owner, whatever its age.
 func (s *WatchStore[T]) servableToAllLocked(e *entry[T], w *objectWatch[T], state cache.State[T]) bool {
-	return !s.isImmutable(state) || w.readFor.Load() >= e.newestOwnerLocked(w) || readFailed(w.status(), e.ownerAddedAt)
+	return !s.needsOwnerRead(w, state) || w.readFor.Load() >= e.newestOwnerLocked(w) || readFailed(w.status(), e.ownerAddedAt)
 }
 
 // addSubscriber adds a queue, and every key to it. It starts the watches of idle

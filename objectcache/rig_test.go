@@ -212,6 +212,34 @@ func (r *rig) phase(name string) objectcache.Phase {
 	return status.Phase
 }
 
+// wantValue checks the value that Get returns, within a second.
+func (r *rig) wantValue(when, name, value string) {
+	r.t.Helper()
+	if got := string(r.mustGet(name).Data["password"]); got != value {
+		r.t.Errorf("%s: Get %s: got %q, want %q", when, name, got, value)
+	}
+}
+
+// wantPhase checks the phase of an object and how many streams it has.
+func (r *rig) wantPhase(when, name string, phase objectcache.Phase, streams int) {
+	r.t.Helper()
+	if got, open := r.phase(name), r.streams(name); got != phase || open != streams {
+		r.t.Errorf("%s: got phase %s and %d streams, want %s and %d", when, got, open, phase, streams)
+	}
+}
+
+// reads returns the number of lists and watches of an object so far.
+func (r *rig) reads(name string) int {
+	synctest.Wait()
+	count := 0
+	for _, request := range r.server.Requests() {
+		if (request.Verb == "list" || request.Verb == "watch") && request.Name == name {
+			count++
+		}
+	}
+	return count
+}
+
 func forbidden() *apierrors.StatusError {
 	return apierrors.NewForbidden(corev1.Resource("secrets"), "", errors.New("no"))
 }

@@ -38,8 +38,13 @@ type References interface {
 	// AddReference counts a reference of an owner to an object. It never waits
 	// for the network.
 	AddReference(namespace, name string, referencedFrom types.UID)
-	// DeleteReference takes back one AddReference with the same arguments. Without
-	// such an AddReference it does nothing.
+	// AddReadOnceReference counts a reference of an owner that needs the object as it
+	// is now, and not its changes: Get returns a state that was read after the call,
+	// or a newer one (kubernetes#118566). It never waits for the network.
+	AddReadOnceReference(namespace, name string, referencedFrom types.UID)
+	// DeleteReference takes back one AddReference or AddReadOnceReference with the
+	// same arguments: of an owner with both, the kind that was not added last.
+	// Without such a reference it does nothing.
 	DeleteReference(namespace, name string, referencedFrom types.UID)
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
@@ -24,6 +25,7 @@ func storeCases() []testCase {
 		{"one-stream", "many owners share one stream, which ends with the last reference", oneStream},
 		{"immutable", "an immutable object has no stream after its first sync", immutableHasNoStream},
 		{"recreated-immutable", "a new owner of a recreated immutable object never gets the old object", recreatedImmutable},
+		{"read-once", "an object whose references are all read-once has no stream, and is read for each new owner", readOnce},
 		{"many", "a hundred objects referenced at once have a stream each, and at most 32 are opened at a time", manyObjects},
 		{"config-maps", "a store serves ConfigMaps", configMaps},
 		{"any-kind", "a store serves any kind that has a typed client", anyKind},
@@ -205,6 +207,24 @@ func recreatedImmutable(s *suite) {
 	s.remove("tls")
 	store.AddReference(s.namespace, "tls", "last")
 	s.wantNotFound(store, "tls")
+}
+
+func readOnce(s *suite) {
+	store, _ := s.store()
+	s.create("tls", "0")
+	for i := range 5 {
+		value := fmt.Sprint(i)
+		s.update("tls", value)
+		store.AddReadOnceReference(s.namespace, "tls", types.UID(value)) // a new owner each time
+		s.wantObject(store, "tls", value)
+		s.wantStreams("read-once", 0)
+	}
+	store.AddReference(s.namespace, "tls", "pod")
+	s.wantObject(store, "tls", "4")
+	s.wantStreams("one ordinary reference", 1)
+	store.DeleteReference(s.namespace, "tls", "pod")
+	s.wantStreams("read-once again", 0)
+	s.wantObject(store, "tls", "4")
 }
 
 func manyObjects(s *suite) {
