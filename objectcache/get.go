@@ -15,14 +15,15 @@ import (
 // Get returns a referenced object from memory. All callers share it, and it must
 // not be changed. Until the object has synced, Get waits for as long as ctx allows.
 // Meanwhile attempts that fail follow each other after 1.1 to 1.6 s, or after the
-// server's Retry-After. After the sync Get returns the last known state, however long ago the
-// server sent it, unless WatchOptions.MaxStaleness is set.
+// server's Retry-After. After the sync Get returns the last known state, however long
+// ago the server sent it, unless WatchOptions.MaxStaleness is set.
 //
 // An object without a stream, such as an immutable one, is read again for each new
-// owner. A Get that is called after the owner was added waits for that read. If the read fails, or ctx ends first,
-// or no reflector reaches the server within 1.5 s, Get returns the previous state, because an owner that had it may
-// be asking. [Status].LastContact is the time of that state. Owners that are added while Get
-// waits do not make it wait longer.
+// owner. A Get that is called after the owner was added waits for that read. If the
+// read fails, or ctx ends first, or no reflector reaches the server within 1.5 s, Get
+// returns the previous state, because an owner that had it may be asking.
+// [Status].LastContact is the time of that state. Owners that are added while Get waits
+// do not make it wait longer.
 //
 // These are the errors. All but [ErrNilContext] name the resource and the key.
 //   - [ErrNotRegistered]: no owner references the object.
