@@ -99,8 +99,6 @@ func textOf(object any) string {
 		return o.Name + "=" + o.Data["value"]
 	case toolscache.DeletedFinalStateUnknown:
 		return textOf(o.Obj) + " (final state unknown)"
-	case toolscache.Delta: // what RealFIFO puts into the tombstone of a queued object
-		return textOf(o.Object)
 	case toolscache.ReplacedAllInfo:
 		return textsOf(o.Objects)
 	case toolscache.BookmarkInfo:
