@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
@@ -47,7 +48,7 @@ func newStore[T cache.Object](s *suite, resource objectcache.Resource[T]) *objec
 	return store
 }
 
-// observeChanges returns a function that waits until Changes has yielded an object with the value, or its deletion if
+// observeChanges returns a function that waits until Changes has yielded an object with the value, or its absence if
 // value is empty.
 func (s *suite) observeChanges(store *objectcache.WatchStore[*corev1.Secret]) (wait func(name, value string)) {
 	next, stop := iter.Pull2(store.Changes(s.ctx))
@@ -63,8 +64,11 @@ func (s *suite) observeChanges(store *objectcache.WatchStore[*corev1.Secret]) (w
 			if !ok {
 				s.Fatalf("waiting for %s to become %q: no more changes", name, value)
 			}
-			if seen[change.Key.Name] = ""; !change.Deleted {
+			switch seen[change.Key.Name] = ""; {
+			case change.Err == nil:
 				seen[change.Key.Name] = valueOf(change.Object)
+			case !apierrors.IsNotFound(change.Err):
+				s.Fatalf("waiting for %s to become %q: %v", name, value, change.Err)
 			}
 		}
 	}
