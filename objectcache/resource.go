@@ -32,6 +32,7 @@ type Resource[T cache.Object] struct {
 	nameError    error                   // why resource is invalid; nil if it is valid
 	rest         *listwatch.RESTResource // nil if the client has no GetClient: source is used then
 	source       func(types.NamespacedName) listwatch.Source
+	get          func(context.Context, types.NamespacedName) (T, error) // sends a GET; nil without a client
 	validateName validation.ValidateNameFunc
 	immutable    func(T) bool // nil if no object of this kind is immutable
 }
@@ -42,8 +43,8 @@ type Resource[T cache.Object] struct {
 type Client[T cache.Object, L runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
-	// Get is never called. Its result names T, so that callers of [NewResource] need
-	// not write type arguments.
+	// Get is called by stores that do not watch. Its result also names T, so that
+	// callers of [NewResource] need not write type arguments.
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 }
 
@@ -61,8 +62,8 @@ type Client[T cache.Object, L runtime.Object] interface {
 // references.
 //
 // If the client has a method GetClient, as those of client-go and of client-gen
-// since 1.31 have, the store uses the REST client that it returns, and not List and
-// Watch: see [listwatch.FromREST]. To use List and Watch, hide GetClient behind a
+// since 1.31 have, the store uses the REST client that it returns, and not List, Watch
+// and Get: see [listwatch.FromREST]. To use these methods, hide GetClient behind a
 // type of your own. They retry up to ten times, after a broken connection or a
 // Retry-After, and Get knows no cause before they return.
 func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource schema.GroupResource, client func(namespace string) C) Resource[T] {
@@ -78,6 +79,7 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 		r.nameError = checkKind[T](resource)
 	}
 	r.source = sourceFrom(client, example)
+	r.get = getFrom(client, func(ctx context.Context, c C, name string) (T, error) { return c.Get(ctx, name, metav1.GetOptions{}) })
 	if restClient := restClientOf(example); restClient != nil {
 		if group := restClient.APIVersion().Group; group != resource.Group && r.nameError == nil {
 			r.nameError = fmt.Errorf("its client is of the group %q: name that group, or pass a client of %q", group, resource.Group)
@@ -88,6 +90,7 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 			NewObject: newOf[T],
 			NewList:   newOf[L],
 		}
+		r.get = getFromREST[T](r.rest)
 	}
 	return r
 }
