@@ -162,7 +162,7 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 		now.id.epoch = state.Epoch
 	}
 	s.cancelNoticeLocked(key)
-	now.object, now.err = s.result(key, state)
+	now.object, now.err = s.resource.result(key, state)
 	return now, true
 }
 
