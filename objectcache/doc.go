@@ -56,7 +56,9 @@
 //
 // # Changes and status
 //
-// [WatchStore.Changes] yields each object that changes or gets a new owner, in its
-// newest state only. [WatchStore.Status] and [WatchStore.Statuses] return metadata.
-// No status, error or log line holds object data.
+// [WatchStore.Changes] yields the first state of each object, also of one that is
+// absent or refused, and then each object that changes or gets a new owner, in its
+// newest state only. [WaitForSync] waits until the states of many objects are known.
+// [WatchStore.Status] and [WatchStore.Statuses] return metadata. No status, error or log
+// line holds object data.
 package objectcache

@@ -48,6 +48,9 @@ type Status struct {
 	Key types.NamespacedName
 	// Phase is where the object is in its life in the store.
 	Phase Phase
+	// Synced is set if Get would return the object, or that it is absent, without
+	// waiting.
+	Synced bool
 	// Exists is set if the object exists in the last known state.
 	Exists bool
 	// UID and ResourceVersion are the object's, empty unless it exists.
@@ -107,6 +110,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	status.Phase = phaseLocked(w, state, stream)
 	status.LastContact, status.Failures, status.Waiting = w.lastContactLocked(stream), stream.Failures, stream.Waiting
 	status.LastError, status.LastErrorTime = stream.LastError, stream.LastErrorTime
+	status.Synced = state.Synced && s.servableToAllLocked(e, w, state) && (s.isImmutable(state) || !w.isStale(s.options.MaxStaleness))
 	if status.Exists = state.Exists; state.Exists {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
 	}

@@ -22,8 +22,9 @@ type Store[T cache.Object] interface {
 	// Run runs the store until ctx ends. It returns when every goroutine of the
 	// store has ended.
 	Run(ctx context.Context) error
-	// Changes yields the objects that changed, each with the UIDs that reference
-	// it, until ctx ends. A store that observes no changes blocks until then.
+	// Changes yields the first state of each object, and its changes, with the UIDs
+	// that reference it, until ctx ends. A store that observes no changes blocks until
+	// then.
 	Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID]
 	// Status returns the status of an object, and false if no owner references it.
 	Status(namespace, name string) (Status, bool)
