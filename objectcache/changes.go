@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
 )
@@ -41,6 +42,23 @@ type Change[T cache.Object] struct {
 //
 // A nil context is logged, and yields nothing.
 func (s *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID] {
+	return changesOf(ctx, s)
+}
+
+// changeSource is a store whose changes [changesOf] yields.
+type changeSource[T cache.Object] interface {
+	logger() klog.Logger
+	// addSubscriber adds a queue, and every key to it. It returns false if the store is
+	// stopped.
+	addSubscriber(queue *keyQueue) bool
+	removeSubscriber(queue *keyQueue)
+	// snapshot returns the state of a key now, and whether it may be yielded. id.entry
+	// is 0 if no owner references the key.
+	snapshot(key types.NamespacedName) (now snapshot[T], ok bool)
+}
+
+// changesOf implements Changes.
+func changesOf[T cache.Object](ctx context.Context, s changeSource[T]) iter.Seq2[Change[T], []types.UID] {
 	return func(yield func(Change[T], []types.UID) bool) {
 		if ctx == nil {
 			s.logger().Error(ErrNilContext, "No changes are delivered")
@@ -60,7 +78,7 @@ func (s *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []type
 			if shutdown || ctx.Err() != nil { // a queue that is shut down is drained first
 				return
 			}
-			change, owners, ok := s.change(key, yielded)
+			change, owners, ok := changeOf(s, key, yielded)
 			queue.Done(key)
 			if ok && !yield(change, owners) {
 				return
@@ -79,9 +97,9 @@ type stateID struct {
 	owners          uint64 // owners.added
 }
 
-// change returns the state of a key and its owners, and whether they differ from
+// changeOf returns the state of a key and its owners, and whether they differ from
 // what was yielded. It updates yielded.
-func (s *WatchStore[T]) change(key types.NamespacedName, yielded map[types.NamespacedName]stateID) (Change[T], []types.UID, bool) {
+func changeOf[T cache.Object](s changeSource[T], key types.NamespacedName, yielded map[types.NamespacedName]stateID) (Change[T], []types.UID, bool) {
 	now, ok := s.snapshot(key)
 	if yielded[key].entry != now.id.entry {
 		delete(yielded, key)
@@ -107,8 +125,14 @@ type snapshot[T cache.Object] struct {
 	owners []types.UID
 }
 
-// snapshot returns the state of a key now, and whether it may be yielded. id.entry
-// is 0 if no owner references the key.
+func (s *snapshot[T]) setState(state cache.State[T]) {
+	s.state = state
+	if state.Exists {
+		s.id.uid, s.id.resourceVersion, s.id.epoch = state.Object.GetUID(), state.Object.GetResourceVersion(), state.Epoch
+	}
+}
+
+// snapshot implements changeSource.
 func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,11 +146,7 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 	if w == nil {
 		return now, false
 	}
-	now.state = w.slot.Load()
-	if now.state.Exists {
-		now.id.uid, now.id.resourceVersion = now.state.Object.GetUID(), now.state.Object.GetResourceVersion()
-		now.id.epoch = now.state.Epoch
-	}
+	now.setState(w.slot.Load())
 	if !now.state.Synced || s.servableToAllLocked(e, w, now.state) {
 		return now, now.state.Synced
 	}
@@ -157,8 +177,8 @@ func (s *WatchStore[T]) servableToAllLocked(e *entry[T], w *objectWatch[T], stat
 	return !s.isImmutable(state) || w.readFor.Load() >= e.newestOwnerLocked(w) || readFailed(w.status(), e.ownerAddedAt)
 }
 
-// addSubscriber adds a queue, and every key to it. It starts the watches of idle
-// entries, which could change unnoticed. It returns false if the store is stopped.
+// addSubscriber implements changeSource. It also starts the watches of idle entries,
+// which could change unnoticed.
 func (s *WatchStore[T]) addSubscriber(queue *keyQueue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

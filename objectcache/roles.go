@@ -26,6 +26,11 @@ import (
 //	objectcache.Secrets(nil).Roles("gateway", keys...)
 //	objectcache.Dynamic(nil, widgets).Roles("gateway", keys...) // for any kind
 func (r Resource[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
+	return r.rolesFor([]string{"list", "watch"}, name, keys)
+}
+
+// rolesFor is Roles for other verbs.
+func (r *Resource[T]) rolesFor(verbs []string, name string, keys []types.NamespacedName) ([]rbacv1.Role, error) {
 	if err := r.checkName(); err != nil {
 		return nil, err
 	}
@@ -49,7 +54,7 @@ func (r Resource[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.
 				APIGroups:     []string{r.resource.Group},
 				Resources:     []string{r.resource.Resource},
 				ResourceNames: slices.Compact(names),
-				Verbs:         []string{"list", "watch"},
+				Verbs:         verbs,
 			}},
 		})
 	}
