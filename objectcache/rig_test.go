@@ -32,8 +32,8 @@ const (
 	canary = "canary-canary-canary"
 )
 
-// rig is a store of Secrets with any strategy, a client and an API server in one synctest bubble. The
-// HTTP traffic is real, the time is virtual.
+// rig is a store of Secrets with any strategy, a client and an API server in one
+// synctest bubble. The HTTP traffic is real, the time is virtual.
 type rig struct {
 	objectcache.Store[*corev1.Secret]
 
