@@ -12,6 +12,9 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
+// queueGrace is how long the goroutine of a read needs until it waits for admission.
+const queueGrace = 100 * time.Millisecond
+
 // Get returns a referenced object. All callers share it, and it must not be changed. It
 // comes from memory, without a lock and without allocating, if it was read within its
 // TTL, and after the newest owner was added. Otherwise Get waits for a read, for as long
@@ -210,24 +213,35 @@ func (s *TTLStore[T]) askLocked(g *ttlWaiter[T]) {
 	e.reader.Retry()
 }
 
-// waitsOn reports whether g waits on, and for how long at most; negative means until it
-// is woken.
+// waitsOn reports whether g waits on, and for how long at most before it checks again;
+// negative means until it is woken.
 func (s *TTLStore[T]) waitsOn(g *ttlWaiter[T], r *reading[T], status reflector.Status) (limit time.Duration, ok bool) {
-	limit = graceLeft(s.options.RefusalGrace, status, g.began)
 	switch {
 	case g.try, g.ctx.Err() != nil, g.isBehind(r):
 		return 0, false
 	case g.notStarted:
 		return -1, true
-	case status.Away && s.isFallback(g, r):
-		// A reader may reach the server in time for a new owner.
-		away := time.Duration(0)
-		if r.triedFor < g.newestOwner {
-			away = max(0, time.Until(g.ownerAddedAt.Add(awayGrace)))
-		}
-		return away, away > 0
+	case s.isFallback(g, r):
+		return g.checkAway(r, status)
 	}
+	limit = graceLeft(s.options.RefusalGrace, status, g.began)
 	return limit, limit != 0
+}
+
+// checkAway is waitsOn for a Get that can return the previous object: it does so if no
+// reader reaches the server. For a new owner it tries for awayGrace. Nothing wakes g if
+// the outage began before, so it checks once the read that it has asked for is queued.
+func (g *ttlWaiter[T]) checkAway(r *reading[T], status reflector.Status) (limit time.Duration, ok bool) {
+	switch left := time.Until(g.ownerAddedAt.Add(awayGrace)); {
+	case status.Away && r.triedFor < g.newestOwner && left > 0:
+		return left, true
+	case status.Away:
+		return 0, false
+	}
+	if queued := time.Until(g.began.Add(queueGrace)); queued > 0 {
+		return queued, true
+	}
+	return awayGrace, true
 }
 
 // notReadError returns why g ends without a state.
