@@ -15,7 +15,7 @@ import (
 // objects, and no others: one Role of the given name per namespace, which allows
 // list and watch of the named objects. In RBAC a rule with resourceNames matches a
 // list or watch with the field selector metadata.name=NAME, and a store sends no
-// others.
+// others. A [TTLStore] or a [DirectStore] needs get instead: see [TTLStore.Roles].
 //
 // The Roles are sorted by namespace, the names in each Role are sorted and unique.
 // Without keys there are no Roles, because a rule without resourceNames allows
