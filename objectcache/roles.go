@@ -15,7 +15,7 @@ import (
 // objects, and no others: one Role of the given name per namespace, which allows
 // list and watch of the named objects. In RBAC a rule with resourceNames matches a
 // list or watch with the field selector metadata.name=NAME, and a store sends no
-// others.
+// others. A [TTLStore] or a [DirectStore] needs get instead: see [TTLStore.Roles].
 //
 // The Roles are sorted by namespace, the names in each Role are sorted and unique.
 // Without keys there are no Roles, because a rule without resourceNames allows
@@ -26,6 +26,11 @@ import (
 //	objectcache.Secrets(nil).Roles("gateway", keys...)
 //	objectcache.Dynamic(nil, widgets).Roles("gateway", keys...) // for any kind
 func (r Resource[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
+	return r.rolesFor([]string{"list", "watch"}, name, keys)
+}
+
+// rolesFor is Roles for other verbs.
+func (r *Resource[T]) rolesFor(verbs []string, name string, keys []types.NamespacedName) ([]rbacv1.Role, error) {
 	if err := r.checkName(); err != nil {
 		return nil, err
 	}
@@ -49,7 +54,7 @@ func (r Resource[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.
 				APIGroups:     []string{r.resource.Group},
 				Resources:     []string{r.resource.Resource},
 				ResourceNames: slices.Compact(names),
-				Verbs:         []string{"list", "watch"},
+				Verbs:         verbs,
 			}},
 		})
 	}
