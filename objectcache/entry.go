@@ -14,6 +14,8 @@ import (
 // entry is a referenced object, from its first reference to its last. All fields
 // without a note are guarded by WatchStore.mu.
 type entry[T cache.Object] struct {
+	waker
+
 	key    types.NamespacedName
 	number uint64                         // differs from that of other entries of the key
 	epoch  uint64                         // of the next watch that has no predecessor
@@ -34,7 +36,6 @@ type entry[T cache.Object] struct {
 	leaseTimer   *timer // nil unless a Get has acquired the object
 
 	waiters int // Gets that wait
-	waker
 }
 
 // entry returns the entry of a key, nil if no owner references it.
