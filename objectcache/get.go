@@ -118,6 +118,6 @@ func (s *WatchStore[T]) result(key types.NamespacedName, state cache.State[T]) (
 	}
 	err := apierrors.NewNotFound(s.resource.resource, key.Name)
 	// The usual message has no namespace.
-	err.ErrStatus.Message = s.resource.resource.String() + ` "` + key.String() + `" not found`
+	err.ErrStatus.Message = s.resource.resource.String() + ` "` + keyText(key) + `" not found`
 	return state.Object, err
 }

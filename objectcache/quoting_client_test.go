@@ -83,9 +83,9 @@ func quotedBy(t *testing.T, answer answers, hidden bool) (texts []string) {
 	}
 	resource := objectcache.Secrets(client)
 	if hidden {
-		resource = objectcache.NewResource(corev1.Resource("secrets"), func(namespace string) withoutRESTClient {
+		resource = objectcache.NewResource(func(namespace string) withoutRESTClient {
 			return withoutRESTClient{client.CoreV1().Secrets(namespace)}
-		})
+		}, corev1.SchemeGroupVersion.WithResource("secrets"))
 	}
 	store := newStore(t, resource, objectcache.WatchOptions{})
 	stop := runStore(t.Context(), t, store)

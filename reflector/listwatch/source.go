@@ -57,3 +57,11 @@ type Stream interface {
 
 // Loggable marks an error of a Source: its text holds no object data and is not hidden.
 func Loggable(err error) error { return redact.Loggable(err) }
+
+// CatchPanic calls f, and returns an error if f panics. The value of the panic may hold
+// an object: the text of the error has its type and where f panicked, and no more.
+func CatchPanic(f func()) (err error) {
+	defer redact.Panic(&err)
+	f()
+	return nil
+}
