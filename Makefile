@@ -8,7 +8,7 @@ LINTER := _output/bin/golangci-lint
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 # The race detector needs cgo. Without a C compiler, go turns cgo off.
 RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo -race)
@@ -18,6 +18,10 @@ NORACE = WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc o
 test: ## Run the library's tests with the race detector
 	$(if $(RACE),,@echo "make test: $(NORACE)" >&2)
 	$(GO) test $(RACE) ./...
+
+.PHONY: kubelet-test
+kubelet-test: ## Test that refwatch can take the place of kubelet's managers
+	cd test/kubelet && $(GO) test $(RACE) -count=1 ./...
 
 # docs/conformance.md is committed, so git shows what a run changes.
 # Two packages run at a time, as the tests mostly wait.

@@ -50,7 +50,7 @@ func (s *WatchStore[T]) Get(ctx context.Context, namespace, name string) (T, err
 		if w := e.watch.Load(); w != nil {
 			if state, ok := s.servable(w, e.newestOwner.Load(), s.options.MaxStaleness); ok {
 				s.markUsed(e)
-				return s.result(key, state)
+				return s.resource.result(key, state)
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func (s *WatchStore[T]) TryGet(namespace, name string) (T, error) {
 		if w := e.watch.Load(); w != nil {
 			if state, ok := s.servable(w, e.newestOwner.Load(), s.options.MaxStaleness); ok {
 				s.markUsed(e)
-				return s.result(key, state)
+				return s.resource.result(key, state)
 			}
 		}
 	}
@@ -112,12 +112,12 @@ func (s *WatchStore[T]) servable(w *objectWatch[T], newestOwner uint64, maxStale
 }
 
 // result returns what Get returns for a synced state.
-func (s *WatchStore[T]) result(key types.NamespacedName, state cache.State[T]) (T, error) {
+func (r *Resource[T]) result(key types.NamespacedName, state cache.State[T]) (T, error) {
 	if state.Exists {
 		return state.Object, nil
 	}
-	err := apierrors.NewNotFound(s.resource.resource, key.Name)
+	err := apierrors.NewNotFound(r.resource, key.Name)
 	// The usual message has no namespace.
-	err.ErrStatus.Message = s.resource.resource.String() + ` "` + keyText(key) + `" not found`
+	err.ErrStatus.Message = r.resource.String() + ` "` + keyText(key) + `" not found`
 	return state.Object, err
 }

@@ -3,6 +3,8 @@
 package objectcache
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,9 +61,13 @@ func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
 func Dynamic(client dynamic.Interface, resource schema.GroupVersionResource) Resource[*unstructured.Unstructured] {
 	r := withoutClient[*unstructured.Unstructured](resource)
 	if !isNil(client) {
-		r.source = sourceFrom(func(namespace string) dynamic.ResourceInterface {
+		namespaced := func(namespace string) dynamic.ResourceInterface {
 			return client.Resource(resource).Namespace(namespace)
-		}, client)
+		}
+		r.source = sourceFrom(namespaced, client)
+		r.get = getFrom(namespaced, func(ctx context.Context, c dynamic.ResourceInterface, name string) (*unstructured.Unstructured, error) {
+			return c.Get(ctx, name, metav1.GetOptions{})
+		})
 	}
 	return r
 }
@@ -72,9 +78,13 @@ func Dynamic(client dynamic.Interface, resource schema.GroupVersionResource) Res
 func Metadata(client metadata.Interface, resource schema.GroupVersionResource) Resource[*metav1.PartialObjectMetadata] {
 	r := withoutClient[*metav1.PartialObjectMetadata](resource)
 	if !isNil(client) {
-		r.source = sourceFrom(func(namespace string) metadata.ResourceInterface {
+		namespaced := func(namespace string) metadata.ResourceInterface {
 			return client.Resource(resource).Namespace(namespace)
-		}, client)
+		}
+		r.source = sourceFrom(namespaced, client)
+		r.get = getFrom(namespaced, func(ctx context.Context, c metadata.ResourceInterface, name string) (*metav1.PartialObjectMetadata, error) {
+			return c.Get(ctx, name, metav1.GetOptions{})
+		})
 	}
 	return r
 }

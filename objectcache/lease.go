@@ -26,7 +26,6 @@ func (s *WatchStore[T]) startLeaseTimerLocked(e *entry[T]) {
 		if e.used.And(^usedLease)&usedLease != 0 || e.waiters > 0 {
 			return s.options.AcquireOnGet
 		}
-		e.leaseTimer = nil
 		s.deleteLocked(e, LeaseOwner)
 		return 0
 	})

@@ -44,6 +44,7 @@ type Resource[T cache.Object] struct {
 	clientError   error                   // why it has no client; nil if it has one, or was given none
 	rest          *listwatch.RESTResource // nil if the client has no REST client: source is used then
 	source        func(types.NamespacedName) listwatch.Source
+	get           func(context.Context, types.NamespacedName) (T, error) // sends a GET; nil without a client
 	// hasNamespaces is set if the type of the client says that the kind is namespaced.
 	hasNamespaces bool
 	validateName  validation.ValidateNameFunc
@@ -57,8 +58,8 @@ type Resource[T cache.Object] struct {
 type Client[T cache.Object, L runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
-	// Get is never called. Its result names T, so that callers of [NewResource] need
-	// not write type arguments.
+	// Get is called by stores that do not watch. Its result also names T, so that
+	// callers of [NewResource] need not write type arguments.
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 }
 
@@ -75,8 +76,8 @@ type Client[T cache.Object, L runtime.Object] interface {
 // references.
 //
 // If the client has a method GetClient, as those of client-go and of client-gen
-// since 1.31 have, the store uses the REST client that it returns, and not List and
-// Watch: see [listwatch.FromREST]. To use List and Watch, hide GetClient behind a
+// since 1.31 have, the store uses the REST client that it returns, and not List, Watch
+// and Get: see [listwatch.FromREST]. To use these methods, hide GetClient behind a
 // type of your own. They retry up to ten times, after a broken connection or a
 // Retry-After, and Get knows no cause before they return.
 func NewResource[C Client[T, L], T cache.Object, L runtime.Object](client func(namespace string) C, resource schema.GroupVersionResource) Resource[T] {
@@ -90,6 +91,7 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](client func(n
 		return r
 	}
 	r.source = sourceFrom(client, example)
+	r.get = getFrom(client, func(ctx context.Context, c C, name string) (T, error) { return c.Get(ctx, name, metav1.GetOptions{}) })
 	if restClient := restClientOf(example); restClient != nil {
 		useREST[T, L](&r, restClient)
 	}
@@ -125,6 +127,7 @@ func withoutClient[T cache.Object](resource schema.GroupVersionResource) Resourc
 func useREST[T cache.Object, L runtime.Object](r *Resource[T], client rest.Interface) {
 	r.nameError = cmp.Or(r.nameError, checkTypes[T, L](), checkVersion(client, r.pathResource().GroupVersion()))
 	r.rest = &listwatch.RESTResource{Client: client, Name: r.resource.Resource, NewObject: newOf[T], NewList: newOf[L]}
+	r.get = getFromREST[T](r.rest)
 }
 
 // checkResourceName returns an error if a path cannot name the resource.
@@ -216,7 +219,7 @@ func (r *Resource[T]) sourceOf(key types.NamespacedName) listwatch.Source {
 	} else {
 		source = r.source(key)
 	}
-	return r.transformed(source)
+	return r.transformedSource(source)
 }
 
 // pathResource returns the group, version and resource of the path.

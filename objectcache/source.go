@@ -29,17 +29,9 @@ type listWatcher[L runtime.Object] interface {
 func sourceFrom[C listWatcher[L], L runtime.Object](client func(namespace string) C, clientset any) func(types.NamespacedName) listwatch.Source {
 	return func(key types.NamespacedName) listwatch.Source {
 		selector := fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()
-		// Call client per request, and not here, where a lock is held.
-		namespaced := func() (C, error) {
-			c := client(key.Namespace)
-			if isNil(c) {
-				return c, listwatch.Loggable(fmt.Errorf("the resource has no client for namespace %q: its function returned nil", key.Namespace))
-			}
-			return c, nil
-		}
 		return listwatch.FromListerWatcher(toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				c, err := namespaced()
+				c, err := namespaced(client, key.Namespace)
 				if err != nil {
 					return nil, err
 				}
@@ -47,7 +39,7 @@ func sourceFrom[C listWatcher[L], L runtime.Object](client func(namespace string
 				return c.List(ctx, options)
 			},
 			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				c, err := namespaced()
+				c, err := namespaced(client, key.Namespace)
 				if err != nil {
 					return nil, err
 				}
@@ -56,6 +48,16 @@ func sourceFrom[C listWatcher[L], L runtime.Object](client func(namespace string
 			},
 		}, clientset))
 	}
+}
+
+// namespaced returns the client of a namespace. It calls foreign code: call it for each
+// request, with no lock held.
+func namespaced[C any](client func(namespace string) C, namespace string) (C, error) {
+	c := client(namespace)
+	if isNil(c) {
+		return c, listwatch.Loggable(fmt.Errorf("the resource has no client for namespace %q: its function returned nil", namespace))
+	}
+	return c, nil
 }
 
 // isNil reports whether an interface is nil or holds a nil pointer.

@@ -82,9 +82,9 @@ func identityOf(object metav1.Object) identity {
 	return identity{object.GetNamespace(), object.GetName(), string(object.GetUID()), object.GetResourceVersion()}
 }
 
-// transformed returns a source whose objects are transformed as soon as they are decoded.
+// transformedSource returns a source whose objects are transformed as soon as they are decoded.
 // So a failure ends the attempt, with its cause, like an answer that is malformed.
-func (r *Resource[T]) transformed(source listwatch.Source) listwatch.Source {
+func (r *Resource[T]) transformedSource(source listwatch.Source) listwatch.Source {
 	if r.userTransform == nil {
 		return source // the slot drops the managedFields
 	}

@@ -69,7 +69,7 @@ func (s *WatchStore[T]) wait(g *waiter[T]) (T, error) {
 		case err != nil:
 			return none, err
 		case ok:
-			return s.result(g.key, state)
+			return s.resource.result(g.key, state)
 		}
 	}
 }

@@ -70,14 +70,15 @@ func isProtobuf(object runtime.Object) bool {
 	return ok
 }
 
-// decodeList decodes the answer to a list. Like the events of a stream, it is decoded by
-// the codecs of this package, whatever serializer the client has.
-func decodeList(body []byte, list runtime.Object) (runtime.Object, error) {
+// decodeAnswer decodes the answer to a list or a get into an object of its type. Like the
+// events of a stream, it is decoded by the codecs of this package, whatever serializer
+// the client has.
+func decodeAnswer(body []byte, into runtime.Object) (runtime.Object, error) {
 	decoder := jsonEncoding().object
 	if bytes.HasPrefix(body, protobufPrefix) {
 		decoder = protobufEncoding().object
 	}
-	answer, err := decodeObject(decoder, body, list)
+	answer, err := decodeObject(decoder, body, into)
 	if err != nil {
 		return nil, undecodable(err)
 	}

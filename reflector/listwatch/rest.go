@@ -49,18 +49,31 @@ type restSource struct {
 	namespace, name string
 }
 
-func (s *restSource) request(options *metav1.ListOptions) *rest.Request {
+func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	s.selectName(&options)
+	return s.resource.list(ctx, s.namespace, options)
+}
+
+func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
+	s.selectName(&options)
+	return s.resource.watch(ctx, s.namespace, options, nil)
+}
+
+func (s *restSource) selectName(options *metav1.ListOptions) {
 	options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.name).String()
-	return s.resource.Client.Get().NamespaceIfScoped(s.namespace, s.namespace != "").Resource(s.resource.Name).
+}
+
+func (r *RESTResource) request(namespace string, options *metav1.ListOptions) *rest.Request {
+	return r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).
 		// The same for every group.
 		SpecificallyVersionedParams(options, scheme.ParameterCodec, corev1.SchemeGroupVersion).
 		MaxRetries(0)
 }
 
-func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list := s.resource.NewList()
-	request := s.request(&options)
-	accept(request, list, s.resource.NewObject())
+func (r *RESTResource) list(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
+	list := r.NewList()
+	request := r.request(namespace, &options)
+	accept(request, list, r.NewObject())
 	result := request.Do(ctx)
 	if err := result.Error(); err != nil {
 		return nil, redact.Loggable(err)
@@ -69,17 +82,18 @@ func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runt
 	if err != nil {
 		return nil, redact.Loggable(err)
 	}
-	return decodeList(body, list)
+	return decodeAnswer(body, list)
 }
 
-func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
+// watch opens a stream. filter is nil if every event is wanted.
+func (r *RESTResource) watch(ctx context.Context, namespace string, options metav1.ListOptions, filter *nameFilter) (Stream, error) {
 	options.Watch = true
-	request := s.request(&options)
-	object := s.resource.NewObject()
+	request := r.request(namespace, &options)
+	object := r.NewObject()
 	accept(request, object, object)
 	body, err := request.Stream(ctx)
 	if err != nil {
 		return nil, redact.Loggable(err)
 	}
-	return &restStream{body: body, newObject: s.resource.NewObject}, nil
+	return &restStream{body: body, newObject: r.NewObject, filter: filter}, nil
 }

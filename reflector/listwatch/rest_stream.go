@@ -37,14 +37,27 @@ const (
 type restStream struct {
 	body      io.ReadCloser
 	newObject func() runtime.Object
+	filter    *nameFilter   // nil: every event is wanted
 	json      *json.Decoder // nil: the frames are protobuf, or none has come
 	jsonBody  *jsonBody     // what json reads
 	detected  bool          // whether the encoding is JSON
 	length    [4]byte       // big-endian, of a protobuf frame
 }
 
+// errDropped means that a frame holds an object that is not wanted.
+var errDropped = errors.New("not wanted")
+
 // Next implements Stream.
 func (s *restStream) Next() (watch.Event, error) {
+	for {
+		event, err := s.nextFrame()
+		if err != errDropped { //nolint:errorlint // it is never wrapped
+			return event, err
+		}
+	}
+}
+
+func (s *restStream) nextFrame() (watch.Event, error) {
 	if s.json == nil {
 		if _, err := io.ReadFull(s.body, s.length[:]); err != nil {
 			return watch.Event{}, connectionError(err)
@@ -117,6 +130,9 @@ func (s *restStream) nextJSON() (watch.Event, error) {
 }
 
 func (s *restStream) decodeJSON(frame []byte) (watch.Event, error) {
+	if s.filter.dropsJSON(frame) {
+		return watch.Event{}, errDropped
+	}
 	var event metav1.WatchEvent
 	if _, _, err := jsonEncoding().event.Decode(frame, nil, &event); err != nil {
 		return watch.Event{}, undecodable(err)
@@ -140,6 +156,9 @@ func (s *restStream) nextProtobuf() (watch.Event, error) {
 		return watch.Event{}, connectionError(err)
 	} else if n < length {
 		return watch.Event{}, io.ErrUnexpectedEOF
+	}
+	if s.filter.dropsProtobuf(buffer.Bytes()) {
+		return watch.Event{}, errDropped
 	}
 	var event metav1.WatchEvent
 	if _, _, err := protobufEncoding().event.Decode(buffer.Bytes(), nil, &event); err != nil {
@@ -167,6 +186,9 @@ func (s *restStream) decode(event *metav1.WatchEvent, decoder runtime.Decoder) (
 	object, err := decodeObject(decoder, event.Object.Raw, into)
 	if err != nil {
 		return watch.Event{}, undecodable(err)
+	}
+	if s.filter.drops(event.Type, object) {
+		return watch.Event{}, errDropped
 	}
 	return watch.Event{Type: watch.EventType(event.Type), Object: object}, nil
 }

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// demand calls GetWithOptions with a time-out of a minute.
+func (r *rig) demand(name string, options objectcache.GetOptions) (*corev1.Secret, error) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	defer cancel()
+	return r.GetWithOptions(ctx, namespace, name, options)
+}
+
+func valueOf(secret *corev1.Secret) string {
+	if secret == nil {
+		return ""
+	}
+	return string(secret.Data["password"])
+}
+
+// referenced creates an object with a reference, and waits until it is in memory.
+func (r *rig) referenced(name string, change ...func(*corev1.Secret)) *corev1.Secret {
+	r.t.Helper()
+	created := r.create(name, change...)
+	r.AddReference(namespace, name, "pod")
+	r.mustGet(name)
+	return created
+}
+
+// After a restore from a backup an open stream is silent. Memory holds a state that the
+// server no longer has, and a live read shows it.
+func TestLiveGetReadsFromTheServer(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		before := r.server.Snapshot()
+		r.update("tls", "lost")
+		r.server.Restore(before)
+		if got := valueOf(r.mustGet("tls")); got != "lost" {
+			t.Fatalf("Get: got %q, want the state in memory", got)
+		}
+		began := time.Now()
+		got, err := r.demand("tls", objectcache.GetOptions{Live: true})
+		if err != nil || valueOf(got) != canary {
+			t.Errorf("live: got %q, %v, want the state on the server", valueOf(got), err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("live: took %v, want at most 1 s", took)
+		}
+		if got := r.streams("tls"); got != 1 {
+			t.Errorf("streams after it: got %d, want 1", got)
+		}
+	})
+}
+
+func TestLiveGetOfAnImmutableObject(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.referenced("tls", immutable)
+		r.remove("tls")
+		recreated := r.create("tls", immutable)
+		got, err := r.demand("tls", objectcache.GetOptions{Live: true})
+		if err != nil || got.UID != recreated.UID {
+			t.Errorf("got %v, want the recreated object", err)
+		}
+		r.remove("tls")
+		if _, err := r.demand("tls", objectcache.GetOptions{Live: true}); !apierrors.IsNotFound(err) {
+			t.Errorf("deleted: got %v, want NotFound", err)
+		}
+	})
+}
+
+// Each live Get needs a read that begins after it. Those that come while one is under
+// way share the next one.
+func TestLiveGetsShareReads(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		before, release := r.opens("tls"), r.holdBack("watch")
+		done := make(chan error, 1000)
+		for range 1000 {
+			go func() {
+				_, err := r.demand("tls", objectcache.GetOptions{Live: true})
+				done <- err
+			}()
+		}
+		synctest.Wait()
+		release()
+		for range 1000 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := r.opens("tls") - before; got < 1 || got > 3 {
+			t.Errorf("reads: got %d, want 1 to 3", got)
+		}
+	})
+}
+
+func TestLiveGetReturnsTheRefusal(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		r.refuse(forbidden())
+		began := time.Now()
+		_, err := r.demand("tls", objectcache.GetOptions{Live: true})
+		if !errors.Is(err, objectcache.ErrNotSynced) || !apierrors.IsForbidden(err) {
+			t.Errorf("live: got %v, want ErrNotSynced and the refusal", err)
+		}
+		if took := time.Since(began); took < time.Second || took > 5*time.Second {
+			t.Errorf("live: took %v, want the grace of a second, and little more", took)
+		}
+		r.mustGet("tls") // the last known state
+	})
+}
+
+func TestLiveGetBeforeRun(t *testing.T) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		if _, err := r.demand("tls", objectcache.GetOptions{Live: true}); !errors.Is(err, objectcache.ErrNotStarted) {
+			t.Errorf("before Run: got %v, want ErrNotStarted", err)
+		}
+		done := make(chan error)
+		go func() {
+			_, err := r.demand("tls", objectcache.GetOptions{Live: true})
+			done <- err
+		}()
+		time.Sleep(10 * time.Second)
+		r.run()
+		if err := <-done; err != nil {
+			t.Errorf("Run meanwhile: got %v, want the object", err)
+		}
+		if got := r.opens("tls"); got != 1 {
+			t.Errorf("reads: got %d, want 1", got)
+		}
+	})
+}
+
+func TestGetNotOlderThan(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		demand := func(version string) (*corev1.Secret, error) {
+			return r.demand("tls", objectcache.GetOptions{NotOlderThan: version})
+		}
+		for i := range 10 {
+			value := fmt.Sprint(i)
+			version := r.update("tls", value).ResourceVersion
+			if got, err := demand(version); err != nil || valueOf(got) != value {
+				t.Errorf("own write: got %q, %v, want %s", valueOf(got), err, value)
+			}
+		}
+		if got := r.opens("tls"); got != 1 {
+			t.Errorf("opens after own writes: got %d, want 1, as events brought them", got)
+		}
+		version := r.create("other").ResourceVersion
+		began := time.Now()
+		if _, err := demand(version); err != nil || r.opens("tls") != 2 {
+			t.Errorf("version of another object: got %v and %d opens, want a read", err, r.opens("tls"))
+		}
+		if took := time.Since(began); took < 100*time.Millisecond || took > time.Second {
+			t.Errorf("version of another object: took %v, want 100 ms for an event, and a read", took)
+		}
+		began = time.Now()
+		_, err := demand(r.server.ResourceVersion() + "0")
+		if !errors.Is(err, objectcache.ErrNotSynced) || !errors.Is(err, objectcache.ErrStale) || !strings.Contains(err.Error(), "the server is at version") {
+			t.Errorf("version of the future: got %v, want ErrStale with both versions", err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("version of the future: took %v, want one read only", took)
+		}
+	})
+}
+
+// A write that is lost in a restore from a backup is not waited for.
+func TestGetNotOlderThanALostWrite(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		before := r.server.Snapshot()
+		for range 10 {
+			r.create("other-" + r.server.ResourceVersion())
+		}
+		lost := r.update("tls", "lost").ResourceVersion
+		r.server.Restore(before)
+		if got, err := r.demand("tls", objectcache.GetOptions{NotOlderThan: lost}); err != nil || valueOf(got) != "lost" {
+			t.Errorf("in memory: got %q, %v, want the state that memory has", valueOf(got), err)
+		}
+		if _, err := r.demand("tls", objectcache.GetOptions{Live: true}); err != nil {
+			t.Errorf("live: got %v, want the restored state", err)
+		}
+		if _, err := r.demand("tls", objectcache.GetOptions{NotOlderThan: lost}); !errors.Is(err, objectcache.ErrStale) {
+			t.Errorf("after the rollback was noticed: got %v, want ErrStale", err)
+		}
+	})
+}
+
+func TestGetWithMaxStaleness(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{MaxStaleness: 5 * time.Minute}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		time.Sleep(30 * time.Second) // bookmarks come once a minute
+		for _, test := range []struct {
+			bound time.Duration
+			opens int
+		}{{time.Minute, 1}, {0, 1}, {10 * time.Second, 2}, {10 * time.Second, 2}} {
+			if _, err := r.demand("tls", objectcache.GetOptions{MaxStaleness: test.bound}); err != nil {
+				t.Errorf("%v: %v", test.bound, err)
+			}
+			if got := r.opens("tls"); got != test.opens {
+				t.Errorf("opens with a bound of %v: got %d, want %d", test.bound, got, test.opens)
+			}
+		}
+		r.refuse(unavailable())
+		r.server.CloseStreams(nil)
+		time.Sleep(30 * time.Second)
+		r.mustGet("tls")
+		if _, err := r.demand("tls", objectcache.GetOptions{MaxStaleness: time.Second}); !errors.Is(err, objectcache.ErrStale) || !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("in an outage: got %v, want ErrStale and the cause", err)
+		}
+	})
+}
+
+func TestGetWithInvalidOptions(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		for want, options := range map[string]objectcache.GetOptions{
+			"GetOptions.MaxStaleness is -1s":                                   {MaxStaleness: -time.Second},
+			`GetOptions.NotOlderThan: malformed: resource version "yesterday"`: {NotOlderThan: "yesterday"},
+		} {
+			if _, err := r.demand("tls", options); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `secrets "default/tls"`) {
+				t.Errorf("got %v, want the key and %q", err, want)
+			}
+		}
+		//nolint:staticcheck // a nil context is the case
+		if _, err := r.GetWithOptions(nil, namespace, "tls", objectcache.GetOptions{}); !errors.Is(err, objectcache.ErrNilContext) {
+			t.Errorf("nil context: got %v", err)
+		}
+	})
+}
+
+func TestTryGet(t *testing.T) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		try := func(name string) error {
+			began := time.Now()
+			secret, err := r.TryGet(namespace, name)
+			if took := time.Since(began); took != 0 {
+				t.Errorf("TryGet took %v, want no wait", took)
+			}
+			if (secret == nil) != (err != nil) {
+				t.Errorf("got %v and %v, want one of them", secret, err)
+			}
+			return err
+		}
+		if err := try("tls"); !errors.Is(err, objectcache.ErrNotRegistered) {
+			t.Errorf("no reference: got %v", err)
+		}
+		r.create("tls")
+		for _, name := range []string{"tls", "absent"} {
+			r.AddReference(namespace, name, "pod")
+		}
+		if err := try("tls"); !errors.Is(err, objectcache.ErrNotSynced) || !errors.Is(err, objectcache.ErrNotStarted) {
+			t.Errorf("before Run: got %v, want ErrNotStarted", err)
+		}
+		release := r.holdBack("watch")
+		r.run()
+		if err := try("tls"); !errors.Is(err, objectcache.ErrNotSynced) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no answer for") {
+			t.Errorf("no answer yet: got %v, want ErrNotSynced with the cause", err)
+		}
+		release()
+		synctest.Wait()
+		if err := try("tls"); err != nil {
+			t.Errorf("synced: got %v", err)
+		}
+		if err := try("absent"); !apierrors.IsNotFound(err) {
+			t.Errorf("absent: got %v, want NotFound", err)
+		}
+	})
+}
+
+// A TryGet that fails asks for the object, as a Get does: an idle object is watched
+// again, and an attempt that failed is repeated soon.
+func TestTryGetAsksForTheObject(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		time.Sleep(3 * time.Minute)
+		if got := r.phase("tls"); got != objectcache.Idle {
+			t.Fatalf("phase: got %s, want Idle", got)
+		}
+		release := r.holdBack("watch")
+		if _, err := r.TryGet(namespace, "tls"); !errors.Is(err, objectcache.ErrNotSynced) {
+			t.Errorf("idle: got %v, want ErrNotSynced", err)
+		}
+		release()
+		synctest.Wait()
+		if _, err := r.TryGet(namespace, "tls"); err != nil {
+			t.Errorf("afterwards: got %v, want the object", err)
+		}
+	})
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+func TestDerivedOncePerVersion(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		var calls atomic.Int32
+		lengths := objectcache.NewDerived(r, func(s *corev1.Secret) (int, error) {
+			calls.Add(1)
+			return len(s.Data["password"]), nil
+		})
+		r.referenced("tls")
+		for version, value := range []string{canary, "12", "123"} {
+			if version > 0 {
+				r.update("tls", value)
+			}
+			var all sync.WaitGroup
+			for range 100 {
+				all.Go(func() {
+					if got, err := lengths.Get(t.Context(), namespace, "tls"); err != nil || got != len(value) {
+						t.Errorf("Get: got %d, %v, want %d", got, err, len(value))
+					}
+				})
+			}
+			all.Wait()
+			if got, err := lengths.TryGet(namespace, "tls"); err != nil || got != len(value) {
+				t.Errorf("TryGet: got %d, %v, want %d", got, err, len(value))
+			}
+			if got := calls.Load(); got != int32(version)+1 {
+				t.Errorf("calls after %d versions: got %d", version+1, got)
+			}
+		}
+		r.remove("tls")
+		if _, err := lengths.Get(t.Context(), namespace, "tls"); !apierrors.IsNotFound(err) {
+			t.Errorf("deleted: got %v, want NotFound", err)
+		}
+		r.DeleteReference(namespace, "tls", "pod")
+		if _, err := lengths.TryGet(namespace, "tls"); !errors.Is(err, objectcache.ErrNotRegistered) {
+			t.Errorf("not registered: got %v", err)
+		}
+	})
+}
+
+func TestDerivedErrors(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		errBad, calls := errors.New("no certificate"), 0
+		derived := objectcache.NewDerived(r, func(s *corev1.Secret) (string, error) {
+			calls++
+			if s.Name == "panic" {
+				panic(valueOf(s))
+			}
+			return "", errBad
+		})
+		for range 2 {
+			r.AddReference(namespace, "panic", "pod")
+		}
+		r.create("panic")
+		r.referenced("bad")
+		for range 3 {
+			if _, err := derived.Get(t.Context(), namespace, "bad"); !errors.Is(err, errBad) || !strings.Contains(err.Error(), `"default/bad"`) {
+				t.Errorf("got %v, want the error of derive and the key", err)
+			}
+			if _, err := derived.Get(t.Context(), namespace, "panic"); err == nil || strings.Contains(err.Error(), canary) {
+				t.Errorf("panic: got %v, want an error without object data", err)
+			}
+		}
+		if calls != 2 {
+			t.Errorf("calls: got %d, want one for each object", calls)
+		}
+	})
+}
+
+// After the last reference neither the object nor its value is kept, although no Get
+// comes any more. A Get that finds no object drops the value of the last one, whoever
+// holds that.
+func TestDerivedIsNotKept(t *testing.T) {
+	for name, get := range map[string]bool{"garbage collection": false, "Get": true} {
+		dropped := make(chan struct{}) // outside the bubble, as cleanups are
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				derived := objectcache.NewDerived(r, func(*corev1.Secret) (*[1 << 10]byte, error) {
+					v := new([1 << 10]byte)
+					runtime.AddCleanup(v, func(dropped chan struct{}) { close(dropped) }, dropped)
+					return v, nil
+				})
+				r.referenced("tls")
+				var object *corev1.Secret
+				if get {
+					object = r.mustGet("tls")
+				}
+				done := make(chan struct{})
+				go func() { // the stack of the test could keep the value
+					defer close(done)
+					if _, err := derived.Get(t.Context(), namespace, "tls"); err != nil {
+						t.Error(err)
+					}
+				}()
+				<-done
+				r.DeleteReference(namespace, "tls", "pod")
+				if get {
+					if _, err := derived.TryGet(namespace, "tls"); err == nil {
+						t.Error("no reference: want an error")
+					}
+				}
+				collect(t, dropped)
+				runtime.KeepAlive(derived)
+				runtime.KeepAlive(object)
+			})
+		})
+	}
+}
+
+func BenchmarkDerived(b *testing.B) {
+	store, ctx := synced(b, objectcache.WatchOptions{}), b.Context()
+	derived := objectcache.NewDerived(store, func(*corev1.Secret) (string, error) { return "value", nil })
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = derived.Get(ctx, namespace, "tls")
+	}
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// serveSecret starts an API server with one Secret, "default/tls", and a store that
+// runs until stop is called.
+func serveSecret(options objectcache.WatchOptions) (server *apiserver.Server, store *objectcache.WatchStore[*corev1.Secret], stop func()) {
+	server, err := apiserver.Start(apiserver.Options{})
+	if err != nil {
+		panic(err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "tls"}, Data: map[string][]byte{"user": []byte("ada")}}
+	if _, err := server.Client().CoreV1().Secrets("default").Create(context.Background(), secret, metav1.CreateOptions{}); err != nil {
+		panic(err)
+	}
+	store, err = objectcache.NewWatchStore(objectcache.Secrets(server.Client()), options)
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = store.Run(ctx) })
+	return server, store, func() { cancel(); running.Wait(); server.Close() }
+}
+
+// A program reads its own write, whenever the event arrives.
+func ExampleWatchStore_GetWithOptions() {
+	server, store, stop := serveSecret(objectcache.WatchOptions{})
+	defer stop()
+	ctx := context.Background()
+	store.AddReference("default", "tls", "controller")
+
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "tls"}, Data: map[string][]byte{"user": []byte("grace")}}
+	written, err := server.Client().CoreV1().Secrets("default").Update(ctx, secret, metav1.UpdateOptions{})
+	if err != nil {
+		panic(err)
+	}
+	read, err := store.GetWithOptions(ctx, "default", "tls", objectcache.GetOptions{NotOlderThan: written.ResourceVersion})
+	fmt.Println(string(read.Data["user"]), err)
+	// Output: grace <nil>
+}
+
+// TryGet serves a hot path that may not wait. The first call asks for the object.
+func ExampleWatchStore_TryGet() {
+	_, store, stop := serveSecret(objectcache.WatchOptions{})
+	defer stop()
+
+	_, err := store.TryGet("default", "tls")
+	fmt.Println(errors.Is(err, objectcache.ErrNotRegistered))
+	store.AddReference("default", "tls", "controller")
+	if _, err = store.Get(context.Background(), "default", "tls"); err != nil {
+		panic(err)
+	}
+	secret, err := store.TryGet("default", "tls")
+	fmt.Println(string(secret.Data["user"]), err)
+	// Output:
+	// true
+	// ada <nil>
+}
+
+// With AcquireOnGet a Get needs no registration: it takes a reference for a while.
+func ExampleWatchOptions_acquireOnGet() {
+	_, store, stop := serveSecret(objectcache.WatchOptions{AcquireOnGet: time.Minute})
+	defer stop()
+
+	secret, err := store.Get(context.Background(), "default", "tls")
+	fmt.Println(string(secret.Data["user"]), err)
+	status, _ := store.Status("default", "tls")
+	fmt.Println(status.Owners)
+	// Output:
+	// ada <nil>
+	// [refwatch/lease]
+}
+
+// What a program parses from an object is computed once per version.
+func ExampleNewDerived() {
+	_, store, stop := serveSecret(objectcache.WatchOptions{})
+	defer stop()
+	store.AddReference("default", "tls", "gateway")
+
+	greetings := objectcache.NewDerived(store, func(secret *corev1.Secret) (string, error) {
+		fmt.Println("computing")
+		return "hello, " + string(secret.Data["user"]), nil
+	})
+	for range 3 {
+		greeting, err := greetings.Get(context.Background(), "default", "tls")
+		fmt.Println(greeting, err)
+	}
+	// Output:
+	// computing
+	// hello, ada <nil>
+	// hello, ada <nil>
+	// hello, ada <nil>
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+func TestAcquireOnGet(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{AcquireOnGet: time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.mustGet("tls")
+		status, ok := r.Status(namespace, "tls")
+		if !ok || len(status.Owners) != 1 || status.Owners[0] != objectcache.LeaseOwner {
+			t.Errorf("owners: got %v, want LeaseOwner", status.Owners)
+		}
+		for range 10 {
+			time.Sleep(59 * time.Second)
+			r.mustGet("tls")
+		}
+		if got := r.opens("tls"); got != 1 {
+			t.Errorf("opens while it is used: got %d, want 1", got)
+		}
+		time.Sleep(2*time.Minute + time.Second)
+		if _, ok := r.Status(namespace, "tls"); ok || r.streams("tls") != 0 {
+			t.Errorf("two leases after the last Get: got %d streams, want no reference and no stream", r.streams("tls"))
+		}
+		r.mustGet("tls")
+		if _, err := r.get("absent", time.Second); !apierrors.IsNotFound(err) {
+			t.Errorf("absent: got %v, want NotFound", err)
+		}
+		if _, err := r.get("No Name", time.Second); !errors.Is(err, objectcache.ErrInvalidName) {
+			t.Errorf("invalid name: got %v", err)
+		}
+		release := r.holdBack("watch")
+		if _, err := r.TryGet(namespace, "other"); !errors.Is(err, objectcache.ErrNotSynced) {
+			t.Errorf("TryGet: got %v, want ErrNotSynced", err)
+		}
+		release()
+		synctest.Wait()
+		if _, err := r.TryGet(namespace, "other"); !apierrors.IsNotFound(err) {
+			t.Errorf("TryGet again: got %v, want NotFound", err)
+		}
+	})
+}
+
+// An owner may register after the first Get. Its reference outlives the lease.
+func TestAcquireOnGetBeforeTheOwner(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{AcquireOnGet: time.Minute, IdleTimeout: 10 * time.Second}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.mustGet("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		time.Sleep(3 * time.Minute)
+		status, _ := r.Status(namespace, "tls")
+		if len(status.Owners) != 1 || status.Owners[0] != "pod" {
+			t.Errorf("owners: got %v, want the pod", status.Owners)
+		}
+		r.DeleteReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.DeleteReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		if got := r.opens("tls"); got != 3 && got != 2 {
+			t.Errorf("opens: got %d, want one for each life", got)
+		}
+	})
+}
+
+// A lease that begins before Run lasts from Run on.
+func TestAcquireOnGetBeforeRun(t *testing.T) {
+	beforeRun(t, objectcache.WatchOptions{AcquireOnGet: time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		if _, err := r.get("tls", time.Second); !errors.Is(err, objectcache.ErrNotStarted) {
+			t.Errorf("before Run: got %v, want ErrNotStarted", err)
+		}
+		time.Sleep(time.Hour)
+		r.run()
+		r.mustGet("tls")
+		time.Sleep(2*time.Minute + time.Second)
+		if _, ok := r.Status(namespace, "tls"); ok {
+			t.Error("the lease has not ended")
+		}
+	})
+}
+
+// Without references by owners a thousand Gets open a thousand streams, and no more.
+func TestAcquireOnGetOfMany(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{AcquireOnGet: time.Minute}, func(t *testing.T, r *rig) {
+		const count = 1000
+		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			if strings.HasPrefix(request.Name, "bad") {
+				return &forbidden().ErrStatus
+			}
+			return nil
+		})
+		done := make(chan error, 4*count)
+		for i := range count {
+			for _, name := range []string{fmt.Sprint("absent-", i), fmt.Sprint("absent-", i), fmt.Sprint("bad-", i%10), fmt.Sprint("bad-", i%10)} {
+				go func() {
+					_, err := r.get(name, time.Minute)
+					if apierrors.IsNotFound(err) || strings.HasPrefix(name, "bad") && apierrors.IsForbidden(err) {
+						err = nil
+					}
+					done <- err
+				}()
+			}
+		}
+		for range 4 * count {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		streams := 0
+		for i := range count {
+			streams += r.streams(fmt.Sprint("absent-", i))
+		}
+		if streams != count {
+			t.Errorf("streams: got %d, want %d", streams, count)
+		}
+		time.Sleep(2*time.Minute + time.Second)
+		for status := range r.Statuses() {
+			t.Fatalf("%s is still referenced", status.Key)
+		}
+	})
+}
+
+// A Get that waits keeps its lease: the request under way is not given up.
+func TestAcquireOnGetWhileAGetWaits(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{AcquireOnGet: time.Second}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		release := r.holdBack("watch")
+		got := r.async(t.Context(), "tls")
+		time.Sleep(9 * time.Second)
+		if got := r.opens("tls"); got != 1 {
+			t.Errorf("opens: got %d, want 1", got)
+		}
+		release()
+		if result := <-got; result.err != nil {
+			t.Errorf("got %v, want the object", result.err)
+		}
+	})
+}
+
+// A lease that was deleted early does not delete the references of others later.
+func TestLeaseDeletedEarly(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{AcquireOnGet: time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.mustGet("tls")
+		r.DeleteReference(namespace, "tls", objectcache.LeaseOwner)
+		r.AddReference(namespace, "tls", "pod")
+		time.Sleep(time.Hour)
+		if _, ok := r.Status(namespace, "tls"); !ok {
+			t.Error("the reference of the pod is gone")
+		}
+		r.DeleteReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		began := time.Now()
+		r.stop()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("Run returned after %v, want no wait for the lease", took)
+		}
+	})
+}

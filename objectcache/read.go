@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+)
+
+// read reads an object with one GET, which the server answers with the newest state.
+// The errors hold no object data. apierrors.IsNotFound holds only if the server has no
+// such object; if it does not serve the path, the error is a [NotServedError].
+func (r *Resource[T]) read(ctx context.Context, key types.NamespacedName) (T, error) {
+	state, err := r.readState(ctx, key)
+	if err != nil {
+		return state.Object, r.explained(notServed(err))
+	}
+	return r.result(key, state)
+}
+
+// readState is read for a caller that keeps the state, also that of an absent object.
+// The version of an absence is not known. An error is that of the client: for a path
+// that is not served it is the server's 404.
+func (r *Resource[T]) readState(ctx context.Context, key types.NamespacedName) (state cache.State[T], err error) {
+	object, err := listwatch.Redacted(ctx, func(ctx context.Context) (T, error) { return r.get(ctx, key) })
+	if err == nil {
+		err = checkObject(object, key)
+	}
+	switch {
+	case r.isAbsence(err, key.Name):
+		return cache.State[T]{Synced: true}, nil
+	case err != nil:
+		return state, err
+	}
+	if object, err = r.transform(object); err != nil {
+		return state, err
+	}
+	return cache.State[T]{Object: object, Exists: true, Synced: true, ResourceVersion: object.GetResourceVersion()}, nil
+}
+
+// isAbsence reports whether an error means that the server has no object of that
+// name. The 404 of a path that is not served names no object: it comes from a proxy or
+// from kube-apiserver's mux, and client-go adds the name of the request to it.
+func (r *Resource[T]) isAbsence(err error, name string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) ||
+		apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name == name && details.Kind == r.resource.Resource
+}
+
+// checkObject returns an error if the answer to a GET is not the object of that key.
+func checkObject[T cache.Object](object T, key types.NamespacedName) error {
+	if isNil(object) {
+		return fmt.Errorf("%w: neither an object nor an error", cache.ErrMalformed)
+	}
+	if object.GetNamespace() != key.Namespace || object.GetName() != key.Name {
+		return fmt.Errorf("%w: the object %s/%s, where %s was asked for", cache.ErrMalformed, object.GetNamespace(), object.GetName(), key)
+	}
+	return nil
+}
+
+// getFromREST returns a function that gets an object over a REST client.
+func getFromREST[T cache.Object](resource *listwatch.RESTResource) func(context.Context, types.NamespacedName) (T, error) {
+	return func(ctx context.Context, key types.NamespacedName) (T, error) {
+		object, err := resource.Get(ctx, key.Namespace, key.Name)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return object.(T), nil // of the type that NewObject returns
+	}
+}
+
+// getFrom returns a function that gets an object with the client of its namespace.
+func getFrom[T cache.Object, C any](client func(namespace string) C, get func(context.Context, C, string) (T, error)) func(context.Context, types.NamespacedName) (T, error) {
+	return func(ctx context.Context, key types.NamespacedName) (T, error) {
+		c, err := namespaced(client, key.Namespace)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return get(ctx, c, key.Name)
+	}
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
+)
+
+// Get reads one object by its name, with a GET that is sent once. The API server
+// answers it with the newest state.
+func (r *RESTResource) Get(ctx context.Context, namespace, name string) (runtime.Object, error) {
+	object := r.NewObject()
+	request := r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).Name(name).MaxRetries(0)
+	accept(request, object, object)
+	result := request.Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, redact.Loggable(err)
+	}
+	body, err := result.Raw()
+	if err != nil {
+		return nil, redact.Loggable(err)
+	}
+	return decodeAnswer(body, object)
+}
+
+// Redacted calls get, which reads an object with any client. It hides the text of an
+// error that may quote an object, as a reflector does for a [Source], and client-go's
+// log lines that hold a body. A panic becomes an error.
+func Redacted[T runtime.Object](ctx context.Context, get func(context.Context) (T, error)) (object T, err error) {
+	defer redact.Panic(&err)
+	object, err = get(redact.Context(ctx))
+	return object, redact.Error(err)
+}
