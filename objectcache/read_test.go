@@ -101,6 +101,25 @@ func TestRead(t *testing.T) {
 	})
 }
 
+// A GET is transformed, too.
+func TestReadTransforms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true})
+		if _, err := server.Client().CoreV1().Secrets(testKey.Namespace).Create(t.Context(), testSecret("", false), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		secrets := Secrets(server.Client())
+		resource := secrets.WithTransform(func(s *corev1.Secret) *corev1.Secret { s.Data = nil; return s })
+		if got, err := resource.read(t.Context(), testKey); err != nil || got.Name != testKey.Name || got.Data != nil {
+			t.Errorf("got %v, want the Secret without data", err)
+		}
+		resource = secrets.WithTransform(func(*corev1.Secret) *corev1.Secret { return nil })
+		if got, err := resource.read(t.Context(), testKey); !errors.Is(err, ErrTransform) || got != nil {
+			t.Errorf("got %v, want ErrTransform", err)
+		}
+	})
+}
+
 // A 404 means an absent object only if it names the object.
 func TestReadNotServedIsNotAbsent(t *testing.T) {
 	status := func(details string) string {

@@ -21,14 +21,13 @@ import (
 // given. The server's object was not stored.
 var ErrTransform error = transformError{}
 
-// transformError is [cache.ErrMalformed] to a reflector: the failure says nothing about
-// the server, and the next read is a consistent one.
+// transformError is [listwatch.ErrStore] to a reflector: it says nothing about the server.
 type transformError struct{}
 
 func (transformError) Error() string { return "the function of WithTransform failed" }
 
 // Is implements the method that errors.Is looks for.
-func (transformError) Is(target error) bool { return target == cache.ErrMalformed }
+func (transformError) Is(target error) bool { return target == listwatch.ErrStore }
 
 // WithTransform returns the resource with a function that is applied to each object
 // before it is stored, after its managedFields were dropped. It removes what the program
@@ -63,16 +62,21 @@ func (r *Resource[T]) transform(object T) (result T, err error) {
 		return object, nil
 	}
 	before := identityOf(object)
-	if err := listwatch.CatchPanic(func() { result = r.userTransform(object) }); err != nil {
-		return result, listwatch.Loggable(fmt.Errorf("%w: %w", ErrTransform, err))
+	if err = listwatch.CatchPanic(func() { result = r.userTransform(object) }); err != nil {
+		return result, transformFailed(err.Error())
 	}
+	var none T
 	if isNil(result) {
-		return result, listwatch.Loggable(fmt.Errorf("%w: it returned nil", ErrTransform))
+		return none, transformFailed("it returned nil")
 	}
-	if after := identityOf(result); after != before {
-		return result, listwatch.Loggable(fmt.Errorf("%w: it changed the name, namespace, UID or resource version", ErrTransform))
+	if identityOf(result) != before {
+		return none, transformFailed("it changed the name, namespace, UID or resource version")
 	}
 	return result, nil
+}
+
+func transformFailed(how string) error {
+	return listwatch.Loggable(fmt.Errorf("%w: %s", ErrTransform, how))
 }
 
 // identity is what a transform must keep.
@@ -83,7 +87,7 @@ func identityOf(object metav1.Object) identity {
 }
 
 // transformedSource returns a source whose objects are transformed as soon as they are decoded.
-// So a failure ends the attempt, with its cause, like an answer that is malformed.
+// A failure ends the attempt, with its cause.
 func (r *Resource[T]) transformedSource(source listwatch.Source) listwatch.Source {
 	if r.userTransform == nil {
 		return source // the slot drops the managedFields

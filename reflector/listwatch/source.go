@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
@@ -54,6 +55,11 @@ type Stream interface {
 	// any goroutine, and more than once.
 	Close() error
 }
+
+// ErrStore may be wrapped by an error of a Source that could not hand over what the
+// server has sent, for a reason of the program. Such an error says nothing about the
+// server: it counts for this selection alone.
+var ErrStore = failure.ErrStore
 
 // Loggable marks an error of a Source: its text holds no object data and is not hidden.
 func Loggable(err error) error { return redact.Loggable(err) }
