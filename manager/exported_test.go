@@ -140,13 +140,12 @@ func isExportedReceiver(receiver *ast.FieldList) bool {
 	if receiver == nil {
 		return true
 	}
-	exported := false
+	var name *ast.Ident // the first one: a type parameter follows
 	ast.Inspect(receiver.List[0].Type, func(node ast.Node) bool {
-		if name, ok := node.(*ast.Ident); ok {
-			exported = name.IsExported()
-			return false
+		if found, ok := node.(*ast.Ident); ok && name == nil {
+			name = found
 		}
-		return true
+		return name == nil
 	})
-	return exported
+	return name.IsExported()
 }

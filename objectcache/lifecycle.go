@@ -58,7 +58,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	}
 	resource := s.resource.resource.String()
 	w.reflector = reflector.New(s.resource.sourceOf(e.key), w.slot, reflector.Options{
-		Name:              resource + " " + e.key.String(),
+		Name:              resource + " " + keyText(e.key),
 		Resource:          resource,
 		OnChange:          func() { s.changed(e, w) },
 		Gate:              s.options.Gate,
