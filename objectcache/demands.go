@@ -44,7 +44,7 @@ func (s *WatchStore[T]) readForLocked(g *waiter[T]) {
 	g.read = e.owners.reads
 	switch w := e.watch.Load(); {
 	case w == nil: // before Run: the first read is for all
-	case w.unwatched != "":
+	case w.unwatched != "", w.shared != nil:
 		s.startLocked(e)
 	default:
 		w.reflector.ReadFor(g.read)

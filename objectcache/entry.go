@@ -30,6 +30,8 @@ type entry[T cache.Object] struct {
 	recheckTimer *timer // nil unless the watch is unwatched, or was
 	leaseTimer   *timer // nil unless a Get has acquired the object
 
+	counted bool // needs a stream: see sharedNamespace.counted
+
 	waiters int           // Gets that wait
 	wake    chan struct{} // closed when they have to check again; nil if there was none since the last wake
 }

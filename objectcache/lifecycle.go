@@ -29,7 +29,11 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if s.ctx == nil || s.stopped {
 		return
 	}
-	w := s.newWatchLocked(e)
+	s.countStartLocked(e)
+	w := s.firstReadLocked(e)
+	if w == nil {
+		w = s.newWatchLocked(e)
+	}
 	if previous := e.watch.Load(); previous != nil {
 		previous.stopLocked(errReplaced)
 		s.stopTimerLocked(e.recheckTimer)
@@ -38,21 +42,20 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 		s.startLeaseTimerLocked(e)
 	}
 	e.watch.Store(w)
-	s.background.Add(1)
-	go s.run(s.ctx, e, w)
+	if w.shared == nil {
+		s.background.Add(1)
+		go s.run(s.ctx, e, w)
+	}
 }
 
 // newWatchLocked returns the successor of the watch of an entry, if it has one,
 // else a first watch.
 func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
-	w := &objectWatch[T]{}
+	slot := s.newSlotLocked(e)
 	if previous := e.watch.Load(); previous != nil {
-		w.slot, w.base, w.previousContact = previous.slot.Next(), previous.base, previous.lastContactLocked(previous.status())
-		w.readFor.Store(previous.readFor.Load())
-		w.contact.Store(previous.contact.Load())
-	} else {
-		w.slot, w.base = cache.NewSlot(e.key, cache.SlotOptions[T]{Epoch: e.epoch}), time.Now()
+		slot = previous.slot.Next()
 	}
+	w := s.nextWatchLocked(e, slot)
 	resource := s.resource.resource.String()
 	w.reflector = reflector.New(s.resource.sourceOf(e.key), w.slot, reflector.Options{
 		Name:              resource + " " + e.key.String(),
@@ -62,6 +65,24 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		ClientGoReflector: s.options.ClientGoReflector,
 	})
 	w.reflector.ReadFor(e.owners.reads)
+	return w
+}
+
+func (s *WatchStore[T]) newSlotLocked(e *entry[T]) *cache.Slot[T] {
+	return cache.NewSlot(e.key, cache.SlotOptions[T]{Epoch: e.epoch})
+}
+
+// nextWatchLocked returns a watch without a reflector, which takes over what is known of
+// the watch of an entry, if it has one.
+func (s *WatchStore[T]) nextWatchLocked(e *entry[T], slot *cache.Slot[T]) *objectWatch[T] {
+	w := &objectWatch[T]{slot: slot, base: time.Now()}
+	if previous := e.watch.Load(); previous != nil {
+		status := previous.status()
+		previous.recordLocked(status)
+		w.base, w.previousContact = previous.base, previous.lastContactLocked(status)
+		w.readFor.Store(previous.readFor.Load())
+		w.contact.Store(previous.contact.Load())
+	}
 	return w
 }
 
@@ -96,6 +117,7 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	e.epoch = w.slot.Load().Epoch + 1 // the next watch has no state to compare with
 	e.watch.Store(nil)
 	w.stopLocked(reason)
+	s.leaveSharedLocked(e)
 	s.stopTimerLocked(e.idleTimer)
 	s.stopTimerLocked(e.recheckTimer)
 }
@@ -125,6 +147,9 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 			s.startLocked(e)
 		}
 	case !immutable:
+		s.shareLocked(e, w, status)
+	case w.shared != nil:
+		s.startLocked(e) // it is read for its owners
 	case w.readFor.Load() < e.newestOwnerLocked(w):
 		if status.Synced {
 			s.startLocked(e)
@@ -140,6 +165,7 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T]) {
 	w.unwatched = Immutable
 	w.stopLocked(errImmutable)
+	s.leaveSharedLocked(e)
 	after := s.options.ImmutableRecheck
 	if after < 0 {
 		return

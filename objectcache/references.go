@@ -53,7 +53,7 @@ func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID) {
 	case w == nil:
 	case w.unwatched != "":
 		s.startLocked(e)
-	case s.unwatchImmutable:
+	case s.unwatchImmutable && w.shared == nil:
 		w.reflector.ReadFor(e.owners.reads)
 	}
 	s.subscribers.notify(e.key)

@@ -39,6 +39,9 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 	}
 	s.ctx = ctx
 	for _, e := range s.entries.Range {
+		s.countStreamLocked(e.(*entry[T]), true) // a shared stream then reads all of them
+	}
+	for _, e := range s.entries.Range {
 		s.startLocked(e.(*entry[T]))
 	}
 	return true
@@ -54,6 +57,7 @@ func (s *WatchStore[T]) stopAll() {
 		s.stopTimerLocked(e.leaseTimer)
 		e.wakeLocked()
 	}
+	s.stopSharedLocked()
 	for _, t := range s.notifyTimers {
 		s.stopTimerLocked(t)
 	}

@@ -102,8 +102,12 @@ func (s *WatchStore[T]) addWaiter(g *waiter[T]) (*objectWatch[T], <-chan struct{
 	if g.needsRead() {
 		s.readForLocked(g)
 	}
+	if w := e.watch.Load(); w != nil && w.shared != nil && g.read > 0 && !g.readDone(w) {
+		s.startLocked(e) // it joined the shared stream before that read
+	}
 	e.used.Store(s.uses)
 	e.waiters++
+	s.waiters++
 	return e.watch.Load(), e.wakeChanLocked(), nil
 }
 
@@ -111,6 +115,7 @@ func (s *WatchStore[T]) removeWaiter(e *entry[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.waiters--
+	s.waiters--
 }
 
 // check returns the state and whether g may return it, or the error that ends its

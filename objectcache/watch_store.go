@@ -30,6 +30,8 @@ type WatchStore[T cache.Object] struct {
 	ctx         context.Context // of Run, with which every object watch ends; nil before Run
 	stopped     bool
 	created     uint64 // entries so far
+	waiters     int    // Gets that wait
+	shared      map[string]*sharedNamespace[T]
 	subscribers subscribers
 
 	notifyTimers map[types.NamespacedName]*timer // of subscribers that wait for a read; see notifyLaterLocked
@@ -39,7 +41,7 @@ type WatchStore[T cache.Object] struct {
 // error if the resource has no client or an invalid name, or if an option has an
 // invalid value.
 func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (*WatchStore[T], error) {
-	if err := errors.Join(resource.check(), options.validate()); err != nil {
+	if err := errors.Join(resource.check(), options.validate(), resource.checkShareable(&options.Shared)); err != nil {
 		return nil, fmt.Errorf("new watch store: %w", err)
 	}
 	options.setDefaults()
@@ -48,6 +50,7 @@ func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (
 		resource:         resource,
 		options:          options,
 		unwatchImmutable: resource.immutable != nil && !options.WatchImmutable,
+		shared:           map[string]*sharedNamespace[T]{},
 		subscribers:      subscribers{},
 	}, nil
 }
