@@ -46,21 +46,35 @@ func inSharedBubbleOn(t *testing.T, server apiserver.Options, options objectcach
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &sharedRig{rig: newRig(t, server, options)}
-		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-			if isShared(request) {
-				return r.refused.Load()
-			}
-			return nil
-		})
+		r.server.Intercept(r.refuseShared)
 		r.run()
 		f(t, r)
 		r.stop()
 	})
 }
 
+// refuseShared answers lists and watches of the whole namespace with r.refused.
+func (r *sharedRig) refuseShared(_ context.Context, request apiserver.Request) *metav1.Status {
+	if isShared(request) {
+		return r.refused.Load()
+	}
+	return nil
+}
+
 // isShared reports whether a request lists or watches the whole namespace.
 func isShared(request apiserver.Request) bool {
-	return request.Resource == "secrets" && request.Name == "" && (request.Verb == "watch" || request.Verb == "list")
+	return request.Resource == "secrets" && request.Namespace == namespace && request.Name == "" && (request.Verb == "watch" || request.Verb == "list")
+}
+
+// sharedRequests returns how many lists and watches of the namespace the server has got.
+func (r *sharedRig) sharedRequests() (count int) {
+	synctest.Wait()
+	for _, request := range r.server.Requests() {
+		if isShared(request) {
+			count++
+		}
+	}
+	return count
 }
 
 // reference adds a reference to each name.

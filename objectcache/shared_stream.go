@@ -136,10 +136,10 @@ func (st *sharedStream[T]) changed() {
 	}
 }
 
-// failureLocked returns why the stream must end, nil if it need not. Streams of single
-// objects would help: unless the server is away, which they would not reach either.
+// failureLocked returns why the stream must end, nil if it need not: streams of single
+// objects would not help while the server is away.
 func (st *sharedStream[T]) failureLocked(status reflector.Status) error {
-	if status.Failures == 0 || status.Away {
+	if status.Failures == 0 || isAway(st.store.options.Gate) {
 		st.failingSince = time.Time{}
 		return nil
 	}
@@ -151,6 +151,14 @@ func (st *sharedStream[T]) failureLocked(status reflector.Status) error {
 		return nil
 	}
 	return status.LastError
+}
+
+// isAway reports whether no reflector of a gate reaches the server. One that answers is
+// not away, whatever it answers.
+func isAway(gate *Gate) bool {
+	var answer apierrors.APIStatus
+	cause := gate.Status().Cause
+	return cause != nil && !errors.As(cause, &answer)
 }
 
 // readIsSlowLocked gives streams of their own to members that wait for the first read.
