@@ -35,6 +35,8 @@ type entry[T cache.Object] struct {
 	recheckTimer *timer // nil unless the watch is unwatched, or was
 	leaseTimer   *timer // nil unless a Get has acquired the object
 
+	counted bool // needs a stream: see sharedNamespace.counted
+
 	waiters int // Gets that wait
 }
 
