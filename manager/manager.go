@@ -84,15 +84,3 @@ func (m *Manager[T]) logger() klog.Logger {
 	}
 	return klog.Background()
 }
-
-// Get returns an object that an owner references, shared and read-only.
-// The Get of its store, such as [objectcache.WatchStore.Get], documents how long it
-// waits, and its errors. For a nil
-// context it returns [objectcache.ErrNilContext].
-func (m *Manager[T]) Get(ctx context.Context, namespace, name string) (T, error) {
-	if ctx == nil {
-		var none T
-		return none, objectcache.ErrNilContext
-	}
-	return m.store.Get(ctx, namespace, name)
-}

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,29 +85,43 @@ func TestDerivedErrors(t *testing.T) {
 }
 
 // After the last reference neither the object nor its value is kept, although no Get
-// comes any more.
+// comes any more. A Get that finds no object drops the value of the last one, whoever
+// holds that.
 func TestDerivedIsNotKept(t *testing.T) {
-	dropped := make(chan struct{}) // outside the bubble, as cleanups are
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		derived := objectcache.NewDerived(r, func(*corev1.Secret) (*[1 << 10]byte, error) {
-			v := new([1 << 10]byte)
-			runtime.AddCleanup(v, func(dropped chan struct{}) { close(dropped) }, dropped)
-			return v, nil
+	for name, get := range map[string]bool{"garbage collection": false, "Get": true} {
+		dropped := make(chan struct{}) // outside the bubble, as cleanups are
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				derived := objectcache.NewDerived(r, func(*corev1.Secret) (*[1 << 10]byte, error) {
+					v := new([1 << 10]byte)
+					runtime.AddCleanup(v, func(dropped chan struct{}) { close(dropped) }, dropped)
+					return v, nil
+				})
+				r.referenced("tls")
+				var object *corev1.Secret
+				if get {
+					object = r.mustGet("tls")
+				}
+				done := make(chan struct{})
+				go func() { // the stack of the test could keep the value
+					defer close(done)
+					if _, err := derived.Get(t.Context(), namespace, "tls"); err != nil {
+						t.Error(err)
+					}
+				}()
+				<-done
+				r.DeleteReference(namespace, "tls", "pod")
+				if get {
+					if _, err := derived.TryGet(namespace, "tls"); err == nil {
+						t.Error("no reference: want an error")
+					}
+				}
+				collect(t, dropped)
+				runtime.KeepAlive(derived)
+				runtime.KeepAlive(object)
+			})
 		})
-		r.referenced("tls")
-		done := make(chan struct{})
-		go func() { // the stack of the test could keep the value
-			defer close(done)
-			if _, err := derived.Get(t.Context(), namespace, "tls"); err != nil {
-				t.Error(err)
-			}
-		}()
-		<-done
-		r.DeleteReference(namespace, "tls", "pod")
-		synctest.Wait()
-		collect(t, dropped)
-		runtime.KeepAlive(derived)
-	})
+	}
 }
 
 func BenchmarkDerived(b *testing.B) {

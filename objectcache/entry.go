@@ -21,9 +21,12 @@ type entry[T cache.Object] struct {
 	epoch  uint64                         // of the next watch that has no predecessor
 	watch  atomic.Pointer[objectWatch[T]] // nil before Run, when idle, and when stopped. Written with WatchStore.mu held
 	used   atomic.Uint32                  // uses: which timers have not fired since the last use
-	owners owners
+	// watching counts the references that are not read-once. Written with
+	// WatchStore.mu held.
+	watching atomic.Int32
+	owners   owners
 	// newestOwner is the number of the newest read for an owner that a Get must
-	// have. If the watch of an immutable object has none, it is replaced by another.
+	// have. If an object that needs no stream has no such read, it is read again.
 	// Written with WatchStore.mu held.
 	newestOwner  atomic.Uint64
 	ownerAddedAt time.Time // when the last owner was added
@@ -42,6 +45,9 @@ func (s *WatchStore[T]) entry(key types.NamespacedName) *entry[T] {
 	}
 	return nil
 }
+
+// readOnce reports whether all references are read-once.
+func (e *entry[T]) readOnce() bool { return e.watching.Load() == 0 }
 
 // newestOwnerLocked returns the number of the read for the newest owner that is not gone. It
 // looks through the owners only if w has no read for the newest of all.

@@ -57,7 +57,16 @@ func (e *keyError) Error() string {
 	if len(causes) > 0 {
 		head += ": " + strings.Join(causes, "; ")
 	}
-	return fmt.Sprintf("%s %q: %s", e.resource, e.key, head)
+	return fmt.Sprintf("%s %q: %s", e.resource, keyText(e.key), head)
+}
+
+// keyText returns a key as errors name it. An object of a cluster-scoped kind has no
+// namespace.
+func keyText(key types.NamespacedName) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.String()
 }
 
 func (e *keyError) Unwrap() []error { return e.causes }

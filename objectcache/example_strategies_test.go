@@ -49,7 +49,7 @@ func reads(server *apiserver.Server) (count int) {
 // A TTLStore reads an object once a minute at most, for a new owner, and for a Get that
 // demands it.
 func ExampleTTLStore() {
-	server, store, stop := startSecrets(objectcache.TTLOptions{TTL: time.Minute})
+	server, store, stop := startSecrets(objectcache.TTLOptions{TTL: time.Minute, NotFoundTTL: time.Second})
 	defer stop()
 	ctx := context.Background()
 

@@ -13,7 +13,7 @@ const LeaseOwner types.UID = "refwatch/lease"
 
 // acquireLocked adds a reference of LeaseOwner to an object without references.
 func (s *WatchStore[T]) acquireLocked(key types.NamespacedName) *entry[T] {
-	return s.addLocked(key, LeaseOwner)
+	return s.addLocked(key, LeaseOwner, false)
 }
 
 // startLeaseTimerLocked starts the timer that deletes the reference of LeaseOwner, if
@@ -26,7 +26,6 @@ func (s *WatchStore[T]) startLeaseTimerLocked(e *entry[T]) {
 		if e.used.And(^usedLease)&usedLease != 0 || e.waiters > 0 {
 			return s.options.AcquireOnGet
 		}
-		e.leaseTimer = nil
 		s.deleteLocked(e, LeaseOwner)
 		return 0
 	})

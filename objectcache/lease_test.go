@@ -136,3 +136,41 @@ func TestAcquireOnGetOfMany(t *testing.T) {
 		}
 	})
 }
+
+// A Get that waits keeps its lease: the request under way is not given up.
+func TestAcquireOnGetWhileAGetWaits(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{AcquireOnGet: time.Second}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		release := r.holdBack("watch")
+		got := r.async(t.Context(), "tls")
+		time.Sleep(9 * time.Second)
+		if got := r.opens("tls"); got != 1 {
+			t.Errorf("opens: got %d, want 1", got)
+		}
+		release()
+		if result := <-got; result.err != nil {
+			t.Errorf("got %v, want the object", result.err)
+		}
+	})
+}
+
+// A lease that was deleted early does not delete the references of others later.
+func TestLeaseDeletedEarly(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{AcquireOnGet: time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.mustGet("tls")
+		r.DeleteReference(namespace, "tls", objectcache.LeaseOwner)
+		r.AddReference(namespace, "tls", "pod")
+		time.Sleep(time.Hour)
+		if _, ok := r.Status(namespace, "tls"); !ok {
+			t.Error("the reference of the pod is gone")
+		}
+		r.DeleteReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		began := time.Now()
+		r.stop()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("Run returned after %v, want no wait for the lease", took)
+		}
+	})
+}

@@ -83,9 +83,9 @@ func quotedBy(t *testing.T, options objectcache.StoreOptions, answer answers, hi
 	}
 	resource := objectcache.Secrets(client)
 	if hidden {
-		resource = objectcache.NewResource(corev1.Resource("secrets"), func(namespace string) withoutRESTClient {
+		resource = objectcache.NewResource(func(namespace string) withoutRESTClient {
 			return withoutRESTClient{client.CoreV1().Secrets(namespace)}
-		})
+		}, corev1.SchemeGroupVersion.WithResource("secrets"))
 	}
 	store, err := objectcache.NewStore(resource, options)
 	if err != nil {

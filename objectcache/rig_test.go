@@ -219,6 +219,34 @@ func (r *rig) phase(name string) objectcache.Phase {
 	return status.Phase
 }
 
+// wantValue checks the value that Get returns, within a second.
+func (r *rig) wantValue(when, name, value string) {
+	r.t.Helper()
+	if got := string(r.mustGet(name).Data["password"]); got != value {
+		r.t.Errorf("%s: Get %s: got %q, want %q", when, name, got, value)
+	}
+}
+
+// wantPhase checks the phase of an object and how many streams it has.
+func (r *rig) wantPhase(when, name string, phase objectcache.Phase, streams int) {
+	r.t.Helper()
+	if got, open := r.phase(name), r.streams(name); got != phase || open != streams {
+		r.t.Errorf("%s: got phase %s and %d streams, want %s and %d", when, got, open, phase, streams)
+	}
+}
+
+// reads returns the number of lists and watches of an object so far.
+func (r *rig) reads(name string) int {
+	synctest.Wait()
+	count := 0
+	for _, request := range r.server.Requests() {
+		if (request.Verb == "list" || request.Verb == "watch") && request.Name == name {
+			count++
+		}
+	}
+	return count
+}
+
 func forbidden() *apierrors.StatusError {
 	return apierrors.NewForbidden(corev1.Resource("secrets"), "", errors.New("no"))
 }
@@ -304,6 +332,23 @@ type change struct {
 	owners []types.UID
 }
 
+func (c change) String() string {
+	switch name := c.Key.Name; {
+	case c.Err == nil:
+		return name + "=" + string(c.Object.Data["password"])
+	case c.Object != nil:
+		return name + " has an object and an error"
+	case c.Deleted && apierrors.IsNotFound(c.Err):
+		return name + " gone"
+	case apierrors.IsNotFound(c.Err):
+		return name + " absent"
+	case !errors.Is(c.Err, objectcache.ErrNotSynced):
+		return name + ": " + c.Err.Error()
+	default:
+		return name + " refused: " + string(apierrors.ReasonForError(c.Err))
+	}
+}
+
 // subscriber is a caller that ranges over Changes.
 type subscriber struct {
 	changes chan change
@@ -314,7 +359,7 @@ type subscriber struct {
 // subscribe starts a subscriber.
 func (r *rig) subscribe() *subscriber {
 	ctx, cancel := context.WithCancel(r.t.Context())
-	s := &subscriber{changes: make(chan change, 1000), done: make(chan struct{})}
+	s := &subscriber{changes: make(chan change, 10_000), done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		for c, owners := range r.Changes(ctx) {
@@ -326,23 +371,23 @@ func (r *rig) subscribe() *subscriber {
 	return s
 }
 
-// seen returns the changes since the last call, as "name=value" or "name gone".
+// seen returns the changes since the last call, as "name=value", "name gone", "name
+// absent" or "name refused: reason".
 func (s *subscriber) seen() []string {
 	synctest.Wait()
 	var all []string
 	for {
 		select {
 		case change := <-s.changes:
-			if change.Deleted {
-				all = append(all, change.Key.Name+" gone")
-			} else {
-				all = append(all, change.Key.Name+"="+string(change.Object.Data["password"]))
-			}
+			all = append(all, change.String())
 		default:
 			return all
 		}
 	}
 }
+
+// sorted is seen, sorted.
+func (s *subscriber) sorted() []string { return slices.Sorted(slices.Values(s.seen())) }
 
 // want checks the changes that a subscriber has seen.
 func want(t *testing.T, when string, got []string, want ...string) {

@@ -33,7 +33,9 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 	}
 	s.ctx = ctx
 	for _, e := range s.entries.Range {
-		s.startLocked(e.(*entry[T]))
+		e := e.(*entry[T])
+		s.startLocked(e)
+		s.subscribers.notify(e.key)
 	}
 	return true
 }
@@ -48,8 +50,8 @@ func (s *WatchStore[T]) stopAll() {
 		s.stopTimerLocked(e.leaseTimer)
 		e.wakeLocked()
 	}
-	for _, t := range s.notifyTimers {
-		s.stopTimerLocked(t)
+	for key := range s.notices {
+		s.cancelNoticeLocked(key)
 	}
 	s.subscribers.shutDown()
 }

@@ -28,8 +28,8 @@ const (
 	// Watching: the state is known, and an open stream brings its changes.
 	Watching Phase = "Watching"
 	// Reopening: the state is known and served, but no stream is open. It ended
-	// regularly and is being opened again, or an immutable object is being read
-	// again.
+	// regularly and is being opened again, or an object without a stream is being
+	// read again.
 	Reopening Phase = "Reopening"
 	// Failing: the last attempts to read the object failed. The previous state, if
 	// any, is served.
@@ -37,6 +37,9 @@ const (
 	// Immutable: the object is immutable. It is served from memory, without a
 	// stream, and read again for a new owner and after WatchOptions.ImmutableRecheck.
 	Immutable Phase = "Immutable"
+	// ReadOnce: the object exists, and all references to it are read-once. It is served
+	// from memory, without a stream, and read again for a new owner.
+	ReadOnce Phase = "ReadOnce"
 	// Idle: no Get has asked for the object for WatchOptions.IdleTimeout. The next
 	// Get opens a new stream.
 	Idle Phase = "Idle"
@@ -50,6 +53,9 @@ type Status struct {
 	Key types.NamespacedName
 	// Phase is where the object is in its life in the store.
 	Phase Phase
+	// Synced is set if Get would return the object, or that it is absent, without
+	// waiting.
+	Synced bool
 	// Exists is set if the object exists in the last known state.
 	Exists bool
 	// UID and ResourceVersion are the object's, empty unless it exists.
@@ -113,7 +119,8 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	stream, state := w.status(), w.slot.Load()
 	status.Phase = phaseLocked(w, state, stream)
 	status.LastContact, status.Failures, status.Waiting = w.lastContactLocked(stream), stream.Failures, stream.Waiting
-	status.LastError, status.LastErrorTime = stream.LastError, stream.LastErrorTime
+	status.LastError, status.LastErrorTime = s.resource.explained(stream.LastError), stream.LastErrorTime
+	status.Synced = state.Synced && s.servableToAllLocked(e, w, state) && (s.isImmutable(state) || !w.isStale(s.options.MaxStaleness))
 	if status.Exists = state.Exists; state.Exists {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
 	}

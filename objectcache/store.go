@@ -22,8 +22,9 @@ type Store[T cache.Object] interface {
 	// Run runs the store until ctx ends. It returns when every goroutine of the
 	// store has ended.
 	Run(ctx context.Context) error
-	// Changes yields the objects that changed, each with the UIDs that reference
-	// it, until ctx ends. A store that observes no changes blocks until then.
+	// Changes yields the first state of each object, and its changes, with the UIDs
+	// that reference it, until ctx ends. A store that observes no changes blocks until
+	// then.
 	Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID]
 	// Status returns the status of an object, and false if no owner references it.
 	Status(namespace, name string) (Status, bool)
@@ -38,8 +39,13 @@ type References interface {
 	// AddReference counts a reference of an owner to an object. It never waits
 	// for the network.
 	AddReference(namespace, name string, referencedFrom types.UID)
-	// DeleteReference takes back one AddReference with the same arguments. Without
-	// such an AddReference it does nothing.
+	// AddReadOnceReference counts a reference of an owner that needs the object as it
+	// is now, and not its changes: Get returns a state that was read after the call,
+	// or a newer one (kubernetes#118566). It never waits for the network.
+	AddReadOnceReference(namespace, name string, referencedFrom types.UID)
+	// DeleteReference takes back one AddReference or AddReadOnceReference with the
+	// same arguments: of an owner with both, the kind that was not added last.
+	// Without such a reference it does nothing.
 	DeleteReference(namespace, name string, referencedFrom types.UID)
 }
 

@@ -123,11 +123,16 @@ func (s *TTLStore[T]) AddReference(namespace, name string, referencedFrom types.
 	if e == nil {
 		e = s.newEntryLocked(key)
 	}
-	if e.owners.add(referencedFrom) {
+	if e.owners.add(referencedFrom, false) {
 		e.newestOwner.Store(e.owners.reads)
 		e.ownerAddedAt = time.Now()
 		s.subscribers.notify(key)
 	}
+}
+
+// AddReadOnceReference implements [Store]. It is AddReference: the store keeps no stream.
+func (s *TTLStore[T]) AddReadOnceReference(namespace, name string, referencedFrom types.UID) {
+	s.AddReference(namespace, name, referencedFrom)
 }
 
 func (s *TTLStore[T]) newEntryLocked(key types.NamespacedName) *ttlEntry[T] {
@@ -161,7 +166,7 @@ func (s *TTLStore[T]) DeleteReference(namespace, name string, referencedFrom typ
 	if e == nil {
 		return
 	}
-	gone := e.owners.remove(referencedFrom)
+	gone, _ := e.owners.remove(referencedFrom)
 	switch {
 	case e.owners.empty():
 		s.entries.Delete(key)
@@ -193,7 +198,8 @@ func (s *TTLStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1
 }
 
 // Changes yields what the reads of the store observe. The store reads for Gets only:
-// without Gets there are no changes. Otherwise it is as [WatchStore.Changes] describes.
+// without Gets there are no changes, and no first states. Refusals are not yielded: Get
+// returns them. Otherwise it is as [WatchStore.Changes] describes.
 func (s *TTLStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID] {
 	return changesOf(ctx, s)
 }
@@ -233,7 +239,7 @@ func (s *TTLStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok bo
 	if r == nil {
 		return now, false
 	}
-	now.setState(r.state)
+	now.setState(&s.resource, key, r.state)
 	return now, r.triedFor >= e.newestOwner.Load()
 }
 

@@ -25,11 +25,13 @@ import (
 func TestTTLChanges(t *testing.T) {
 	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
 		r.referenced("tls")
-		r.AddReference(namespace, "absent", "pod")
-		_, _ = r.get("absent", time.Second)
 		sub := r.subscribe()
 		defer sub.stop()
 		want(t, "at first", sub.seen(), "tls="+canary)
+		r.AddReference(namespace, "absent", "pod")
+		want(t, "before a read", sub.seen())
+		_, _ = r.get("absent", time.Second)
+		want(t, "absent", sub.seen(), "absent absent")
 		r.update("tls", "1")
 		time.Sleep(time.Hour)
 		want(t, "without a Get", sub.seen())

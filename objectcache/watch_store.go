@@ -31,8 +31,7 @@ type WatchStore[T cache.Object] struct {
 	stopped     bool
 	created     uint64 // entries so far
 	subscribers subscribers
-
-	notifyTimers map[types.NamespacedName]*timer // of subscribers that wait for a read; see notifyLaterLocked
+	notices     map[types.NamespacedName]notice // of subscribers that wait for a time
 }
 
 // NewWatchStore returns a store that sends no request until Run. It returns an
@@ -49,6 +48,7 @@ func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (
 		options:          options,
 		unwatchImmutable: resource.immutable != nil && !options.WatchImmutable,
 		subscribers:      subscribers{},
+		notices:          map[types.NamespacedName]notice{},
 	}, nil
 }
 

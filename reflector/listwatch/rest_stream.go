@@ -13,9 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
@@ -29,26 +27,6 @@ const (
 	largestKept = 64 << 10
 )
 
-// encoding is how client-go decodes the streams of one content type.
-type encoding struct {
-	object runtime.Decoder
-	event  runtime.Decoder
-}
-
-func encodingOf(contentType string) func() encoding {
-	return sync.OnceValue(func() encoding {
-		negotiator := runtime.NewClientNegotiator(scheme.Codecs.WithoutConversion(), schema.GroupVersion{})
-		// It fails for a content type that the codecs do not know.
-		object, event, _, _ := negotiator.StreamDecoder(contentType, nil)
-		return encoding{object, event}
-	})
-}
-
-var (
-	protobufEncoding = encodingOf(runtime.ContentTypeProtobuf)
-	jsonEncoding     = encodingOf(runtime.ContentTypeJSON)
-)
-
 // restStream reads the events of a watch.
 //
 // client-go's reader of protobuf frames keeps a buffer of at least 1 KiB, which grows
@@ -59,14 +37,27 @@ var (
 type restStream struct {
 	body      io.ReadCloser
 	newObject func() runtime.Object
+	filter    *nameFilter   // nil: every event is wanted
 	json      *json.Decoder // nil: the frames are protobuf, or none has come
 	jsonBody  *jsonBody     // what json reads
 	detected  bool          // whether the encoding is JSON
 	length    [4]byte       // big-endian, of a protobuf frame
 }
 
+// errDropped means that a frame holds an object that is not wanted.
+var errDropped = errors.New("not wanted")
+
 // Next implements Stream.
 func (s *restStream) Next() (watch.Event, error) {
+	for {
+		event, err := s.nextFrame()
+		if err != errDropped { //nolint:errorlint // it is never wrapped
+			return event, err
+		}
+	}
+}
+
+func (s *restStream) nextFrame() (watch.Event, error) {
 	if s.json == nil {
 		if _, err := io.ReadFull(s.body, s.length[:]); err != nil {
 			return watch.Event{}, connectionError(err)
@@ -139,6 +130,9 @@ func (s *restStream) nextJSON() (watch.Event, error) {
 }
 
 func (s *restStream) decodeJSON(frame []byte) (watch.Event, error) {
+	if s.filter.dropsJSON(frame) {
+		return watch.Event{}, errDropped
+	}
 	var event metav1.WatchEvent
 	if _, _, err := jsonEncoding().event.Decode(frame, nil, &event); err != nil {
 		return watch.Event{}, undecodable(err)
@@ -163,6 +157,9 @@ func (s *restStream) nextProtobuf() (watch.Event, error) {
 	} else if n < length {
 		return watch.Event{}, io.ErrUnexpectedEOF
 	}
+	if s.filter.dropsProtobuf(buffer.Bytes()) {
+		return watch.Event{}, errDropped
+	}
 	var event metav1.WatchEvent
 	if _, _, err := protobufEncoding().event.Decode(buffer.Bytes(), nil, &event); err != nil {
 		return watch.Event{}, undecodable(err)
@@ -186,16 +183,14 @@ func (s *restStream) decode(event *metav1.WatchEvent, decoder runtime.Decoder) (
 	if event.Type != string(watch.Error) { // which brings a Status
 		into = s.newObject()
 	}
-	object, _, err := decoder.Decode(event.Object.Raw, nil, into)
+	object, err := decodeObject(decoder, event.Object.Raw, into)
 	if err != nil {
 		return watch.Event{}, undecodable(err)
 	}
+	if s.filter.drops(event.Type, object) {
+		return watch.Event{}, errDropped
+	}
 	return watch.Event{Type: watch.EventType(event.Type), Object: object}, nil
-}
-
-// undecodable replaces the error of a decoder, which may quote an object.
-func undecodable(err error) error {
-	return redact.Loggable(fmt.Errorf("%w: a frame that cannot be decoded (%T)", cache.ErrMalformed, err))
 }
 
 // connectionError returns an error of the connection, whose text quotes no object.

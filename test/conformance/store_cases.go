@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
@@ -22,9 +24,11 @@ func storeCases() []testCase {
 		{"not-registered", "an object without references is not requested from the server", notRegistered, watches | ttl},
 		{"updates", "every update becomes visible, and versions never go back", updates, everyStrategy},
 		{"changes", "Changes yields the newest state of every object that changes, across broken streams", changes, watches},
+		{"first-states", "Changes yields each object's first state, an absent one too, and a known state to a new owner", firstStates, watches},
 		{"one-stream", "many owners share one stream, which ends with the last reference", oneStream, watches},
 		{"immutable", "an immutable object has no stream after its first sync", immutableHasNoStream, watches},
 		{"recreated-immutable", "a new owner of a recreated immutable object never gets the old object", recreatedImmutable, everyStrategy},
+		{"read-once", "an object whose references are all read-once has no stream, and is read for each new owner", readOnce, watches},
 		{"many", "a hundred objects referenced at once have a stream each, and at most 32 are opened at a time", manyObjects, watches},
 		{"config-maps", "a store serves ConfigMaps", configMaps, everyStrategy},
 		{"any-kind", "a store serves any kind that has a typed client", anyKind, everyStrategy},
@@ -48,7 +52,7 @@ func newStore[T cache.Object](s *suite, resource objectcache.Resource[T]) object
 	return store
 }
 
-// observeChanges returns a function that waits until Changes has yielded an object with the value, or its deletion if
+// observeChanges returns a function that waits until Changes has yielded an object with the value, or its absence if
 // value is empty.
 func (s *suite) observeChanges(store objectcache.Store[*corev1.Secret]) (wait func(name, value string)) {
 	next, stop := iter.Pull2(store.Changes(s.ctx))
@@ -64,8 +68,11 @@ func (s *suite) observeChanges(store objectcache.Store[*corev1.Secret]) (wait fu
 			if !ok {
 				s.Fatalf("waiting for %s to become %q: no more changes", name, value)
 			}
-			if seen[change.Key.Name] = ""; !change.Deleted {
+			switch seen[change.Key.Name] = ""; {
+			case change.Err == nil:
 				seen[change.Key.Name] = valueOf(change.Object)
+			case !apierrors.IsNotFound(change.Err):
+				s.Fatalf("waiting for %s to become %q: %v", name, value, change.Err)
 			}
 		}
 	}
@@ -179,6 +186,46 @@ func changes(s *suite) {
 	}
 }
 
+func firstStates(s *suite) {
+	store, _ := s.store()
+	s.create("there", "1")
+	for _, name := range []string{"there", "absent"} {
+		store.AddReference(s.namespace, name, "pod-1")
+	}
+	next, stop := iter.Pull2(store.Changes(s.ctx))
+	defer stop()
+	// want checks the next changes, in any order, as "name value".
+	want := func(when string, want ...string) {
+		s.Helper()
+		var got []string
+		for range want {
+			change, owners, _ := next()
+			state := valueOf(change.Object)
+			switch {
+			case change.Deleted && apierrors.IsNotFound(change.Err):
+				state = "deleted"
+			case apierrors.IsNotFound(change.Err):
+				state = "absent"
+			case change.Err != nil:
+				state = change.Err.Error()
+			}
+			got = append(got, fmt.Sprint(change.Key.Name, " ", state, " ", owners))
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			s.Fatalf("%s: got %q, want %q", when, got, want)
+		}
+	}
+	want("first states", "absent absent [pod-1]", "there 1 [pod-1]")
+	store.AddReference(s.namespace, "absent", "pod-2")
+	want("a new owner", "absent absent [pod-1 pod-2]")
+	s.create("absent", "2")
+	want("created", "absent 2 [pod-1 pod-2]")
+	s.remove("absent")
+	want("deleted", "absent deleted [pod-1 pod-2]")
+	store.AddReference(s.namespace, "absent", "pod-3")
+	want("a new owner after that", "absent absent [pod-1 pod-2 pod-3]")
+}
+
 func oneStream(s *suite) {
 	store, _ := s.store()
 	s.create("tls", "1")
@@ -224,6 +271,24 @@ func recreatedImmutable(s *suite) {
 	s.remove("tls")
 	store.AddReference(s.namespace, "tls", "last")
 	s.wantNotFound(store, "tls")
+}
+
+func readOnce(s *suite) {
+	store, _ := s.store()
+	s.create("tls", "0")
+	for i := range 5 {
+		value := fmt.Sprint(i)
+		s.update("tls", value)
+		store.AddReadOnceReference(s.namespace, "tls", types.UID(value)) // a new owner each time
+		s.wantObject(store, "tls", value)
+		s.wantStreams("read-once", 0)
+	}
+	store.AddReference(s.namespace, "tls", "pod")
+	s.wantObject(store, "tls", "4")
+	s.wantStreams("one ordinary reference", 1)
+	store.DeleteReference(s.namespace, "tls", "pod")
+	s.wantStreams("read-once again", 0)
+	s.wantObject(store, "tls", "4")
 }
 
 func manyObjects(s *suite) {

@@ -179,13 +179,14 @@ func (s *server) probeCandidate(o *outage, resources []*resource, now time.Time)
 		}
 	}
 	for _, failing := range []bool{false, true} {
-		for i := range classes { // another class first at each probe: all members of one may fail
+		for i := range uint32(classes) { // another class first at each probe: all members of one may fail
+			c := class((o.probes + i) % uint32(classes)) // a class itself overflows at 256
 			for _, r := range resources {
 				lane := &r.healthy
 				if failing {
 					lane = &r.failing
 				}
-				if m := lane.peek((class(o.probes)+i)%classes, !failing); m != nil {
+				if m := lane.peek(c, !failing); m != nil {
 					return m
 				}
 			}

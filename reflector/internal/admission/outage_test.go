@@ -60,6 +60,22 @@ func TestSecondOutage(t *testing.T) {
 	})
 }
 
+// After 255 probes in an outage none followed, if no member had ever synced: the counter of
+// probes overflowed, and the class of such members was never chosen.
+func TestProbesOfALongOutageGoOn(t *testing.T) {
+	for _, kind := range []admission.Kind{admission.Unauthorized, admission.Unreachable} {
+		inBubble(t, 32, func(r *rig) {
+			all := r.join(100, "secrets", fails(kind))
+			advance(time.Hour) // some 700 probes
+			r.behave(all, healthy())
+			advance(20 * time.Second)
+			if got := r.countSynced(all); got != len(all) {
+				t.Errorf("kind %d: got %d of %d synced 20 s after the outage", kind, got, len(all))
+			}
+		})
+	}
+}
+
 // A member waits for its Retry-After even if others succeed.
 func TestSuccessOfOthersDoesNotEndRetryAfter(t *testing.T) {
 	for _, kind := range []admission.Kind{admission.Failed, admission.Throttled} {
