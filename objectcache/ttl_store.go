@@ -261,7 +261,7 @@ func (s *TTLStore[T]) statusLocked(e *ttlEntry[T]) Status {
 	reads, r := e.status(), e.reading.Load()
 	status := Status{
 		Key: e.key, Owners: e.owners.list(), LastContact: reads.LastContact, Waiting: reads.Waiting,
-		Failures: reads.Failures, LastError: reads.LastError, LastErrorTime: reads.LastErrorTime,
+		Failures: reads.Failures, LastError: s.resource.explained(reads.LastError), LastErrorTime: reads.LastErrorTime,
 	}
 	switch {
 	case s.stopped:
