@@ -20,7 +20,11 @@ import (
 
 // demand calls GetWithOptions with a time-out of a minute.
 func (r *rig) demand(name string, options objectcache.GetOptions) (*corev1.Secret, error) {
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	return r.demandFor(time.Minute, name, options)
+}
+
+func (r *rig) demandFor(limit time.Duration, name string, options objectcache.GetOptions) (*corev1.Secret, error) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), limit)
 	defer cancel()
 	return r.GetWithOptions(ctx, namespace, name, options)
 }

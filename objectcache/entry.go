@@ -33,8 +33,8 @@ type entry[T cache.Object] struct {
 	recheckTimer *timer // nil unless the watch is unwatched, or was
 	leaseTimer   *timer // nil unless a Get has acquired the object
 
-	waiters int           // Gets that wait
-	wake    chan struct{} // closed when they have to check again; nil if there was none since the last wake
+	waiters int // Gets that wait
+	waker
 }
 
 // entry returns the entry of a key, nil if no owner references it.
@@ -55,20 +55,4 @@ func (e *entry[T]) newestOwnerLocked(w *objectWatch[T]) uint64 {
 		e.newestOwner.Store(e.owners.newest())
 	}
 	return e.newestOwner.Load()
-}
-
-// wakeChanLocked returns a channel that is closed when a Get has to check again.
-func (e *entry[T]) wakeChanLocked() <-chan struct{} {
-	if e.wake == nil {
-		e.wake = make(chan struct{})
-	}
-	return e.wake
-}
-
-// wakeLocked makes every Get that waits check again.
-func (e *entry[T]) wakeLocked() {
-	if e.wake != nil {
-		close(e.wake)
-		e.wake = nil
-	}
 }

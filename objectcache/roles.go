@@ -16,7 +16,7 @@ import (
 // objects, and no others: one Role of the given name per namespace, which allows
 // list and watch of the named objects. In RBAC a rule with resourceNames matches a
 // list or watch with the field selector metadata.name=NAME, and a store sends no
-// others.
+// others. A [TTLStore] or a [DirectStore] needs get instead: see [TTLStore.Roles].
 //
 // The Roles are sorted by namespace, the names in each Role are sorted and unique.
 // Without keys there are no Roles, because a rule without resourceNames allows
@@ -27,31 +27,43 @@ import (
 //	objectcache.Secrets(nil).Roles("gateway", keys...)
 //	objectcache.Dynamic(nil, widgets).Roles("gateway", keys...) // for any kind
 func (r Resource[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
+	return r.rolesFor(watchVerbs, name, keys)
+}
+
+// ClusterRoles is [Resource.Roles] for a cluster-scoped kind: one ClusterRole of the
+// given name, and none without keys.
+func (r Resource[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
+	return r.clusterRolesFor(watchVerbs, name, keys)
+}
+
+var (
+	watchVerbs = []string{"list", "watch"} // of a store that watches
+	readVerbs  = []string{"get"}           // of the other stores
+)
+
+// rolesFor is Roles for other verbs.
+func (r *Resource[T]) rolesFor(verbs []string, name string, keys []types.NamespacedName) ([]rbacv1.Role, error) {
 	if r.clusterScoped {
 		return nil, fmt.Errorf("resource %q: its kind is cluster-scoped: call ClusterRoles", r.resource)
 	}
-	rules, err := r.rules(name, watchVerbs, keys)
+	rules, err := r.rules(name, verbs, keys)
 	if err != nil {
 		return nil, err
 	}
 	return rolesOf(name, rules), nil
 }
 
-// ClusterRoles is [Resource.Roles] for a cluster-scoped kind: one ClusterRole of the
-// given name, and none without keys.
-func (r Resource[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
+// clusterRolesFor is ClusterRoles for other verbs.
+func (r *Resource[T]) clusterRolesFor(verbs []string, name string, keys []types.NamespacedName) ([]rbacv1.ClusterRole, error) {
 	if !r.clusterScoped {
 		return nil, fmt.Errorf("resource %q: its kind is namespaced: call Roles", r.resource)
 	}
-	rules, err := r.rules(name, watchVerbs, keys)
+	rules, err := r.rules(name, verbs, keys)
 	if err != nil {
 		return nil, err
 	}
 	return clusterRolesOf(name, rules), nil
 }
-
-// watchVerbs are what a store needs that watches.
-var watchVerbs = []string{"list", "watch"}
 
 // rules returns the rules that allow the verbs for the given objects, by namespace.
 func (r *Resource[T]) rules(name string, verbs []string, keys []types.NamespacedName) (map[string][]rbacv1.PolicyRule, error) {
@@ -132,4 +144,9 @@ func clusterRolesOf(name string, rules map[string][]rbacv1.PolicyRule) []rbacv1.
 // [Resource.Roles].
 func (s *WatchStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
 	return s.resource.Roles(name, keys...)
+}
+
+// ClusterRoles is Roles for a cluster-scoped kind: see [Resource.ClusterRoles].
+func (s *WatchStore[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
+	return s.resource.ClusterRoles(name, keys...)
 }

@@ -4,6 +4,7 @@ package objectcache
 
 import (
 	"iter"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,10 +17,14 @@ import (
 type Phase string
 
 const (
-	// Pending: Run has not been called, and no request has been sent.
+	// Pending: no request has been sent. Run has not been called, or the store reads an
+	// object only for a Get and none has asked for it yet (TTLStore).
 	Pending Phase = "Pending"
 	// Syncing: the first read is under way.
 	Syncing Phase = "Syncing"
+	// Cached: the state is known and served from memory. A Get that comes after
+	// TTLOptions.TTL reads it again.
+	Cached Phase = "Cached"
 	// Watching: the state is known, and an open stream brings its changes.
 	Watching Phase = "Watching"
 	// Reopening: the state is known and served, but no stream is open. It ended
@@ -42,7 +47,7 @@ const (
 	Stopped Phase = "Stopped"
 )
 
-// Status describes one object and its stream. It holds no object data.
+// Status describes one object and its stream or its reads. It holds no object data.
 type Status struct {
 	// Key is the object's namespace and name.
 	Key types.NamespacedName
@@ -89,10 +94,15 @@ func (s *WatchStore[T]) Status(namespace, name string) (Status, bool) {
 // taken at a moment of its own. No lock is held while the body of the loop runs.
 // References that are added or deleted meanwhile may or may not be seen.
 func (s *WatchStore[T]) Statuses() iter.Seq[Status] {
+	return statuses(&s.entries, s.Status)
+}
+
+// statuses yields the status of every key of a map.
+func statuses(entries *sync.Map, statusOf func(namespace, name string) (Status, bool)) iter.Seq[Status] {
 	return func(yield func(Status) bool) {
-		for _, e := range s.entries.Range {
-			key := e.(*entry[T]).key
-			if status, ok := s.Status(key.Namespace, key.Name); ok && !yield(status) {
+		for key := range entries.Range {
+			key := key.(types.NamespacedName)
+			if status, ok := statusOf(key.Namespace, key.Name); ok && !yield(status) {
 				return
 			}
 		}

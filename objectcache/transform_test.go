@@ -39,7 +39,7 @@ func withTransform(t *testing.T, transform func(*corev1.Secret) *corev1.Secret, 
 								return withoutRESTClient{r.client.CoreV1().Secrets(namespace)}
 							}, corev1.SchemeGroupVersion.WithResource("secrets"))
 						}
-						r.WatchStore = newStore(t, resource.WithTransform(transform), options)
+						r.Store = newStore(t, resource.WithTransform(transform), options)
 						r.run()
 						f(t, r, lists)
 						r.stop()
@@ -248,7 +248,7 @@ func TestTransformTwice(t *testing.T) {
 		r.create("tls")
 		both := plain.WithTransform(label("a")).WithTransform(label("b")).WithTransform(nil)
 		for want, resource := range map[string]objectcache.Resource[*corev1.Secret]{"ab": both, "": plain} {
-			r.WatchStore = newStore(t, resource, objectcache.WatchOptions{})
+			r.Store = newStore(t, resource, objectcache.WatchOptions{})
 			r.run()
 			r.AddReference(namespace, "tls", "pod")
 			if got := r.mustGet("tls").Annotations["order"]; got != want {

@@ -92,9 +92,11 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 
 // Status returns the state of the reflector. While it waits because no reflector can
 // reach the server, or the resource, the failure of the others is in its Status.
-func (r *Reflector) Status() Status {
-	waiting, waits := r.member.Waiting()
-	status := r.progress.status()
+func (r *Reflector) Status() Status { return statusOf(r.member, &r.progress) }
+
+func statusOf(member *admission.Member, progress *progress) Status {
+	waiting, waits := member.Waiting()
+	status := progress.status()
 	// An attempt may have begun between the two.
 	if waits && status.AskedAt.IsZero() && !status.Streaming {
 		status.wait(waiting)
@@ -233,13 +235,7 @@ func (r *Reflector) record(ctx context.Context, err error) {
 		return
 	}
 	class, changed := r.progress.failed(err)
-	// At level 0 the first failure, and the first of each other class, unless there
-	// were many; at level 2 the others.
-	level := 2
-	if changed && r.gate.failures.TryAccept() {
-		level = 0
-	}
-	logger.V(level).Info("Cannot read the object, will try again", "reflector", r.name, "class", class, "err", err)
+	r.gate.logFailure(ctx, r.name, class, changed, err)
 	r.onChange()
 }
 
