@@ -14,6 +14,8 @@ import (
 // entry is a referenced object, from its first reference to its last. All fields
 // without a note are guarded by WatchStore.mu.
 type entry[T cache.Object] struct {
+	waker
+
 	key    types.NamespacedName
 	number uint64                         // differs from that of other entries of the key
 	epoch  uint64                         // of the next watch that has no predecessor
@@ -33,8 +35,9 @@ type entry[T cache.Object] struct {
 	recheckTimer *timer // nil unless the watch is unwatched, or was
 	leaseTimer   *timer // nil unless a Get has acquired the object
 
+	counted bool // needs a stream: see sharedNamespace.counted
+
 	waiters int // Gets that wait
-	waker
 }
 
 // entry returns the entry of a key, nil if no owner references it.

@@ -27,6 +27,9 @@ const (
 	Cached Phase = "Cached"
 	// Watching: the state is known, and an open stream brings its changes.
 	Watching Phase = "Watching"
+	// Shared: the state is known, and an open stream of the whole namespace brings its
+	// changes: see [SharedOptions]. Status.LastContact is that of the shared stream.
+	Shared Phase = "Shared"
 	// Reopening: the state is known and served, but no stream is open. It ended
 	// regularly and is being opened again, or an object without a stream is being
 	// read again.
@@ -145,6 +148,8 @@ func phaseLocked[T cache.Object](w *objectWatch[T], state cache.State[T], stream
 		return w.unwatched
 	case stream.Failures > 0:
 		return Failing
+	case stream.Streaming && w.shared != nil:
+		return Shared
 	case stream.Streaming:
 		return Watching
 	case state.Synced:

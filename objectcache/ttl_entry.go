@@ -17,6 +17,8 @@ import (
 // ttlEntry is a referenced object of a [TTLStore], from its first reference to its
 // last. All fields without a note are guarded by TTLStore.mu.
 type ttlEntry[T cache.Object] struct {
+	waker
+
 	key     types.NamespacedName
 	number  uint64                     // differs from that of other entries of the key
 	reader  *reflector.Reader          // set once
@@ -30,7 +32,6 @@ type ttlEntry[T cache.Object] struct {
 	underWay  bool               // a request is under way
 	asked     uint64             // the newest read that a Get has asked for
 	lastBegan time.Time          // when the last request began
-	waker
 }
 
 // reading is what the reads of an object have brought so far. It never changes.

@@ -20,7 +20,7 @@ func TestReaderBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reflector.NewReader(reflector.Options{Name: "tls"})
 		defer r.Stop()
-		var failure error = forbidden()
+		failure := forbidden()
 		read := func(context.Context) error { return failure }
 		began := time.Now()
 		for i := range 20 {
