@@ -19,7 +19,7 @@ type objectWatch[T cache.Object] struct {
 	slot      *cache.Slot[T]
 	reflector *reflector.Reflector // of the shared stream, if it has no stream of its own
 	shared    *sharedStream[T]     // nil if it has a stream of its own
-	base      time.Time            // when the first of its predecessors began
+	base      time.Time            // just before the first of its predecessors began
 
 	// readFor is the highest number of a read that was asked for before the
 	// consistent read of the state began: see owners. Load it before the state.
@@ -27,10 +27,14 @@ type objectWatch[T cache.Object] struct {
 	// contact is when the server last sent something, as a duration since base; 0
 	// for never. Load it before the state: a state loaded later is no older.
 	contact atomic.Int64
+	// live is set while a stream brings the changes of the state, to which a new owner
+	// then needs no read of its own. It is written with WatchStore.mu held. Load it
+	// before the state.
+	live atomic.Bool
 
 	// Guarded by WatchStore.mu.
-	reason          error     // why it was stopped, for the log
-	previousContact time.Time // the last contact of its predecessors
+	synced bool  // a read of its own has reached the slot
+	reason error // why it was stopped, for the log
 	// unwatched is why the object has no stream of its own; empty while it has one.
 	// The state is served until the object has to be read again.
 	unwatched Phase
@@ -44,6 +48,9 @@ func (w *objectWatch[T]) stopLocked(reason error) {
 	}
 }
 
+// hasOwnStream reports whether the object has a stream of its own, or is about to.
+func (w *objectWatch[T]) hasOwnStream() bool { return w.unwatched == "" && w.shared == nil }
+
 // status returns the status of the reflector. A 404 among its errors is a
 // [NotServedError].
 func (w *objectWatch[T]) status() reflector.Status {
@@ -55,15 +62,15 @@ func (w *objectWatch[T]) status() reflector.Status {
 // recordLocked updates contact and readFor. The slot is never behind them.
 func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 	if !status.LastContact.IsZero() {
-		w.contact.Store(max(1, int64(status.LastContact.Sub(w.base))))
+		w.contact.Store(int64(status.LastContact.Sub(w.base)))
 	}
 	w.readFor.Store(max(w.readFor.Load(), status.ReadFor))
 }
 
 // lastContactLocked returns when the server last sent something about the object.
 func (w *objectWatch[T]) lastContactLocked(status reflector.Status) time.Time {
-	if status.LastContact.IsZero() {
-		return w.previousContact
+	if contact := w.contact.Load(); status.LastContact.IsZero() && contact > 0 {
+		return w.base.Add(time.Duration(contact)) // of its predecessors
 	}
 	return status.LastContact
 }

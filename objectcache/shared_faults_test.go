@@ -198,7 +198,7 @@ func tappedRig(t *testing.T, server apiserver.Options, options objectcache.Watch
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.WatchStore = newStore(t, objectcache.Secrets(client), options)
+	r.Store = newStore(t, objectcache.Secrets(client), options)
 	return r, p
 }
 

@@ -62,7 +62,7 @@ func (st *sharedStream[T]) joinLocked(m *member[T]) {
 	}
 	status := w.status()
 	order, err := cache.CompareVersions(status.ResourceVersion, m.known)
-	if err != nil || order < 0 || !isWell(w, status) || s.isImmutable(w.slot.Load()) {
+	if err != nil || order < 0 || !isWell(w, status) || s.needsNoStream(e, w.slot.Load()) != "" {
 		return
 	}
 	w.recordLocked(status)
@@ -71,7 +71,8 @@ func (st *sharedStream[T]) joinLocked(m *member[T]) {
 		return
 	}
 	next := s.nextWatchLocked(e, slot)
-	next.reflector, next.shared = st.reflector, st
+	next.reflector, next.shared, next.synced = st.reflector, st, true
+	next.live.Store(true)
 	w.stopLocked(errShared)
 	e.watch.Store(next)
 	e.wakeLocked()

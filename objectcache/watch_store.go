@@ -33,8 +33,7 @@ type WatchStore[T cache.Object] struct {
 	waiters     int    // Gets that wait
 	shared      map[string]*sharedNamespace[T]
 	subscribers subscribers
-
-	notifyTimers map[types.NamespacedName]*timer // of subscribers that wait for a read; see notifyLaterLocked
+	notices     map[types.NamespacedName]notice // of subscribers that wait for a time
 }
 
 // NewWatchStore returns a store that sends no request until Run. It returns an
@@ -52,6 +51,7 @@ func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (
 		unwatchImmutable: resource.immutable != nil && !options.WatchImmutable,
 		shared:           map[string]*sharedNamespace[T]{},
 		subscribers:      subscribers{},
+		notices:          map[types.NamespacedName]notice{},
 	}, nil
 }
 

@@ -4,9 +4,7 @@ package listwatch
 
 import (
 	"context"
-	"errors"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/refwatch/refwatch/reflector/internal/redact"
@@ -16,16 +14,17 @@ import (
 // answers it with the newest state.
 func (r *RESTResource) Get(ctx context.Context, namespace, name string) (runtime.Object, error) {
 	object := r.NewObject()
-	result := r.Client.Get().Namespace(namespace).Resource(r.Name).Name(name).MaxRetries(0).
-		UseProtobufAsDefaultIfPreferred(isProtobuf(object)).Do(ctx)
+	request := r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).Name(name).MaxRetries(0)
+	accept(request, object, object)
+	result := request.Do(ctx)
 	if err := result.Error(); err != nil {
 		return nil, redact.Loggable(err)
 	}
-	err := result.Into(object)
-	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
-		return nil, undecodable(err)
+	body, err := result.Raw()
+	if err != nil {
+		return nil, redact.Loggable(err)
 	}
-	return object, redact.Loggable(err)
+	return decodeAnswer(body, object)
 }
 
 // Redacted calls get, which reads an object with any client. It hides the text of an

@@ -95,9 +95,6 @@ const (
 	metadataName     protowire.Number = 1
 )
 
-// protobufPrefix stands in front of each object.
-var protobufPrefix = []byte("k8s\x00")
-
 // dropsProtobuf reports whether a frame is to be dropped.
 func (f *nameFilter) dropsProtobuf(frame []byte) bool {
 	if f == nil || !f.wire {

@@ -98,8 +98,8 @@ func wireFrame(object []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...)
 }
 
-// The walk finds a name only where a decoder finds the same name. Other objects are decoded, and dropped by their
-// names.
+// The walk finds a name only where a decoder finds the same name. Other objects are
+// decoded, and dropped by their names.
 func TestNameOf(t *testing.T) {
 	metadata := func(name string) []byte { return message(objectMetadata, message(metadataName, []byte(name))) }
 	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }

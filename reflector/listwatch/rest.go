@@ -4,10 +4,8 @@ package listwatch
 
 import (
 	"context"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,21 +15,25 @@ import (
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
-// RESTResource describes one kind of namespaced object and the client that reaches it.
+// RESTResource describes one kind of object and the client that reaches it.
 type RESTResource struct {
 	// Client is the client of the group and version, like
 	// kubernetes.Interface.CoreV1().RESTClient(). A source asks for protobuf if the
-	// kind supports it, unless the client's config sets AcceptContentTypes.
+	// type supports it, unless the client's config sets AcceptContentTypes, and for JSON
+	// if it does not.
 	Client rest.Interface
 	// Name is the name of the resource in a path, like "secrets".
 	Name string
 	// NewObject and NewList return an empty object of the kind, and an empty list of
 	// such objects. The types need not be registered in a scheme.
+	// *unstructured.Unstructured holds an object of any kind. For
+	// *metav1.PartialObjectMetadata the source asks for metadata only.
 	NewObject, NewList func() runtime.Object
 }
 
-// FromREST returns the source of one object, selected by its name. RBAC's
-// resourceNames and the Node authorizer allow list and watch with this selector
+// FromREST returns the source of one object, selected by its name. The namespace of an
+// object of a cluster-scoped kind is empty. RBAC's resourceNames and the Node authorizer
+// allow list and watch with this selector
 // (kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
 //
 // The goroutine that calls Next reads and decodes the stream. Each request is sent
@@ -62,7 +64,7 @@ func (s *restSource) selectName(options *metav1.ListOptions) {
 }
 
 func (r *RESTResource) request(namespace string, options *metav1.ListOptions) *rest.Request {
-	return r.Client.Get().Namespace(namespace).Resource(r.Name).
+	return r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).
 		// The same for every group.
 		SpecificallyVersionedParams(options, scheme.ParameterCodec, corev1.SchemeGroupVersion).
 		MaxRetries(0)
@@ -70,35 +72,28 @@ func (r *RESTResource) request(namespace string, options *metav1.ListOptions) *r
 
 func (r *RESTResource) list(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
 	list := r.NewList()
-	result := r.request(namespace, &options).UseProtobufAsDefaultIfPreferred(isProtobuf(list)).Do(ctx)
+	request := r.request(namespace, &options)
+	accept(request, list, r.NewObject())
+	result := request.Do(ctx)
 	if err := result.Error(); err != nil {
 		return nil, redact.Loggable(err)
 	}
-	err := result.Into(list)
-	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
-		return nil, undecodable(err)
+	body, err := result.Raw()
+	if err != nil {
+		return nil, redact.Loggable(err)
 	}
-	return list, redact.Loggable(err)
+	return decodeAnswer(body, list)
 }
 
 // watch opens a stream. filter is nil if every event is wanted.
 func (r *RESTResource) watch(ctx context.Context, namespace string, options metav1.ListOptions, filter *nameFilter) (Stream, error) {
 	options.Watch = true
 	request := r.request(namespace, &options)
-	if isProtobuf(r.NewObject()) {
-		request.UseProtobufAsDefault()
-	} else {
-		request.SetHeader("Accept", runtime.ContentTypeJSON) // there is a client that prefers CBOR
-	}
+	object := r.NewObject()
+	accept(request, object, object)
 	body, err := request.Stream(ctx)
 	if err != nil {
 		return nil, redact.Loggable(err)
 	}
 	return &restStream{body: body, newObject: r.NewObject, filter: filter}, nil
-}
-
-// isProtobuf reports whether an object can be decoded from protobuf.
-func isProtobuf(object runtime.Object) bool {
-	_, ok := object.(interface{ Unmarshal([]byte) error })
-	return ok
 }

@@ -13,9 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
@@ -27,26 +25,6 @@ const (
 	largestFrame = 16 << 20
 	// largestKept is the size above which a buffer is not reused.
 	largestKept = 64 << 10
-)
-
-// encoding is how client-go decodes the streams of one content type.
-type encoding struct {
-	object runtime.Decoder
-	event  runtime.Decoder
-}
-
-func encodingOf(contentType string) func() encoding {
-	return sync.OnceValue(func() encoding {
-		negotiator := runtime.NewClientNegotiator(scheme.Codecs.WithoutConversion(), schema.GroupVersion{})
-		// It fails for a content type that the codecs do not know.
-		object, event, _, _ := negotiator.StreamDecoder(contentType, nil)
-		return encoding{object, event}
-	})
-}
-
-var (
-	protobufEncoding = encodingOf(runtime.ContentTypeProtobuf)
-	jsonEncoding     = encodingOf(runtime.ContentTypeJSON)
 )
 
 // restStream reads the events of a watch.
@@ -205,7 +183,7 @@ func (s *restStream) decode(event *metav1.WatchEvent, decoder runtime.Decoder) (
 	if event.Type != string(watch.Error) { // which brings a Status
 		into = s.newObject()
 	}
-	object, _, err := decoder.Decode(event.Object.Raw, nil, into)
+	object, err := decodeObject(decoder, event.Object.Raw, into)
 	if err != nil {
 		return watch.Event{}, undecodable(err)
 	}
@@ -213,11 +191,6 @@ func (s *restStream) decode(event *metav1.WatchEvent, decoder runtime.Decoder) (
 		return watch.Event{}, errDropped
 	}
 	return watch.Event{Type: watch.EventType(event.Type), Object: object}, nil
-}
-
-// undecodable replaces the error of a decoder, which may quote an object.
-func undecodable(err error) error {
-	return redact.Loggable(fmt.Errorf("%w: a frame that cannot be decoded (%T)", cache.ErrMalformed, err))
 }
 
 // connectionError returns an error of the connection, whose text quotes no object.

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
+
+	"github.com/refwatch/refwatch/cache"
+)
+
+// kindsOfTypes are types that hold an object of any kind.
+var kindsOfTypes = map[string]struct {
+	newObject, newList func() runtime.Object
+	kind               string // of an object that was decoded
+	accept             string // what the first media type of each request has
+}{
+	"unstructured": {
+		func() runtime.Object { return &unstructured.Unstructured{} },
+		func() runtime.Object { return &unstructured.UnstructuredList{} },
+		"Secret", "application/json",
+	},
+	"metadata": {
+		func() runtime.Object { return &metav1.PartialObjectMetadata{} },
+		func() runtime.Object { return &metav1.PartialObjectMetadataList{} },
+		"", "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata",
+	},
+}
+
+// A source decodes objects without a Go type, and metadata alone, whatever media types
+// the config of its client accepts.
+func TestRESTWithoutAType(t *testing.T) {
+	for name, test := range kindsOfTypes {
+		t.Run(name, func(t *testing.T) {
+			overTheWire(t, func(t *testing.T, w *wire) {
+				resource := secretsOf(w.client.CoreV1().RESTClient())
+				resource.NewObject, resource.NewList = test.newObject, test.newList
+				w.source = FromREST(resource, "default", "tls")
+				first := w.write("tls", canary)
+				want := func(object runtime.Object, version string) {
+					t.Helper()
+					header, err := meta.Accessor(object)
+					if err != nil || header.GetUID() != first.UID || header.GetResourceVersion() != version {
+						t.Errorf("got %v, want UID %s at %s", header, first.UID, version)
+					}
+					if got := object.GetObjectKind().GroupVersionKind().Kind; got != test.kind {
+						t.Errorf("kind: got %q, want %q", got, test.kind)
+					}
+				}
+
+				list, err := w.source.List(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				items, err := meta.ExtractList(list)
+				if err != nil || len(items) != 1 {
+					t.Fatalf("list: got %d objects and %v, want one", len(items), err)
+				}
+				want(items[0], first.ResourceVersion)
+
+				stream := w.watch(metav1.ListOptions{
+					SendInitialEvents: ptr.To(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+				})
+				want(w.next(stream, watch.Added), first.ResourceVersion)
+				if _, err := meta.Accessor(w.next(stream, watch.Bookmark)); err != nil {
+					t.Errorf("bookmark: got %v, want metadata", err)
+				}
+				second := w.write("tls", "two")
+				want(w.next(stream, watch.Modified), second.ResourceVersion)
+				for _, request := range w.server.Requests() {
+					if (request.Verb == "list" || request.Verb == "watch") && !strings.HasPrefix(request.Accept, test.accept) {
+						t.Errorf("%s accepts %q, want %q first", request.Verb, request.Accept, test.accept)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The metadata of an object comes without its data.
+func TestRESTMetadataOnly(t *testing.T) {
+	overTheWire(t, func(t *testing.T, w *wire) {
+		types := kindsOfTypes["metadata"]
+		resource := secretsOf(w.client.CoreV1().RESTClient())
+		resource.NewObject, resource.NewList = types.newObject, types.newList
+		w.write("tls", canary)
+		request := resource.request("default", &metav1.ListOptions{FieldSelector: "metadata.name=tls"})
+		accept(request, types.newList(), types.newObject())
+		body, err := request.DoRaw(t.Context())
+		if err != nil || !strings.Contains(string(body), "tls") || strings.Contains(string(body), canary) {
+			t.Errorf("answer: got %d bytes and %v, want the name, and no data", len(body), err)
+		}
+	})
+}
+
+// The path of a cluster-scoped kind has no namespace.
+func TestRESTClusterScoped(t *testing.T) {
+	overTheWire(t, func(t *testing.T, w *wire) {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+		if _, err := w.client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.source = FromREST(&RESTResource{
+			Client: w.client.CoreV1().RESTClient(), Name: "nodes",
+			NewObject: func() runtime.Object { return &corev1.Node{} },
+			NewList:   func() runtime.Object { return &corev1.NodeList{} },
+		}, "", "node-1")
+		list, err := w.source.List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.(*corev1.NodeList).Items) != 1 {
+			t.Fatalf("list: got %v and %v, want the node", list, err)
+		}
+		stream := w.watch(metav1.ListOptions{})
+		if got := w.next(stream, watch.Added).(*corev1.Node); got.Name != "node-1" {
+			t.Errorf("watch: got %s, want node-1", got.Name)
+		}
+		for _, request := range w.server.Requests()[1:] {
+			if request.Path != "/api/v1/nodes" || request.Query.Get("fieldSelector") != "metadata.name=node-1" {
+				t.Errorf("got %s %s of %q, want /api/v1/nodes of the name", request.Verb, request.Path, request.Query.Get("fieldSelector"))
+			}
+		}
+	})
+}
+
+// A status in place of a list is its error, with the code; a success is no list.
+func TestRESTStatusInsteadOfAList(t *testing.T) {
+	var path string
+	tests := map[string]struct {
+		body string
+		want func(error) bool
+	}{
+		"failure": {`{"apiVersion":"v1","kind":"Status","status":"Failure","code":403,"reason":"Forbidden"}`, apierrors.IsForbidden},
+		"success": {`{"apiVersion":"v1","kind":"Status","status":"Success","code":200}`, func(err error) bool { return err == nil }},
+		"nothing": {``, func(err error) bool { return errors.Is(err, cache.ErrMalformed) }},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			list, err := FromREST(secretsOf(alwaysAnswers(t, test.body, &path)), "shop", "red").List(t.Context(), metav1.ListOptions{})
+			if !test.want(err) {
+				t.Errorf("list: got %T and %v", list, err)
+			}
+			if _, isList := list.(*corev1.SecretList); isList {
+				t.Errorf("list: got a %T, want none", list)
+			}
+		})
+	}
+}
