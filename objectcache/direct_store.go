@@ -11,6 +11,7 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -90,15 +91,15 @@ func (s *DirectStore[T]) Get(ctx context.Context, namespace, name string) (T, er
 		cause := fmt.Errorf("waited for %v, because %d other reads are under way", time.Since(began).Round(time.Millisecond), DirectReads)
 		return none, s.resource.newError(key, notSynced(ctx, cause)...)
 	}
-	state, err := s.resource.readState(ctx, key)
+	object, err := s.resource.read(ctx, key)
 	switch {
-	case err == nil:
-		return s.resource.result(key, state)
+	case err == nil, apierrors.IsNotFound(err):
+		return object, err
 	case ctx.Err() != nil: // err says no more
 		err = fmt.Errorf("no answer for %v", time.Since(began).Round(time.Millisecond))
 		return none, s.resource.newError(key, notSynced(ctx, err, s.resource.rateLimitError())...)
 	}
-	return none, s.resource.newError(key, notSynced(ctx, notServed(err))...)
+	return none, s.resource.newError(key, notSynced(ctx, err)...)
 }
 
 // check returns why the object of a key cannot be read.
@@ -184,5 +185,10 @@ func (s *DirectStore[T]) Statuses() iter.Seq[Status] { return func(func(Status) 
 // Roles returns the permissions that the store needs for the given objects: those of
 // [Resource.Roles], with the verb get in place of list and watch.
 func (s *DirectStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
-	return s.resource.rolesFor([]string{"get"}, name, keys)
+	return s.resource.rolesFor(readVerbs, name, keys)
+}
+
+// ClusterRoles is Roles for a cluster-scoped kind.
+func (s *DirectStore[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
+	return s.resource.clusterRolesFor(readVerbs, name, keys)
 }

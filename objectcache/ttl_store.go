@@ -194,7 +194,12 @@ func (s *TTLStore[T]) logger() klog.Logger {
 // Roles returns the permissions that the store needs for the given objects: those of
 // [Resource.Roles], with the verb get in place of list and watch.
 func (s *TTLStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
-	return s.resource.rolesFor([]string{"get"}, name, keys)
+	return s.resource.rolesFor(readVerbs, name, keys)
+}
+
+// ClusterRoles is Roles for a cluster-scoped kind.
+func (s *TTLStore[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
+	return s.resource.clusterRolesFor(readVerbs, name, keys)
 }
 
 // Changes yields what the reads of the store observe. The store reads for Gets only:
@@ -261,7 +266,7 @@ func (s *TTLStore[T]) statusLocked(e *ttlEntry[T]) Status {
 	reads, r := e.status(), e.reading.Load()
 	status := Status{
 		Key: e.key, Owners: e.owners.list(), LastContact: reads.LastContact, Waiting: reads.Waiting,
-		Failures: reads.Failures, LastError: reads.LastError, LastErrorTime: reads.LastErrorTime,
+		Failures: reads.Failures, LastError: s.resource.explained(reads.LastError), LastErrorTime: reads.LastErrorTime,
 	}
 	switch {
 	case s.stopped:

@@ -3,6 +3,7 @@
 package objectcache_test
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -228,4 +231,29 @@ func TestTTLNoObjectDataInLogsAndErrors(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Another object than the one that was asked for is not served. The status has both keys.
+func TestTTLForeignObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := answers(func(*http.Request) (int, string) {
+			return http.StatusOK, `{"kind":"Secret","apiVersion":"v1","metadata":{"namespace":"default","name":"other","resourceVersion":"5"}}`
+		})
+		client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://server.test", Transport: other, QPS: -1})
+		store, err := objectcache.NewTTLStore(objectcache.Secrets(client), objectcache.TTLOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer runStore(t.Context(), t, store)()
+		store.AddReference(namespace, "tls", "pod")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = store.Get(ctx, namespace, "tls")
+		status, _ := store.Status(namespace, "tls")
+		for from, err := range map[string]error{"Get": err, "Status": status.LastError} {
+			if text := "the object default/other, where default/tls was asked for"; err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: got %v, want an error with %q", from, err, text)
+			}
+		}
+	})
 }
