@@ -140,8 +140,8 @@ func TestSharedImmutable(t *testing.T) {
 		r.wantPhase("two that change", objectcache.Immutable, all[:4]...)
 		for _, name := range all[:4] {
 			r.AddReference(namespace, name, "pod-2") // which reads the object again
-			r.mustGet(name)
 		}
+		r.wantValues("another owner", canary, all[:4]...)
 		if got := r.sharedRequests(); got != 0 {
 			t.Errorf("requests for the namespace: got %d, want none", got)
 		}
@@ -180,7 +180,9 @@ func TestSharedReadsAreNotForOwners(t *testing.T) {
 		r.remove(all[0])
 		r.create(all[0], immutable)
 		r.AddReference(namespace, all[0], "pod-2")
-		r.wantValues("created again", canary, all[0])
+		if got := r.mustGet(all[0]); string(got.Data["password"]) != canary {
+			t.Errorf("created again: got %q, want the new object", got.Data)
+		}
 	})
 }
 
@@ -211,12 +213,14 @@ func TestSharedDemands(t *testing.T) {
 			later <- err
 		}()
 		time.Sleep(50 * time.Millisecond)
+		reads = r.opens(all[2])
 		r.update(all[3], "1")
 		if err := <-later; err != nil {
 			t.Errorf("Get of a version of another object: got %v", err)
 		}
-		time.Sleep(time.Second)
-		r.wantStreams("the shared stream brought both", 1, 0)
+		if r.opens(all[2]) != reads {
+			t.Error("Get of a version of another object: got a read of its own, want the shared stream to bring it")
+		}
 	})
 }
 
