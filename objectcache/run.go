@@ -54,6 +54,9 @@ func (s *WatchStore[T]) stopAll() {
 		s.stopTimerLocked(e.leaseTimer)
 		e.wakeLocked()
 	}
+	if s.limit != nil {
+		s.stopTimerLocked(s.limit.timer)
+	}
 	for _, t := range s.notifyTimers {
 		s.stopTimerLocked(t)
 	}

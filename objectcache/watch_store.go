@@ -31,6 +31,7 @@ type WatchStore[T cache.Object] struct {
 	stopped     bool
 	created     uint64 // entries so far
 	subscribers subscribers
+	limit       *streamLimit[T] // nil without WatchOptions.MaxStreams
 
 	notifyTimers map[types.NamespacedName]*timer // of subscribers that wait for a read; see notifyLaterLocked
 }
@@ -49,6 +50,7 @@ func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (
 		options:          options,
 		unwatchImmutable: resource.immutable != nil && !options.WatchImmutable,
 		subscribers:      subscribers{},
+		limit:            newStreamLimit[T](&options),
 	}, nil
 }
 
