@@ -3,6 +3,7 @@
 package objectcache
 
 import (
+	"container/list"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +36,8 @@ type entry[T cache.Object] struct {
 	recheckTimer *timer // nil unless the watch is unwatched, or was
 	leaseTimer   *timer // nil unless a Get has acquired the object
 
-	counted bool // needs a stream: see sharedNamespace.counted
+	counted bool          // needs a stream: see sharedNamespace.counted
+	place   *list.Element // in a list of WatchStore.limit; nil if it is in none
 
 	waiters int // Gets that wait
 }

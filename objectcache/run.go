@@ -53,6 +53,9 @@ func (s *WatchStore[T]) stopAll() {
 		s.stopTimerLocked(e.leaseTimer)
 		e.wakeLocked()
 	}
+	if s.limit != nil {
+		s.stopTimerLocked(s.limit.timer)
+	}
 	s.stopSharedLocked()
 	for key := range s.notices {
 		s.cancelNoticeLocked(key)

@@ -62,7 +62,7 @@ func (st *sharedStream[T]) joinLocked(m *member[T]) {
 	}
 	status := w.status()
 	order, err := cache.CompareVersions(status.ResourceVersion, m.known)
-	if err != nil || order < 0 || !isWell(w, status) || s.needsNoStream(e, w.slot.Load()) != "" {
+	if err != nil || order < 0 || !isWell(w, status) || s.needsNoStream(e, w) != "" {
 		return
 	}
 	w.recordLocked(status)

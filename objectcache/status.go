@@ -43,6 +43,10 @@ const (
 	// ReadOnce: the object exists, and all references to it are read-once. It is served
 	// from memory, without a stream, and read again for a new owner.
 	ReadOnce Phase = "ReadOnce"
+	// Polling: as many streams are open as WatchOptions.MaxStreams allows. The object is
+	// served from memory, and read again from time to time and for a new owner.
+	// Status.LastContact is when it was last read.
+	Polling Phase = "Polling"
 	// Idle: no Get has asked for the object for WatchOptions.IdleTimeout. The next
 	// Get opens a new stream.
 	Idle Phase = "Idle"
@@ -152,6 +156,8 @@ func phaseLocked[T cache.Object](w *objectWatch[T], state cache.State[T], stream
 		return Shared
 	case stream.Streaming:
 		return Watching
+	case state.Synced && w.polls:
+		return Polling
 	case state.Synced:
 		return Reopening
 	}
