@@ -14,8 +14,11 @@ help: ## List the targets
 RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo -race)
 NORACE = WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc or clang, and unset CGO_ENABLED
 
+# The tests of test/apiserver run kubectl: this one, or else the one in PATH.
+KUBECTL := _output/bin/kubectl
+
 .PHONY: test
-test: ## Run the library's tests with the race detector
+test: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the library's tests with the race detector
 	$(if $(RACE),,@echo "make test: $(NORACE)" >&2)
 	$(GO) test $(RACE) ./...
 
@@ -74,12 +77,22 @@ lint: $(LINTER) ## Check style, format and import direction in every module
 	done; \
 	exit $$status
 
+.PHONY: kubectl
+kubectl: $(KUBECTL) ## Build the kubectl that tests run (make test does if there is none)
+
 .PHONY: fmt
 fmt: $(LINTER) ## Format all Go files as lint requires
 	$(LINTER) fmt
 
-# test/tools pins the linter's version. The touch is needed because go build does
-# not change the time of a file that is up to date.
+# The touch is needed because go build does not change the time of a file that is
+# up to date.
+$(KUBECTL): test/e2e/controlplane/go.mod test/e2e/controlplane/go.sum
+	@mkdir -p $(@D)
+	@echo "building kubectl, which takes minutes the first time" >&2
+	cd test/e2e/controlplane && CGO_ENABLED=0 nice $(GO) build -trimpath -ldflags "-s -w" -o ../../../$@ k8s.io/kubernetes/cmd/kubectl
+	@touch $@
+
+# test/tools pins the linter's version.
 $(LINTER): test/tools/go.mod test/tools/go.sum
 	@mkdir -p $(@D)
 	cd test/tools && CGO_ENABLED=0 $(GO) build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -43,7 +43,9 @@ func New[T cache.Object](store objectcache.Store[T], visitPod VisitPodFunc) (*Ma
 
 // NewSecrets returns a manager of the Secrets that pods reference. The type of options
 // selects how the objects are read: with [objectcache.WatchOptions], or nil, each has a
-// list-and-watch of its own. The errors are those of [objectcache.NewStore].
+// list-and-watch of its own; with [objectcache.TTLOptions] it is read when a Get needs
+// it, and with [objectcache.DirectOptions] for each Get. The errors are those of
+// [objectcache.NewStore].
 func NewSecrets(client kubernetes.Interface, options objectcache.StoreOptions) (*Manager[*corev1.Secret], error) {
 	store, err := objectcache.NewStore(objectcache.Secrets(client), options)
 	if err != nil {

@@ -35,7 +35,7 @@ func (m *Manager[T]) RegisterPod(pod *corev1.Pod) {
 	defer buffer.free()
 	buffer.namespace = pod.Namespace
 	m.visitPod(pod, buffer.visit)
-	m.set(podOwner(pod), buffer.keys, true)
+	m.set(podOwner(pod), buffer.keys, ofPod)
 }
 
 // UnregisterPod deletes the references that the pod was registered with, whatever
@@ -46,7 +46,7 @@ func (m *Manager[T]) UnregisterPod(pod *corev1.Pod) {
 		m.logIgnored(errNilPod, Owner{})
 		return
 	}
-	m.set(podOwner(pod), nil, true)
+	m.set(podOwner(pod), nil, ofPod)
 }
 
 // SetReferences sets the references of an owner to the given keys. Without keys it
@@ -58,8 +58,29 @@ func (m *Manager[T]) SetReferences(owner Owner, keys ...types.NamespacedName) {
 	buffer := getKeyBuffer()
 	defer buffer.free()
 	buffer.keys = append(buffer.keys, keys...)
-	m.set(owner, buffer.keys, false)
+	m.set(owner, buffer.keys, declared)
 }
+
+// SetReadOnceReferences is SetReferences for an owner that needs each object as it is
+// now, and not its changes: see [objectcache.WatchStore.AddReadOnceReference]. All
+// references of an owner are of one kind, that of the last call for the owner.
+// References are added before others are deleted, so an object that the owner keeps
+// stays in memory.
+func (m *Manager[T]) SetReadOnceReferences(owner Owner, keys ...types.NamespacedName) {
+	buffer := getKeyBuffer()
+	defer buffer.free()
+	buffer.keys = append(buffer.keys, keys...)
+	m.set(owner, buffer.keys, declaredReadOnce)
+}
+
+// source is the kind of call that sets references.
+type source int
+
+const (
+	declared         source = iota // SetReferences
+	declaredReadOnce               // SetReadOnceReferences
+	ofPod                          // RegisterPod and UnregisterPod
+)
 
 // logIgnored logs a call that changed nothing.
 func (m *Manager[T]) logIgnored(err error, owner Owner) {
@@ -67,13 +88,13 @@ func (m *Manager[T]) logIgnored(err error, owner Owner) {
 }
 
 // set sets the references of an owner. It sorts keys, and does not keep them.
-func (m *Manager[T]) set(given Owner, keys []types.NamespacedName, pod bool) {
+func (m *Manager[T]) set(given Owner, keys []types.NamespacedName, from source) {
 	if !given.hasIdentity() {
 		m.logIgnored(errNoIdentity, given)
 		return
 	}
 	slices.SortFunc(keys, compareKeys)
-	if existed := m.replace(given, slices.Compact(keys), pod); !existed && len(keys) == 0 {
+	if existed := m.replace(given, slices.Compact(keys), from); !existed && len(keys) == 0 {
 		m.logger().V(4).Info("Owner to remove is not registered", "kind", given.Kind, "owner", klog.KRef(given.Namespace, given.Name), "uid", given.UID)
 	}
 }
@@ -85,21 +106,19 @@ func (m *Manager[T]) set(given Owner, keys []types.NamespacedName, pod bool) {
 // calls for one owner, and so that every owner that the store yields is registered.
 // That is safe: AddReference and DeleteReference neither block nor call back. The
 // store itself has a single lock, so a lock per owner would gain next to nothing.
-func (m *Manager[T]) replace(given Owner, keys []types.NamespacedName, pod bool) (existed bool) {
+func (m *Manager[T]) replace(given Owner, keys []types.NamespacedName, from source) (existed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	owner := m.owners.resolve(given)
 	id := owner.id()
-	others := m.owners.superseded(given, owner, len(keys) > 0, pod)
+	others := m.owners.superseded(given, owner, len(keys) > 0, from == ofPod)
 	before, existed := m.owners.byID[id]
 	existed = existed || len(others) > 0
-	if len(others) == 0 && before.owner == owner && slices.Equal(before.keys, keys) {
+	now := registration{owner: owner, keys: keys, readOnce: from == declaredReadOnce}
+	if len(others) == 0 && before.owner == owner && slices.Equal(before.keys, keys) && before.readOnce == now.readOnce {
 		return existed // the usual case: a node agent registers a pod at each of its syncs
 	}
-	for key := range difference(keys, before.keys) {
-		m.store.AddReference(key.Namespace, key.Name, id)
-	}
-	m.deleteReferencesLocked(id, difference(before.keys, keys))
+	m.changeReferencesLocked(id, before, now)
 	for _, other := range others {
 		m.deleteReferencesLocked(other, slices.Values(m.owners.byID[other].keys))
 		m.owners.remove(other)
@@ -108,8 +127,26 @@ func (m *Manager[T]) replace(given Owner, keys []types.NamespacedName, pod bool)
 		m.owners.remove(id)
 		return existed
 	}
-	m.owners.put(id, owner, slices.Clone(keys))
+	now.keys = slices.Clone(keys)
+	m.owners.put(id, now)
 	return existed
+}
+
+// changeReferencesLocked adds what an owner references now, and then deletes what it no
+// longer references. References of the other kind are all replaced.
+func (m *Manager[T]) changeReferencesLocked(id types.UID, before, now registration) {
+	had, has := before.keys, now.keys
+	if before.readOnce != now.readOnce {
+		had, has = nil, nil
+	}
+	for key := range difference(now.keys, had) {
+		if now.readOnce {
+			m.store.AddReadOnceReference(key.Namespace, key.Name, id)
+		} else {
+			m.store.AddReference(key.Namespace, key.Name, id)
+		}
+	}
+	m.deleteReferencesLocked(id, difference(before.keys, has))
 }
 
 func (m *Manager[T]) deleteReferencesLocked(id types.UID, keys iter.Seq[types.NamespacedName]) {

@@ -6,9 +6,10 @@ import "k8s.io/apimachinery/pkg/types"
 
 // registration is an owner and the keys that it references.
 type registration struct {
-	owner Owner
-	keys  []types.NamespacedName // sorted and unique
-	older types.UID              // the ID of the next older owner of the same name
+	owner    Owner
+	keys     []types.NamespacedName // sorted and unique
+	readOnce bool                   // the references are read-once
+	older    types.UID              // the ID of the next older owner of the same name
 }
 
 // registrations holds the registrations of all owners, by both of their identities.
@@ -22,9 +23,9 @@ func newRegistrations() registrations {
 }
 
 // put replaces the registration of an ID.
-func (r registrations) put(id types.UID, owner Owner, keys []types.NamespacedName) {
-	name, before := owner.withoutUID(), r.byID[id]
-	now := registration{owner: owner, keys: keys, older: before.older}
+func (r registrations) put(id types.UID, now registration) {
+	name, before := now.owner.withoutUID(), r.byID[id]
+	now.older = before.older
 	if before.owner.withoutUID() != name {
 		r.unlink(id)
 		now.older = ""

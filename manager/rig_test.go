@@ -88,6 +88,8 @@ func (noStore) Changes(context.Context) iter.Seq2[objectcache.Change[*corev1.Sec
 	return func(func(objectcache.Change[*corev1.Secret], []types.UID) bool) {}
 }
 
+func (noStore) AddReadOnceReference(string, string, types.UID) {}
+
 // countingStore is a store that counts references. It reports a count that is
 // neither 0 nor 1.
 type countingStore struct {

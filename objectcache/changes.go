@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
@@ -61,6 +62,23 @@ type Change[T cache.Object] struct {
 // negative RefusalGrace no refusal is yielded. A nil context is logged, and yields
 // nothing.
 func (s *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID] {
+	return changesOf(ctx, s)
+}
+
+// changeSource is a store whose changes [changesOf] yields.
+type changeSource[T cache.Object] interface {
+	logger() klog.Logger
+	// addSubscriber adds a queue, and every key to it. It returns false if the store is
+	// stopped.
+	addSubscriber(queue *keyQueue) bool
+	removeSubscriber(queue *keyQueue)
+	// snapshot returns the state of a key now, and whether it may be yielded. id.entry
+	// is 0 if no owner references the key.
+	snapshot(key types.NamespacedName) (now snapshot[T], ok bool)
+}
+
+// changesOf implements Changes.
+func changesOf[T cache.Object](ctx context.Context, s changeSource[T]) iter.Seq2[Change[T], []types.UID] {
 	return func(yield func(Change[T], []types.UID) bool) {
 		if ctx == nil {
 			s.logger().Error(ErrNilContext, "No changes are delivered")
@@ -80,7 +98,7 @@ func (s *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []type
 			if shutdown || ctx.Err() != nil { // a queue that is shut down is drained first
 				return
 			}
-			change, owners, ok := s.change(key, yielded)
+			change, owners, ok := changeOf(s, key, yielded)
 			queue.Done(key)
 			if ok && !yield(change, owners) {
 				return
@@ -106,9 +124,9 @@ type stateID struct {
 // exists reports whether the object exists in the state.
 func (id *stateID) exists() bool { return id.resourceVersion != "" }
 
-// change returns the state of a key and its owners, and whether they differ from
+// changeOf returns the state of a key and its owners, and whether they differ from
 // what was yielded. It updates yielded.
-func (s *WatchStore[T]) change(key types.NamespacedName, yielded map[types.NamespacedName]stateID) (change Change[T], owners []types.UID, ok bool) {
+func changeOf[T cache.Object](s changeSource[T], key types.NamespacedName, yielded map[types.NamespacedName]stateID) (change Change[T], owners []types.UID, ok bool) {
 	now, ok := s.snapshot(key)
 	before := yielded[key]
 	if before.entry != now.id.entry {
@@ -131,8 +149,15 @@ type snapshot[T cache.Object] struct {
 	owners []types.UID
 }
 
-// snapshot returns the state of a key now, and whether it may be yielded. id.entry
-// is 0 if no owner references the key.
+// setState sets what Get returns for a synced state.
+func (s *snapshot[T]) setState(resource *Resource[T], key types.NamespacedName, state cache.State[T]) {
+	s.object, s.err = resource.result(key, state)
+	if state.Exists {
+		s.id.uid, s.id.resourceVersion, s.id.epoch = state.Object.GetUID(), state.Object.GetResourceVersion(), state.Epoch
+	}
+}
+
+// snapshot implements changeSource.
 func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,15 +179,12 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 		return now, now.err != nil
 	case !s.servableToAllLocked(e, w, state):
 		// If no reflector reaches the server, Get returns the previous state of an
-		// immutable object then, and nothing else notifies the subscribers.
+		// object without a stream then, and nothing else notifies the subscribers.
 		s.notifyLaterLocked(key, awayGrace)
 		return now, false
-	case state.Exists:
-		now.id.uid, now.id.resourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
-		now.id.epoch = state.Epoch
 	}
 	s.cancelNoticeLocked(key)
-	now.object, now.err = s.resource.result(key, state)
+	now.setState(&s.resource, key, state)
 	return now, true
 }
 
@@ -173,7 +195,7 @@ func (s *WatchStore[T]) refusalLocked(e *entry[T], w *objectWatch[T]) (metav1.St
 	if began.Before(w.base) { // the owner was added before Run
 		began = w.base
 	}
-	left := s.graceLeft(status, began)
+	left := graceLeft(s.options.RefusalGrace, status, began)
 	if left < 0 && s.options.RefusalGrace > 0 {
 		// Nothing notifies of an outage that was confirmed before the reflector began to wait.
 		left = time.Until(began.Add(s.options.RefusalGrace))
@@ -195,11 +217,11 @@ func (s *WatchStore[T]) refusal(key types.NamespacedName, status reflector.Statu
 // servableToAllLocked reports whether Get would return a synced state to every
 // owner, whatever its age.
 func (s *WatchStore[T]) servableToAllLocked(e *entry[T], w *objectWatch[T], state cache.State[T]) bool {
-	return !s.isImmutable(state) || w.readFor.Load() >= e.newestOwnerLocked(w) || readFailed(w.status(), e.ownerAddedAt)
+	return !s.needsOwnerRead(w, state) || w.readFor.Load() >= e.newestOwnerLocked(w) || readFailed(w.status(), e.ownerAddedAt)
 }
 
-// addSubscriber adds a queue, and every key to it. It starts the watches of idle
-// entries, which could change unnoticed. It returns false if the store is stopped.
+// addSubscriber implements changeSource. It also starts the watches of idle entries,
+// which could change unnoticed.
 func (s *WatchStore[T]) addSubscriber(queue *keyQueue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,9 +10,28 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// needsRead reports whether g must ask for a read that it has not asked for yet.
+// requestReadLocked asks for the read that g needs, once. It starts another read of an
+// object without a stream if the read that was under way is not the one.
+func (s *WatchStore[T]) requestReadLocked(g *waiter[T]) {
+	w := g.entry.watch.Load()
+	switch {
+	case g.read == 0:
+		if g.needsRead() || w != nil && w.unwatched != "" && s.isTooOld(g, w) {
+			s.readForLocked(g)
+		}
+	case w != nil && !w.hasOwnStream() && !g.readDone(w):
+		s.startLocked(g.entry)
+	}
+}
+
+// isTooOld reports whether the state of w is older than g demands.
+func (s *WatchStore[T]) isTooOld(g *waiter[T], w *objectWatch[T]) bool {
+	return w.isStale(s.stalenessBound(g, w)) && !s.isImmutable(w.slot.Load())
+}
+
+// needsRead reports whether g demands a read of its own.
 func (g *waiter[T]) needsRead() bool {
-	return g.read == 0 && (g.live || g.notOlderThan != "" && time.Since(g.began) >= eventGrace)
+	return g.live || g.notOlderThan != "" && time.Since(g.began) >= eventGrace
 }
 
 // demandsRead reports whether only a newer state will do for g.
@@ -25,15 +44,19 @@ func (g *waiter[T]) readDone(w *objectWatch[T]) bool {
 
 // isMet reports whether the state of w, if it is loaded after status, meets what g
 // demands beyond its age.
-func (g *waiter[T]) isMet(w *objectWatch[T], status reflector.Status) bool {
+func (g *waiter[T]) isMet(w *objectWatch[T], state cache.State[T], status reflector.Status) bool {
 	if g.live && !g.readDone(w) {
 		return false
 	}
 	if g.notOlderThan == "" {
 		return true
 	}
-	order, err := cache.CompareVersions(status.ResourceVersion, g.notOlderThan)
-	return err == nil && order >= 0
+	for _, version := range []string{status.ResourceVersion, state.ResourceVersion} {
+		if order, err := cache.CompareVersions(version, g.notOlderThan); err == nil && order >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // readForLocked asks for a consistent read that begins after the call. Gets that ask
@@ -44,7 +67,7 @@ func (s *WatchStore[T]) readForLocked(g *waiter[T]) {
 	g.read = e.owners.reads
 	switch w := e.watch.Load(); {
 	case w == nil: // before Run: the first read is for all
-	case w.unwatched != "":
+	case !w.hasOwnStream():
 		s.startLocked(e)
 	default:
 		w.reflector.ReadFor(g.read)

@@ -15,11 +15,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector"
 )
 
 // demand calls GetWithOptions with a time-out of a minute.
 func (r *rig) demand(name string, options objectcache.GetOptions) (*corev1.Secret, error) {
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	return r.demandFor(time.Minute, name, options)
+}
+
+func (r *rig) demandFor(limit time.Duration, name string, options objectcache.GetOptions) (*corev1.Secret, error) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), limit)
 	defer cancel()
 	return r.GetWithOptions(ctx, namespace, name, options)
 }
@@ -222,6 +227,9 @@ func TestGetWithMaxStaleness(t *testing.T) {
 		r.server.CloseStreams(nil)
 		time.Sleep(30 * time.Second)
 		r.mustGet("tls")
+		if status, _ := r.Status(namespace, "tls"); !errors.Is(status.Waiting, reflector.ErrWaiting) {
+			t.Errorf("in an outage: got %v, want that the object waits for an attempt", status.Waiting)
+		}
 		if _, err := r.demand("tls", objectcache.GetOptions{MaxStaleness: time.Second}); !errors.Is(err, objectcache.ErrStale) || !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("in an outage: got %v, want ErrStale and the cause", err)
 		}

@@ -8,6 +8,23 @@
 // object and owner UID. The first reference to an object starts its stream. The
 // last one to be deleted ends the stream and drops the object from memory.
 //
+// # Strategies
+//
+// kubelet has three strategies for the Secrets and ConfigMaps of its pods
+// (configMapAndSecretChangeDetectionStrategy), and so has [NewStore]. Its options select
+// one. The other sections are about a WatchStore.
+//
+//   - [WatchStore] (Watch): Get costs no request and returns the newest state, and
+//     Changes yields each change at once. An object costs an open stream on the server,
+//     and the verbs list and watch. This is the right one unless a reason speaks
+//     against it.
+//   - [TTLStore] (Cache): Get returns a state that is up to a minute old, or another
+//     TTL, and reads the object when it is older. There are no streams, and no requests
+//     without Gets. It is for a server on which open streams are too expensive, for
+//     objects that are seldom needed, and for callers that may only get.
+//   - [DirectStore] (Get): each Get is a request. It is for a program that reads an
+//     object once, such as a job or a command, and for a comparison in a test.
+//
 // # Usage
 //
 // Call [WatchStore.Run] once, in a goroutine that the program waits for. It is
@@ -30,6 +47,8 @@
 //   - At once when the last reference is deleted.
 //   - When the object is immutable (`immutable: true`), unless
 //     [WatchOptions.WatchImmutable] is set. The object is then served from memory.
+//   - When the object exists and all references to it are read-once. The object is then
+//     served from memory. With the first ordinary reference it gets a stream again.
 //   - When no Get has asked for the object for [WatchOptions.IdleTimeout], if set.
 //     The object is dropped from memory. The next Get opens a new stream and waits.
 //   - When the context of Run ends. Every Get then returns [ErrStopped].
@@ -42,6 +61,15 @@
 // returns the previous state: owners that had the object keep it. The store also reads
 // the object again from time to time ([WatchOptions.ImmutableRecheck]); no Get waits
 // for that.
+//
+// # Read-once references
+//
+// [WatchStore.AddReadOnceReference] adds a reference of an owner that needs the object
+// as it is now, and not its changes. If all references to an object are such, the store
+// uses the object as if it were immutable: it has no stream, and is read again for each
+// new owner and for a Get that demands it ([GetOptions]), but not from time to time. All
+// owners share the newest state that was read, and Changes yields it to all of them.
+// [WatchOptions.MaxStaleness] does not apply.
 //
 // # Changes and status
 //

@@ -14,14 +14,19 @@ import (
 // entry is a referenced object, from its first reference to its last. All fields
 // without a note are guarded by WatchStore.mu.
 type entry[T cache.Object] struct {
+	waker
+
 	key    types.NamespacedName
 	number uint64                         // differs from that of other entries of the key
 	epoch  uint64                         // of the next watch that has no predecessor
 	watch  atomic.Pointer[objectWatch[T]] // nil before Run, when idle, and when stopped. Written with WatchStore.mu held
 	used   atomic.Uint32                  // uses: which timers have not fired since the last use
-	owners owners
+	// watching counts the references that are not read-once. Written with
+	// WatchStore.mu held.
+	watching atomic.Int32
+	owners   owners
 	// newestOwner is the number of the newest read for an owner that a Get must
-	// have. If the watch of an immutable object has none, it is replaced by another.
+	// have. If an object that needs no stream has no such read, it is read again.
 	// Written with WatchStore.mu held.
 	newestOwner  atomic.Uint64
 	ownerAddedAt time.Time // when the last owner was added
@@ -30,8 +35,9 @@ type entry[T cache.Object] struct {
 	recheckTimer *timer // nil unless the watch is unwatched, or was
 	leaseTimer   *timer // nil unless a Get has acquired the object
 
-	waiters int           // Gets that wait
-	wake    chan struct{} // closed when they have to check again; nil if there was none since the last wake
+	counted bool // needs a stream: see sharedNamespace.counted
+
+	waiters int // Gets that wait
 }
 
 // entry returns the entry of a key, nil if no owner references it.
@@ -42,6 +48,9 @@ func (s *WatchStore[T]) entry(key types.NamespacedName) *entry[T] {
 	return nil
 }
 
+// readOnce reports whether all references are read-once.
+func (e *entry[T]) readOnce() bool { return e.watching.Load() == 0 }
+
 // newestOwnerLocked returns the number of the read for the newest owner that is not gone. It
 // looks through the owners only if w has no read for the newest of all.
 func (e *entry[T]) newestOwnerLocked(w *objectWatch[T]) uint64 {
@@ -49,20 +58,4 @@ func (e *entry[T]) newestOwnerLocked(w *objectWatch[T]) uint64 {
 		e.newestOwner.Store(e.owners.newest())
 	}
 	return e.newestOwner.Load()
-}
-
-// wakeChanLocked returns a channel that is closed when a Get has to check again.
-func (e *entry[T]) wakeChanLocked() <-chan struct{} {
-	if e.wake == nil {
-		e.wake = make(chan struct{})
-	}
-	return e.wake
-}
-
-// wakeLocked makes every Get that waits check again.
-func (e *entry[T]) wakeLocked() {
-	if e.wake != nil {
-		close(e.wake)
-		e.wake = nil
-	}
 }

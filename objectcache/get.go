@@ -15,14 +15,15 @@ import (
 // Get returns a referenced object from memory. All callers share it, and it must
 // not be changed. Until the object has synced, Get waits for as long as ctx allows.
 // Meanwhile attempts that fail follow each other after 1.1 to 1.6 s, or after the
-// server's Retry-After. After the sync Get returns the last known state, however long ago the
-// server sent it, unless WatchOptions.MaxStaleness is set.
+// server's Retry-After. After the sync Get returns the last known state, however long
+// ago the server sent it, unless WatchOptions.MaxStaleness is set.
 //
-// An immutable object is read again for each new owner. A Get that is called after
-// the owner was added waits for that read. If the read fails, or ctx ends first,
-// or no reflector reaches the server within 1.5 s, Get returns the previous state, because an owner that had it may
-// be asking. [Status].LastContact is the time of that state. Owners that are added while Get
-// waits do not make it wait longer.
+// An object without a stream, such as an immutable one, is read again for each new
+// owner. A Get that is called after the owner was added waits for that read. If the
+// read fails, or ctx ends first, or no reflector reaches the server within 1.5 s, Get
+// returns the previous state, because an owner that had it may be asking.
+// [Status].LastContact is the time of that state. Owners that are added while Get waits
+// do not make it wait longer.
 //
 // These are the errors. All but [ErrNilContext] name the resource and the key.
 //   - [ErrNotRegistered]: no owner references the object.
@@ -48,13 +49,13 @@ func (s *WatchStore[T]) Get(ctx context.Context, namespace, name string) (T, err
 	}
 	if e := s.entry(key); e != nil {
 		if w := e.watch.Load(); w != nil {
-			if state, ok := s.servable(w, e.newestOwner.Load(), s.options.MaxStaleness); ok {
+			if state, ok := s.servable(w, e.newestOwner.Load(), s.maxStaleness(e)); ok {
 				s.markUsed(e)
 				return s.resource.result(key, state)
 			}
 		}
 	}
-	return s.wait(&waiter[T]{ctx: ctx, key: key, maxStaleness: s.options.MaxStaleness})
+	return s.wait(&waiter[T]{ctx: ctx, key: key})
 }
 
 // TryGet returns a referenced object from memory, as Get does, and never waits. Where
@@ -64,13 +65,13 @@ func (s *WatchStore[T]) TryGet(namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if e := s.entry(key); e != nil {
 		if w := e.watch.Load(); w != nil {
-			if state, ok := s.servable(w, e.newestOwner.Load(), s.options.MaxStaleness); ok {
+			if state, ok := s.servable(w, e.newestOwner.Load(), s.maxStaleness(e)); ok {
 				s.markUsed(e)
 				return s.resource.result(key, state)
 			}
 		}
 	}
-	return s.wait(&waiter[T]{ctx: context.Background(), key: key, maxStaleness: s.options.MaxStaleness, try: true})
+	return s.wait(&waiter[T]{ctx: context.Background(), key: key, try: true})
 }
 
 // GetWithOptions is Get with demands on the state that it returns: see [GetOptions].
@@ -84,11 +85,7 @@ func (s *WatchStore[T]) GetWithOptions(ctx context.Context, namespace, name stri
 	if err := options.validate(); err != nil {
 		return none, s.resource.newError(key, err)
 	}
-	g := &waiter[T]{ctx: ctx, key: key, live: options.Live, notOlderThan: options.NotOlderThan, maxStaleness: s.options.MaxStaleness}
-	if options.MaxStaleness > 0 && (g.maxStaleness == 0 || options.MaxStaleness < g.maxStaleness) {
-		g.maxStaleness = options.MaxStaleness
-	}
-	return s.wait(g)
+	return s.wait(&waiter[T]{ctx: ctx, key: key, live: options.Live, notOlderThan: options.NotOlderThan, maxStaleness: options.MaxStaleness})
 }
 
 // markUsed records that a Get has used an entry. It writes once for each time that a
@@ -100,15 +97,33 @@ func (s *WatchStore[T]) markUsed(e *entry[T]) {
 	}
 }
 
+// maxStaleness returns the bound of the options on the age of an object, 0 if there is
+// none. Owners of read-once references want none.
+func (s *WatchStore[T]) maxStaleness(e *entry[T]) time.Duration {
+	if s.options.MaxStaleness > 0 && e.readOnce() {
+		return 0
+	}
+	return s.options.MaxStaleness
+}
+
 // servable returns the state of a watch, and whether Get may return it to all owners
 // up to newestOwner. An immutable object is never stale. maxStaleness 0 is no bound.
 func (s *WatchStore[T]) servable(w *objectWatch[T], newestOwner uint64, maxStaleness time.Duration) (state cache.State[T], ok bool) {
-	readFor, stale := w.readFor.Load(), w.isStale(maxStaleness)
+	readFor, live, stale := w.readFor.Load(), w.live.Load(), w.isStale(maxStaleness)
 	state = w.slot.Load()
+	if !state.Synced {
+		return state, false
+	}
 	if s.isImmutable(state) {
 		return state, readFor >= newestOwner
 	}
-	return state, state.Synced && !stale
+	return state, !stale && (live || readFor >= newestOwner)
+}
+
+// needsOwnerRead reports whether a state of w may be served to a new owner only if it
+// was read for that owner: no stream reports that the object was replaced by another.
+func (s *WatchStore[T]) needsOwnerRead(w *objectWatch[T], state cache.State[T]) bool {
+	return state.Synced && (!w.live.Load() || s.isImmutable(state))
 }
 
 // result returns what Get returns for a synced state.
@@ -118,6 +133,6 @@ func (r *Resource[T]) result(key types.NamespacedName, state cache.State[T]) (T,
 	}
 	err := apierrors.NewNotFound(r.resource, key.Name)
 	// The usual message has no namespace.
-	err.ErrStatus.Message = r.resource.String() + ` "` + key.String() + `" not found`
+	err.ErrStatus.Message = r.resource.String() + ` "` + keyText(key) + `" not found`
 	return state.Object, err
 }

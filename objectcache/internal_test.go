@@ -59,7 +59,7 @@ func TestIssue8LateChangeDoesNotRestart(t *testing.T) {
 			runtime.Gosched() // until all wait for the lock
 		}
 		_ = w.slot.Update(testSecret("6", true))
-		s.unwatchLocked(e, w)
+		s.unwatchLocked(e, w, Immutable)
 		s.mu.Unlock()
 		late.Wait()
 		if e.watch.Load() != w {

@@ -19,6 +19,7 @@ import (
 var (
 	errUnreferenced = errors.New("no owner references the object any more")
 	errImmutable    = errors.New("the object is immutable")
+	errReadOnce     = errors.New("all references to the object are read-once")
 	errIdle         = errors.New("no Get has asked for the object")
 	errReplaced     = errors.New("the object is read again")
 	errStopping     = errors.New("the store is stopped")
@@ -29,39 +30,61 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if s.ctx == nil || s.stopped {
 		return
 	}
-	w := s.newWatchLocked(e)
+	s.countStartLocked(e)
+	w := s.firstReadLocked(e)
+	if w == nil {
+		w = s.newWatchLocked(e)
+	}
 	if previous := e.watch.Load(); previous != nil {
 		previous.stopLocked(errReplaced)
 		s.stopTimerLocked(e.recheckTimer)
+		s.subscribers.notify(e.key) // of a change that changed has not seen yet
 	} else {
 		s.startIdleTimerLocked(e)
 		s.startLeaseTimerLocked(e)
 	}
 	e.watch.Store(w)
-	s.background.Add(1)
-	go s.run(s.ctx, e, w)
+	if w.shared == nil {
+		s.background.Add(1)
+		go s.run(s.ctx, e, w)
+	}
 }
 
 // newWatchLocked returns the successor of the watch of an entry, if it has one,
 // else a first watch.
 func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
-	w := &objectWatch[T]{}
+	slot := s.newSlotLocked(e)
 	if previous := e.watch.Load(); previous != nil {
-		w.slot, w.base, w.previousContact = previous.slot.Next(), previous.base, previous.lastContactLocked(previous.status())
-		w.readFor.Store(previous.readFor.Load())
-		w.contact.Store(previous.contact.Load())
-	} else {
-		w.slot, w.base = cache.NewSlot(e.key, cache.SlotOptions[T]{Epoch: e.epoch}), time.Now()
+		slot = previous.slot.Next()
 	}
+	w := s.nextWatchLocked(e, slot)
 	resource := s.resource.resource.String()
 	w.reflector = reflector.New(s.resource.sourceOf(e.key), w.slot, reflector.Options{
-		Name:              resource + " " + e.key.String(),
+		Name:              resource + " " + keyText(e.key),
 		Resource:          resource,
 		OnChange:          func() { s.changed(e, w) },
 		Gate:              s.options.Gate,
 		ClientGoReflector: s.options.ClientGoReflector,
 	})
 	w.reflector.ReadFor(e.owners.reads)
+	return w
+}
+
+func (s *WatchStore[T]) newSlotLocked(e *entry[T]) *cache.Slot[T] {
+	return cache.NewSlot(e.key, cache.SlotOptions[T]{Epoch: e.epoch})
+}
+
+// nextWatchLocked returns a watch without a reflector, which takes over what is known of
+// the watch of an entry, if it has one.
+func (s *WatchStore[T]) nextWatchLocked(e *entry[T], slot *cache.Slot[T]) *objectWatch[T] {
+	w := &objectWatch[T]{slot: slot, base: time.Now().Add(-1)}
+	if previous := e.watch.Load(); previous != nil {
+		previous.recordLocked(previous.status())
+		w.base = previous.base
+		w.readFor.Store(previous.readFor.Load())
+		w.contact.Store(previous.contact.Load())
+		w.live.Store(previous.live.Load())
+	}
 	return w
 }
 
@@ -96,6 +119,7 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	e.epoch = w.slot.Load().Epoch + 1 // the next watch has no state to compare with
 	e.watch.Store(nil)
 	w.stopLocked(reason)
+	s.leaveSharedLocked(e)
 	s.stopTimerLocked(e.idleTimer)
 	s.stopTimerLocked(e.recheckTimer)
 }
@@ -115,30 +139,60 @@ func (s *WatchStore[T]) changed(e *entry[T], w *objectWatch[T]) {
 	s.subscribers.notify(e.key)
 }
 
-// reconcileLocked ends the stream of an object that is immutable, and starts one
-// for an object that no longer is. It starts another read if an owner was added
-// after the read of an immutable object began.
+// needsNoStream returns why an object needs no stream of its own while it is in that
+// state, as its phase; empty if it needs one.
+func (s *WatchStore[T]) needsNoStream(e *entry[T], state cache.State[T]) Phase {
+	switch {
+	case !state.Synced || !state.Exists:
+	case e.readOnce():
+		return ReadOnce
+	case s.isImmutable(state):
+		return Immutable
+	}
+	return ""
+}
+
+// reconcileLocked ends the stream of an object that needs none, and starts one for an
+// object that needs one. It starts another read if an owner was added after the read
+// of an object without a stream began.
 func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
-	switch immutable := s.isImmutable(w.slot.Load()); {
+	w.synced = status.Synced || w.shared != nil && w.slot.Load().Synced
+	reason := s.needsNoStream(e, w.slot.Load())
+	switch {
 	case w.unwatched != "":
-		if !immutable { // an event came while the stream ended
+		if reason == "" { // a reference was added, or an event came while the stream ended
 			s.startLocked(e)
+		} else if reason != w.unwatched {
+			s.unwatchLocked(e, w, reason)
 		}
-	case !immutable:
+	case reason == "":
+		if w.synced {
+			w.live.Store(true)
+		}
+		s.shareLocked(e, w, status)
+	case w.shared != nil:
+		s.startLocked(e) // it is read for its owners
 	case w.readFor.Load() < e.newestOwnerLocked(w):
-		if status.Synced {
+		if w.synced {
 			s.startLocked(e)
 		}
-	case status.Synced, status.Failures > 0:
-		// A recheck that failed is not repeated before the next one: no Get waits for it.
-		s.unwatchLocked(e, w)
+	case w.synced, status.Failures > 0 && e.waiters == 0:
+		// A recheck that failed is not repeated before the next one, unless a Get waits.
+		s.unwatchLocked(e, w, reason)
 	}
 }
 
-// unwatchLocked ends the stream of an immutable object. If the object is deleted
-// and created again, nothing reports it, so a timer reads it again.
-func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T]) {
-	w.unwatched = Immutable
+// unwatchLocked ends the stream of an object that needs none. If an immutable object is
+// deleted and created again, nothing reports it, so a timer reads it again.
+func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason Phase) {
+	w.unwatched = reason
+	w.live.Store(false)
+	s.stopTimerLocked(e.recheckTimer)
+	s.leaveSharedLocked(e)
+	if reason == ReadOnce {
+		w.stopLocked(errReadOnce)
+		return
+	}
 	w.stopLocked(errImmutable)
 	after := s.options.ImmutableRecheck
 	if after < 0 {

@@ -17,8 +17,9 @@ import (
 // and serves that until its own first read.
 type objectWatch[T cache.Object] struct {
 	slot      *cache.Slot[T]
-	reflector *reflector.Reflector
-	base      time.Time // when the first of its predecessors began
+	reflector *reflector.Reflector // of the shared stream, if it has no stream of its own
+	shared    *sharedStream[T]     // nil if it has a stream of its own
+	base      time.Time            // just before the first of its predecessors began
 
 	// readFor is the highest number of a read that was asked for before the
 	// consistent read of the state began: see owners. Load it before the state.
@@ -26,20 +27,29 @@ type objectWatch[T cache.Object] struct {
 	// contact is when the server last sent something, as a duration since base; 0
 	// for never. Load it before the state: a state loaded later is no older.
 	contact atomic.Int64
+	// live is set while a stream brings the changes of the state, to which a new owner
+	// then needs no read of its own. It is written with WatchStore.mu held. Load it
+	// before the state.
+	live atomic.Bool
 
 	// Guarded by WatchStore.mu.
-	reason          error     // why it was stopped, for the log
-	previousContact time.Time // the last contact of its predecessors
+	synced bool  // a read of its own has reached the slot
+	reason error // why it was stopped, for the log
 	// unwatched is why the object has no stream of its own; empty while it has one.
 	// The state is served until the object has to be read again.
 	unwatched Phase
 }
 
-// stopLocked ends the stream.
+// stopLocked ends the stream, unless it is shared.
 func (w *objectWatch[T]) stopLocked(reason error) {
 	w.reason = cmp.Or(w.reason, reason)
-	w.reflector.Stop()
+	if w.shared == nil {
+		w.reflector.Stop()
+	}
 }
+
+// hasOwnStream reports whether the object has a stream of its own, or is about to.
+func (w *objectWatch[T]) hasOwnStream() bool { return w.unwatched == "" && w.shared == nil }
 
 // status returns the status of the reflector. A 404 among its errors is a
 // [NotServedError].
@@ -52,15 +62,15 @@ func (w *objectWatch[T]) status() reflector.Status {
 // recordLocked updates contact and readFor. The slot is never behind them.
 func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 	if !status.LastContact.IsZero() {
-		w.contact.Store(max(1, int64(status.LastContact.Sub(w.base))))
+		w.contact.Store(int64(status.LastContact.Sub(w.base)))
 	}
 	w.readFor.Store(max(w.readFor.Load(), status.ReadFor))
 }
 
 // lastContactLocked returns when the server last sent something about the object.
 func (w *objectWatch[T]) lastContactLocked(status reflector.Status) time.Time {
-	if status.LastContact.IsZero() {
-		return w.previousContact
+	if contact := w.contact.Load(); status.LastContact.IsZero() && contact > 0 {
+		return w.base.Add(time.Duration(contact)) // of its predecessors
 	}
 	return status.LastContact
 }
@@ -71,6 +81,9 @@ func (w *objectWatch[T]) isStale(bound time.Duration) bool {
 	if bound <= 0 {
 		return false
 	}
-	contact := w.contact.Load()
-	return contact == 0 || time.Since(w.base)-time.Duration(contact) > bound
+	contact, base := w.contact.Load(), w.base
+	if w.shared != nil {
+		contact, base = w.shared.contact.Load(), w.shared.base
+	}
+	return contact == 0 || time.Since(base)-time.Duration(contact) > bound
 }

@@ -21,21 +21,45 @@ type owners struct {
 
 // references are those of one owner.
 type references struct {
-	count  int
-	number uint64 // of the read that the owner needs
+	number       uint64 // of the read that the owner needs
+	watched      int32  // references that are not read-once
+	readOnce     int32
+	lastReadOnce bool // the reference that was added last is read-once
+}
+
+func (r *references) empty() bool { return r.watched == 0 && r.readOnce == 0 }
+
+func (r *references) add(readOnce bool) {
+	if r.lastReadOnce = readOnce; readOnce {
+		r.readOnce++
+		return
+	}
+	r.watched++
+}
+
+// remove takes back one reference, and reports whether that was a read-once one. Of
+// two kinds it takes the one that was not added last: an owner changes the kind by
+// adding a reference and then deleting one.
+func (r *references) remove() (readOnce bool) {
+	if readOnce = r.watched == 0 || r.readOnce > 0 && !r.lastReadOnce; readOnce {
+		r.readOnce--
+	} else {
+		r.watched--
+	}
+	return readOnce
 }
 
 // add counts a reference. It reports whether the owner is a new one.
-func (o *owners) add(uid types.UID) bool {
+func (o *owners) add(uid types.UID, readOnce bool) bool {
 	refs, found := o.get(uid)
 	if !found {
 		o.added++
 		o.reads++
 		refs.number = o.reads
 	}
-	refs.count++
+	refs.add(readOnce)
 	switch {
-	case found && o.isFirst(uid), !found && o.first.count == 0:
+	case found && o.isFirst(uid), !found && o.first.empty():
 		o.uid, o.first = uid, refs
 	default:
 		if o.more == nil {
@@ -48,14 +72,14 @@ func (o *owners) add(uid types.UID) bool {
 
 // remove takes back a reference. It ignores an owner without one: a negative count
 // would keep the object for ever. It returns the number of the owner if that was
-// its last reference, else 0.
-func (o *owners) remove(uid types.UID) (gone uint64) {
+// its last reference, else 0, and whether the reference was one that is not read-once.
+func (o *owners) remove(uid types.UID) (gone uint64, watched bool) {
 	refs, found := o.get(uid)
 	if !found {
-		return 0
+		return 0, false
 	}
-	refs.count--
-	if refs.count == 0 {
+	watched = !refs.remove()
+	if refs.empty() {
 		gone = refs.number
 	}
 	switch first := o.isFirst(uid); {
@@ -68,7 +92,7 @@ func (o *owners) remove(uid types.UID) (gone uint64) {
 	default:
 		o.more[uid] = refs
 	}
-	return gone
+	return gone, watched
 }
 
 func (o *owners) get(uid types.UID) (refs references, found bool) {
@@ -79,9 +103,9 @@ func (o *owners) get(uid types.UID) (refs references, found bool) {
 	return refs, found
 }
 
-func (o *owners) isFirst(uid types.UID) bool { return o.first.count > 0 && o.uid == uid }
+func (o *owners) isFirst(uid types.UID) bool { return !o.first.empty() && o.uid == uid }
 
-func (o *owners) empty() bool { return o.first.count == 0 && len(o.more) == 0 }
+func (o *owners) empty() bool { return o.first.empty() && len(o.more) == 0 }
 
 // newest returns the highest number of a read for an owner that is not gone.
 func (o *owners) newest() uint64 {
@@ -95,7 +119,7 @@ func (o *owners) newest() uint64 {
 // list returns the UIDs of the owners, sorted.
 func (o *owners) list() []types.UID {
 	all := make([]types.UID, 0, 1+len(o.more))
-	if o.first.count > 0 {
+	if !o.first.empty() {
 		all = append(all, o.uid)
 	}
 	for uid := range o.more {

@@ -12,7 +12,20 @@ import (
 // stream. A namespace or name that no object can have is logged and not counted,
 // and Get returns [ErrInvalidName] for it.
 func (s *WatchStore[T]) AddReference(namespace, name string, referencedFrom types.UID) {
-	key := types.NamespacedName{Namespace: namespace, Name: name}
+	s.addReference(types.NamespacedName{Namespace: namespace, Name: name}, referencedFrom, false)
+}
+
+// AddReadOnceReference implements [Store]. While all references to an object are
+// read-once, and it exists, it has no stream ([ReadOnce]): it is read again for each
+// new owner, and a Get that is called after the owner was added waits for that read,
+// as for an immutable object. With the first ordinary reference the object gets a
+// stream. An object that does not exist has a stream until it is created. Invalid
+// names are treated as by AddReference.
+func (s *WatchStore[T]) AddReadOnceReference(namespace, name string, referencedFrom types.UID) {
+	s.addReference(types.NamespacedName{Namespace: namespace, Name: name}, referencedFrom, true)
+}
+
+func (s *WatchStore[T]) addReference(key types.NamespacedName, referencedFrom types.UID, readOnce bool) {
 	if s.entry(key) == nil {
 		if err := s.resource.validateKey(key); err != nil {
 			s.logger().Error(err, "Reference not counted", "owner", referencedFrom)
@@ -22,41 +35,62 @@ func (s *WatchStore[T]) AddReference(namespace, name string, referencedFrom type
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entry(key); e != nil {
-		s.addOwnerLocked(e, referencedFrom)
+		s.addOwnerLocked(e, referencedFrom, readOnce)
 		return
 	}
-	s.addLocked(key, referencedFrom)
+	s.addLocked(key, referencedFrom, readOnce)
 }
 
 // addLocked adds an entry with its first owner, and starts its watch.
-func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID) *entry[T] {
+func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, readOnce bool) *entry[T] {
 	s.created++
 	e := &entry[T]{key: key, number: s.created}
-	s.addOwnerLocked(e, owner)
+	s.addOwnerLocked(e, owner, readOnce)
 	s.entries.Store(key, e)
 	s.startLocked(e)
 	return e
 }
 
-// addOwnerLocked counts a reference. The object may have been deleted and created
-// again before a new owner was added, and the owner must see the new object. The
-// stream of a mutable object reports that; its next read is a consistent one, in
-// case the server lags. An immutable object that is unwatched is read again now.
-func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID) {
-	if !e.owners.add(uid) {
-		return
+// addOwnerLocked counts a reference.
+func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID, readOnce bool) {
+	isNew := e.owners.add(uid, readOnce)
+	first := !readOnce && e.watching.Add(1) == 1
+	if isNew {
+		s.newOwnerLocked(e, readOnce)
 	}
+	if first {
+		s.referencesChangedLocked(e)
+	}
+}
+
+// newOwnerLocked is called when an owner was added. The object may have been deleted
+// and created again before, and the owner must see the new object. An open stream
+// reports that; its next read is a consistent one, in case the server lags. An object
+// that is unwatched is read again now.
+func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 	e.used.Store(s.uses)
 	e.newestOwner.Store(e.owners.reads)
 	e.ownerAddedAt = time.Now()
-	switch w := e.watch.Load(); {
+	w := e.watch.Load()
+	switch {
 	case w == nil:
 	case w.unwatched != "":
 		s.startLocked(e)
-	case s.unwatchImmutable:
+	case w.shared == nil && (s.unwatchImmutable || readOnce):
 		w.reflector.ReadFor(e.owners.reads)
 	}
+	if w != nil && !w.synced {
+		w.live.Store(false) // the state is from a stream that has ended
+	}
 	s.subscribers.notify(e.key)
+}
+
+// referencesChangedLocked starts or ends the stream of an object whose references
+// have all become read-once, or no longer are.
+func (s *WatchStore[T]) referencesChangedLocked(e *entry[T]) {
+	if w := e.watch.Load(); w != nil {
+		s.reconcileLocked(e, w, w.status())
+	}
 }
 
 // DeleteReference implements [Store]. Deleting the last reference ends the stream
@@ -72,8 +106,15 @@ func (s *WatchStore[T]) DeleteReference(namespace, name string, referencedFrom t
 
 // deleteLocked takes back a reference, and removes the entry with its last one.
 func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
-	if gone := e.owners.remove(owner); !e.owners.empty() {
+	gone, watched := e.owners.remove(owner)
+	if watched {
+		e.watching.Add(-1)
+	}
+	if !e.owners.empty() {
 		s.ownerGoneLocked(e, gone)
+		if watched && e.readOnce() {
+			s.referencesChangedLocked(e)
+		}
 		return
 	}
 	s.entries.Delete(e.key)
@@ -87,7 +128,7 @@ func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 // that remain need not wait for a read for the one that is gone.
 func (s *WatchStore[T]) ownerGoneLocked(e *entry[T], gone uint64) {
 	w := e.watch.Load()
-	if gone == 0 || w == nil || gone < e.newestOwner.Load() || !s.isImmutable(w.slot.Load()) {
+	if gone == 0 || w == nil || gone < e.newestOwner.Load() || !s.needsOwnerRead(w, w.slot.Load()) {
 		return
 	}
 	if before := e.newestOwner.Load(); e.newestOwnerLocked(w) < before {

@@ -2,11 +2,7 @@
 
 package objectcache
 
-import (
-	"context"
-
-	"k8s.io/klog/v2"
-)
+import "context"
 
 // Run starts the streams of all objects that are referenced, now or later. It
 // blocks until ctx ends and every goroutine of the store has ended, and returns
@@ -21,9 +17,7 @@ func (s *WatchStore[T]) Run(ctx context.Context) error {
 	if !s.startAll(ctx) {
 		return ErrAlreadyStarted
 	}
-	if err := s.resource.rateLimitError(); err != nil {
-		klog.FromContext(ctx).Info("The client limits its requests, objects sync slowly", "resource", s.resource.resource, "reason", err)
-	}
+	s.resource.logRateLimit(ctx)
 	<-ctx.Done()
 	s.stopAll()
 	s.background.Wait()
@@ -38,6 +32,9 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 		return false
 	}
 	s.ctx = ctx
+	for _, e := range s.entries.Range {
+		s.countStreamLocked(e.(*entry[T]), true) // a shared stream then reads all of them
+	}
 	for _, e := range s.entries.Range {
 		e := e.(*entry[T])
 		s.startLocked(e)
@@ -56,6 +53,7 @@ func (s *WatchStore[T]) stopAll() {
 		s.stopTimerLocked(e.leaseTimer)
 		e.wakeLocked()
 	}
+	s.stopSharedLocked()
 	for key := range s.notices {
 		s.cancelNoticeLocked(key)
 	}

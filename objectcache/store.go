@@ -13,8 +13,8 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-// Store is a cache of referenced objects. [NewStore] makes one. [WatchStore]
-// implements it.
+// Store reads referenced objects. [NewStore] makes one. [WatchStore], [TTLStore] and
+// [DirectStore] implement it.
 type Store[T cache.Object] interface {
 	References
 	Reader[T]
@@ -32,6 +32,8 @@ type Store[T cache.Object] interface {
 	Statuses() iter.Seq[Status]
 	// Roles returns the permissions that the store needs for the given objects.
 	Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error)
+	// ClusterRoles is Roles for a cluster-scoped kind.
+	ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error)
 }
 
 // References counts the references of owners to objects.
@@ -39,8 +41,13 @@ type References interface {
 	// AddReference counts a reference of an owner to an object. It never waits
 	// for the network.
 	AddReference(namespace, name string, referencedFrom types.UID)
-	// DeleteReference takes back one AddReference with the same arguments. Without
-	// such an AddReference it does nothing.
+	// AddReadOnceReference counts a reference of an owner that needs the object as it
+	// is now, and not its changes: Get returns a state that was read after the call,
+	// or a newer one (kubernetes#118566). It never waits for the network.
+	AddReadOnceReference(namespace, name string, referencedFrom types.UID)
+	// DeleteReference takes back one AddReference or AddReadOnceReference with the
+	// same arguments: of an owner with both, the kind that was not added last.
+	// Without such a reference it does nothing.
 	DeleteReference(namespace, name string, referencedFrom types.UID)
 }
 
@@ -50,27 +57,39 @@ type Reader[T cache.Object] interface {
 	Get(ctx context.Context, namespace, name string) (T, error)
 	// GetWithOptions is Get with demands on the state that it returns.
 	GetWithOptions(ctx context.Context, namespace, name string, options GetOptions) (T, error)
-	// TryGet is Get without waiting. It returns [ErrNotSynced] where Get would wait.
+	// TryGet is Get without waiting. It returns [ErrNotSynced] if memory does not hold
+	// the object.
 	TryGet(namespace, name string) (T, error)
 }
 
-// StoreOptions selects the strategy of a store, and configures it: [WatchOptions].
-// Other packages cannot implement it.
+// StoreOptions selects the strategy of a store, and configures it. Other packages cannot
+// implement it.
+//
+//   - [WatchOptions]: a [WatchStore] keeps a list-and-watch of each object.
+//   - [TTLOptions]: a [TTLStore] reads an object when a Get needs it, and serves it from
+//     memory for a minute, or for another TTL.
+//   - [DirectOptions]: a [DirectStore] reads the object for each Get.
 type StoreOptions interface{ isStoreOptions() }
 
-func (WatchOptions) isStoreOptions() {}
+func (WatchOptions) isStoreOptions()  {}
+func (TTLOptions) isStoreOptions()    {}
+func (DirectOptions) isStoreOptions() {}
 
 // NewStore returns a store with the strategy that the type of options selects.
 // Without options (nil) the store watches, with the defaults of [WatchOptions]. The
-// errors are those of [NewWatchStore].
+// errors are those of [NewWatchStore], [NewTTLStore] and [NewDirectStore].
 func NewStore[T cache.Object](resource Resource[T], options StoreOptions) (Store[T], error) {
 	switch options := options.(type) {
 	case nil:
 		return asStore(NewWatchStore(resource, WatchOptions{}))
 	case WatchOptions:
 		return asStore(NewWatchStore(resource, options))
+	case TTLOptions:
+		return asStore(NewTTLStore(resource, options))
+	case DirectOptions:
+		return asStore(NewDirectStore(resource, options))
 	}
-	return nil, fmt.Errorf("new store: the options are a %T: pass WatchOptions, not a pointer to them", options)
+	return nil, fmt.Errorf("new store: the options are a %T: pass WatchOptions, TTLOptions or DirectOptions, not a pointer to them", options)
 }
 
 // asStore returns an untyped nil if there is an error.

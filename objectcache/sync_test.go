@@ -32,7 +32,7 @@ func (r *rig) waitForSync(limit time.Duration, names ...string) (took time.Durat
 		keys = append(keys, keyOf(name))
 	}
 	began := time.Now()
-	err = objectcache.WaitForSync(ctx, r.WatchStore, keys...)
+	err = objectcache.WaitForSync(ctx, r.Store, keys...)
 	return time.Since(began), err
 }
 
@@ -123,7 +123,7 @@ func TestWaitForSyncOfManyWithBadNeighbours(t *testing.T) {
 func TestWaitForSyncErrors(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		var none context.Context
-		if err := objectcache.WaitForSync(none, r.WatchStore, keyOf("tls")); !errors.Is(err, objectcache.ErrNilContext) {
+		if err := objectcache.WaitForSync(none, r.Store, keyOf("tls")); !errors.Is(err, objectcache.ErrNilContext) {
 			t.Errorf("nil context: got %v, want ErrNilContext", err)
 		}
 		r.AddReference(namespace, "tls", "pod")

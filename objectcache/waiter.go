@@ -4,8 +4,10 @@ package objectcache
 
 import (
 	"context"
+	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -17,8 +19,8 @@ const (
 	// recentRefusal is the age up to which Get returns a refusal at once. While
 	// Gets wait, the server is asked again every 1.1 to 1.6 s.
 	recentRefusal = 2 * time.Second
-	// awayGrace is how long a Get of an immutable object waits for a read for a new
-	// owner while no reflector reaches the server. The gate has tried by then.
+	// awayGrace is how long a Get of an object without a stream waits for a read for a
+	// new owner while no reflector reaches the server. The gate has tried by then.
 	awayGrace = 1500 * time.Millisecond
 	// startGrace is how long a Get waits before it logs that Run has not been
 	// called. A program may call Run in a goroutine that has not begun.
@@ -32,7 +34,7 @@ const (
 type waiter[T cache.Object] struct {
 	ctx          context.Context
 	key          types.NamespacedName
-	maxStaleness time.Duration // 0 is no bound
+	maxStaleness time.Duration // of its options; 0 is no bound but that of the store
 	notOlderThan string        // the resource version that the state must include; may be empty
 	live         bool          // needs a read that begins now
 	try          bool          // returns instead of waiting
@@ -52,6 +54,7 @@ func (g *waiter[T]) ended() bool { return g.try || g.ctx.Err() != nil }
 func (s *WatchStore[T]) wait(g *waiter[T]) (T, error) {
 	var none T
 	g.began = time.Now()
+	defer s.removeWaiter(g)
 	for {
 		w, wake, err := s.addWaiter(g)
 		if err != nil {
@@ -62,9 +65,8 @@ func (s *WatchStore[T]) wait(g *waiter[T]) (T, error) {
 			s.requestRead(g, w) // again after each attempt, which uses the request up
 		}
 		if !ok && err == nil {
-			s.sleep(g.ctx, wake, s.checkAfter(g, w, state))
+			sleep(g.ctx, wake, s.checkAfter(g, w, state))
 		}
-		s.removeWaiter(g.entry)
 		switch {
 		case err != nil:
 			return none, err
@@ -94,23 +96,30 @@ func (s *WatchStore[T]) addWaiter(g *waiter[T]) (*objectWatch[T], <-chan struct{
 		e = s.acquireLocked(g.key)
 	}
 	if e != g.entry {
+		if g.entry != nil {
+			g.entry.waiters--
+		} else {
+			s.waiters++
+		}
+		e.waiters++
 		g.entry, g.newestOwner, g.ownerAddedAt, g.read = e, e.newestOwner.Load(), e.ownerAddedAt, 0
 	}
 	if e.watch.Load() == nil {
 		s.startLocked(e)
 	}
-	if g.needsRead() {
-		s.readForLocked(g)
-	}
+	s.requestReadLocked(g)
 	e.used.Store(s.uses)
-	e.waiters++
 	return e.watch.Load(), e.wakeChanLocked(), nil
 }
 
-func (s *WatchStore[T]) removeWaiter(e *entry[T]) {
+func (s *WatchStore[T]) removeWaiter(g *waiter[T]) {
+	if g.entry == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.waiters--
+	g.entry.waiters--
+	s.waiters--
 }
 
 // check returns the state and whether g may return it, or the error that ends its
@@ -124,28 +133,48 @@ func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (state cache.Stat
 		return state, false, err
 	}
 	status := w.status() // before the state, which is then no older
-	state, ok = s.servable(w, min(g.newestOwner, g.entry.newestOwner.Load()), g.maxStaleness)
-	ok = ok && g.isMet(w, status)
+	bound := s.stalenessBound(g, w)
+	state, ok = s.servable(w, min(g.newestOwner, g.entry.newestOwner.Load()), bound)
+	ok = ok && g.isMet(w, state, status)
 	switch {
 	case ok:
 		return state, true, nil
 	case g.demandsRead():
-		if !ended && !g.isBehind(w) && s.graceLeft(status, g.began) != 0 {
+		if !ended && !g.isBehind(w) && graceLeft(s.options.RefusalGrace, status, g.began) != 0 {
 			return state, false, nil
 		}
-	case s.isImmutable(state) && (ended || readFailed(status, g.ownerAddedAt)):
+	case s.isPrevious(w, state, bound) && (g.ctx.Err() != nil || readFailed(status, g.ownerAddedAt)):
 		return state, true, nil // an owner that had it may be asking
-	case !ended && s.graceLeft(status, g.began) != 0:
+	case !ended && graceLeft(s.options.RefusalGrace, status, g.began) != 0:
 		return state, false, nil
 	}
 	causes := causesOf(status)
-	if state.Synced && (g.isBehind(w) || w.isStale(g.maxStaleness)) {
+	if state.Synced && (g.isBehind(w) || w.isStale(bound)) {
 		causes = append([]error{g.staleError(w, status)}, causes...)
 	}
 	if ended {
 		causes = append(causes, s.resource.rateLimitError())
 	}
 	return state, false, s.resource.newError(g.key, notSynced(g.ctx, causes...)...)
+}
+
+// isPrevious reports whether a state is that of an earlier read, which may be served if
+// the read for a new owner fails.
+func (s *WatchStore[T]) isPrevious(w *objectWatch[T], state cache.State[T], bound time.Duration) bool {
+	return s.needsOwnerRead(w, state) && (s.isImmutable(state) || !w.isStale(bound))
+}
+
+// stalenessBound returns the age from which the state of w is too old for g; 0 is no
+// bound. A read that g itself has asked for is not too old.
+func (s *WatchStore[T]) stalenessBound(g *waiter[T], w *objectWatch[T]) time.Duration {
+	bound := s.maxStaleness(g.entry)
+	switch {
+	case g.readDone(w):
+		return 0
+	case bound == 0, g.maxStaleness > 0 && g.maxStaleness < bound:
+		return g.maxStaleness
+	}
+	return bound
 }
 
 // readFailed reports whether the read for an owner that was added at that time has
@@ -158,10 +187,10 @@ func readFailed(status reflector.Status, addedAt time.Time) bool {
 // Negative means for as long as its context allows: RefusalGrace is negative, or
 // the server is not refusing. If the last refusal is recent, RefusalGrace counts
 // from the first one, else from the beginning of the Get, once it was refused.
-func (s *WatchStore[T]) graceLeft(status reflector.Status, began time.Time) time.Duration {
+func graceLeft(refusalGrace time.Duration, status reflector.Status, began time.Time) time.Duration {
 	const unbounded = -1
 	first, last := status.RefusedSince, status.LastErrorTime
-	if s.options.RefusalGrace < 0 || first.IsZero() {
+	if refusalGrace < 0 || first.IsZero() {
 		return unbounded
 	}
 	from := first
@@ -177,7 +206,7 @@ func (s *WatchStore[T]) graceLeft(status reflector.Status, began time.Time) time
 	case first.Before(began):
 		from = began
 	}
-	return max(0, time.Until(from.Add(s.options.RefusalGrace)))
+	return max(0, time.Until(from.Add(refusalGrace)))
 }
 
 // requestRead asks the reflector for a read, because g waits. It gives up an open
@@ -185,7 +214,8 @@ func (s *WatchStore[T]) graceLeft(status reflector.Status, began time.Time) time
 // maxStaleness: a recent contact wakes the Get in a moment.
 func (s *WatchStore[T]) requestRead(g *waiter[T], w *objectWatch[T]) {
 	state, status := w.slot.Load(), w.status()
-	tooOld := g.maxStaleness > 0 && time.Since(status.LastContact) > g.maxStaleness && !s.isImmutable(state)
+	bound := s.stalenessBound(g, w)
+	tooOld := bound > 0 && time.Since(status.LastContact) > bound && !s.isImmutable(state)
 	if state.Synced && (tooOld || g.read > 0 && !g.readDone(w)) {
 		w.reflector.Refresh()
 		return
@@ -197,13 +227,13 @@ func (s *WatchStore[T]) requestRead(g *waiter[T], w *objectWatch[T]) {
 // Negative means never.
 func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.State[T]) time.Duration {
 	if w == nil {
-		return s.logNotStarted(g)
+		return logNotStarted(&s.loggedNotStarted, s.logger, s.resource.resource, g.key, g.began)
 	}
-	grace := s.graceLeft(w.status(), g.began)
+	grace := graceLeft(s.options.RefusalGrace, w.status(), g.began)
 	if event := time.Until(g.began.Add(eventGrace)); g.notOlderThan != "" && g.read == 0 && (grace < 0 || event < grace) {
 		return max(0, event)
 	}
-	if !s.isImmutable(state) {
+	if !s.needsOwnerRead(w, state) {
 		return grace
 	}
 	away := time.Until(g.ownerAddedAt.Add(awayGrace))
@@ -216,30 +246,15 @@ func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.
 	return min(grace, away)
 }
 
-// logNotStarted logs, once for each store, that a Get has waited for Run for
-// startGrace. It returns how long g has to sleep until then. Negative means that
-// it has been logged.
-func (s *WatchStore[T]) logNotStarted(g *waiter[T]) time.Duration {
-	if left := time.Until(g.began.Add(startGrace)); left > 0 {
+// logNotStarted logs, once for each store, that a Get that began then has waited for
+// Run for startGrace. It returns how long the Get has to sleep until that. Negative
+// means that it has been logged.
+func logNotStarted(once *sync.Once, logger func() klog.Logger, resource schema.GroupResource, key types.NamespacedName, began time.Time) time.Duration {
+	if left := time.Until(began.Add(startGrace)); left > 0 {
 		return left
 	}
-	s.loggedNotStarted.Do(func() {
-		s.logger().Info("Get waits, but Run has not been called", "resource", s.resource.resource, "object", klog.KRef(g.key.Namespace, g.key.Name))
+	once.Do(func() {
+		logger().Info("Get waits, but Run has not been called", "resource", resource, "object", klog.KRef(key.Namespace, key.Name))
 	})
 	return -1
-}
-
-// sleep waits for wake, for the end of ctx, and for limit unless it is negative.
-func (s *WatchStore[T]) sleep(ctx context.Context, wake <-chan struct{}, limit time.Duration) {
-	var expired <-chan time.Time
-	if limit >= 0 {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		expired = timer.C
-	}
-	select {
-	case <-wake:
-	case <-ctx.Done():
-	case <-expired:
-	}
 }

@@ -41,6 +41,9 @@ type WatchOptions struct {
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server as one user should share one. Default: a Gate of its own.
 	Gate *Gate
+	// Shared makes the objects of a namespace share one stream of that namespace.
+	// Default: each object has a stream of its own, which the least permission allows.
+	Shared SharedOptions
 	// WatchImmutable keeps the stream of an object whose field "immutable" is
 	// true. Its owners then learn at once when it is deleted and created again.
 	// Default: the stream of such an object ends once it has synced, because its
@@ -87,7 +90,7 @@ func (o *WatchOptions) validate() error {
 	if o.MaxStaleness < 0 {
 		problems = append(problems, fmt.Errorf("WatchOptions.MaxStaleness is %v: 0 means no bound, else set a positive duration", o.MaxStaleness))
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, o.Shared.validate())...)
 }
 
 // setDefaults replaces each zero value that stands for another one.
@@ -97,6 +100,9 @@ func (o *WatchOptions) setDefaults() {
 	}
 	if o.ImmutableRecheck == 0 {
 		o.ImmutableRecheck = defaultImmutableRecheck
+	}
+	if o.Shared.Threshold == 0 {
+		o.Shared.Threshold = defaultSharedThreshold
 	}
 	if o.Gate == nil {
 		o.Gate = NewGate(GateOptions{})

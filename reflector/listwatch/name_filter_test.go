@@ -98,7 +98,8 @@ func wireFrame(object []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...)
 }
 
-// The walk finds a name only where a decoder finds the same name. Other objects are decoded, and dropped by their names.
+// The walk finds a name only where a decoder finds the same name. Other objects are
+// decoded, and dropped by their names.
 func TestNameOf(t *testing.T) {
 	metadata := func(name string) []byte { return message(objectMetadata, message(metadataName, []byte(name))) }
 	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
@@ -176,8 +177,8 @@ func TestFilterChecksWhereTheNameIs(t *testing.T) {
 	}
 }
 
-// FuzzNameFilter compares a stream with a filter to one without: the filter drops the events of other names and nothing
-// else. It may drop a frame that cannot be decoded.
+// FuzzNameFilter compares a stream with a filter to one without: the filter drops the events of other names, and
+// nothing else. It may drop a frame that cannot be decoded.
 func FuzzNameFilter(f *testing.F) {
 	for _, frame := range framings {
 		f.Add(bytes.Join([][]byte{frame(f, watch.Added, named("other")), frame(f, watch.Modified, named("tls"))}, nil))

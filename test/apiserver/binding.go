@@ -13,7 +13,7 @@ import (
 
 // bind assigns a pod to a node, as a scheduler does. A pod can be bound only once.
 func (c *call) bind() error {
-	info, err := negotiateInput(c.r)
+	info, err := negotiateInput(c.r, mediaTypes)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ func (s *Server) URL() string {
 	return "https://" + s.listener.Addr().String()
 }
 
-// Config returns a new client configuration with all rights. The caller owns it and may change it, for instance its
-// ContentType. QPS has client-go's default.
+// Config returns a new client configuration, with the rights that [Server.Authorize] leaves. The caller owns it and may
+// change it, for instance its ContentType. QPS has client-go's default.
 func (s *Server) Config() *rest.Config {
 	config := &rest.Config{Host: s.URL(), BearerToken: s.options.Token}
 	if memory, ok := s.listener.(*memoryListener); ok {
@@ -52,8 +52,8 @@ func (s *Server) WriteKubeconfig(path string) error {
 	}
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: s.URL(), CertificateAuthorityData: s.tls.caPEM}
-	config.AuthInfos["admin"] = &clientcmdapi.AuthInfo{Token: s.options.Token}
-	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "admin"}
+	config.AuthInfos[userName] = &clientcmdapi.AuthInfo{Token: s.options.Token}
+	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: userName}
 	config.CurrentContext = "test"
 	data, err := clientcmd.Write(*config)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +35,7 @@ func (c *call) readBody() ([]byte, error) {
 // decodeBody reads an object of the kind from the request body. validation says how to treat unknown fields: Ignore,
 // Warn (the default) or Strict.
 func (c *call) decodeBody(validation string) (object, error) {
-	info, err := negotiateInput(c.r)
+	info, err := negotiateInput(c.r, c.table.resource.mediaTypes())
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +69,11 @@ func (c *call) decode(info runtime.SerializerInfo, body []byte, validation strin
 	if gvk.Version != want.Version {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf(
 			"the API version in the data (%s) does not match the expected API version (%s)", gvk.GroupVersion(), want.GroupVersion()))
+	}
+	if custom, ok := obj.(*unstructured.Unstructured); ok {
+		if err := checkMetadata(custom); err != nil {
+			return nil, decodeError(err, gvk, want.Kind)
+		}
 	}
 	obj.GetObjectKind().SetGroupVersionKind(want)
 	return obj, nil

@@ -79,7 +79,7 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 }
 
 func (c *call) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) error {
-	negotiated, err := negotiateInput(c.r)
+	negotiated, err := negotiateInput(c.r, mediaTypes)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"runtime"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 )
 
@@ -33,17 +36,36 @@ func (c *call) serveNonResource() {
 	case "/apis", "/apis/":
 		c.respondJSON(metav1.APIGroupList{
 			TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
-			Groups:   []metav1.APIGroup{},
+			Groups:   c.store.groups(),
 		})
-	case "/api/v1", "/api/v1/":
-		c.respondJSON(resourceList())
-	case "/openapi/v3":
-		c.respondJSON(openAPIIndex())
 	case openAPIPath:
-		c.respondJSON(openAPIDocument())
+		c.respondJSON(c.store.openAPIIndex())
 	default:
-		http.NotFound(c.w, c.r)
+		c.serveGroup()
 	}
+}
+
+// serveGroup serves the discovery of one group, and the discovery and the OpenAPI document of one of its versions.
+func (c *call) serveGroup() {
+	path := strings.TrimSuffix(c.r.URL.Path, "/")
+	for _, group := range c.store.groups() {
+		if path == "/apis/"+group.Name {
+			group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+			c.respondJSON(group)
+			return
+		}
+	}
+	for _, r := range c.store.resources {
+		switch path {
+		case pathOf(r.groupVersion):
+			c.respondJSON(c.store.resourceList(r.groupVersion))
+			return
+		case openAPIPath + pathOf(r.groupVersion):
+			c.respondJSON(c.store.openAPIDocument(r.groupVersion))
+			return
+		}
+	}
+	http.NotFound(c.w, c.r)
 }
 
 // respondJSON responds with body, which is not an API object, in JSON.
@@ -52,16 +74,40 @@ func (c *call) respondJSON(body any) {
 	_ = json.NewEncoder(c.w).Encode(body)
 }
 
-func resourceList() metav1.APIResourceList {
+// groups returns the named API groups. The first version of a group is the preferred one.
+func (s *store) groups() []metav1.APIGroup {
+	groups := []metav1.APIGroup{}
+	for _, r := range s.resources {
+		gv := metav1.GroupVersionForDiscovery{GroupVersion: r.groupVersion.String(), Version: r.groupVersion.Version}
+		i := slices.IndexFunc(groups, func(g metav1.APIGroup) bool { return g.Name == r.groupVersion.Group })
+		switch {
+		case r.groupVersion.Group == "":
+		case i < 0:
+			groups = append(groups, metav1.APIGroup{
+				Name: r.groupVersion.Group, Versions: []metav1.GroupVersionForDiscovery{gv}, PreferredVersion: gv,
+			})
+		case !slices.Contains(groups[i].Versions, gv):
+			groups[i].Versions = append(groups[i].Versions, gv)
+		}
+	}
+	return groups
+}
+
+// resourcesOf returns the resources of one version.
+func (s *store) resourcesOf(gv schema.GroupVersion) []*resource {
+	return slices.DeleteFunc(slices.Clone(s.resources), func(r *resource) bool { return r.groupVersion != gv })
+}
+
+func (s *store) resourceList(gv schema.GroupVersion) metav1.APIResourceList {
 	list := metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
-		GroupVersion: "v1",
+		GroupVersion: gv.String(),
 	}
-	for _, r := range allResources {
+	for _, r := range s.resourcesOf(gv) {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
 			Name: r.name, SingularName: r.singular, Kind: r.kind, ShortNames: r.shortNames, Categories: r.categories,
 			Namespaced: r.namespaced,
-			Verbs:      metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+			Verbs:      r.verbs(),
 		})
 		for _, sub := range r.subresources {
 			resource := metav1.APIResource{

@@ -6,10 +6,8 @@ import (
 	"net/http"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
@@ -22,15 +20,18 @@ func TestDiscovery(t *testing.T) {
 		t.Errorf("got %v, %v, want 1.36", version, err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client))
-	for _, r := range allResources {
-		mapping, err := mapper.RESTMapping(schema.GroupKind{Kind: r.kind})
-		if err != nil || mapping.Resource != corev1.SchemeGroupVersion.WithResource(r.name) {
+	for _, r := range builtInResources {
+		mapping, err := mapper.RESTMapping(r.gvk().GroupKind())
+		if err != nil || mapping.Resource != r.gvr() {
 			t.Errorf("got %v, %v, want %s", mapping, err, r.name)
 		}
 	}
 	for path, want := range map[string]int{
 		"/healthz": 200, "/livez": 200, "/readyz": 200, "/version": 200, "/api": 200, "/apis": 200, "/api/v1": 200,
-		"/openapi/v3": 200, "/openapi/v3/api/v1": 200,
+		"/openapi/v3": 200, "/openapi/v3/api/v1": 200, "/openapi/v3/apis/coordination.k8s.io/v1": 200,
+		"/apis/networking.k8s.io": 200, "/apis/networking.k8s.io/v1/": 200, "/apis/networking.k8s.io/v1/ingresses": 200,
+		"/apis/networking.k8s.io/v1beta1": 404, "/apis/networking.k8s.io/v1beta1/ingresses": 404,
+		"/api/v1/ingresses": 404, "/api/v2/secrets": 404, "/apis/example.com": 404,
 		"/": 404, "/openapi/v2": 404, "/apis/apps/v1": 404, "/api/v1/services": 404, "/api/v1/nodes/n/proxy": 404,
 		"/api/v1/secrets/a": 404, "/api/v1/namespaces/default/nodes": 404, "/api/v1/namespaces/default/secrets/a/status": 404,
 	} {
@@ -50,21 +51,24 @@ func TestDiscovery(t *testing.T) {
 
 // TestDynamicClient checks that every resource can be created, read and deleted without its Go type.
 func TestDynamicClient(t *testing.T) {
-	f := newFixture(t, Options{})
+	f := newFixture(t, Options{CustomResources: customResources})
 	config := f.Config()
 	config.QPS = -1
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range allResources {
+	for _, r := range f.store.resources {
+		if r == selfSubjectAccessReviews {
+			continue // not stored
+		}
 		t.Run(r.name, func(t *testing.T) {
-			var resource dynamic.ResourceInterface = client.Resource(corev1.SchemeGroupVersion.WithResource(r.name))
+			var resource dynamic.ResourceInterface = client.Resource(r.gvr())
 			if r.namespaced {
-				resource = client.Resource(corev1.SchemeGroupVersion.WithResource(r.name)).Namespace("default")
+				resource = client.Resource(r.gvr()).Namespace("default")
 			}
 			obj := &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "v1", "kind": r.kind, "metadata": map[string]any{"name": "x"},
+				"apiVersion": r.groupVersion.String(), "kind": r.kind, "metadata": map[string]any{"name": "x"},
 			}}
 			if r == pods {
 				obj.Object["spec"] = map[string]any{"containers": []any{map[string]any{"name": "a", "image": "b"}}}

@@ -11,9 +11,12 @@
 //
 // # What works as in kube-apiserver
 //
-//   - Secrets, ConfigMaps, Pods, ServiceAccounts, Nodes and Namespaces of core/v1, with get, list, watch, create,
-//     update, patch, delete and deletecollection; pods/status, nodes/status, namespaces/status, pods/binding,
-//     serviceaccounts/token.
+//   - Secrets, ConfigMaps, Pods, ServiceAccounts, Nodes and Namespaces of core/v1, Ingresses of networking.k8s.io/v1
+//     and Leases of coordination.k8s.io/v1, with get, list, watch, create, update, patch, delete and
+//     deletecollection; the status of pods, nodes, namespaces and ingresses, pods/binding, serviceaccounts/token.
+//   - Custom resources, as [Options.CustomResources] defines them: in JSON and YAML, their metadata also in protobuf,
+//     without strategic merge patches, updates only at a resourceVersion. Any other resource gets 404.
+//   - SelfSubjectAccessReviews of authorization.k8s.io/v1, and 403 for what [Server.Authorize] refuses.
 //   - One resourceVersion counter across all resources. Lists at "", "0", not older than N, exactly at N, and in
 //     pages; 410 for a compacted version, 504 with cause ResourceVersionTooLarge for a future one.
 //   - Watches at a version (with replay), at "" and "0" (the state first), and WatchList with the bookmark that
@@ -32,16 +35,19 @@
 //
 // # What differs
 //
-//   - A client with the token has all rights. There is no authorization, and no admission beyond the check that a
-//     namespace exists. To refuse a request, use [Server.Intercept].
+//   - There is one user, "admin", who may do everything unless [Server.Authorize] says otherwise. There are no Roles,
+//     and no admission beyond the check that a namespace exists.
 //   - The server stores managedFields as clients send them. Server-side apply merges the configuration into the
 //     object, or creates it. There are no field managers and no conflicts, and a field that a later configuration
 //     omits is kept.
 //   - Pods are deleted at once, whatever gracePeriodSeconds says: no kubelet runs. A namespace is deleted at once with
 //     all its contents. There is no garbage collection by owner references.
-//   - The server validates the names and images of a pod's containers and the fields that an update may not change;
-//     of Nodes and ServiceAccounts it validates the metadata only. It checks that a Secret has the keys that its type
-//     requires, but not their values. It sets the defaults of the pod fields that most clients read.
+//   - Custom resources have no schema, subresources or other versions, and cannot be added to a running server. If the
+//     body of one has no apiVersion or kind, the server sets them.
+//   - An update does not create a Lease.
+//   - The server validates the names and images of a pod's containers and the fields that an update may not change; of
+//     Nodes, ServiceAccounts, Ingresses and Leases it validates the metadata only. It checks that a Secret has the keys
+//     that its type requires, but not their values. It sets the defaults of the pod fields that most clients read.
 //   - The tokens of serviceaccounts/token have the same claims as real ones. They can be bound to pods only, and are
 //     signed with random bytes: no server accepts them.
 //   - The watch cache never lags: "0" reads the newest state, and a future version is refused at once instead of
@@ -59,10 +65,10 @@
 //
 // # Faults and observation
 //
-// [Server.Intercept] responds to requests with errors, [Server.CloseStreams] ends watches, [Server.Compact] drops the
-// history, [Server.Snapshot] and [Server.Restore] simulate an etcd that is restored from a backup.
-// [Server.Requests] and [Server.OpenStreams] return the requests and open watches of clients, and [Server.WaitFor]
-// waits for a condition on them without polling.
+// [Server.Authorize] refuses requests, [Server.Intercept] responds to them with errors, [Server.CloseStreams] ends
+// watches, [Server.Compact] drops the history, [Server.Snapshot] and [Server.Restore] simulate an etcd that is restored
+// from a backup. [Server.Requests] and [Server.OpenStreams] return the requests and open watches of clients, and
+// [Server.WaitFor] waits for a condition on them without polling.
 //
 // # Concurrency
 //

@@ -40,7 +40,8 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController flush.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// serveHTTP records every request, applies the interceptor, authenticates the client, and calls the endpoint.
+// serveHTTP records every request, applies the interceptor, authenticates the client, authorizes the request, and calls
+// the endpoint.
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.begin() {
 		return
@@ -53,7 +54,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		w:       &statusWriter{w, func(code int) { s.records.setCode(record, code) }},
 		r:       r,
 		request: request,
-		table:   s.store.tables[request.Resource],
+		table:   s.store.tables[request.groupResource().WithVersion(request.Version)],
 	}
 	c.w.Header().Set("Cache-Control", "no-cache, private")
 	if intercept := s.faults.interceptor(); intercept != nil {
@@ -64,6 +65,10 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !c.authenticated() {
 		c.respondError(apierrors.NewUnauthorized("Unauthorized"))
+		return
+	}
+	if !s.authorizer.allows(request) {
+		c.respondError(forbidden(request))
 		return
 	}
 	c.route()
@@ -79,6 +84,8 @@ func (c *call) route() {
 	switch {
 	case c.request.Resource == "":
 		c.serveNonResource()
+	case c.table != nil && c.table.resource.custom && c.request.Subresource != "":
+		c.respondError(apierrors.NewNotFound(c.groupResource(), c.request.Name))
 	case c.table == nil, !c.pathExists():
 		// As in kube-apiserver, an unknown path gets no Status.
 		http.NotFound(c.w, c.r)
@@ -107,6 +114,10 @@ func (c *call) pathExists() bool {
 func (c *call) serveResource() error {
 	acrossNamespaces := c.table.resource.namespaced && c.request.Namespace == ""
 	switch verb := c.request.Verb; {
+	case c.table.resource.answer != nil && verb == "create" && c.request.Name == "":
+		return c.table.resource.answer(c)
+	case c.table.resource.answer != nil:
+		return c.notAllowed()
 	case acrossNamespaces && verb != "list" && verb != "watch":
 		return c.notAllowed()
 	case c.request.Subresource == "binding" && verb == "create":

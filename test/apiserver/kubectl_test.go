@@ -25,28 +25,52 @@ metadata: {name: settings}
 data: {colour: blue}
 `
 
-// kubectl runs the kubectl in PATH.
+const widgetManifest = `apiVersion: example.com/v1
+kind: Widget
+metadata: {name: one}
+spec: {size: 1}
+`
+
+// kubectl runs kubectl as a client of one server.
 type kubectl struct {
-	t          *testing.T
-	kubeconfig string
-	env        []string
+	t       *testing.T
+	program string
+	env     []string
 }
 
+// findKubectl returns the kubectl that "make kubectl" builds or, if there is none, the one in PATH.
+func findKubectl() (string, error) {
+	built, err := filepath.Abs("../../_output/bin/kubectl")
+	if err != nil {
+		return "", err
+	}
+	if path, err := exec.LookPath(built); err == nil {
+		return path, nil
+	}
+	return exec.LookPath("kubectl")
+}
+
+// newKubectl skips the test if there is no kubectl. In continuous integration it fails the test instead, because nobody
+// would notice.
 func newKubectl(t *testing.T, s *Server) *kubectl {
 	t.Helper()
-	if _, err := exec.LookPath("kubectl"); err != nil {
-		t.Skip("kubectl is not in PATH: install it to run this test")
+	program, err := findKubectl()
+	if err != nil && os.Getenv("CI") != "" {
+		t.Fatalf(`%v: run "make kubectl" before the tests`, err)
+	}
+	if err != nil {
+		t.Skipf(`%v: run "make kubectl" first to run this test`, err)
 	}
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	if err := s.WriteKubeconfig(kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	return &kubectl{t, kubeconfig, append(os.Environ(), "HOME="+dir, "KUBECONFIG="+kubeconfig)}
+	return &kubectl{t, program, append(os.Environ(), "HOME="+dir, "KUBECONFIG="+kubeconfig)}
 }
 
 func (k *kubectl) command(stdin string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(k.t.Context(), "kubectl", args...)
+	cmd := exec.CommandContext(k.t.Context(), k.program, args...)
 	cmd.Env = k.env
 	cmd.Stdin = strings.NewReader(stdin)
 	return cmd
@@ -67,7 +91,7 @@ func (k *kubectl) run(stdin string, args ...string) string {
 
 // TestKubectl runs common commands, in order.
 func TestKubectl(t *testing.T) {
-	k := newKubectl(t, New(t, Options{}))
+	k := newKubectl(t, New(t, Options{CustomResources: customResources}))
 	for _, step := range []struct {
 		name, stdin string
 		args        string
@@ -96,7 +120,19 @@ func TestKubectl(t *testing.T) {
 		{"delete", "", "delete secret other", []string{`secret "other" deleted`}},
 		{"delete -f", manifest, "delete -f -", []string{`secret "db" deleted`, `configmap "settings" deleted`}},
 		{"delete pod", "", "delete pod web", []string{`pod "web" deleted`}},
-		{"api-resources", "", "api-resources", []string{"secrets", "configmaps", "pods", "nodes", "namespaces", "serviceaccounts"}},
+		{"create ingress", "", "create ingress web --rule=a.test/*=web:80,tls=cert", []string{"ingress.networking.k8s.io/web created"}},
+		{"get ingress", "", "get ing web", []string{"CLASS", "HOSTS", "PORTS", "a.test", "80, 443"}},
+		{"create custom resource", widgetManifest, "create -f -", []string{"widget.example.com/one created"}},
+		{"get custom resource", "", "get widgets.example.com", []string{"NAME", "AGE", "one"}},
+		{"apply custom resource", strings.Replace(widgetManifest, "size: 1", "size: 2", 1), "apply -f -", []string{"widget.example.com/one configured"}},
+		{"server-side apply of one", strings.Replace(widgetManifest, "size: 1", "size: 3", 1), "apply --server-side --force-conflicts -f -", []string{"serverside-applied"}},
+		{"patch custom resource", "", `patch widget.v1.example.com one --type=merge -p {"spec":{"colour":"red"}}`, []string{"widget.example.com/one patched"}},
+		{"read the custom resource", "", "get widgets.v1.example.com one -o jsonpath={.spec}", []string{`{"colour":"red","size":3}`}},
+		{"delete custom resource", "", "delete widgets.v1.example.com one", []string{`widget.example.com "one" deleted`}},
+		{"may everything", "", "auth can-i list secrets", []string{"yes"}},
+		{"api-resources", "", "api-resources", []string{
+			"secrets", "configmaps", "pods", "nodes", "namespaces", "serviceaccounts", "leases", "ingresses", "widgets", "zones", "selfsubjectaccessreviews",
+		}},
 	} {
 		// Not subtests: each step depends on the previous ones.
 		out := k.run(step.stdin, strings.Fields(step.args)...)
@@ -109,7 +145,9 @@ func TestKubectl(t *testing.T) {
 }
 
 func TestKubectlRefusals(t *testing.T) {
-	k := newKubectl(t, New(t, Options{}))
+	s := New(t, Options{})
+	s.Authorize(func(r Request) bool { return r.Verb != "delete" })
+	k := newKubectl(t, s)
 	for name, test := range map[string]struct{ stdin, args, want string }{
 		"absent":        {"", "get secret none", `secrets "none" not found`},
 		"bad name":      {"", "create secret generic A_b", "a lowercase RFC 1123 subdomain"},
@@ -117,6 +155,8 @@ func TestKubectlRefusals(t *testing.T) {
 		"unknown field": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"z"},"dota":{}}`, "create -f -", `unknown field "dota"`},
 		"unknown label": {"", "get pods --field-selector foo=bar", "field label not supported: foo"},
 		"wrong token":   {"", "get secrets --token=wrong", "must be logged in"},
+		"forbidden":     {"", "delete secret a", `User "admin" cannot delete resource "secrets" in API group "" in the namespace "default"`},
+		"may not":       {"", "auth can-i delete secrets", "no"},
 		"unknown kind":  {"", "get services", "the server doesn't have a resource type"},
 		"scale a node":  {"", "scale node x --replicas=2", ""},
 	} {

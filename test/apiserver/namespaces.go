@@ -13,7 +13,8 @@ import (
 )
 
 var namespaces = &resource{
-	name: "namespaces", singular: "namespace", kind: "Namespace", prototype: &corev1.Namespace{},
+	groupVersion: corev1.SchemeGroupVersion,
+	name:         "namespaces", singular: "namespace", kind: "Namespace", prototype: &corev1.Namespace{},
 	shortNames: []string{"ns"}, subresources: []string{"status"}, returnsDeleted: true,
 	fieldLabels: func(obj object) fields.Set {
 		return fields.Set{"status.phase": string(obj.(*corev1.Namespace).Status.Phase)}
@@ -49,7 +50,7 @@ func (s *store) createInitialNamespaces() error {
 		ns.SetUID(uuid.NewUUID())
 		ns.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
 		prepareNamespace(ns, nil, "")
-		if _, err := s.swap(s.tables["namespaces"], types.NamespacedName{Name: name}, nil, ns); err != nil {
+		if _, err := s.swap(s.tableOf(namespaces), types.NamespacedName{Name: name}, nil, ns); err != nil {
 			return fmt.Errorf("creating namespace %s: %w", name, err)
 		}
 	}

@@ -35,8 +35,8 @@ type output struct {
 }
 
 // negotiateOutput returns the first clause of the Accept header that the server can serve. A stream needs a media type
-// with framing; YAML has none.
-func negotiateOutput(r *http.Request, stream bool) (output, error) {
+// with framing; YAML has none. custom is true for custom resources, of which only the metadata can be protobuf.
+func negotiateOutput(r *http.Request, custom, stream bool) (output, error) {
 	accept := r.Header.Get("Accept")
 	if accept == "" {
 		return output{SerializerInfo: mediaTypes[0]}, nil
@@ -44,7 +44,7 @@ func negotiateOutput(r *http.Request, stream bool) (output, error) {
 	for _, clause := range goautoneg.ParseAccept(accept) {
 		for _, info := range mediaTypes {
 			out := output{info, clause.Params["as"]}
-			if matchesMediaType(clause, info) && out.servable(clause, stream) {
+			if matchesMediaType(clause, info) && out.servable(clause, custom, stream) {
 				return out, nil
 			}
 		}
@@ -60,12 +60,12 @@ func matchesMediaType(clause goautoneg.Accept, info runtime.SerializerInfo) bool
 }
 
 // servable reports whether the server can serve o with the parameters of the clause.
-func (o output) servable(clause goautoneg.Accept, stream bool) bool {
+func (o output) servable(clause goautoneg.Accept, custom, stream bool) bool {
 	if s := clause.Params["stream"]; s != "" && s != "watch" || stream && o.StreamSerializer == nil {
 		return false
 	}
 	if o.as == "" {
-		return true
+		return !custom || o.MediaType != runtime.ContentTypeProtobuf
 	}
 	if g, v := clause.Params["g"], clause.Params["v"]; g != metav1.GroupName || v != "v1" {
 		return false
@@ -81,19 +81,19 @@ func (o output) servable(clause goautoneg.Accept, stream bool) bool {
 	}
 }
 
-// negotiateInput returns the serializer for the request body. Without a Content-Type the body is JSON.
-func negotiateInput(r *http.Request) (runtime.SerializerInfo, error) {
+// negotiateInput returns the serializer for the request body: one of accepted. Without a Content-Type it is the first.
+func negotiateInput(r *http.Request, accepted []runtime.SerializerInfo) (runtime.SerializerInfo, error) {
 	contentType := r.Header.Get("Content-Type")
 	if contentType == "" {
-		return mediaTypes[0], nil
+		return accepted[0], nil
 	}
 	if mediaType, _, err := mime.ParseMediaType(contentType); err == nil {
-		if info, ok := runtime.SerializerInfoForMediaType(mediaTypes, mediaType); ok {
+		if info, ok := runtime.SerializerInfoForMediaType(accepted, mediaType); ok {
 			return info, nil
 		}
 	}
 	var names []string
-	for _, info := range mediaTypes {
+	for _, info := range accepted {
 		names = append(names, info.MediaType)
 	}
 	return runtime.SerializerInfo{}, unsupportedMediaType(names)

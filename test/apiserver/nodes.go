@@ -11,7 +11,8 @@ import (
 )
 
 var nodes = &resource{
-	name: "nodes", singular: "node", kind: "Node", prototype: &corev1.Node{},
+	groupVersion: corev1.SchemeGroupVersion,
+	name:         "nodes", singular: "node", kind: "Node", prototype: &corev1.Node{},
 	shortNames: []string{"no"}, subresources: []string{"status"},
 	fieldLabels: func(obj object) fields.Set {
 		return fields.Set{"spec.unschedulable": strconv.FormatBool(obj.(*corev1.Node).Spec.Unschedulable)}

@@ -5,7 +5,11 @@ package apiserver
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Options configures a server. The zero value behaves as a kube-apiserver with its default flags.
@@ -26,6 +30,9 @@ type Options struct {
 	// DisableWatchList refuses sendInitialEvents with 422, as kube-apiserver does without the feature gate WatchList.
 	DisableWatchList bool
 
+	// CustomResources are served beside the built-in resources. Default: none.
+	CustomResources []CustomResource
+
 	// Token is the bearer token that every request must have. [Server.Config] contains it. Default: a random token.
 	Token string
 
@@ -41,7 +48,7 @@ type Options struct {
 	WatchBuffer int
 }
 
-// withDefaults replaces zero values with their defaults. It returns an error for a negative value.
+// withDefaults replaces zero values with their defaults. It returns an error for a value that is out of range.
 func (o Options) withDefaults() (Options, error) {
 	if o.MaxStreamsPerConnection < 0 || o.BookmarkInterval < 0 || o.HistoryLimit < 0 || o.WatchBuffer < 0 {
 		return o, errors.New("apiserver: negative option: use zero for the default")
@@ -53,5 +60,34 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Token == "" {
 		o.Token = randomToken()
 	}
-	return o, nil
+	return o, o.validateCustomResources()
+}
+
+// validateCustomResources returns an error if a custom resource is invalid, or if its group already has a resource or
+// kind of that name.
+func (o Options) validateCustomResources() error {
+	resources, kinds := map[schema.GroupResource]bool{}, map[schema.GroupKind]bool{}
+	for _, r := range builtInResources {
+		resources[r.groupResource()], kinds[r.gvk().GroupKind()] = true, true
+	}
+	for _, custom := range o.CustomResources {
+		if err := custom.validate(); err != nil {
+			return err
+		}
+		r := custom.resource()
+		if resources[r.groupResource()] || kinds[r.gvk().GroupKind()] {
+			return fmt.Errorf("apiserver: custom resource %+v: the group already has this resource or kind", custom)
+		}
+		resources[r.groupResource()], kinds[r.gvk().GroupKind()] = true, true
+	}
+	return nil
+}
+
+// resources returns the resources that the server serves, in the order of discovery.
+func (o Options) resources() []*resource {
+	all := slices.Clone(builtInResources)
+	for _, custom := range o.CustomResources {
+		all = append(all, custom.resource())
+	}
+	return all
 }

@@ -5,6 +5,8 @@ package apiserver
 import (
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestOptionsDefaults(t *testing.T) {
@@ -21,7 +23,7 @@ func TestOptionsDefaults(t *testing.T) {
 	}
 	got.Token = ""
 	want := Options{MaxStreamsPerConnection: 100, BookmarkInterval: time.Minute, HistoryLimit: 10_000, WatchBuffer: 1_000}
-	if got != want {
+	if !cmp.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

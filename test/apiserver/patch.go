@@ -7,6 +7,7 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,9 +21,14 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 )
 
-// patchTypes are the media types of patches, in kube-apiserver's order.
-var patchTypes = []string{
-	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
+// patchTypes returns the media types of patches, in kube-apiserver's order.
+func (r *resource) patchTypes() []string {
+	if r.custom { // a strategic merge needs the Go type
+		return []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)}
+	}
+	return []string{
+		string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
+	}
 }
 
 // applyPatch returns the JSON of the patched object.
@@ -30,10 +36,11 @@ type applyPatch func(original, patch []byte) ([]byte, error)
 
 func (c *call) patch() error {
 	mediaType, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
-	apply, ok := c.patchers()[types.PatchType(mediaType)]
-	if !ok {
-		return unsupportedMediaType(patchTypes)
+	accepted := c.table.resource.patchTypes()
+	if !slices.Contains(accepted, mediaType) {
+		return unsupportedMediaType(accepted)
 	}
+	apply := c.patcher(types.PatchType(mediaType))
 	var options metav1.PatchOptions
 	if err := c.decodeQuery(&options); err != nil {
 		return err
@@ -46,7 +53,7 @@ func (c *call) patch() error {
 		return err
 	}
 	if types.PatchType(mediaType) == types.ApplyYAMLPatchType {
-		return c.serverSideApply(patch, &options)
+		return c.serverSideApply(apply, patch, &options)
 	}
 	stored, err := c.modifyByPatch(apply, patch, &options)
 	if err != nil {
@@ -55,12 +62,14 @@ func (c *call) patch() error {
 	return c.respond(http.StatusOK, stored)
 }
 
-func (c *call) patchers() map[types.PatchType]applyPatch {
-	return map[types.PatchType]applyPatch{
-		types.JSONPatchType:           applyJSONPatch,
-		types.MergePatchType:          applyMergePatch,
-		types.StrategicMergePatchType: c.applyStrategicPatch,
-		types.ApplyYAMLPatchType:      c.applyStrategicPatch,
+func (c *call) patcher(patchType types.PatchType) applyPatch {
+	switch {
+	case patchType == types.JSONPatchType:
+		return applyJSONPatch
+	case patchType == types.MergePatchType, c.table.resource.custom:
+		return applyMergePatch
+	default:
+		return c.applyStrategicPatch
 	}
 }
 
@@ -74,7 +83,7 @@ func (c *call) modifyByPatch(apply applyPatch, patch []byte, options *metav1.Pat
 		if err != nil {
 			return nil, err
 		}
-		next, err := c.decode(mediaTypes[0], patched, options.FieldValidation)
+		next, err := c.decode(c.table.resource.mediaTypes()[0], patched, options.FieldValidation)
 		if err != nil {
 			// The real server quotes the whole patched object. This one keeps object data out of errors.
 			return nil, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
@@ -87,13 +96,13 @@ func (c *call) modifyByPatch(apply applyPatch, patch []byte, options *metav1.Pat
 
 // serverSideApply merges the configuration into the object, or creates the object. There are no field managers: nothing
 // conflicts, and a field that the configuration omits is kept.
-func (c *call) serverSideApply(config []byte, options *metav1.PatchOptions) error {
+func (c *call) serverSideApply(apply applyPatch, config []byte, options *metav1.PatchOptions) error {
 	patch, err := yaml.YAMLToJSON(config)
 	if err != nil {
 		return apierrors.NewBadRequest("error decoding YAML: " + err.Error())
 	}
 	// The configuration must itself be an object of the kind.
-	obj, err := c.decode(mediaTypes[0], patch, options.FieldValidation)
+	obj, err := c.decode(c.table.resource.mediaTypes()[0], patch, options.FieldValidation)
 	if err != nil {
 		return err
 	}
@@ -101,7 +110,7 @@ func (c *call) serverSideApply(config []byte, options *metav1.PatchOptions) erro
 		return apierrors.NewBadRequest("metadata.managedFields must be nil")
 	}
 	for {
-		stored, err := c.modifyByPatch(c.applyStrategicPatch, patch, options)
+		stored, err := c.modifyByPatch(apply, patch, options)
 		if err == nil {
 			return c.respond(http.StatusOK, stored)
 		}

@@ -16,7 +16,8 @@ import (
 )
 
 var pods = &resource{
-	name: "pods", singular: "pod", kind: "Pod", prototype: &corev1.Pod{},
+	groupVersion: corev1.SchemeGroupVersion,
+	name:         "pods", singular: "pod", kind: "Pod", prototype: &corev1.Pod{},
 	shortNames: []string{"po"}, categories: []string{"all"},
 	subresources: []string{"status", "binding"},
 	namespaced:   true, returnsDeleted: true,

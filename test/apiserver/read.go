@@ -103,6 +103,9 @@ func (c *call) selection(options *internalversion.ListOptions) *selection {
 func (c *call) listOf(objects []object, list metav1.ListMeta) (runtime.Object, error) {
 	gvk := c.table.resource.gvk()
 	gvk.Kind += "List"
+	if c.table.resource.custom {
+		return customListOf(gvk, objects, list), nil
+	}
 	obj, err := scheme.Scheme.New(gvk)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -24,7 +25,7 @@ type recorder struct {
 }
 
 type streamKey struct {
-	resource string
+	resource schema.GroupResource
 	key      types.NamespacedName
 }
 
@@ -55,7 +56,7 @@ func (r *recorder) setCode(req *Request, code int) {
 func (r *recorder) stream(req *Request, delta int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := streamKey{req.Resource, req.Key()}
+	key := streamKey{req.groupResource(), req.Key()}
 	r.total += delta
 	if r.open[key] += delta; r.open[key] == 0 {
 		delete(r.open, key)
@@ -92,12 +93,13 @@ func (s *Server) Requests() []Request {
 	return requests
 }
 
-// OpenStreams returns the number of open watches of a resource that select exactly key. The key of a watch of a whole
-// namespace has no name, that of a watch of all namespaces is empty.
+// OpenStreams returns the number of open watches of a resource that select exactly key. A resource outside of core/v1
+// is followed by its group: "leases.coordination.k8s.io". The key of a watch of a whole namespace has no name, that of
+// a watch of all namespaces is empty.
 func (s *Server) OpenStreams(resource string, key types.NamespacedName) int {
 	s.records.mu.Lock()
 	defer s.records.mu.Unlock()
-	return s.records.open[streamKey{resource, key}]
+	return s.records.open[streamKey{schema.ParseGroupResource(resource), key}]
 }
 
 // TotalStreams returns the number of open watches.

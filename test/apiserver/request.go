@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -17,9 +18,9 @@ type Request struct {
 	// Verb is get, list, watch, create, update, patch, delete or deletecollection. For a path that is not a resource
 	// it is the method in lower case.
 	Verb string
-	// Resource, Subresource, Namespace and Name are from the path. For a list or watch, Name is from the metadata.name
-	// field selector. All are empty for a path that is not a resource.
-	Resource, Subresource, Namespace, Name string
+	// Group, Version, Resource, Subresource, Namespace and Name are from the path. For a list or watch, Name is from
+	// the metadata.name field selector. Group is empty for core/v1. All are empty for a path that is not a resource.
+	Group, Version, Resource, Subresource, Namespace, Name string
 
 	Path  string
 	Query url.Values
@@ -40,8 +41,13 @@ var verbs = map[string]string{
 	http.MethodGet: "get", http.MethodHead: "get",
 }
 
-// parseRequest parses the paths /api/v1/RESOURCE[/NAME[/SUB]] and /api/v1/namespaces/NAMESPACE/RESOURCE[/NAME[/SUB]],
-// also with the deprecated prefix /api/v1/watch/, as kube-apiserver's RequestInfo does.
+// groupResource returns the resource with its API group.
+func (r *Request) groupResource() schema.GroupResource {
+	return schema.GroupResource{Group: r.Group, Resource: r.Resource}
+}
+
+// parseRequest parses the paths RESOURCE[/NAME[/SUB]] and namespaces/NAMESPACE/RESOURCE[/NAME[/SUB]] below /api/VERSION
+// and /apis/GROUP/VERSION, also with the deprecated prefix watch/, as kube-apiserver's RequestInfo does.
 func parseRequest(r *http.Request) Request {
 	req := Request{
 		Verb:        strings.ToLower(r.Method),
@@ -51,9 +57,8 @@ func parseRequest(r *http.Request) Request {
 		Accept:      r.Header.Get("Accept"),
 		UserAgent:   r.UserAgent(),
 	}
-	path, ok := strings.CutPrefix(r.URL.Path, "/api/v1/")
-	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
-	if !ok || parts[0] == "" {
+	parts := req.parseGroupVersion()
+	if len(parts) == 0 {
 		return req
 	}
 	if verb, ok := verbs[r.Method]; ok {
@@ -69,6 +74,22 @@ func parseRequest(r *http.Request) Request {
 	}
 	req.refineVerb(forceWatch)
 	return req
+}
+
+// parseGroupVersion sets group and version, and returns the parts of the path after them. It returns none, and sets
+// nothing, if the path is not below a version.
+func (r *Request) parseGroupVersion() []string {
+	parts := strings.Split(strings.Trim(r.Path, "/"), "/")
+	switch {
+	case parts[0] == "api" && len(parts) > 2 && parts[2] != "":
+		r.Version = parts[1]
+		return parts[2:]
+	case parts[0] == "apis" && len(parts) > 3 && parts[3] != "":
+		r.Group, r.Version = parts[1], parts[2]
+		return parts[3:]
+	default:
+		return nil
+	}
 }
 
 // parseParts sets namespace, resource and name from the parts of the path, and returns the remaining parts.

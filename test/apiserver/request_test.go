@@ -92,10 +92,19 @@ func TestParseRequest(t *testing.T) {
 			http.MethodDelete, "/api/v1/namespaces/ns/pods",
 			Request{Verb: "deletecollection", Resource: "pods", Namespace: "ns"},
 		},
-		"health":       {http.MethodGet, "/readyz", Request{Verb: "get"}},
-		"other groups": {http.MethodGet, "/apis/apps/v1/deployments", Request{Verb: "get"}},
-		"discovery":    {http.MethodGet, "/api/v1", Request{Verb: "get"}},
-		"root of v1":   {http.MethodGet, "/api/v1/", Request{Verb: "get"}},
+		"named group": {
+			http.MethodGet, "/apis/example.com/v1/namespaces/ns/widgets/a",
+			Request{Verb: "get", Group: "example.com", Version: "v1", Resource: "widgets", Namespace: "ns", Name: "a"},
+		},
+		"named watch in a named group": {
+			http.MethodGet, "/apis/example.com/v1/widgets?watch=1&fieldSelector=metadata.name%3Da",
+			Request{Verb: "watch", Group: "example.com", Version: "v1", Resource: "widgets", Name: "a"},
+		},
+		"health":     {http.MethodGet, "/readyz", Request{Verb: "get"}},
+		"group":      {http.MethodGet, "/apis/apps", Request{Verb: "get"}},
+		"version":    {http.MethodGet, "/apis/apps/v1", Request{Verb: "get"}},
+		"discovery":  {http.MethodGet, "/api/v1", Request{Verb: "get"}},
+		"root of v1": {http.MethodGet, "/api/v1/", Request{Verb: "get"}},
 		"bare watch path": {
 			http.MethodGet, "/api/v1/watch",
 			Request{Verb: "list", Resource: "watch"},
@@ -104,6 +113,9 @@ func TestParseRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest(test.method, test.target, nil)
 			got := parseRequest(r)
+			if test.want.Resource != "" && test.want.Version == "" {
+				test.want.Version = "v1" // of core, in most cases
+			}
 			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreFields(Request{}, "Path", "Query")); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}

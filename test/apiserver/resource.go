@@ -14,17 +14,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// resource describes one resource of core/v1 and the behaviour of its kind. The behaviour that all kinds share (names,
-// versions, conflicts, finalizers) is in write.go and delete.go.
+// resource describes one resource and the behaviour of its kind. The behaviour that all kinds share (names, versions,
+// conflicts, finalizers) is in write.go and delete.go.
 type resource struct {
+	groupVersion         schema.GroupVersion
 	name, singular, kind string
 	prototype            object // an empty object of the kind
 	shortNames           []string
 	categories           []string
 	subresources         []string
 	namespaced           bool
+	// custom is true for a custom resource, whose objects are of type Unstructured.
+	custom bool
+	// updateNeedsVersion is true if an update must name the resourceVersion that it replaces.
+	updateNeedsVersion bool
 	// returnsDeleted is true if the response to a deletion is the object instead of a Status.
 	returnsDeleted bool
+
+	// answer responds to a create. If it is not nil, objects are not stored, and there are no other verbs.
+	answer func(*call) error
 
 	// fieldLabels returns the object's values of the field labels other than metadata.name and metadata.namespace.
 	fieldLabels func(object) fields.Set
@@ -38,21 +46,41 @@ type resource struct {
 	cells   func(object) []any
 }
 
-// allResources are the served resources, in the order of discovery. They never change.
-var allResources = []*resource{configMaps, namespaces, nodes, pods, secrets, serviceAccounts}
+// builtInResources are the resources of every server, in the order of discovery.
+var builtInResources = []*resource{
+	configMaps, namespaces, nodes, pods, secrets, serviceAccounts, selfSubjectAccessReviews, leases, ingresses,
+}
 
 var serviceAccounts = &resource{
-	name: "serviceaccounts", singular: "serviceaccount", kind: "ServiceAccount", prototype: &corev1.ServiceAccount{}, shortNames: []string{"sa"},
+	groupVersion: corev1.SchemeGroupVersion,
+	name:         "serviceaccounts", singular: "serviceaccount", kind: "ServiceAccount", prototype: &corev1.ServiceAccount{}, shortNames: []string{"sa"},
 	subresources: []string{"token"},
 	namespaced:   true, returnsDeleted: true,
 }
 
-func (r *resource) gvk() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind(r.kind) }
+func (r *resource) gvk() schema.GroupVersionKind { return r.groupVersion.WithKind(r.kind) }
 
-func (r *resource) groupResource() schema.GroupResource { return corev1.Resource(r.name) }
+func (r *resource) gvr() schema.GroupVersionResource { return r.groupVersion.WithResource(r.name) }
+
+func (r *resource) groupResource() schema.GroupResource { return r.gvr().GroupResource() }
 
 func (r *resource) hasSubresource(name string) bool {
 	return slices.Contains(r.subresources, name)
+}
+
+func (r *resource) verbs() metav1.Verbs {
+	if r.answer != nil {
+		return metav1.Verbs{"create"}
+	}
+	return metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+}
+
+// mediaTypes returns the media types in which a client may send an object. The first is the default.
+func (r *resource) mediaTypes() []runtime.SerializerInfo {
+	if r.custom {
+		return customMediaTypes
+	}
+	return mediaTypes
 }
 
 // newObject returns an empty object of the kind, with its TypeMeta set.

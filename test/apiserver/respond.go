@@ -19,7 +19,8 @@ import (
 // respond sends obj in the form that the client accepts. The TypeMeta of obj must be set. respond does not change obj,
 // so that callers can pass objects of the store.
 func (c *call) respond(code int, obj runtime.Object) error {
-	out, err := negotiateOutput(c.r, false)
+	_, custom := obj.(runtime.Unstructured)
+	out, err := negotiateOutput(c.r, custom, false)
 	if err != nil {
 		return err
 	}
@@ -55,8 +56,8 @@ func (c *call) convert(obj runtime.Object, as string, now time.Time) (runtime.Ob
 	if as == "Table" {
 		return c.tableOf(obj, now)
 	}
-	if !meta.IsListType(obj) {
-		return partialMetadata(obj.(object)), nil
+	if single, ok := obj.(object); ok {
+		return partialMetadata(single), nil
 	}
 	list := &metav1.PartialObjectMetadataList{
 		TypeMeta: metav1.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "PartialObjectMetadataList"},
@@ -112,7 +113,9 @@ func (c *call) deletionStatus(obj object) *metav1.Status {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusSuccess,
 		// Kind is the resource name, as in kube-apiserver.
-		Details: &metav1.StatusDetails{Name: obj.GetName(), Kind: c.table.resource.name, UID: obj.GetUID()},
+		Details: &metav1.StatusDetails{
+			Name: obj.GetName(), Group: c.groupResource().Group, Kind: c.groupResource().Resource, UID: obj.GetUID(),
+		},
 	}
 }
 

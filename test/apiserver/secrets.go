@@ -13,7 +13,8 @@ import (
 )
 
 var secrets = &resource{
-	name: "secrets", singular: "secret", kind: "Secret", prototype: &corev1.Secret{}, namespaced: true,
+	groupVersion: corev1.SchemeGroupVersion,
+	name:         "secrets", singular: "secret", kind: "Secret", prototype: &corev1.Secret{}, namespaced: true,
 	fieldLabels: func(obj object) fields.Set { return fields.Set{"type": string(obj.(*corev1.Secret).Type)} },
 	prepare:     prepareSecret,
 	validate:    validateSecret,
@@ -25,7 +26,8 @@ var secrets = &resource{
 }
 
 var configMaps = &resource{
-	name: "configmaps", singular: "configmap", kind: "ConfigMap", prototype: &corev1.ConfigMap{},
+	groupVersion: corev1.SchemeGroupVersion,
+	name:         "configmaps", singular: "configmap", kind: "ConfigMap", prototype: &corev1.ConfigMap{},
 	shortNames: []string{"cm"}, namespaced: true,
 	validate: validateConfigMap,
 	columns:  []metav1.TableColumnDefinition{column("Data")},

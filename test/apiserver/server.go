@@ -18,15 +18,16 @@ import (
 
 // Server is a running API server. Its methods are safe for concurrent use.
 type Server struct {
-	options  Options
-	store    *store
-	records  *recorder
-	faults   faults
-	listener net.Listener
-	tls      *authority // nil in memory
-	http     *http.Server
-	client   kubernetes.Interface
-	stop     context.CancelFunc // ends the context of every request
+	options    Options
+	store      *store
+	records    *recorder
+	faults     faults
+	authorizer authorizer
+	listener   net.Listener
+	tls        *authority // nil in memory
+	http       *http.Server
+	client     kubernetes.Interface
+	stop       context.CancelFunc // ends the context of every request
 
 	mu     sync.Mutex
 	closed bool
@@ -55,7 +56,7 @@ func Start(options Options) (*Server, error) {
 	}
 	s := &Server{
 		options: options,
-		store:   newStore(allResources, options.HistoryLimit),
+		store:   newStore(options.resources(), options.HistoryLimit),
 		records: newRecorder(),
 	}
 	if err := s.store.createInitialNamespaces(); err != nil {

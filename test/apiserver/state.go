@@ -5,13 +5,14 @@ package apiserver
 import (
 	"maps"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // State is a snapshot of a [Server]: its objects and its resourceVersion.
 type State struct {
 	version uint64
-	objects map[string]map[types.NamespacedName]object
+	objects map[schema.GroupVersionResource]map[types.NamespacedName]object
 }
 
 // ResourceVersion returns the version of the newest write in the state.
@@ -21,9 +22,9 @@ func (s *State) ResourceVersion() string { return formatVersion(s.version) }
 func (s *Server) Snapshot() *State {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
-	state := &State{version: s.store.version, objects: map[string]map[types.NamespacedName]object{}}
-	for name, t := range s.store.tables {
-		state.objects[name] = maps.Clone(t.objects)
+	state := &State{version: s.store.version, objects: map[schema.GroupVersionResource]map[types.NamespacedName]object{}}
+	for gvr, t := range s.store.tables {
+		state.objects[gvr] = maps.Clone(t.objects)
 	}
 	return state
 }
@@ -39,8 +40,9 @@ func (s *store) restore(state *State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version = state.version
-	for name, t := range s.tables {
-		t.objects = maps.Clone(state.objects[name])
+	for gvr, t := range s.tables {
+		t.objects = map[types.NamespacedName]object{}
+		maps.Copy(t.objects, state.objects[gvr])
 		t.history.compact(s.version)
 		// End them under the same lock, so that no stream receives writes from before and after the restore.
 		for _, watchers := range t.watchers {

@@ -4,7 +4,6 @@ package apiserver
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -33,9 +33,11 @@ type object interface {
 // store is a versioned map of objects with a history: etcd and the watch cache in one. All resources share one counter,
 // and every write takes the next number.
 type store struct {
+	resources []*resource                            // in the order of discovery
+	tables    map[schema.GroupVersionResource]*table // by resource; the map itself never changes
+
 	mu      sync.Mutex
 	version uint64
-	tables  map[string]*table // by resource name; the map itself never changes
 }
 
 // table is the part of the store for one resource. store.mu guards all fields but resource.
@@ -47,9 +49,9 @@ type table struct {
 }
 
 func newStore(resources []*resource, historyLimit int) *store {
-	s := &store{version: firstVersion, tables: map[string]*table{}}
+	s := &store{version: firstVersion, resources: resources, tables: map[schema.GroupVersionResource]*table{}}
 	for _, r := range resources {
-		s.tables[r.name] = &table{
+		s.tables[r.gvr()] = &table{
 			resource: r,
 			objects:  map[types.NamespacedName]object{},
 			history:  history{floor: firstVersion, limit: historyLimit},
@@ -58,6 +60,8 @@ func newStore(resources []*resource, historyLimit int) *store {
 	}
 	return s
 }
+
+func (s *store) tableOf(r *resource) *table { return s.tables[r.gvr()] }
 
 func (s *store) currentVersion() uint64 {
 	s.mu.Lock()
@@ -113,7 +117,7 @@ func (s *store) dryRunCreate(t *table, key types.NamespacedName, obj object) (ob
 // checkNamespaceLocked returns NotFound if the namespace of key does not exist, as the admission plugin
 // NamespaceLifecycle does.
 func (s *store) checkNamespaceLocked(t *table, key types.NamespacedName) error {
-	if !t.resource.namespaced || s.tables["namespaces"].objects[types.NamespacedName{Name: key.Namespace}] != nil {
+	if !t.resource.namespaced || s.tableOf(namespaces).objects[types.NamespacedName{Name: key.Namespace}] != nil {
 		return nil
 	}
 	return apierrors.NewNotFound(namespaces.groupResource(), key.Namespace)
@@ -124,14 +128,12 @@ func (s *store) checkNamespaceLocked(t *table, key types.NamespacedName) error {
 func (s *store) deleteLocked(t *table, key types.NamespacedName) object {
 	if t.resource == namespaces {
 		// The order is fixed, so that versions are the same in every run of a test.
-		for _, name := range slices.Sorted(maps.Keys(s.tables)) {
-			other := s.tables[name]
-			inside := selectFrom(other.objects, newSelection(other.resource, key.Name, nil, nil))
+		for _, r := range s.resources {
+			other := s.tableOf(r)
+			inside := selectFrom(other.objects, newSelection(r, key.Name, nil, nil))
 			sortByKey(inside)
 			for _, obj := range inside {
-				if other != t {
-					s.deleteLocked(other, keyOf(obj))
-				}
+				s.deleteLocked(other, keyOf(obj))
 			}
 		}
 	}

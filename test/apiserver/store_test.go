@@ -20,11 +20,11 @@ import (
 
 // newTestStore returns a store with the initial namespaces, and its table of secrets.
 func newTestStore(t interface{ Fatal(...any) }, limit int) (*store, *table) {
-	s := newStore(allResources, limit)
+	s := newStore(builtInResources, limit)
 	if err := s.createInitialNamespaces(); err != nil {
 		t.Fatal(err)
 	}
-	return s, s.tables["secrets"]
+	return s, s.tableOf(secrets)
 }
 
 // mustSwap writes next and returns the stored object. It fails the test on an error.
@@ -47,8 +47,8 @@ func TestVersionsRiseAcrossResources(t *testing.T) {
 	configMap := &corev1.ConfigMap{}
 	configMap.Namespace, configMap.Name = "default", "a"
 	for i, stored := range []object{
-		mustSwap(t, s, s.tables["secrets"], key("a"), nil, newSecret("a")),
-		mustSwap(t, s, s.tables["configmaps"], key("a"), nil, configMap),
+		mustSwap(t, s, s.tableOf(secrets), key("a"), nil, newSecret("a")),
+		mustSwap(t, s, s.tableOf(configMaps), key("a"), nil, configMap),
 	} {
 		if want := formatVersion(last + uint64(i) + 1); stored.GetResourceVersion() != want {
 			t.Errorf("got version %s, want %s", stored.GetResourceVersion(), want)
@@ -92,7 +92,7 @@ func TestSwap(t *testing.T) {
 
 func TestNamespaceDeletion(t *testing.T) {
 	s, table := newTestStore(t, 100)
-	namespaceTable := s.tables["namespaces"]
+	namespaceTable := s.tableOf(namespaces)
 	ns := namespaces.newObject()
 	ns.SetName("x")
 	stored := mustSwap(t, s, namespaceTable, types.NamespacedName{Name: "x"}, nil, ns)
@@ -124,7 +124,7 @@ func TestListIsInKeyOrder(t *testing.T) {
 	for _, namespace := range []string{"a", "a-b"} {
 		ns := namespaces.newObject()
 		ns.SetName(namespace)
-		mustSwap(t, s, s.tables["namespaces"], types.NamespacedName{Name: namespace}, nil, ns)
+		mustSwap(t, s, s.tableOf(namespaces), types.NamespacedName{Name: namespace}, nil, ns)
 		for _, name := range []string{"y", "x"} {
 			secret := newSecret(name)
 			secret.Namespace = namespace

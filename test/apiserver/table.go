@@ -32,8 +32,8 @@ func (c *call) tableOf(obj runtime.Object, now time.Time) (*metav1.Table, error)
 		table.Rows = append(table.Rows, resource.row(item.(object), options.IncludeObject, now))
 		return nil
 	}
-	if !meta.IsListType(obj) {
-		table.ResourceVersion = obj.(object).GetResourceVersion()
+	if single, ok := obj.(object); ok {
+		table.ResourceVersion = single.GetResourceVersion()
 		return table, addRow(obj)
 	}
 	list, err := meta.ListAccessor(obj)

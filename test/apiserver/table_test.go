@@ -10,9 +10,22 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+func fullIngress(meta metav1.ObjectMeta) *networkingv1.Ingress {
+	ingress := &networkingv1.Ingress{ObjectMeta: meta, Spec: networkingv1.IngressSpec{
+		IngressClassName: new("nginx"), TLS: []networkingv1.IngressTLS{{SecretName: "tls"}},
+	}}
+	for _, host := range []string{"a", "b", "c", "d"} {
+		ingress.Spec.Rules = append(ingress.Spec.Rules, networkingv1.IngressRule{Host: host})
+	}
+	ingress.Status.LoadBalancer.Ingress = []networkingv1.IngressLoadBalancerIngress{{Hostname: "lb.test"}, {IP: "10.0.0.1"}}
+	return ingress
+}
 
 func TestTableCells(t *testing.T) {
 	now := time.Now()
@@ -53,6 +66,9 @@ func TestTableCells(t *testing.T) {
 			nodes, &corev1.Node{ObjectMeta: meta, Status: ready(corev1.ConditionFalse), Spec: corev1.NodeSpec{Unschedulable: true}},
 			"Name Status Version Age", "[x NotReady,SchedulingDisabled v1.36.3 90m]",
 		},
+		"lease":        {leases, &coordinationv1.Lease{ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a")}}, "Name Holder Age", "[x a 90m]"},
+		"ingress":      {ingresses, &networkingv1.Ingress{ObjectMeta: meta}, "Name Class Hosts Address Ports Age", "[x <none> *  80 90m]"},
+		"full ingress": {ingresses, fullIngress(meta), "Name Class Hosts Address Ports Age", "[x nginx a,b,c + 1 more... 10.0.0.1,lb.test 80, 443 90m]"},
 		"pod": {
 			pods, pod(func(p *corev1.Pod) {
 				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Ready: true, RestartCount: 3}}

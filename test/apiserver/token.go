@@ -29,7 +29,7 @@ const (
 // createToken responds to a TokenRequest with a token of the service account, which is bound to a pod if the request
 // names one. The token has the claims of a real one, but is signed with random bytes: no server accepts it.
 func (c *call) createToken() error {
-	info, err := negotiateInput(c.r)
+	info, err := negotiateInput(c.r, mediaTypes)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (c *call) checkTokenRequest(request *authenticationv1.TokenRequest) error {
 	if ref.Kind != "Pod" || ref.APIVersion != "v1" {
 		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to object of kind %q: this server binds to pods only", c.request.Name, ref.Kind))
 	}
-	found, _ := c.store.get(c.store.tables[pods.name], types.NamespacedName{Namespace: c.request.Namespace, Name: ref.Name})
+	found, _ := c.store.get(c.store.tableOf(pods), types.NamespacedName{Namespace: c.request.Namespace, Name: ref.Name})
 	if found == nil {
 		return apierrors.NewNotFound(pods.groupResource(), ref.Name)
 	}

@@ -43,7 +43,7 @@ func (c *call) watch() error {
 	if err != nil {
 		return err
 	}
-	out, err := negotiateOutput(c.r, true)
+	out, err := negotiateOutput(c.r, c.table.resource.custom, true)
 	if err != nil {
 		return err
 	}

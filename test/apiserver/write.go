@@ -11,9 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 func (c *call) create() error {
@@ -140,7 +142,15 @@ func (c *call) complete(next, current object) error {
 	if uid := next.GetUID(); uid != "" && uid != current.GetUID() {
 		return c.failedPrecondition(next.GetName(), "UID", string(uid), string(current.GetUID()))
 	}
-	if version := next.GetResourceVersion(); version != "" && version != "0" && version != current.GetResourceVersion() {
+	switch version := next.GetResourceVersion(); {
+	case version == "" || version == "0":
+		if c.table.resource.updateNeedsVersion {
+			path := field.NewPath("metadata", "resourceVersion")
+			// The kind is the resource name, as in kube-apiserver.
+			return apierrors.NewInvalid(schema.GroupKind{Group: c.groupResource().Group, Kind: c.table.resource.name}, next.GetName(),
+				field.ErrorList{field.Invalid(path, uint64(0), "must be specified for an update")})
+		}
+	case version != current.GetResourceVersion():
 		return apierrors.NewConflict(c.groupResource(), next.GetName(),
 			errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 	}

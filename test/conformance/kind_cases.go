@@ -27,7 +27,7 @@ func anyKind(s *suite) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), s.client.CoreV1().ServiceAccounts)
+	resource := objectcache.NewResource(s.client.CoreV1().ServiceAccounts, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
 	if got := getOne(s, resource, "builder"); got.UID != created.UID {
 		s.Errorf("got UID %s, want %s", got.UID, created.UID)
 	}

@@ -18,18 +18,18 @@ import (
 
 func managerCases() []testCase {
 	return []testCase{
-		{"pods", "Get returns the objects that registered pods name, and no others", managerPods},
-		{"shared", "an object that several pods name is kept until the last of them is unregistered", managerShared},
-		{"re-registration", "when a pod is registered again, the objects that it still names stay cached", managerReregister},
-		{"other-owners", "an owner that is not a pod sets its references", managerOwners},
-		{"wait-for-sync", "WaitForSync returns once Get has an answer for all objects, and names those without one", managerWaitForSync},
-		{"churn", "no stream is left after many pods were registered and unregistered", managerChurn},
-		{"shared-gate", "managers that share a Gate together stay within its limit of requests", managerGate},
+		{"pods", "Get returns the objects that registered pods name, and no others", managerPods, watches | ttl},
+		{"shared", "an object that several pods name is kept until the last of them is unregistered", managerShared, watches},
+		{"re-registration", "when a pod is registered again, the objects that it still names stay cached", managerReregister, watches},
+		{"other-owners", "an owner that is not a pod sets its references", managerOwners, watches},
+		{"wait-for-sync", "WaitForSync returns once Get has an answer for all objects, and names those without one", managerWaitForSync, watches},
+		{"churn", "no stream is left after many pods were registered and unregistered", managerChurn, watches | ttl},
+		{"shared-gate", "managers that share a Gate together stay within its limit of requests", managerGate, watches},
 	}
 }
 
 func (s *suite) manager() *manager.Manager[*corev1.Secret] {
-	m, err := manager.NewSecrets(s.client, s.options())
+	m, err := manager.NewSecrets(s.client, s.storeOptions())
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
@@ -18,32 +19,33 @@ import (
 
 func storeCases() []testCase {
 	return []testCase{
-		{"first-get", "the first Get of an object reflects every write acknowledged before its first reference", firstGet},
-		{"not-found", "Get returns NotFound if and only if the object does not exist", notFound},
-		{"not-registered", "an object without references is not requested from the server", notRegistered},
-		{"updates", "every update becomes visible, and versions never go back", updates},
-		{"changes", "Changes yields the newest state of every object that changes, across broken streams", changes},
-		{"first-states", "Changes yields each object's first state, an absent one too, and a known state to a new owner", firstStates},
-		{"one-stream", "many owners share one stream, which ends with the last reference", oneStream},
-		{"immutable", "an immutable object has no stream after its first sync", immutableHasNoStream},
-		{"recreated-immutable", "a new owner of a recreated immutable object never gets the old object", recreatedImmutable},
-		{"many", "a hundred objects referenced at once have a stream each, and at most 32 are opened at a time", manyObjects},
-		{"config-maps", "a store serves ConfigMaps", configMaps},
-		{"any-kind", "a store serves any kind that has a typed client", anyKind},
-		{"stop", "Run returns when all streams have ended, and Get then returns ErrStopped", stopStore},
+		{"first-get", "the first Get of an object reflects every write acknowledged before its first reference", firstGet, everyStrategy},
+		{"not-found", "Get returns NotFound if and only if the object does not exist", notFound, everyStrategy},
+		{"not-registered", "an object without references is not requested from the server", notRegistered, watches | ttl},
+		{"updates", "every update becomes visible, and versions never go back", updates, everyStrategy},
+		{"changes", "Changes yields the newest state of every object that changes, across broken streams", changes, watches},
+		{"first-states", "Changes yields each object's first state, an absent one too, and a known state to a new owner", firstStates, watches},
+		{"one-stream", "many owners share one stream, which ends with the last reference", oneStream, watches},
+		{"immutable", "an immutable object has no stream after its first sync", immutableHasNoStream, watches},
+		{"recreated-immutable", "a new owner of a recreated immutable object never gets the old object", recreatedImmutable, everyStrategy},
+		{"read-once", "an object whose references are all read-once has no stream, and is read for each new owner", readOnce, watches},
+		{"many", "a hundred objects referenced at once have a stream each, and at most 32 are opened at a time", manyObjects, watches},
+		{"config-maps", "a store serves ConfigMaps", configMaps, everyStrategy},
+		{"any-kind", "a store serves any kind that has a typed client", anyKind, everyStrategy},
+		{"stop", "Run returns when all streams have ended, and Get then returns ErrStopped", stopStore, everyStrategy},
 	}
 }
 
 // store runs a store of Secrets until the case ends or stop is called.
-func (s *suite) store() (store *objectcache.WatchStore[*corev1.Secret], stop func()) {
+func (s *suite) store() (store objectcache.Store[*corev1.Secret], stop func()) {
 	store = newStore(s, objectcache.Secrets(s.client))
 	return store, s.start(store)
 }
 
-// newStore returns a store with the options of the suite.
-func newStore[T cache.Object](s *suite, resource objectcache.Resource[T]) *objectcache.WatchStore[T] {
+// newStore returns a store with the strategy of the case.
+func newStore[T cache.Object](s *suite, resource objectcache.Resource[T]) objectcache.Store[T] {
 	s.Helper()
-	store, err := objectcache.NewWatchStore(resource, s.options())
+	store, err := objectcache.NewStore(resource, s.storeOptions())
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -52,7 +54,7 @@ func newStore[T cache.Object](s *suite, resource objectcache.Resource[T]) *objec
 
 // observeChanges returns a function that waits until Changes has yielded an object with the value, or its absence if
 // value is empty.
-func (s *suite) observeChanges(store *objectcache.WatchStore[*corev1.Secret]) (wait func(name, value string)) {
+func (s *suite) observeChanges(store objectcache.Store[*corev1.Secret]) (wait func(name, value string)) {
 	next, stop := iter.Pull2(store.Changes(s.ctx))
 	s.Cleanup(stop)
 	seen := map[string]string{}
@@ -76,6 +78,24 @@ func (s *suite) observeChanges(store *objectcache.WatchStore[*corev1.Secret]) (w
 	}
 }
 
+// observe returns a function that waits until a store has an object with the value, or its deletion if value is empty.
+// A store that watches gets it by itself, another one by a live read.
+func (s *suite) observe(store objectcache.Store[*corev1.Secret]) (wait func(name, value string)) {
+	if s.engine.strategy == watches {
+		return s.observeChanges(store)
+	}
+	return func(name, value string) {
+		s.Helper()
+		secret, err := store.GetWithOptions(s.ctx, s.namespace, name, objectcache.GetOptions{Live: true})
+		if value == "" && apierrors.IsNotFound(err) {
+			return
+		}
+		if err != nil || valueOf(secret) != value {
+			s.Fatalf("live Get %s: got %q, %v, want %q", name, valueOf(secret), err, value)
+		}
+	}
+}
+
 func firstGet(s *suite) {
 	store, _ := s.store()
 	s.create("tls", "-")
@@ -92,7 +112,7 @@ func notFound(s *suite) {
 	store, _ := s.store()
 	store.AddReference(s.namespace, "tls", "pod")
 	s.wantNotFound(store, "tls")
-	wait := s.observeChanges(store)
+	wait := s.observe(store)
 	s.create("tls", "1")
 	wait("tls", "1")
 	s.wantObject(store, "tls", "1")
@@ -135,7 +155,7 @@ func updates(s *suite) {
 			}
 		}
 	})
-	wait := s.observeChanges(store)
+	wait := s.observe(store)
 	for i := range 50 {
 		s.update("tls", fmt.Sprint(i+1))
 	}
@@ -251,6 +271,24 @@ func recreatedImmutable(s *suite) {
 	s.remove("tls")
 	store.AddReference(s.namespace, "tls", "last")
 	s.wantNotFound(store, "tls")
+}
+
+func readOnce(s *suite) {
+	store, _ := s.store()
+	s.create("tls", "0")
+	for i := range 5 {
+		value := fmt.Sprint(i)
+		s.update("tls", value)
+		store.AddReadOnceReference(s.namespace, "tls", types.UID(value)) // a new owner each time
+		s.wantObject(store, "tls", value)
+		s.wantStreams("read-once", 0)
+	}
+	store.AddReference(s.namespace, "tls", "pod")
+	s.wantObject(store, "tls", "4")
+	s.wantStreams("one ordinary reference", 1)
+	store.DeleteReference(s.namespace, "tls", "pod")
+	s.wantStreams("read-once again", 0)
+	s.wantObject(store, "tls", "4")
 }
 
 func manyObjects(s *suite) {

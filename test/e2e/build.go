@@ -32,9 +32,10 @@ func Build(ctx context.Context, log io.Writer) (Binaries, error) {
 		return Binaries{}, err
 	}
 	b := builder{
-		module: filepath.Join(root, "test", "e2e", "controlplane"),
-		output: filepath.Join(root, "_output", "controlplane"),
-		log:    log,
+		module:   filepath.Join(root, "test", "e2e", "controlplane"),
+		programs: []string{"k8s.io/kubernetes/cmd/kube-apiserver", "go.etcd.io/etcd/server/v3"},
+		output:   filepath.Join(root, "_output", "controlplane"),
+		log:      log,
 	}
 	return b.build(ctx)
 }
@@ -55,11 +56,12 @@ func checkout() (string, error) {
 	}
 }
 
-// builder builds the tools of a module.
+// builder builds two of the tools of a module.
 type builder struct {
-	module string // the folder of its go.mod
-	output string // has one folder per build
-	log    io.Writer
+	module   string   // the folder of its go.mod
+	programs []string // the packages of kube-apiserver and etcd
+	output   string   // has one folder per build
+	log      io.Writer
 }
 
 func (b builder) build(ctx context.Context) (Binaries, error) {
@@ -118,7 +120,8 @@ func (b builder) install(ctx context.Context, dir string) error {
 	if err := os.RemoveAll(partial); err != nil {
 		return fmt.Errorf("removing an unfinished build: %w", err)
 	}
-	args := append(append([]string{"-n", "10", "go"}, buildArgs...), "-ldflags", versionFlags(version), "-o", partial+"/", "tool")
+	args := append(append([]string{"-n", "10", "go"}, buildArgs...), "-ldflags", versionFlags(version), "-o", partial+"/")
+	args = append(args, b.programs...)
 	cmd := exec.CommandContext(ctx, "nice", args...)
 	cmd.Dir = b.module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")

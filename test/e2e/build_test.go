@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// smallModule returns a builder of a module whose tools build in a second. Each tool prints its name.
+// smallModule returns a builder of a module whose programs build in a second. Each program prints its name.
 func smallModule(t *testing.T) builder {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{
-		"module/go.mod": "module example.com/small\n\ngo 1.26.0\n\ntool (\n\texample.com/small/kube-apiserver\n\texample.com/small/server\n)\n\n" +
+		"module/go.mod": "module example.com/small\n\ngo 1.26.0\n\n" +
 			"require k8s.io/kubernetes v1.2.3\n\nreplace k8s.io/kubernetes => ./kubernetes\n",
 		"module/kubernetes/go.mod":      "module k8s.io/kubernetes\n",
 		"module/kube-apiserver/main.go": "package main\n\nfunc main() { println(\"apiserver\") }\n",
@@ -26,7 +26,10 @@ func smallModule(t *testing.T) builder {
 	} {
 		write(t, filepath.Join(dir, name), content)
 	}
-	return builder{module: filepath.Join(dir, "module"), output: filepath.Join(dir, "output"), log: &bytes.Buffer{}}
+	return builder{
+		module: filepath.Join(dir, "module"), output: filepath.Join(dir, "output"), log: &bytes.Buffer{},
+		programs: []string{"example.com/small/kube-apiserver", "example.com/small/server"},
+	}
 }
 
 func write(t *testing.T, path, content string) {
