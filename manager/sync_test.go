@@ -23,7 +23,7 @@ import (
 
 // inBubble runs f with a manager that is running. The server answers after 10 ms, and
 // refuses objects whose names begin with "forbidden".
-func inBubble(t *testing.T, options objectcache.WatchOptions, f func(*testing.T, *manager.Manager[*corev1.Secret], *apiserver.Server)) {
+func inBubble(t *testing.T, options objectcache.StoreOptions, f func(*testing.T, *manager.Manager[*corev1.Secret], *apiserver.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
