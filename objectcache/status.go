@@ -60,8 +60,9 @@ type Status struct {
 	Key types.NamespacedName
 	// Phase is where the object is in its life in the store.
 	Phase Phase
-	// Synced is set if Get would return the object, or that it is absent, without
-	// waiting.
+	// Synced is set while the state is known, to the newest owner as well: Get returns
+	// the object, or that it is absent, without waiting. In a [TTLStore] it stays set
+	// when the TTL is over, and Get waits for the next read.
 	Synced bool
 	// Exists is set if the object exists in the last known state.
 	Exists bool
