@@ -32,7 +32,8 @@ func storeCases() []testCase {
 		{"max-streams", "no more streams than MaxStreams are open, and the other objects are read without one", maxStreams, watches},
 		{"many", "a hundred objects referenced at once have a stream each, and at most 32 are opened at a time", manyObjects, watches},
 		{"config-maps", "a store serves ConfigMaps", configMaps, everyStrategy},
-		{"any-kind", "a store serves any kind that has a typed client", anyKind, everyStrategy},
+		{"any-kind", "a store serves any kind, with a Go type or without, or its metadata, over any client", anyKind, everyStrategy},
+		{"cluster-scoped", "a store serves cluster-scoped kinds", clusterScoped, everyStrategy},
 		{"stop", "Run returns when all streams have ended, and Get then returns ErrStopped", stopStore, everyStrategy},
 	}
 }
