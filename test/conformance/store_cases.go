@@ -30,6 +30,7 @@ func storeCases() []testCase {
 		{"recreated-immutable", "a new owner of a recreated immutable object never gets the old object", recreatedImmutable, everyStrategy},
 		{"read-once", "an object whose references are all read-once has no stream, and is read for each new owner", readOnce, watches},
 		{"many", "a hundred objects referenced at once have a stream each, and at most 32 are opened at a time", manyObjects, watches},
+		{"shared", "many references in a namespace share one stream of it where the options say so, and few have streams of their own", sharedStream, watches},
 		{"config-maps", "a store serves ConfigMaps", configMaps, everyStrategy},
 		{"any-kind", "a store serves any kind that has a typed client", anyKind, everyStrategy},
 		{"stop", "Run returns when all streams have ended, and Get then returns ErrStopped", stopStore, everyStrategy},
