@@ -27,10 +27,11 @@ type SharedOptions struct {
 	// Namespaces are those whose objects share a stream. Default: all, if Allowed is
 	// set, else none.
 	Namespaces []string
-	// Allowed is asked before a stream of a namespace is opened, for instance by a
-	// SelfSubjectAccessReview. It may take as long as ctx lasts. If it returns false or
+	// Allowed is asked before a stream of a namespace is opened. It may call
+	// [Resource.AllowedNamespace], and take as long as ctx lasts. If it returns false or
 	// an error, each object has a stream of its own, and Allowed is asked again after 5
-	// to 10 minutes. Default: the Namespaces are allowed.
+	// to 10 minutes. The namespace of cluster-scoped kinds is empty. Default: the
+	// Namespaces are allowed.
 	Allowed func(ctx context.Context, namespace string) (bool, error)
 	// Threshold is how many objects of a namespace need a stream before they share one.
 	// With fewer than half of that, each has its own again. Default: 50, whose streams

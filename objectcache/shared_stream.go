@@ -147,7 +147,7 @@ func (st *sharedStream[T]) failureLocked(status reflector.Status) error {
 	if st.failingSince.IsZero() {
 		st.failingSince = time.Now()
 	}
-	refused, malformed := !status.RefusedSince.IsZero(), status.Malformed > 0
+	refused, malformed := !status.RefusedSince.IsZero(), status.Malformed > 0 || errors.Is(status.LastError, ErrTransform)
 	if status.Synced && !refused && !malformed && time.Since(st.failingSince) < sharedFailureGrace {
 		return nil
 	}

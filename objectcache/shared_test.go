@@ -292,6 +292,69 @@ func TestSharedIdle(t *testing.T) {
 	})
 }
 
+// An object that only read-once references need has no stream, and is not counted.
+func TestSharedReadOnce(t *testing.T) {
+	inSharedBubble(t, sharedOptions(4), func(t *testing.T, r *sharedRig) {
+		all := names(8)
+		r.createAll(all...)
+		for _, name := range all {
+			r.AddReadOnceReference(namespace, name, "pod")
+			r.mustGet(name)
+		}
+		time.Sleep(joined)
+		r.wantStreams("read once", 0, 0)
+		r.reference(all[:5]...)
+		time.Sleep(joined)
+		r.wantStreams("watched", 1, 0)
+		r.update(all[0], "1")
+		r.wantValues("watched", "1", all[0])
+		for _, name := range all[:3] {
+			r.DeleteReference(namespace, name, "pod")
+			r.AddReadOnceReference(namespace, name, "pod")
+			r.DeleteReference(namespace, name, "pod")
+		}
+		time.Sleep(joined)
+		r.wantPhase("watched by none", objectcache.ReadOnce, all[:3]...)
+		r.wantPhase("two are watched", objectcache.Shared, all[3:5]...)
+	})
+}
+
+// The function of WithTransform is applied to what the shared stream brings. If it fails for an object, the others get
+// streams of their own at once.
+func TestSharedTransform(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, sharedOptions(4))}
+		resource := objectcache.Secrets(r.client).WithTransform(func(secret *corev1.Secret) *corev1.Secret {
+			if string(secret.Data["password"]) == "bad" {
+				panic("bad")
+			}
+			secret.Data["password"] = append([]byte("transformed "), secret.Data["password"]...)
+			return secret
+		})
+		r.Store = newStore(t, resource, sharedOptions(4))
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		r.run()
+		sub := r.subscribe()
+		defer sub.stop()
+		time.Sleep(joined)
+		r.wantPhase("at first", objectcache.Shared, all...)
+		r.wantValues("at first", "transformed 0", all...)
+		sub.seen()
+		r.update(all[1], "1")
+		r.wantValues("changed", "transformed 1", all[1])
+		want(t, "changed", sub.seen(), all[1]+"=transformed 1")
+		r.update(all[0], "bad")
+		r.update(all[1], "2")
+		time.Sleep(3 * time.Second)
+		r.wantValues("a bad object", "transformed 2", all[1])
+		time.Sleep(retried)
+		r.wantPhase("in the end", objectcache.Shared, all[1:]...)
+		r.stop()
+	})
+}
+
 // Only the namespaces of the options are shared.
 func TestSharedNamespaces(t *testing.T) {
 	options := sharedOptions(2)

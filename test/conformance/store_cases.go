@@ -31,6 +31,7 @@ func storeCases() []testCase {
 		{"read-once", "an object whose references are all read-once has no stream, and is read for each new owner", readOnce, watches},
 		{"max-streams", "no more streams than MaxStreams are open, and the other objects are read without one", maxStreams, watches},
 		{"many", "a hundred objects referenced at once have a stream each, and at most 32 are opened at a time", manyObjects, watches},
+		{"shared", "many references in a namespace share one stream of it where the options say so, and few have streams of their own", sharedStream, watches},
 		{"config-maps", "a store serves ConfigMaps", configMaps, everyStrategy},
 		{"any-kind", "a store serves any kind, with a Go type or without, or its metadata, over any client", anyKind, everyStrategy},
 		{"cluster-scoped", "a store serves cluster-scoped kinds", clusterScoped, everyStrategy},
