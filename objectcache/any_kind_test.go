@@ -157,8 +157,13 @@ func (l *life) write(kind, colour string) *unstructured.Unstructured {
 func liveWith[T cache.Object](l *life, kind string, resource objectcache.Resource[T], colourOf func(T) string) {
 	l.t.Helper()
 	store := newStore(l.t, resource, l.options)
-	stop := runStore(l.t.Context(), l.t, store)
-	defer stop()
+	defer runStore(l.t.Context(), l.t, store)()
+	direct, err := objectcache.NewStore(resource, objectcache.DirectOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer runStore(l.t.Context(), l.t, direct)()
+	direct.AddReference(l.scope, "one", "owner")
 	get := func() (T, error) {
 		ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
 		defer cancel()
@@ -173,6 +178,9 @@ func liveWith[T cache.Object](l *life, kind string, resource objectcache.Resourc
 		got, err := get()
 		if err != nil || got.GetUID() != written.GetUID() || got.GetResourceVersion() != written.GetResourceVersion() || colourOf(got) != colour {
 			l.t.Fatalf("%s: got %+v and %v, want the object", colour, got, err)
+		}
+		if read, err := direct.Get(l.t.Context(), l.scope, "one"); err != nil || colourOf(read) != colour {
+			l.t.Fatalf("%s: a direct read got %+v and %v, want the object", colour, read, err)
 		}
 		l.CloseStreams(nil)
 		time.Sleep(time.Minute) // until a stream is open again

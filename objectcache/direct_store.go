@@ -185,5 +185,10 @@ func (s *DirectStore[T]) Statuses() iter.Seq[Status] { return func(func(Status) 
 // Roles returns the permissions that the store needs for the given objects: those of
 // [Resource.Roles], with the verb get in place of list and watch.
 func (s *DirectStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
-	return s.resource.rolesFor([]string{"get"}, name, keys)
+	return s.resource.rolesFor(readVerbs, name, keys)
+}
+
+// ClusterRoles is Roles for a cluster-scoped kind.
+func (s *DirectStore[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
+	return s.resource.clusterRolesFor(readVerbs, name, keys)
 }

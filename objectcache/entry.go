@@ -3,6 +3,7 @@
 package objectcache
 
 import (
+	"container/list"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,9 @@ type entry[T cache.Object] struct {
 	idleTimer    *timer // nil without an IdleTimeout
 	recheckTimer *timer // nil unless the watch is unwatched, or was
 	leaseTimer   *timer // nil unless a Get has acquired the object
+
+	counted bool          // needs a stream: see sharedNamespace.counted
+	place   *list.Element // in a list of WatchStore.limit; nil if it is in none
 
 	waiters int // Gets that wait
 }

@@ -278,9 +278,11 @@ func TestChangesYieldAThousandFirstStates(t *testing.T) {
 }
 
 // While the server accepts no token, one object at a time is attempted. All have the
-// refusal as their first state, those that come later too.
+// refusal as their first state: those that are referenced long before Run, when another
+// store has met the refusal, and those that come later.
 func TestChangesYieldTheRefusalOfTheServer(t *testing.T) {
-	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	options := objectcache.WatchOptions{Gate: objectcache.NewGate(objectcache.GateOptions{})}
+	beforeRun(t, options, func(t *testing.T, r *rig) {
 		r.refuse(apierrors.NewUnauthorized("expired"))
 		var refused []string
 		add := func(name string) {
@@ -294,7 +296,12 @@ func TestChangesYieldTheRefusalOfTheServer(t *testing.T) {
 		add("early-")
 		sub := r.subscribe()
 		defer sub.stop()
+		time.Sleep(time.Hour)
 		want(t, "before Run", sub.seen())
+		other := newStore(t, objectcache.ConfigMaps(r.client), options)
+		other.AddReference(namespace, "first", "pod")
+		defer runStore(t.Context(), t, other)()
+		synctest.Wait()
 		r.run()
 		time.Sleep(3 * time.Second) // an attempt of its own begins the grace of an object anew
 		want(t, "at first", sub.sorted(), refused...)
@@ -328,7 +335,11 @@ func TestChangesForgetAPendingRefusal(t *testing.T) {
 		want(t, "before the grace", sub.seen())
 		time.Sleep(time.Second)
 		want(t, "after the grace", sub.seen(), "tls refused: Forbidden")
-		r.AddReference(namespace, "other", "pod") // its notice is due when the store stops
+		r.AddReference(namespace, "other", "pod")
 		time.Sleep(time.Minute)
+		began := time.Now()
+		if r.stop(); time.Since(began) != 0 {
+			t.Errorf("Run returned after %v, want at once: it need not wait for the grace", time.Since(began))
+		}
 	})
 }

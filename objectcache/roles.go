@@ -30,6 +30,17 @@ func (r Resource[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.
 	return r.rolesFor(watchVerbs, name, keys)
 }
 
+// ClusterRoles is [Resource.Roles] for a cluster-scoped kind: one ClusterRole of the
+// given name, and none without keys.
+func (r Resource[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
+	return r.clusterRolesFor(watchVerbs, name, keys)
+}
+
+var (
+	watchVerbs = []string{"list", "watch"} // of a store that watches
+	readVerbs  = []string{"get"}           // of the other stores
+)
+
 // rolesFor is Roles for other verbs.
 func (r *Resource[T]) rolesFor(verbs []string, name string, keys []types.NamespacedName) ([]rbacv1.Role, error) {
 	if r.clusterScoped {
@@ -42,21 +53,17 @@ func (r *Resource[T]) rolesFor(verbs []string, name string, keys []types.Namespa
 	return rolesOf(name, rules), nil
 }
 
-// ClusterRoles is [Resource.Roles] for a cluster-scoped kind: one ClusterRole of the
-// given name, and none without keys.
-func (r Resource[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
+// clusterRolesFor is ClusterRoles for other verbs.
+func (r *Resource[T]) clusterRolesFor(verbs []string, name string, keys []types.NamespacedName) ([]rbacv1.ClusterRole, error) {
 	if !r.clusterScoped {
 		return nil, fmt.Errorf("resource %q: its kind is namespaced: call Roles", r.resource)
 	}
-	rules, err := r.rules(name, watchVerbs, keys)
+	rules, err := r.rules(name, verbs, keys)
 	if err != nil {
 		return nil, err
 	}
 	return clusterRolesOf(name, rules), nil
 }
-
-// watchVerbs are what a store needs that watches.
-var watchVerbs = []string{"list", "watch"}
 
 // rules returns the rules that allow the verbs for the given objects, by namespace.
 func (r *Resource[T]) rules(name string, verbs []string, keys []types.NamespacedName) (map[string][]rbacv1.PolicyRule, error) {
@@ -137,4 +144,9 @@ func clusterRolesOf(name string, rules map[string][]rbacv1.PolicyRule) []rbacv1.
 // [Resource.Roles].
 func (s *WatchStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
 	return s.resource.Roles(name, keys...)
+}
+
+// ClusterRoles is Roles for a cluster-scoped kind: see [Resource.ClusterRoles].
+func (s *WatchStore[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
+	return s.resource.ClusterRoles(name, keys...)
 }

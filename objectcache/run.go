@@ -33,6 +33,9 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 	}
 	s.ctx = ctx
 	for _, e := range s.entries.Range {
+		s.countStreamLocked(e.(*entry[T]), true) // a shared stream then reads all of them
+	}
+	for _, e := range s.entries.Range {
 		e := e.(*entry[T])
 		s.startLocked(e)
 		s.subscribers.notify(e.key)
@@ -50,6 +53,10 @@ func (s *WatchStore[T]) stopAll() {
 		s.stopTimerLocked(e.leaseTimer)
 		e.wakeLocked()
 	}
+	if s.limit != nil {
+		s.stopTimerLocked(s.limit.timer)
+	}
+	s.stopSharedLocked()
 	for key := range s.notices {
 		s.cancelNoticeLocked(key)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
@@ -32,18 +34,33 @@ func onCustomServer(t *testing.T, f func(t *testing.T, server *apiserver.Server)
 	})
 }
 
-// getOnce returns what a Get of a new store and its Status say after a second.
+// allStrategies are the options of stores with each strategy.
+var allStrategies = map[string]objectcache.StoreOptions{
+	"watch": objectcache.WatchOptions{}, "TTL": objectcache.TTLOptions{}, "direct": objectcache.DirectOptions{},
+}
+
+// getOnce returns the errors of a Get of a new store and of its Status.
 func getOnce[T cache.Object](t *testing.T, resource objectcache.Resource[T], key types.NamespacedName) (get, status error) {
 	t.Helper()
-	store := newStore(t, resource, objectcache.WatchOptions{})
+	return getOnceBy(t, resource, key, nil)
+}
+
+func getOnceBy[T cache.Object](t *testing.T, resource objectcache.Resource[T], key types.NamespacedName, options objectcache.StoreOptions) (get, status error) {
+	t.Helper()
+	store, err := objectcache.NewStore(resource, options)
+	if err != nil {
+		t.Fatal(err)
+	}
 	stop := runStore(t.Context(), t, store)
 	defer stop()
 	store.AddReference(key.Namespace, key.Name, "owner")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, get = store.Get(ctx, key.Namespace, key.Name)
-	got, _ := store.Status(key.Namespace, key.Name)
-	return get, got.LastError
+	if got, ok := store.Status(key.Namespace, key.Name); ok {
+		return get, got.LastError
+	}
+	return get, get // a store without status
 }
 
 // A wrong group, version, resource or scope is a NotServedError at the first request,
@@ -72,16 +89,18 @@ func TestNotServedNamesThePath(t *testing.T) {
 					fromConfig, fromClient = fromConfig.ClusterScoped(), fromClient.ClusterScoped()
 				}
 				for client, resource := range map[string]objectcache.Resource[untyped]{"config": fromConfig, "dynamic": fromClient} {
-					get, status := getOnce(t, resource, key)
-					for from, err := range map[string]error{"Get": get, "Status": status} {
-						var unserved *objectcache.NotServedError
-						if !errors.As(err, &unserved) || apierrors.IsNotFound(err) || unserved.Resource != test.resource ||
-							unserved.ClusterScoped != test.clusterScoped || unserved.Code != 404 {
-							t.Errorf("%s, %s: got %#v, want a NotServedError of %s", client, from, err, test.resource)
-							continue
-						}
-						if text := err.Error(); !strings.Contains(text, "the path "+test.path+" is not served (404)") || !strings.Contains(text, "CustomResourceDefinition") {
-							t.Errorf("%s, %s: got %s, want the path %s and what to check", client, from, text, test.path)
+					for strategy, options := range allStrategies {
+						get, status := getOnceBy(t, resource, key, options)
+						for from, err := range map[string]error{"Get": get, "Status": status} {
+							var unserved *objectcache.NotServedError
+							if !errors.As(err, &unserved) || apierrors.IsNotFound(err) || unserved.Resource != test.resource ||
+								unserved.ClusterScoped != test.clusterScoped || unserved.Code != 404 {
+								t.Errorf("%s, %s, %s: got %#v, want a NotServedError of %s", client, strategy, from, err, test.resource)
+								continue
+							}
+							if text := err.Error(); !strings.Contains(text, "the path "+test.path+" is not served (404)") || !strings.Contains(text, "CustomResourceDefinition") {
+								t.Errorf("%s, %s, %s: got %s, want the path %s and what to check", client, strategy, from, text, test.path)
+							}
 						}
 					}
 				}
@@ -182,6 +201,21 @@ func TestClusterRoles(t *testing.T) {
 	}
 	if got, err := nodes.ClusterRoles("agent"); err != nil || got != nil {
 		t.Errorf("without keys: got %v and %v, want none", got, err)
+	}
+	for strategy, options := range allStrategies {
+		config := &rest.Config{Host: "https://nowhere.invalid"}
+		store, err := objectcache.NewStore(objectcache.FromConfig[untyped, untypedList](config, nodesPath).ClusterScoped(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verbs := []string{"get"}
+		if strategy == "watch" {
+			verbs = []string{"list", "watch"}
+		}
+		got, err := store.ClusterRoles("agent", types.NamespacedName{Name: "a"})
+		if err != nil || len(got) != 1 || !slices.Equal(got[0].Rules[0].Verbs, verbs) {
+			t.Errorf("%s: got %+v and %v, want one with %s", strategy, got, err, verbs)
+		}
 	}
 	key := types.NamespacedName{Namespace: namespace, Name: "tls"}
 	_, rolesErr := nodes.Roles("agent", types.NamespacedName{Name: "a"})

@@ -32,6 +32,8 @@ type Store[T cache.Object] interface {
 	Statuses() iter.Seq[Status]
 	// Roles returns the permissions that the store needs for the given objects.
 	Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error)
+	// ClusterRoles is Roles for a cluster-scoped kind.
+	ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error)
 }
 
 // References counts the references of owners to objects.

@@ -127,7 +127,7 @@ func TestWaitForSyncErrors(t *testing.T) {
 			t.Errorf("nil context: got %v, want ErrNilContext", err)
 		}
 		r.AddReference(namespace, "tls", "pod")
-		took, err := r.waitForSync(time.Minute, "tls", "other", "In valid")
+		took, err := r.waitForSync(time.Minute, "tls", "other", "In valid", "other")
 		want := `2 of 3 objects did not sync: secrets "default/In valid": `
 		if !errors.Is(err, objectcache.ErrNotRegistered) || !errors.Is(err, objectcache.ErrInvalidName) || took != 0 || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v after %v, want ErrNotRegistered and ErrInvalidName at once", err, took)

@@ -194,7 +194,12 @@ func (s *TTLStore[T]) logger() klog.Logger {
 // Roles returns the permissions that the store needs for the given objects: those of
 // [Resource.Roles], with the verb get in place of list and watch.
 func (s *TTLStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
-	return s.resource.rolesFor([]string{"get"}, name, keys)
+	return s.resource.rolesFor(readVerbs, name, keys)
+}
+
+// ClusterRoles is Roles for a cluster-scoped kind.
+func (s *TTLStore[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
+	return s.resource.clusterRolesFor(readVerbs, name, keys)
 }
 
 // Changes yields what the reads of the store observe. The store reads for Gets only:
@@ -275,6 +280,7 @@ func (s *TTLStore[T]) statusLocked(e *ttlEntry[T]) Status {
 	default:
 		status.Phase = Pending
 	}
+	status.Synced = r != nil && r.triedFor >= e.newestOwner.Load() && !s.isStale(r, s.options.MaxStaleness)
 	if r != nil && r.state.Exists {
 		status.Exists, status.UID, status.ResourceVersion = true, r.state.Object.GetUID(), r.state.ResourceVersion
 	}

@@ -208,9 +208,14 @@ func TestTTLStatus(t *testing.T) {
 		time.Sleep(time.Hour)
 		status, ok := r.Status(namespace, "tls")
 		if !ok || status.Phase != objectcache.Cached || !status.Exists || status.UID != created.UID || status.ResourceVersion != created.ResourceVersion ||
-			!status.LastContact.Equal(read) || fmt.Sprint(status.Owners) != "[a b]" || status.LastError != nil {
+			!status.Synced || !status.LastContact.Equal(read) || fmt.Sprint(status.Owners) != "[a b]" || status.LastError != nil {
 			t.Errorf("got %+v, want the object, its owners and the time of the read", status)
 		}
+		r.AddReference(namespace, "tls", "new")
+		if status, _ := r.Status(namespace, "tls"); status.Synced {
+			t.Error("a new owner, before a read: got synced, want that Get waits")
+		}
+		r.DeleteReference(namespace, "tls", "new")
 		for _, owner := range []types.UID{"a", "b", "stranger", "b"} {
 			r.DeleteReference(namespace, "tls", owner)
 		}

@@ -98,6 +98,8 @@ func (s *WatchStore[T]) addWaiter(g *waiter[T]) (*objectWatch[T], <-chan struct{
 	if e != g.entry {
 		if g.entry != nil {
 			g.entry.waiters--
+		} else {
+			s.waiters++
 		}
 		e.waiters++
 		g.entry, g.newestOwner, g.ownerAddedAt, g.read = e, e.newestOwner.Load(), e.ownerAddedAt, 0
@@ -117,6 +119,7 @@ func (s *WatchStore[T]) removeWaiter(g *waiter[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g.entry.waiters--
+	s.waiters--
 }
 
 // check returns the state and whether g may return it, or the error that ends its
