@@ -228,6 +228,8 @@ func (r *Reflector) finish(ctx context.Context, s *session, err error) bool {
 	r.record(ctx, err)
 	if !ended.consistent && failure.Of(err) == failure.TooLarge {
 		r.member.Expedite() // the consistent read may prove a rollback, which concerns all
+	} else if ended.refreshed {
+		r.member.Expedite() // a caller waits for the read
 	}
 	return true // begin returns nil if Run must end
 }
