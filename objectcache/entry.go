@@ -31,6 +31,7 @@ type entry[T cache.Object] struct {
 	// Written with WatchStore.mu held.
 	newestOwner  atomic.Uint64
 	ownerAddedAt time.Time // when the last owner was added
+	readBegan    time.Time // when the last read began that startReadLocked started
 
 	idleTimer    *timer // nil without an IdleTimeout
 	recheckTimer *timer // nil unless the watch is unwatched, or was

@@ -47,6 +47,7 @@ func (s *WatchStore[T]) stopAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
+	s.stopSharedLocked()
 	for _, e := range s.entries.Range {
 		e := e.(*entry[T])
 		s.stopLocked(e, errStopping)
@@ -56,7 +57,6 @@ func (s *WatchStore[T]) stopAll() {
 	if s.limit != nil {
 		s.stopTimerLocked(s.limit.timer)
 	}
-	s.stopSharedLocked()
 	for key := range s.notices {
 		s.cancelNoticeLocked(key)
 	}

@@ -46,10 +46,10 @@
 //     streams are accepted watches whose body has not ended, sampled every 50 ms in the client. At the end the server
 //     must have as many, and Gets must return updates of 20 Secrets. Informers are omitted: kubelet has the same
 //     reflectors.
-//   - shared: 300 references in a namespace of 400, and of 20,000 Secrets. controller-runtime stands for one informer of
-//     the namespace. Memory is measured when all references share the stream, three minutes after the first Get.
-//     cpu-us-per-foreign is the CPU of the process for each update of a Secret that is not referenced, with that of
-//     sending it: refwatch, whose streams do not bring it, shows the latter alone.
+//   - shared: 300 references in a namespace of 400, and of 20,000 Secrets. controller-runtime stands for an informer of
+//     the namespace. Memory is measured when all references share the stream, minutes after the first Get.
+//     cpu-us-per-foreign is the CPU of the process for each update of a Secret that is not referenced, which another
+//     process sends.
 //
 // # Assertions
 //

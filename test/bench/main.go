@@ -135,7 +135,7 @@ func kindOf(name string) (contender.Kind, error) {
 }
 
 func scenarioOf(name string) (scenario, error) {
-	return find(append(scenarios, warmUpScenario), name, func(s scenario) string { return s.name })
+	return find(append(scenarios, warmUpScenario, foreignWriter), name, func(s scenario) string { return s.name })
 }
 
 func find[T any](all []T, name string, nameOf func(T) string) (none T, err error) {
