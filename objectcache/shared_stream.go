@@ -147,8 +147,9 @@ func (st *sharedStream[T]) failureLocked(status reflector.Status) error {
 	if st.failingSince.IsZero() {
 		st.failingSince = time.Now()
 	}
-	refused, malformed := !status.RefusedSince.IsZero(), status.Malformed > 0
-	if status.Synced && !refused && !malformed && time.Since(st.failingSince) < sharedFailureGrace {
+	// A bad object would fail each attempt, for all members.
+	refused, bad := !status.RefusedSince.IsZero(), status.Malformed > 0 || errors.Is(status.LastError, ErrTransform)
+	if status.Synced && !refused && !bad && time.Since(st.failingSince) < sharedFailureGrace {
 		return nil
 	}
 	return status.LastError
