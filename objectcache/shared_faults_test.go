@@ -5,6 +5,7 @@ package objectcache_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -82,7 +83,7 @@ func TestSharedStreamFails(t *testing.T) {
 		for range 5 {
 			r.closeShared()
 			r.update(all[0], "1")
-			time.Sleep(3 * time.Second)
+			time.Sleep(15 * time.Second)
 			r.wantStreams("ended", 1, 0)
 		}
 		r.wantValues("ended", "1", all[0])
@@ -130,9 +131,15 @@ func TestSharedOutage(t *testing.T) {
 type tap struct {
 	http.RoundTripper
 
-	body  atomic.Pointer[string] // replaces the body, if not nil
-	muted atomic.Bool            // the stream stays open and brings nothing
-	down  atomic.Bool            // no request reaches the server
+	body  atomic.Pointer[func(name string) string] // the body of a watch of a name, or of the namespace; empty: the server's
+	muted atomic.Bool                              // the stream of the namespace stays open and brings nothing
+	down  atomic.Bool                              // no request reaches the server
+}
+
+// replace replaces the body of a watch of a name, of the namespace if the name is empty, or of none if body is empty.
+func (p *tap) replace(name, body string) {
+	answer := func(of string) string { return map[string]string{name: body}[of] }
+	p.body.Store(&answer)
 }
 
 func (p *tap) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -140,17 +147,30 @@ func (p *tap) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, errors.New("connection refused")
 	}
 	response, err := p.RoundTripper.RoundTrip(request)
-	query := request.URL.Query()
-	if err != nil || !query.Has("watch") || query.Has("fieldSelector") {
+	if err != nil || !request.URL.Query().Has("watch") {
 		return response, err
 	}
-	if body := p.body.Load(); body != nil {
+	name := strings.TrimPrefix(request.URL.Query().Get("fieldSelector"), "metadata.name=")
+	body := ""
+	if answer := p.body.Load(); answer != nil {
+		body = (*answer)(name)
+	}
+	switch {
+	case body != "":
 		_ = response.Body.Close()
-		response.Body = io.NopCloser(strings.NewReader(*body))
-	} else {
+		response.Body = io.NopCloser(io.MultiReader(strings.NewReader(body), untilDone{request.Context()}))
+	case name == "":
 		response.Body = &tappedBody{response.Body, p, request.Context()}
 	}
 	return response, nil
+}
+
+// untilDone is a body that brings nothing.
+type untilDone struct{ ctx context.Context }
+
+func (u untilDone) Read([]byte) (int, error) {
+	<-u.ctx.Done()
+	return 0, u.ctx.Err()
 }
 
 type tappedBody struct {
@@ -163,8 +183,7 @@ type tappedBody struct {
 func (b *tappedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.tap.muted.Load() {
-		<-b.ctx.Done()
-		return 0, b.ctx.Err()
+		return untilDone{b.ctx}.Read(p)
 	}
 	return n, err
 }
@@ -186,15 +205,16 @@ func tappedRig(t *testing.T, server apiserver.Options, options objectcache.Watch
 // An object that cannot be decoded, or is foreign, fails the shared stream once. The others get streams of their own,
 // and share one again later.
 func TestSharedStreamBringsABadObject(t *testing.T) {
-	bad := map[string]string{
-		"not decodable":  `{"type":"ADDED","object":{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s0"},"data":{"password":7}}}`,
-		"foreign":        `{"type":"ADDED","object":{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s0","namespace":"other","resourceVersion":"5"}}}`,
-		"no version":     `{"type":"ADDED","object":{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s0","namespace":"default"}}}`,
-		"of no name":     `{"type":"ADDED","object":{"kind":"Secret","apiVersion":"v1","metadata":{"namespace":"default","resourceVersion":"5"}}}`,
-		"another kind":   `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"s0","namespace":"default","resourceVersion":"5"}}}`,
-		"newer than all": `{"type":"ADDED","object":{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s0","namespace":"default","resourceVersion":"999"}}}`,
+	const event = `{"type":"ADDED","object":{"kind":"%s","apiVersion":"v1","metadata":{%s}%s}}` + "\n"
+	bad := map[string]string{ // NOW is the version of the server, LATER a later one
+		"not decodable":  fmt.Sprintf(event, "Secret", `"name":"s0"`, `,"data":{"password":7}`),
+		"foreign":        fmt.Sprintf(event, "Secret", `"name":"s0","namespace":"other","resourceVersion":"NOW"`, ""),
+		"no version":     fmt.Sprintf(event, "Secret", `"name":"s0","namespace":"default"`, ""),
+		"no name":        fmt.Sprintf(event, "Secret", `"namespace":"default","resourceVersion":"NOW"`, ""),
+		"newer than all": fmt.Sprintf(event, "Secret", `"name":"s0","namespace":"default","resourceVersion":"LATER"`, ""),
 	}
-	const end = "\n" + `{"type":"BOOKMARK","object":{"kind":"Secret","apiVersion":"v1","metadata":{"resourceVersion":"500","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+	const end = `{"type":"BOOKMARK","object":{"kind":"Secret","apiVersion":"v1","metadata":{"resourceVersion":"NOW",` +
+		`"annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 	bodies := map[string]string{}
 	for name, event := range bad {
 		bodies[name+", in the state"] = event + end
@@ -212,7 +232,7 @@ func TestSharedStreamBringsABadObject(t *testing.T) {
 				time.Sleep(joined)
 				r.wantStreams("at first", 1, 0)
 				before := r.sharedRequests()
-				tap.body.Store(&body)
+				tap.replace("", strings.NewReplacer("NOW", r.server.ResourceVersion(), "LATER", r.server.ResourceVersion()+"0").Replace(body))
 				r.closeShared()
 				time.Sleep(10 * time.Second)
 				if got := r.sharedRequests() - before; got != 1 {
@@ -220,13 +240,41 @@ func TestSharedStreamBringsABadObject(t *testing.T) {
 				}
 				r.wantPhase("bad object", objectcache.Watching, all...)
 				r.wantValues("bad object", "0", all...)
-				tap.body.Store(nil)
+				tap.replace("", "")
 				time.Sleep(retried)
 				r.wantPhase("in the end", objectcache.Shared, all...)
 				r.stop()
 			})
 		})
 	}
+}
+
+// An object that can never be decoded fails the shared stream once. After that the others share one.
+func TestSharedBadObjectStaysBad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const end = `{"type":"BOOKMARK","object":{"kind":"Secret","apiVersion":"v1","metadata":{"resourceVersion":"NOW",` +
+			`"annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+		r, tap := tappedRig(t, apiserver.Options{InMemory: true}, sharedOptions(4))
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		bad := `{"type":"ADDED","object":{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s0"},"data":{"password":7}}}`
+		state := bad
+		for _, name := range all[1:] {
+			state += `{"type":"ADDED","object":{"kind":"Secret","apiVersion":"v1","metadata":{"name":"` + name +
+				`","namespace":"default","resourceVersion":"` + r.version(name) + `"}}}`
+		}
+		state += strings.ReplaceAll(end, "NOW", r.server.ResourceVersion())
+		answer := func(name string) string { return map[string]string{"": state, "s0": bad}[name] }
+		tap.body.Store(&answer)
+		r.run()
+		time.Sleep(10 * time.Second)
+		r.wantPhase("the shared stream has failed", objectcache.Watching, all[1:]...)
+		time.Sleep(retried)
+		r.wantPhase("tried again", objectcache.Shared, all[1:]...)
+		r.wantPhase("tried again", objectcache.Failing, all[0])
+		r.stop()
+	})
 }
 
 // Allowed is asked before the namespace is watched. Its refusal, its error and its panic leave each object its own

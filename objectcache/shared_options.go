@@ -21,16 +21,18 @@ import (
 // again, and the shared stream is tried again after 5 to 10 minutes.
 //
 // A reference begins with a stream of its own, and joins the shared stream when both
-// have read up to the same version, which takes one to three minutes. Get and Changes
-// see no difference. Immutable objects have no stream, as without sharing.
+// have read up to the same version, which takes one to three minutes. References that are
+// added before the first request of a shared stream share it at once. Get and Changes see
+// no difference. Immutable objects have no stream, as without sharing.
 type SharedOptions struct {
 	// Namespaces are those whose objects share a stream. Default: all, if Allowed is
 	// set, else none.
 	Namespaces []string
-	// Allowed is asked before a stream of a namespace is opened, for instance by a
-	// SelfSubjectAccessReview. It may take as long as ctx lasts. If it returns false or
+	// Allowed is asked before a stream of a namespace is opened. It may call
+	// [Resource.AllowedNamespace], and take as long as ctx lasts. If it returns false or
 	// an error, each object has a stream of its own, and Allowed is asked again after 5
-	// to 10 minutes. Default: the Namespaces are allowed.
+	// to 10 minutes. The namespace of cluster-scoped kinds is empty. Default: the
+	// Namespaces are allowed.
 	Allowed func(ctx context.Context, namespace string) (bool, error)
 	// Threshold is how many objects of a namespace need a stream before they share one.
 	// With fewer than half of that, each has its own again. Default: 50, whose streams
@@ -55,6 +57,9 @@ func (o *SharedOptions) validate() error {
 		for _, problem := range validation.ValidateNamespaceName(namespace, false) {
 			problems = append(problems, fmt.Errorf("WatchOptions.Shared.Namespaces holds %q: %s", namespace, problem))
 		}
+	}
+	if o.Threshold > 0 && !o.enabled() {
+		problems = append(problems, errors.New("WatchOptions.Shared has a Threshold, and neither Namespaces nor Allowed: set one of them"))
 	}
 	if o.Threshold < 0 {
 		problems = append(problems, fmt.Errorf("WatchOptions.Shared.Threshold is %d: 0 means the default, else set a positive number", o.Threshold))

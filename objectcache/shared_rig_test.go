@@ -130,6 +130,16 @@ func (r *sharedRig) wantValues(when, value string, names ...string) {
 	}
 }
 
+// version returns the version of an object on the server.
+func (r *sharedRig) version(name string) string {
+	r.t.Helper()
+	secret, err := r.client.CoreV1().Secrets(namespace).Get(r.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return secret.ResourceVersion
+}
+
 // closeShared ends the shared stream on the server.
 func (r *sharedRig) closeShared() { r.server.CloseStreams(isShared) }
 

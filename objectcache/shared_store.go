@@ -3,6 +3,8 @@
 package objectcache
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -142,6 +144,9 @@ func (st *sharedStream[T]) Check(object runtime.Object) error {
 	header, err := meta.Accessor(object)
 	if err != nil {
 		return err
+	}
+	if header.GetName() == "" {
+		return fmt.Errorf("%w: an object without a name", cache.ErrMalformed)
 	}
 	if m := st.member(header.GetName()); m != nil {
 		if w, joined := st.watch(m); joined {

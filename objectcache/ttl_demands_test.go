@@ -76,11 +76,13 @@ func TestTTLGetWithOptions(t *testing.T) {
 		get("young enough", "newer", objectcache.GetOptions{MaxStaleness: 11 * time.Second}, 0)
 		get("too old", "newest", objectcache.GetOptions{MaxStaleness: 9 * time.Second}, 1)
 
-		began := time.Now()
+		began, reads := time.Now(), r.requests("get", "tls")
 		_, err := r.demand("tls", objectcache.GetOptions{NotOlderThan: "1000000"})
 		if !errors.Is(err, objectcache.ErrStale) || !errors.Is(err, objectcache.ErrNotSynced) || time.Since(began) > time.Second {
 			t.Errorf("a version that the server does not have: got %v after %v, want ErrStale at once", err, time.Since(began))
 		}
+		time.Sleep(time.Second)
+		r.wantReads("a version that the server does not have", "tls", reads+1)
 		r.remove("tls")
 		if _, err := r.demand("tls", objectcache.GetOptions{NotOlderThan: "1000000"}); !apierrors.IsNotFound(err) {
 			t.Errorf("deleted: got %v, want NotFound", err)

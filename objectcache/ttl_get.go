@@ -4,6 +4,7 @@ package objectcache
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,6 +15,8 @@ import (
 
 // queueGrace is how long the goroutine of a read needs until it waits for admission.
 const queueGrace = 100 * time.Millisecond
+
+var errReadBegins = errors.New("a read of the object begins")
 
 // Get returns a referenced object. All callers share it, and it must not be changed. It
 // comes from memory, without a lock and without allocating, if it was read within its
@@ -149,7 +152,9 @@ func (s *TTLStore[T]) check(g *ttlWaiter[T]) (state cache.State[T], wake <-chan 
 	if s.isMet(g, r) {
 		return r.state, nil, 0, nil
 	}
-	s.askLocked(g)
+	if !g.isBehind(r) && !(g.waited && g.ctx.Err() != nil) {
+		s.askLocked(g)
+	}
 	status := e.status()
 	limit, ok := s.waitsOn(g, r, status)
 	switch {
@@ -256,6 +261,9 @@ func (s *TTLStore[T]) notReadError(g *ttlWaiter[T], r *reading[T], status reflec
 		causes = append(causes, ErrStale)
 	}
 	causes = append(causes, causesOf(status)...)
+	if g.try && len(causes) == 0 {
+		causes = append(causes, errReadBegins)
+	}
 	if g.ctx.Err() != nil {
 		causes = append(causes, s.resource.rateLimitError())
 	}

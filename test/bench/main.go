@@ -94,7 +94,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	flags.BoolFunc("quick", "measure small sizes once, into out/quick; later flags change that", func(string) error {
 		o.rounds, o.samples, o.calls, o.sizes, o.out = 1, 50, 200_000, []int{1000}, filepath.Join("out", "quick")
-		o.scenarios = scenarios[:len(scenarios)-1] // without the long outage
+		o.scenarios = scenarios[:len(scenarios)-2] // without the long outage and shared streams
 		return nil
 	})
 	flags.IntVar(&o.rounds, "rounds", o.rounds, "how often each contender is measured")
@@ -135,7 +135,7 @@ func kindOf(name string) (contender.Kind, error) {
 }
 
 func scenarioOf(name string) (scenario, error) {
-	return find(append(scenarios, warmUpScenario), name, func(s scenario) string { return s.name })
+	return find(append(scenarios, warmUpScenario, foreignWriter), name, func(s scenario) string { return s.name })
 }
 
 func find[T any](all []T, name string, nameOf func(T) string) (none T, err error) {
