@@ -50,6 +50,24 @@ func (m *Manager[T]) References(owner Owner) []types.NamespacedName {
 	return sorted(keys)
 }
 
+// OwnersOf returns the owners that reference an object now, sorted as Owners does. There
+// are none for an object that only a Get has acquired
+// ([objectcache.WatchOptions].AcquireOnGet). OwnersOf looks through all owners; Changes
+// yields the owners of each object that changes.
+func (m *Manager[T]) OwnersOf(namespace, name string) []Owner {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	var owners []Owner
+	m.mu.Lock()
+	for _, registration := range m.owners.byID {
+		if _, found := slices.BinarySearchFunc(registration.keys, key, compareKeys); found {
+			owners = append(owners, registration.owner)
+		}
+	}
+	m.mu.Unlock()
+	slices.SortFunc(owners, compareOwners)
+	return owners
+}
+
 // referenced returns the keys that any owner references, sorted.
 func (m *Manager[T]) referenced() []types.NamespacedName {
 	m.mu.Lock()

@@ -99,7 +99,8 @@ func TestOwnersAndReferences(t *testing.T) {
 func TestManagerPassesThrough(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, m *manager.Manager[*corev1.Secret], _ *apiserver.Server) {
 		gateway := manager.Owner{Kind: "Gateway", Namespace: "infra", Name: "web"}
-		m.SetReferences(gateway, key("a"), types.NamespacedName{Namespace: "other", Name: "b"})
+		invalid := types.NamespacedName{Namespace: "other", Name: "In valid"}
+		m.SetReferences(gateway, key("a"), types.NamespacedName{Namespace: "other", Name: "b"}, invalid)
 		if _, err := m.TryGet("default", "a"); !errors.Is(err, objectcache.ErrNotSynced) {
 			t.Errorf("TryGet: got %v, want ErrNotSynced", err)
 		}
@@ -109,8 +110,8 @@ func TestManagerPassesThrough(t *testing.T) {
 		if _, err := m.GetWithOptions(nil, "default", "a", objectcache.GetOptions{}); !errors.Is(err, objectcache.ErrNilContext) { //nolint:staticcheck // a nil context is the test
 			t.Errorf("GetWithOptions: got %v, want ErrNilContext", err)
 		}
-		if err := m.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
+		if err := m.WaitForSync(t.Context()); !errors.Is(err, objectcache.ErrInvalidName) || errors.Is(err, objectcache.ErrNotSynced) {
+			t.Fatalf("WaitForSync: got %v, want ErrInvalidName only", err)
 		}
 		if status, ok := m.Status("default", "a"); !ok || !status.Synced || status.Exists {
 			t.Errorf("Status: got %+v, want a synced, absent object", status)
@@ -139,4 +140,32 @@ func TestManagerPassesThrough(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What does not need a watch works with each strategy. A DirectStore keeps nothing, and so
+// is never synced.
+func TestManagerOfEachStrategy(t *testing.T) {
+	for _, options := range []objectcache.StoreOptions{objectcache.WatchOptions{}, objectcache.TTLOptions{}, objectcache.DirectOptions{}} {
+		t.Run(fmt.Sprintf("%T", options), func(t *testing.T) {
+			inBubble(t, options, func(t *testing.T, m *manager.Manager[*corev1.Secret], _ *apiserver.Server) {
+				web := manager.Owner{Kind: "Ingress", Namespace: "default", Name: "web"}
+				m.SetReferences(web, key("a"), key("b"))
+				if err := m.WaitForSync(t.Context()); err != nil {
+					t.Errorf("WaitForSync: got %v, want nil", err)
+				}
+				if _, direct := options.(objectcache.DirectOptions); m.HasSynced() == direct || m.OwnerHasSynced(web) == direct {
+					t.Errorf("HasSynced: got %v, want %v", m.HasSynced(), !direct)
+				}
+				if got := m.OwnersOf("default", "a"); !slices.Equal(got, []manager.Owner{web}) {
+					t.Errorf("OwnersOf: got %v, want web", got)
+				}
+				if roles, err := m.Roles("web"); err != nil || len(roles) != 1 || len(roles[0].Rules[0].ResourceNames) != 2 {
+					t.Errorf("Roles: got %v, %v, want one with both names", roles, err)
+				}
+				if _, err := m.ClusterRoles("web"); err == nil {
+					t.Error("ClusterRoles: got nil, want an error: Secrets have a namespace")
+				}
+			})
+		})
+	}
 }

@@ -3,7 +3,9 @@
 package manager
 
 import (
+	"errors"
 	"iter"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,21 +23,26 @@ func (m *Manager[T]) Status(namespace, name string) (objectcache.Status, bool) {
 func (m *Manager[T]) Statuses() iter.Seq[objectcache.Status] { return m.store.Statuses() }
 
 // Roles returns the permissions that the store needs for the given objects: one Role of
-// that name per namespace. Without keys it returns those for all objects that are
-// referenced now. [objectcache.Resource.Roles] documents Roles and errors.
+// that name per namespace. Without keys it returns those for all objects that owners
+// reference now, and leaves out keys that no object can have.
+// [objectcache.Resource.Roles] documents Roles and errors.
 func (m *Manager[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
 	if len(keys) == 0 {
-		for status := range m.store.Statuses() {
-			keys = append(keys, status.Key)
-		}
+		keys = slices.DeleteFunc(m.referenced(), func(key types.NamespacedName) bool {
+			_, err := m.store.Roles(name, key)
+			return errors.Is(err, objectcache.ErrInvalidName)
+		})
 	}
 	return m.store.Roles(name, keys...)
 }
 
-// OwnersOf returns the owners that reference an object now, sorted by their UIDs. It
-// returns none for an object that only a Get has acquired
-// ([objectcache.WatchOptions].AcquireOnGet).
-func (m *Manager[T]) OwnersOf(namespace, name string) []Owner {
-	status, _ := m.store.Status(namespace, name)
-	return m.ownersByID(status.Owners)
+// ClusterRoles is Roles for a cluster-scoped kind.
+func (m *Manager[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
+	if len(keys) == 0 {
+		keys = slices.DeleteFunc(m.referenced(), func(key types.NamespacedName) bool {
+			_, err := m.store.ClusterRoles(name, key)
+			return errors.Is(err, objectcache.ErrInvalidName)
+		})
+	}
+	return m.store.ClusterRoles(name, keys...)
 }

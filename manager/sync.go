@@ -37,10 +37,11 @@ func (m *Manager[T]) WaitForOwner(ctx context.Context, owner Owner) error {
 }
 
 // HasSynced reports whether Get would return each of the objects, or that it is absent,
-// without waiting. Without keys these are all objects that owners reference now. It
-// sends no request, and does not count as a use of the objects. A key that no owner
-// references is not synced, nor is an object that the server refuses: to be ready
-// without those, call WaitForSync, and log its error.
+// without waiting: [objectcache.Status].Synced. Without keys these are all objects that
+// owners reference now. It sends no request, and does not count as a use of the objects. A
+// key without references is not synced, nor is an object that the server refuses: to be
+// ready without those, call WaitForSync, and log its error. A [objectcache.DirectStore]
+// keeps nothing, so nothing of it is synced.
 func (m *Manager[T]) HasSynced(keys ...types.NamespacedName) bool {
 	if len(keys) == 0 {
 		keys = m.referenced()

@@ -21,13 +21,14 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// inBubble runs f with a manager that is running. The server refuses objects whose names
-// begin with "forbidden".
-func inBubble(t *testing.T, options objectcache.WatchOptions, f func(*testing.T, *manager.Manager[*corev1.Secret], *apiserver.Server)) {
+// inBubble runs f with a manager that is running. The server answers after 10 ms, and
+// refuses objects whose names begin with "forbidden".
+func inBubble(t *testing.T, options objectcache.StoreOptions, f func(*testing.T, *manager.Manager[*corev1.Secret], *apiserver.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			time.Sleep(10 * time.Millisecond)
 			if strings.HasPrefix(request.Name, "forbidden") {
 				return &apierrors.NewForbidden(corev1.Resource("secrets"), request.Name, nil).ErrStatus
 			}

@@ -15,7 +15,7 @@ import (
 //
 //   - It prefers responses in protobuf, which are smaller and cheaper to decode, and
 //     accepts JSON for objects that have no protobuf encoding.
-//   - It has no rate limit (QPS, burst, rate limiter). An [Gate] bounds
+//   - It has no rate limit (QPS, burst, rate limiter). A [Gate] bounds
 //     the requests instead, and opens first what a Get waits for.
 //   - It has no Timeout, which would end every stream.
 //   - It has connections of its own. kube-apiserver limits the number of streams on

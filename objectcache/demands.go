@@ -16,12 +16,45 @@ func (s *WatchStore[T]) requestReadLocked(g *waiter[T]) {
 	w := g.entry.watch.Load()
 	switch {
 	case g.read == 0:
-		if g.needsRead() || w != nil && w.unwatched != "" && s.isTooOld(g, w) {
+		if g.needsRead() || w != nil && s.isReadAlone(g, w) && s.isTooOld(g, w) {
 			s.readForLocked(g)
 		}
 	case w != nil && !w.hasOwnStream() && !g.readDone(w):
-		s.startLocked(g.entry)
+		s.startReadLocked(g.entry)
 	}
+}
+
+// startReadLocked starts a read of an object that has no stream of its own, unless such
+// a read began less than demandSpacing ago: Gets that are called again and again must not
+// cause a request each. A Get that still waits then asks again: see readPause.
+func (s *WatchStore[T]) startReadLocked(e *entry[T]) {
+	if e.readPauseLocked() > 0 {
+		return
+	}
+	e.readBegan = time.Now()
+	s.startLocked(e)
+}
+
+// readPauseLocked returns how long startReadLocked waits before the next read.
+func (e *entry[T]) readPauseLocked() time.Duration {
+	return time.Until(e.readBegan.Add(demandSpacing))
+}
+
+// readPause returns after how long g must ask again for a read that was not started,
+// negative if it need not.
+func (s *WatchStore[T]) readPause(g *waiter[T], w *objectWatch[T]) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.read == 0 || w.hasOwnStream() || g.readDone(w) {
+		return -1
+	}
+	return max(0, g.entry.readPauseLocked())
+}
+
+// isReadAlone reports whether a state that is too old for g is read for that object
+// alone: it has no stream, or one that is shared, and the bound is that of g itself.
+func (s *WatchStore[T]) isReadAlone(g *waiter[T], w *objectWatch[T]) bool {
+	return w.unwatched != "" || w.shared != nil && g.maxStaleness > 0
 }
 
 // isTooOld reports whether the state of w is older than g demands.
@@ -68,7 +101,7 @@ func (s *WatchStore[T]) readForLocked(g *waiter[T]) {
 	switch w := e.watch.Load(); {
 	case w == nil: // before Run: the first read is for all
 	case !w.hasOwnStream():
-		s.startLocked(e)
+		s.startReadLocked(e)
 	default:
 		w.reflector.ReadFor(g.read)
 	}

@@ -112,6 +112,33 @@ func TestLiveGetsShareReads(t *testing.T) {
 	})
 }
 
+// One caller that reads live again and again waits about a second for each read, and no
+// longer from one to the next. The cause of a failure is in its error.
+func TestLiveGetsInARow(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		before, began := r.opens("tls"), time.Now()
+		for i := range 20 {
+			at := time.Now()
+			if _, err := r.demand("tls", objectcache.GetOptions{Live: true}); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(at); took > 2*time.Second {
+				t.Errorf("live Get %d: took %v, want at most 2 s", i, took)
+			}
+		}
+		if got, most := r.opens("tls")-before, int(time.Since(began)/time.Second)+3; got != 20 || got > most {
+			t.Errorf("reads: got %d in %v, want 20, and at most about one a second", got, time.Since(began))
+		}
+		r.refuse(unavailable())
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if _, err := r.GetWithOptions(ctx, namespace, "tls", objectcache.GetOptions{Live: true}); !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("failing: got %v, want the cause within 3 s", err)
+		}
+	})
+}
+
 func TestLiveGetReturnsTheRefusal(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.referenced("tls")

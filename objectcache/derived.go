@@ -4,19 +4,22 @@ package objectcache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
 	"weak"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
 )
 
 // Derived returns what a program derives from objects, such as the certificate that a
-// Secret holds. It computes a value once for each version of an object. After that a
-// Get neither computes nor allocates. Make one with [NewDerived].
+// Secret holds. It computes a value once for each version of an object that its reader
+// holds in memory; after that a Get neither computes nor allocates. A [DirectStore] holds
+// nothing, so with one each Get computes. Make one with [NewDerived].
 type Derived[V any] struct {
 	derivation interface {
 		get(ctx context.Context, namespace, name string) (V, error)
@@ -89,12 +92,17 @@ func (d *derivation[E, T, V]) tryGet(namespace, name string) (V, error) {
 // of returns the value of an object that a reader has returned.
 func (d *derivation[E, T, V]) of(key types.NamespacedName, object T, err error) (V, error) {
 	if err != nil {
-		d.cells.Delete(key)
+		if apierrors.IsNotFound(err) || errors.Is(err, ErrNotRegistered) || errors.Is(err, ErrStopped) {
+			d.cells.Delete(key)
+		}
 		var none V
 		return none, err
 	}
 	cell := d.cell(key, object)
-	cell.once.Do(func() { cell.value, cell.err = d.call(key, object) })
+	cell.once.Do(func() {
+		cell.err = fmt.Errorf("derive from %q: the function has ended its goroutine", key) // unless call returns
+		cell.value, cell.err = d.call(key, object)
+	})
 	return cell.value, cell.err
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
 )
 
 // DirectReads is how many reads of a [DirectStore] are under way at a time. Other Gets
@@ -63,8 +64,9 @@ func (s *DirectStore[T]) Run(ctx context.Context) error {
 }
 
 // Get reads an object with one GET. It is not repeated. At most [DirectReads] Gets read
-// at a time; the others wait until ctx ends. The object is the caller's own, but callers
-// of another [Store] share it, so do not change it.
+// at a time; the others wait until ctx ends. A read that the server does not answer within
+// [reflector.ReadTimeout] fails. The object is the caller's own, but callers of another
+// [Store] share it, so do not change it.
 //
 // These are the errors. All but [ErrNilContext] name the resource and the key.
 //   - apierrors.IsNotFound: the server has no such object. It holds for no other error: if
@@ -85,17 +87,21 @@ func (s *DirectStore[T]) Get(ctx context.Context, namespace, name string) (T, er
 	}
 	began := time.Now()
 	select {
+	case <-s.stopped:
+		return none, s.resource.newError(key, ErrStopped)
 	case s.reads <- struct{}{}:
 		defer func() { <-s.reads }()
 	case <-ctx.Done():
 		cause := fmt.Errorf("waited for %v, because %d other reads are under way", time.Since(began).Round(time.Millisecond), DirectReads)
 		return none, s.resource.newError(key, notSynced(ctx, cause)...)
 	}
-	object, err := s.resource.read(ctx, key)
+	read, cancel := context.WithTimeout(ctx, reflector.ReadTimeout)
+	defer cancel()
+	object, err := s.resource.read(read, key)
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return object, err
-	case ctx.Err() != nil: // err says no more
+	case read.Err() != nil: // err says no more
 		err = fmt.Errorf("no answer for %v", time.Since(began).Round(time.Millisecond))
 		return none, s.resource.newError(key, notSynced(ctx, err, s.resource.rateLimitError())...)
 	}

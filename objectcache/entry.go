@@ -3,6 +3,7 @@
 package objectcache
 
 import (
+	"container/list"
 	"sync/atomic"
 	"time"
 
@@ -30,12 +31,14 @@ type entry[T cache.Object] struct {
 	// Written with WatchStore.mu held.
 	newestOwner  atomic.Uint64
 	ownerAddedAt time.Time // when the last owner was added
+	readBegan    time.Time // when the last read began that startReadLocked started
 
 	idleTimer    *timer // nil without an IdleTimeout
 	recheckTimer *timer // nil unless the watch is unwatched, or was
 	leaseTimer   *timer // nil unless a Get has acquired the object
 
-	counted bool // needs a stream: see sharedNamespace.counted
+	counted bool          // needs a stream: see sharedNamespace.counted
+	place   *list.Element // in a list of WatchStore.limit; nil if it is in none
 
 	waiters int // Gets that wait
 }

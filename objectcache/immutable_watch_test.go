@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -19,15 +20,17 @@ import (
 // that the owner needs. Get waits for the next read.
 func TestNewOwnerDoesNotGetAnOlderRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		reads := []*watch.FakeWatcher{watch.NewFake(), watch.NewFake()}
-		next, second := 0, make(chan struct{})
+		first, second := watch.NewFake(), make(chan struct{})
 		client := supported{fake.NewClientset()}
 		client.PrependWatchReactor("secrets", func(clienttesting.Action) (bool, watch.Interface, error) {
-			w := reads[next]
-			if next++; next == 2 {
-				close(second)
-			}
-			return true, w, nil
+			return true, first, nil
+		})
+		client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			<-second
+			return true, &corev1.SecretList{
+				ListMeta: metav1.ListMeta{ResourceVersion: "9"},
+				Items:    []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", UID: "new", ResourceVersion: "9"}}},
+			}, nil
 		})
 		store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
 		stop := runStore(t.Context(), t, store)
@@ -38,9 +41,8 @@ func TestNewOwnerDoesNotGetAnOlderRead(t *testing.T) {
 		for range 100 {
 			waiting = append(waiting, (&rig{t: t, Store: store}).async(t.Context(), "tls"))
 		}
-		answer(reads[0], "old", "5")
-		<-second
-		answer(reads[1], "new", "9")
+		answer(first, "old", "5")
+		close(second)
 		for _, done := range waiting {
 			if got := <-done; got.err != nil || got.secret.UID != "new" {
 				t.Fatalf("got %v, %v, want the new object", got.secret, got.err)

@@ -21,9 +21,13 @@ var (
 	errImmutable    = errors.New("the object is immutable")
 	errReadOnce     = errors.New("all references to the object are read-once")
 	errIdle         = errors.New("no Get has asked for the object")
+	errPolling      = errors.New("the object is polled: MaxStreams streams are open")
 	errReplaced     = errors.New("the object is read again")
 	errStopping     = errors.New("the store is stopped")
 )
+
+// reasons are those for an object to have no stream.
+var reasons = map[Phase]error{Immutable: errImmutable, ReadOnce: errReadOnce, Polling: errPolling}
 
 // startLocked starts a watch of an entry, in place of the present one.
 func (s *WatchStore[T]) startLocked(e *entry[T]) {
@@ -44,6 +48,7 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 		s.startLeaseTimerLocked(e)
 	}
 	e.watch.Store(w)
+	s.placeLocked(e)
 	if w.shared == nil {
 		s.background.Add(1)
 		go s.run(s.ctx, e, w)
@@ -58,12 +63,19 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		slot = previous.slot.Next()
 	}
 	w := s.nextWatchLocked(e, slot)
+	state := w.slot.Load()
+	keeps := s.keepsStream(e, state)
+	w.once = !keeps || !s.takeStreamLocked()
+	w.counted = !w.once && s.limit != nil
+	w.polls = w.once && keeps && state.Synced
 	resource := s.resource.resource.String()
 	w.reflector = reflector.New(s.resource.sourceOf(e.key), w.slot, reflector.Options{
 		Name:              resource + " " + keyText(e.key),
 		Resource:          resource,
 		OnChange:          func() { s.changed(e, w) },
 		Gate:              s.options.Gate,
+		Once:              w.once,
+		Known:             w.polls,
 		ClientGoReflector: s.options.ClientGoReflector,
 	})
 	w.reflector.ReadFor(e.owners.reads)
@@ -92,13 +104,14 @@ func (s *WatchStore[T]) nextWatchLocked(e *entry[T], slot *cache.Slot[T]) *objec
 func (s *WatchStore[T]) run(ctx context.Context, e *entry[T], w *objectWatch[T]) {
 	s.log(ctx, e, "Starting to watch")
 	w.reflector.Run(ctx)
-	s.logStopped(ctx, e, w)
+	s.ended(ctx, e, w)
 	s.background.Done()
 }
 
-func (s *WatchStore[T]) logStopped(ctx context.Context, e *entry[T], w *objectWatch[T]) {
+func (s *WatchStore[T]) ended(ctx context.Context, e *entry[T], w *objectWatch[T]) {
 	s.mu.Lock()
 	reason := cmp.Or(w.reason, errStopping)
+	s.streamEndedLocked(w)
 	s.mu.Unlock()
 	s.log(ctx, e, "Stopped watching", "reason", reason)
 }
@@ -122,6 +135,7 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	s.leaveSharedLocked(e)
 	s.stopTimerLocked(e.idleTimer)
 	s.stopTimerLocked(e.recheckTimer)
+	s.placeLocked(e)
 }
 
 // changed is called by the reflector of w after a read, an event or a failure.
@@ -139,15 +153,25 @@ func (s *WatchStore[T]) changed(e *entry[T], w *objectWatch[T]) {
 	s.subscribers.notify(e.key)
 }
 
-// needsNoStream returns why an object needs no stream of its own while it is in that
-// state, as its phase; empty if it needs one.
-func (s *WatchStore[T]) needsNoStream(e *entry[T], state cache.State[T]) Phase {
+// keepsStream reports whether the stream of an object is of use after the read, if the
+// object is then in the given state, the last known one.
+func (s *WatchStore[T]) keepsStream(e *entry[T], state cache.State[T]) bool {
+	absent := state.Synced && !state.Exists
+	return absent || !e.readOnce() && !s.isImmutable(state)
+}
+
+// needsNoStream returns why an object has no stream of its own while it is in the state
+// of w, as its phase; empty if it has one.
+func (s *WatchStore[T]) needsNoStream(e *entry[T], w *objectWatch[T]) Phase {
+	state := w.slot.Load()
 	switch {
-	case !state.Synced || !state.Exists:
-	case e.readOnce():
+	case !state.Synced:
+	case state.Exists && e.readOnce():
 		return ReadOnce
 	case s.isImmutable(state):
 		return Immutable
+	case s.limit != nil && (w.once || w.unwatched == Polling):
+		return Polling
 	}
 	return ""
 }
@@ -157,15 +181,20 @@ func (s *WatchStore[T]) needsNoStream(e *entry[T], state cache.State[T]) Phase {
 // of an object without a stream began.
 func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
 	w.synced = status.Synced || w.shared != nil && w.slot.Load().Synced
-	reason := s.needsNoStream(e, w.slot.Load())
+	reason := s.needsNoStream(e, w)
 	switch {
+	case w.unwatched == reason && reason != "":
 	case w.unwatched != "":
-		if reason == "" { // a reference was added, or an event came while the stream ended
+		if reason == "" || reason == Polling { // a reference was added, or an event came while the stream ended
 			s.startLocked(e)
-		} else if reason != w.unwatched {
+		} else {
 			s.unwatchLocked(e, w, reason)
 		}
 	case reason == "":
+		if w.synced && w.once {
+			s.startLocked(e)
+			return
+		}
 		if w.synced {
 			w.live.Store(true)
 		}
@@ -176,7 +205,7 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 		if w.synced {
 			s.startLocked(e)
 		}
-	case w.synced, status.Failures > 0 && e.waiters == 0:
+	case w.synced, status.Failures > 0 && e.waiters == 0 && reason != Polling:
 		// A recheck that failed is not repeated before the next one, unless a Get waits.
 		s.unwatchLocked(e, w, reason)
 	}
@@ -189,13 +218,10 @@ func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason Pha
 	w.live.Store(false)
 	s.stopTimerLocked(e.recheckTimer)
 	s.leaveSharedLocked(e)
-	if reason == ReadOnce {
-		w.stopLocked(errReadOnce)
-		return
-	}
-	w.stopLocked(errImmutable)
+	w.stopLocked(reasons[reason])
+	s.placeLocked(e)
 	after := s.options.ImmutableRecheck
-	if after < 0 {
+	if after < 0 || reason != Immutable {
 		return
 	}
 	after += time.Duration(rand.Float64() * float64(after))
@@ -223,8 +249,7 @@ func (s *WatchStore[T]) startIdleTimerLocked(e *entry[T]) {
 // isIdleLocked reports whether an entry was not used since the last call. An entry
 // that has not synced counts as used: a Get may have given up, and may come again.
 func (s *WatchStore[T]) isIdleLocked(e *entry[T]) bool {
-	w := e.watch.Load()
-	if w.unwatched == "" && !w.status().Synced {
+	if w := e.watch.Load(); !w.slot.Load().Synced {
 		e.used.Or(usedIdle)
 		return false
 	}

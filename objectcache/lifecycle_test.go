@@ -102,11 +102,11 @@ func TestNewOwnerDuringTheRead(t *testing.T) {
 		r.AddReference(namespace, "tls", "pod-2")
 		release()
 		r.mustGet("tls")
-		if got := r.opens("tls"); got != 2 {
+		if got := r.reads("tls"); got != 2 {
 			t.Errorf("reads: got %d, want a second one for the second owner", got)
 		}
 		r.AddReference(namespace, "tls", "pod-1")
-		if got := r.opens("tls"); got != 2 {
+		if got := r.reads("tls"); got != 2 {
 			t.Errorf("reads after a second reference of an owner: got %d, want 2", got)
 		}
 		if got := r.mustGet("tls"); got.UID != old.UID {

@@ -289,11 +289,11 @@ func (r *rig) within(name string, limit time.Duration, uid types.UID) {
 	}
 }
 
-// holdBack blocks requests with that verb until release is called.
-func (r *rig) holdBack(verb string) (release func()) {
+// holdBack blocks requests with one of the verbs until release is called.
+func (r *rig) holdBack(verbs ...string) (release func()) {
 	gate := make(chan struct{})
 	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-		if request.Verb == verb {
+		if slices.Contains(verbs, request.Verb) {
 			<-gate
 		}
 		return nil

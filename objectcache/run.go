@@ -47,13 +47,16 @@ func (s *WatchStore[T]) stopAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
+	s.stopSharedLocked()
 	for _, e := range s.entries.Range {
 		e := e.(*entry[T])
 		s.stopLocked(e, errStopping)
 		s.stopTimerLocked(e.leaseTimer)
 		e.wakeLocked()
 	}
-	s.stopSharedLocked()
+	if s.limit != nil {
+		s.stopTimerLocked(s.limit.timer)
+	}
 	for key := range s.notices {
 		s.cancelNoticeLocked(key)
 	}

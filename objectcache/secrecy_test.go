@@ -153,7 +153,7 @@ func TestObjectIsFreedAfterTheLastReference(t *testing.T) {
 		"immutable, while it is read for a new owner": {
 			change: []func(*corev1.Secret){immutable},
 			end: func(r *rig) {
-				release := r.holdBack("watch")
+				release := r.holdBack("list")
 				defer release()
 				r.AddReference(namespace, "tls", "other")
 				synctest.Wait()

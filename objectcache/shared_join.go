@@ -10,8 +10,8 @@ import (
 // How an object passes from its own stream to the shared one, without a gap:
 //
 //  1. Its own stream has synced. It becomes a member: from now on the shared stream does
-//     not drop its events. Those of the past may have been dropped, and may not have
-//     reached its own stream yet.
+//     not drop its events. Earlier events were dropped; its own stream may not have them
+//     yet.
 //  2. The next bookmark or event of the shared stream has a version (member.known). All
 //     events that were dropped are older.
 //  3. Its own stream reaches that version, so its slot has what was dropped, and all that
@@ -34,11 +34,14 @@ import (
 // shareLocked is called for an entry that needs a stream, after each change: it makes the
 // entry a member, and then lets it join.
 func (s *WatchStore[T]) shareLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
-	n := s.sharedNamespaceLocked(e)
-	if n == nil || w.shared != nil {
+	if w.shared != nil {
 		return
 	}
 	s.countStreamLocked(e, true)
+	n := s.shared[e.key.Namespace]
+	if n == nil {
+		return
+	}
 	switch st := n.stream; {
 	case st == nil:
 	case st.isMember(e.key.Name):
@@ -62,7 +65,7 @@ func (st *sharedStream[T]) joinLocked(m *member[T]) {
 	}
 	status := w.status()
 	order, err := cache.CompareVersions(status.ResourceVersion, m.known)
-	if err != nil || order < 0 || !isWell(w, status) || s.needsNoStream(e, w.slot.Load()) != "" {
+	if err != nil || order < 0 || !isWell(w, status) || s.needsNoStream(e, w) != "" {
 		return
 	}
 	w.recordLocked(status)
@@ -80,11 +83,11 @@ func (st *sharedStream[T]) joinLocked(m *member[T]) {
 }
 
 // firstReadLocked returns a first watch that waits for the first read of the shared
-// stream, and needs none of its own. It returns nil if that read has begun, or there is
-// no shared stream.
+// stream, and needs none of its own. It returns nil if that read has begun, or is slow
+// to begin, or if there is no shared stream.
 func (s *WatchStore[T]) firstReadLocked(e *entry[T]) *objectWatch[T] {
-	n := s.sharedNamespaceLocked(e)
-	if n == nil || n.stream == nil || n.stream.asked || e.watch.Load() != nil {
+	n := s.shared[e.key.Namespace]
+	if n == nil || n.stream == nil || n.stream.asked || n.stream.isSlowLocked() || e.watch.Load() != nil {
 		return nil
 	}
 	w := s.nextWatchLocked(e, s.newSlotLocked(e))

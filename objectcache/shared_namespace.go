@@ -29,22 +29,16 @@ type sharedNamespace[T cache.Object] struct {
 	retry   *timer           // nil, or no stream begins before it fires
 }
 
-// sharedNamespaceLocked returns the namespace of an entry, nil if it is not shared.
-func (s *WatchStore[T]) sharedNamespaceLocked(e *entry[T]) *sharedNamespace[T] {
-	n := s.shared[e.key.Namespace]
-	if n == nil && s.options.Shared.covers(e.key.Namespace) {
-		n = &sharedNamespace[T]{name: e.key.Namespace}
-		s.shared[n.name] = n
-	}
-	return n
-}
-
 // countStreamLocked counts an entry that needs a stream, and begins or ends the shared
 // stream of its namespace.
 func (s *WatchStore[T]) countStreamLocked(e *entry[T], needed bool) {
-	n := s.sharedNamespaceLocked(e)
-	if n == nil || e.counted == needed {
+	if e.counted == needed || !s.options.Shared.covers(e.key.Namespace) {
 		return
+	}
+	n := s.shared[e.key.Namespace]
+	if n == nil {
+		n = &sharedNamespace[T]{name: e.key.Namespace}
+		s.shared[n.name] = n
 	}
 	if e.counted = needed; needed {
 		n.counted++
@@ -70,7 +64,7 @@ func (s *WatchStore[T]) dropNamespaceLocked(n *sharedNamespace[T]) {
 
 // leaveSharedLocked is called when an entry needs no stream any more.
 func (s *WatchStore[T]) leaveSharedLocked(e *entry[T]) {
-	if n := s.sharedNamespaceLocked(e); n != nil && n.stream != nil {
+	if n := s.shared[e.key.Namespace]; n != nil && n.stream != nil {
 		n.stream.members.Delete(e.key.Name)
 	}
 	s.countStreamLocked(e, false)
@@ -104,6 +98,7 @@ func (s *WatchStore[T]) endSharedLocked(n *sharedNamespace[T], reason error) {
 	}
 	n.stream, st.reason = nil, reason
 	s.stopTimerLocked(st.slow)
+	s.stopTimerLocked(st.grace)
 	st.reflector.Stop()
 	if !errors.Is(reason, errFew) && !s.stopped {
 		n.retry = s.startTimerLocked(sharedRetry+rand.N(sharedRetry), func() time.Duration {
@@ -135,7 +130,7 @@ func (s *WatchStore[T]) stopSharedLocked() {
 // countStartLocked counts an entry whose watch is about to start. One that needs no
 // stream, and is read again, is counted only if that has changed.
 func (s *WatchStore[T]) countStartLocked(e *entry[T]) {
-	if w := e.watch.Load(); w == nil || s.needsNoStream(e, w.slot.Load()) == "" {
+	if w := e.watch.Load(); w == nil || s.needsNoStream(e, w) == "" {
 		s.countStreamLocked(e, true)
 	}
 }

@@ -21,8 +21,9 @@ import (
 // again, and the shared stream is tried again after 5 to 10 minutes.
 //
 // A reference begins with a stream of its own, and joins the shared stream when both
-// have read up to the same version, which takes one to three minutes. Get and Changes
-// see no difference. Immutable objects have no stream, as without sharing.
+// have read up to the same version, which takes one to three minutes. References that are
+// added before the first request of a shared stream share it at once. Get and Changes see
+// no difference. Immutable objects have no stream, as without sharing.
 type SharedOptions struct {
 	// Namespaces are those whose objects share a stream. Default: all, if Allowed is
 	// set, else none.
@@ -56,6 +57,9 @@ func (o *SharedOptions) validate() error {
 		for _, problem := range validation.ValidateNamespaceName(namespace, false) {
 			problems = append(problems, fmt.Errorf("WatchOptions.Shared.Namespaces holds %q: %s", namespace, problem))
 		}
+	}
+	if o.Threshold > 0 && !o.enabled() {
+		problems = append(problems, errors.New("WatchOptions.Shared has a Threshold, and neither Namespaces nor Allowed: set one of them"))
 	}
 	if o.Threshold < 0 {
 		problems = append(problems, fmt.Errorf("WatchOptions.Shared.Threshold is %d: 0 means the default, else set a positive number", o.Threshold))

@@ -49,6 +49,7 @@ type sharedStream[T cache.Object] struct {
 	version      string    // up to which all events have been seen; empty before the first read
 	failingSince time.Time // zero if the last attempt did not fail
 	slow         *timer    // fires if the first read takes long
+	grace        *timer    // fires if the stream has failed for sharedFailureGrace; may be nil
 	reason       error     // why it has ended
 }
 
@@ -148,10 +149,25 @@ func (st *sharedStream[T]) failureLocked(status reflector.Status) error {
 		st.failingSince = time.Now()
 	}
 	refused, malformed := !status.RefusedSince.IsZero(), status.Malformed > 0 || errors.Is(status.LastError, ErrTransform)
-	if status.Synced && !refused && !malformed && time.Since(st.failingSince) < sharedFailureGrace {
+	if left := time.Until(st.failingSince.Add(sharedFailureGrace)); status.Synced && !refused && !malformed && left > 0 {
+		st.checkLaterLocked(left)
 		return nil
 	}
 	return status.LastError
+}
+
+// checkLaterLocked ends the stream after a duration if it still fails then. Its next
+// attempt may be later: the server may have asked for that.
+func (st *sharedStream[T]) checkLaterLocked(after time.Duration) {
+	if st.grace != nil && !st.grace.stopped {
+		return
+	}
+	st.grace = st.store.startTimerLocked(after, func() time.Duration {
+		if reason := st.failureLocked(st.reflector.Status()); reason != nil {
+			st.store.endSharedLocked(st.namespace, reason)
+		}
+		return 0
+	})
 }
 
 // isAway reports whether no reflector of a gate reaches the server. One that answers is
@@ -161,6 +177,10 @@ func isAway(gate *Gate) bool {
 	cause := gate.Status().Cause
 	return cause != nil && !errors.As(cause, &answer)
 }
+
+// isSlowLocked reports whether readIsSlowLocked was called. The timer is started after the
+// members of the beginning were added.
+func (st *sharedStream[T]) isSlowLocked() bool { return st.slow != nil && st.slow.stopped }
 
 // readIsSlowLocked gives streams of their own to members that wait for the first read.
 func (st *sharedStream[T]) readIsSlowLocked() time.Duration {

@@ -43,6 +43,10 @@ const (
 	// ReadOnce: the object exists, and all references to it are read-once. It is served
 	// from memory, without a stream, and read again for a new owner.
 	ReadOnce Phase = "ReadOnce"
+	// Polling: as many streams are open as WatchOptions.MaxStreams allows. The object is
+	// served from memory, and read again from time to time and for a new owner.
+	// Status.LastContact is when it was last read.
+	Polling Phase = "Polling"
 	// Idle: no Get has asked for the object for WatchOptions.IdleTimeout. The next
 	// Get opens a new stream.
 	Idle Phase = "Idle"
@@ -56,8 +60,9 @@ type Status struct {
 	Key types.NamespacedName
 	// Phase is where the object is in its life in the store.
 	Phase Phase
-	// Synced is set if Get would return the object, or that it is absent, without
-	// waiting.
+	// Synced is set while the state is known, to the newest owner as well: Get returns
+	// the object, or that it is absent, without waiting. In a [TTLStore] it stays set
+	// when the TTL is over, and Get waits for the next read.
 	Synced bool
 	// Exists is set if the object exists in the last known state.
 	Exists bool
@@ -152,6 +157,8 @@ func phaseLocked[T cache.Object](w *objectWatch[T], state cache.State[T], stream
 		return Shared
 	case stream.Streaming:
 		return Watching
+	case state.Synced && w.polls:
+		return Polling
 	case state.Synced:
 		return Reopening
 	}

@@ -43,11 +43,12 @@ type References interface {
 	AddReference(namespace, name string, referencedFrom types.UID)
 	// AddReadOnceReference counts a reference of an owner that needs the object as it
 	// is now, and not its changes: Get returns a state that was read after the call,
-	// or a newer one (kubernetes#118566). It never waits for the network.
+	// or, if another owner watches the object, the last known one
+	// (kubernetes#118566). It never waits for the network.
 	AddReadOnceReference(namespace, name string, referencedFrom types.UID)
 	// DeleteReference takes back one AddReference or AddReadOnceReference with the
-	// same arguments: of an owner with both, the kind that was not added last.
-	// Without such a reference it does nothing.
+	// same arguments. If the owner has references of both kinds, it takes back one
+	// of the kind that was not added last. Without a reference it does nothing.
 	DeleteReference(namespace, name string, referencedFrom types.UID)
 }
 

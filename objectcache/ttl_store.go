@@ -280,6 +280,7 @@ func (s *TTLStore[T]) statusLocked(e *ttlEntry[T]) Status {
 	default:
 		status.Phase = Pending
 	}
+	status.Synced = r != nil && r.triedFor >= e.newestOwner.Load() && !s.isStale(r, s.options.MaxStaleness)
 	if r != nil && r.state.Exists {
 		status.Exists, status.UID, status.ResourceVersion = true, r.state.Object.GetUID(), r.state.ResourceVersion
 	}

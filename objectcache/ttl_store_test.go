@@ -80,25 +80,45 @@ func TestTTLServerRolledBack(t *testing.T) {
 		sub := r.subscribe()
 		defer sub.stop()
 		want(t, "before", sub.seen(), "tls=lost")
+
+		r.server.Restore(before)
+		if updated := r.update("tls", "other"); updated.ResourceVersion != lost.ResourceVersion || updated.UID != lost.UID {
+			t.Fatalf("got version %s, want the one that was lost, %s", updated.ResourceVersion, lost.ResourceVersion)
+		}
+		time.Sleep(time.Minute)
+		if got := valueOf(r.mustGet("tls")); got != "other" {
+			t.Errorf("the same version: got %q, want the new content", got)
+		}
+		want(t, "the same version", sub.seen(), "tls=other")
+
 		r.server.Restore(before)
 		time.Sleep(time.Minute)
 		if got := valueOf(r.mustGet("tls")); got != canary {
-			t.Errorf("after the restore: got %q, want the restored state", got)
+			t.Errorf("an older version: got %q, want the restored state", got)
 		}
-		want(t, "after the restore", sub.seen(), "tls="+canary)
-		time.Sleep(time.Minute)
-		r.mustGet("tls")
-		for {
-			if updated := r.update("tls", fmt.Sprint("after ", r.server.ResourceVersion())); updated.ResourceVersion == lost.ResourceVersion {
-				break
-			}
+		want(t, "an older version", sub.seen(), "tls="+canary)
+	})
+}
+
+// The last reference ends a request under way.
+func TestTTLLastReferenceEndsTheRead(t *testing.T) {
+	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
+		r.AddReference(namespace, "tls", "pod")
+		ended := false
+		r.server.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status {
+			<-ctx.Done()
+			ended = true
+			return nil
+		})
+		_, _ = r.TryGet(namespace, "tls")
+		synctest.Wait()
+		if ended {
+			t.Error("the request has ended before")
 		}
-		time.Sleep(time.Minute)
-		if got := r.mustGet("tls"); got.ResourceVersion != lost.ResourceVersion || valueOf(got) == "lost" {
-			t.Errorf("the same version: got %q at %s, want the new content", valueOf(got), got.ResourceVersion)
-		}
-		if got := sub.seen(); len(got) != 1 || !strings.HasPrefix(got[0], "tls=after") {
-			t.Errorf("the same version: got changes %q, want the new content", got)
+		r.DeleteReference(namespace, "tls", "pod")
+		synctest.Wait()
+		if !ended {
+			t.Error("the request goes on")
 		}
 	})
 }
@@ -188,9 +208,14 @@ func TestTTLStatus(t *testing.T) {
 		time.Sleep(time.Hour)
 		status, ok := r.Status(namespace, "tls")
 		if !ok || status.Phase != objectcache.Cached || !status.Exists || status.UID != created.UID || status.ResourceVersion != created.ResourceVersion ||
-			!status.LastContact.Equal(read) || fmt.Sprint(status.Owners) != "[a b]" || status.LastError != nil {
+			!status.Synced || !status.LastContact.Equal(read) || fmt.Sprint(status.Owners) != "[a b]" || status.LastError != nil {
 			t.Errorf("got %+v, want the object, its owners and the time of the read", status)
 		}
+		r.AddReference(namespace, "tls", "new")
+		if status, _ := r.Status(namespace, "tls"); status.Synced {
+			t.Error("a new owner, before a read: got synced, want that Get waits")
+		}
+		r.DeleteReference(namespace, "tls", "new")
 		for _, owner := range []types.UID{"a", "b", "stranger", "b"} {
 			r.DeleteReference(namespace, "tls", owner)
 		}

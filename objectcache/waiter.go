@@ -28,6 +28,9 @@ const (
 	// eventGrace is how long a Get waits for an event that brings the version that
 	// it demands, before it asks for a read.
 	eventGrace = 100 * time.Millisecond
+	// demandSpacing is the shortest time between two reads of an object without a stream
+	// of its own that Gets demand.
+	demandSpacing = time.Second
 )
 
 // waiter is a Get that waits.
@@ -214,6 +217,9 @@ func graceLeft(refusalGrace time.Duration, status reflector.Status, began time.T
 // maxStaleness: a recent contact wakes the Get in a moment.
 func (s *WatchStore[T]) requestRead(g *waiter[T], w *objectWatch[T]) {
 	state, status := w.slot.Load(), w.status()
+	if g.try && !state.Synced && status.Failures == 0 {
+		return // its first attempt is in line, and no caller waits for it
+	}
 	bound := s.stalenessBound(g, w)
 	tooOld := bound > 0 && time.Since(status.LastContact) > bound && !s.isImmutable(state)
 	if state.Synced && (tooOld || g.read > 0 && !g.readDone(w)) {
@@ -232,6 +238,9 @@ func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.
 	grace := graceLeft(s.options.RefusalGrace, w.status(), g.began)
 	if event := time.Until(g.began.Add(eventGrace)); g.notOlderThan != "" && g.read == 0 && (grace < 0 || event < grace) {
 		return max(0, event)
+	}
+	if pause := s.readPause(g, w); pause >= 0 {
+		return pause
 	}
 	if !s.needsOwnerRead(w, state) {
 		return grace

@@ -34,6 +34,7 @@
 //     minute. [Reflector.Retry] shortens one pause.
 //   - A reflector polls only where the server allows lists and refuses watches. It asks
 //     the server to end each stream after 30 to 60 minutes, jittered.
+//   - With Options.Once Run ends after one complete read, and no stream stays open.
 //   - No object data appears in logs: client-go gets a logger that logs nothing at the
 //     levels at which it prints objects (8 and above).
 //

@@ -35,6 +35,14 @@ type Options struct {
 	OnChange func()
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
+	// Once ends Run once a complete read has reached the store. That read is a list,
+	// which costs the server less than a stream. If the server refuses the list, it is
+	// a WatchList: the caller may be allowed to watch only. Until a read succeeds,
+	// attempts follow each other as usual. Default: Run keeps a stream open.
+	Once bool
+	// Known says that an earlier reflector has read the selection. In an outage no
+	// attempt is then due because the reflector is new. Default: it is new.
+	Known bool
 	// ClientGoReflector runs each stream by client-go's Reflector, which takes twice
 	// the memory and four goroutines instead of two. The guarantees are the same.
 	// Default: the goroutine of Run reads the stream.
@@ -58,6 +66,7 @@ type Reflector struct {
 	onChange func()
 	gate     *Gate
 	member   *admission.Member
+	once     bool
 	clientGo bool
 	chooser  watchlist.Chooser // how to read next
 	progress progress          // what was read
@@ -77,7 +86,8 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		resource: options.Resource,
 		onChange: options.OnChange,
 		gate:     options.Gate,
-		clientGo: options.ClientGoReflector,
+		once:     options.Once,
+		clientGo: options.ClientGoReflector && !options.Once, // client-go lists only to watch then
 	}
 	if r.onChange == nil {
 		r.onChange = func() {}
@@ -87,6 +97,9 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 	}
 	r.chooser = r.gate.watchLists.NewChooser(r.resource, r.name, watchlist.Unsupported(source))
 	r.member = r.gate.admission.Join(r.resource, r.onChange)
+	if options.Known {
+		r.member.Known()
+	}
 	return r
 }
 
@@ -199,7 +212,7 @@ func (r *Reflector) finish(ctx context.Context, s *session, err error) bool {
 	ended, over := r.unsetSession(ctx)
 	r.chooser.SessionEnded(err)
 	switch {
-	case over:
+	case over, r.once && !ended.syncedAt.IsZero():
 		r.member.Release(admission.Outcome{})
 		return false
 	case ended.syncedAt.IsZero():
@@ -215,6 +228,8 @@ func (r *Reflector) finish(ctx context.Context, s *session, err error) bool {
 	r.record(ctx, err)
 	if !ended.consistent && failure.Of(err) == failure.TooLarge {
 		r.member.Expedite() // the consistent read may prove a rollback, which concerns all
+	} else if ended.refreshed {
+		r.member.Expedite() // a caller waits for the read
 	}
 	return true // begin returns nil if Run must end
 }

@@ -56,7 +56,7 @@ type session struct {
 
 // newSession returns a session that ends with ctx.
 func newSession(ctx context.Context, r *Reflector) *session {
-	s := &session{r: r, began: time.Now(), listMode: r.chooser.NextUsesList()}
+	s := &session{r: r, began: time.Now(), listMode: r.chooser.NextUsesList() || r.once}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }

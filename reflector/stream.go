@@ -24,7 +24,7 @@ import (
 func (s *session) runStream() (err error) {
 	defer redact.Panic(&err)
 	err = s.readState()
-	for err == nil {
+	for err == nil && !s.r.once {
 		err = s.handle(s.stream.Next())
 	}
 	if s.ctx.Err() != nil {
@@ -50,7 +50,11 @@ func (s *session) handle(event watch.Event, end error) (err error) {
 // after it.
 func (s *session) readState() error {
 	if s.listMode {
-		return s.readList()
+		err := s.readList()
+		if !s.r.once || !s.r.chooser.TryWatchList(err) {
+			return err
+		}
+		s.listMode = false
 	}
 	if err := s.open(s.watchListOptions()); err != nil {
 		if s.r.chooser.OpenFailed(s.ctx, err, s.began) {
@@ -78,7 +82,7 @@ func (s *session) readList() error {
 	if err != nil {
 		return err
 	}
-	if err := s.replace(items, version); err != nil {
+	if err := s.replace(items, version); err != nil || s.r.once {
 		return err
 	}
 	if err := s.r.chooser.WatchRefusal(); err != nil {

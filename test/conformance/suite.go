@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -51,16 +52,21 @@ func newSuite(t *testing.T, rig Rig, setting Setting, engine engine) *suite {
 // clientFor returns a client. Its idle connections are closed when the case ends.
 func (s *suite) clientFor(config *rest.Config) kubernetes.Interface {
 	s.Helper()
+	client, err := kubernetes.NewForConfigAndClient(config, s.httpClientFor(config))
+	if err != nil {
+		s.Fatalf("client of the rig: %v", err)
+	}
+	return client
+}
+
+func (s *suite) httpClientFor(config *rest.Config) *http.Client {
+	s.Helper()
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		s.Fatalf("HTTP client of the rig: %v", err)
 	}
 	s.Cleanup(func() { utilnet.CloseIdleConnectionsFor(httpClient.Transport) })
-	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		s.Fatalf("client of the rig: %v", err)
-	}
-	return client
+	return httpClient
 }
 
 // options returns the options of a store that watches, with the engine of the case.

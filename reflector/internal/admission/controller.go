@@ -42,6 +42,14 @@ type Member struct {
 	controller *Controller
 }
 
+// Known says that the member takes the place of one that has left. No attempt is due because the member is new. It
+// precedes the first Acquire.
+func (m *Member) Known() {
+	m.controller.mu.Lock()
+	defer m.controller.mu.Unlock()
+	m.attempted = true
+}
+
 // Acquire waits until the member may make an attempt, and then returns nil. Release must follow. Acquire returns ctx's
 // error when ctx ends, and [ErrLeft] when the member leaves.
 func (m *Member) Acquire(ctx context.Context) error {

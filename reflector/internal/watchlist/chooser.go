@@ -217,6 +217,13 @@ func (c *Chooser) ListFailed(err error) error {
 	return err
 }
 
+// TryWatchList reports whether a read may use a WatchList in place of the list that
+// ended with err: the caller may be allowed to watch only.
+func (c *Chooser) TryWatchList(err error) bool {
+	needed, _ := c.server.needsList(c.resource)
+	return !c.listOnly && !needed && refusesCaller(err)
+}
+
 // WatchRefusal returns the refusal of the watch after a list, if it is too recent to
 // try again. The next session then lists again.
 func (c *Chooser) WatchRefusal() error {
