@@ -19,7 +19,8 @@ import (
 	"github.com/refwatch/refwatch/test/bench/contender"
 )
 
-// colours are those of contender.Kinds. They differ in lightness, too.
+// colours are those of contender.Kinds, of which the last, refwatch-shared, is in no plot. They differ in lightness,
+// too.
 var colours = []color.RGBA{
 	{0x00, 0x5a, 0xb5, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
 	{0x55, 0x55, 0x55, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x00, 0x9e, 0x73, 0xff},
@@ -93,7 +94,7 @@ func (r *Results) plots() (found []picture) {
 // drawBars draws a group of bars for each figure, with a bar for each contender. The legend stands to their right.
 func (r *Results) drawBars(p *plot.Plot, picture picture) error {
 	const width = 13 // points
-	for i, kind := range contender.Kinds {
+	for i, kind := range contender.Kinds[:len(colours)] {
 		values := make(plotter.Values, len(picture.figures))
 		for at, figure := range picture.figures {
 			if value := r.Median(figure, kind.Name); !math.IsNaN(value) {
@@ -105,7 +106,7 @@ func (r *Results) drawBars(p *plot.Plot, picture picture) error {
 			return err
 		}
 		bars.Color, bars.LineStyle.Width = colours[i], 0
-		bars.Offset = vg.Points((float64(i) - float64(len(contender.Kinds)-1)/2) * (width + 1))
+		bars.Offset = vg.Points((float64(i) - float64(len(colours)-1)/2) * (width + 1))
 		p.Add(bars)
 		p.Legend.Add(kind.Name, bars)
 	}
@@ -121,7 +122,7 @@ func drawRecoveries(p *plot.Plot, recoveries map[string]Recovery) error {
 	for _, recovery := range recoveries {
 		last = max(last, recovery.Seconds)
 	}
-	for i, kind := range contender.Kinds {
+	for i, kind := range contender.Kinds[:len(colours)] {
 		recovery, ok := recoveries[kind.Name]
 		if !ok {
 			continue

@@ -104,7 +104,7 @@ func TestPageAndPlot(t *testing.T) {
 			t.Errorf("page: got no %q, want it in:\n%s", want, page)
 		}
 	}
-	const line = "get-ns refwatch=1.50 kubelet=102 informer=202 floor=302 refwatch-clientgo=402 controller-runtime=502 ratio=0.0148"
+	const line = "get-ns refwatch=1.50 kubelet=102 informer=202 floor=302 refwatch-clientgo=402 controller-runtime=502 refwatch-shared=602 ratio=0.0148"
 	if got := r.Line("get-ns"); got != line {
 		t.Errorf("line:\n got %q\nwant %q", got, line)
 	}
