@@ -27,6 +27,10 @@
 // whole object with a store's error, secret data included. [Slot.Dropped] counts
 // what was dropped. [Slot.Check] and [Slot.CheckRead] return the reason in advance.
 //
+// client-go's Reflector does not report that the server was rolled back. A slot that it
+// writes then keeps its state until the server's versions have passed those that the
+// slot has seen, or until another Reflector writes the slot that [Slot.Next] returns.
+//
 // # Sharing
 //
 // All readers share an object and must not change it, as with client-go's

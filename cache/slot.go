@@ -71,6 +71,22 @@ func NewSlot[T Object](key types.NamespacedName, options SlotOptions[T]) *Slot[T
 func (s *Slot[T]) Next() *Slot[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.nextLocked()
+}
+
+// NextAt is Next for a writer that has read up to a version, and goes on from there. ok
+// is false, and the slot is not replaced, if it has seen a later version. The first read
+// of that writer need not be a consistent one.
+func (s *Slot[T]) NextAt(version string) (next *Slot[T], ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if order, err := CompareVersions(s.version, version); err != nil || order > 0 {
+		return nil, false
+	}
+	return s.nextLocked(), true
+}
+
+func (s *Slot[T]) nextLocked() *Slot[T] {
 	s.replaced = true
 	next := &Slot[T]{key: s.key, transform: s.transform, version: s.version, epoch: s.epoch, inherited: true}
 	if state := s.state.Load(); state != nil && state.Synced {

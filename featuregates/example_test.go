@@ -34,3 +34,19 @@ func ExampleAddFeatureGates() {
 	// streams of immutable objects: true
 	// idle after 1h0m0s
 }
+
+// A program may set a gate without flags.
+func ExampleApply() {
+	gate := featuregate.NewFeatureGate()
+	if err := featuregates.AddFeatureGates(gate); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := gate.SetFromMap(map[string]bool{string(featuregates.StreamReflector): false}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	options := featuregates.Apply(gate, objectcache.WatchOptions{})
+	fmt.Println("client-go's Reflector:", options.ClientGoReflector)
+	// Output: client-go's Reflector: true
+}

@@ -5,6 +5,7 @@ package featuregates_test
 import (
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -183,12 +184,12 @@ func TestApply(t *testing.T) {
 			}
 			before := objectcache.WatchOptions{IdleTimeout: 1, WatchImmutable: true, ClientGoReflector: true}
 			want := objectcache.WatchOptions{IdleTimeout: 1, WatchImmutable: test.watchImmutable, ClientGoReflector: test.other}
-			if got := featuregates.Apply(gate, before); got != want {
+			if got := featuregates.Apply(gate, before); !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})
 	}
-	if got, want := featuregates.Apply(nil, objectcache.WatchOptions{}), (objectcache.WatchOptions{}); got != want {
+	if got, want := featuregates.Apply(nil, objectcache.WatchOptions{}), (objectcache.WatchOptions{}); !reflect.DeepEqual(got, want) {
 		t.Errorf("no gate: got %+v, want the defaults, %+v", got, want)
 	}
 	if err := featuregates.AddFeatureGates(nil); err == nil {

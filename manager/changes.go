@@ -11,11 +11,13 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// Changes yields every referenced object that exists, and then each object that
-// changes or gets a new owner, until ctx ends or the store is stopped. The second
-// value holds the owners that reference the object now.
-// [objectcache.WatchStore.Changes] documents order, loss and duplicates. A nil
-// context is logged, and yields nothing.
+// Changes yields the first state of every referenced object, be it there, absent or
+// refused, and then each change of it, until ctx ends or the store is stopped. A new
+// owner of a known object counts as a change. Check Err before you use Object. The
+// second value holds the owners that reference the object now; it is empty if only a Get
+// has acquired the object ([objectcache.WatchOptions].AcquireOnGet).
+// [objectcache.WatchStore.Changes] documents first states, order, loss and duplicates. A
+// nil context is logged, and yields nothing.
 func (m *Manager[T]) Changes(ctx context.Context) iter.Seq2[objectcache.Change[T], []Owner] {
 	return func(yield func(objectcache.Change[T], []Owner) bool) {
 		if ctx == nil {
@@ -23,15 +25,15 @@ func (m *Manager[T]) Changes(ctx context.Context) iter.Seq2[objectcache.Change[T
 			return
 		}
 		for change, ids := range m.store.Changes(ctx) {
-			if !yield(change, m.ownersOf(ids)) {
+			if !yield(change, m.ownersByID(ids)) {
 				return
 			}
 		}
 	}
 }
 
-// ownersOf returns the owners with the given IDs, except those removed meanwhile.
-func (m *Manager[T]) ownersOf(ids []types.UID) []Owner {
+// ownersByID returns the owners with the given IDs, except those removed meanwhile.
+func (m *Manager[T]) ownersByID(ids []types.UID) []Owner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	owners := make([]Owner, 0, len(ids))

@@ -236,7 +236,7 @@ func TestClientForTrimsResponses(t *testing.T) {
 	if seen == nil || seen.Header.Get("Content-Type") == "" || seen.Request == nil {
 		t.Errorf("response in the wrapper: got %+v, want it complete", seen)
 	}
-	const trimmed = "manager.trimmer"
+	const trimmed = "objectcache.trimmer"
 	all := transports(clientFor(t, server.Config()))
 	if at := slices.Index(all, trimmed); at != len(all)-2 {
 		t.Errorf("RoundTrippers: got %q, want %s next to the transport", all, trimmed)

@@ -56,6 +56,24 @@ func TestDocsNameTheFiles(t *testing.T) {
 	}
 }
 
+// The README's table of features names the tests that prove them.
+func TestFeaturesAreProved(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	features := regexp.MustCompile(`\[✓\]\((\S+) "(\w+)"\)`).FindAllStringSubmatch(string(text), -1)
+	if len(features) < 20 {
+		t.Errorf("features with a test: got %d, want at least 20", len(features))
+	}
+	for _, match := range features {
+		file, err := os.ReadFile(filepath.Join("..", match[1]))
+		if err != nil || !strings.Contains(string(file), "\nfunc "+match[2]+"(") {
+			t.Errorf("README names %s in %s, which has no such test (%v)", match[2], match[1], err)
+		}
+	}
+}
+
 // Prose has at most 120 columns, in comments and in Markdown. Tables, pictures and
 // lines with a URL may be longer.
 func TestProseWidth(t *testing.T) {

@@ -105,37 +105,38 @@ func (r *reconciler) Reconcile(ctx context.Context, name types.NamespacedName) e
 	}
 	r.secrets.SetReferences(owner, keys...) // the full set, each time
 
-	var failed []error
-	for _, key := range keys { // one bad Secret must not block the others
-		failed = append(failed, r.certificate(ctx, key))
+	for _, key := range keys {
+		certificate, err := r.secrets.TryGet(key.Namespace, key.Name) // never waits
+		switch {
+		case err == nil:
+			r.serve(certificate)
+		case errors.Is(err, objectcache.ErrInvalidName):
+			klog.FromContext(ctx).Error(err, "The Ingress names a Secret that cannot exist")
+		}
 	}
-	return errors.Join(failed...) // the queue retries
-}
-
-func (r *reconciler) certificate(ctx context.Context, key types.NamespacedName) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // Reconcile's context has no deadline
-	defer cancel()
-	certificate, err := r.secrets.Get(ctx, key.Namespace, key.Name)
-	switch {
-	case err == nil:
-		r.serve(certificate)
-	case apierrors.IsNotFound(err): // Changes yields it when it is created
-	case errors.Is(err, objectcache.ErrInvalidName):
-		klog.FromContext(ctx).Error(err, "The Ingress names a Secret that cannot exist") // no retry: only an edit helps
-	default:
-		return err
-	}
-	return nil
+	return nil // for all other Secrets the Ingress is enqueued when their state is known
 }
 
 // enqueueOwners enqueues the Ingresses whose certificates change, until ctx ends.
 func (r *reconciler) enqueueOwners(ctx context.Context, enqueue func(types.NamespacedName)) {
-	for _, owners := range r.secrets.Changes(ctx) {
+	for change, owners := range r.secrets.Changes(ctx) {
+		if change.Err != nil { // absent, deleted or refused: change.Object is nil
+			klog.FromContext(ctx).Error(change.Err, "No certificate")
+		}
 		for _, owner := range owners {
 			if owner.Kind == "Ingress" {
 				enqueue(types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
 			}
 		}
+	}
+}
+
+// serveAll begins to serve when the certificates are in memory.
+func (r *reconciler) serveAll(ctx context.Context) {
+	wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := r.secrets.WaitForSync(wait); err != nil { // all that are referenced now
+		klog.FromContext(ctx).Error(err, "Serving without these certificates")
 	}
 }
 
@@ -160,6 +161,7 @@ func Example_controller() {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- secrets.Run(ctx) }()
+	var served string
 	r := &reconciler{
 		ingress: func(name types.NamespacedName) (*networkingv1.Ingress, error) {
 			if ingress, ok := ingresses[name]; ok {
@@ -168,12 +170,15 @@ func Example_controller() {
 			return nil, apierrors.NewNotFound(networkingv1.Resource("ingresses"), name.Name)
 		},
 		secrets: secrets,
-		serve:   func(certificate *corev1.Secret) { fmt.Println("serving", certificate.Name) },
+		serve:   func(certificate *corev1.Secret) { served = certificate.Name },
 	}
 	fmt.Println("error:", r.Reconcile(ctx, web))
+	r.serveAll(ctx)
 	receiving, cancel := context.WithCancel(ctx)
-	r.enqueueOwners(receiving, func(name types.NamespacedName) {
-		fmt.Println("changed for", name)
+	r.enqueueOwners(receiving, func(name types.NamespacedName) { // a program adds the name to its queue
+		fmt.Println("enqueued", name)
+		fmt.Println("error:", r.Reconcile(ctx, name))
+		fmt.Println("serving", served)
 		cancel()
 	})
 	delete(ingresses, web)
@@ -183,9 +188,10 @@ func Example_controller() {
 	stop()
 	fmt.Println("ended:", <-ended)
 	// Output:
-	// serving tls
 	// error: <nil>
-	// changed for default/web
+	// enqueued default/web
+	// error: <nil>
+	// serving tls
 	// error: <nil>
 	// secrets "default/tls": not registered: no owner references it: call RegisterPod or SetReferences first
 	// ended: <nil>
@@ -206,15 +212,14 @@ func several(ctx context.Context, config *rest.Config, resource schema.GroupVers
 	}
 	gate := objectcache.NewGate(objectcache.GateOptions{}) // one for all stores that use one server with one user
 	options := objectcache.WatchOptions{Gate: gate}
-	configMaps, err1 := manager.NewConfigMaps(client, options)
-	store, err2 := objectcache.NewWatchStore(objectcache.Secrets(client), options)
-	widgets, err3 := objectcache.NewWatchStore(objectcache.Dynamic(untyped, resource), options)
+	secrets, err1 := manager.NewSecrets(client, options)
+	configMaps, err2 := manager.NewConfigMaps(client, options)
+	store, err3 := objectcache.NewStore(objectcache.Dynamic(untyped, resource), options)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	secrets, err1 := manager.New(store, manager.VisitPodSecretNames) // as NewSecrets does, but with access to the store
-	objects, err2 := manager.New(widgets, nil)                       // nil: pods do not name widgets, SetReferences does
-	if err := errors.Join(err1, err2); err != nil {
+	widgets, err := manager.New(store, nil) // nil: pods do not name widgets, SetReferences does
+	if err != nil {
 		return err
 	}
 	var running sync.WaitGroup
@@ -222,18 +227,18 @@ func several(ctx context.Context, config *rest.Config, resource schema.GroupVers
 	defer stop()
 	running.Go(func() { _ = configMaps.Run(ctx) })
 	running.Go(func() { _ = secrets.Run(ctx) })
-	running.Go(func() { _ = objects.Run(ctx) })
+	running.Go(func() { _ = widgets.Run(ctx) })
 
 	owner := manager.Owner{Kind: "Gateway", Namespace: "default", Name: "web"}
 	secrets.SetReferences(owner, types.NamespacedName{Namespace: "default", Name: "tls"})
-	objects.SetReferences(owner, types.NamespacedName{Namespace: "default", Name: "settings"})
-	if _, err := secrets.Get(ctx, "default", "tls"); err != nil {
+	widgets.SetReferences(owner, types.NamespacedName{Namespace: "default", Name: "settings"})
+	if err := secrets.WaitForOwner(ctx, owner); err != nil {
 		return err
 	}
-	for status := range store.Statuses() {
+	for status := range secrets.Statuses() {
 		show(status.Key, status.Exists, status.LastError)
 	}
-	object, err := objects.Get(ctx, "default", "settings")
+	object, err := widgets.Get(ctx, "default", "settings")
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,9 @@ func New[T cache.Object](store objectcache.Store[T], visitPod VisitPodFunc) (*Ma
 
 // NewSecrets returns a manager of the Secrets that pods reference. The type of options
 // selects how the objects are read: with [objectcache.WatchOptions], or nil, each has a
-// list-and-watch of its own. The errors are those of [objectcache.NewStore].
+// list-and-watch of its own; with [objectcache.TTLOptions] it is read when a Get needs
+// it, and with [objectcache.DirectOptions] for each Get. The errors are those of
+// [objectcache.NewStore].
 func NewSecrets(client kubernetes.Interface, options objectcache.StoreOptions) (*Manager[*corev1.Secret], error) {
 	store, err := objectcache.NewStore(objectcache.Secrets(client), options)
 	if err != nil {
@@ -81,15 +83,4 @@ func (m *Manager[T]) logger() klog.Logger {
 		return *logger
 	}
 	return klog.Background()
-}
-
-// Get returns an object that an owner references, shared and read-only.
-// [objectcache.WatchStore.Get] documents how long it waits, and its errors. For a nil
-// context it returns [objectcache.ErrNilContext].
-func (m *Manager[T]) Get(ctx context.Context, namespace, name string) (T, error) {
-	if ctx == nil {
-		var none T
-		return none, objectcache.ErrNilContext
-	}
-	return m.store.Get(ctx, namespace, name)
 }

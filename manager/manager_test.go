@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -43,7 +44,7 @@ func TestRegisterPodThenGet(t *testing.T) {
 		changes := make(chan string, 100)
 		running.Go(func() {
 			for change, owners := range m.Changes(ctx) {
-				changes <- fmt.Sprint(change.Key.Name, " ", change.Deleted, " ", owners)
+				changes <- fmt.Sprint(change.Key.Name, " ", change.Err, " ", owners)
 			}
 		})
 		if got, err := m.Get(ctx, "default", "a"); err != nil || got.Name != "a" {
@@ -55,8 +56,12 @@ func TestRegisterPodThenGet(t *testing.T) {
 		if _, err := m.Get(ctx, "default", "missing"); !apierrors.IsNotFound(err) {
 			t.Errorf("missing: got %v, want NotFound", err)
 		}
-		if got, want := <-changes, "a false [{Pod default pod-1 1} {Pod default pod-2 2}]"; got != want {
-			t.Errorf("change: got %q, want %q", got, want)
+		got, want := []string{<-changes, <-changes}, []string{
+			"a <nil> [{Pod default pod-1 1} {Pod default pod-2 2}]",
+			`missing secrets "default/missing" not found [{Pod default pod-2 2}]`,
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("changes: got %q, want %q", got, want)
 		}
 		m.UnregisterPod(podOf("1"))
 		m.UnregisterPod(podOf("2"))

@@ -72,6 +72,12 @@ func (r registrations) resolve(owner Owner) Owner {
 	return owner
 }
 
+// matching returns the IDs of the owners that a call without keys removes.
+func (r registrations) matching(given Owner) []types.UID {
+	owner := r.resolve(given)
+	return append(r.superseded(given, owner, false, false), owner.id())
+}
+
 // superseded returns the IDs of the other owners that a call removes. given is the
 // owner as passed, and owner as resolved. declared is set if the call has keys.
 func (r registrations) superseded(given, owner Owner, declared, pod bool) (others []types.UID) {

@@ -3,44 +3,82 @@
 package objectcache
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
 )
 
-// Change is the newest state of an object.
+// Change is the newest state of an object: what Get would return. Either Object or
+// Err is set.
 type Change[T cache.Object] struct {
 	// Key is the object's namespace and name.
 	Key types.NamespacedName
-	// Object is the object, shared and read-only; nil if Deleted.
+	// Object is the object, shared and read-only; nil if Err is set.
 	Object T
-	// Deleted is set if the object was yielded since its first reference, and no
-	// longer exists.
+	// Err is nil if the object exists. apierrors.IsNotFound holds for it if the object
+	// is absent: it was not created yet, or was deleted. Otherwise it is [ErrNotSynced]
+	// joined with the reason why the server refuses to let the store read the object:
+	// apierrors.IsForbidden and the like hold for it.
+	Err error
+	// Deleted is set if the object is absent, and the caller was given it before.
 	Deleted bool
 }
 
-// Changes yields every referenced object that exists, and then each object that
-// changes or gets a new owner, until ctx ends, the store is stopped, or the loop
-// is left. The second value holds the UIDs that reference the object now, sorted.
+// Changes yields the first state of every referenced object, and then each change of
+// it, until ctx ends, the store is stopped, or the loop is left. The second value
+// holds the UIDs that reference the object now, sorted.
 //
+//   - First states: an object that exists, and one that is absent, is yielded as soon
+//     as the server has said so. An object that the server refuses to let the store
+//     read is yielded with the refusal once that has lasted for
+//     WatchOptions.RefusalGrace, and again when the server gives another reason. Once
+//     it can be read, its state is yielded. Nothing is yielded while the server cannot
+//     be reached, or answers with 429 or 5xx: Status has the cause.
+//   - Later refusals and failures yield nothing: Get returns the last known state.
 //   - Order: objects come in the order in which they first changed.
 //   - Loss: a slow caller skips states, and never the newest one of an object. It
 //     delays nothing, and costs memory for the keys only.
 //   - Duplicates: a state that was read again is not yielded again. States are
-//     compared by UID, resource version and epoch.
-//   - An object that never existed is not reported.
-//   - Owners: an object that exists is yielded again for each new owner, as soon as
-//     Get would return it to that owner. Losing an owner yields nothing. An object
-//     that has lost all owners is forgotten: with a new owner it is yielded again if
-//     it exists, and not reported if it does not.
+//     compared by UID, resource version and epoch. So are two absences the same state,
+//     and two refusals with the same reason (metav1.StatusReason), however often the
+//     read was attempted.
+//   - Owners: a state is yielded again for each new owner, as soon as Get would return
+//     it to that owner. For a refusal this is the next attempt, unless one was refused
+//     in the two seconds before. Several new owners may share one yield. Losing an
+//     owner yields nothing. An object that has lost all owners is forgotten: with a new
+//     owner it has a first state again.
 //
-// A nil context is logged, and yields nothing.
+// A reference with a namespace or name that no object can have yields nothing. With a
+// negative RefusalGrace no refusal is yielded. A nil context is logged, and yields
+// nothing.
 func (s *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID] {
+	return changesOf(ctx, s)
+}
+
+// changeSource is a store whose changes [changesOf] yields.
+type changeSource[T cache.Object] interface {
+	logger() klog.Logger
+	// addSubscriber adds a queue, and every key to it. It returns false if the store is
+	// stopped.
+	addSubscriber(queue *keyQueue) bool
+	removeSubscriber(queue *keyQueue)
+	// snapshot returns the state of a key now, and whether it may be yielded. id.entry
+	// is 0 if no owner references the key.
+	snapshot(key types.NamespacedName) (now snapshot[T], ok bool)
+}
+
+// changesOf implements Changes.
+func changesOf[T cache.Object](ctx context.Context, s changeSource[T]) iter.Seq2[Change[T], []types.UID] {
 	return func(yield func(Change[T], []types.UID) bool) {
 		if ctx == nil {
 			s.logger().Error(ErrNilContext, "No changes are delivered")
@@ -60,7 +98,7 @@ func (s *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []type
 			if shutdown || ctx.Err() != nil { // a queue that is shut down is drained first
 				return
 			}
-			change, owners, ok := s.change(key, yielded)
+			change, owners, ok := changeOf(s, key, yielded)
 			queue.Done(key)
 			if ok && !yield(change, owners) {
 				return
@@ -72,48 +110,60 @@ func (s *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []type
 // stateID identifies a state of a key, and the owners for which it is yielded. The
 // zero value stands for no state.
 type stateID struct {
-	entry           uint64 // entry.number
+	entry  uint64 // entry.number
+	owners uint64 // owners.added
+
+	// Empty unless the object exists.
 	uid             types.UID
 	resourceVersion string
 	epoch           uint64
-	owners          uint64 // owners.added
+
+	refusal metav1.StatusReason // empty unless the server refuses the first read
 }
 
-// change returns the state of a key and its owners, and whether they differ from
+// exists reports whether the object exists in the state.
+func (id *stateID) exists() bool { return id.resourceVersion != "" }
+
+// changeOf returns the state of a key and its owners, and whether they differ from
 // what was yielded. It updates yielded.
-func (s *WatchStore[T]) change(key types.NamespacedName, yielded map[types.NamespacedName]stateID) (Change[T], []types.UID, bool) {
+func changeOf[T cache.Object](s changeSource[T], key types.NamespacedName, yielded map[types.NamespacedName]stateID) (change Change[T], owners []types.UID, ok bool) {
 	now, ok := s.snapshot(key)
-	if yielded[key].entry != now.id.entry {
+	before := yielded[key]
+	if before.entry != now.id.entry {
 		delete(yielded, key)
+		before = stateID{}
 	}
-	before, existed := yielded[key]
-	change := Change[T]{Key: key, Object: now.state.Object}
-	switch {
-	case !ok:
+	if !ok || now.id == before {
 		return change, nil, false
-	case !now.state.Exists:
-		delete(yielded, key)
-		change.Deleted = true
-		return change, now.owners, existed
 	}
 	yielded[key] = now.id
-	return change, now.owners, now.id != before
+	deleted := before.exists() && !now.id.exists() && now.id.refusal == ""
+	return Change[T]{Key: key, Object: now.object, Err: now.err, Deleted: deleted}, now.owners, true
 }
 
-// snapshot is the state of a key and its owners at one moment.
+// snapshot is what Get would return for a key, and the owners, at one moment.
 type snapshot[T cache.Object] struct {
-	state  cache.State[T]
+	object T
+	err    error
 	id     stateID
 	owners []types.UID
 }
 
-// snapshot returns the state of a key now, and whether it may be yielded. id.entry
-// is 0 if no owner references the key.
+// setState sets what Get returns for a synced state.
+func (s *snapshot[T]) setState(resource *Resource[T], key types.NamespacedName, state cache.State[T]) {
+	s.object, s.err = resource.result(key, state)
+	if state.Exists {
+		s.id.uid, s.id.resourceVersion, s.id.epoch = state.Object.GetUID(), state.Object.GetResourceVersion(), state.Epoch
+	}
+}
+
+// snapshot implements changeSource.
 func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entry(key)
 	if e == nil {
+		s.cancelNoticeLocked(key)
 		return now, false
 	}
 	now.owners = e.owners.list()
@@ -122,33 +172,46 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 	if w == nil {
 		return now, false
 	}
-	now.state = w.slot.Load()
-	if now.state.Exists {
-		now.id.uid, now.id.resourceVersion = now.state.Object.GetUID(), now.state.Object.GetResourceVersion()
-		now.id.epoch = now.state.Epoch
+	state := w.slot.Load()
+	switch {
+	case !state.Synced:
+		now.id.refusal, now.err = s.refusalLocked(e, w)
+		return now, now.err != nil
+	case !s.servableToAllLocked(e, w, state):
+		// If no reflector reaches the server, Get returns the previous state of an
+		// object without a stream then, and nothing else notifies the subscribers.
+		s.notifyLaterLocked(key, awayGrace)
+		return now, false
 	}
-	if !now.state.Synced || s.servableToAllLocked(e, w, now.state) {
-		return now, now.state.Synced
-	}
-	s.notifyLaterLocked(key)
-	return now, false
+	s.cancelNoticeLocked(key)
+	now.setState(&s.resource, key, state)
+	return now, true
 }
 
-// notifyLaterLocked notifies the subscribers of a key after awayGrace: if no reflector
-// reaches the server, Get returns the previous state of an object without a stream then, and
-// nothing else notifies them. There is at most one timer for each key.
-func (s *WatchStore[T]) notifyLaterLocked(key types.NamespacedName) {
-	if s.notifyTimers[key] != nil || s.stopped {
-		return
+// refusalLocked returns the error of an object that has not synced, if a Get that was
+// called when the newest owner was added would return a refusal now.
+func (s *WatchStore[T]) refusalLocked(e *entry[T], w *objectWatch[T]) (metav1.StatusReason, error) {
+	status, began := w.status(), e.ownerAddedAt
+	if began.Before(w.base) { // the owner was added before Run
+		began = w.base
 	}
-	if s.notifyTimers == nil {
-		s.notifyTimers = map[types.NamespacedName]*timer{}
+	left := graceLeft(s.options.RefusalGrace, status, began)
+	if left < 0 && s.options.RefusalGrace > 0 {
+		// Nothing notifies of an outage that was confirmed before the reflector began to wait.
+		left = time.Until(began.Add(s.options.RefusalGrace))
+	} else if left == 0 {
+		return s.refusal(e.key, status)
 	}
-	s.notifyTimers[key] = s.startTimerLocked(awayGrace, func() time.Duration {
-		delete(s.notifyTimers, key)
-		s.subscribers.notify(key)
-		return 0
-	})
+	if left > 0 {
+		s.notifyLaterLocked(e.key, left)
+	}
+	return "", nil
+}
+
+// refusal returns the reason of a refusal, and the error for it.
+func (s *WatchStore[T]) refusal(key types.NamespacedName, status reflector.Status) (metav1.StatusReason, error) {
+	reason := cmp.Or(apierrors.ReasonForError(status.LastError), metav1.StatusReason("Refused"))
+	return reason, s.resource.newError(key, notSynced(context.Background(), causesOf(status)...)...)
 }
 
 // servableToAllLocked reports whether Get would return a synced state to every
@@ -157,8 +220,8 @@ func (s *WatchStore[T]) servableToAllLocked(e *entry[T], w *objectWatch[T], stat
 	return !s.needsOwnerRead(w, state) || w.readFor.Load() >= e.newestOwnerLocked(w) || readFailed(w.status(), e.ownerAddedAt)
 }
 
-// addSubscriber adds a queue, and every key to it. It starts the watches of idle
-// entries, which could change unnoticed. It returns false if the store is stopped.
+// addSubscriber implements changeSource. It also starts the watches of idle entries,
+// which could change unnoticed.
 func (s *WatchStore[T]) addSubscriber(queue *keyQueue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,7 +31,7 @@ type slowClient struct {
 }
 
 func (c *slowClient) resource() objectcache.Resource[*corev1.Secret] {
-	return objectcache.NewResource(corev1.Resource("secrets"), func(string) *slowClient { return c })
+	return objectcache.NewResource(func(string) *slowClient { return c }, corev1.SchemeGroupVersion.WithResource("secrets"))
 }
 
 func (c *slowClient) Get(context.Context, string, metav1.GetOptions) (*corev1.Secret, error) {

@@ -19,7 +19,7 @@ func (s *WatchStore[T]) requestReadLocked(g *waiter[T]) {
 		if g.needsRead() || w != nil && w.unwatched != "" && s.isTooOld(g, w) {
 			s.readForLocked(g)
 		}
-	case w != nil && w.unwatched != "" && !g.readDone(w):
+	case w != nil && !w.hasOwnStream() && !g.readDone(w):
 		s.startLocked(g.entry)
 	}
 }
@@ -67,7 +67,7 @@ func (s *WatchStore[T]) readForLocked(g *waiter[T]) {
 	g.read = e.owners.reads
 	switch w := e.watch.Load(); {
 	case w == nil: // before Run: the first read is for all
-	case w.unwatched != "":
+	case !w.hasOwnStream():
 		s.startLocked(e)
 	default:
 		w.reflector.ReadFor(g.read)

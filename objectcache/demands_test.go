@@ -15,11 +15,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector"
 )
 
 // demand calls GetWithOptions with a time-out of a minute.
 func (r *rig) demand(name string, options objectcache.GetOptions) (*corev1.Secret, error) {
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	return r.demandFor(time.Minute, name, options)
+}
+
+func (r *rig) demandFor(limit time.Duration, name string, options objectcache.GetOptions) (*corev1.Secret, error) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), limit)
 	defer cancel()
 	return r.GetWithOptions(ctx, namespace, name, options)
 }
@@ -103,6 +108,33 @@ func TestLiveGetsShareReads(t *testing.T) {
 		}
 		if got := r.opens("tls") - before; got < 1 || got > 3 {
 			t.Errorf("reads: got %d, want 1 to 3", got)
+		}
+	})
+}
+
+// One caller that reads live again and again waits about a second for each read, and no
+// longer from one to the next. The cause of a failure is in its error.
+func TestLiveGetsInARow(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		before, began := r.opens("tls"), time.Now()
+		for i := range 20 {
+			at := time.Now()
+			if _, err := r.demand("tls", objectcache.GetOptions{Live: true}); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(at); took > 2*time.Second {
+				t.Errorf("live Get %d: took %v, want at most 2 s", i, took)
+			}
+		}
+		if got, most := r.opens("tls")-before, int(time.Since(began)/time.Second)+3; got != 20 || got > most {
+			t.Errorf("reads: got %d in %v, want 20, and at most about one a second", got, time.Since(began))
+		}
+		r.refuse(unavailable())
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if _, err := r.GetWithOptions(ctx, namespace, "tls", objectcache.GetOptions{Live: true}); !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("failing: got %v, want the cause within 3 s", err)
 		}
 	})
 }
@@ -222,6 +254,9 @@ func TestGetWithMaxStaleness(t *testing.T) {
 		r.server.CloseStreams(nil)
 		time.Sleep(30 * time.Second)
 		r.mustGet("tls")
+		if status, _ := r.Status(namespace, "tls"); !errors.Is(status.Waiting, reflector.ErrWaiting) {
+			t.Errorf("in an outage: got %v, want that the object waits for an attempt", status.Waiting)
+		}
 		if _, err := r.demand("tls", objectcache.GetOptions{MaxStaleness: time.Second}); !errors.Is(err, objectcache.ErrStale) || !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("in an outage: got %v, want ErrStale and the cause", err)
 		}

@@ -17,7 +17,15 @@ import (
 // Derived returns what a program derives from objects, such as the certificate that a
 // Secret holds. It computes a value once for each version of an object. After that a
 // Get neither computes nor allocates. Make one with [NewDerived].
-type Derived[E any, T pointer[E], V any] struct {
+type Derived[V any] struct {
+	derivation interface {
+		get(ctx context.Context, namespace, name string) (V, error)
+		tryGet(namespace, name string) (V, error)
+	}
+}
+
+// derivation is a Derived of objects of a type.
+type derivation[E any, T pointer[E], V any] struct {
 	reader Reader[T]
 	derive func(T) (V, error)
 	cells  sync.Map // types.NamespacedName to *derivedCell[E, V]
@@ -48,8 +56,8 @@ type derivedCell[E, V any] struct {
 // derive is called by the first Get of each version. Gets that come meanwhile wait for
 // it. It must not change the object. The value must not refer to the object itself, or
 // the object stays in memory when its references have gone; parts of it may be used.
-func NewDerived[E any, T pointer[E], V any](reader Reader[T], derive func(T) (V, error)) *Derived[E, T, V] {
-	return &Derived[E, T, V]{reader: reader, derive: derive}
+func NewDerived[E any, T pointer[E], V any](reader Reader[T], derive func(T) (V, error)) *Derived[V] {
+	return &Derived[V]{&derivation[E, T, V]{reader: reader, derive: derive}}
 }
 
 // Get returns the value of an object, shared by all callers. It waits as the Get of the
@@ -59,19 +67,27 @@ func NewDerived[E any, T pointer[E], V any](reader Reader[T], derive func(T) (V,
 // A value leaves memory when its object does: with the next Get after the last
 // reference, and in any case after the garbage collection that finds the object
 // unused.
-func (d *Derived[E, T, V]) Get(ctx context.Context, namespace, name string) (V, error) {
+func (d *Derived[V]) Get(ctx context.Context, namespace, name string) (V, error) {
+	return d.derivation.get(ctx, namespace, name)
+}
+
+// TryGet is Get without waiting for the object: see [WatchStore.TryGet].
+func (d *Derived[V]) TryGet(namespace, name string) (V, error) {
+	return d.derivation.tryGet(namespace, name)
+}
+
+func (d *derivation[E, T, V]) get(ctx context.Context, namespace, name string) (V, error) {
 	object, err := d.reader.Get(ctx, namespace, name)
 	return d.of(types.NamespacedName{Namespace: namespace, Name: name}, object, err)
 }
 
-// TryGet is Get without waiting for the object: see [WatchStore.TryGet].
-func (d *Derived[E, T, V]) TryGet(namespace, name string) (V, error) {
+func (d *derivation[E, T, V]) tryGet(namespace, name string) (V, error) {
 	object, err := d.reader.TryGet(namespace, name)
 	return d.of(types.NamespacedName{Namespace: namespace, Name: name}, object, err)
 }
 
 // of returns the value of an object that a reader has returned.
-func (d *Derived[E, T, V]) of(key types.NamespacedName, object T, err error) (V, error) {
+func (d *derivation[E, T, V]) of(key types.NamespacedName, object T, err error) (V, error) {
 	if err != nil {
 		d.cells.Delete(key)
 		var none V
@@ -83,7 +99,7 @@ func (d *Derived[E, T, V]) of(key types.NamespacedName, object T, err error) (V,
 }
 
 // cell returns the cell of a version. It replaces that of another version.
-func (d *Derived[E, T, V]) cell(key types.NamespacedName, object T) *derivedCell[E, V] {
+func (d *derivation[E, T, V]) cell(key types.NamespacedName, object T) *derivedCell[E, V] {
 	for {
 		held, found := d.cells.Load(key)
 		if found && held.(*derivedCell[E, V]).object.Value() == (*E)(object) {
@@ -105,19 +121,19 @@ type cellOf[E, V any] struct {
 }
 
 // drop drops the cell of an object that has left memory.
-func (d *Derived[E, T, V]) drop(of cellOf[E, V]) {
+func (d *derivation[E, T, V]) drop(of cellOf[E, V]) {
 	if cell := of.cell.Value(); cell != nil {
 		d.cells.CompareAndDelete(of.key, cell)
 	}
 }
 
-func (d *Derived[E, T, V]) add(key types.NamespacedName, cell *derivedCell[E, V]) bool {
+func (d *derivation[E, T, V]) add(key types.NamespacedName, cell *derivedCell[E, V]) bool {
 	_, loaded := d.cells.LoadOrStore(key, cell)
 	return !loaded
 }
 
 // call calls derive. The value of a panic may hold object data, and is dropped.
-func (d *Derived[E, T, V]) call(key types.NamespacedName, object T) (value V, err error) {
+func (d *derivation[E, T, V]) call(key types.NamespacedName, object T) (value V, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("derive from %q: panic (%T)", key, p)

@@ -8,6 +8,23 @@
 // object and owner UID. The first reference to an object starts its stream. The
 // last one to be deleted ends the stream and drops the object from memory.
 //
+// # Strategies
+//
+// kubelet has three strategies for the Secrets and ConfigMaps of its pods
+// (configMapAndSecretChangeDetectionStrategy), and so has [NewStore]. Its options select
+// one. The other sections are about a WatchStore.
+//
+//   - [WatchStore] (Watch): Get costs no request and returns the newest state, and
+//     Changes yields each change at once. An object costs an open stream on the server,
+//     and the verbs list and watch. This is the right one unless a reason speaks
+//     against it.
+//   - [TTLStore] (Cache): Get returns a state that is up to a minute old, or another
+//     TTL, and reads the object when it is older. There are no streams, and no requests
+//     without Gets. It is for a server on which open streams are too expensive, for
+//     objects that are seldom needed, and for callers that may only get.
+//   - [DirectStore] (Get): each Get is a request. It is for a program that reads an
+//     object once, such as a job or a command, and for a comparison in a test.
+//
 // # Usage
 //
 // Call [WatchStore.Run] once, in a goroutine that the program waits for. It is
@@ -68,7 +85,9 @@
 //
 // # Changes and status
 //
-// [WatchStore.Changes] yields each object that changes or gets a new owner, in its
-// newest state only. [WatchStore.Status] and [WatchStore.Statuses] return metadata.
-// No status, error or log line holds object data.
+// [WatchStore.Changes] yields the first state of each object, also of one that is
+// absent or refused, and then each object that changes or gets a new owner, in its
+// newest state only. [WaitForSync] waits until the states of many objects are known.
+// [WatchStore.Status] and [WatchStore.Statuses] return metadata. No status, error or log
+// line holds object data.
 package objectcache

@@ -15,6 +15,8 @@ import (
 // entry is a referenced object, from its first reference to its last. All fields
 // without a note are guarded by WatchStore.mu.
 type entry[T cache.Object] struct {
+	waker
+
 	key    types.NamespacedName
 	number uint64                         // differs from that of other entries of the key
 	epoch  uint64                         // of the next watch that has no predecessor
@@ -34,10 +36,10 @@ type entry[T cache.Object] struct {
 	recheckTimer *timer // nil unless the watch is unwatched, or was
 	leaseTimer   *timer // nil unless a Get has acquired the object
 
-	place *list.Element // in a list of WatchStore.limit; nil if it is in none
+	counted bool          // needs a stream: see sharedNamespace.counted
+	place   *list.Element // in a list of WatchStore.limit; nil if it is in none
 
-	waiters int           // Gets that wait
-	wake    chan struct{} // closed when they have to check again; nil if there was none since the last wake
+	waiters int // Gets that wait
 }
 
 // entry returns the entry of a key, nil if no owner references it.
@@ -58,20 +60,4 @@ func (e *entry[T]) newestOwnerLocked(w *objectWatch[T]) uint64 {
 		e.newestOwner.Store(e.owners.newest())
 	}
 	return e.newestOwner.Load()
-}
-
-// wakeChanLocked returns a channel that is closed when a Get has to check again.
-func (e *entry[T]) wakeChanLocked() <-chan struct{} {
-	if e.wake == nil {
-		e.wake = make(chan struct{})
-	}
-	return e.wake
-}
-
-// wakeLocked makes every Get that waits check again.
-func (e *entry[T]) wakeLocked() {
-	if e.wake != nil {
-		close(e.wake)
-		e.wake = nil
-	}
 }

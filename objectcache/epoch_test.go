@@ -101,7 +101,8 @@ func TestIssue8ChangesForANewOwner(t *testing.T) {
 		sub := r.subscribe()
 		defer sub.stop()
 		r.AddReference(namespace, "absent", "pod-1")
+		want(t, "absent object", sub.seen(), "absent absent")
 		r.AddReference(namespace, "absent", "pod-2")
-		want(t, "absent object", sub.seen())
+		want(t, "new owner of an absent object", sub.seen(), "absent absent")
 	})
 }

@@ -20,13 +20,14 @@ var (
 	// references. A Get that waits returns it when the last reference is deleted.
 	ErrNotRegistered = errors.New("not registered: no owner references it: call RegisterPod or SetReferences first")
 	// ErrNotSynced is returned by Get when its context ended, or the server kept
-	// refusing, before the state of the object was known. The causes are joined to it.
+	// refusing, before the state of the object was known, and by TryGet when memory does
+	// not hold it. The causes are joined to it.
 	ErrNotSynced = errors.New("not synced")
 	// ErrNotStarted is joined to ErrNotSynced when Run has not been called, so that
 	// no request was sent.
 	ErrNotStarted = errors.New("the store is not running: Run has not been called")
 	// ErrStale is joined to ErrNotSynced when the last known state is older than
-	// WatchOptions.MaxStaleness.
+	// WatchOptions.MaxStaleness, TTLOptions.MaxStaleness or the GetOptions allow.
 	ErrStale = errors.New("last known state is older than the allowed staleness")
 	// ErrInvalidName is returned by Get for a namespace or name that no object
 	// can have. No request is ever sent for it.
@@ -56,7 +57,16 @@ func (e *keyError) Error() string {
 	if len(causes) > 0 {
 		head += ": " + strings.Join(causes, "; ")
 	}
-	return fmt.Sprintf("%s %q: %s", e.resource, e.key, head)
+	return fmt.Sprintf("%s %q: %s", e.resource, keyText(e.key), head)
+}
+
+// keyText returns a key as errors name it. An object of a cluster-scoped kind has no
+// namespace.
+func keyText(key types.NamespacedName) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.String()
 }
 
 func (e *keyError) Unwrap() []error { return e.causes }

@@ -85,24 +85,3 @@ func ExampleWatchOptions_acquireOnGet() {
 	// ada <nil>
 	// [refwatch/lease]
 }
-
-// What a program parses from an object is computed once per version.
-func ExampleNewDerived() {
-	_, store, stop := serveSecret(objectcache.WatchOptions{})
-	defer stop()
-	store.AddReference("default", "tls", "gateway")
-
-	greetings := objectcache.NewDerived(store, func(secret *corev1.Secret) (string, error) {
-		fmt.Println("computing")
-		return "hello, " + string(secret.Data["user"]), nil
-	})
-	for range 3 {
-		greeting, err := greetings.Get(context.Background(), "default", "tls")
-		fmt.Println(greeting, err)
-	}
-	// Output:
-	// computing
-	// hello, ada <nil>
-	// hello, ada <nil>
-	// hello, ada <nil>
-}

@@ -133,6 +133,6 @@ func (r *Resource[T]) result(key types.NamespacedName, state cache.State[T]) (T,
 	}
 	err := apierrors.NewNotFound(r.resource, key.Name)
 	// The usual message has no namespace.
-	err.ErrStatus.Message = r.resource.String() + ` "` + key.String() + `" not found`
+	err.ErrStatus.Message = r.resource.String() + ` "` + keyText(key) + `" not found`
 	return state.Object, err
 }

@@ -12,7 +12,8 @@ import (
 
 // GetOptions are the demands of one Get on the state that it returns. The zero value
 // demands nothing: the last known state will do. A Get waits until all demands are
-// met, or its context ends.
+// met, or its context ends. [TTLStore.GetWithOptions] and [DirectStore.GetWithOptions]
+// describe what is different there.
 type GetOptions struct {
 	// MaxStaleness bounds the time since the server last sent something about the
 	// object, as WatchOptions.MaxStaleness does; the smaller one counts. Default: no
@@ -24,9 +25,10 @@ type GetOptions struct {
 	// older still, the server has never had the version, or was rolled back, and the
 	// error has [ErrStale] joined to it. Default: any version.
 	NotOlderThan string
-	// Live demands a consistent read that begins after the call. Such reads share
-	// the limits of the [Gate]; Gets that wait for the same object share a read. The
-	// stream of the object is opened again for it. Default: memory will do.
+	// Live demands a consistent read that begins after the call. The stream of the object
+	// is opened again for it. Gets that wait for the same object share a read, and
+	// further reads of it begin 1.1 to 1.6 s after each other, within the limits of the
+	// [Gate]. Default: memory will do.
 	Live bool
 }
 

@@ -39,7 +39,7 @@ func TestNewOwnerDoesNotGetAnOlderRead(t *testing.T) {
 		store.AddReference(namespace, "tls", "pod-2")
 		var waiting []<-chan result
 		for range 100 {
-			waiting = append(waiting, (&rig{t: t, WatchStore: store}).async(t.Context(), "tls"))
+			waiting = append(waiting, (&rig{t: t, Store: store}).async(t.Context(), "tls"))
 		}
 		answer(first, "old", "5")
 		close(second)

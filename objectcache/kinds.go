@@ -4,7 +4,6 @@ package objectcache
 
 import (
 	"context"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -15,18 +14,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
-
-	"github.com/refwatch/refwatch/cache"
 )
 
 // Secrets is the resource of core/v1 Secrets. With a nil client it serves for
-// [Resource.Roles] only, as do [ConfigMaps], [Dynamic] and [Metadata].
+// [Resource.Roles] and [Resource.CheckAccess] only. So does every other constructor.
 func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
 	var secrets func(string) typedcorev1.SecretInterface
 	if !isNil(client) {
 		secrets = client.CoreV1().Secrets
 	}
-	resource := NewResource(corev1.Resource("secrets"), secrets)
+	resource := NewResource(secrets, corev1.SchemeGroupVersion.WithResource("secrets"))
 	if resource.source != nil {
 		resource.source = sourceFrom(secrets, client)
 	}
@@ -41,7 +38,7 @@ func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
 	if !isNil(client) {
 		configMaps = client.CoreV1().ConfigMaps
 	}
-	resource := NewResource(corev1.Resource("configmaps"), configMaps)
+	resource := NewResource(configMaps, corev1.SchemeGroupVersion.WithResource("configmaps"))
 	if resource.source != nil {
 		resource.source = sourceFrom(configMaps, client)
 	}
@@ -50,13 +47,17 @@ func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
 	return resource
 }
 
-// Dynamic is any namespaced resource, with objects that have no Go type:
+// Dynamic is any resource, with objects that have no Go type:
 //
 //	Dynamic(client, schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
 //
 // The client has no GetClient, so it is used as [NewResource] describes for such a
 // client. Make it from a config of manager.ConfigFor: the store cannot see whether
-// it has a rate limiter. No object counts as immutable.
+// it has a rate limiter. With a config at hand, prefer
+//
+//	FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, resource)
+//
+// which needs fewer goroutines per object. No object counts as immutable.
 func Dynamic(client dynamic.Interface, resource schema.GroupVersionResource) Resource[*unstructured.Unstructured] {
 	r := withoutClient[*unstructured.Unstructured](resource)
 	if !isNil(client) {
@@ -71,8 +72,9 @@ func Dynamic(client dynamic.Interface, resource schema.GroupVersionResource) Res
 	return r
 }
 
-// Metadata is any namespaced resource. Only the metadata of its objects is
-// requested and kept. The notes on the client of [Dynamic] hold here too.
+// Metadata is any resource. Only the metadata of its objects is requested and kept.
+// The notes on the client of [Dynamic] hold here too; the types for [FromConfig] are
+// *metav1.PartialObjectMetadata and *metav1.PartialObjectMetadataList.
 func Metadata(client metadata.Interface, resource schema.GroupVersionResource) Resource[*metav1.PartialObjectMetadata] {
 	r := withoutClient[*metav1.PartialObjectMetadata](resource)
 	if !isNil(client) {
@@ -83,16 +85,6 @@ func Metadata(client metadata.Interface, resource schema.GroupVersionResource) R
 		r.get = getFrom(namespaced, func(ctx context.Context, c metadata.ResourceInterface, name string) (*metav1.PartialObjectMetadata, error) {
 			return c.Get(ctx, name, metav1.GetOptions{})
 		})
-	}
-	return r
-}
-
-// withoutClient returns a resource without a client. Only the client needs the
-// version.
-func withoutClient[T cache.Object](resource schema.GroupVersionResource) Resource[T] {
-	r := Resource[T]{resource: resource.GroupResource(), nameError: checkResourceName(resource.GroupResource()), validateName: validatePathSegment}
-	if resource.Version == "" && r.nameError == nil {
-		r.nameError = errors.New("it has no version: name that of a path, such as \"v1\"")
 	}
 	return r
 }

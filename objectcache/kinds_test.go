@@ -105,12 +105,12 @@ func TestNewResourceCallsWithRealNamespaces(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		var mu sync.Mutex
 		var called []string
-		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), func(namespace string) hidden {
+		resource := objectcache.NewResource(func(namespace string) hidden {
 			mu.Lock()
 			defer mu.Unlock()
 			called = append(called, namespace)
 			return hidden{server.Client().CoreV1().ServiceAccounts(namespace)}
-		})
+		}, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
 		store := newStore(t, resource, objectcache.WatchOptions{})
 		stop := runStore(t.Context(), t, store)
 		store.AddReference("team", "builder", "pod")
@@ -128,12 +128,12 @@ func TestNewResourceCallsWithRealNamespaces(t *testing.T) {
 func TestNewResourceWithoutAClientForANamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
-		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), func(namespace string) *hidden {
+		resource := objectcache.NewResource(func(namespace string) *hidden {
 			if namespace == metav1.NamespaceDefault {
 				return &hidden{server.Client().CoreV1().ServiceAccounts(namespace)}
 			}
 			return nil
-		})
+		}, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
 		store := newStore(t, resource, objectcache.WatchOptions{})
 		stop := runStore(t.Context(), t, store)
 		defer stop()

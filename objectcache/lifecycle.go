@@ -34,33 +34,35 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if s.ctx == nil || s.stopped {
 		return
 	}
-	w := s.newWatchLocked(e)
+	s.countStartLocked(e)
+	w := s.firstReadLocked(e)
+	if w == nil {
+		w = s.newWatchLocked(e)
+	}
 	if previous := e.watch.Load(); previous != nil {
 		previous.stopLocked(errReplaced)
 		s.stopTimerLocked(e.recheckTimer)
+		s.subscribers.notify(e.key) // of a change that changed has not seen yet
 	} else {
 		s.startIdleTimerLocked(e)
 		s.startLeaseTimerLocked(e)
 	}
 	e.watch.Store(w)
 	s.placeLocked(e)
-	s.background.Add(1)
-	go s.run(s.ctx, e, w)
+	if w.shared == nil {
+		s.background.Add(1)
+		go s.run(s.ctx, e, w)
+	}
 }
 
 // newWatchLocked returns the successor of the watch of an entry, if it has one,
 // else a first watch.
 func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
-	w := &objectWatch[T]{}
+	slot := s.newSlotLocked(e)
 	if previous := e.watch.Load(); previous != nil {
-		previous.recordLocked(previous.status())
-		w.slot, w.base = previous.slot.Next(), previous.base
-		w.readFor.Store(previous.readFor.Load())
-		w.contact.Store(previous.contact.Load())
-		w.live.Store(previous.live.Load())
-	} else {
-		w.slot, w.base = cache.NewSlot(e.key, cache.SlotOptions[T]{Epoch: e.epoch}), time.Now().Add(-1)
+		slot = previous.slot.Next()
 	}
+	w := s.nextWatchLocked(e, slot)
 	state := w.slot.Load()
 	keeps := s.keepsStream(e, state)
 	w.once = !keeps || !s.takeStreamLocked()
@@ -68,7 +70,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	w.polls = w.once && keeps && state.Synced
 	resource := s.resource.resource.String()
 	w.reflector = reflector.New(s.resource.sourceOf(e.key), w.slot, reflector.Options{
-		Name:              resource + " " + e.key.String(),
+		Name:              resource + " " + keyText(e.key),
 		Resource:          resource,
 		OnChange:          func() { s.changed(e, w) },
 		Gate:              s.options.Gate,
@@ -77,6 +79,24 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		ClientGoReflector: s.options.ClientGoReflector,
 	})
 	w.reflector.ReadFor(e.owners.reads)
+	return w
+}
+
+func (s *WatchStore[T]) newSlotLocked(e *entry[T]) *cache.Slot[T] {
+	return cache.NewSlot(e.key, cache.SlotOptions[T]{Epoch: e.epoch})
+}
+
+// nextWatchLocked returns a watch without a reflector, which takes over what is known of
+// the watch of an entry, if it has one.
+func (s *WatchStore[T]) nextWatchLocked(e *entry[T], slot *cache.Slot[T]) *objectWatch[T] {
+	w := &objectWatch[T]{slot: slot, base: time.Now().Add(-1)}
+	if previous := e.watch.Load(); previous != nil {
+		previous.recordLocked(previous.status())
+		w.base = previous.base
+		w.readFor.Store(previous.readFor.Load())
+		w.contact.Store(previous.contact.Load())
+		w.live.Store(previous.live.Load())
+	}
 	return w
 }
 
@@ -112,6 +132,7 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	e.epoch = w.slot.Load().Epoch + 1 // the next watch has no state to compare with
 	e.watch.Store(nil)
 	w.stopLocked(reason)
+	s.leaveSharedLocked(e)
 	s.stopTimerLocked(e.idleTimer)
 	s.stopTimerLocked(e.recheckTimer)
 	s.placeLocked(e)
@@ -159,7 +180,7 @@ func (s *WatchStore[T]) needsNoStream(e *entry[T], w *objectWatch[T]) Phase {
 // object that needs one. It starts another read if an owner was added after the read
 // of an object without a stream began.
 func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
-	w.synced = status.Synced
+	w.synced = status.Synced || w.shared != nil && w.slot.Load().Synced
 	reason := s.needsNoStream(e, w)
 	switch {
 	case w.unwatched == reason && reason != "":
@@ -172,9 +193,14 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 	case reason == "":
 		if w.synced && w.once {
 			s.startLocked(e)
-		} else if w.synced {
+			return
+		}
+		if w.synced {
 			w.live.Store(true)
 		}
+		s.shareLocked(e, w, status)
+	case w.shared != nil:
+		s.startLocked(e) // it is read for its owners
 	case w.readFor.Load() < e.newestOwnerLocked(w):
 		if w.synced {
 			s.startLocked(e)
@@ -191,6 +217,7 @@ func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason Pha
 	w.unwatched = reason
 	w.live.Store(false)
 	s.stopTimerLocked(e.recheckTimer)
+	s.leaveSharedLocked(e)
 	w.stopLocked(reasons[reason])
 	s.placeLocked(e)
 	after := s.options.ImmutableRecheck

@@ -294,7 +294,7 @@ func TestNewResource(t *testing.T) {
 		if _, err := client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		resource := objectcache.NewResource(corev1.Resource("serviceaccounts"), client.CoreV1().ServiceAccounts)
+		resource := objectcache.NewResource(client.CoreV1().ServiceAccounts, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
 		store := newStore(t, resource, objectcache.WatchOptions{})
 		stop := runStore(t.Context(), t, store)
 		store.AddReference(namespace, "builder", "pod")

@@ -3,11 +3,13 @@
 package objectcache
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
 
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
 )
 
 // ErrClientLimited is joined to [ErrNotSynced] when the context of a Get ended and
@@ -28,4 +30,11 @@ func (r *Resource[T]) rateLimitError() error {
 		return nil
 	}
 	return fmt.Errorf("the client limits itself to %v requests a second: %w", limiter.QPS(), ErrClientLimited)
+}
+
+// logRateLimit logs the rate limit of the client, if it has one.
+func (r *Resource[T]) logRateLimit(ctx context.Context) {
+	if err := r.rateLimitError(); err != nil {
+		klog.FromContext(ctx).Info("The client limits its requests, objects sync slowly", "resource", r.resource, "reason", err)
+	}
 }

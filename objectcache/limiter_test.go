@@ -88,7 +88,7 @@ func TestClientWithARateLimit(t *testing.T) {
 func TestErrorsAreLoggedToRunsLogger(t *testing.T) {
 	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true)))
-		stop := runStore(klog.NewContext(t.Context(), logger), t, r.WatchStore)
+		stop := runStore(klog.NewContext(t.Context(), logger), t, r.Store)
 		synctest.Wait()
 		r.AddReference(namespace, "no/name", "pod")
 		var none context.Context

@@ -8,13 +8,21 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/refwatch/refwatch/cache"
 )
 
 // NotServedError is the cause when the server answered a list or a watch with 404:
-// it does not serve the path. A proxy without a backend answers so, and a server
-// that does not serve the resource, or not yet. Such an answer says nothing about
-// an object, so apierrors.IsNotFound does not hold for it.
+// it does not serve the path. The group, the version, the resource or the scope is
+// wrong, its CustomResourceDefinition is not installed yet, or a proxy without a backend
+// answered. Such an answer says nothing about an object, so apierrors.IsNotFound does
+// not hold for it. The store asks again, and notices when the path is served.
 type NotServedError struct {
+	// Resource is that of the path.
+	Resource schema.GroupVersionResource
+	// ClusterScoped is set if the path has no namespace.
+	ClusterScoped bool
 	// Code and Reason are those of the answer.
 	Code   int32
 	Reason metav1.StatusReason
@@ -22,9 +30,30 @@ type NotServedError struct {
 	answer notAbsentError
 }
 
-// Error returns the text of the answer.
+// Error returns the path, what to check, and the text of the answer.
 func (e *NotServedError) Error() string {
-	return fmt.Sprintf("the path is not served (%d): %v", e.Code, e.answer)
+	if e.Resource.Empty() {
+		return fmt.Sprintf("the path is not served (%d): %v", e.Code, e.answer)
+	}
+	scope := "namespaced (else use ClusterScoped)"
+	if e.ClusterScoped {
+		scope = "cluster-scoped (else omit ClusterScoped)"
+	}
+	return fmt.Sprintf("the path %s is not served (%d): check the group, the version and the resource, "+
+		"that its CustomResourceDefinition is installed, and that the kind is %s: %v", e.path(), e.Code, scope, e.answer)
+}
+
+// path returns the path of the requests, without the namespace itself.
+func (e *NotServedError) path() string {
+	path := "/apis/" + e.Resource.Group
+	if e.Resource.Group == "" {
+		path = "/api"
+	}
+	path += "/" + e.Resource.Version
+	if !e.ClusterScoped {
+		path += "/namespaces/NAMESPACE"
+	}
+	return path + "/" + e.Resource.Resource
 }
 
 // Unwrap returns the answer. errors.Is finds it, and errors.As does not.
@@ -37,6 +66,20 @@ func notServed(err error) error {
 		return err
 	}
 	return &NotServedError{Code: status.Status().Code, Reason: status.Status().Reason, answer: notAbsentError{err}}
+}
+
+// explained returns the cause of a failure with what to check about the resource.
+func (r *Resource[T]) explained(cause error) error {
+	var unserved *NotServedError
+	switch {
+	case errors.As(cause, &unserved) && unserved.Resource.Empty():
+		complete := *unserved
+		complete.Resource, complete.ClusterScoped = r.pathResource(), r.clusterScoped
+		return &complete
+	case r.clusterScoped && errors.Is(cause, cache.ErrForeign):
+		return fmt.Errorf("%w (a namespaced kind? Then omit ClusterScoped)", cause)
+	}
+	return cause
 }
 
 // notAbsentError hides a NotFound that does not say that the object of a Get is

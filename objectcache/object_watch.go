@@ -17,8 +17,9 @@ import (
 // and serves that until its own first read.
 type objectWatch[T cache.Object] struct {
 	slot      *cache.Slot[T]
-	reflector *reflector.Reflector
-	base      time.Time // just before the first of its predecessors began
+	reflector *reflector.Reflector // of the shared stream, if it has no stream of its own
+	shared    *sharedStream[T]     // nil if it has a stream of its own
+	base      time.Time            // just before the first of its predecessors began
 
 	// readFor is the highest number of a read that was asked for before the
 	// consistent read of the state began: see owners. Load it before the state.
@@ -42,11 +43,16 @@ type objectWatch[T cache.Object] struct {
 	unwatched Phase
 }
 
-// stopLocked ends the stream.
+// stopLocked ends the stream, unless it is shared.
 func (w *objectWatch[T]) stopLocked(reason error) {
 	w.reason = cmp.Or(w.reason, reason)
-	w.reflector.Stop()
+	if w.shared == nil {
+		w.reflector.Stop()
+	}
 }
+
+// hasOwnStream reports whether the object has a stream of its own, or is about to.
+func (w *objectWatch[T]) hasOwnStream() bool { return w.unwatched == "" && w.shared == nil }
 
 // status returns the status of the reflector. A 404 among its errors is a
 // [NotServedError].
@@ -78,6 +84,9 @@ func (w *objectWatch[T]) isStale(bound time.Duration) bool {
 	if bound <= 0 {
 		return false
 	}
-	contact := w.contact.Load()
-	return contact == 0 || time.Since(w.base)-time.Duration(contact) > bound
+	contact, base := w.contact.Load(), w.base
+	if w.shared != nil {
+		contact, base = w.shared.contact.Load(), w.shared.base
+	}
+	return contact == 0 || time.Since(base)-time.Duration(contact) > bound
 }

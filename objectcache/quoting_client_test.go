@@ -62,7 +62,7 @@ func TestIssue8_TypedClientQuotesNoObject(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, REST client hidden: %v", name, hidden), func(t *testing.T) {
 				out := captureLog(t)
 				var texts []string
-				synctest.Test(t, func(t *testing.T) { texts = quotedBy(t, answer, hidden) })
+				synctest.Test(t, func(t *testing.T) { texts = quotedBy(t, objectcache.WatchOptions{}, answer, hidden) })
 				for _, text := range append(texts, out.String()) {
 					for _, form := range forms(canary) {
 						if strings.Contains(text, form) {
@@ -76,18 +76,21 @@ func TestIssue8_TypedClientQuotesNoObject(t *testing.T) {
 }
 
 // quotedBy returns the errors and statuses of a store with such a client.
-func quotedBy(t *testing.T, answer answers, hidden bool) (texts []string) {
+func quotedBy(t *testing.T, options objectcache.StoreOptions, answer answers, hidden bool) (texts []string) {
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://server.test", Transport: answer, QPS: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	resource := objectcache.Secrets(client)
 	if hidden {
-		resource = objectcache.NewResource(corev1.Resource("secrets"), func(namespace string) withoutRESTClient {
+		resource = objectcache.NewResource(func(namespace string) withoutRESTClient {
 			return withoutRESTClient{client.CoreV1().Secrets(namespace)}
-		})
+		}, corev1.SchemeGroupVersion.WithResource("secrets"))
 	}
-	store := newStore(t, resource, objectcache.WatchOptions{})
+	store, err := objectcache.NewStore(resource, options)
+	if err != nil {
+		t.Fatal(err)
+	}
 	stop := runStore(t.Context(), t, store)
 	defer stop()
 	store.AddReference(namespace, "tls", "pod")
@@ -95,8 +98,8 @@ func quotedBy(t *testing.T, answer answers, hidden bool) (texts []string) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		_, err := store.Get(ctx, namespace, "tls")
 		cancel()
-		status, _ := store.Status(namespace, "tls")
-		if err == nil || status.LastError == nil {
+		status, known := store.Status(namespace, "tls")
+		if err == nil || known && status.LastError == nil {
 			t.Fatalf("Get: got %v, status %+v, want a failure", err, status)
 		}
 		texts = append(texts, fmt.Sprintf("%v %+v %#v", err, err, err), fmt.Sprintf("%+v %#v", status, status.LastError))

@@ -21,7 +21,7 @@ import (
 func (r *Resource[T]) read(ctx context.Context, key types.NamespacedName) (T, error) {
 	state, err := r.readState(ctx, key)
 	if err != nil {
-		return state.Object, notServed(err)
+		return state.Object, r.explained(notServed(err))
 	}
 	return r.result(key, state)
 }
@@ -40,7 +40,9 @@ func (r *Resource[T]) readState(ctx context.Context, key types.NamespacedName) (
 	case err != nil:
 		return state, err
 	}
-	object = r.transformed(object)
+	if object, err = r.transform(object); err != nil {
+		return state, err
+	}
 	return cache.State[T]{Object: object, Exists: true, Synced: true, ResourceVersion: object.GetResourceVersion()}, nil
 }
 
@@ -60,18 +62,13 @@ func (r *Resource[T]) isAbsence(err error, name string) bool {
 // checkObject returns an error if the answer to a GET is not the object of that key.
 func checkObject[T cache.Object](object T, key types.NamespacedName) error {
 	if isNil(object) {
-		return fmt.Errorf("%w: neither an object nor an error", cache.ErrMalformed)
+		return listwatch.Loggable(fmt.Errorf("%w: neither an object nor an error", cache.ErrMalformed))
 	}
 	if object.GetNamespace() != key.Namespace || object.GetName() != key.Name {
-		return fmt.Errorf("%w: the object %s/%s, where %s was asked for", cache.ErrMalformed, object.GetNamespace(), object.GetName(), key)
+		return listwatch.Loggable(fmt.Errorf("%w: the object %s/%s, where %s was asked for",
+			cache.ErrMalformed, object.GetNamespace(), object.GetName(), key))
 	}
 	return nil
-}
-
-// transformed returns an object as the store keeps it. It may change its argument.
-func (r *Resource[T]) transformed(object T) T {
-	object.SetManagedFields(nil)
-	return object
 }
 
 // getFromREST returns a function that gets an object over a REST client.

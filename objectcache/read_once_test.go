@@ -119,7 +119,7 @@ func TestReadOnceOwnerDuringARead(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				late := &lateTransport{}
 				r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
-				r.WatchStore = newStore(t, objectcache.Secrets(late.client(r)), objectcache.WatchOptions{})
+				r.Store = newStore(t, objectcache.Secrets(late.client(r)), objectcache.WatchOptions{})
 				r.run()
 				r.create("tls")
 				first(r)

@@ -40,7 +40,7 @@ func readers(t *testing.T, config *rest.Config) map[string]reader {
 	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
 	return map[string]reader{
 		"REST":     readerOf(Secrets(client)),
-		"typed":    readerOf(NewResource(corev1.Resource("secrets"), func(ns string) hiddenREST { return hiddenREST{client.CoreV1().Secrets(ns)} })),
+		"typed":    readerOf(NewResource(func(ns string) hiddenREST { return hiddenREST{client.CoreV1().Secrets(ns)} }, secrets)),
 		"dynamic":  readerOf(Dynamic(dynamic.NewForConfigOrDie(config), secrets)),
 		"metadata": readerOf(Metadata(metadata.NewForConfigOrDie(config), secrets)),
 	}
@@ -97,6 +97,25 @@ func TestRead(t *testing.T) {
 			if request.Verb == "get" && (request.Path != "/api/v1/namespaces/default/secrets/tls" || len(request.Query) > 0) {
 				t.Errorf("got GET %s?%s, want that of the name", request.Path, request.Query.Encode())
 			}
+		}
+	})
+}
+
+// A GET is transformed, too.
+func TestReadTransforms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true})
+		if _, err := server.Client().CoreV1().Secrets(testKey.Namespace).Create(t.Context(), testSecret("", false), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		secrets := Secrets(server.Client())
+		resource := secrets.WithTransform(func(s *corev1.Secret) *corev1.Secret { s.Data = nil; return s })
+		if got, err := resource.read(t.Context(), testKey); err != nil || got.Name != testKey.Name || got.Data != nil {
+			t.Errorf("got %v, want the Secret without data", err)
+		}
+		resource = secrets.WithTransform(func(*corev1.Secret) *corev1.Secret { return nil })
+		if got, err := resource.read(t.Context(), testKey); !errors.Is(err, ErrTransform) || got != nil {
+			t.Errorf("got %v, want ErrTransform", err)
 		}
 	})
 }
@@ -181,12 +200,12 @@ func TestReadErrors(t *testing.T) {
 // A panic of a client, or a client that is nil, is an error.
 func TestReadBadClient(t *testing.T) {
 	calls := 0
-	resource := NewResource(corev1.Resource("secrets"), func(string) *hiddenREST {
+	resource := NewResource(func(string) *hiddenREST {
 		if calls++; calls == 3 {
 			return nil
 		}
 		return &hiddenREST{} // its methods panic
-	})
+	}, corev1.SchemeGroupVersion.WithResource("secrets"))
 	for _, want := range []string{"panic: a ", "returned nil"} {
 		if _, err := resource.read(t.Context(), testKey); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)

@@ -76,7 +76,7 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 	case w == nil:
 	case w.unwatched != "":
 		s.startLocked(e)
-	case s.unwatchImmutable || readOnce || s.limit != nil:
+	case w.shared == nil && (s.unwatchImmutable || readOnce || s.limit != nil):
 		w.reflector.ReadFor(e.owners.reads)
 	}
 	if w != nil && !w.synced {

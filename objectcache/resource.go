@@ -3,6 +3,7 @@
 package objectcache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,17 +25,31 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// Resource describes one kind of namespaced object and how to reach it. Make one
-// with [Secrets], [ConfigMaps], [NewResource], [Dynamic] or [Metadata]. If it is
-// invalid, [NewWatchStore] returns an error.
+// Resource describes one kind of object and how to reach it. If it is invalid,
+// [NewWatchStore] returns an error. All constructors take a client and the group,
+// version and resource of a path:
+//
+//   - [Secrets] and [ConfigMaps] know the latter
+//   - [NewResource] and [NewClusterResource] take a typed client, generated for the kind
+//   - [FromConfig] and [FromREST] take a config and a REST client, for any Go type
+//   - [Dynamic] and [Metadata] take client-go's clients without types
+//
+// Its methods [Resource.ClusterScoped] and [Resource.WithTransform] return a changed
+// copy.
 type Resource[T cache.Object] struct {
-	resource     schema.GroupResource
-	nameError    error                   // why resource is invalid; nil if it is valid
-	rest         *listwatch.RESTResource // nil if the client has no GetClient: source is used then
-	source       func(types.NamespacedName) listwatch.Source
-	get          func(context.Context, types.NamespacedName) (T, error) // sends a GET; nil without a client
-	validateName validation.ValidateNameFunc
-	immutable    func(T) bool // nil if no object of this kind is immutable
+	resource      schema.GroupResource
+	version       string
+	clusterScoped bool
+	nameError     error                   // why the resource is invalid; nil if it is valid
+	clientError   error                   // why it has no client; nil if it has one, or was given none
+	rest          *listwatch.RESTResource // nil if the client has no REST client: source is used then
+	source        func(types.NamespacedName) listwatch.Source
+	get           func(context.Context, types.NamespacedName) (T, error) // sends a GET; nil without a client
+	// hasNamespaces is set if the type of the client says that the kind is namespaced.
+	hasNamespaces bool
+	validateName  validation.ValidateNameFunc
+	immutable     func(T) bool // nil if no object of this kind is immutable
+	userTransform func(T) T    // of WithTransform; may be nil
 }
 
 // Client is the part of a typed client of one namespace that a store needs. Clients
@@ -48,14 +63,13 @@ type Client[T cache.Object, L runtime.Object] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 }
 
-// NewResource returns the resource of any typed client:
+// NewResource returns the resource of any typed client of a namespaced kind:
 //
-//	NewResource(corev1.Resource("serviceaccounts"), clientset.CoreV1().ServiceAccounts)
+//	NewResource(clientset.CoreV1().ServiceAccounts, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
 //
-// The group and resource are those of the client, as in a path. [NewWatchStore]
-// returns an error for a client of another group, and for a client of another
-// resource if its kind is one of Kubernetes' own. Use [Dynamic] or [Metadata] for
-// clients without types.
+// The group, version and resource are those of the client, as in a path.
+// [NewWatchStore] returns an error for a client of another group or version, and for a
+// client of another resource if its kind is one of Kubernetes' own.
 //
 // NewResource calls client once, with the namespace "default", to inspect what it
 // returns. It sends no request. Later, client is called with the namespaces of
@@ -66,8 +80,9 @@ type Client[T cache.Object, L runtime.Object] interface {
 // and Get: see [listwatch.FromREST]. To use these methods, hide GetClient behind a
 // type of your own. They retry up to ten times, after a broken connection or a
 // Retry-After, and Get knows no cause before they return.
-func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource schema.GroupResource, client func(namespace string) C) Resource[T] {
-	r := Resource[T]{resource: resource, nameError: checkResourceName(resource), validateName: validatePathSegment}
+func NewResource[C Client[T, L], T cache.Object, L runtime.Object](client func(namespace string) C, resource schema.GroupVersionResource) Resource[T] {
+	r := withoutClient[T](resource)
+	r.hasNamespaces = true
 	if client == nil {
 		return r
 	}
@@ -75,51 +90,107 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](resource sche
 	if isNil(example) {
 		return r
 	}
-	if r.nameError == nil {
-		r.nameError = checkKind[T](resource)
-	}
 	r.source = sourceFrom(client, example)
 	r.get = getFrom(client, func(ctx context.Context, c C, name string) (T, error) { return c.Get(ctx, name, metav1.GetOptions{}) })
 	if restClient := restClientOf(example); restClient != nil {
-		if group := restClient.APIVersion().Group; group != resource.Group && r.nameError == nil {
-			r.nameError = fmt.Errorf("its client is of the group %q: name that group, or pass a client of %q", group, resource.Group)
-		}
-		r.rest = &listwatch.RESTResource{
-			Client:    restClient,
-			Name:      resource.Resource,
-			NewObject: newOf[T],
-			NewList:   newOf[L],
-		}
-		r.get = getFromREST[T](r.rest)
+		useREST[T, L](&r, restClient)
 	}
 	return r
 }
 
+// NewClusterResource is [NewResource] for the typed client of a cluster-scoped kind:
+//
+//	NewClusterResource(clientset.CoreV1().Nodes, corev1.SchemeGroupVersion.WithResource("nodes"))
+//
+// The namespace of its objects is empty: see [Resource.ClusterScoped].
+func NewClusterResource[C Client[T, L], T cache.Object, L runtime.Object](client func() C, resource schema.GroupVersionResource) Resource[T] {
+	var unscoped func(string) C
+	if client != nil {
+		unscoped = func(string) C { return client() }
+	}
+	r := NewResource(unscoped, resource)
+	r.hasNamespaces = false
+	return r.ClusterScoped()
+}
+
+// withoutClient returns a resource that has no client yet.
+func withoutClient[T cache.Object](resource schema.GroupVersionResource) Resource[T] {
+	return Resource[T]{
+		resource:     resource.GroupResource(),
+		version:      resource.Version,
+		nameError:    cmp.Or(checkResourceName(resource), checkKind[T](resource)),
+		validateName: validatePathSegment,
+	}
+}
+
+// useREST makes r use a REST client.
+func useREST[T cache.Object, L runtime.Object](r *Resource[T], client rest.Interface) {
+	r.nameError = cmp.Or(r.nameError, checkTypes[T, L](), checkVersion(client, r.pathResource().GroupVersion()))
+	r.rest = &listwatch.RESTResource{Client: client, Name: r.resource.Resource, NewObject: newOf[T], NewList: newOf[L]}
+	r.get = getFromREST[T](r.rest)
+}
+
 // checkResourceName returns an error if a path cannot name the resource.
-func checkResourceName(resource schema.GroupResource) error {
-	if len(validation.NameIsDNSLabel(resource.Resource, false)) > 0 {
+func checkResourceName(resource schema.GroupVersionResource) error {
+	switch {
+	case len(validation.NameIsDNSLabel(resource.Resource, false)) > 0:
 		return fmt.Errorf("%q is no resource: name it as in a path, plural and in lower case, such as %q", resource.Resource, "secrets")
+	case resource.Version == "":
+		return errors.New("it has no version: name that of a path, such as \"v1\"")
 	}
 	return nil
 }
 
-// checkKind returns an error if another resource of the group serves objects of
-// type T. It knows only Kubernetes' own kinds, whose plurals are regular.
-func checkKind[T cache.Object](resource schema.GroupResource) error {
-	if reflect.TypeFor[T]().Kind() != reflect.Pointer {
+// checkKind returns an error if another resource serves objects of type T. It knows
+// only Kubernetes' own kinds, whose plurals are regular.
+func checkKind[T cache.Object](resource schema.GroupVersionResource) error {
+	if !isPointer[T]() {
 		return nil
 	}
 	kinds, _, err := scheme.Scheme.ObjectKinds(newOf[T]())
 	if err != nil {
 		return nil // not one of Kubernetes' own kinds
 	}
+	var names []string
 	for _, kind := range kinds {
 		plural, _ := meta.UnsafeGuessKindToResource(kind)
-		if kind.Group == resource.Group && plural.Resource != resource.Resource {
-			return fmt.Errorf("its client is of the resource %q: name that, or pass a client of %q", plural.Resource, resource.Resource)
+		if plural == resource {
+			return nil
 		}
+		names = append(names, nameOf(plural))
+	}
+	return fmt.Errorf("its objects are those of %s: name that, or use the type of %s", strings.Join(names, " or "), nameOf(resource))
+}
+
+// checkVersion returns an error if a client is not one of the group and version.
+func checkVersion(client rest.Interface, version schema.GroupVersion) error {
+	switch got := client.APIVersion(); got {
+	case version:
+		return nil
+	case schema.GroupVersion{}:
+		return fmt.Errorf("its REST client has no group and version: set GroupVersion of its config to %q, or use FromConfig", version)
+	default:
+		return fmt.Errorf("its client is one of %q: name that group and version, or pass a client of %q", got, version)
+	}
+}
+
+// checkTypes returns an error if the types of objects and lists cannot be made.
+func checkTypes[T, L runtime.Object]() error {
+	if !isPointer[T]() || !isPointer[L]() {
+		return fmt.Errorf("its types are %v and %v: they must be pointers to structs", reflect.TypeFor[T](), reflect.TypeFor[L]())
 	}
 	return nil
+}
+
+// isPointer reports whether T is a pointer to a struct.
+func isPointer[T any]() bool {
+	t := reflect.TypeFor[T]()
+	return t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct
+}
+
+// nameOf returns how errors name a resource: resource "deployments" of "apps/v1".
+func nameOf(resource schema.GroupVersionResource) string {
+	return fmt.Sprintf("the resource %q of %q", resource.Resource, resource.GroupVersion())
 }
 
 // restClientOf returns the REST client of a typed client, and nil if it has none,
@@ -142,15 +213,23 @@ func newOf[T runtime.Object]() runtime.Object {
 
 // sourceOf returns a source that lists and watches one object.
 func (r *Resource[T]) sourceOf(key types.NamespacedName) listwatch.Source {
+	var source listwatch.Source
 	if r.rest != nil {
-		return listwatch.FromREST(r.rest, key.Namespace, key.Name)
+		source = listwatch.FromREST(r.rest, key.Namespace, key.Name)
+	} else {
+		source = r.source(key)
 	}
-	return r.source(key)
+	return r.transformedSource(source)
+}
+
+// pathResource returns the group, version and resource of the path.
+func (r *Resource[T]) pathResource() schema.GroupVersionResource {
+	return r.resource.WithVersion(r.version)
 }
 
 var (
 	errNoClient     = errors.New("the client is nil: make one with manager.ClientFor, or from the config that manager.ConfigFor returns")
-	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps, NewResource, Dynamic or Metadata")
+	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps, NewResource, FromConfig or another constructor")
 )
 
 // checkName returns an error if the resource is invalid, whatever its client.
@@ -169,8 +248,8 @@ func (r *Resource[T]) check() error {
 	if err := r.checkName(); err != nil {
 		return err
 	}
-	if r.source == nil {
-		return fmt.Errorf("resource %q: %w", r.resource, errNoClient)
+	if r.source == nil && r.rest == nil {
+		return fmt.Errorf("resource %q: %w", r.resource, cmp.Or(r.clientError, errNoClient))
 	}
 	return nil
 }
@@ -181,14 +260,7 @@ func (r *Resource[T]) validateKey(key types.NamespacedName) error {
 	if err := r.checkName(); err != nil {
 		return err
 	}
-	var problems []string
-	if key.Namespace == "" {
-		problems = append(problems, "namespace: may not be empty: only namespaced objects can be watched")
-	} else {
-		for _, problem := range validation.ValidateNamespaceName(key.Namespace, false) {
-			problems = append(problems, "namespace: "+problem)
-		}
-	}
+	problems := r.namespaceProblems(key.Namespace)
 	if key.Name == "" {
 		problems = append(problems, "name: may not be empty")
 	} else {
@@ -202,9 +274,29 @@ func (r *Resource[T]) validateKey(key types.NamespacedName) error {
 	return r.newError(key, fmt.Errorf("%w: %s", ErrInvalidName, strings.Join(problems, "; ")))
 }
 
+// namespaceProblems returns why no object of this kind can be in a namespace.
+func (r *Resource[T]) namespaceProblems(namespace string) (problems []string) {
+	switch {
+	case r.clusterScoped && namespace != "":
+		return []string{"namespace: must be empty: the kind is used as cluster-scoped (ClusterScoped, NewClusterResource)"}
+	case r.clusterScoped:
+		return nil
+	case namespace == "":
+		return []string{"namespace: may not be empty: for a cluster-scoped kind use ClusterScoped or NewClusterResource"}
+	}
+	for _, problem := range validation.ValidateNamespaceName(namespace, false) {
+		problems = append(problems, "namespace: "+problem)
+	}
+	return problems
+}
+
 // newError returns an error that names the resource and the key.
 func (r *Resource[T]) newError(key types.NamespacedName, causes ...error) error {
-	return &keyError{r.resource.String(), key, causes}
+	explained := make([]error, 0, len(causes))
+	for _, cause := range causes {
+		explained = append(explained, r.explained(cause))
+	}
+	return &keyError{r.resource.String(), key, explained}
 }
 
 // validatePathSegment is the rule for names of any kind: they have to fit in a URL.

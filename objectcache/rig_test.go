@@ -32,16 +32,16 @@ const (
 	canary = "canary-canary-canary"
 )
 
-// rig is a store of Secrets, a client and an API server in one synctest bubble. The
-// HTTP traffic is real, the time is virtual.
+// rig is a store of Secrets with any strategy, a client and an API server in one
+// synctest bubble. The HTTP traffic is real, the time is virtual.
 type rig struct {
-	*objectcache.WatchStore[*corev1.Secret]
+	objectcache.Store[*corev1.Secret]
 
 	t      *testing.T
 	server *apiserver.Server
 	client kubernetes.Interface
 	stop   func()                        // ends Run and waits for it
-	down   atomic.Pointer[metav1.Status] // the answer to every list and watch, if not nil
+	down   atomic.Pointer[metav1.Status] // the answer to every get, list and watch, if not nil
 }
 
 // newStore returns a store on which Run has not been called.
@@ -56,7 +56,7 @@ func newStore[T cache.Object](t testing.TB, resource objectcache.Resource[T], op
 
 // runStore runs a store until the returned function is called, which waits for its
 // end.
-func runStore[T cache.Object](ctx context.Context, t testing.TB, store *objectcache.WatchStore[T]) (stop func()) {
+func runStore(ctx context.Context, t testing.TB, store interface{ Run(context.Context) error }) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- store.Run(ctx) }()
@@ -69,7 +69,7 @@ func runStore[T cache.Object](ctx context.Context, t testing.TB, store *objectca
 }
 
 // inBubble runs f in a bubble, with a store that is running.
-func inBubble(t *testing.T, options objectcache.WatchOptions, f func(*testing.T, *rig)) {
+func inBubble(t *testing.T, options objectcache.StoreOptions, f func(*testing.T, *rig)) {
 	t.Helper()
 	beforeRun(t, options, func(t *testing.T, r *rig) {
 		r.run()
@@ -78,7 +78,7 @@ func inBubble(t *testing.T, options objectcache.WatchOptions, f func(*testing.T,
 }
 
 // beforeRun runs f in a bubble, with a store on which Run has not been called.
-func beforeRun(t *testing.T, options objectcache.WatchOptions, f func(*testing.T, *rig)) {
+func beforeRun(t *testing.T, options objectcache.StoreOptions, f func(*testing.T, *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, apiserver.Options{InMemory: true}, options)
@@ -87,12 +87,16 @@ func beforeRun(t *testing.T, options objectcache.WatchOptions, f func(*testing.T
 	})
 }
 
-func newRig(t *testing.T, server apiserver.Options, options objectcache.WatchOptions) *rig {
+func newRig(t *testing.T, server apiserver.Options, options objectcache.StoreOptions) *rig {
+	t.Helper()
 	r := &rig{t: t, server: apiserver.New(t, server), stop: func() {}}
 	r.client = r.server.Client()
-	r.WatchStore = newStore(t, objectcache.Secrets(r.client), options)
+	var err error
+	if r.Store, err = objectcache.NewStore(objectcache.Secrets(r.client), options); err != nil {
+		t.Fatal(err)
+	}
 	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-		if request.Verb == "watch" || request.Verb == "list" {
+		if request.Verb == "watch" || request.Verb == "list" || request.Verb == "get" {
 			return r.down.Load()
 		}
 		return nil
@@ -102,14 +106,14 @@ func newRig(t *testing.T, server apiserver.Options, options objectcache.WatchOpt
 
 // rigOf returns a rig with a running store of any resource, and without a server.
 func rigOf(t *testing.T, resource objectcache.Resource[*corev1.Secret], options objectcache.WatchOptions) *rig {
-	r := &rig{t: t, WatchStore: newStore(t, resource, options)}
+	r := &rig{t: t, Store: newStore(t, resource, options)}
 	r.run()
 	return r
 }
 
 // run calls Run in a goroutine.
 func (r *rig) run() {
-	stop := runStore(r.t.Context(), r.t, r.WatchStore)
+	stop := runStore(r.t.Context(), r.t, r.Store)
 	r.stop = func() { stop(); r.stop = func() {} }
 	synctest.Wait()
 }
@@ -119,7 +123,7 @@ func logText(logger klog.Logger) string {
 	return logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 }
 
-// refuse makes the server answer every list and watch with err, until the next call.
+// refuse makes the server answer every get, list and watch with err, until the next call.
 func (r *rig) refuse(err *apierrors.StatusError) {
 	if err == nil {
 		r.down.Store(nil)
@@ -195,11 +199,14 @@ func (r *rig) streams(name string) int {
 }
 
 // opens returns the number of watches of an object that were requested so far.
-func (r *rig) opens(name string) int {
+func (r *rig) opens(name string) int { return r.requests("watch", name) }
+
+// requests returns the number of requests for an object so far.
+func (r *rig) requests(verb, name string) int {
 	synctest.Wait()
 	count := 0
 	for _, request := range r.server.Requests() {
-		if request.Verb == "watch" && request.Name == name {
+		if request.Verb == verb && request.Name == name {
 			count++
 		}
 	}
@@ -325,6 +332,23 @@ type change struct {
 	owners []types.UID
 }
 
+func (c change) String() string {
+	switch name := c.Key.Name; {
+	case c.Err == nil:
+		return name + "=" + string(c.Object.Data["password"])
+	case c.Object != nil:
+		return name + " has an object and an error"
+	case c.Deleted && apierrors.IsNotFound(c.Err):
+		return name + " gone"
+	case apierrors.IsNotFound(c.Err):
+		return name + " absent"
+	case !errors.Is(c.Err, objectcache.ErrNotSynced):
+		return name + ": " + c.Err.Error()
+	default:
+		return name + " refused: " + string(apierrors.ReasonForError(c.Err))
+	}
+}
+
 // subscriber is a caller that ranges over Changes.
 type subscriber struct {
 	changes chan change
@@ -335,7 +359,7 @@ type subscriber struct {
 // subscribe starts a subscriber.
 func (r *rig) subscribe() *subscriber {
 	ctx, cancel := context.WithCancel(r.t.Context())
-	s := &subscriber{changes: make(chan change, 1000), done: make(chan struct{})}
+	s := &subscriber{changes: make(chan change, 10_000), done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		for c, owners := range r.Changes(ctx) {
@@ -347,23 +371,23 @@ func (r *rig) subscribe() *subscriber {
 	return s
 }
 
-// seen returns the changes since the last call, as "name=value" or "name gone".
+// seen returns the changes since the last call, as "name=value", "name gone", "name
+// absent" or "name refused: reason".
 func (s *subscriber) seen() []string {
 	synctest.Wait()
 	var all []string
 	for {
 		select {
 		case change := <-s.changes:
-			if change.Deleted {
-				all = append(all, change.Key.Name+" gone")
-			} else {
-				all = append(all, change.Key.Name+"="+string(change.Object.Data["password"]))
-			}
+			all = append(all, change.String())
 		default:
 			return all
 		}
 	}
 }
+
+// sorted is seen, sorted.
+func (s *subscriber) sorted() []string { return slices.Sorted(slices.Values(s.seen())) }
 
 // want checks the changes that a subscriber has seen.
 func want(t *testing.T, when string, got []string, want ...string) {

@@ -2,11 +2,7 @@
 
 package objectcache
 
-import (
-	"context"
-
-	"k8s.io/klog/v2"
-)
+import "context"
 
 // Run starts the streams of all objects that are referenced, now or later. It
 // blocks until ctx ends and every goroutine of the store has ended, and returns
@@ -21,9 +17,7 @@ func (s *WatchStore[T]) Run(ctx context.Context) error {
 	if !s.startAll(ctx) {
 		return ErrAlreadyStarted
 	}
-	if err := s.resource.rateLimitError(); err != nil {
-		klog.FromContext(ctx).Info("The client limits its requests, objects sync slowly", "resource", s.resource.resource, "reason", err)
-	}
+	s.resource.logRateLimit(ctx)
 	<-ctx.Done()
 	s.stopAll()
 	s.background.Wait()
@@ -39,7 +33,12 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 	}
 	s.ctx = ctx
 	for _, e := range s.entries.Range {
-		s.startLocked(e.(*entry[T]))
+		s.countStreamLocked(e.(*entry[T]), true) // a shared stream then reads all of them
+	}
+	for _, e := range s.entries.Range {
+		e := e.(*entry[T])
+		s.startLocked(e)
+		s.subscribers.notify(e.key)
 	}
 	return true
 }
@@ -57,8 +56,9 @@ func (s *WatchStore[T]) stopAll() {
 	if s.limit != nil {
 		s.stopTimerLocked(s.limit.timer)
 	}
-	for _, t := range s.notifyTimers {
-		s.stopTimerLocked(t)
+	s.stopSharedLocked()
+	for key := range s.notices {
+		s.cancelNoticeLocked(key)
 	}
 	s.subscribers.shutDown()
 }

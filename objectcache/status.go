@@ -4,6 +4,7 @@ package objectcache
 
 import (
 	"iter"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,12 +17,19 @@ import (
 type Phase string
 
 const (
-	// Pending: Run has not been called, and no request has been sent.
+	// Pending: no request has been sent. Run has not been called, or the store reads an
+	// object only for a Get and none has asked for it yet (TTLStore).
 	Pending Phase = "Pending"
 	// Syncing: the first read is under way.
 	Syncing Phase = "Syncing"
+	// Cached: the state is known and served from memory. A Get that comes after
+	// TTLOptions.TTL reads it again.
+	Cached Phase = "Cached"
 	// Watching: the state is known, and an open stream brings its changes.
 	Watching Phase = "Watching"
+	// Shared: the state is known, and an open stream of the whole namespace brings its
+	// changes: see [SharedOptions]. Status.LastContact is that of the shared stream.
+	Shared Phase = "Shared"
 	// Reopening: the state is known and served, but no stream is open. It ended
 	// regularly and is being opened again, or an object without a stream is being
 	// read again.
@@ -46,12 +54,16 @@ const (
 	Stopped Phase = "Stopped"
 )
 
-// Status describes one object and its stream. It holds no object data.
+// Status describes one object and its stream or its reads. It holds no object data.
 type Status struct {
 	// Key is the object's namespace and name.
 	Key types.NamespacedName
 	// Phase is where the object is in its life in the store.
 	Phase Phase
+	// Synced is set while the state is known, to the newest owner as well: Get returns
+	// the object, or that it is absent, without waiting. In a [TTLStore] it stays set
+	// when the TTL is over, and Get waits for the next read.
+	Synced bool
 	// Exists is set if the object exists in the last known state.
 	Exists bool
 	// UID and ResourceVersion are the object's, empty unless it exists.
@@ -90,10 +102,15 @@ func (s *WatchStore[T]) Status(namespace, name string) (Status, bool) {
 // taken at a moment of its own. No lock is held while the body of the loop runs.
 // References that are added or deleted meanwhile may or may not be seen.
 func (s *WatchStore[T]) Statuses() iter.Seq[Status] {
+	return statuses(&s.entries, s.Status)
+}
+
+// statuses yields the status of every key of a map.
+func statuses(entries *sync.Map, statusOf func(namespace, name string) (Status, bool)) iter.Seq[Status] {
 	return func(yield func(Status) bool) {
-		for _, e := range s.entries.Range {
-			key := e.(*entry[T]).key
-			if status, ok := s.Status(key.Namespace, key.Name); ok && !yield(status) {
+		for key := range entries.Range {
+			key := key.(types.NamespacedName)
+			if status, ok := statusOf(key.Namespace, key.Name); ok && !yield(status) {
 				return
 			}
 		}
@@ -110,7 +127,8 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	stream, state := w.status(), w.slot.Load()
 	status.Phase = phaseLocked(w, state, stream)
 	status.LastContact, status.Failures, status.Waiting = w.lastContactLocked(stream), stream.Failures, stream.Waiting
-	status.LastError, status.LastErrorTime = stream.LastError, stream.LastErrorTime
+	status.LastError, status.LastErrorTime = s.resource.explained(stream.LastError), stream.LastErrorTime
+	status.Synced = state.Synced && s.servableToAllLocked(e, w, state) && (s.isImmutable(state) || !w.isStale(s.options.MaxStaleness))
 	if status.Exists = state.Exists; state.Exists {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
 	}
@@ -135,6 +153,8 @@ func phaseLocked[T cache.Object](w *objectWatch[T], state cache.State[T], stream
 		return w.unwatched
 	case stream.Failures > 0:
 		return Failing
+	case stream.Streaming && w.shared != nil:
+		return Shared
 	case stream.Streaming:
 		return Watching
 	case state.Synced && w.polls:

@@ -13,8 +13,8 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-// Store is a cache of referenced objects. [NewStore] makes one. [WatchStore]
-// implements it.
+// Store reads referenced objects. [NewStore] makes one. [WatchStore], [TTLStore] and
+// [DirectStore] implement it.
 type Store[T cache.Object] interface {
 	References
 	Reader[T]
@@ -22,8 +22,9 @@ type Store[T cache.Object] interface {
 	// Run runs the store until ctx ends. It returns when every goroutine of the
 	// store has ended.
 	Run(ctx context.Context) error
-	// Changes yields the objects that changed, each with the UIDs that reference
-	// it, until ctx ends. A store that observes no changes blocks until then.
+	// Changes yields the first state of each object, and its changes, with the UIDs
+	// that reference it, until ctx ends. A store that observes no changes blocks until
+	// then.
 	Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID]
 	// Status returns the status of an object, and false if no owner references it.
 	Status(namespace, name string) (Status, bool)
@@ -31,6 +32,8 @@ type Store[T cache.Object] interface {
 	Statuses() iter.Seq[Status]
 	// Roles returns the permissions that the store needs for the given objects.
 	Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error)
+	// ClusterRoles is Roles for a cluster-scoped kind.
+	ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error)
 }
 
 // References counts the references of owners to objects.
@@ -54,27 +57,39 @@ type Reader[T cache.Object] interface {
 	Get(ctx context.Context, namespace, name string) (T, error)
 	// GetWithOptions is Get with demands on the state that it returns.
 	GetWithOptions(ctx context.Context, namespace, name string, options GetOptions) (T, error)
-	// TryGet is Get without waiting. It returns [ErrNotSynced] where Get would wait.
+	// TryGet is Get without waiting. It returns [ErrNotSynced] if memory does not hold
+	// the object.
 	TryGet(namespace, name string) (T, error)
 }
 
-// StoreOptions selects the strategy of a store, and configures it: [WatchOptions].
-// Other packages cannot implement it.
+// StoreOptions selects the strategy of a store, and configures it. Other packages cannot
+// implement it.
+//
+//   - [WatchOptions]: a [WatchStore] keeps a list-and-watch of each object.
+//   - [TTLOptions]: a [TTLStore] reads an object when a Get needs it, and serves it from
+//     memory for a minute, or for another TTL.
+//   - [DirectOptions]: a [DirectStore] reads the object for each Get.
 type StoreOptions interface{ isStoreOptions() }
 
-func (WatchOptions) isStoreOptions() {}
+func (WatchOptions) isStoreOptions()  {}
+func (TTLOptions) isStoreOptions()    {}
+func (DirectOptions) isStoreOptions() {}
 
 // NewStore returns a store with the strategy that the type of options selects.
 // Without options (nil) the store watches, with the defaults of [WatchOptions]. The
-// errors are those of [NewWatchStore].
+// errors are those of [NewWatchStore], [NewTTLStore] and [NewDirectStore].
 func NewStore[T cache.Object](resource Resource[T], options StoreOptions) (Store[T], error) {
 	switch options := options.(type) {
 	case nil:
 		return asStore(NewWatchStore(resource, WatchOptions{}))
 	case WatchOptions:
 		return asStore(NewWatchStore(resource, options))
+	case TTLOptions:
+		return asStore(NewTTLStore(resource, options))
+	case DirectOptions:
+		return asStore(NewDirectStore(resource, options))
 	}
-	return nil, fmt.Errorf("new store: the options are a %T: pass WatchOptions, not a pointer to them", options)
+	return nil, fmt.Errorf("new store: the options are a %T: pass WatchOptions, TTLOptions or DirectOptions, not a pointer to them", options)
 }
 
 // asStore returns an untyped nil if there is an error.

@@ -4,8 +4,10 @@ package objectcache
 
 import (
 	"context"
+	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -63,7 +65,7 @@ func (s *WatchStore[T]) wait(g *waiter[T]) (T, error) {
 			s.requestRead(g, w) // again after each attempt, which uses the request up
 		}
 		if !ok && err == nil {
-			s.sleep(g.ctx, wake, s.checkAfter(g, w, state))
+			sleep(g.ctx, wake, s.checkAfter(g, w, state))
 		}
 		switch {
 		case err != nil:
@@ -96,6 +98,8 @@ func (s *WatchStore[T]) addWaiter(g *waiter[T]) (*objectWatch[T], <-chan struct{
 	if e != g.entry {
 		if g.entry != nil {
 			g.entry.waiters--
+		} else {
+			s.waiters++
 		}
 		e.waiters++
 		g.entry, g.newestOwner, g.ownerAddedAt, g.read = e, e.newestOwner.Load(), e.ownerAddedAt, 0
@@ -115,6 +119,7 @@ func (s *WatchStore[T]) removeWaiter(g *waiter[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g.entry.waiters--
+	s.waiters--
 }
 
 // check returns the state and whether g may return it, or the error that ends its
@@ -135,12 +140,12 @@ func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (state cache.Stat
 	case ok:
 		return state, true, nil
 	case g.demandsRead():
-		if !ended && !g.isBehind(w) && s.graceLeft(status, g.began) != 0 {
+		if !ended && !g.isBehind(w) && graceLeft(s.options.RefusalGrace, status, g.began) != 0 {
 			return state, false, nil
 		}
 	case s.isPrevious(w, state, bound) && (g.ctx.Err() != nil || readFailed(status, g.ownerAddedAt)):
 		return state, true, nil // an owner that had it may be asking
-	case !ended && s.graceLeft(status, g.began) != 0:
+	case !ended && graceLeft(s.options.RefusalGrace, status, g.began) != 0:
 		return state, false, nil
 	}
 	causes := causesOf(status)
@@ -182,10 +187,10 @@ func readFailed(status reflector.Status, addedAt time.Time) bool {
 // Negative means for as long as its context allows: RefusalGrace is negative, or
 // the server is not refusing. If the last refusal is recent, RefusalGrace counts
 // from the first one, else from the beginning of the Get, once it was refused.
-func (s *WatchStore[T]) graceLeft(status reflector.Status, began time.Time) time.Duration {
+func graceLeft(refusalGrace time.Duration, status reflector.Status, began time.Time) time.Duration {
 	const unbounded = -1
 	first, last := status.RefusedSince, status.LastErrorTime
-	if s.options.RefusalGrace < 0 || first.IsZero() {
+	if refusalGrace < 0 || first.IsZero() {
 		return unbounded
 	}
 	from := first
@@ -201,7 +206,7 @@ func (s *WatchStore[T]) graceLeft(status reflector.Status, began time.Time) time
 	case first.Before(began):
 		from = began
 	}
-	return max(0, time.Until(from.Add(s.options.RefusalGrace)))
+	return max(0, time.Until(from.Add(refusalGrace)))
 }
 
 // requestRead asks the reflector for a read, because g waits. It gives up an open
@@ -222,9 +227,9 @@ func (s *WatchStore[T]) requestRead(g *waiter[T], w *objectWatch[T]) {
 // Negative means never.
 func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.State[T]) time.Duration {
 	if w == nil {
-		return s.logNotStarted(g)
+		return logNotStarted(&s.loggedNotStarted, s.logger, s.resource.resource, g.key, g.began)
 	}
-	grace := s.graceLeft(w.status(), g.began)
+	grace := graceLeft(s.options.RefusalGrace, w.status(), g.began)
 	if event := time.Until(g.began.Add(eventGrace)); g.notOlderThan != "" && g.read == 0 && (grace < 0 || event < grace) {
 		return max(0, event)
 	}
@@ -241,30 +246,15 @@ func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.
 	return min(grace, away)
 }
 
-// logNotStarted logs, once for each store, that a Get has waited for Run for
-// startGrace. It returns how long g has to sleep until then. Negative means that
-// it has been logged.
-func (s *WatchStore[T]) logNotStarted(g *waiter[T]) time.Duration {
-	if left := time.Until(g.began.Add(startGrace)); left > 0 {
+// logNotStarted logs, once for each store, that a Get that began then has waited for
+// Run for startGrace. It returns how long the Get has to sleep until that. Negative
+// means that it has been logged.
+func logNotStarted(once *sync.Once, logger func() klog.Logger, resource schema.GroupResource, key types.NamespacedName, began time.Time) time.Duration {
+	if left := time.Until(began.Add(startGrace)); left > 0 {
 		return left
 	}
-	s.loggedNotStarted.Do(func() {
-		s.logger().Info("Get waits, but Run has not been called", "resource", s.resource.resource, "object", klog.KRef(g.key.Namespace, g.key.Name))
+	once.Do(func() {
+		logger().Info("Get waits, but Run has not been called", "resource", resource, "object", klog.KRef(key.Namespace, key.Name))
 	})
 	return -1
-}
-
-// sleep waits for wake, for the end of ctx, and for limit unless it is negative.
-func (s *WatchStore[T]) sleep(ctx context.Context, wake <-chan struct{}, limit time.Duration) {
-	var expired <-chan time.Time
-	if limit >= 0 {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		expired = timer.C
-	}
-	select {
-	case <-wake:
-	case <-ctx.Done():
-	case <-expired:
-	}
 }

@@ -47,12 +47,16 @@ type WatchOptions struct {
 	// A polled object is read again for each new owner, as an immutable one is. If it is
 	// used in each of two polls, it takes over the stream of an object that was not used
 	// for a minute; at most ten objects a second do. If the server allows the caller to
-	// watch and not to list, each poll is a short stream, which is not counted.
-	// Default: no bound.
+	// watch and not to list, each poll is a short stream, which is not counted. It cannot
+	// be combined with Shared. Default: no bound.
 	MaxStreams int
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server as one user should share one. Default: a Gate of its own.
 	Gate *Gate
+	// Shared makes the objects of a namespace share one stream of that namespace.
+	// It cannot be combined with MaxStreams. Default: each object has a stream of its own,
+	// which the least permission allows.
+	Shared SharedOptions
 	// WatchImmutable keeps the stream of an object whose field "immutable" is
 	// true. Its owners then learn at once when it is deleted and created again.
 	// Default: the stream of such an object ends once it has synced, because its
@@ -100,13 +104,16 @@ func (o *WatchOptions) validate() error {
 	if o.AcquireOnGet < 0 {
 		problems = append(problems, fmt.Errorf("WatchOptions.AcquireOnGet is %v: 0 means never, else set a positive duration", o.AcquireOnGet))
 	}
+	if o.MaxStreams > 0 && o.Shared.enabled() {
+		problems = append(problems, errors.New("WatchOptions.MaxStreams and Shared are both set: set one of them"))
+	}
 	if o.MaxStreams < 0 {
 		problems = append(problems, fmt.Errorf("WatchOptions.MaxStreams is %d: 0 means no bound, else set a positive number", o.MaxStreams))
 	}
 	if o.MaxStaleness < 0 {
 		problems = append(problems, fmt.Errorf("WatchOptions.MaxStaleness is %v: 0 means no bound, else set a positive duration", o.MaxStaleness))
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, o.Shared.validate())...)
 }
 
 // setDefaults replaces each zero value that stands for another one.
@@ -116,6 +123,9 @@ func (o *WatchOptions) setDefaults() {
 	}
 	if o.ImmutableRecheck == 0 {
 		o.ImmutableRecheck = defaultImmutableRecheck
+	}
+	if o.Shared.Threshold == 0 {
+		o.Shared.Threshold = defaultSharedThreshold
 	}
 	if o.Gate == nil {
 		o.Gate = NewGate(GateOptions{})

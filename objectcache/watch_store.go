@@ -30,17 +30,18 @@ type WatchStore[T cache.Object] struct {
 	ctx         context.Context // of Run, with which every object watch ends; nil before Run
 	stopped     bool
 	created     uint64 // entries so far
+	waiters     int    // Gets that wait
+	shared      map[string]*sharedNamespace[T]
 	subscribers subscribers
-	limit       *streamLimit[T] // nil without WatchOptions.MaxStreams
-
-	notifyTimers map[types.NamespacedName]*timer // of subscribers that wait for a read; see notifyLaterLocked
+	notices     map[types.NamespacedName]notice // of subscribers that wait for a time
+	limit       *streamLimit[T]                 // nil without WatchOptions.MaxStreams
 }
 
 // NewWatchStore returns a store that sends no request until Run. It returns an
 // error if the resource has no client or an invalid name, or if an option has an
 // invalid value.
 func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (*WatchStore[T], error) {
-	if err := errors.Join(resource.check(), options.validate()); err != nil {
+	if err := errors.Join(resource.check(), options.validate(), resource.checkShareable(&options.Shared)); err != nil {
 		return nil, fmt.Errorf("new watch store: %w", err)
 	}
 	options.setDefaults()
@@ -49,7 +50,9 @@ func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (
 		resource:         resource,
 		options:          options,
 		unwatchImmutable: resource.immutable != nil && !options.WatchImmutable,
+		shared:           map[string]*sharedNamespace[T]{},
 		subscribers:      subscribers{},
+		notices:          map[types.NamespacedName]notice{},
 		limit:            newStreamLimit[T](&options),
 	}, nil
 }

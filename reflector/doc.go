@@ -3,8 +3,8 @@
 // Package reflector keeps a store equal to one selection on an API server.
 //
 // A [Reflector] lists and watches a [listwatch.Source] and writes what it reads to a
-// [Store]. A [Gate] decides when it may send a request. Any client-go store will do;
-// [cache.Slot] is the one for a single object.
+// [Store]. A [Gate] decides when it may send a request. Any client-go store will do, and
+// any queue (FIFO, DeltaFIFO, RealFIFO); [cache.Slot] is the store for a single object.
 //
 // # Guarantees
 //
@@ -23,6 +23,10 @@
 //     reflector ends it and reads consistently.
 //   - A consistent read below the highest version seen proves that the server was
 //     rolled back. The store and the other reflectors of the gate are notified.
+//   - A store gets each event of a stream once, and the whole state, by Replace, at the
+//     start of every stream. From that, client-go's DeltaFIFO and RealFIFO find the
+//     objects that were deleted meanwhile. client-go's own Reflector resumes some
+//     streams without the state.
 //   - An object that the store refuses ([Store]) never reaches it; the stream ends and
 //     another follows.
 //   - [Reflector.Status] keeps the cause of the last failure. The pause after a failure
@@ -38,7 +42,8 @@
 //
 // [Reflector.Run] blocks. All that it started has ended when it returns, except
 // client-go's pager, which may need an instant longer and makes no more requests. A
-// [Gate] has timers and no goroutine.
+// [Gate] has timers and no goroutine. With Options.ResyncPeriod one goroutine more calls
+// the store's Resync, never while another call writes the store.
 //
 // # Engines
 //

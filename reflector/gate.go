@@ -4,11 +4,14 @@ package reflector
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/watchlist"
 )
 
@@ -93,4 +96,14 @@ func NewGate(options GateOptions) *Gate {
 // Status returns the state of the gate.
 func (g *Gate) Status() GateStatus {
 	return GateStatus(g.admission.Status())
+}
+
+// logFailure logs a failure: at level 0 the first one, and the first of each other class,
+// unless there were many; at level 2 the others.
+func (g *Gate) logFailure(ctx context.Context, name string, class failure.Class, changed bool, err error) {
+	level := 2
+	if changed && g.failures.TryAccept() {
+		level = 0
+	}
+	klog.FromContext(ctx).V(level).Info("Cannot read the object, will try again", "reflector", name, "class", class, "err", err)
 }

@@ -47,6 +47,13 @@ type Options struct {
 	// the memory and four goroutines instead of two. The guarantees are the same.
 	// Default: the goroutine of Run reads the stream.
 	ClientGoReflector bool
+	// ResyncPeriod is the time between two calls of the store's Resync. A DeltaFIFO and
+	// a RealFIFO then deliver all objects that their consumer knows. The time begins
+	// with Run and goes on when a stream ends. Resync is called only while a stream is
+	// open: a period that ends before the first state, or between two streams, is
+	// skipped. If Resync fails, the stream ends and another follows. A negative period
+	// is as 0. Default: 0, which never calls Resync.
+	ResyncPeriod time.Duration
 }
 
 // Reflector keeps a store equal to one selection on the server. Make one with [New],
@@ -74,7 +81,7 @@ type Reflector struct {
 func New(source listwatch.Source, store Store, options Options) *Reflector {
 	r := &Reflector{
 		source:   source,
-		store:    safeStore{store},
+		store:    safeStore{store, newResyncer(options.ResyncPeriod)},
 		name:     cmp.Or(options.Name, "reflector"),
 		resource: options.Resource,
 		onChange: options.OnChange,
@@ -98,9 +105,11 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 
 // Status returns the state of the reflector. While it waits because no reflector can
 // reach the server, or the resource, the failure of the others is in its Status.
-func (r *Reflector) Status() Status {
-	waiting, waits := r.member.Waiting()
-	status := r.progress.status()
+func (r *Reflector) Status() Status { return statusOf(r.member, &r.progress) }
+
+func statusOf(member *admission.Member, progress *progress) Status {
+	waiting, waits := member.Waiting()
+	status := progress.status()
 	// An attempt may have begun between the two.
 	if waits && status.AskedAt.IsZero() && !status.Streaming {
 		status.wait(waiting)
@@ -117,6 +126,7 @@ func (r *Reflector) Run(ctx context.Context) {
 	}
 	defer r.leave()
 	ctx = redact.Context(ctx)
+	defer r.startResync(ctx)()
 	for r.runSession(ctx) {
 	}
 }
@@ -218,6 +228,8 @@ func (r *Reflector) finish(ctx context.Context, s *session, err error) bool {
 	r.record(ctx, err)
 	if !ended.consistent && failure.Of(err) == failure.TooLarge {
 		r.member.Expedite() // the consistent read may prove a rollback, which concerns all
+	} else if ended.refreshed {
+		r.member.Expedite() // a caller waits for the read
 	}
 	return true // begin returns nil if Run must end
 }
@@ -238,13 +250,7 @@ func (r *Reflector) record(ctx context.Context, err error) {
 		return
 	}
 	class, changed := r.progress.failed(err)
-	// At level 0 the first failure, and the first of each other class, unless there
-	// were many; at level 2 the others.
-	level := 2
-	if changed && r.gate.failures.TryAccept() {
-		level = 0
-	}
-	logger.V(level).Info("Cannot read the object, will try again", "reflector", r.name, "class", class, "err", err)
+	r.gate.logFailure(ctx, r.name, class, changed, err)
 	r.onChange()
 }
 

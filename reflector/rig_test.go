@@ -49,7 +49,8 @@ import (
 //
 // rig_source_test.go has the objects, errors and answers of the scripted server.
 // rig_crowd_test.go has many reflectors that share a gate and a server, and
-// rig_member_test.go each of them, and the checks.
+// rig_member_test.go each of them, and the checks. clientgo_stores_rig_test.go has an API
+// server with ConfigMaps, and a consumer of client-go's queues.
 
 // clientGo selects the engine of the test that runs. Tests are not parallel.
 var clientGo bool

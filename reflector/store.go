@@ -12,10 +12,12 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // Store is what a reflector writes: client-go's ReflectorStore. A reflector writes it
-// from one goroutine at a time.
+// from one goroutine at a time. It calls Resync only with a period (Options.ResyncPeriod),
+// and Bookmark if the store is a ReflectorBookmarkStore too.
 //
 // A store may also have these methods, as [cache.Slot] has:
 //
@@ -41,7 +43,11 @@ type (
 )
 
 // safeStore returns the errors of a store without object data.
-type safeStore struct{ Store }
+type safeStore struct {
+	Store
+
+	resyncer *resyncer // nil: Resync is never called
+}
 
 // check returns an error if an object does not belong in the store.
 func (s safeStore) check(object runtime.Object) error {
@@ -77,6 +83,14 @@ func (s safeStore) replace(items []any, version string) error {
 	return failureOf(s.Replace(items, version))
 }
 
+// resync calls the store's Resync. The store may panic.
+func (s safeStore) resync() (err error) {
+	defer redact.Panic(&err)
+	s.resyncer.beginWrite()
+	defer s.resyncer.endWrite()
+	return failureOf(s.Resync())
+}
+
 // apply stores an event that [checkEvent] has passed. It returns the version up to
 // which the store is complete.
 func (s safeStore) apply(event watch.Event) (version string, err error) {
@@ -84,6 +98,8 @@ func (s safeStore) apply(event watch.Event) (version string, err error) {
 	if err != nil {
 		return "", err
 	}
+	s.resyncer.beginWrite()
+	defer s.resyncer.endWrite()
 	switch event.Type {
 	case watch.Added:
 		err = s.Add(event.Object)

@@ -8,8 +8,6 @@ import (
 	corev1listers "k8s.io/client-go/listers/core/v1"
 )
 
-var _ corev1listers.ConfigMapLister = (*ConfigMapLister)(nil)
-
 // ConfigMapLister implements client-go's ConfigMapLister. Make one with [ConfigMaps].
 type ConfigMapLister struct {
 	lister lister[*corev1.ConfigMap]

@@ -4,7 +4,7 @@
 // interfaces, for code that takes a lister: [corev1listers.SecretLister] and
 // [corev1listers.ConfigMapLister].
 //
-//	secrets, err := listers.Secrets(source, listers.Options{})
+//	lister, err := listers.Secrets(secrets, listers.Options{}) // of a manager, or of a store
 //
 // # Differences from an informer's lister
 //

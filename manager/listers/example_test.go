@@ -31,11 +31,7 @@ func ExampleSecrets() {
 		panic(err)
 	}
 
-	store, err := objectcache.NewWatchStore(objectcache.Secrets(server.Client()), objectcache.WatchOptions{})
-	if err != nil {
-		panic(err)
-	}
-	secrets, err := manager.New(store, manager.VisitPodSecretNames)
+	secrets, err := manager.NewSecrets(server.Client(), objectcache.WatchOptions{})
 	if err != nil {
 		panic(err)
 	}
@@ -47,7 +43,7 @@ func ExampleSecrets() {
 	})
 
 	var lister corev1listers.SecretLister
-	if lister, err = listers.Secrets(store, listers.Options{}); err != nil {
+	if lister, err = listers.Secrets(secrets, listers.Options{}); err != nil {
 		panic(err)
 	}
 	secret, err := lister.Secrets("default").Get("tls") // waits for the first sync

@@ -21,7 +21,8 @@ import (
 
 const defaultTimeout = time.Second
 
-// Source has the objects of a lister. An [objectcache.Store] is one.
+// Source has the objects of a lister. A manager.Manager and an [objectcache.Store] are
+// sources.
 type Source[T cache.Object] interface {
 	// Get returns a referenced object. It may wait until ctx ends.
 	Get(ctx context.Context, namespace, name string) (T, error)
@@ -31,8 +32,6 @@ type Source[T cache.Object] interface {
 	// Statuses yields the status of every referenced object, in no order.
 	Statuses() iter.Seq[objectcache.Status]
 }
-
-var _ Source[cache.Object] = objectcache.Store[cache.Object](nil)
 
 // Options configures a lister. The zero value is valid.
 type Options struct {

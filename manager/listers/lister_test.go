@@ -14,10 +14,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	corev1listers "k8s.io/client-go/listers/core/v1"
 
+	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/manager/listers"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+var (
+	_ corev1listers.SecretLister     = (*listers.SecretLister)(nil)
+	_ corev1listers.ConfigMapLister  = (*listers.ConfigMapLister)(nil)
+	_ listers.Source[*corev1.Secret] = (*manager.Manager[*corev1.Secret])(nil)
+	_ listers.Source[*corev1.Secret] = objectcache.Store[*corev1.Secret](nil)
 )
 
 // List returns the referenced objects that exist and match, of one namespace or of all.

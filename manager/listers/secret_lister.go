@@ -8,8 +8,6 @@ import (
 	corev1listers "k8s.io/client-go/listers/core/v1"
 )
 
-var _ corev1listers.SecretLister = (*SecretLister)(nil)
-
 // SecretLister implements client-go's SecretLister. Make one with [Secrets].
 type SecretLister struct {
 	lister lister[*corev1.Secret]

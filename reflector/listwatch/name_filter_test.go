@@ -177,8 +177,8 @@ func TestFilterChecksWhereTheNameIs(t *testing.T) {
 	}
 }
 
-// FuzzNameFilter compares a stream with a filter to one without: the filter drops the events of other names and nothing
-// else. It may drop a frame that cannot be decoded.
+// FuzzNameFilter compares a stream with a filter to one without: the filter drops the events of other names, and
+// nothing else. It may drop a frame that cannot be decoded.
 func FuzzNameFilter(f *testing.F) {
 	for _, frame := range framings {
 		f.Add(bytes.Join([][]byte{frame(f, watch.Added, named("other")), frame(f, watch.Modified, named("tls"))}, nil))

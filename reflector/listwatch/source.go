@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
@@ -55,5 +56,18 @@ type Stream interface {
 	Close() error
 }
 
+// ErrStore may be wrapped by an error of a Source that could not hand over what the
+// server has sent, for a reason of the program. Such an error says nothing about the
+// server: it counts for this selection alone.
+var ErrStore = failure.ErrStore
+
 // Loggable marks an error of a Source: its text holds no object data and is not hidden.
 func Loggable(err error) error { return redact.Loggable(err) }
+
+// CatchPanic calls f, and returns an error if f panics. The value of the panic may hold
+// an object: the text of the error has its type and where f panicked, and no more.
+func CatchPanic(f func()) (err error) {
+	defer redact.Panic(&err)
+	f()
+	return nil
+}

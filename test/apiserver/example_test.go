@@ -154,3 +154,50 @@ func ExampleServer_WaitFor() {
 	// Output:
 	// watch pods
 }
+
+// A server that keeps little: an old watch has to begin again, and each needs a
+// connection of its own.
+func ExampleOptions() {
+	server, err := apiserver.Start(apiserver.Options{HistoryLimit: 1, WatchBuffer: 1, DisableHTTP2: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	ctx := context.Background()
+	secrets := server.Client().CoreV1().Secrets("default")
+	first, err := secrets.Create(ctx, newSecret("first"), metav1.CreateOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, name := range []string{"second", "third", "fourth"} {
+		if _, err := secrets.Create(ctx, newSecret(name), metav1.CreateOptions{}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	watch, err := secrets.Watch(ctx, metav1.ListOptions{ResourceVersion: first.ResourceVersion})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer watch.Stop()
+	event := <-watch.ResultChan()
+	fmt.Println(event.Type, apierrors.IsResourceExpired(apierrors.FromObject(event.Object)))
+	// Output: ERROR true
+}
+
+// With fewer streams on a connection, a client opens more connections.
+func ExampleOptions_maxStreamsPerConnection() {
+	server, err := apiserver.Start(apiserver.Options{MaxStreamsPerConnection: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	for range 5 {
+		watch, err := server.Client().CoreV1().Secrets("default").Watch(context.Background(), metav1.ListOptions{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer watch.Stop()
+	}
+	fmt.Println(server.OpenStreams("secrets", types.NamespacedName{Namespace: "default"}))
+	// Output: 5
+}

@@ -78,7 +78,10 @@ func (b *bench) run(ctx context.Context) (err error) {
 func (b *bench) measure(ctx context.Context, s scenario) (map[string][]results.Round, error) {
 	rounds := map[string][]results.Round{} // by contender
 	sizes := b.sizes
-	if !s.allSizes {
+	switch {
+	case s.sizes != nil:
+		sizes = s.sizes
+	case !s.allSizes:
 		sizes = sizes[len(sizes)-1:]
 	}
 	for _, size := range sizes {
@@ -133,14 +136,17 @@ func (b *bench) prepare(ctx context.Context, s scenario, j *job) (err error) {
 		return err
 	}
 	b.kubernetes = version.GitVersion
-	if s.ownSet {
+	switch {
+	case s.ownSet:
 		j.Set = set{s.name, warmUps + b.samples}
+	case s.sizes != nil:
+		j.Set.Name = s.name
 	}
 	if b.made[j.Set] {
 		return nil
 	}
 	b.made[j.Set] = true
-	if err := create(ctx, client, j.Set); err != nil || s.ownSet {
+	if err := create(ctx, client, j.Set); err != nil || s.ownSet || s.sizes != nil {
 		return err
 	}
 	warmUp := *j

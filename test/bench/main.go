@@ -94,7 +94,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	flags.BoolFunc("quick", "measure small sizes once, into out/quick; later flags change that", func(string) error {
 		o.rounds, o.samples, o.calls, o.sizes, o.out = 1, 50, 200_000, []int{1000}, filepath.Join("out", "quick")
-		o.scenarios = scenarios[:len(scenarios)-1] // without the long outage
+		o.scenarios = scenarios[:len(scenarios)-2] // without the long outage and shared streams
 		return nil
 	})
 	flags.IntVar(&o.rounds, "rounds", o.rounds, "how often each contender is measured")

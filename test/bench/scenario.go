@@ -19,11 +19,12 @@ type scenario struct {
 	measure  func(*worker, context.Context) error
 	takes    func(contender.Kind) bool
 	allSizes bool          // measured with every size
+	sizes    []int         // of its own sets
 	ownSet   bool          // has a set of its own
 	outage   time.Duration // of the server
 }
 
-// scenarios are all scenarios in their order. A quick run omits the last.
+// scenarios are all scenarios in their order. A quick run omits the last two.
 var scenarios = []scenario{
 	{name: "memory", measure: (*worker).measureMemory, takes: all, allSizes: true},
 	{name: "first-get", measure: (*worker).measureFirstGet, takes: all, ownSet: true},
@@ -32,11 +33,12 @@ var scenarios = []scenario{
 	{name: "update", measure: (*worker).measureUpdate, takes: all},
 	{name: "outage-2s", measure: (*worker).measureOutage, takes: inOutages, outage: 2 * time.Second},
 	{name: "outage-60s", measure: (*worker).measureOutage, takes: inOutages, outage: time.Minute},
+	{name: "shared", measure: (*worker).measureShared, takes: sharers, sizes: []int{400, 20_000}},
 }
 
 var warmUpScenario = scenario{name: "warm-up", measure: (*worker).startAndLoad, takes: all}
 
-func all(contender.Kind) bool             { return true }
+func all(kind contender.Kind) bool        { return kind.Name != contender.RefwatchShared }
 func registrars(kind contender.Kind) bool { return kind.Registrar != nil }
 func inOutages(kind contender.Kind) bool  { return kind.InOutages }
 

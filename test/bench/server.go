@@ -67,7 +67,7 @@ func (s server) memory(ctx context.Context) (float64, error) {
 
 // awaitWatches waits until the server has a number of watches.
 func (s server) awaitWatches(ctx context.Context, want int) error {
-	const interval, timeout = 250 * time.Millisecond, 2 * time.Minute
+	const interval, timeout = 250 * time.Millisecond, 5 * time.Minute // objects join a shared stream in three
 	var last metrics
 	err := wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (done bool, err error) {
 		last, err = s.metrics(ctx)

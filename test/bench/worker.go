@@ -128,7 +128,7 @@ func (w *worker) load(ctx context.Context, pods []*corev1.Pod) error {
 	w.seconds = time.Since(began).Seconds()
 	streams := 1
 	if w.kind.StreamPerObject {
-		streams = w.Set.Count
+		streams = len(w.names)
 	}
 	return w.server.awaitWatches(ctx, streams)
 }

@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,22 +12,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
 )
 
 func managerCases() []testCase {
 	return []testCase{
-		{"pods", "Get returns the objects that registered pods name, and no others", managerPods},
-		{"shared", "an object that several pods name is kept until the last of them is unregistered", managerShared},
-		{"re-registration", "when a pod is registered again, the objects that it still names stay cached", managerReregister},
-		{"other-owners", "an owner that is not a pod sets its references", managerOwners},
-		{"churn", "no stream is left after many pods were registered and unregistered", managerChurn},
-		{"shared-gate", "managers that share a Gate together stay within its limit of requests", managerGate},
+		{"pods", "Get returns the objects that registered pods name, and no others", managerPods, watches | ttl},
+		{"shared", "an object that several pods name is kept until the last of them is unregistered", managerShared, watches},
+		{"re-registration", "when a pod is registered again, the objects that it still names stay cached", managerReregister, watches},
+		{"other-owners", "an owner that is not a pod sets its references", managerOwners, watches},
+		{"wait-for-sync", "WaitForSync returns once Get has an answer for all objects, and names those without one", managerWaitForSync, watches},
+		{"churn", "no stream is left after many pods were registered and unregistered", managerChurn, watches | ttl},
+		{"shared-gate", "managers that share a Gate together stay within its limit of requests", managerGate, watches},
 	}
 }
 
 func (s *suite) manager() *manager.Manager[*corev1.Secret] {
-	m, err := manager.NewSecrets(s.client, s.options())
+	m, err := manager.NewSecrets(s.client, s.storeOptions())
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -101,6 +104,31 @@ func managerOwners(s *suite) {
 	m.SetReferences(gateway)
 	s.wantNotRegistered(m, "a")
 	s.wantStreams("after SetReferences without keys", 0)
+}
+
+func managerWaitForSync(s *suite) {
+	m := s.manager()
+	gateway := manager.Owner{Kind: "Gateway", Namespace: "elsewhere", Name: "gateway", UID: "gw"}
+	var keys []types.NamespacedName
+	for i := range 20 {
+		keys = append(keys, s.key(fmt.Sprint("object-", i)))
+		if i%2 == 0 {
+			s.create(keys[i].Name, "1")
+		}
+	}
+	m.SetReferences(gateway, keys...)
+	if err := m.WaitForOwner(s.ctx, gateway); err != nil || !m.OwnerHasSynced(gateway) {
+		s.Errorf("WaitForOwner: got %v, and synced %v, want nil and true", err, m.OwnerHasSynced(gateway))
+	}
+	for i, key := range keys {
+		if _, err := m.TryGet(key.Namespace, key.Name); (err == nil) != (i%2 == 0) || err != nil && !apierrors.IsNotFound(err) {
+			s.Errorf("TryGet %s: got %v, want the object or NotFound", key.Name, err)
+		}
+	}
+	err := m.WaitForSync(s.ctx, append(keys, s.key("other"))...)
+	if !errors.Is(err, objectcache.ErrNotRegistered) || m.HasSynced(s.key("other")) {
+		s.Errorf("WaitForSync: got %v, want ErrNotRegistered for a key without references", err)
+	}
 }
 
 func managerChurn(s *suite) {

@@ -19,12 +19,12 @@ import (
 
 func reflectorCases() []testCase {
 	return []testCase{
-		{"state-then-changes", "a store receives the state first, then every change, including deletion and recreation", stateThenChanges},
-		{"broken-stream", "after a broken stream a store equals the server again, including changes made meanwhile", reflectorBrokenStream},
-		{"compacted", "after a broken stream and a compaction (410) a store equals the server again", reflectorCompacted},
-		{"rest-client", "a REST client is enough as a source, for objects of any size", reflectorREST},
-		{"label-selector", "a store of many objects equals the server's objects with a label", reflectorLabelSelector},
-		{"stop", "Run returns when its context ends, and its stream has ended", reflectorStop},
+		{"state-then-changes", "a store receives the state first, then every change, including deletion and recreation", stateThenChanges, watches},
+		{"broken-stream", "after a broken stream a store equals the server again, including changes made meanwhile", reflectorBrokenStream, watches},
+		{"compacted", "after a broken stream and a compaction (410) a store equals the server again", reflectorCompacted, watches},
+		{"rest-client", "a REST client is enough as a source, for objects of any size", reflectorREST, watches},
+		{"label-selector", "a store of many objects equals the server's objects with a label", reflectorLabelSelector, watches},
+		{"stop", "Run returns when its context ends, and its stream has ended", reflectorStop, watches},
 	}
 }
 
@@ -57,7 +57,7 @@ func (s *suite) startReflector(name string) *runningReflector {
 
 func (s *suite) startReflectorFrom(source listwatch.Source, name string) *runningReflector {
 	r := &runningReflector{slot: cache.NewSlot(s.key(name), cache.SlotOptions[*corev1.Secret]{})}
-	r.Reflector = reflector.New(source, r.slot, reflector.Options{Name: name, ClientGoReflector: s.clientGo})
+	r.Reflector = reflector.New(source, r.slot, reflector.Options{Name: name, ClientGoReflector: s.engine.clientGo})
 	r.stop = s.background(r.Run)
 	return r
 }
@@ -164,7 +164,7 @@ func reflectorLabelSelector(s *suite) {
 		Store:    toolscache.NewStore(toolscache.MetaNamespaceKeyFunc),
 		PushFunc: func(all []any) { counts <- len(all) },
 	}
-	r := reflector.New(s.source(metav1.ListOptions{LabelSelector: "app=shop"}), store, reflector.Options{ClientGoReflector: s.clientGo})
+	r := reflector.New(s.source(metav1.ListOptions{LabelSelector: "app=shop"}), store, reflector.Options{ClientGoReflector: s.engine.clientGo})
 	s.background(r.Run)
 	waitForCount := func(want int) {
 		s.Helper()

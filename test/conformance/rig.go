@@ -49,16 +49,27 @@ func (s Setting) Mode() string {
 	return mode + ", " + encoding
 }
 
-// engine is the engine of the reflectors in a case.
+// strategies are the strategies of stores that a case applies to.
+type strategies int
+
+const (
+	watches strategies = 1 << iota
+	ttl
+	direct
+	everyStrategy = watches | ttl | direct
+)
+
+// engine is how the store of a case reads: its strategy and, if it watches, the engine of its reflectors.
 type engine struct {
 	name     string // empty: the case is about the server
+	strategy strategies
 	clientGo bool
 }
 
-var engines = []engine{{"stream", false}, {"client-go", true}}
+var engines = []engine{{"stream", watches, false}, {"client-go", watches, true}, {"TTL", ttl, false}, {"direct", direct, false}}
 
-// Run runs every case on the rig, one at a time. A case about the server runs once, every other case runs with each
-// engine.
+// Run runs every case on the rig, one at a time. A case about the server runs once. Every other case runs with each
+// engine whose strategy it applies to.
 func Run(t *testing.T, rig Rig, setting Setting, results *Results) {
 	if rig.Direct == nil {
 		rig.Direct = rig.Config
@@ -66,13 +77,16 @@ func Run(t *testing.T, rig Rig, setting Setting, results *Results) {
 	rig.Config, rig.Direct = withContentType(rig.Config, setting.ContentType), withContentType(rig.Direct, setting.ContentType)
 	run := func(group group, engine engine) {
 		for _, c := range group.cases {
+			if c.on&engine.strategy != engine.strategy {
+				continue
+			}
 			result := Result{Case: group.name + "/" + c.name, Promise: c.promise, Server: setting.Server, Engine: engine.name, Mode: setting.Mode()}
 			t.Run(cmp.Or(engine.name, "any")+"/"+result.Case, func(t *testing.T) {
 				defer func() {
 					result.Passed = !t.Failed()
 					results.add(result)
 				}()
-				c.run(newSuite(t, rig, setting, engine.clientGo))
+				c.run(newSuite(t, rig, setting, engine))
 			})
 		}
 	}
@@ -105,6 +119,7 @@ type testCase struct {
 	name    string
 	promise string // for the table
 	run     func(*suite)
+	on      strategies // 0: the case is about the server
 }
 
 func serverGroup() group { return group{"server", serverCases()} }
@@ -115,6 +130,20 @@ func libraryGroups() []group {
 		{"store", storeCases()},
 		{"manager", managerCases()},
 	}
+}
+
+// appliesTo reports whether a case applies to the strategy of an engine. Cases and engines that are not known apply.
+func appliesTo(name, engineName string) bool {
+	for _, group := range libraryGroups() {
+		for _, c := range group.cases {
+			for _, engine := range engines {
+				if group.name+"/"+c.name == name && engine.name == engineName {
+					return c.on&engine.strategy != 0
+				}
+			}
+		}
+	}
+	return true
 }
 
 // Names returns the names of all cases, in order.

@@ -16,18 +16,18 @@ import (
 // serverCases returns the cases about the server behaviour that the library depends on.
 func serverCases() []testCase {
 	return []testCase{
-		{"versions-rise", "resource versions are numbers that rise with every write, across all resources", versionsRise},
-		{"named-list", "a list by name returns that object or nothing, at a version not older than the object", namedList},
-		{"named-watch", "a watch by name sends the events of that object only, in order, including recreation", namedWatch},
-		{"watch-list", "a WatchList sends the state, a bookmark that ends it, and then the changes", watchList},
-		{"watch-list-absent", "a WatchList of an object that does not exist begins with the bookmark", watchListAbsent},
-		{"watch-list-resume", "a WatchList at an earlier version sends a state not older than it, and then later changes", watchListResume},
-		{"read-too-large", "a read at a future version fails with cause ResourceVersionTooLarge", readTooLarge},
-		{"watch-compacted", "a watch from a compacted version gets 410", watchCompacted},
-		{"watch-timeout", "timeoutSeconds ends a watch without an error", watchTimeout},
-		{"conflict", "an update with an old version gets a conflict, and changes nothing", conflict},
-		{"immutable", "the data of an immutable object cannot be changed", immutableUpdate},
-		{"namespace", "a watch by name sends no events of other namespaces", otherNamespace},
+		{"versions-rise", "resource versions are numbers that rise with every write, across all resources", versionsRise, 0},
+		{"named-list", "a list by name returns that object or nothing, at a version not older than the object", namedList, 0},
+		{"named-watch", "a watch by name sends the events of that object only, in order, including recreation", namedWatch, 0},
+		{"watch-list", "a WatchList sends the state, a bookmark that ends it, and then the changes", watchList, 0},
+		{"watch-list-absent", "a WatchList of an object that does not exist begins with the bookmark", watchListAbsent, 0},
+		{"watch-list-resume", "a WatchList at an earlier version sends a state not older than it, and then later changes", watchListResume, 0},
+		{"read-too-large", "a read at a future version fails with cause ResourceVersionTooLarge", readTooLarge, 0},
+		{"watch-compacted", "a watch from a compacted version gets 410", watchCompacted, 0},
+		{"watch-timeout", "timeoutSeconds ends a watch without an error", watchTimeout, 0},
+		{"conflict", "an update with an old version gets a conflict, and changes nothing", conflict, 0},
+		{"immutable", "the data of an immutable object cannot be changed", immutableUpdate, 0},
+		{"namespace", "a watch by name sends no events of other namespaces", otherNamespace, 0},
 	}
 }
 

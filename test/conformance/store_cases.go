@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
@@ -17,42 +19,45 @@ import (
 
 func storeCases() []testCase {
 	return []testCase{
-		{"first-get", "the first Get of an object reflects every write acknowledged before its first reference", firstGet},
-		{"not-found", "Get returns NotFound if and only if the object does not exist", notFound},
-		{"not-registered", "an object without references is not requested from the server", notRegistered},
-		{"updates", "every update becomes visible, and versions never go back", updates},
-		{"changes", "Changes yields the newest state of every object that changes, across broken streams", changes},
-		{"one-stream", "many owners share one stream, which ends with the last reference", oneStream},
-		{"immutable", "an immutable object has no stream after its first sync", immutableHasNoStream},
-		{"recreated-immutable", "a new owner of a recreated immutable object never gets the old object", recreatedImmutable},
-		{"read-once", "an object whose references are all read-once has no stream, and is read for each new owner", readOnce},
-		{"max-streams", "no more streams than MaxStreams are open, and the other objects are read without one", maxStreams},
-		{"many", "a hundred objects referenced at once have a stream each, and at most 32 are opened at a time", manyObjects},
-		{"config-maps", "a store serves ConfigMaps", configMaps},
-		{"any-kind", "a store serves any kind that has a typed client", anyKind},
-		{"stop", "Run returns when all streams have ended, and Get then returns ErrStopped", stopStore},
+		{"first-get", "the first Get of an object reflects every write acknowledged before its first reference", firstGet, everyStrategy},
+		{"not-found", "Get returns NotFound if and only if the object does not exist", notFound, everyStrategy},
+		{"not-registered", "an object without references is not requested from the server", notRegistered, watches | ttl},
+		{"updates", "every update becomes visible, and versions never go back", updates, everyStrategy},
+		{"changes", "Changes yields the newest state of every object that changes, across broken streams", changes, watches},
+		{"first-states", "Changes yields each object's first state, an absent one too, and a known state to a new owner", firstStates, watches},
+		{"one-stream", "many owners share one stream, which ends with the last reference", oneStream, watches},
+		{"immutable", "an immutable object has no stream after its first sync", immutableHasNoStream, watches},
+		{"recreated-immutable", "a new owner of a recreated immutable object never gets the old object", recreatedImmutable, everyStrategy},
+		{"read-once", "an object whose references are all read-once has no stream, and is read for each new owner", readOnce, watches},
+		{"max-streams", "no more streams than MaxStreams are open, and the other objects are read without one", maxStreams, watches},
+		{"many", "a hundred objects referenced at once have a stream each, and at most 32 are opened at a time", manyObjects, watches},
+		{"shared", "many references in a namespace share one stream of it where the options say so, and few have streams of their own", sharedStream, watches},
+		{"config-maps", "a store serves ConfigMaps", configMaps, everyStrategy},
+		{"any-kind", "a store serves any kind, with a Go type or without, or its metadata, over any client", anyKind, everyStrategy},
+		{"cluster-scoped", "a store serves cluster-scoped kinds", clusterScoped, everyStrategy},
+		{"stop", "Run returns when all streams have ended, and Get then returns ErrStopped", stopStore, everyStrategy},
 	}
 }
 
 // store runs a store of Secrets until the case ends or stop is called.
-func (s *suite) store() (store *objectcache.WatchStore[*corev1.Secret], stop func()) {
+func (s *suite) store() (store objectcache.Store[*corev1.Secret], stop func()) {
 	store = newStore(s, objectcache.Secrets(s.client))
 	return store, s.start(store)
 }
 
-// newStore returns a store with the options of the suite.
-func newStore[T cache.Object](s *suite, resource objectcache.Resource[T]) *objectcache.WatchStore[T] {
+// newStore returns a store with the strategy of the case.
+func newStore[T cache.Object](s *suite, resource objectcache.Resource[T]) objectcache.Store[T] {
 	s.Helper()
-	store, err := objectcache.NewWatchStore(resource, s.options())
+	store, err := objectcache.NewStore(resource, s.storeOptions())
 	if err != nil {
 		s.Fatal(err)
 	}
 	return store
 }
 
-// observeChanges returns a function that waits until Changes has yielded an object with the value, or its deletion if
+// observeChanges returns a function that waits until Changes has yielded an object with the value, or its absence if
 // value is empty.
-func (s *suite) observeChanges(store *objectcache.WatchStore[*corev1.Secret]) (wait func(name, value string)) {
+func (s *suite) observeChanges(store objectcache.Store[*corev1.Secret]) (wait func(name, value string)) {
 	next, stop := iter.Pull2(store.Changes(s.ctx))
 	s.Cleanup(stop)
 	seen := map[string]string{}
@@ -66,9 +71,30 @@ func (s *suite) observeChanges(store *objectcache.WatchStore[*corev1.Secret]) (w
 			if !ok {
 				s.Fatalf("waiting for %s to become %q: no more changes", name, value)
 			}
-			if seen[change.Key.Name] = ""; !change.Deleted {
+			switch seen[change.Key.Name] = ""; {
+			case change.Err == nil:
 				seen[change.Key.Name] = valueOf(change.Object)
+			case !apierrors.IsNotFound(change.Err):
+				s.Fatalf("waiting for %s to become %q: %v", name, value, change.Err)
 			}
+		}
+	}
+}
+
+// observe returns a function that waits until a store has an object with the value, or its deletion if value is empty.
+// A store that watches gets it by itself, another one by a live read.
+func (s *suite) observe(store objectcache.Store[*corev1.Secret]) (wait func(name, value string)) {
+	if s.engine.strategy == watches {
+		return s.observeChanges(store)
+	}
+	return func(name, value string) {
+		s.Helper()
+		secret, err := store.GetWithOptions(s.ctx, s.namespace, name, objectcache.GetOptions{Live: true})
+		if value == "" && apierrors.IsNotFound(err) {
+			return
+		}
+		if err != nil || valueOf(secret) != value {
+			s.Fatalf("live Get %s: got %q, %v, want %q", name, valueOf(secret), err, value)
 		}
 	}
 }
@@ -89,7 +115,7 @@ func notFound(s *suite) {
 	store, _ := s.store()
 	store.AddReference(s.namespace, "tls", "pod")
 	s.wantNotFound(store, "tls")
-	wait := s.observeChanges(store)
+	wait := s.observe(store)
 	s.create("tls", "1")
 	wait("tls", "1")
 	s.wantObject(store, "tls", "1")
@@ -132,7 +158,7 @@ func updates(s *suite) {
 			}
 		}
 	})
-	wait := s.observeChanges(store)
+	wait := s.observe(store)
 	for i := range 50 {
 		s.update("tls", fmt.Sprint(i+1))
 	}
@@ -161,6 +187,46 @@ func changes(s *suite) {
 		s.remove("b")
 		wait("b", "")
 	}
+}
+
+func firstStates(s *suite) {
+	store, _ := s.store()
+	s.create("there", "1")
+	for _, name := range []string{"there", "absent"} {
+		store.AddReference(s.namespace, name, "pod-1")
+	}
+	next, stop := iter.Pull2(store.Changes(s.ctx))
+	defer stop()
+	// want checks the next changes, in any order, as "name value".
+	want := func(when string, want ...string) {
+		s.Helper()
+		var got []string
+		for range want {
+			change, owners, _ := next()
+			state := valueOf(change.Object)
+			switch {
+			case change.Deleted && apierrors.IsNotFound(change.Err):
+				state = "deleted"
+			case apierrors.IsNotFound(change.Err):
+				state = "absent"
+			case change.Err != nil:
+				state = change.Err.Error()
+			}
+			got = append(got, fmt.Sprint(change.Key.Name, " ", state, " ", owners))
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			s.Fatalf("%s: got %q, want %q", when, got, want)
+		}
+	}
+	want("first states", "absent absent [pod-1]", "there 1 [pod-1]")
+	store.AddReference(s.namespace, "absent", "pod-2")
+	want("a new owner", "absent absent [pod-1 pod-2]")
+	s.create("absent", "2")
+	want("created", "absent 2 [pod-1 pod-2]")
+	s.remove("absent")
+	want("deleted", "absent deleted [pod-1 pod-2]")
+	store.AddReference(s.namespace, "absent", "pod-3")
+	want("a new owner after that", "absent absent [pod-1 pod-2 pod-3]")
 }
 
 func oneStream(s *suite) {

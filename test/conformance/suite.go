@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -25,18 +26,18 @@ type suite struct {
 	Rig
 	Setting
 
-	clientGo  bool
+	engine    engine
 	ctx       context.Context
 	client    kubernetes.Interface // of the code under test
 	admin     kubernetes.Interface // of the suite itself
 	namespace string
 }
 
-func newSuite(t *testing.T, rig Rig, setting Setting, clientGo bool) *suite {
+func newSuite(t *testing.T, rig Rig, setting Setting, engine engine) *suite {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), caseTimeout)
 	t.Cleanup(cancel)
-	s := &suite{T: t, Rig: rig, Setting: setting, clientGo: clientGo, ctx: ctx}
+	s := &suite{T: t, Rig: rig, Setting: setting, engine: engine, ctx: ctx}
 	s.client, s.admin = s.clientFor(rig.Config), s.clientFor(rig.Direct)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}
 	created, err := s.admin.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
@@ -51,21 +52,37 @@ func newSuite(t *testing.T, rig Rig, setting Setting, clientGo bool) *suite {
 // clientFor returns a client. Its idle connections are closed when the case ends.
 func (s *suite) clientFor(config *rest.Config) kubernetes.Interface {
 	s.Helper()
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		s.Fatalf("HTTP client of the rig: %v", err)
-	}
-	s.Cleanup(func() { utilnet.CloseIdleConnectionsFor(httpClient.Transport) })
-	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
+	client, err := kubernetes.NewForConfigAndClient(config, s.httpClientFor(config))
 	if err != nil {
 		s.Fatalf("client of the rig: %v", err)
 	}
 	return client
 }
 
-// options returns the options of a store with the engine of the case.
+func (s *suite) httpClientFor(config *rest.Config) *http.Client {
+	s.Helper()
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		s.Fatalf("HTTP client of the rig: %v", err)
+	}
+	s.Cleanup(func() { utilnet.CloseIdleConnectionsFor(httpClient.Transport) })
+	return httpClient
+}
+
+// options returns the options of a store that watches, with the engine of the case.
 func (s *suite) options() objectcache.WatchOptions {
-	return objectcache.WatchOptions{ClientGoReflector: s.clientGo}
+	return objectcache.WatchOptions{ClientGoReflector: s.engine.clientGo}
+}
+
+// storeOptions returns the options of a store with the strategy of the case.
+func (s *suite) storeOptions() objectcache.StoreOptions {
+	switch s.engine.strategy {
+	case ttl:
+		return objectcache.TTLOptions{TTL: 50 * time.Millisecond} // so that Gets read again
+	case direct:
+		return objectcache.DirectOptions{}
+	}
+	return s.options()
 }
 
 // background runs f in a goroutine. The context of f ends at stop, or when the case ends. stop waits until f has

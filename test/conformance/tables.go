@@ -10,8 +10,8 @@ import (
 
 // Tables formats results as two Markdown tables: the cases about the server, and those about the library. A row is a
 // case; a column is a server, or a server and an engine. A cell has a ✓ if the case passed in every mode that occurs in
-// the table. Otherwise it names the modes in which the case failed or was not run. passed reports whether every cell
-// has a ✓.
+// the table, and a – if it does not apply to the strategy of the engine. Otherwise it names the modes in which the case
+// failed or was not run. passed reports whether there is no such cell.
 func Tables(results []Result) (text string, passed bool) {
 	var out strings.Builder
 	passed = true
@@ -79,6 +79,9 @@ func (t *table) write(out *strings.Builder) (passed bool) {
 }
 
 func (t *table) cell(name, column string) (text string, passed bool) {
+	if _, engine, ok := strings.Cut(column, ", "); ok && !appliesTo(name, engine) {
+		return "–", true
+	}
 	var failed, missing []string
 	for _, mode := range t.modes {
 		switch passed, run := t.outcomes[[3]string{name, column, mode}]; {

@@ -55,6 +55,15 @@ func TestTables(t *testing.T) {
 				"| `reflector/broken-stream` | p | failed: A. not run: B | ✓ |\n" +
 				"| `store/updates` | p | not run | not run: B |\n",
 		},
+		"a case that does not apply to a strategy": {
+			results: []conformance.Result{
+				library("store/updates", "stream", "A", true), library("store/changes", "stream", "A", true),
+				library("store/updates", "TTL", "A", true),
+			},
+			want: "\n## Promises\n\n| case | promise | real, TTL | real, stream |\n|---|---|:-:|:-:|\n" +
+				"| `store/updates` | p | ✓ | ✓ |\n| `store/changes` | p | – | ✓ |\n",
+			passed: true,
+		},
 		"both tables": {
 			results: []conformance.Result{library("store/updates", "stream", "A", true), server("A", true)},
 			want: serverHeads + "| `server/conflict` | q | ✓ |\n" +

@@ -36,9 +36,8 @@ const (
 	workers = 8
 
 	// A pod that failed is tried again after minRetry, then with doubled pauses up to maxRetry. A change of the pod or
-	// of one of its objects is synced at once. minRetry is short because "not found" is not a change, and yet an
-	// optional volume is written when the server has answered so.
-	minRetry = 10 * time.Millisecond
+	// of one of its objects is synced at once, and so is the first state of each object, absent or refused ones too.
+	minRetry = time.Second
 	maxRetry = 30 * time.Second
 )
 
@@ -138,7 +137,9 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	return errors.Join(group.Wait(), a.tree.Close())
 }
 
-// enqueueOwners queues the pods that reference an object when the object changes or is synced first.
+// enqueueOwners queues the pods that reference an object when its first state is known and when it changes. It queues
+// those of absent and refused objects, too: an optional volume is written without its object, and the status of a pod
+// gets the cause.
 func enqueueOwners[T cache.Object](ctx context.Context, m *manager.Manager[T], queue workqueue.TypedInterface[types.UID]) {
 	for _, owners := range m.Changes(ctx) {
 		for _, owner := range owners {

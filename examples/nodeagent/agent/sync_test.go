@@ -95,6 +95,12 @@ func TestStatusOrder(t *testing.T) {
 	pod := r.createPod("web-1", "node-1", secretVolume("c"), secretVolume("b"), optional(secretVolume("a")))
 	r.start()
 	r.eventuallyFails(pod, "c", "not found")
+	r.eventually("b in the status", func() error { // its answer may come after that for c
+		if got := r.agent.Status()[pod.UID].volume("b"); got.Files != 2 {
+			return fmt.Errorf("status: got %+v, want 2 files", got)
+		}
+		return nil
+	})
 	status := r.agent.Status()[pod.UID]
 	if status.Name != "web-1" || status.Namespace != metav1.NamespaceDefault || len(status.Volumes) != 3 {
 		t.Fatalf("status: got %v, want that of web-1 with 3 volumes", status)

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/objectcache"
 )
 
 // Registrar is the part of a contender that pods are registered with. No two pods reference the same Secret.
@@ -44,14 +46,18 @@ const (
 	Kubelet  = "kubelet"
 	Informer = "informer"
 	Floor    = "floor"
+
+	RefwatchShared    = "refwatch-shared"
+	ControllerRuntime = "controller-runtime"
 )
 
 // Kinds are all contenders, in the order in which they are measured.
 var Kinds = []Kind{
-	{Name: Refwatch, New: newRefwatch(false), Registrar: refwatchRegistrar, StreamPerObject: true, InOutages: true},
+	{Name: Refwatch, New: newRefwatch(objectcache.WatchOptions{}), Registrar: refwatchRegistrar, StreamPerObject: true, InOutages: true},
 	{Name: Kubelet, New: newKubelet, Registrar: kubeletRegistrar, StreamPerObject: true, InOutages: true},
 	{Name: Informer, New: newInformer, StreamPerObject: true},
 	{Name: Floor, New: newFloor, StreamPerObject: true, InOutages: true},
-	{Name: "refwatch-clientgo", New: newRefwatch(true), StreamPerObject: true},
-	{Name: "controller-runtime", New: newControllerRuntime},
+	{Name: "refwatch-clientgo", New: newRefwatch(objectcache.WatchOptions{ClientGoReflector: true}), StreamPerObject: true},
+	{Name: ControllerRuntime, New: newControllerRuntime},
+	{Name: RefwatchShared, New: newRefwatchShared},
 }

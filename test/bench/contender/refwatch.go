@@ -13,20 +13,26 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// newRefwatch returns a constructor of refwatch's manager with default options, or with client-go's reflector.
-func newRefwatch(clientGo bool) func(context.Context, *rest.Config, string) (Contender, error) {
+// newRefwatch returns a constructor of refwatch's manager.
+func newRefwatch(options objectcache.WatchOptions) func(context.Context, *rest.Config, string) (Contender, error) {
 	return func(ctx context.Context, config *rest.Config, _ string) (Contender, error) {
 		client, err := manager.ClientFor(config)
 		if err != nil {
 			return nil, err
 		}
-		secrets, err := manager.NewSecrets(client, objectcache.WatchOptions{ClientGoReflector: clientGo})
+		secrets, err := manager.NewSecrets(client, options)
 		if err != nil {
 			return nil, err
 		}
 		go func() { _ = secrets.Run(ctx) }() // ends with the process
 		return secrets, nil
 	}
+}
+
+// newRefwatchShared makes refwatch's manager with a shared stream of the namespace.
+func newRefwatchShared(ctx context.Context, config *rest.Config, namespace string) (Contender, error) {
+	options := objectcache.WatchOptions{Shared: objectcache.SharedOptions{Namespaces: []string{namespace}}}
+	return newRefwatch(options)(ctx, config, namespace)
 }
 
 func refwatchRegistrar() (Registrar, error) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -17,7 +18,7 @@ import (
 // subscriber reads Changes and keeps the last state of each object.
 type subscriber struct {
 	mu       sync.Mutex
-	last     map[string]*corev1.Secret // nil: deleted
+	last     map[string]*corev1.Secret // nil: absent
 	count    int                       // of changes
 	repeated error                     // for the first change that repeats the last state
 }
@@ -34,7 +35,11 @@ func (r *rig) subscribe() *subscriber {
 	return s
 }
 
+// add records a change, but not a refusal: the state is not known then.
 func (s *subscriber) add(change objectcache.Change[*corev1.Secret]) {
+	if change.Err != nil && !apierrors.IsNotFound(change.Err) {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, ok := s.last[change.Key.Name]

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+)
+
+// ConfigFor returns a copy of config for a client with many streams. It suits every
+// kind of client: a clientset, a generated client, dynamic, metadata.
+//
+//   - It prefers responses in protobuf, which are smaller and cheaper to decode, and
+//     accepts JSON for objects that have no protobuf encoding.
+//   - It has no rate limit (QPS, burst, rate limiter). A [Gate] bounds
+//     the requests instead, and opens first what a Get waits for.
+//   - It has no Timeout, which would end every stream.
+//   - It has connections of its own. kube-apiserver limits the number of streams on
+//     a connection, and long ones would block other calls of the program.
+//   - Its open streams keep neither the header of the response nor the request.
+//
+// If config has a Transport, it is used as it is: its connections may be shared, and
+// its streams keep the header of the response. The
+// proxy is that of config, else that of the environment. ConfigFor(nil) returns nil.
+func ConfigFor(config *rest.Config) *rest.Config {
+	if config == nil {
+		return nil
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.RateLimiter, config.Timeout = -1, nil, 0
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	if config.Transport == nil {
+		if config.Proxy == nil {
+			// This is client-go's default. If it is set, client-go shares no
+			// connections with clients of the same config: it cannot compare
+			// functions.
+			config.Proxy = http.ProxyFromEnvironment
+		}
+		config.WrapTransport = transport.Wrappers(trim, config.WrapTransport) // the first is the innermost
+	}
+	return config
+}

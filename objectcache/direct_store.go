@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/cache"
+)
+
+// DirectReads is how many reads of a [DirectStore] are under way at a time. Other Gets
+// queue.
+const DirectReads = 32
+
+// DirectOptions selects a [DirectStore]. There is nothing to configure.
+type DirectOptions struct{}
+
+// DirectStore is a [Store] that reads an object from the server for each Get, and keeps
+// nothing. It ignores references: every object can be read, as with kubelet's strategy
+// Get. Make one with [NewDirectStore].
+type DirectStore[T cache.Object] struct {
+	resource Resource[T]
+	reads    chan struct{} // holds an element for each read under way
+	started  atomic.Bool
+	stopped  chan struct{} // closed when the context of Run has ended
+}
+
+var errNotCached = errors.New("a DirectStore holds no object: call Get")
+
+// NewDirectStore returns a store. It returns an error if the resource has no client or
+// an invalid name.
+func NewDirectStore[T cache.Object](resource Resource[T], _ DirectOptions) (*DirectStore[T], error) {
+	if err := resource.check(); err != nil {
+		return nil, fmt.Errorf("new direct store: %w", err)
+	}
+	return &DirectStore[T]{resource: resource, reads: make(chan struct{}, DirectReads), stopped: make(chan struct{})}, nil
+}
+
+// Run blocks until ctx ends, and returns nil. Every Get after that returns [ErrStopped];
+// those that are under way end with their own contexts. Gets need not wait for Run. A
+// second call returns [ErrAlreadyStarted], a nil context [ErrNilContext].
+func (s *DirectStore[T]) Run(ctx context.Context) error {
+	if ctx == nil {
+		return ErrNilContext
+	}
+	if s.started.Swap(true) {
+		return ErrAlreadyStarted
+	}
+	s.resource.logRateLimit(ctx)
+	<-ctx.Done()
+	close(s.stopped)
+	return nil
+}
+
+// Get reads an object with one GET. It is not repeated. At most [DirectReads] Gets read
+// at a time; the others wait until ctx ends. The object is the caller's own, but callers
+// of another [Store] share it, so do not change it.
+//
+// These are the errors. All but [ErrNilContext] name the resource and the key.
+//   - apierrors.IsNotFound: the server has no such object. It holds for no other error: if
+//     the server does not serve the path, the error is a [NotServedError].
+//   - [ErrNotSynced]: the object could not be read. Joined to it is the cause, and the
+//     error of ctx, if it ended.
+//   - [ErrInvalidName]: no object can have that namespace or name.
+//   - [ErrStopped]: the context of Run has ended.
+//   - [ErrNilContext]: ctx is nil.
+func (s *DirectStore[T]) Get(ctx context.Context, namespace, name string) (T, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	var none T
+	if ctx == nil {
+		return none, s.resource.newError(key, ErrNilContext)
+	}
+	if err := s.check(key); err != nil {
+		return none, err
+	}
+	began := time.Now()
+	select {
+	case s.reads <- struct{}{}:
+		defer func() { <-s.reads }()
+	case <-ctx.Done():
+		cause := fmt.Errorf("waited for %v, because %d other reads are under way", time.Since(began).Round(time.Millisecond), DirectReads)
+		return none, s.resource.newError(key, notSynced(ctx, cause)...)
+	}
+	object, err := s.resource.read(ctx, key)
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return object, err
+	case ctx.Err() != nil: // err says no more
+		err = fmt.Errorf("no answer for %v", time.Since(began).Round(time.Millisecond))
+		return none, s.resource.newError(key, notSynced(ctx, err, s.resource.rateLimitError())...)
+	}
+	return none, s.resource.newError(key, notSynced(ctx, err)...)
+}
+
+// check returns why the object of a key cannot be read.
+func (s *DirectStore[T]) check(key types.NamespacedName) error {
+	if err := s.resource.validateKey(key); err != nil {
+		return err
+	}
+	select {
+	case <-s.stopped:
+		return s.resource.newError(key, ErrStopped)
+	default:
+		return nil
+	}
+}
+
+// GetWithOptions is Get: each read is live, and no older than it began. If the object is
+// older than NotOlderThan, which must be a version of the object itself, the error is
+// [ErrNotSynced] joined with [ErrStale]. An option with an invalid value is an error.
+func (s *DirectStore[T]) GetWithOptions(ctx context.Context, namespace, name string, options GetOptions) (T, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	var none T
+	if err := options.validate(); err != nil {
+		return none, s.resource.newError(key, err)
+	}
+	object, err := s.Get(ctx, namespace, name)
+	if err != nil || options.NotOlderThan == "" {
+		return object, err
+	}
+	if err := tooOld(object.GetResourceVersion(), options.NotOlderThan); err != nil {
+		return none, s.resource.newError(key, notSynced(ctx, err)...)
+	}
+	return object, nil
+}
+
+// tooOld returns an error if a version is older than the one that is demanded.
+func tooOld(version, demanded string) error {
+	if order, err := cache.CompareVersions(version, demanded); err == nil && order >= 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: the server has version %s, and %s was demanded", ErrStale, version, demanded)
+}
+
+// TryGet returns [ErrNotSynced]: a DirectStore holds no object. For a name that no
+// object can have it returns [ErrInvalidName], and [ErrStopped] after Run.
+func (s *DirectStore[T]) TryGet(namespace, name string) (T, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	var none T
+	if err := s.check(key); err != nil {
+		return none, err
+	}
+	return none, s.resource.newError(key, ErrNotSynced, errNotCached)
+}
+
+// AddReference does nothing.
+func (s *DirectStore[T]) AddReference(_, _ string, _ types.UID) {}
+
+// AddReadOnceReference does nothing.
+func (s *DirectStore[T]) AddReadOnceReference(_, _ string, _ types.UID) {}
+
+// DeleteReference does nothing.
+func (s *DirectStore[T]) DeleteReference(_, _ string, _ types.UID) {}
+
+// Changes yields nothing, until ctx ends or the store is stopped.
+func (s *DirectStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID] {
+	return func(func(Change[T], []types.UID) bool) {
+		if ctx == nil {
+			klog.Background().Error(ErrNilContext, "No changes are delivered")
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.stopped:
+		}
+	}
+}
+
+// Status returns false: a DirectStore knows of no object.
+func (s *DirectStore[T]) Status(_, _ string) (Status, bool) { return Status{}, false }
+
+// Statuses yields nothing.
+func (s *DirectStore[T]) Statuses() iter.Seq[Status] { return func(func(Status) bool) {} }
+
+// Roles returns the permissions that the store needs for the given objects: those of
+// [Resource.Roles], with the verb get in place of list and watch.
+func (s *DirectStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
+	return s.resource.rolesFor(readVerbs, name, keys)
+}
+
+// ClusterRoles is Roles for a cluster-scoped kind.
+func (s *DirectStore[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
+	return s.resource.clusterRolesFor(readVerbs, name, keys)
+}

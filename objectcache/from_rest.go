@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/cache"
+)
+
+// FromREST is any resource whose objects have the type T, and their lists the type L,
+// over the REST client of its group and version. T and L are pointers to structs. They
+// need not be registered in a scheme, and whatever serializer the client has, the
+// answers are decoded by codecs of the library: from protobuf if the types can be, else
+// from JSON.
+//
+//	FromREST[*examplev1.Widget, *examplev1.WidgetList](client, resource)
+//
+// As T and L, *unstructured.Unstructured and *unstructured.UnstructuredList hold objects
+// of any kind; with *metav1.PartialObjectMetadata and *metav1.PartialObjectMetadataList
+// only the metadata of the objects is requested and kept.
+//
+// [NewWatchStore] returns an error for a client of another group or version, and for a
+// type of Kubernetes' own that another resource serves. Whether the server serves the
+// resource shows at the first request: see [NotServedError].
+func FromREST[T cache.Object, L runtime.Object](client rest.Interface, resource schema.GroupVersionResource) Resource[T] {
+	r := withoutClient[T](resource)
+	if !isNil(client) {
+		useREST[T, L](&r, client)
+	}
+	return r
+}
+
+// FromConfig is [FromREST] with a client that it makes from a copy of config, with the
+// settings of [ConfigFor]. A program with a controller-runtime manager passes
+// manager.GetConfig(). Each call makes a client with connections of its own; to share
+// them, make the clients with rest.RESTClientForConfigAndClient and call FromREST.
+//
+// FromConfig sends no request. [NewWatchStore] returns the error of client-go for a
+// config of which no client can be made.
+func FromConfig[T cache.Object, L runtime.Object](config *rest.Config, resource schema.GroupVersionResource) Resource[T] {
+	client, err := restClientFor(config, resource.GroupVersion())
+	if err != nil {
+		r := withoutClient[T](resource)
+		r.clientError = err
+		return r
+	}
+	return FromREST[T, L](client, resource)
+}
+
+// restClientFor returns a REST client for many streams.
+func restClientFor(config *rest.Config, version schema.GroupVersion) (rest.Interface, error) {
+	if config == nil {
+		return nil, errors.New("the config is nil")
+	}
+	config = ConfigFor(config)
+	config.GroupVersion = &version
+	config.APIPath = "/apis"
+	if version.Group == "" {
+		config.APIPath = "/api"
+	}
+	// For the errors of the server. Objects are decoded without the client.
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("no client can be made from the config: %w", err)
+	}
+	return client, nil
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
+)
+
+// How an object passes from its own stream to the shared one, without a gap:
+//
+//  1. Its own stream has synced. It becomes a member: from now on the shared stream does
+//     not drop its events. Those of the past may have been dropped, and may not have
+//     reached its own stream yet.
+//  2. The next bookmark or event of the shared stream has a version (member.known). All
+//     events that were dropped are older.
+//  3. Its own stream reaches that version, so its slot has what was dropped, and all that
+//     the shared stream has brought since.
+//  4. The shared stream reaches the version of its own stream. It is not behind the
+//     slot, to which its next read may be no older.
+//  5. A successor of its watch begins that has no stream of its own. The shared stream
+//     writes its slot from the next event on.
+//
+// With bookmarks every minute this takes one to three minutes. Both streams are open
+// meanwhile, and the own one is not disturbed.
+//
+// The way back is a watch with a stream of its own (startLocked): its slot begins with
+// the state that the shared stream has brought, and its first read is a consistent one.
+// The object remains a member, unless the shared stream ends.
+//
+// An object whose stream fails does not become a member. So an object that cannot be
+// decoded fails the shared stream at most once.
+
+// shareLocked is called for an entry that needs a stream, after each change: it makes the
+// entry a member, and then lets it join.
+func (s *WatchStore[T]) shareLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
+	n := s.sharedNamespaceLocked(e)
+	if n == nil || w.shared != nil {
+		return
+	}
+	s.countStreamLocked(e, true)
+	switch st := n.stream; {
+	case st == nil:
+	case st.isMember(e.key.Name):
+		st.joinLocked(st.member(e.key.Name))
+	case isWell(w, status):
+		st.members.Store(e.key.Name, &member[T]{entry: e})
+	}
+}
+
+// isWell reports whether the stream of a watch is open and has synced its slot.
+func isWell[T cache.Object](w *objectWatch[T], status reflector.Status) bool {
+	return w.unwatched == "" && status.Streaming && status.Failures == 0 && w.slot.Load().Synced
+}
+
+// joinLocked lets a member join if both streams have come far enough.
+func (st *sharedStream[T]) joinLocked(m *member[T]) {
+	s, e := st.store, m.entry
+	w := e.watch.Load()
+	if m.known == "" || w == nil || w.shared != nil {
+		return
+	}
+	status := w.status()
+	order, err := cache.CompareVersions(status.ResourceVersion, m.known)
+	if err != nil || order < 0 || !isWell(w, status) || s.needsNoStream(e, w) != "" {
+		return
+	}
+	w.recordLocked(status)
+	slot, ok := w.slot.NextAt(st.version)
+	if !ok {
+		return
+	}
+	next := s.nextWatchLocked(e, slot)
+	next.reflector, next.shared, next.synced = st.reflector, st, true
+	next.live.Store(true)
+	w.stopLocked(errShared)
+	e.watch.Store(next)
+	e.wakeLocked()
+	s.subscribers.notify(e.key) // of a change that changed has not seen yet
+}
+
+// firstReadLocked returns a first watch that waits for the first read of the shared
+// stream, and needs none of its own. It returns nil if that read has begun, or there is
+// no shared stream.
+func (s *WatchStore[T]) firstReadLocked(e *entry[T]) *objectWatch[T] {
+	n := s.sharedNamespaceLocked(e)
+	if n == nil || n.stream == nil || n.stream.asked || e.watch.Load() != nil {
+		return nil
+	}
+	w := s.nextWatchLocked(e, s.newSlotLocked(e))
+	w.reflector, w.shared = n.stream.reflector, n.stream
+	n.stream.members.Store(e.key.Name, &member[T]{entry: e})
+	return w
+}

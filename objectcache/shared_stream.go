@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+)
+
+const (
+	// sharedReadGrace is how long references wait for the first read of a shared
+	// stream before they get streams of their own.
+	sharedReadGrace = 5 * time.Second
+	// sharedFailureGrace is how long a shared stream may fail while the server answers
+	// others.
+	sharedFailureGrace = 30 * time.Second
+)
+
+// sharedStream is one list-and-watch of a namespace, from the time when enough entries
+// need a stream until few do, or it fails. It writes the slots of its members: see
+// shared_store.go.
+//
+// A member either has an objectWatch without a stream of its own (objectWatch.shared), or
+// is about to join: see shared_join.go.
+type sharedStream[T cache.Object] struct {
+	store     *WatchStore[T]
+	namespace *sharedNamespace[T]
+	reflector *reflector.Reflector
+	base      time.Time    // when it began
+	contact   atomic.Int64 // when the server last sent something: see objectWatch.contact
+
+	members sync.Map // string, the name, to *member[T]; written with WatchStore.mu held
+
+	// Guarded by WatchStore.mu.
+	asked        bool      // the first read has begun
+	version      string    // up to which all events have been seen; empty before the first read
+	failingSince time.Time // zero if the last attempt did not fail
+	slow         *timer    // fires if the first read takes long
+	reason       error     // why it has ended
+}
+
+// member is an entry whose events are not dropped.
+type member[T cache.Object] struct {
+	entry *entry[T]
+	// known is a version that includes all events of the object that came before now:
+	// those that were dropped before it became a member as well. Empty if there is none.
+	// It is of no meaning once the entry has joined. WatchStore.mu guards it.
+	known string
+}
+
+// newSharedStream returns the stream of a namespace. Its reflector is of a resource of
+// its own in the gate: what it learns about reads of the whole namespace is not true of
+// reads of one object.
+func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] {
+	st := &sharedStream[T]{store: s, namespace: n, base: time.Now()}
+	resource := s.resource.resource.String()
+	namespace := listwatch.FromRESTNamespace(s.resource.rest, n.name, st.isMember)
+	source := &sharedSource[T]{Source: s.resource.transformedSource(namespace), stream: st}
+	st.reflector = reflector.New(source, st, reflector.Options{
+		Name:              resource + " of namespace " + n.name,
+		Resource:          resource + " of namespaces",
+		OnChange:          st.changed,
+		Gate:              s.options.Gate,
+		ClientGoReflector: s.options.ClientGoReflector,
+	})
+	return st
+}
+
+// run is the goroutine of the stream.
+func (st *sharedStream[T]) run(ctx context.Context) {
+	defer st.store.background.Done()
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "resource", st.store.resource.resource, "namespace", st.namespace.name)
+	logger.V(2).Info("Starting to watch the namespace")
+	st.reflector.Run(ctx)
+	st.store.mu.Lock()
+	reason := st.reason
+	st.store.mu.Unlock()
+	if reason == nil || errors.Is(reason, errStopping) || errors.Is(reason, errFew) {
+		logger.V(2).Info("Stopped watching the namespace", "reason", reason)
+		return
+	}
+	logger.Info("Cannot watch the namespace, each object gets a stream of its own", "err", reason)
+}
+
+// member returns the member of that name, nil if there is none.
+func (st *sharedStream[T]) member(name string) *member[T] {
+	if m, ok := st.members.Load(name); ok {
+		return m.(*member[T])
+	}
+	return nil
+}
+
+func (st *sharedStream[T]) isMember(name string) bool { return st.member(name) != nil }
+
+// watch returns the watch of a member, and whether it has joined.
+func (st *sharedStream[T]) watch(m *member[T]) (w *objectWatch[T], joined bool) {
+	w = m.entry.watch.Load()
+	return w, w != nil && w.shared == st
+}
+
+// changed is called by the reflector after a read, an event, a bookmark or a failure.
+func (st *sharedStream[T]) changed() {
+	s := st.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st.namespace.stream != st {
+		return
+	}
+	status := st.reflector.Status()
+	if !status.LastContact.IsZero() {
+		st.contact.Store(max(1, int64(status.LastContact.Sub(st.base))))
+	}
+	if reason := st.failureLocked(status); reason != nil {
+		s.endSharedLocked(st.namespace, reason)
+		return
+	}
+	if s.waiters == 0 {
+		return // the members are many
+	}
+	for _, m := range st.members.Range {
+		if e := m.(*member[T]).entry; e.waiters > 0 {
+			e.wakeLocked() // the state may be young enough now
+		}
+	}
+}
+
+// failureLocked returns why the stream must end, nil if it need not: streams of single
+// objects would not help while the server is away.
+func (st *sharedStream[T]) failureLocked(status reflector.Status) error {
+	if status.Failures == 0 || isAway(st.store.options.Gate) {
+		st.failingSince = time.Time{}
+		return nil
+	}
+	if st.failingSince.IsZero() {
+		st.failingSince = time.Now()
+	}
+	refused, malformed := !status.RefusedSince.IsZero(), status.Malformed > 0 || errors.Is(status.LastError, ErrTransform)
+	if status.Synced && !refused && !malformed && time.Since(st.failingSince) < sharedFailureGrace {
+		return nil
+	}
+	return status.LastError
+}
+
+// isAway reports whether no reflector of a gate reaches the server. One that answers is
+// not away, whatever it answers.
+func isAway(gate *Gate) bool {
+	var answer apierrors.APIStatus
+	cause := gate.Status().Cause
+	return cause != nil && !errors.As(cause, &answer)
+}
+
+// readIsSlowLocked gives streams of their own to members that wait for the first read.
+func (st *sharedStream[T]) readIsSlowLocked() time.Duration {
+	for _, m := range st.members.Range {
+		m := m.(*member[T])
+		if w, joined := st.watch(m); joined && !w.slot.Load().Synced {
+			st.store.startLocked(m.entry)
+			m.entry.wakeLocked()
+		}
+	}
+	return 0
+}
+
+// sharedSource asks whether the namespace may be read before it is.
+type sharedSource[T cache.Object] struct {
+	listwatch.Source
+
+	stream  *sharedStream[T]
+	allowed bool // the reflector makes one call at a time before the state is stored
+}
+
+var errNotAllowed = errors.New("WatchOptions.Shared.Allowed does not allow it")
+
+// List implements listwatch.Source.
+func (s *sharedSource[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if err := s.ask(ctx); err != nil {
+		return nil, err
+	}
+	return s.Source.List(ctx, options)
+}
+
+// Watch implements listwatch.Source.
+func (s *sharedSource[T]) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
+	if err := s.ask(ctx); err != nil {
+		return nil, err
+	}
+	return s.Source.Watch(ctx, options)
+}
+
+// ask precedes each request. An error is a refusal, or what Allowed returned.
+func (s *sharedSource[T]) ask(ctx context.Context) error {
+	store, namespace := s.stream.store, s.stream.namespace.name
+	if allowed := store.options.Shared.Allowed; allowed != nil && !s.allowed {
+		ok, err := allowed(ctx, namespace)
+		if err != nil {
+			return listwatch.Loggable(fmt.Errorf("asking whether namespace %q may be watched: %w", namespace, err))
+		}
+		if !ok {
+			return apierrors.NewForbidden(store.resource.resource, "", errNotAllowed)
+		}
+		s.allowed = true
+	}
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	s.stream.asked = true
+	return nil
+}

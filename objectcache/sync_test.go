@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+func keyOf(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// waitForSync calls WaitForSync with a time-out. It returns how long that took.
+func (r *rig) waitForSync(limit time.Duration, names ...string) (took time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), limit)
+	defer cancel()
+	var keys []types.NamespacedName
+	for _, name := range names {
+		keys = append(keys, keyOf(name))
+	}
+	began := time.Now()
+	err = objectcache.WaitForSync(ctx, r.Store, keys...)
+	return time.Since(began), err
+}
+
+// answerByPrefix makes the server treat objects by the prefixes of their names.
+func (r *rig) answerByPrefix() {
+	r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+		switch prefix, _, _ := strings.Cut(request.Name, "-"); prefix {
+		case "forbidden":
+			return &forbidden().ErrStatus
+		case "failing":
+			return &apierrors.NewInternalError(errors.New("cannot be decrypted")).ErrStatus
+		case "hanging":
+			<-ctx.Done()
+		}
+		return nil
+	})
+}
+
+// Existing, absent and immutable objects sync. The wait ends with the last of them.
+func TestWaitForSync(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.create("sealed", immutable)
+		release := r.holdBack("watch")
+		names := []string{"tls", "sealed", "absent", "tls"}
+		for _, name := range names {
+			r.AddReference(namespace, name, "pod")
+		}
+		time.AfterFunc(3*time.Second, release)
+		if took, err := r.waitForSync(time.Minute, names...); err != nil || took != 3*time.Second {
+			t.Errorf("got %v after %v, want nil after 3 s", err, took)
+		}
+		if took, err := r.waitForSync(time.Minute, names...); err != nil || took != 0 {
+			t.Errorf("synced: got %v after %v, want nil at once", err, took)
+		}
+		if took, err := r.waitForSync(time.Minute); err != nil || took != 0 {
+			t.Errorf("no keys: got %v after %v, want nil at once", err, took)
+		}
+	})
+}
+
+// The wait for 1,000 objects ends when the refused ones have been refused for the
+// grace, or with its context. Good objects are synced by then, and the error has the
+// cause of each other one, in a short text.
+func TestWaitForSyncOfManyWithBadNeighbours(t *testing.T) {
+	tests := map[string]struct {
+		bad  []string
+		took time.Duration
+		is   func(error) bool
+	}{
+		"forbidden": {[]string{"forbidden"}, 5 * time.Second, apierrors.IsForbidden},
+		"failing":   {[]string{"failing"}, time.Minute, apierrors.IsInternalError},
+		"hanging":   {[]string{"hanging"}, time.Minute, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
+		"all":       {[]string{"forbidden", "failing", "hanging"}, time.Minute, apierrors.IsInternalError},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.answerByPrefix()
+				var names []string
+				for i := range 1000 {
+					name := fmt.Sprintf("good-%d", i)
+					if i%10 == 0 {
+						name = fmt.Sprintf("%s-%d", test.bad[i/10%len(test.bad)], i)
+					}
+					names = append(names, name)
+					r.AddReference(namespace, name, "pod")
+				}
+				took, err := r.waitForSync(time.Minute, names...)
+				if took > test.took || !errors.Is(err, objectcache.ErrNotSynced) || !test.is(err) || apierrors.IsNotFound(err) {
+					t.Errorf("got %v after %v, want the causes within %v", err, took, test.took)
+				}
+				const first, last = `100 of 1000 objects did not sync: secrets "default/`, "; and 95 more"
+				if text := fmt.Sprint(err); len(text) > 2000 || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
+					t.Errorf("text: got %q, want the first five and a count", text)
+				}
+				for _, name := range names {
+					status, _ := r.Status(namespace, name)
+					if good := strings.HasPrefix(name, "good"); status.Synced != good {
+						t.Errorf("%s: got synced %v, want %v", name, status.Synced, good)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestWaitForSyncErrors(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		var none context.Context
+		if err := objectcache.WaitForSync(none, r.Store, keyOf("tls")); !errors.Is(err, objectcache.ErrNilContext) {
+			t.Errorf("nil context: got %v, want ErrNilContext", err)
+		}
+		r.AddReference(namespace, "tls", "pod")
+		took, err := r.waitForSync(time.Minute, "tls", "other", "In valid", "other")
+		want := `2 of 3 objects did not sync: secrets "default/In valid": `
+		if !errors.Is(err, objectcache.ErrNotRegistered) || !errors.Is(err, objectcache.ErrInvalidName) || took != 0 || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v after %v, want ErrNotRegistered and ErrInvalidName at once", err, took)
+		}
+		release := r.holdBack("watch")
+		r.AddReference(namespace, "late", "pod")
+		ended := make(chan error)
+		go func() { _, err := r.waitForSync(time.Minute, "late"); ended <- err }()
+		synctest.Wait()
+		r.DeleteReference(namespace, "late", "pod")
+		if err := <-ended; !errors.Is(err, objectcache.ErrNotRegistered) {
+			t.Errorf("reference deleted: got %v, want ErrNotRegistered", err)
+		}
+		release()
+		r.stop()
+		if _, err := r.waitForSync(time.Minute, "tls"); !errors.Is(err, objectcache.ErrStopped) {
+			t.Errorf("stopped: got %v, want ErrStopped", err)
+		}
+	})
+}
+
+// Synced is set while Get would not wait, and Status changes nothing about that.
+func TestStatusSynced(t *testing.T) {
+	options := objectcache.WatchOptions{IdleTimeout: time.Hour, AcquireOnGet: time.Hour, MaxStaleness: 10 * time.Minute, ImmutableRecheck: -1}
+	beforeRun(t, options, func(t *testing.T, r *rig) {
+		synced := func(when, name string, want bool) {
+			t.Helper()
+			synctest.Wait()
+			got, _ := r.Status(namespace, name)
+			if got.Synced != want {
+				t.Errorf("%s: got synced %v, want %v", when, got.Synced, want)
+			}
+		}
+		r.create("tls")
+		r.create("sealed", immutable)
+		synced("without references", "tls", false)
+		r.AddReference(namespace, "tls", "pod")
+		r.AddReference(namespace, "sealed", "pod")
+		synced("before Run", "tls", false)
+		r.run()
+		synced("watching", "tls", true)
+		synced("immutable", "sealed", true)
+		r.AddReference(namespace, "absent", "pod")
+		synced("absent", "absent", true)
+		releaseList := r.holdBack("list")
+		r.AddReference(namespace, "sealed", "pod-2")
+		synced("immutable, while it is read for a new owner", "sealed", false)
+		releaseList()
+		release := r.holdBack("watch")
+		r.server.CloseStreams(nil)
+		synced("reopening", "tls", true)
+		time.Sleep(11 * time.Minute)
+		synced("too old", "tls", false)
+		release()
+		time.Sleep(30 * time.Second)
+		synced("read again", "sealed", true)
+		synced("fresh again", "tls", true)
+		time.Sleep(5 * time.Hour)
+		synced("idle", "tls", false)
+		if got := r.phase("tls"); got != objectcache.Idle {
+			t.Errorf("phase: got %s, want Idle: Status is no use", got)
+		}
+		if got, ok := r.Status(namespace, "other"); ok {
+			t.Errorf("Status of an object without references: got %+v, want none", got)
+		}
+	})
+}

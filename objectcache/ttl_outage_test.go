@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// An object that cannot be read again is served, and its failure is in the status.
+func TestTTLPreviousObjectWhileItCannotBeRead(t *testing.T) {
+	for name, cause := range map[string]*apierrors.StatusError{"down": unavailable(), "refused": forbidden(), "not served": notFound()} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
+				created := r.referenced("tls")
+				r.refuse(cause)
+				time.Sleep(time.Minute)
+				began := time.Now()
+				for range 100 {
+					r.within("tls", 2*time.Second, created.UID)
+				}
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("100 Gets took %v, want at most the first one to wait", took)
+				}
+				time.Sleep(time.Hour)
+				r.within("tls", time.Nanosecond, created.UID)
+				if got := r.requests("get", "tls"); got < 200 || got > 600 {
+					t.Errorf("reads in an hour: got %d, want one in 7.5 to 15 s", got)
+				}
+				status, _ := r.Status(namespace, "tls")
+				if status.Phase != objectcache.Failing || status.Failures < 100 || status.LastError == nil || status.UID != created.UID ||
+					time.Since(status.LastContact) < time.Hour || time.Since(status.LastErrorTime) > 15*time.Second {
+					t.Errorf("status: got %+v, want Failing, with the cause", status)
+				}
+				r.update("tls", "new")
+				r.refuse(nil)
+				time.Sleep(15 * time.Second)
+				if got := valueOf(r.mustGet("tls")); got != "new" {
+					t.Errorf("after it: got %q, want new", got)
+				}
+				if got := r.phase("tls"); got != objectcache.Cached {
+					t.Errorf("phase: got %s, want Cached", got)
+				}
+			})
+		})
+	}
+}
+
+func TestTTLMaxStaleness(t *testing.T) {
+	inBubble(t, objectcache.TTLOptions{MaxStaleness: 5 * time.Minute}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		r.referenced("fixed", immutable)
+		r.refuse(unavailable())
+		time.Sleep(5 * time.Minute)
+		r.mustGet("tls")
+		time.Sleep(time.Second)
+		for name, get := range map[string]func() (*corev1.Secret, error){
+			"Get":    func() (*corev1.Secret, error) { return r.get("tls", time.Second) },
+			"TryGet": func() (*corev1.Secret, error) { return r.TryGet(namespace, "tls") },
+		} {
+			_, err := get()
+			if !errors.Is(err, objectcache.ErrStale) || !errors.Is(err, objectcache.ErrNotSynced) || !apierrors.IsServiceUnavailable(err) {
+				t.Errorf("%s: got %v, want ErrStale and the cause", name, err)
+			}
+		}
+		r.mustGet("fixed")
+		time.Sleep(time.Hour)
+		r.mustGet("fixed") // immutable objects are never stale
+		waiting := r.async(t.Context(), "tls")
+		r.refuse(nil)
+		if got := <-waiting; got.err != nil {
+			t.Errorf("after it: got %v, want the object", got.err)
+		}
+	})
+}
+
+// The first read of an object is refused for a moment: the Node authorizer lags.
+func TestTTLRefusal(t *testing.T) {
+	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.refuse(forbidden())
+		waiting := r.async(t.Context(), "tls")
+		time.Sleep(250 * time.Millisecond)
+		r.refuse(nil)
+		if got := <-waiting; got.err != nil {
+			t.Errorf("granted after 250 ms: got %v, want the object", got.err)
+		}
+		r.AddReference(namespace, "other", "pod")
+		r.refuse(forbidden())
+		began := time.Now()
+		_, err := r.get("other", time.Minute)
+		if took := time.Since(began); !apierrors.IsForbidden(err) || took != time.Second {
+			t.Errorf("refused: got %v after %v, want Forbidden after 1 s", err, took)
+		}
+		if _, err := r.get("other", time.Nanosecond); !apierrors.IsForbidden(err) {
+			t.Errorf("again: got %v, want Forbidden at once", err)
+		}
+	})
+}
+
+// An object is read once for a new owner, and not for one that has a reference.
+func TestTTLNewOwner(t *testing.T) {
+	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		r.AddReference(namespace, "tls", "pod") // a second reference of the same owner
+		r.mustGet("tls")
+		r.wantReads("the same owner", "tls", 1)
+		r.remove("tls")
+		recreated := r.create("tls")
+		r.AddReference(namespace, "tls", "new")
+		for range 100 {
+			if got := r.mustGet("tls"); got.UID != recreated.UID {
+				t.Fatalf("new owner: got UID %s, want %s", got.UID, recreated.UID)
+			}
+		}
+		r.wantReads("a new owner", "tls", 2)
+
+		r.AddReference(namespace, "tls", "third")
+		r.DeleteReference(namespace, "tls", "third")
+		r.mustGet("tls")
+		r.wantReads("an owner that is gone", "tls", 2)
+
+		// A read that began before the owner was added is not enough.
+		time.Sleep(time.Minute)
+		release := r.holdBack("get")
+		before := r.async(t.Context(), "tls")
+		r.AddReference(namespace, "tls", "fourth")
+		after := r.async(t.Context(), "tls")
+		release()
+		<-before
+		<-after
+		r.wantReads("an owner added during a read", "tls", 4)
+
+		// If the read fails, all owners get the object that is held.
+		r.refuse(unavailable())
+		r.AddReference(namespace, "tls", "fifth")
+		r.within("tls", 2*time.Second, recreated.UID)
+		failed := r.requests("get", "tls")
+		for range 100 {
+			r.within("tls", time.Nanosecond, recreated.UID)
+		}
+		if got := r.requests("get", "tls"); got != failed {
+			t.Errorf("100 Gets after the failure: got %d reads, want none", got-failed)
+		}
+		r.AddReference(namespace, "tls", "sixth")
+		if _, err := r.TryGet(namespace, "tls"); !errors.Is(err, objectcache.ErrNotSynced) {
+			t.Errorf("TryGet for an owner without an attempt: got %v, want ErrNotSynced", err)
+		}
+	})
+}
+
+// An immutable object is read for new owners, and now and then.
+func TestTTLImmutable(t *testing.T) {
+	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
+		r.referenced("tls", immutable)
+		time.Sleep(10*time.Minute - time.Second)
+		r.mustGet("tls")
+		r.wantReads("within ImmutableRecheck", "tls", 1)
+		r.remove("tls")
+		recreated := r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "new")
+		r.within("tls", time.Second, recreated.UID)
+		r.remove("tls")
+		time.Sleep(20 * time.Minute)
+		if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
+			t.Errorf("after ImmutableRecheck: got %v, want NotFound", err)
+		}
+	})
+	inBubble(t, objectcache.TTLOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
+		r.referenced("tls", immutable)
+		time.Sleep(1000 * time.Hour)
+		r.mustGet("tls")
+		r.wantReads("without ImmutableRecheck", "tls", 1)
+	})
+}
