@@ -51,12 +51,20 @@ func sumMetric(text io.Reader, name string, labels map[string]string) (float64, 
 	return sum, nil
 }
 
-// OpenWatches returns how many watches of single objects of a resource are open, by the API server's own count.
+// OpenWatches returns how many watches of single objects, and of whole namespaces, of a resource are open, by the API
+// server's own count. The server's own watches are of the whole cluster.
 func (c *Cluster) OpenWatches(ctx context.Context, resource string) (int, error) {
-	open, err := c.Metric(ctx, "apiserver_longrunning_requests", map[string]string{
-		"resource": resource, "scope": "resource", "verb": "WATCH",
-	})
-	return int(open), err
+	sum := 0.0
+	for _, scope := range []string{"resource", "namespace"} {
+		open, err := c.Metric(ctx, "apiserver_longrunning_requests", map[string]string{
+			"resource": resource, "scope": scope, "verb": "WATCH",
+		})
+		if err != nil {
+			return 0, err
+		}
+		sum += open
+	}
+	return int(sum), nil
 }
 
 // linesOf returns the lines of the metric, and of metrics with that prefix, such as the buckets of a histogram. To
