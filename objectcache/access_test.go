@@ -331,6 +331,7 @@ func TestAllowedNamespace(t *testing.T) {
 	}{
 		"all":      {permissions{"list a/*": true, "watch a/*": true}, true},
 		"one verb": {permissions{"list a/*": true}, false},
+		"watch":    {permissions{"watch a/*": true}, false},
 		"one name": {permissions{"list a/x": true, "watch a/x": true}, false},
 		"another":  {permissions{"list b/*": true, "watch b/*": true}, false},
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,6 +138,40 @@ func TestLiveGetsInARow(t *testing.T) {
 			t.Errorf("failing: got %v, want the cause within 3 s", err)
 		}
 	})
+}
+
+// Objects without a stream have no pause between two reads: the Gets are spaced instead,
+// however many there are, and also if the reads fail.
+func TestLiveGetsWithoutAStream(t *testing.T) {
+	for name, refused := range map[string]bool{"healthy": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.referenced("tls", immutable)
+				if refused {
+					r.refuse(forbidden())
+				}
+				before := len(r.server.Requests())
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				var callers sync.WaitGroup
+				for range 50 {
+					callers.Go(func() {
+						for ctx.Err() == nil {
+							get, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+							_, _ = r.GetWithOptions(get, namespace, "tls", objectcache.GetOptions{Live: true})
+							cancel()
+							time.Sleep(time.Millisecond)
+						}
+					})
+				}
+				callers.Wait()
+				// One in 250 ms; one that fails is repeated while a Get waits.
+				if got, most := len(r.server.Requests())-before, map[bool]int{false: 45, true: 90}[refused]; got < 5 || got > most {
+					t.Errorf("requests in 10 s: got %d, want 5 to %d", got, most)
+				}
+			})
+		})
+	}
 }
 
 func TestLiveGetReturnsTheRefusal(t *testing.T) {

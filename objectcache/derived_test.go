@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,13 +56,38 @@ func TestDerivedOncePerVersion(t *testing.T) {
 	})
 }
 
+// A Get that fails for another reason than absence keeps the value of the last one.
+func TestDerivedOutlivesAFailedGet(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{MaxStaleness: time.Minute}, func(t *testing.T, r *rig) {
+		calls := 0
+		derived := objectcache.NewDerived(r, func(*corev1.Secret) (int, error) { calls++; return calls, nil })
+		r.referenced("tls")
+		if _, err := derived.TryGet(namespace, "tls"); err != nil {
+			t.Fatal(err)
+		}
+		release := r.holdBack("watch")
+		r.server.CloseStreams(nil)
+		time.Sleep(2 * time.Minute)
+		if _, err := derived.TryGet(namespace, "tls"); !errors.Is(err, objectcache.ErrStale) {
+			t.Errorf("too old: got %v, want ErrStale", err)
+		}
+		release()
+		if got, err := derived.Get(t.Context(), namespace, "tls"); err != nil || got != 1 {
+			t.Errorf("afterwards: got %d, %v, want the value of before", got, err)
+		}
+	})
+}
+
 func TestDerivedErrors(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		errBad, calls := errors.New("no certificate"), 0
 		derived := objectcache.NewDerived(r, func(s *corev1.Secret) (string, error) {
 			calls++
-			if s.Name == "panic" {
+			switch s.Name {
+			case "panic":
 				panic(valueOf(s))
+			case "goexit":
+				runtime.Goexit()
 			}
 			return "", errBad
 		})
@@ -80,6 +106,16 @@ func TestDerivedErrors(t *testing.T) {
 		}
 		if calls != 2 {
 			t.Errorf("calls: got %d, want one for each object", calls)
+		}
+		r.referenced("goexit")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = derived.Get(t.Context(), namespace, "goexit")
+		}()
+		<-done
+		if _, err := derived.Get(t.Context(), namespace, "goexit"); err == nil {
+			t.Error("a function that has ended its goroutine: got no error")
 		}
 	})
 }

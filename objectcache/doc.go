@@ -83,6 +83,11 @@
 // fail delay no others. [Status].Phase and [Status].LastContact say which objects are
 // polled, and how old their state is.
 //
+// # Permissions
+//
+// [Resource.Roles] returns the least Roles for a set of objects, and
+// [Resource.CheckAccess] what the server does not allow of them.
+//
 // # Changes and status
 //
 // [WatchStore.Changes] yields the first state of each object, also of one that is

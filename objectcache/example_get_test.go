@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,25 +15,10 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// serveSecret starts an API server with one Secret, "default/tls", and a store that
-// runs until stop is called.
-func serveSecret(options objectcache.WatchOptions) (server *apiserver.Server, store *objectcache.WatchStore[*corev1.Secret], stop func()) {
-	server, err := apiserver.Start(apiserver.Options{})
-	if err != nil {
-		panic(err)
-	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "tls"}, Data: map[string][]byte{"user": []byte("ada")}}
-	if _, err := server.Client().CoreV1().Secrets("default").Create(context.Background(), secret, metav1.CreateOptions{}); err != nil {
-		panic(err)
-	}
-	store, err = objectcache.NewWatchStore(objectcache.Secrets(server.Client()), options)
-	if err != nil {
-		panic(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = store.Run(ctx) })
-	return server, store, func() { cancel(); running.Wait(); server.Close() }
+// serveSecret is startSecrets for a store that watches.
+func serveSecret(options objectcache.WatchOptions) (*apiserver.Server, *objectcache.WatchStore[*corev1.Secret], func()) {
+	server, store, stop := startSecrets(options)
+	return server, store.(*objectcache.WatchStore[*corev1.Secret]), stop
 }
 
 // A program reads its own write, whenever the event arrives.

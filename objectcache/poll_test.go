@@ -4,6 +4,7 @@ package objectcache_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -54,15 +55,19 @@ func TestPolledObjectIsCreatedAndDeleted(t *testing.T) {
 	})
 }
 
+var errBroken = errors.New("broken")
+
 // Neighbours that fail do not delay the polls of others, nor new owners.
 func TestPollsBesideObjectsThatFail(t *testing.T) {
 	const count, most = 200, 10
-	faults := map[string]func(ctx context.Context) *metav1.Status{
-		"forbidden": func(context.Context) *metav1.Status { return &forbidden().ErrStatus },
-		"failing": func(context.Context) *metav1.Status {
-			return &apierrors.NewInternalError(fmt.Errorf("broken")).ErrStatus
-		},
-		"hanging": func(ctx context.Context) *metav1.Status { <-ctx.Done(); return nil },
+	faults := map[string]struct {
+		answer func(ctx context.Context) *metav1.Status
+		heals  time.Duration // at most, once the server answers
+	}{
+		"forbidden": {func(context.Context) *metav1.Status { return &forbidden().ErrStatus }, 20 * time.Second},
+		"failing":   {func(context.Context) *metav1.Status { return &apierrors.NewInternalError(errBroken).ErrStatus }, 20 * time.Second},
+		// A request that hangs is given up after one to four minutes.
+		"hanging": {func(ctx context.Context) *metav1.Status { <-ctx.Done(); return nil }, 5 * time.Minute},
 	}
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +81,7 @@ func TestPollsBesideObjectsThatFail(t *testing.T) {
 				}
 				l.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
 					if bad[request.Name] && (request.Verb == "list" || request.Verb == "watch") {
-						return fault(ctx)
+						return fault.answer(ctx)
 					}
 					return nil
 				})
@@ -93,9 +98,13 @@ func TestPollsBesideObjectsThatFail(t *testing.T) {
 				if got := len(l.server.Requests()) - before; got > 60*50 {
 					t.Errorf("requests in a minute: got %d, want at most 50 a second", got)
 				}
+				// They are retried more often than polled.
+				if got, want := l.phases()[objectcache.Failing], count-len(healthy)-most; got < want && fault.heals < time.Minute {
+					t.Errorf("phase Failing: got %d, want it for all %d polled objects that fail", got, want)
+				}
 				l.server.Intercept(nil)
 				l.updateAll("well", l.names...)
-				time.Sleep(5 * time.Minute) // a request that hangs is given up after one to four minutes
+				time.Sleep(fault.heals)
 				l.wantValues("once all is well", "well", l.names...)
 			})
 		})
@@ -148,11 +157,10 @@ func TestPolledObjectsDuringAnOutage(t *testing.T) {
 		for range 3 {
 			l.refuse(unavailable())
 			l.server.CloseStreams(nil)
-			time.Sleep(2 * time.Minute)
 			before := len(l.server.Requests())
-			time.Sleep(time.Minute)
-			if got := len(l.server.Requests()) - before; got > 60*4 {
-				t.Errorf("requests in a minute of an outage: got %d, want those of probes", got)
+			time.Sleep(3 * time.Minute)
+			if got := len(l.server.Requests()) - before; got > 150 {
+				t.Errorf("requests in three minutes of an outage: got %d, want about 125 probes, and no attempt for each object", got)
 			}
 			for _, name := range l.names {
 				l.within(name, time.Millisecond, l.mustGet(name).UID)

@@ -114,11 +114,12 @@ func TestFreeStreams(t *testing.T) {
 		l.wantPhase("first", "tls-0", objectcache.Watching, 1)
 		l.DeleteReference(namespace, "tls-0", "pod")
 		time.Sleep(time.Second)
-		next, last := "tls-1", "tls-2" // whichever has been polled first
+		next, last := "tls-1", "tls-2"
 		if l.phase(last) == objectcache.Watching {
 			next, last = last, next
 		}
 		l.wantPhase("next", next, objectcache.Watching, 1)
+		l.wantPhase("last", last, objectcache.Polling, 0)
 		l.create("fixed", immutable)
 		l.seal(next, "sealed")
 		for _, name := range []string{"fixed", "absent"} {
@@ -134,9 +135,13 @@ func TestFreeStreams(t *testing.T) {
 		time.Sleep(time.Second)
 		l.wantPhase("read-once", last, objectcache.ReadOnce, 0)
 		l.wantPhase("absent", "absent", objectcache.Watching, 1)
+		l.AddReadOnceReference(namespace, last, "other")
+		l.mustGet(last)
+		l.update(last, "new")
 		l.AddReference(namespace, last, "pod") // the owner changes the kind back
 		l.DeleteReference(namespace, last, "pod")
 		l.wantPhase("ordinary again", last, objectcache.Polling, 0)
+		l.wantValue("ordinary again", last, "new")
 		time.Sleep(5 * time.Hour)
 		for _, name := range []string{"absent", next, last} {
 			l.wantPhase("idle", name, objectcache.Idle, 0)

@@ -30,7 +30,7 @@ const (
 	eventGrace = 100 * time.Millisecond
 	// demandSpacing is the shortest time between two reads of an object without a stream
 	// of its own that Gets demand.
-	demandSpacing = time.Second
+	demandSpacing = 250 * time.Millisecond
 )
 
 // waiter is a Get that waits.
