@@ -5,6 +5,8 @@ package objectcache_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -349,4 +351,29 @@ func TestGetDoesNotAllocate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A TryGet that finds nothing does not wait, so its object is not opened before that of a
+// Get that waits.
+func TestTryGetDoesNotOvertakeAGet(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{Gate: objectcache.NewGate(objectcache.GateOptions{Opens: 1})}, func(t *testing.T, r *rig) {
+		release := r.holdBack("watch")
+		for i := range 100 {
+			name := fmt.Sprint("other-", i)
+			r.AddReference(namespace, name, "pod")
+			_, _ = r.TryGet(namespace, name)
+		}
+		r.AddReference(namespace, "wanted", "pod")
+		got := r.async(t.Context(), "wanted")
+		release()
+		<-got
+		synctest.Wait()
+		var opened []string
+		for _, request := range r.server.Requests() {
+			opened = append(opened, request.Name)
+		}
+		if at := slices.Index(opened, "wanted"); at < 0 || at > 10 {
+			t.Errorf("wanted was opened as number %d, want it among the first", at)
+		}
+	})
 }
