@@ -30,7 +30,8 @@ type Change[T cache.Object] struct {
 	// joined with the reason why the server refuses to let the store read the object:
 	// apierrors.IsForbidden and the like hold for it.
 	Err error
-	// Deleted is set if the object is absent, and the caller was given it before.
+	// Deleted is set if the object is absent, and this range over Changes yielded the
+	// object before.
 	Deleted bool
 }
 

@@ -42,7 +42,7 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if previous := e.watch.Load(); previous != nil {
 		previous.stopLocked(errReplaced)
 		s.stopTimerLocked(e.recheckTimer)
-		s.subscribers.notify(e.key) // of a change that changed has not seen yet
+		s.subscribers.notify(e.key) // changed() may not have seen the last change
 	} else {
 		s.startIdleTimerLocked(e)
 		s.startLeaseTimerLocked(e)

@@ -16,8 +16,8 @@ import "errors"
 // A cluster-scoped kind that is not marked so is a [NotServedError] at the first
 // request. A namespaced kind that is marked so is not always found: its requests select a
 // name in all namespaces. The server refuses them (403) if it allows only one namespace.
-// Else an object of that name is an error that wraps [cache.ErrForeign], and none is
-// NotFound.
+// Otherwise Get returns an error that wraps [cache.ErrForeign] if any namespace has an
+// object of that name, and NotFound if none has.
 func (r Resource[T]) ClusterScoped() Resource[T] {
 	r.clusterScoped = true
 	if r.hasNamespaces && r.nameError == nil {

@@ -79,7 +79,7 @@ func (st *sharedStream[T]) joinLocked(m *member[T]) {
 	w.stopLocked(errShared)
 	e.watch.Store(next)
 	e.wakeLocked()
-	s.subscribers.notify(e.key) // of a change that changed has not seen yet
+	s.subscribers.notify(e.key) // changed() may not have seen the last change
 }
 
 // firstReadLocked returns a first watch that waits for the first read of the shared

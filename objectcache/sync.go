@@ -16,12 +16,12 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-// WaitForSync waits until Get returns each of the objects, or that it is absent. It
+// WaitForSync waits until each of the objects is known to exist or to be absent. It
 // calls Get for all of them at the same time, so no object waits for another.
 //
-// It returns nil if all objects are synced; an absent one is. Otherwise it returns an
-// error once every Get has returned: an object that the server refuses is not waited
-// for longer than Get waits, and ctx ends the wait for the others. The text names the
+// It returns nil if that is known of all objects. Otherwise it returns an error once
+// every Get has returned: Get gives up on an object that the server refuses, and the end
+// of ctx ends the wait for the others. The text names the
 // first few objects that did not sync, each with the reason, and says how many more
 // there are. errors.Is finds the errors of all: those of [WatchStore.Get], but
 // apierrors.IsNotFound never holds. errors.As finds the first one that matches. For a
