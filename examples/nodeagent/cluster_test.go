@@ -65,7 +65,7 @@ func newCluster(t *testing.T, options apiserver.Options) cluster {
 
 // args returns the flags that run the agent for the cluster's node.
 func (c cluster) args(more ...string) []string {
-	return append([]string{"--kubeconfig=" + c.kubeconfig, "--node-name=n", "--root-dir=" + c.root}, more...)
+	return append([]string{"--kubeconfig=" + c.kubeconfig, "--node-name=n", "--root-dir=" + c.root, "--bind-address=127.0.0.1:0"}, more...)
 }
 
 // check fails unless the file holds the Secret's value.
@@ -109,7 +109,7 @@ func TestNoServer(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runUntilFile(t, filepath.Join(root, "pods"), "--kubeconfig="+kubeconfig, "--node-name=n", "--root-dir="+root)
+	runUntilFile(t, filepath.Join(root, "pods"), "--kubeconfig="+kubeconfig, "--node-name=n", "--root-dir="+root, "--bind-address=0")
 }
 
 // TestLogsHoldNoSecrets runs the program at the highest verbosity. The server has no WatchList, so that client-go would
