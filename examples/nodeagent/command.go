@@ -72,7 +72,9 @@ func runDemo(command *cobra.Command, o *options) error {
 	}
 	if o.config.Serves() {
 		d.BindAddress = o.config.BindAddress
-		d.Handler = func(a *agent.Agent) http.Handler { return newHandler(a, func() *options { return o }) }
+		d.Handler = func(a *agent.Agent) (http.Handler, error) {
+			return newHandler(a, nil, func() *options { return o })
+		}
 	}
 	return demo.Run(command.Context(), d)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/refwatch/refwatch/examples/nodeagent/server"
 	"github.com/refwatch/refwatch/examples/nodeagent/tmpfs"
 	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/manager/debug"
 )
 
 // daemon runs the agent for a node of a cluster.
@@ -41,7 +42,12 @@ func runDaemon(ctx context.Context, given map[string]string, o *options) error {
 		signal.Notify(hangup, syscall.SIGHUP)
 		defer signal.Stop(hangup)
 	}
-	a, err := newAgent(ctx, o.config)
+	var connections debug.Connections
+	a, err := newAgent(ctx, o.config, &connections)
+	if err != nil {
+		return err
+	}
+	handler, err := newHandler(a, &connections, d.options.Load)
 	if err != nil {
 		return err
 	}
@@ -52,20 +58,20 @@ func runDaemon(ctx context.Context, given map[string]string, o *options) error {
 			return err
 		}
 		klog.FromContext(ctx).Info("Serving health checks, metrics and debug pages", "url", s.URL())
-		group.Go(func() error { return s.Run(ctx, newHandler(a, d.options.Load)) })
+		group.Go(func() error { return s.Run(ctx, handler) })
 	}
 	group.Go(func() error { return a.Run(ctx) })
 	group.Go(func() error { d.reloadOn(ctx, hangup); return nil })
 	return group.Wait()
 }
 
-// newAgent returns an agent for the configuration.
-func newAgent(ctx context.Context, c *config.NodeAgentConfiguration) (*agent.Agent, error) {
+// newAgent returns an agent for the configuration. connections counts those of its client.
+func newAgent(ctx context.Context, c *config.NodeAgentConfiguration, connections *debug.Connections) (*agent.Agent, error) {
 	restConfig, err := clientConfig(c.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	client, err := manager.ClientFor(rest.AddUserAgent(restConfig, "refwatch-nodeagent"))
+	client, err := manager.ClientFor(connections.Track(rest.AddUserAgent(restConfig, "refwatch-nodeagent")))
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}

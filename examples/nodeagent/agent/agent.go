@@ -62,6 +62,7 @@ type Agent struct {
 	rootDir    string
 	tmpfs      *tmpfs.Options
 	client     kubernetes.Interface
+	gate       *reflector.Gate // of all streams
 	reflector  *reflector.Reflector
 	secrets    *manager.Manager[*corev1.Secret]
 	configMaps *manager.Manager[*corev1.ConfigMap]
@@ -90,7 +91,6 @@ func New(options Options) (*Agent, error) {
 	if options.RootDir == "" {
 		return nil, errors.New("the root folder is missing")
 	}
-	// One gate for all streams of the client.
 	gate := reflector.NewGate(reflector.GateOptions{})
 	watch := featuregates.Apply(options.FeatureGate, objectcache.WatchOptions{Gate: gate})
 	secrets, err := manager.NewSecrets(options.Client, watch)
@@ -102,7 +102,7 @@ func New(options Options) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		rootDir: options.RootDir, tmpfs: options.Tmpfs, client: options.Client,
+		rootDir: options.RootDir, tmpfs: options.Tmpfs, client: options.Client, gate: gate,
 		secrets: secrets, configMaps: configMaps, status: newStatuses(),
 	}
 	store := &toolscache.UndeltaStore{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), PushFunc: a.setPods}

@@ -40,7 +40,7 @@ type Options struct {
 	// BindAddress is served after the scenario. Default: none.
 	BindAddress string
 	// Handler returns the handler for BindAddress. Required with it.
-	Handler func(*agent.Agent) http.Handler
+	Handler func(*agent.Agent) (http.Handler, error)
 }
 
 // Run runs the scenario. It returns nil only if every check of every step succeeded, and server and agent stopped
@@ -65,12 +65,16 @@ func Run(ctx context.Context, options Options) (err error) {
 	if options.BindAddress == "" {
 		return d.interactive(ctx, "none")
 	}
+	handler, err := options.Handler(d.agent.Agent)
+	if err != nil {
+		return err
+	}
 	s, err := server.Listen(ctx, options.BindAddress)
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.Run(ctx, options.Handler(d.agent.Agent)) })
+	group.Go(func() error { return s.Run(ctx, handler) })
 	group.Go(func() error { return d.interactive(ctx, s.URL()) })
 	return group.Wait()
 }
