@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/refwatch/refwatch/test/apiserver"
 )
@@ -85,6 +86,24 @@ func (r *running) get(path string) (code int, body string) {
 	return response.StatusCode, string(data)
 }
 
+// waitReady polls until the agent is ready.
+func (r *running) waitReady() {
+	r.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		code, body := r.get("/readyz")
+		if code == http.StatusOK {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-r.Context().Done():
+			r.Fatalf("readyz: got %s, want ok", body)
+		}
+	}
+}
+
 // TestDaemon runs the program with a configuration file, requests its pages, reloads the file, and ends the program.
 func TestDaemon(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
@@ -98,8 +117,7 @@ func TestDaemon(t *testing.T) {
 	}
 	write("bindAddress: 127.0.0.1:0\n")
 	r, wait := startDaemon(t, file, "--node-name=n", "-v=2")
-	r.logged("Wrote the volume")
-	r.logged("Wrote the volume")
+	r.waitReady()
 	c.check(t)
 
 	for path, want := range map[string]string{
