@@ -15,7 +15,7 @@ import (
 
 // A Get opens one named watch. Further Gets are answered from memory, and see changes.
 func TestGetIsAnsweredFromMemory(t *testing.T) {
-	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(r *rig) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
 		r.create("one", "1")
 		r.create("other", "x")
 		for range 1000 {
@@ -35,7 +35,7 @@ func TestGetIsAnsweredFromMemory(t *testing.T) {
 
 // An informer has events of the objects that Gets have asked for, and of no others.
 func TestInformer(t *testing.T) {
-	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(r *rig) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
 		r.create("one", "1")
 		r.create("other", "x")
 		r.wantValue("one", "1")

@@ -82,13 +82,13 @@ func newManager(t *testing.T, server *apiserver.Server, newCache cache.NewCacheF
 }
 
 // withManager runs f in a bubble, with a manager that is running.
-func withManager(t *testing.T, newCache cache.NewCacheFunc, f func(r *managerRig), owns ...builder.OwnsOption) {
+func withManager(t *testing.T, newCache cache.NewCacheFunc, f func(t *testing.T, r *managerRig), owns ...builder.OwnsOption) {
 	t.Helper()
 	onServer(t, func(t *testing.T, server *apiserver.Server) {
 		r := newManager(t, server, newCache, owns...)
 		r.stop = start(t, r.manager)
 		time.Sleep(time.Minute)
-		f(r)
+		f(t, r)
 		r.stop()
 	})
 }
@@ -178,7 +178,7 @@ func TestOperatorWithOneLineChanged(t *testing.T) {
 // A Secret that the server refuses fails its own reconcile with that cause. The start of
 // the manager and other reconciles are not affected, and a grant is noticed.
 func TestOperatorWithAForbiddenSecret(t *testing.T) {
-	withManager(t, controllerruntime.NewCache(controllerruntime.CacheOptions{}), func(r *managerRig) {
+	withManager(t, controllerruntime.NewCache(controllerruntime.CacheOptions{}), func(t *testing.T, r *managerRig) {
 		r.server.Authorize(func(request apiserver.Request) bool { return onlyNamed(request) && request.Name != "bad" })
 		r.addOwner("bad", "")
 		time.Sleep(time.Second)
