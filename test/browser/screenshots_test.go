@@ -42,7 +42,7 @@ func TestScreenshots(t *testing.T) {
 		if *screenshots == "" {
 			continue
 		}
-		picture, err := chromedp.Run(page.ctx, chromedp.CaptureScreenshot())
+		picture, err := chromedp.Run(page.ctx, chromedp.FullScreenshot(100))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(*screenshots, name+".png"), picture, 0o600)
 		}
