@@ -4,9 +4,10 @@ go 1.26.0
 
 require (
 	github.com/go-logr/logr v1.4.3
-	github.com/refwatch/refwatch v0.0.0-00010101000000-000000000000
+	github.com/refwatch/refwatch v0.0.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
+	go.uber.org/goleak v1.3.0
 	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3
 	k8s.io/client-go v0.36.3
@@ -41,6 +42,7 @@ require (
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.67.5 // indirect
 	github.com/prometheus/procfs v0.19.2 // indirect
+	github.com/refwatch/refwatch/manager/controllerruntime v0.0.0
 	github.com/x448/float16 v0.8.4 // indirect
 	go.opentelemetry.io/otel v1.41.0 // indirect
 	go.opentelemetry.io/otel/trace v1.41.0 // indirect
@@ -68,3 +70,5 @@ require (
 )
 
 replace github.com/refwatch/refwatch => ../..
+
+replace github.com/refwatch/refwatch/manager/controllerruntime => ../../manager/controllerruntime

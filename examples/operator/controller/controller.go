@@ -21,6 +21,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/refwatch/refwatch/examples/operator/webv1"
+	"github.com/refwatch/refwatch/manager/controllerruntime"
 )
 
 // Cache is the cache of the manager.
@@ -46,7 +47,7 @@ type Options struct {
 	LeaderElectionNamespace string
 	// HealthProbeAddress, MetricsAddress and PprofAddress are addresses to listen on, as HOST:PORT. Default: none.
 	HealthProbeAddress, MetricsAddress, PprofAddress string
-	// Logger is the manager's. Default: that of controller-runtime's SetLogger.
+	// Logger is the logger of the manager, and of the contexts that it makes. Default: that of ctrl.SetLogger.
 	Logger logr.Logger
 }
 
@@ -63,9 +64,14 @@ func New(restConfig *rest.Config, options Options) (manager.Manager, error) {
 	if err := errors.Join(corev1.AddToScheme(scheme), webv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
+	logger := options.Logger
+	if logger.IsZero() {
+		logger = ctrl.Log
+	}
 	managerOptions := ctrl.Options{
 		Scheme:                  scheme,
-		Logger:                  options.Logger,
+		Logger:                  logger,
+		BaseContext:             func() context.Context { return ctrl.LoggerInto(context.Background(), logger) },
 		LeaderElection:          options.LeaderElection,
 		LeaderElectionID:        "sites.web.example.com",
 		LeaderElectionNamespace: options.LeaderElectionNamespace,
@@ -81,7 +87,7 @@ func New(restConfig *rest.Config, options Options) (manager.Manager, error) {
 	}
 	switch options.Cache {
 	case Refwatch, "":
-		// managerOptions.NewCache
+		managerOptions.NewCache = controllerruntime.NewCache(controllerruntime.CacheOptions{}) // the one line
 	case Stock:
 	default:
 		return nil, fmt.Errorf("cache %q is unknown: use %q or %q", options.Cache, Refwatch, Stock)

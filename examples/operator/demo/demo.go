@@ -9,12 +9,11 @@ import (
 	"io"
 	"os"
 
-	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/refwatch/refwatch/examples/operator/controller"
@@ -79,7 +78,9 @@ func newDemo(options Options) (*demo, error) {
 	}
 	d := &demo{out: options.Out, server: server, role: role, done: make(chan struct{})}
 	server.Authorize(role.allows)
-	if d.client, err = client.NewWithWatch(server.Config(), client.Options{Scheme: scheme}); err != nil {
+	config := server.Config()
+	config.QPS = -1 // no limit: the demo creates many objects
+	if d.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	if d.dir, err = os.MkdirTemp("", "refwatch-operator-"); err != nil {
@@ -107,14 +108,16 @@ func (d *demo) printf(format string, args ...any) { _, _ = fmt.Fprintf(d.out, fo
 func (d *demo) startOperator(ctx context.Context) error {
 	log := klog.FromContext(ctx)
 	if !klog.V(1).Enabled() {
-		log = logr.Discard() // the scenario causes errors on purpose, and prints them itself
+		// The scenario causes errors on purpose, and prints them itself. logr.Discard is not for it: its zero value
+		// is the default.
+		log = funcr.New(func(string, string) {}, funcr.Options{})
 	}
 	mgr, err := controller.New(rest.AddUserAgent(d.server.Config(), operatorAgent), controller.Options{Logger: log})
 	if err != nil {
 		return err
 	}
 	// The operator outlives the step that starts it.
-	ctx, d.cancel = context.WithCancel(ctrl.LoggerInto(context.WithoutCancel(ctx), log))
+	ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(d.done)
 		d.err = mgr.Start(ctx)

@@ -40,7 +40,10 @@ Changes of Sites:
 func (d *demo) printChanges(ctx context.Context) error {
 	for ctx.Err() == nil { // the server ends a watch after a while
 		watcher, err := d.client.Watch(ctx, &webv1.SiteList{}, client.InNamespace(namespace))
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
 			return err
 		}
 		err = d.printEvents(ctx, watcher)

@@ -56,4 +56,6 @@ func (r *role) grant(secret string) {
 	})
 }
 
-func isOperator(request apiserver.Request) bool { return strings.HasSuffix(request.UserAgent, "/"+operatorAgent) }
+func isOperator(request apiserver.Request) bool {
+	return strings.HasSuffix(request.UserAgent, "/"+operatorAgent)
+}
