@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/yaml"
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
@@ -110,14 +112,22 @@ func (c *Controller) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// WaitForIngresses waits until the Ingresses are listed. If ctx ends first, the error has the cause.
+func (c *Controller) WaitForIngresses(ctx context.Context) error {
+	select {
+	case <-c.listed:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(errors.New("the Ingresses are not listed yet"), c.ingresses.Status().LastError, context.Cause(ctx))
+	}
+}
+
 // WaitForSync waits until the Ingresses are listed, and the table has the certificates of all Secrets that they
 // reference then. Wait for it before you accept connections. A Secret that is absent, refused or unusable is not waited
 // for: the error is about those that could not be read, and the others are presented.
 func (c *Controller) WaitForSync(ctx context.Context) error {
-	select {
-	case <-c.listed:
-	case <-ctx.Done():
-		return errors.Join(errors.New("the Ingresses are not listed yet"), c.ingresses.Status().LastError, context.Cause(ctx))
+	if err := c.WaitForIngresses(ctx); err != nil {
+		return err
 	}
 	err := c.secrets.WaitForSync(ctx)
 	c.build(klog.FromContext(ctx))
@@ -167,3 +177,16 @@ func (c *Controller) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificat
 // Roles returns the Roles that the controller needs for the Secrets that are referenced now, one for each namespace.
 // Beside these it needs list and watch of Ingresses.
 func (c *Controller) Roles(name string) ([]rbacv1.Role, error) { return c.secrets.Roles(name) }
+
+// RolesYAML returns the Roles as YAML documents, for kubectl apply.
+func (c *Controller) RolesYAML(name string) (string, error) {
+	roles, err := c.Roles(name)
+	var documents strings.Builder
+	for i := 0; i < len(roles) && err == nil; i++ {
+		var document []byte
+		document, err = yaml.Marshal(&roles[i])
+		documents.WriteString("---\n")
+		documents.Write(document)
+	}
+	return documents.String(), err
+}

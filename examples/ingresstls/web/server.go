@@ -79,7 +79,9 @@ func tlsConfig(certificates *controller.Controller) *tls.Config {
 // presented is the certificate that a connection presented. It is in the context of the connection's handshake and of
 // its requests.
 type (
-	presented    struct{ atomic.Pointer[controller.Certificate] }
+	presented struct {
+		atomic.Pointer[controller.Certificate]
+	}
 	presentedKey struct{}
 )
 
