@@ -3,7 +3,6 @@
 package controller
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,9 +60,13 @@ func (c *Controller) statusOf(e *entry, now time.Time) HostStatus {
 	if status.Err = e.certificate.checkTime(now); status.Err != nil {
 		return status
 	}
-	secret, ok := c.secrets.Status(e.secret.Namespace, e.secret.Name)
-	if cause := cmp.Or(secret.Waiting, secret.LastError); ok && cause != nil && (secret.Waiting != nil || secret.Failures > 0) {
-		status.Err = fmt.Errorf("the API server last confirmed the Secret at %s: %w", secret.LastContact.Format(time.RFC3339), cause)
+	secret, _ := c.secrets.Status(e.secret.Namespace, e.secret.Name)
+	cause := secret.Waiting
+	if secret.Failures > 0 {
+		cause = secret.LastError
+	}
+	if cause != nil {
+		status.Err = fmt.Errorf("the API server last confirmed Secret %q at %s: %w", e.secret, secret.LastContact.Format(time.RFC3339), cause)
 	}
 	return status
 }

@@ -85,8 +85,9 @@ func (d *demo) createIngress(namespace, name, secret string, hosts ...string) ac
 	return func(ctx context.Context) error {
 		ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		ingress.Spec.TLS = []networkingv1.IngressTLS{{SecretName: secret, Hosts: hosts}}
-		backend := networkingv1.IngressServiceBackend{Name: name, Port: networkingv1.ServiceBackendPort{Number: 80}}
-		ingress.Spec.DefaultBackend = &networkingv1.IngressBackend{Service: &backend}
+		for _, host := range hosts {
+			ingress.Spec.Rules = append(ingress.Spec.Rules, networkingv1.IngressRule{Host: host})
+		}
 		_, err := d.server.Client().NetworkingV1().Ingresses(namespace).Create(ctx, ingress, metav1.CreateOptions{})
 		return err
 	}

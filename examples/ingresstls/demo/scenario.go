@@ -35,7 +35,7 @@ func (d *demo) scenario() []step {
 	}, {
 		title:  "The API server answers the controller with 503 only, and ends its watches.",
 		do:     d.disconnect,
-		checks: []check{d.keeps("shop.example", "shop/tls", "last confirmed"), d.handshakes("shop.example", 1000)},
+		checks: []check{d.keeps("shop.example", "shop/tls", "last confirmed"), d.handshakes("shop.example", 500)},
 	}, {
 		title:  "The Secret is rotated meanwhile. Then the API server answers again.",
 		do:     inOrder(d.issue("shop", "tls", "shop.example"), d.reconnect),

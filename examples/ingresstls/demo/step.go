@@ -123,8 +123,10 @@ func (d *demo) refuses(host, reported string) check {
 func (d *demo) reported(host, want string) (string, error) {
 	status, ok := d.controller.HostStatus(host)
 	switch {
-	case !ok || status.Err == nil && want == "":
+	case status.Err == nil && want == "":
 		return "", nil
+	case !ok:
+		return "", fmt.Errorf("%s: it has no status, want %q", host, want)
 	case status.Err == nil || want == "" || !strings.Contains(status.Err.Error(), want):
 		return "", fmt.Errorf("%s: the status is %w, want %q", host, status.Err, want)
 	}
