@@ -105,7 +105,8 @@ type routesBefore struct {
 }
 
 func (r *routesBefore) add(ctx context.Context, route types.NamespacedName, secretName string) (*corev1.Secret, error) {
-	registration, err := r.monitor.AddSecretEventHandler(ctx, route.Namespace, secretName, r.handler) // waits for the sync
+	// AddSecretEventHandler waits for the sync.
+	registration, err := r.monitor.AddSecretEventHandler(ctx, route.Namespace, secretName, r.handler)
 	if err != nil {
 		return nil, err
 	}
