@@ -17,8 +17,20 @@ import (
 // library are the folders whose messages docs/troubleshooting.md explains.
 var library = []string{"cache/", "reflector/", "objectcache/", "manager/", "featuregates/"}
 
-// internal are the texts of values that never leave their package.
-var internal = map[string]string{}
+// internal are texts that no user reads as a message, and why.
+var internal = map[string]string{
+	"not wanted":                          "ends the reading of a frame",
+	"session over":                        "ends client-go's Reflector, which logs it at level 4",
+	"the member has left":                 "ends the wait of a reflector that was stopped",
+	"the session was ended":               "replaced by the cause",
+	"a read of the object begins":         "wakes waiting Gets",
+	"waiting":                             "begins other messages",
+	"panic":                               "begins another message",
+	"malformed":                           "begins other messages",
+	"and … more":                          "ends another message",
+	"namespaced (else use ClusterScoped)": "part of another message",
+	"cluster-scoped (else omit ClusterScoped)": "part of another message",
+}
 
 // docs/troubleshooting.md has a row for each message that the library can produce: the
 // text of an error, or of a log line that is not for debugging. It has rows for no others.
@@ -85,6 +97,11 @@ func producedMessages(t *testing.T) map[string]string {
 			ast.Inspect(file, m.visit)
 		}
 	}
+	for message := range m.found { // a message that only adds a cause to another needs no row
+		if short, ok := strings.CutSuffix(message, ": …"); ok && m.found[short] != "" {
+			delete(m.found, message)
+		}
+	}
 	return m.found
 }
 
@@ -116,6 +133,12 @@ func (m *messages) visit(node ast.Node) bool {
 		}
 	case *ast.CallExpr:
 		m.add(node, m.textOf(node))
+	case *ast.KeyValueExpr: // of a metav1.Status
+		if key, ok := node.Key.(*ast.Ident); ok && key.Name == "Message" {
+			if call, ok := node.Value.(*ast.CallExpr); ok {
+				m.add(node, normal(literal(call.Args[0])))
+			}
+		}
 	case *ast.FuncDecl:
 		if node.Recv != nil && node.Name.Name == "Error" && len(node.Type.Params.List) == 0 && node.Body != nil {
 			ast.Inspect(node.Body, func(inner ast.Node) bool {
