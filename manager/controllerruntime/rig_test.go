@@ -198,11 +198,12 @@ func secretRequests(server *apiserver.Server) (requests []string) {
 	return requests
 }
 
-// hold makes the server not answer for Secrets of the given names, until release is called.
+// hold makes the server not answer lists and watches of Secrets of the given names, until
+// release is called.
 func (r *rig) hold(names ...string) (release func()) {
 	released := make(chan struct{})
 	r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-		if request.Resource == "secrets" && slices.Contains(names, request.Name) {
+		if request.Resource == "secrets" && (request.Verb == "list" || request.Verb == "watch") && slices.Contains(names, request.Name) {
 			select {
 			case <-ctx.Done():
 			case <-released:
@@ -215,4 +216,20 @@ func (r *rig) hold(names ...string) (release func()) {
 
 func gvrOf(resource apiserver.CustomResource) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: resource.Group, Version: resource.Version, Resource: resource.Resource}
+}
+
+func (e *events) clear() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = nil
+}
+
+// last returns the last event, empty if there is none.
+func (e *events) last() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.all) == 0 {
+		return ""
+	}
+	return e.all[len(e.all)-1]
 }
