@@ -186,7 +186,7 @@ func TestOwnsOnlyMetadata(t *testing.T) {
 		r.addOwner("one", "1")
 		r.operator.seen.clear()
 		r.writeOwned(r.owner("one"), "2")
-		if got := r.operator.seen.last(); got == "" { // the typed stream may be behind
+		if !r.operator.seen.any() { // the typed stream may be behind
 			t.Error("got no reconcile after a change")
 		}
 	}, builder.OnlyMetadata)

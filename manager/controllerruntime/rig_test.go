@@ -224,12 +224,20 @@ func (e *events) clear() {
 	e.all = nil
 }
 
-// last returns the last event, empty if there is none.
-func (e *events) last() string {
+// wantLast checks the last event.
+func (e *events) wantLast(t *testing.T, when, want string) {
+	t.Helper()
+	synctest.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.all) == 0 {
-		return ""
+	if len(e.all) == 0 || e.all[len(e.all)-1] != want {
+		t.Errorf("%s: got events %q, want %s as the last one", when, e.all, want)
 	}
-	return e.all[len(e.all)-1]
+}
+
+// any reports whether there was an event.
+func (e *events) any() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.all) > 0
 }
