@@ -15,7 +15,7 @@ EXAMPLES = $(patsubst %/,%,$(dir $(shell git ls-files -co --exclude-standard -- 
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' Makefile
 
 # The race detector needs cgo. Without a C compiler, go turns cgo off.
 RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo -race)
@@ -32,6 +32,10 @@ test: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the libra
 .PHONY: kubelet-test
 kubelet-test: ## Test that refwatch can take the place of kubelet's managers
 	cd test/kubelet && $(GO) test $(RACE) -count=1 ./...
+
+.PHONY: controllerruntime-test
+controllerruntime-test: ## Test the adapters for controller-runtime
+	cd manager/controllerruntime && $(GO) test $(RACE) -count=1 ./...
 
 # CI is root on Debian, without a browser.
 .PHONY: browser-test
