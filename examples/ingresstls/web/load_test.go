@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/refwatch/refwatch/examples/ingresstls/controller"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -121,9 +120,7 @@ func (l *loadRun) pass(n int64) {
 func (l *loadRun) rotateAll() {
 	for i := range loadHosts {
 		serial := l.rotate(nameOf(i), hostOf(i))
-		l.await(hostOf(i), "the new certificate", func(s controller.HostStatus) bool {
-			return s.Certificate != nil && s.Certificate.Leaf.SerialNumber.Int64() == serial
-		})
+		l.awaitSerial(hostOf(i), serial)
 		raise(&l.newest[i], serial)
 		l.pass(10)
 	}

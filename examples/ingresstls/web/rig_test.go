@@ -186,6 +186,14 @@ func (r *rig) await(host, what string, condition func(controller.HostStatus) boo
 	}
 }
 
+// awaitSerial waits until clients of a host get the certificate with a serial number.
+func (r *rig) awaitSerial(host string, serial int64) {
+	r.Helper()
+	r.await(host, fmt.Sprintf("serial number %d", serial), func(s controller.HostStatus) bool {
+		return s.Certificate != nil && s.Certificate.Leaf.SerialNumber.Int64() == serial
+	})
+}
+
 // handshake makes a TLS handshake for a host, in a connection of its own, as a client that trusts the authority only.
 // It returns the serial number of the certificate.
 func (r *rig) handshake(host string) (int64, error) {
