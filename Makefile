@@ -26,6 +26,14 @@ test: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the libra
 kubelet-test: ## Test that refwatch can take the place of kubelet's managers
 	cd test/kubelet && $(GO) test $(RACE) -count=1 ./...
 
+# CI is root on Debian, without a browser.
+.PHONY: browser-test
+browser-test: ## Test the debug page in a headless Chromium (root on Debian installs it)
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
+		{ echo "make browser-test: no browser: install chromium (Debian: apt-get install chromium) or google-chrome" >&2; exit 1; }
+	cd test/browser && $(GO) test $(RACE) -count=1 ./...
+
 # docs/conformance.md is committed, so git shows what a run changes.
 # Two packages run at a time, as the tests mostly wait.
 .PHONY: e2e
