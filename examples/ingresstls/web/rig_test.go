@@ -199,7 +199,7 @@ func (r *rig) awaitSerial(host string, serial int64) {
 func (r *rig) handshake(host string) (int64, error) {
 	dialer := &tls.Dialer{Config: &tls.Config{
 		ServerName: host, RootCAs: r.trusted, MinVersion: tls.VersionTLS12,
-		CurvePreferences: []tls.CurveID{tls.X25519}, // the cheapest, above all with the race detector
+		CurvePreferences: []tls.CurveID{tls.CurveP256}, // the cheapest with the race detector
 	}}
 	conn, err := dialer.DialContext(r.Context(), "tcp", r.address)
 	if err != nil {
