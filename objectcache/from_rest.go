@@ -88,7 +88,7 @@ func FromConfig[T cache.Object, L runtime.Object](config *rest.Config, resource 
 // restClientFor returns a REST client for many streams.
 func restClientFor(config *rest.Config, version schema.GroupVersion) (rest.Interface, error) {
 	if config == nil {
-		return nil, errors.New("the config is nil")
+		return nil, errors.New("the config is nil: pass that of the program")
 	}
 	config = ConfigFor(config)
 	config.GroupVersion = &version

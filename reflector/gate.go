@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/reflector/histogram"
 	"github.com/refwatch/refwatch/reflector/internal/admission"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/watchlist"
@@ -45,7 +46,7 @@ type GateOptions struct {
 //     An opening that takes much longer than usual (0.25 to 5 s) is not counted any
 //     more, and the next one may begin.
 //   - A Gate prefers, by weight, reflectors that a caller waits for
-//     ([Reflector.Retry]): they get half of the openings. The preference holds for one
+//     ([Reflector.Expedite]): they get half of the openings. The preference holds for one
 //     attempt each.
 //   - Failing reflectors queue apart from healthy ones. Together they make at most 20
 //     attempts a second, and 160 more while callers wait for them. Each pauses between its
@@ -78,6 +79,11 @@ type GateStatus struct {
 	// Opening is how many streams are being opened. Queued is how many reflectors
 	// wait for others, Paused how many pause after a failure or the end of a stream.
 	Opening, Queued, Paused int
+	// Window is how many streams of healthy reflectors may be opening at once now, of
+	// all resources that have reflectors: see [Gate]. In an outage it is 1, the probe.
+	Window int
+	// Waits is how long attempts were queued until they began.
+	Waits histogram.Snapshot
 	// Cause is why no reflector can reach the server, or a resource; nil if they can.
 	Cause error
 	// CauseTime is when that was last seen.

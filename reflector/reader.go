@@ -26,13 +26,14 @@ type Reader struct {
 	gate     *Gate
 	member   *admission.Member
 	progress progress
+	counters *Counters
 }
 
 // NewReader returns a reader that sends nothing until Read. OnChange is called when an
 // outage begins that others have noticed, and Read waits. ClientGoReflector has no
 // effect.
 func NewReader(options Options) *Reader {
-	r := &Reader{name: cmp.Or(options.Name, "reader"), gate: options.Gate}
+	r := &Reader{name: cmp.Or(options.Name, "reader"), gate: options.Gate, counters: cmp.Or(options.Counters, &Counters{})}
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})
 	}
@@ -56,6 +57,7 @@ func (r *Reader) Read(ctx context.Context, read func(context.Context) error) err
 		r.member.Release(admission.Outcome{})
 		return ctx.Err()
 	}
+	r.counters.countRead(err)
 	if err == nil {
 		r.progress.stateStored("", true)
 	} else {
@@ -85,8 +87,8 @@ func (r *Reader) Status() Status {
 	return statusOf(r.member, &r.progress)
 }
 
-// Retry says that a caller waits: see [Reflector.Retry].
-func (r *Reader) Retry() { r.member.Expedite() }
+// Expedite says that a caller waits: see [Reflector.Expedite].
+func (r *Reader) Expedite() { r.member.Expedite() }
 
 // Stop makes a Read that waits for admission return. No more attempts are admitted.
 func (r *Reader) Stop() { r.member.Leave() }

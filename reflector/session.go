@@ -36,7 +36,7 @@ var (
 	// failure.
 	errEnded = errors.New("the session was ended")
 	// errNoStream is the error of a source that returned neither a stream nor an error.
-	errNoStream = fmt.Errorf("%w: no stream, and no error", cache.ErrMalformed)
+	errNoStream = fmt.Errorf("%w: the source returned neither a stream nor an error", cache.ErrMalformed)
 )
 
 // session is one life of a stream: a complete read and the changes after it. Its end
@@ -151,6 +151,7 @@ func closeStream(stream listwatch.Stream) {
 // check returns an error if an event does not belong to the selection. initial is set
 // until the initial events have ended.
 func (s *session) check(event watch.Event, initial bool) error {
+	s.r.counters.countEvent(event.Type)
 	if err := checkEvent(event); err != nil {
 		return err
 	}

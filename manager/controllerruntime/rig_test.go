@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -37,7 +38,7 @@ type rig struct {
 }
 
 // inBubble runs f in a bubble, with a cache that is running.
-func inBubble(t *testing.T, options controllerruntime.CacheOptions, stock cache.Options, f func(r *rig)) {
+func inBubble(t *testing.T, options controllerruntime.CacheOptions, stock cache.Options, f func(t *testing.T, r *rig)) {
 	t.Helper()
 	onServer(t, func(t *testing.T, server *apiserver.Server) {
 		made, err := controllerruntime.NewCache(options)(server.Config(), stock)
@@ -46,7 +47,7 @@ func inBubble(t *testing.T, options controllerruntime.CacheOptions, stock cache.
 		}
 		r := &rig{t: t, server: server, client: server.Client(), cache: made}
 		r.stop = start(t, made)
-		f(r)
+		f(t, r)
 		r.stop()
 	})
 }
@@ -195,4 +196,48 @@ func secretRequests(server *apiserver.Server) (requests []string) {
 		}
 	}
 	return requests
+}
+
+// hold makes the server not answer lists and watches of Secrets of the given names, until
+// release is called.
+func (r *rig) hold(names ...string) (release func()) {
+	released := make(chan struct{})
+	r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+		if request.Resource == "secrets" && (request.Verb == "list" || request.Verb == "watch") && slices.Contains(names, request.Name) {
+			select {
+			case <-ctx.Done():
+			case <-released:
+			}
+		}
+		return nil
+	})
+	return func() { close(released) }
+}
+
+func gvrOf(resource apiserver.CustomResource) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: resource.Group, Version: resource.Version, Resource: resource.Resource}
+}
+
+func (e *events) clear() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = nil
+}
+
+// wantLast checks the last event.
+func (e *events) wantLast(t *testing.T, when, want string) {
+	t.Helper()
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.all) == 0 || e.all[len(e.all)-1] != want {
+		t.Errorf("%s: got events %q, want %s as the last one", when, e.all, want)
+	}
+}
+
+// any reports whether there was an event.
+func (e *events) any() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.all) > 0
 }

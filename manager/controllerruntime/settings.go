@@ -161,4 +161,3 @@ func (s *settings) resyncPeriod() time.Duration {
 	}
 	return period
 }
-

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debug
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// ownerSource is implemented by managers. They name the owners, of which a store has only
+// the UIDs.
+type ownerSource interface {
+	Owners() iter.Seq[manager.Owner]
+}
+
+// collect returns the report of all objects, sorted by resource only.
+func (o Options) collect(now time.Time) Report {
+	report := Report{Time: now, Objects: []Object{}, Gates: []Gate{}, Connections: o.Connections.Status()}
+	for _, resource := range slices.Sorted(maps.Keys(o.Sources)) {
+		source := o.Sources[resource]
+		owners := ownersByID(source)
+		for status := range source.Statuses() {
+			report.Objects = append(report.Objects, newObject(resource, status, owners, now))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Gates)) {
+		status := o.Gates[name].Status()
+		report.Gates = append(report.Gates, Gate{
+			Name: name, Opening: status.Opening, Window: status.Window, Queued: status.Queued, Paused: status.Paused,
+			Cause: textOf(status.Cause), CauseTime: status.CauseTime,
+		})
+	}
+	return report
+}
+
+// ownersByID returns the owners of a manager by the UID that its store has for them.
+func ownersByID(source Source) map[types.UID]Owner {
+	named, ok := source.(ownerSource)
+	if !ok {
+		return nil
+	}
+	byID := map[types.UID]Owner{}
+	for owner := range named.Owners() {
+		id := owner.UID
+		if id == "" { // see objectcache.Status
+			id = types.UID(owner.Namespace + "/" + owner.Name)
+			if owner.Kind != "" {
+				id = types.UID(owner.Kind) + "/" + id
+			}
+		}
+		byID[id] = Owner(owner)
+	}
+	return byID
+}
+
+func newObject(resource string, status objectcache.Status, owners map[types.UID]Owner, now time.Time) Object {
+	object := Object{
+		Resource: resource, Namespace: status.Key.Namespace, Name: status.Key.Name,
+		Phase: status.Phase, Problem: problemOf(status), Stream: status.Stream,
+		Synced: status.Synced, Exists: status.Exists, UID: status.UID, ResourceVersion: status.ResourceVersion,
+		LastContact: status.LastContact, Waiting: textOf(status.Waiting), Failures: status.Failures,
+		LastError: textOf(status.LastError), LastErrorTime: status.LastErrorTime,
+		Owners: make([]Owner, 0, len(status.Owners)),
+	}
+	if !status.LastContact.IsZero() {
+		object.AgeSeconds = new(now.Sub(status.LastContact).Seconds())
+	}
+	for _, id := range status.Owners {
+		owner, ok := owners[id]
+		if !ok {
+			owner = Owner{UID: id}
+		}
+		object.Owners = append(object.Owners, owner)
+	}
+	return object
+}
+
+func problemOf(status objectcache.Status) Problem {
+	switch {
+	case status.Phase == objectcache.Failing || status.Failures > 0:
+		return Failing
+	case status.Synced && !status.Exists:
+		return Absent
+	case status.Synced, status.Phase == objectcache.Pending, status.Phase == objectcache.Idle, status.Phase == objectcache.Stopped:
+		return ""
+	}
+	return NotSynced
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package debug serves a page, and JSON, of the state of a program's stores: each
+// referenced object with its phase, version, owners and errors, the Gates, and the
+// connections to the server.
+//
+// # Usage
+//
+// Make a [Handler] with [NewHandler] and mount it at any path:
+//
+//	mux.Handle("/debug/refwatch", handler)
+//
+// The handler does not look at the path of a request, and all links of the page are
+// relative queries ("?sort=name"). So it works behind http.StripPrefix, with a slash at
+// the end ("/debug/refwatch/"), and behind a proxy that changes the path.
+//
+// # Security
+//
+// The page shows metadata only, and never the data of an object. Metadata is not public,
+// though: the page shows the names of Secrets and of the pods that use them, and errors
+// with the address of the server. The handler does not authenticate its callers. Serve
+// it on a loopback address, or behind a handler that authenticates and authorizes.
+//
+// The handler takes GET and HEAD only and changes nothing. The page loads nothing from
+// anywhere else: style and script are part of it, and its Content-Security-Policy allows
+// no others. Names and errors are escaped. No response may be stored by a cache.
+//
+// # Page
+//
+// The page shows problems first, and at most 500 objects. It asks the server for its new
+// state every two seconds. Without scripts, filter and sort links work as well, and the
+// page is loaded again every ten seconds.
+//
+// Each of these requests ends at once, and none stays open. So the page never holds up
+// http.Server.Shutdown, and costs nothing while no browser shows it. A request takes
+// memory and time in proportion to the number of objects.
+//
+// # JSON
+//
+// A request with the query "format=json", or that prefers application/json in its Accept
+// header, gets a [Report]. It holds all objects that match, without a limit. Names of its
+// fields do not change; fields may be added.
+//
+// # Query
+//
+// The page and JSON take the same query. An unknown name or value gets status 400, with
+// a text that names the known ones.
+//
+//   - filter: words. An object matches if each of them is part of its namespace and name,
+//     resource, phase, UID, version, owners or errors. The case of letters is ignored.
+//   - phase: a phase, as [objectcache.Phase], or "Problem" for all that have a problem.
+//   - resource: a key of [Options].Sources.
+//   - sort: "problem" (the default), "phase", "name", "age" or "owners". A minus before
+//     it reverses the order ("-age").
+//   - format: "html" or "json". It takes precedence over the Accept header.
+package debug

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debug
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+const (
+	// maxRows is how many objects the page shows.
+	maxRows = 500
+	// maxOwners is how many owners of an object the page shows.
+	maxOwners = 20
+	// maxText is how many characters of an error the page shows.
+	maxText = 1000
+)
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageCSS string
+	//go:embed page.js
+	pageJS string
+
+	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
+
+	// The hashes allow the page's own style and script, and nothing else.
+	contentSecurityPolicy = "default-src 'none'; connect-src 'self'; img-src data:; style-src " + hashOf(pageCSS) +
+		"; script-src " + hashOf(pageJS) + "; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// page is what the template shows.
+type page struct {
+	Report
+	Query     query
+	Host      string
+	Resources []string
+	Phases    []count
+	Total     int // objects before the filter
+	Problems  int // of Total
+	Matching  int // objects after it; Report.Objects are the first maxRows
+}
+
+// count is how many objects are in a phase.
+type count struct {
+	Phase   objectcache.Phase
+	Objects int
+}
+
+func newPage(options Options, q query, report Report, host string) page {
+	p := page{Query: q, Host: host, Resources: slices.Sorted(maps.Keys(options.Sources)), Total: len(report.Objects)}
+	counts := map[objectcache.Phase]int{}
+	for _, object := range report.Objects {
+		counts[object.Phase]++
+		if object.Problem != "" {
+			p.Problems++
+		}
+	}
+	for _, phase := range phases {
+		p.Phases = append(p.Phases, count{Phase: phase, Objects: counts[phase]})
+	}
+	report.Objects = q.apply(report.Objects)
+	p.Matching = len(report.Objects)
+	report.Objects = report.Objects[:min(maxRows, p.Matching)]
+	p.Report = report
+	return p
+}
+
+// CSS and JS return the text that contentSecurityPolicy has the hashes of.
+func (page) CSS() template.CSS { return template.CSS(pageCSS) }
+func (page) JS() template.JS   { return template.JS(pageJS) }
+
+// Link returns a link to the page with one part of the query changed.
+func (p page) Link(name, value string) string { return p.Query.with(name, value) }
+
+// column is the head of a column. Link is empty if it cannot be sorted.
+type column struct {
+	Title, Link, Direction string
+}
+
+// Column returns the head of a column. Its link sorts by the column, or reverses the
+// order if the page is sorted by it.
+func (p page) Column(title, sort string) column {
+	current := p.Query.Sort
+	if current == "" {
+		current = "problem"
+	}
+	switch current {
+	case sort:
+		return column{title, p.Link("sort", "-"+sort), "ascending"}
+	case "-" + sort:
+		return column{title, p.Link("sort", sort), "descending"}
+	}
+	return column{title, p.Link("sort", sort), "none"}
+}
+
+// Columns returns the heads of all columns.
+func (p page) Columns() []column {
+	return []column{
+		p.Column("Phase", "phase"), p.Column("Object", "name"), p.Column("Last contact", "age"),
+		{Title: "Version"}, p.Column("Owners", "owners"), p.Column("Problem", "problem"),
+	}
+}
+
+// Age returns how long ago a time was, as kubectl does: "5m3s".
+func (p page) Age(t time.Time) string { return duration.HumanDuration(max(0, p.Time.Sub(t))) }
+
+// Hidden returns how many of n owners the page does not show.
+func (page) Hidden(owners []Owner) int { return max(0, len(owners)-maxOwners) }
+
+// First returns the owners that the page shows.
+func (page) First(owners []Owner) []Owner { return owners[:min(len(owners), maxOwners)] }
+
+// Short returns the beginning of a text that is too long for the page.
+func (page) Short(text string) string {
+	if runes := []rune(text); len(runes) > maxText {
+		return string(runes[:maxText]) + "… (the JSON has all of it)"
+	}
+	return text
+}
+
+// Bytes returns a number of bytes for people.
+func (page) Bytes(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n)/1024, 0
+	for value >= 1024 && unit < len("KMGT")-1 {
+		value, unit = value/1024, unit+1
+	}
+	return fmt.Sprintf("%.1f %ciB", value, "KMGT"[unit])
+}
+
+// tones is the look of each phase. The page shows the phase as a text as well.
+var tones = map[objectcache.Phase]string{
+	objectcache.Failing: "bad",
+	objectcache.Syncing: "busy", objectcache.Reopening: "busy", objectcache.Pending: "busy",
+	objectcache.Idle: "off", objectcache.Stopped: "off",
+}
+
+// Stream returns how changes of an object arrive.
+func (page) Stream(stream objectcache.StreamType) string {
+	switch stream {
+	case objectcache.StreamNamed:
+		return "named stream"
+	case objectcache.StreamShared:
+		return "shared stream"
+	case objectcache.StreamPolled:
+		return "polled"
+	}
+	return ""
+}
+
+// Tone returns the class of a phase.
+func (page) Tone(phase objectcache.Phase) string {
+	if tone, ok := tones[phase]; ok {
+		return tone
+	}
+	return "good"
+}
+
+// ID returns the id of an object's row, which the script finds it by.
+func (page) ID(o Object) string {
+	return "o-" + strings.Join([]string{o.Resource, o.Namespace, o.Name}, "/")
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debug
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// anyProblem is the value of phase that selects all objects with a problem.
+const anyProblem = "Problem"
+
+// phases are the values of phase that select by [Object].Phase.
+var phases = []objectcache.Phase{
+	objectcache.Failing, objectcache.Syncing, objectcache.Reopening, objectcache.Pending,
+	objectcache.Watching, objectcache.Shared, objectcache.Polling, objectcache.Cached,
+	objectcache.Immutable, objectcache.ReadOnce, objectcache.Idle, objectcache.Stopped,
+}
+
+// orders are the values of sort. Objects that are equal in it are sorted by name.
+var orders = map[string]func(a, b Object) int{
+	"problem": func(a, b Object) int {
+		return cmp.Or(cmp.Compare(rank(a.Problem), rank(b.Problem)), cmp.Compare(phaseRank(a.Phase), phaseRank(b.Phase)))
+	},
+	"phase": func(a, b Object) int { return cmp.Compare(phaseRank(a.Phase), phaseRank(b.Phase)) },
+	"name":  func(Object, Object) int { return 0 },
+	// Objects without contact are the oldest.
+	"age":    func(a, b Object) int { return b.LastContact.Compare(a.LastContact) },
+	"owners": func(a, b Object) int { return cmp.Compare(len(a.Owners), len(b.Owners)) },
+}
+
+func rank(problem Problem) int {
+	return slices.Index([]Problem{Failing, NotSynced, Absent, ""}, problem)
+}
+
+func phaseRank(phase objectcache.Phase) int { return slices.Index(phases, phase) }
+
+func compareNames(a, b Object) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Resource, b.Resource))
+}
+
+// query is what a request selects. A field is empty if the request does not have it.
+type query struct {
+	Filter, Phase, Resource, Sort, Format string
+}
+
+// parseQuery returns the query of a URL, or an error for one with unknown names or
+// values.
+func (o Options) parseQuery(raw string) (query, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return query{}, fmt.Errorf("the query of the URL is malformed: %w", err)
+	}
+	phaseNames := []string{anyProblem}
+	for _, phase := range phases {
+		phaseNames = append(phaseNames, string(phase))
+	}
+	var sorts []string
+	for _, order := range slices.Sorted(maps.Keys(orders)) {
+		sorts = append(sorts, order, "-"+order)
+	}
+	var q query
+	fields := map[string]struct {
+		value *string
+		known []string // nil for any
+	}{
+		"filter":   {&q.Filter, nil},
+		"phase":    {&q.Phase, phaseNames},
+		"resource": {&q.Resource, slices.Sorted(maps.Keys(o.Sources))},
+		"sort":     {&q.Sort, sorts},
+		"format":   {&q.Format, []string{"html", "json"}},
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		field, ok := fields[name]
+		if !ok {
+			return query{}, fmt.Errorf("unknown query %q: known are %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		}
+		if len(values[name]) > 1 {
+			return query{}, fmt.Errorf("query %q is given %d times: give it once", name, len(values[name]))
+		}
+		*field.value = values[name][0]
+		if *field.value != "" && field.known != nil && !slices.Contains(field.known, *field.value) {
+			return query{}, fmt.Errorf("unknown %s %q: known are %s", name, *field.value, strings.Join(field.known, ", "))
+		}
+	}
+	return q, nil
+}
+
+// with returns the query string with one value changed.
+func (q query) with(name, value string) string {
+	values := url.Values{}
+	for field, current := range map[string]string{"filter": q.Filter, "phase": q.Phase, "resource": q.Resource, "sort": q.Sort} {
+		if field == name {
+			current = value
+		}
+		if current != "" {
+			values.Set(field, current)
+		}
+	}
+	if name == "format" {
+		values.Set(name, value)
+	}
+	return "?" + values.Encode()
+}
+
+// apply returns the objects that match, in the order of the query.
+func (q query) apply(objects []Object) []Object {
+	words := strings.Fields(strings.ToLower(q.Filter))
+	objects = slices.DeleteFunc(objects, func(o Object) bool {
+		switch {
+		case q.Resource != "" && q.Resource != o.Resource,
+			q.Phase == anyProblem && o.Problem == "",
+			q.Phase != "" && q.Phase != anyProblem && q.Phase != string(o.Phase):
+			return true
+		}
+		return !o.matches(words)
+	})
+	name, reverse := strings.CutPrefix(cmp.Or(q.Sort, "problem"), "-")
+	order := orders[name]
+	slices.SortFunc(objects, func(a, b Object) int {
+		c := cmp.Or(order(a, b), compareNames(a, b))
+		if reverse {
+			return -c
+		}
+		return c
+	})
+	return objects
+}
+
+// matches reports whether each word is part of the text of the object.
+func (o Object) matches(words []string) bool {
+	if len(words) == 0 {
+		return true
+	}
+	text := []string{o.Key(), o.Resource, string(o.Phase), string(o.Problem), string(o.UID), o.ResourceVersion, o.Waiting, o.LastError}
+	for _, owner := range o.Owners {
+		text = append(text, owner.String(), string(owner.UID))
+	}
+	all := strings.ToLower(strings.Join(text, "\n"))
+	for _, word := range words {
+		if !strings.Contains(all, word) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debug
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// Report is the JSON document. It holds no object data.
+type Report struct {
+	// Time is when the report was made.
+	Time time.Time `json:"time"`
+	// Objects are the referenced objects that match the query, in its order.
+	Objects []Object `json:"objects"`
+	// Gates are those of [Options].Gates, sorted by name.
+	Gates []Gate `json:"gates"`
+	// Connections are those of [Options].Connections, sorted by address.
+	Connections []Connection `json:"connections"`
+}
+
+// Object is the status of one object. The fields without a comment are those of
+// [objectcache.Status].
+type Object struct {
+	// Resource is the name of the object's source in [Options].Sources.
+	Resource  string            `json:"resource"`
+	Namespace string            `json:"namespace,omitempty"`
+	Name      string            `json:"name"`
+	Phase     objectcache.Phase `json:"phase"`
+	// Problem is why the object needs attention; empty if it does not.
+	Problem Problem `json:"problem,omitempty"`
+	// Stream is how changes of the object arrive.
+	Stream          objectcache.StreamType `json:"stream"`
+	Synced          bool                   `json:"synced"`
+	Exists          bool                   `json:"exists"`
+	UID             types.UID              `json:"uid,omitempty"`
+	ResourceVersion string                 `json:"resourceVersion,omitempty"`
+	LastContact     time.Time              `json:"lastContact,omitzero"`
+	// AgeSeconds is the time since LastContact; nil if there was none.
+	AgeSeconds    *float64  `json:"ageSeconds,omitempty"`
+	Waiting       string    `json:"waiting,omitempty"`
+	Failures      int       `json:"failures"`
+	LastError     string    `json:"lastError,omitempty"`
+	LastErrorTime time.Time `json:"lastErrorTime,omitzero"`
+	// Owners reference the object.
+	Owners []Owner `json:"owners"`
+}
+
+// Problem is why an object needs attention.
+type Problem string
+
+const (
+	// Failing: the last attempts to read the object failed.
+	Failing Problem = "Failing"
+	// NotSynced: Get waits for the state of the object, or for a newer one.
+	NotSynced Problem = "NotSynced"
+	// Absent: owners reference the object, but the server does not have it.
+	Absent Problem = "Absent"
+)
+
+// Owner references an object. Kind, Namespace and Name are empty if the source is a
+// store, which has only the UIDs of owners.
+type Owner struct {
+	Kind      string    `json:"kind,omitempty"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name,omitempty"`
+	UID       types.UID `json:"uid,omitempty"`
+}
+
+// Gate is the status of a Gate, as of reflector.GateStatus.
+type Gate struct {
+	// Name is that in [Options].Gates.
+	Name    string `json:"name"`
+	Opening int    `json:"opening"`
+	Window  int    `json:"window"`
+	Queued  int    `json:"queued"`
+	Paused  int    `json:"paused"`
+	// Cause is why no reflector reaches the server, or a resource; empty if they do.
+	// CauseTime is when that was last seen.
+	Cause     string    `json:"cause,omitempty"`
+	CauseTime time.Time `json:"causeTime,omitzero"`
+}
+
+// String returns "kind namespace/name", or the UID of an owner without a name.
+func (o Owner) String() string {
+	name := o.Name
+	switch {
+	case name == "":
+		return string(o.UID)
+	case o.Namespace != "":
+		name = o.Namespace + "/" + name
+	}
+	if o.Kind == "" {
+		return name
+	}
+	return o.Kind + " " + name
+}
+
+// Key returns "namespace/name", or the name of a cluster-scoped object.
+func (o Object) Key() string {
+	if o.Namespace == "" {
+		return o.Name
+	}
+	return o.Namespace + "/" + o.Name
+}
