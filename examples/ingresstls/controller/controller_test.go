@@ -75,7 +75,7 @@ func TestIngressClass(t *testing.T) {
 	})
 }
 
-// The default certificate is presented for hosts without one, and to clients that name no host. It is rotated as others.
+// The default certificate is presented for hosts without one, and to clients that name no host. It is rotated, too.
 func TestDefaultCertificate(t *testing.T) {
 	inBubble(t, Options{DefaultCertificate: types.NamespacedName{Namespace: ns, Name: "default"}}, func(t *testing.T, r *rig) {
 		defer r.start()()
