@@ -17,13 +17,13 @@ import (
 // sends protobuf. It returns an error for a nil config, and those of client-go.
 func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
 	if config == nil {
-		return nil, errors.New("client for many streams: the config is nil")
+		return nil, errors.New("new client: the config is nil: pass that of the program")
 	}
 	config = ConfigFor(config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("client for many streams: %w", err)
+		return nil, fmt.Errorf("new client: %w", err)
 	}
 	return client, nil
 }

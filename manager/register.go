@@ -15,7 +15,7 @@ import (
 var (
 	errNilPod     = errors.New("the pod is nil")
 	errNoVisitPod = errors.New("the manager was made without a VisitPodFunc: pass manager.VisitPodSecretNames or the like to New")
-	errNoIdentity = errors.New("the owner has neither UID nor name")
+	errNoIdentity = errors.New("the owner has neither UID nor name: set one of them")
 )
 
 // RegisterPod sets the references of a pod to the objects that its spec names. It

@@ -229,6 +229,16 @@ func TestAnyKind(t *testing.T) {
 			liveWith(l, "ClusterWidget", objectcache.FromConfig[*Widget, *WidgetList](config, l.resource).ClusterScoped(),
 				func(w *Widget) string { return w.Spec.Colour })
 		}},
+		"types of the run time": {"Widget", widgets, func(l *life, config *rest.Config) {
+			newObject, newList := func() cache.Object { return &Widget{} }, func() runtime.Object { return &WidgetList{} }
+			liveWith(l, "Widget", objectcache.FromRESTFunc(restClient(l.t, config, widgets.GroupVersion()), l.resource, newObject, newList),
+				func(w cache.Object) string { return w.(*Widget).Spec.Colour })
+		}},
+		"types of the run time, unstructured": {"Widget", widgets, func(l *life, config *rest.Config) {
+			newObject, newList := func() cache.Object { return &unstructured.Unstructured{} }, func() runtime.Object { return &unstructured.UnstructuredList{} }
+			liveWith(l, "Widget", objectcache.FromRESTFunc(restClient(l.t, config, widgets.GroupVersion()), l.resource, newObject, newList),
+				func(o cache.Object) string { return specOf(o.(untyped)) })
+		}},
 		"unstructured": {"Widget", widgets, func(l *life, config *rest.Config) {
 			liveWith(l, "Widget", objectcache.FromConfig[untyped, untypedList](config, l.resource), specOf)
 		}},

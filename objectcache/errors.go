@@ -18,7 +18,7 @@ import (
 var (
 	// ErrNotRegistered is returned by Get, at once, for an object that no owner
 	// references. A Get that waits returns it when the last reference is deleted.
-	ErrNotRegistered = errors.New("not registered: no owner references it: call RegisterPod or SetReferences first")
+	ErrNotRegistered = errors.New("not registered: no owner references it: call RegisterPod, SetReferences or AddReference")
 	// ErrNotSynced is returned by Get when its context ended, or the server kept
 	// refusing, before the state of the object was known, and by TryGet when memory does
 	// not hold it. The causes are joined to it.
@@ -33,7 +33,7 @@ var (
 	// can have. No request is ever sent for it.
 	ErrInvalidName = errors.New("invalid name")
 	// ErrStopped is returned by Get when the context of Run has ended.
-	ErrStopped = errors.New("the store has been stopped")
+	ErrStopped = errors.New("the store has been stopped: the context of its Run has ended")
 	// ErrAlreadyStarted is returned by a second Run: a store runs once.
 	ErrAlreadyStarted = errors.New("the store has been run already: make a new one")
 	// ErrNilContext is returned by Run and Get for a context that is nil.

@@ -34,7 +34,7 @@ func ExampleSharedOptions() {
 	if err != nil {
 		panic(err)
 	}
-	for _, name := range []string{"tls", "token", "foreign"} {
+	for _, name := range []string{"tls", "token", "other"} {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
 		if _, err := client.CoreV1().Secrets(metav1.NamespaceDefault).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 			panic(err)
@@ -46,7 +46,7 @@ func ExampleSharedOptions() {
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- store.Run(ctx) }()
-	for _, name := range []string{"tls", "token", "foreign"} {
+	for _, name := range []string{"tls", "token", "other"} {
 		secret, err := store.Get(ctx, metav1.NamespaceDefault, name)
 		if err != nil {
 			fmt.Println(err)
@@ -63,6 +63,6 @@ func ExampleSharedOptions() {
 	// Output:
 	// tls
 	// token
-	// secrets "default/foreign": not registered: no owner references it: call RegisterPod or SetReferences first
+	// secrets "default/other": not registered: no owner references it: call RegisterPod, SetReferences or AddReference
 	// streams of the namespace: 1 of all: 1
 }

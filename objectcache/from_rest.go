@@ -3,8 +3,10 @@
 package objectcache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,9 +34,38 @@ import (
 func FromREST[T cache.Object, L runtime.Object](client rest.Interface, resource schema.GroupVersionResource) Resource[T] {
 	r := withoutClient[T](resource)
 	if !isNil(client) {
-		useREST[T, L](&r, client)
+		r.nameError = cmp.Or(r.nameError, checkTypes[T, L]())
+		r.useREST(client, newOf[T], newOf[L])
 	}
 	return r
+}
+
+// FromRESTFunc is [FromREST] for types that are known only when the program runs, such as
+// those of a [runtime.Scheme]. T is an interface, such as client.Object of
+// controller-runtime. newObject and newList return an empty object of the kind, and an
+// empty list of such objects; each call must return the same type.
+//
+// No object counts as immutable. If a function is nil, or returns no pointer to a struct,
+// [NewWatchStore] returns an error.
+func FromRESTFunc[T cache.Object](client rest.Interface, resource schema.GroupVersionResource, newObject func() T, newList func() runtime.Object) Resource[T] {
+	r := withoutClient[T](resource)
+	if newObject == nil || newList == nil || !isStructPointer(newObject()) || !isStructPointer(newList()) {
+		r.nameError = cmp.Or(r.nameError, errNoTypes)
+		return r
+	}
+	r.nameError = cmp.Or(r.nameError, checkKind(newObject(), resource))
+	if !isNil(client) {
+		r.useREST(client, func() runtime.Object { return newObject() }, newList)
+	}
+	return r
+}
+
+var errNoTypes = errors.New("its functions return no objects and lists: they must return pointers to structs")
+
+// isStructPointer reports whether an interface holds a pointer to a struct.
+func isStructPointer(v any) bool {
+	t := reflect.TypeOf(v)
+	return t != nil && t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct && !isNil(v)
 }
 
 // FromConfig is [FromREST] with a client that it makes from a copy of config, with the
@@ -57,7 +88,7 @@ func FromConfig[T cache.Object, L runtime.Object](config *rest.Config, resource 
 // restClientFor returns a REST client for many streams.
 func restClientFor(config *rest.Config, version schema.GroupVersion) (rest.Interface, error) {
 	if config == nil {
-		return nil, errors.New("the config is nil")
+		return nil, errors.New("the config is nil: pass that of the program")
 	}
 	config = ConfigFor(config)
 	config.GroupVersion = &version

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -32,10 +33,20 @@ func TestAnyKindErrors(t *testing.T) {
 	unversioned := restClient(t, config, schema.GroupVersion{})
 	var nodes func() typedcorev1.NodeInterface
 	noFile := &rest.Config{Host: config.Host, TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"}}
+	fromFuncs := func(object func() cache.Object, list func() runtime.Object) error {
+		return newError(objectcache.FromRESTFunc(core, secretsPath, object, list))
+	}
+	newSecret := func() cache.Object { return &corev1.Secret{} }
+	newPod := func() cache.Object { return &corev1.Pod{} }
+	newList := func() runtime.Object { return &corev1.SecretList{} }
 	tests := map[string]struct {
 		err  error
 		want string
 	}{
+		"no function":              {fromFuncs(nil, newList), "its functions return no objects and lists"},
+		"no objects":               {fromFuncs(func() cache.Object { return nil }, newList), "its functions return no objects and lists"},
+		"no lists":                 {fromFuncs(newSecret, func() runtime.Object { return (*corev1.SecretList)(nil) }), "its functions return no objects and lists"},
+		"another object":           {fromFuncs(newPod, newList), `its objects are those of the resource "pods" of "v1"`},
 		"no config":                {newError(objectcache.FromConfig[*Widget, *WidgetList](nil, widgets)), `"widgets.example.com": the config is nil`},
 		"bad config":               {newError(objectcache.FromConfig[*Widget, *WidgetList](noFile, widgets)), "/does/not/exist"},
 		"no REST client":           {newError(objectcache.FromREST[*Widget, *WidgetList](nil, widgets)), "the client is nil: make one with"},

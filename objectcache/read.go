@@ -62,7 +62,7 @@ func (r *Resource[T]) isAbsence(err error, name string) bool {
 // checkObject returns an error if the answer to a GET is not the object of that key.
 func checkObject[T cache.Object](object T, key types.NamespacedName) error {
 	if isNil(object) {
-		return listwatch.Loggable(fmt.Errorf("%w: neither an object nor an error", cache.ErrMalformed))
+		return listwatch.Loggable(fmt.Errorf("%w: the client returned neither an object nor an error", cache.ErrMalformed))
 	}
 	if object.GetNamespace() != key.Namespace || object.GetName() != key.Name {
 		return listwatch.Loggable(fmt.Errorf("%w: the object %s/%s, where %s was asked for",

@@ -93,7 +93,8 @@ func NewResource[C Client[T, L], T cache.Object, L runtime.Object](client func(n
 	r.source = sourceFrom(client, example)
 	r.get = getFrom(client, func(ctx context.Context, c C, name string) (T, error) { return c.Get(ctx, name, metav1.GetOptions{}) })
 	if restClient := restClientOf(example); restClient != nil {
-		useREST[T, L](&r, restClient)
+		r.nameError = cmp.Or(r.nameError, checkTypes[T, L]())
+		r.useREST(restClient, newOf[T], newOf[L])
 	}
 	return r
 }
@@ -115,18 +116,22 @@ func NewClusterResource[C Client[T, L], T cache.Object, L runtime.Object](client
 
 // withoutClient returns a resource that has no client yet.
 func withoutClient[T cache.Object](resource schema.GroupVersionResource) Resource[T] {
-	return Resource[T]{
+	r := Resource[T]{
 		resource:     resource.GroupResource(),
 		version:      resource.Version,
-		nameError:    cmp.Or(checkResourceName(resource), checkKind[T](resource)),
+		nameError:    checkResourceName(resource),
 		validateName: validatePathSegment,
 	}
+	if isPointer[T]() {
+		r.nameError = cmp.Or(r.nameError, checkKind(newOf[T](), resource))
+	}
+	return r
 }
 
-// useREST makes r use a REST client.
-func useREST[T cache.Object, L runtime.Object](r *Resource[T], client rest.Interface) {
-	r.nameError = cmp.Or(r.nameError, checkTypes[T, L](), checkVersion(client, r.pathResource().GroupVersion()))
-	r.rest = &listwatch.RESTResource{Client: client, Name: r.resource.Resource, NewObject: newOf[T], NewList: newOf[L]}
+// useREST makes r use a REST client, and decode into what the functions return.
+func (r *Resource[T]) useREST(client rest.Interface, newObject, newList func() runtime.Object) {
+	r.nameError = cmp.Or(r.nameError, checkVersion(client, r.pathResource().GroupVersion()))
+	r.rest = &listwatch.RESTResource{Client: client, Name: r.resource.Resource, NewObject: newObject, NewList: newList}
 	r.get = getFromREST[T](r.rest)
 }
 
@@ -141,13 +146,13 @@ func checkResourceName(resource schema.GroupVersionResource) error {
 	return nil
 }
 
-// checkKind returns an error if another resource serves objects of type T. It knows
-// only Kubernetes' own kinds, whose plurals are regular.
-func checkKind[T cache.Object](resource schema.GroupVersionResource) error {
-	if !isPointer[T]() {
-		return nil
+// checkKind returns an error if another resource serves objects of the type of object. It
+// knows only Kubernetes' own kinds, whose plurals are regular.
+func checkKind(object runtime.Object, resource schema.GroupVersionResource) error {
+	if _, ok := object.(runtime.Unstructured); ok {
+		return nil // of the kind that it says
 	}
-	kinds, _, err := scheme.Scheme.ObjectKinds(newOf[T]())
+	kinds, _, err := scheme.Scheme.ObjectKinds(object)
 	if err != nil {
 		return nil // not one of Kubernetes' own kinds
 	}

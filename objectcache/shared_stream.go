@@ -203,7 +203,7 @@ type sharedSource[T cache.Object] struct {
 	allowed bool // the reflector makes one call at a time before the state is stored
 }
 
-var errNotAllowed = errors.New("WatchOptions.Shared.Allowed does not allow it")
+var errNotAllowed = errors.New("WatchOptions.Shared.Allowed returned false")
 
 // List implements listwatch.Source.
 func (s *sharedSource[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -227,7 +227,7 @@ func (s *sharedSource[T]) ask(ctx context.Context) error {
 	if allowed := store.options.Shared.Allowed; allowed != nil && !s.allowed {
 		ok, err := allowed(ctx, namespace)
 		if err != nil {
-			return listwatch.Loggable(fmt.Errorf("asking whether namespace %q may be watched: %w", namespace, err))
+			return listwatch.Loggable(fmt.Errorf("WatchOptions.Shared.Allowed failed for namespace %q: %w", namespace, err))
 		}
 		if !ok {
 			return apierrors.NewForbidden(store.resource.resource, "", errNotAllowed)

@@ -121,7 +121,7 @@ func (s *transformingSource[T]) List(ctx context.Context, options metav1.ListOpt
 		}
 	}
 	if err := meta.SetList(list, objects); err != nil {
-		return nil, listwatch.Loggable(fmt.Errorf("%w: a %T takes no %T", ErrTransform, list, objects[0]))
+		return nil, listwatch.Loggable(fmt.Errorf("%w: a %T cannot hold a %T", ErrTransform, list, objects[0]))
 	}
 	return list, nil
 }

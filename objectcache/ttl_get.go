@@ -224,7 +224,7 @@ func (s *TTLStore[T]) askLocked(g *ttlWaiter[T]) {
 	}
 	g.waited = true
 	s.readLocked(e)
-	e.reader.Retry()
+	e.reader.Expedite()
 }
 
 // waitsOn reports whether g waits on, and for how long at most before it checks again;

@@ -233,7 +233,7 @@ func (s *WatchStore[T]) requestRead(g *waiter[T], w *objectWatch[T]) {
 		w.reflector.Refresh()
 		return
 	}
-	w.reflector.Retry()
+	w.reflector.Expedite()
 }
 
 // checkAfter returns after how long g has to check again if it is not woken.

@@ -24,7 +24,7 @@ func versionOf(list runtime.Object) (string, error) {
 		return "", fmt.Errorf("%w: a %T where a list belongs", cache.ErrMalformed, list)
 	}
 	if header.GetContinue() != "" {
-		return "", fmt.Errorf("%w: a page of a list, where the list was asked for", cache.ErrMalformed)
+		return "", fmt.Errorf("%w: one page of a list, though the whole list was requested", cache.ErrMalformed)
 	}
 	return header.GetResourceVersion(), cache.CheckVersion(header.GetResourceVersion())
 }
@@ -34,7 +34,7 @@ func itemsOf(list runtime.Object) ([]any, error) {
 	// An item that shared the memory of the list would keep all of it.
 	objects, err := meta.ExtractListWithAlloc(list)
 	if err != nil { // its text prints the list
-		return nil, fmt.Errorf("%w: a %T that holds something else than objects", cache.ErrMalformed, list)
+		return nil, fmt.Errorf("%w: a %T with items that are no objects", cache.ErrMalformed, list)
 	}
 	items := make([]any, 0, len(objects))
 	for _, object := range objects {

@@ -31,7 +31,7 @@
 //     another follows.
 //   - [Reflector.Status] keeps the cause of the last failure. The pause after a failure
 //     is jittered and at most 15 s long, or as long as the server's Retry-After, up to a
-//     minute. [Reflector.Retry] shortens one pause.
+//     minute. [Reflector.Expedite] shortens one pause, for a caller that waits.
 //   - A reflector polls only where the server allows lists and refuses watches. It asks
 //     the server to end each stream after 30 to 60 minutes, jittered.
 //   - With Options.Once Run ends after one complete read, and no stream stays open.

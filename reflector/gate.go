@@ -46,7 +46,7 @@ type GateOptions struct {
 //     An opening that takes much longer than usual (0.25 to 5 s) is not counted any
 //     more, and the next one may begin.
 //   - A Gate prefers, by weight, reflectors that a caller waits for
-//     ([Reflector.Retry]): they get half of the openings. The preference holds for one
+//     ([Reflector.Expedite]): they get half of the openings. The preference holds for one
 //     attempt each.
 //   - Failing reflectors queue apart from healthy ones. Together they make at most 20
 //     attempts a second, and 160 more while callers wait for them. Each pauses between its

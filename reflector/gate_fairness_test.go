@@ -38,7 +38,7 @@ func TestFailuresWithCallersDelayNoOther(t *testing.T) {
 		c := newCrowd(t, reflector.GateOptions{}, atOnce(nil))
 		c.serve([]int{0, 1}, atOnce(errDown))
 		c.add(2, "secrets")
-		retry := func() { c.members[0].Retry(); c.members[1].Retry() }
+		retry := func() { c.members[0].Expedite(); c.members[1].Expedite() }
 		retry()
 		c.add(20, "secrets")
 		for range 200 {
@@ -190,9 +190,9 @@ func TestCallersOfRefusedObjectsDelayNoOther(t *testing.T) {
 	})
 }
 
-// A Retry counts for one attempt: a refused object is not preferred for ever. The
+// An Expedite counts for one attempt: a refused object is not preferred for ever. The
 // server is slow, so that the order matters.
-func TestRetryCountsOnce(t *testing.T) {
+func TestExpediteCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, reflector.GateOptions{Opens: 4}, healthy)
 		all := c.add(1000, "secrets")
@@ -203,7 +203,7 @@ func TestRetryCountsOnce(t *testing.T) {
 		c.serve(refused, taking(300*time.Millisecond, failing(forbidden())))
 		c.cut(refused, nil)
 		for _, id := range refused {
-			c.members[id].Retry()
+			c.members[id].Expedite()
 		}
 		after(2 * time.Minute)
 		began := time.Now()

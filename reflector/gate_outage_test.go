@@ -87,7 +87,7 @@ func TestHungProbesDoNotStopProbes(t *testing.T) {
 		for range 200 {
 			after(time.Second)
 			for _, m := range c.members {
-				m.Retry()
+				m.Expedite()
 			}
 		}
 		probes := gaps(c.seen())

@@ -142,7 +142,7 @@ func TestBadObjectDoesNotSlowTheGate(t *testing.T) {
 				t.Fatalf("cause: got %v, want none", cause)
 			}
 			last = now
-			c.members[0].Retry()
+			c.members[0].Expedite()
 		}
 		if got := len(c.seenOf(0)) - before; got == 0 {
 			t.Error("the bad object: got no attempt meanwhile, want some")
@@ -166,7 +166,7 @@ func TestGateServesInOrder(t *testing.T) {
 		c := newCrowd(t, reflector.GateOptions{Opens: 1}, taking(time.Second, healthy))
 		c.add(8, "secrets")
 		for _, id := range test.retry {
-			c.members[id].Retry()
+			c.members[id].Expedite()
 		}
 		after(time.Minute)
 		if got := c.order(); !slices.Equal(got, test.want) {
@@ -175,13 +175,13 @@ func TestGateServesInOrder(t *testing.T) {
 	})
 }
 
-// A reflector for which Retry was called in a pause is admitted first after it.
-func TestRetryInAPauseCountsInTheQueue(t *testing.T) {
+// A reflector for which Expedite was called in a pause is admitted first after it.
+func TestExpediteInAPauseCountsInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, reflector.GateOptions{Opens: 1}, atOnce(nil))
 		c.serve([]int{3}, atOnce(forbidden()))
 		c.add(4, "secrets") // the last one is refused, and pauses
-		c.members[3].Retry()
+		c.members[3].Expedite()
 		c.serveAll(taking(time.Second, healthy))
 		c.serve([]int{3}, taking(time.Second, failing(forbidden())))
 		c.add(4, "secrets")
@@ -194,28 +194,28 @@ func TestRetryInAPauseCountsInTheQueue(t *testing.T) {
 	})
 }
 
-// Retry of a synced reflector does nothing: it is not preferred when its stream ends.
-func TestRetryOfASyncedReflectorDoesNothing(t *testing.T) {
+// Expedite of a synced reflector does nothing: it is not preferred when its stream ends.
+func TestExpediteOfASyncedReflectorDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 40
 		c := newCrowd(t, reflector.GateOptions{Opens: 1}, atOnce(nil))
 		c.add(n, "secrets")
 		after(time.Minute)
 		for id := range n / 2 {
-			c.members[id].Retry()
+			c.members[id].Expedite()
 		}
 		c.forget()
 		c.serveAll(taking(time.Second, healthy))
 		c.cutAll(nil)
 		after(time.Minute)
-		early := 0 // of those with a Retry
+		early := 0 // of those with an Expedite
 		for _, id := range c.order()[:n/2] {
 			if id < n/2 {
 				early++
 			}
 		}
 		if early >= n/2-1 {
-			t.Errorf("order: got those with a Retry first: %v", c.order())
+			t.Errorf("order: got those with an Expedite first: %v", c.order())
 		}
 	})
 }
@@ -256,7 +256,7 @@ func TestStopLeavesTheGate(t *testing.T) {
 			c.add(1, "secrets")
 			c.serveAll(hanging)
 			c.add(9, "secrets")
-			c.members[4].Retry()
+			c.members[4].Expedite()
 			after(2 * time.Second)
 			c.forget()
 			if !test.down {

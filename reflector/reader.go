@@ -87,8 +87,8 @@ func (r *Reader) Status() Status {
 	return statusOf(r.member, &r.progress)
 }
 
-// Retry says that a caller waits: see [Reflector.Retry].
-func (r *Reader) Retry() { r.member.Expedite() }
+// Expedite says that a caller waits: see [Reflector.Expedite].
+func (r *Reader) Expedite() { r.member.Expedite() }
 
 // Stop makes a Read that waits for admission return. No more attempts are admitted.
 func (r *Reader) Stop() { r.member.Leave() }

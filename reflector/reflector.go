@@ -287,12 +287,12 @@ func (r *Reflector) Stop() {
 	r.member.Leave()
 }
 
-// Retry says that a caller waits. The next attempt begins at the latest 1.1 to 1.6 s
-// after the last one, and is preferred, by weight, to those of reflectors that no
-// caller waits for. A server's Retry-After and an outage are still honored. This
-// holds for one attempt. Retry does nothing while an attempt is under way or the stream
-// is open.
-func (r *Reflector) Retry() {
+// Expedite says that a caller waits for the next attempt. It begins no attempt itself:
+// it shortens the pause before the next one, which then begins at the latest 1.1 to 1.6 s
+// after the last, and is preferred, by weight, to those of reflectors that no caller waits
+// for. A server's Retry-After and an outage are still honored. This holds for one attempt.
+// Expedite does nothing while an attempt is under way or the stream is open.
+func (r *Reflector) Expedite() {
 	r.mu.Lock()
 	busy := r.session != nil
 	r.mu.Unlock()
@@ -315,7 +315,7 @@ func (r *Reflector) Refresh() {
 		r.session.end(nil)
 	}
 	r.mu.Unlock()
-	r.Retry()
+	r.Expedite()
 }
 
 // refreshBeyond is called after a rollback of the server to a version. A stream that has

@@ -85,7 +85,7 @@ func TestStreamWithoutStateDoesNotResetThePause(t *testing.T) {
 
 // Peer bug 7: kubelet's manager sleeps on in a long back-off while a caller asks and
 // after the fault is gone.
-func TestPeerBug07_RetryCutsThePauseShort(t *testing.T) {
+func TestPeerBug07_ExpediteCutsThePauseShort(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		healed := false
 		r := start(t, watching(func() (listwatch.Stream, error) {
@@ -96,10 +96,10 @@ func TestPeerBug07_RetryCutsThePauseShort(t *testing.T) {
 		}), reflector.Options{})
 		after(5 * time.Minute)
 		healed = true
-		r.Retry()
+		r.Expedite()
 		after(1600 * time.Millisecond)
 		if got := r.slot.Load(); !got.Synced {
-			t.Errorf("1.6 s after Retry: got %+v, want synced", got)
+			t.Errorf("1.6 s after Expedite: got %+v, want synced", got)
 		}
 	})
 }
@@ -109,7 +109,7 @@ func TestManyRetriesAreNotManyRequests(t *testing.T) {
 		r := start(t, watching(fails(forbidden())), reflector.Options{})
 		for range 1000 {
 			after(10 * time.Millisecond)
-			r.Retry()
+			r.Expedite()
 		}
 		for _, gap := range gaps(attempts(r.source.seen())) {
 			if gap < 100*time.Millisecond {
@@ -124,7 +124,7 @@ func TestRetryHonorsRetryAfter(t *testing.T) {
 		r := start(t, watching(fails(throttled(20))), reflector.Options{})
 		for range 100 {
 			after(time.Second)
-			r.Retry()
+			r.Expedite()
 		}
 		for _, gap := range gaps(r.source.seen()) {
 			if gap < 20*time.Second {

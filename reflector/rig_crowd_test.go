@@ -119,7 +119,7 @@ func (c *crowd) addEvery(pace time.Duration, n int, resources ...string) (awaite
 	for i := range n {
 		id := c.addOne(resources[i/2%len(resources)])
 		if i%2 == 0 {
-			c.members[id].Retry()
+			c.members[id].Expedite()
 			awaited = append(awaited, id)
 		} else {
 			others = append(others, id)
@@ -168,7 +168,7 @@ func (c *crowd) restore(version uint64) {
 	c.cutAll(nil)
 }
 
-// retryEvery calls Retry of some members at each pace, until stop is called or the
+// retryEvery calls Expedite of some members at each pace, until stop is called or the
 // test ends.
 func (c *crowd) retryEvery(pace time.Duration, ids []int) (stop func()) {
 	ctx, cancel := context.WithCancel(c.t.Context())
@@ -181,7 +181,7 @@ func (c *crowd) retryEvery(pace time.Duration, ids []int) (stop func()) {
 		defer close(done)
 		for sleeps := true; sleeps; sleeps = sleep(ctx, pace) {
 			for _, m := range some {
-				m.Retry()
+				m.Expedite()
 			}
 		}
 	}()

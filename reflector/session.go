@@ -36,7 +36,7 @@ var (
 	// failure.
 	errEnded = errors.New("the session was ended")
 	// errNoStream is the error of a source that returned neither a stream nor an error.
-	errNoStream = fmt.Errorf("%w: no stream, and no error", cache.ErrMalformed)
+	errNoStream = fmt.Errorf("%w: the source returned neither a stream nor an error", cache.ErrMalformed)
 )
 
 // session is one life of a stream: a complete read and the changes after it. Its end

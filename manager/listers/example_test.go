@@ -58,5 +58,5 @@ func ExampleSecrets() {
 	// Output:
 	// tls <nil>
 	// 1 <nil>
-	// secrets "default/other": not registered: no owner references it: call RegisterPod or SetReferences first
+	// secrets "default/other": not registered: no owner references it: call RegisterPod, SetReferences or AddReference
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,14 @@ func start() *e2e.Cluster {
 		log.Fatal(err)
 	}
 	return cluster
+}
+
+// In a test, New starts a cluster that ends with the test. README shows this.
+var _ = func(t *testing.T) {
+	cluster := e2e.New(t, e2e.Options{})
+	client := kubernetes.NewForConfigOrDie(cluster.Node("node-1"))
+	_ = client // read the objects of the node's pods with it
+	cluster.APIServer.Kill()
 }
 
 // A crash is a kill and a restart.

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// Cache is what [NewCache] makes: manager.GetCache() returns it as a cache.Cache.
+type Cache struct {
+	cache.Cache // the stock cache, for all other kinds
+
+	options CacheOptions
+	stock   cache.Options
+	config  *rest.Config // for many streams
+	client  *http.Client // of config, for all views
+	live    client.Reader
+	kinds   map[schema.GroupVersionKind]settings
+	running sync.WaitGroup // views and informers, which Start waits for
+
+	mu      sync.Mutex
+	ctx     context.Context // of Start; nil before
+	stopped bool
+	views   map[viewID]*view
+}
+
+// NewCache returns a function for ctrl.Options.NewCache:
+//
+//	ctrl.Options{NewCache: controllerruntime.NewCache(controllerruntime.CacheOptions{})}
+//
+// The cache serves Secrets, or the kinds of [CacheOptions].For, by reference, and leaves
+// all other kinds to the stock cache.
+//
+//   - Get opens a list and watch of the one object, by its name, and answers from memory
+//     from then on. The first Get waits for the state: see CacheOptions.SyncTimeout.
+//     apierrors.IsNotFound holds only if the server has no such object. If the server
+//     refuses to let the program read it, the error is that refusal, and if the server
+//     does not answer, the error is objectcache.ErrNotSynced joined with the cause.
+//     Before Start it is cache.ErrCacheNotStarted.
+//   - List returns [ErrListRefused], or reads from the server: CacheOptions.LiveList.
+//   - GetInformer returns an informer of the objects that a Get has asked for, in any
+//     representation, so Owns and Watches get their events, and no others. It has synced
+//     at once. An object that cannot be read has no events, and delays nothing.
+//   - IndexField returns [ErrListRefused]: an index serves List alone.
+//
+// Without an informer, an object that no Get asks for is dropped after
+// CacheOptions.IdleTimeout. With one, no change of an object that was asked for may be
+// lost: an object is kept while it exists. One that is absent is kept for two and a half
+// cache.Options.SyncPeriods after the last Get, 25 hours by default. So its creation is
+// not missed if the reconcile that needs it is repeated with each SyncPeriod, as those of
+// For are. (client-go may skip the first one.) A SyncPeriod of 0 repeats nothing, and
+// keeps absent objects until RemoveInformer.
+//
+// Of cache.Options, Get and GetInformer honour namespaces, transforms,
+// UnsafeDisableDeepCopy, SyncPeriod and NewInformer. The function returns an error if a
+// label or field selector is set for a kind that is cached by reference. HTTPClient is
+// not used, because streams need connections of their own; ReaderFailOnMissingInformer,
+// watch error handlers and bookmarks have no meaning.
+//
+// The function returns an error, too, for options with invalid values.
+func NewCache(options CacheOptions) cache.NewCacheFunc {
+	return func(config *rest.Config, stock cache.Options) (cache.Cache, error) {
+		c, err := newCache(config, stock, options)
+		if err != nil {
+			return nil, fmt.Errorf("new cache of referenced objects: %w", err)
+		}
+		return c, nil
+	}
+}
+
+func newCache(config *rest.Config, stock cache.Options, options CacheOptions) (*Cache, error) {
+	if config == nil {
+		return nil, errors.New("the config is nil")
+	}
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	options.setDefaults()
+	stock, err := withStockDefaults(config, stock)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache{options: options, stock: stock, kinds: map[schema.GroupVersionKind]settings{}, views: map[viewID]*view{}}
+	for _, object := range options.For {
+		gvk, err := apiutil.GVKForObject(object, stock.Scheme)
+		if err != nil {
+			return nil, fmt.Errorf("CacheOptions.For: %w", err)
+		}
+		if c.kinds[gvk], err = settingsFor(&stock, gvk); err != nil {
+			return nil, err
+		}
+	}
+	c.config = objectcache.ConfigFor(config)
+	if c.client, err = rest.HTTPClientFor(c.config); err != nil {
+		return nil, err
+	}
+	if options.LiveList {
+		if c.live, err = client.New(config, client.Options{HTTPClient: stock.HTTPClient, Scheme: stock.Scheme, Mapper: stock.Mapper}); err != nil {
+			return nil, err
+		}
+	}
+	if c.Cache, err = cache.New(config, stock); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// withStockDefaults sets what the stock cache would set for itself.
+func withStockDefaults(config *rest.Config, stock cache.Options) (cache.Options, error) {
+	var err error
+	if stock.Scheme == nil {
+		stock.Scheme = scheme.Scheme
+	}
+	if stock.HTTPClient == nil {
+		if stock.HTTPClient, err = rest.HTTPClientFor(config); err != nil {
+			return stock, err
+		}
+	}
+	if stock.Mapper == nil {
+		stock.Mapper, err = apiutil.NewDynamicRESTMapper(config, stock.HTTPClient)
+	}
+	return stock, err
+}
+
+// isReferenced returns the kind of an object or a list, and whether it is cached by
+// reference.
+func (c *Cache) isReferenced(object runtime.Object) (gvk schema.GroupVersionKind, ok bool) {
+	gvk, err := apiutil.GVKForObject(object, c.stock.Scheme)
+	if err != nil {
+		return gvk, false // the stock cache returns the error
+	}
+	if _, isList := object.(client.ObjectList); isList {
+		gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
+	}
+	_, ok = c.kinds[gvk]
+	return gvk, ok
+}
+
+// Start runs the cache until ctx ends and all its goroutines have ended.
+func (c *Cache) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("refwatch")))
+	defer cancel()
+	if err := c.startViews(ctx); err != nil {
+		return err
+	}
+	defer c.running.Wait()
+	defer cancel()
+	defer c.stop()
+	return c.Cache.Start(ctx)
+}
+
+func (c *Cache) startViews(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx != nil {
+		return errors.New("the cache has been started already: make a new one")
+	}
+	c.ctx = ctx
+	for _, v := range c.views {
+		v.startLocked()
+	}
+	return nil
+}
+
+func (c *Cache) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+}
+
+// isRunning returns an error unless Start has been called and its context has not ended.
+func (c *Cache) isRunning() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ctx == nil:
+		return &cache.ErrCacheNotStarted{}
+	case c.stopped || c.ctx.Err() != nil:
+		return objectcache.ErrStopped
+	}
+	return nil
+}
+
+// goLocked runs a function in a goroutine that Start waits for.
+func (c *Cache) goLocked(run func()) {
+	if !c.stopped {
+		c.running.Go(run)
+	}
+}
+
+// WaitForCacheSync waits for the stock cache, and returns false if ctx ends first. The
+// informers of referenced objects sync at once.
+func (c *Cache) WaitForCacheSync(ctx context.Context) bool {
+	if !c.Cache.WaitForCacheSync(ctx) {
+		return false
+	}
+	var synced []toolscache.InformerSynced
+	c.mu.Lock()
+	for _, v := range c.views {
+		if v.informer != nil {
+			synced = append(synced, v.informer.HasSynced)
+		}
+	}
+	c.mu.Unlock()
+	return toolscache.WaitForCacheSync(ctx.Done(), synced...)
+}
+
+// NeedLeaderElection returns false: the cache runs on each replica, as the stock one.
+func (c *Cache) NeedLeaderElection() bool { return false }
+
+// Statuses yields the status of each object that is cached by reference, in no order, for
+// [Healthz] and for logs. It has no object data.
+func (c *Cache) Statuses() iter.Seq[objectcache.Status] {
+	return func(yield func(objectcache.Status) bool) {
+		c.mu.Lock()
+		var stores []*objectcache.WatchStore[client.Object]
+		for _, v := range c.views {
+			stores = append(stores, v.store)
+		}
+		c.mu.Unlock()
+		for _, store := range stores {
+			for status := range store.Statuses() {
+				if !yield(status) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ErrListRefused is returned by List, and by IndexField, for a kind of which only
+// referenced objects are in memory.
+var ErrListRefused = errors.New("only objects that a Get has asked for are in memory, so they cannot be listed: " +
+	"Get each by its name, set CacheOptions.LiveList, or list with manager.GetAPIReader()")
+
+// Get implements client.Reader: see [NewCache].
+func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
+	gvk, ok := c.isReferenced(out)
+	if !ok {
+		return c.Cache.Get(ctx, key, out, opts...)
+	}
+	if err := c.isRunning(); err != nil {
+		return err
+	}
+	v, err := c.view(gvk, out)
+	if err != nil {
+		return err
+	}
+	if v.clusterScoped {
+		key.Namespace = ""
+	}
+	config, err := v.settingsIn(key)
+	if err != nil {
+		return err
+	}
+	c.askOthers(v, key)
+	object, err := v.get(ctx, key)
+	if err != nil {
+		return err
+	}
+	options := client.GetOptions{UnsafeDisableDeepCopy: config.UnsafeDisableDeepCopy}
+	options.ApplyOptions(opts)
+	return copyInto(out, object, gvk, options.UnsafeDisableDeepCopy)
+}
+
+// List implements client.Reader: see [NewCache].
+func (c *Cache) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {
+	gvk, ok := c.isReferenced(out)
+	if !ok {
+		return c.Cache.List(ctx, out, opts...)
+	}
+	if c.live == nil {
+		return fmt.Errorf("list %s: %w", gvk.Kind, ErrListRefused)
+	}
+	options := client.ListOptions{}
+	options.ApplyOptions(opts)
+	settings := c.kinds[gvk]
+	if _, err := settings.in(client.ObjectKey{Namespace: options.Namespace}); err != nil {
+		return fmt.Errorf("list %s in namespace %q: the cache is restricted to namespaces: name one of them with client.InNamespace", gvk.Kind, options.Namespace)
+	}
+	return c.live.List(ctx, out, opts...)
+}
+
+// GetInformer implements cache.Informers: see [NewCache].
+func (c *Cache) GetInformer(ctx context.Context, object client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	gvk, ok := c.isReferenced(object)
+	if !ok {
+		return c.Cache.GetInformer(ctx, object, opts...)
+	}
+	v, err := c.view(gvk, object)
+	if err != nil {
+		return nil, err
+	}
+	informer, started, err := c.informer(v)
+	if err != nil {
+		return nil, err
+	}
+	options := cache.InformerGetOptions{}
+	for _, opt := range opts {
+		opt(&options)
+	}
+	if block := options.BlockUntilSynced; started && (block == nil || *block) {
+		if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			return nil, fmt.Errorf("informer of %s: %w", gvk.Kind, context.Cause(ctx))
+		}
+	}
+	return informer, nil
+}
+
+// GetInformerForKind implements cache.Informers, as GetInformer of an object of the Go
+// type that the scheme has for the kind.
+func (c *Cache) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	if _, ok := c.kinds[gvk]; !ok {
+		return c.Cache.GetInformerForKind(ctx, gvk, opts...)
+	}
+	object, err := newTyped(c.stock.Scheme, gvk)
+	if err != nil {
+		return nil, err
+	}
+	return c.GetInformer(ctx, object, opts...)
+}
+
+// RemoveInformer implements cache.Informers: it stops the informer. Objects that no Get
+// asks for are then dropped after CacheOptions.IdleTimeout.
+func (c *Cache) RemoveInformer(ctx context.Context, object client.Object) error {
+	gvk, ok := c.isReferenced(object)
+	if !ok {
+		return c.Cache.RemoveInformer(ctx, object)
+	}
+	c.removeInformer(viewID{gvk, representationOf(object)})
+	return nil
+}
+
+// IndexField implements client.FieldIndexer: see [NewCache].
+func (c *Cache) IndexField(ctx context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	gvk, ok := c.isReferenced(object)
+	if !ok {
+		return c.Cache.IndexField(ctx, object, field, extract)
+	}
+	return fmt.Errorf("index of %s by %q, which only List could use: %w", gvk.Kind, field, ErrListRefused)
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// informer is client-go's informer of the objects that a view holds. Handlers, indexers,
+// resyncs and events with old and new object are client-go's. Its list is empty, so that
+// it syncs at once, and its watch yields the changes of the store.
+type informer struct {
+	toolscache.SharedIndexInformer
+
+	changes *changes
+	cancel  context.CancelFunc // nil before Start
+}
+
+// informer returns the informer of a view, and whether the cache runs. It makes the
+// informer if there is none.
+func (c *Cache) informer(v *view) (cache.Informer, bool, error) {
+	c.mu.Lock()
+	made := v.informer == nil
+	if made {
+		v.informer = v.newInformer()
+		if c.ctx != nil {
+			v.startInformerLocked()
+		}
+	}
+	shared, started := v.informer.SharedIndexInformer, c.ctx != nil
+	c.mu.Unlock()
+	if made {
+		c.askForAll(v)
+	}
+	return shared, started, nil
+}
+
+func (v *view) newInformer() *informer {
+	newInformer := toolscache.NewSharedIndexInformer
+	if v.cache.stock.NewInformer != nil {
+		newInformer = v.cache.stock.NewInformer
+	}
+	example := v.newObject()
+	example.GetObjectKind().SetGroupVersionKind(v.id.kind)
+	source := &changes{store: v.store}
+	// Ten percent of jitter, as in the stock cache.
+	resync := time.Duration(float64(v.settings.resyncPeriod()) * (0.9 + rand.Float64()/5))
+	shared := newInformer(source.listerWatcher(), example, resync, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	return &informer{SharedIndexInformer: shared, changes: source}
+}
+
+// startInformerLocked runs the informer, if there is one, until it is removed or the
+// context of Start ends.
+func (v *view) startInformerLocked() {
+	if v.informer == nil {
+		return
+	}
+	informer := v.informer
+	var ctx context.Context
+	ctx, informer.cancel = context.WithCancel(v.cache.ctx)
+	v.cache.goLocked(func() {
+		informer.RunWithContext(ctx)
+		informer.changes.running.Wait()
+	})
+}
+
+func (c *Cache) removeInformer(id viewID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.views[id]
+	if v == nil || v.informer == nil {
+		return
+	}
+	if v.informer.cancel != nil {
+		v.informer.cancel()
+	}
+	v.informer = nil
+}
+
+// askOthers takes leases on an object that a Get asks for, in the other views of its
+// kind that have an informer. With builder.OnlyMetadata the events are those of metadata,
+// and Gets are often typed.
+func (c *Cache) askOthers(v *view, key types.NamespacedName) {
+	c.mu.Lock()
+	var others []*view
+	for as := typed; as <= metadataOnly; as++ {
+		if other := c.views[viewID{v.id.kind, as}]; other != nil && other != v && other.informer != nil {
+			others = append(others, other)
+		}
+	}
+	c.mu.Unlock()
+	for _, other := range others {
+		other.ask(key)
+	}
+}
+
+// askForAll takes leases on all objects that Gets have asked for in other views.
+func (c *Cache) askForAll(v *view) {
+	c.mu.Lock()
+	var others []*view
+	for as := typed; as <= metadataOnly; as++ {
+		if other := c.views[viewID{v.id.kind, as}]; other != nil && other != v {
+			others = append(others, other)
+		}
+	}
+	c.mu.Unlock()
+	for _, other := range others {
+		for _, key := range other.leases.keys() {
+			v.ask(key)
+		}
+	}
+}
+
+// ask takes a lease on an object, or uses the one that there is.
+func (v *view) ask(key types.NamespacedName) {
+	if lease, err := v.leases.acquire(key); err == nil {
+		v.leases.release(lease)
+	}
+}
+
+// keeps returns a function that reports whether a lease is to be kept: see [NewCache].
+func (v *view) keeps() func(types.NamespacedName, time.Duration) bool {
+	v.cache.mu.Lock()
+	hasInformer := v.informer != nil
+	v.cache.mu.Unlock()
+	idle, absent := v.cache.options.IdleTimeout, v.cache.absentTimeout()
+	return func(key types.NamespacedName, unused time.Duration) bool {
+		if !hasInformer || unused < idle {
+			return unused < idle
+		}
+		status, _ := v.store.Status(key.Namespace, key.Name)
+		return status.Exists || absent == 0 || unused < absent
+	}
+}
+
+// absentTimeout returns how long an absent object is kept for an informer after the last
+// Get; 0 if it is kept for ever.
+func (c *Cache) absentTimeout() time.Duration {
+	period := defaultSyncPeriod
+	if c.stock.SyncPeriod != nil {
+		period = *c.stock.SyncPeriod
+	}
+	if period == 0 {
+		return 0
+	}
+	// A handler that is added when its informer runs already, as that of For, is first
+	// called after up to two periods, each with ten percent of jitter.
+	return max(c.options.IdleTimeout, 2*period+period/2)
+}
+
+// changes is the list and watch of an informer.
+type changes struct {
+	store   *objectcache.WatchStore[client.Object]
+	running sync.WaitGroup
+}
+
+func (c *changes) listerWatcher() toolscache.ListerWatcher {
+	return toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "0"}}, nil
+		},
+		WatchFuncWithContext: c.watch,
+	}, withoutWatchList{})
+}
+
+// withoutWatchList makes the reflector list and watch.
+type withoutWatchList struct{}
+
+// IsWatchListSemanticsUnSupported implements the method that client-go looks for.
+func (withoutWatchList) IsWatchListSemanticsUnSupported() bool { return true }
+
+// watch returns a watch that yields the first state of each object, and its changes. It
+// lasts until ctx ends: after a second list, handlers would see deletions of all objects.
+func (c *changes) watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &changesWatch{events: make(chan watch.Event), cancel: cancel}
+	c.running.Go(func() {
+		defer close(w.events)
+		w.run(ctx, c.store)
+		<-ctx.Done()
+	})
+	return w, nil
+}
+
+type changesWatch struct {
+	events chan watch.Event
+	cancel context.CancelFunc
+}
+
+// Stop implements watch.Interface.
+func (w *changesWatch) Stop() { w.cancel() }
+
+// ResultChan implements watch.Interface.
+func (w *changesWatch) ResultChan() <-chan watch.Event { return w.events }
+
+// run sends the events of all changes until ctx ends.
+func (w *changesWatch) run(ctx context.Context, store *objectcache.WatchStore[client.Object]) {
+	known := map[types.NamespacedName]client.Object{} // as last sent
+	for change := range store.Changes(ctx) {
+		for _, event := range eventsOf(known[change.Key], change) {
+			select {
+			case w.events <- event:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if change.Err == nil {
+			known[change.Key] = change.Object
+		} else {
+			delete(known, change.Key)
+		}
+	}
+}
+
+// eventsOf returns the events of a change of an object that handlers know as before, nil
+// if they do not. An object that was deleted and created again is another one.
+func eventsOf(before client.Object, change objectcache.Change[client.Object]) (events []watch.Event) {
+	replaced := before != nil && (change.Err != nil || before.GetUID() != change.Object.GetUID())
+	if replaced {
+		events = append(events, watch.Event{Type: watch.Deleted, Object: before})
+	}
+	switch {
+	case change.Err != nil: // absent; of an object that is known, a refusal is no change
+	case before == nil || replaced:
+		events = append(events, watch.Event{Type: watch.Added, Object: change.Object})
+	default:
+		events = append(events, watch.Event{Type: watch.Modified, Object: change.Object})
+	}
+	return events
+}

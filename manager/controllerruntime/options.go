@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// CacheOptions changes how a cache of [NewCache] works. The zero value is valid.
+type CacheOptions struct {
+	// For are objects of the kinds that are cached by reference, such as
+	// &corev1.Secret{}. Only the group, version and kind count: typed, unstructured and
+	// metadata-only reads of a kind are all served so. Kinds that are not named here
+	// are served by the stock cache. Default: Secrets.
+	For []client.Object
+	// IdleTimeout ends the stream of an object that no Get has asked for, and drops the
+	// object from memory. This happens between one and one and a half IdleTimeouts after
+	// the last Get. While a kind has an informer, objects that exist are kept, and absent
+	// ones for longer: see [NewCache]. Default: 30 minutes, which is longer than the
+	// longest pause (1,000 s) between the retries of a reconcile that fails.
+	IdleTimeout time.Duration
+	// SyncTimeout bounds how long Gets wait for the first state of an object, counted
+	// from the first of them: a reconcile often has a context without deadline, and its
+	// worker serves other objects, too. Then a Get returns the cause at once, until the
+	// state is known. Default: 5 s. A negative value waits for as long as the context
+	// allows.
+	SyncTimeout time.Duration
+	// LiveList makes List read from the server instead of returning [ErrListRefused].
+	// It needs the permission to list the kind, in the namespaces that are listed.
+	LiveList bool
+	// Gate bounds how many streams are being opened at a time. Pass the one of other
+	// stores that reach the same server as the same user. Default: a Gate of its own.
+	Gate *objectcache.Gate
+}
+
+const (
+	defaultIdleTimeout = 30 * time.Minute
+	defaultSyncTimeout = 5 * time.Second
+)
+
+// validate returns an error that names each option with an invalid value.
+func (o *CacheOptions) validate() error {
+	var problems []error
+	if o.IdleTimeout < 0 {
+		problems = append(problems, fmt.Errorf("CacheOptions.IdleTimeout is %v: 0 means %v, else set a positive duration", o.IdleTimeout, defaultIdleTimeout))
+	}
+	for i, object := range o.For {
+		if isNil(object) {
+			problems = append(problems, fmt.Errorf("CacheOptions.For[%d] is nil: name an object of the kind, such as &corev1.Secret{}", i))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// setDefaults replaces each zero value that stands for another one.
+func (o *CacheOptions) setDefaults() {
+	if len(o.For) == 0 {
+		o.For = []client.Object{&corev1.Secret{}}
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = defaultIdleTimeout
+	}
+	if o.SyncTimeout == 0 {
+		o.SyncTimeout = defaultSyncTimeout
+	}
+	if o.Gate == nil {
+		o.Gate = objectcache.NewGate(objectcache.GateOptions{})
+	}
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// defaultSyncPeriod is that of controller-runtime.
+const defaultSyncPeriod = 10 * time.Hour
+
+// settings are what cache.Options say of one kind, in each namespace.
+type settings struct {
+	all cache.Config // of namespaces that are not in namespaces
+	// namespaces are those that the cache is restricted to; empty if it is not. The key
+	// cache.AllNamespaces stands for all others.
+	namespaces map[string]cache.Config
+}
+
+// settingsFor returns the settings of a kind. Their order is that of cache.ByObject:
+// ByObject, DefaultNamespaces, Default*. It returns an error for selectors.
+func settingsFor(options *cache.Options, gvk schema.GroupVersionKind) (settings, error) {
+	byObject, err := byObjectOf(options, gvk)
+	if err != nil {
+		return settings{}, err
+	}
+	ofObject := cache.Config{
+		LabelSelector: byObject.Label, FieldSelector: byObject.Field, Transform: byObject.Transform,
+		UnsafeDisableDeepCopy: byObject.UnsafeDisableDeepCopy, SyncPeriod: byObject.SyncPeriod,
+	}
+	defaults := cache.Config{
+		LabelSelector: options.DefaultLabelSelector, FieldSelector: options.DefaultFieldSelector, Transform: options.DefaultTransform,
+		UnsafeDisableDeepCopy: options.DefaultUnsafeDisableDeepCopy, SyncPeriod: options.SyncPeriod,
+	}
+	s := settings{all: withDefaults(ofObject, defaults), namespaces: map[string]cache.Config{}}
+	namespaces := byObject.Namespaces
+	if namespaces == nil {
+		namespaces = options.DefaultNamespaces
+	}
+	for namespace, config := range namespaces {
+		s.namespaces[namespace] = withDefaults(withDefaults(withDefaults(config, ofObject), options.DefaultNamespaces[namespace]), defaults)
+	}
+	problems := []error{checkSelectors(s.all, len(namespaces) > 0)}
+	for _, config := range s.namespaces {
+		problems = append(problems, checkSelectors(config, false))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return settings{}, fmt.Errorf("cache of referenced objects: %s: %w", gvk.Kind, err)
+	}
+	return s, nil
+}
+
+func byObjectOf(options *cache.Options, gvk schema.GroupVersionKind) (cache.ByObject, error) {
+	for object, byObject := range options.ByObject {
+		kind, err := apiutil.GVKForObject(object, options.Scheme)
+		if err != nil {
+			return byObject, fmt.Errorf("cache.Options.ByObject: %w", err)
+		}
+		if kind == gvk {
+			return byObject, nil
+		}
+	}
+	return cache.ByObject{}, nil
+}
+
+// withDefaults sets empty fields to those of defaults.
+func withDefaults(config, defaults cache.Config) cache.Config {
+	if config.LabelSelector == nil {
+		config.LabelSelector = defaults.LabelSelector
+	}
+	if config.FieldSelector == nil {
+		config.FieldSelector = defaults.FieldSelector
+	}
+	if config.Transform == nil {
+		config.Transform = defaults.Transform
+	}
+	config.UnsafeDisableDeepCopy = cmp.Or(config.UnsafeDisableDeepCopy, defaults.UnsafeDisableDeepCopy)
+	config.SyncPeriod = cmp.Or(config.SyncPeriod, defaults.SyncPeriod)
+	return config
+}
+
+var errSelector = errors.New("cache.Options select by labels or fields, but each object is selected by its name: " +
+	"remove the selector; to keep a Default*Selector for other kinds, set labels.Everything() or fields.Everything() in ByObject for this one")
+
+// checkSelectors returns an error if a config selects objects by anything but their names.
+func checkSelectors(config cache.Config, unused bool) error {
+	labels, fields := config.LabelSelector, config.FieldSelector
+	if unused || (labels == nil || labels.Empty()) && (fields == nil || fields.Empty()) {
+		return nil
+	}
+	return errSelector
+}
+
+// in returns the settings of a namespace, and an error if the cache is restricted to
+// others.
+func (s *settings) in(key client.ObjectKey) (cache.Config, error) {
+	if len(s.namespaces) == 0 {
+		return s.all, nil
+	}
+	config, ok := s.namespaces[key.Namespace]
+	if !ok {
+		config, ok = s.namespaces[cache.AllNamespaces]
+	}
+	if !ok {
+		return config, fmt.Errorf("unable to get: %v because of unknown namespace for the cache: add it to cache.Options.DefaultNamespaces or ByObject", key)
+	}
+	return config, nil
+}
+
+// transform applies the transform of the object's namespace, if it has one. It returns
+// nil for an object that a store must refuse.
+func (s *settings) transform(object client.Object) client.Object {
+	config, err := s.in(client.ObjectKeyFromObject(object))
+	if err != nil || config.Transform == nil {
+		return object
+	}
+	transformed, err := config.Transform(object)
+	if err != nil {
+		return nil
+	}
+	result, _ := transformed.(client.Object)
+	return result
+}
+
+// hasTransform reports whether objects of any namespace are transformed.
+func (s *settings) hasTransform() bool {
+	for _, config := range s.namespaces {
+		if config.Transform != nil {
+			return true
+		}
+	}
+	return s.all.Transform != nil
+}
+
+// resyncPeriod returns how often an informer of the kind repeats what it holds. An
+// informer has one period for all namespaces: the shortest.
+func (s *settings) resyncPeriod() time.Duration {
+	period := time.Duration(0)
+	consider := func(config cache.Config) {
+		own := defaultSyncPeriod
+		if config.SyncPeriod != nil {
+			own = *config.SyncPeriod
+		}
+		if period == 0 || own > 0 && own < period {
+			period = own
+		}
+	}
+	for _, config := range s.namespaces {
+		consider(config)
+	}
+	if len(s.namespaces) == 0 {
+		consider(s.all)
+	}
+	return period
+}

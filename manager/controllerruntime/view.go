@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// viewID identifies a view.
+type viewID struct {
+	kind schema.GroupVersionKind
+	as   representation
+}
+
+// view holds the referenced objects of one kind in one representation.
+type view struct {
+	id            viewID
+	cache         *Cache
+	settings      settings
+	clusterScoped bool
+	newObject     func() client.Object
+	store         *objectcache.WatchStore[client.Object]
+	leases        *leases
+	informer      *informer // nil without GetInformer; guarded by Cache.mu
+}
+
+// view returns the view of an object's kind and representation. The first call for a kind
+// may ask the server which resource the kind is.
+func (c *Cache) view(gvk schema.GroupVersionKind, object runtime.Object) (*view, error) {
+	id := viewID{gvk, representationOf(object)}
+	c.mu.Lock()
+	v := c.views[id]
+	c.mu.Unlock()
+	if v != nil {
+		return v, nil
+	}
+	made, err := c.newView(id)
+	if err != nil {
+		return nil, fmt.Errorf("cache of referenced objects: %s: %w", gvk.Kind, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v := c.views[id]; v != nil {
+		return v, nil
+	}
+	c.views[id] = made
+	if c.ctx != nil {
+		made.startLocked()
+	}
+	return made, nil
+}
+
+func (c *Cache) newView(id viewID) (*view, error) {
+	mapping, err := c.stock.Mapper.RESTMapping(id.kind.GroupKind(), id.kind.Version)
+	if err != nil {
+		return nil, err
+	}
+	v := &view{id: id, cache: c, settings: c.kinds[id.kind], clusterScoped: mapping.Scope.Name() == meta.RESTScopeNameRoot}
+	var newList func() runtime.Object
+	if v.newObject, newList, err = newFuncs(c.stock.Scheme, id.kind, id.as); err != nil {
+		return nil, err
+	}
+	restClient, err := c.restClientFor(mapping.Resource.GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	resource := objectcache.FromRESTFunc(restClient, mapping.Resource, v.newObject, newList)
+	if v.clusterScoped {
+		resource = resource.ClusterScoped()
+	}
+	if id.as == metadataOnly || v.settings.hasTransform() {
+		resource = resource.WithTransform(v.transform)
+	}
+	v.store, err = objectcache.NewWatchStore(resource, objectcache.WatchOptions{
+		Gate:         c.options.Gate,
+		RefusalGrace: time.Nanosecond, // a reconcile is repeated, so a Get need not wait for a grant
+	})
+	if err != nil {
+		return nil, err
+	}
+	v.leases = newLeases(v.store)
+	return v, nil
+}
+
+// restClientFor returns a REST client for many streams. All share their connections.
+func (c *Cache) restClientFor(version schema.GroupVersion) (rest.Interface, error) {
+	config := rest.CopyConfig(c.config)
+	config.GroupVersion = &version
+	config.APIPath = "/apis"
+	if version.Group == "" {
+		config.APIPath = "/api"
+	}
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // for the errors of the server
+	return rest.RESTClientForConfigAndClient(config, c.client)
+}
+
+// transform is applied to each object before it is stored.
+func (v *view) transform(object client.Object) client.Object {
+	if metadata, ok := object.(*metav1.PartialObjectMetadata); ok {
+		metadata.SetGroupVersionKind(v.id.kind) // as the stock cache does
+	}
+	return v.settings.transform(object)
+}
+
+// settingsIn returns the settings for an object, and an error if the cache is restricted
+// to other namespaces.
+func (v *view) settingsIn(key client.ObjectKey) (cache.Config, error) {
+	if v.clusterScoped {
+		return v.settings.all, nil
+	}
+	return v.settings.in(key)
+}
+
+// startLocked runs the view until the context of Start ends.
+func (v *view) startLocked() {
+	ctx := v.cache.ctx
+	v.cache.goLocked(func() { _ = v.store.Run(ctx) }) // nil at its first call
+	v.cache.goLocked(func() { v.sweep(ctx) })
+	v.startInformerLocked()
+}
+
+// get returns an object that may be shared, and takes a lease on it.
+func (v *view) get(ctx context.Context, key types.NamespacedName) (client.Object, error) {
+	lease, err := v.leases.acquire(key)
+	if errors.Is(err, objectcache.ErrInvalidName) { // no object can have that name
+		return nil, fmt.Errorf("%w: %w", apierrors.NewNotFound(schema.GroupResource{Group: v.id.kind.Group, Resource: v.id.kind.Kind}, key.Name), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer v.leases.release(lease)
+	object, err := v.store.TryGet(key.Namespace, key.Name) // needs no timer
+	if !errors.Is(err, objectcache.ErrNotSynced) {
+		return object, err
+	}
+	timeout := v.cache.options.SyncTimeout
+	if timeout > 0 {
+		left := timeout - time.Since(lease.since)
+		if left <= 0 {
+			return nil, err
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, left, fmt.Errorf("CacheOptions.SyncTimeout is %v", timeout))
+		defer cancel()
+	}
+	return v.store.Get(ctx, key.Namespace, key.Name)
+}
+
+// sweep ends the leases that are no longer used.
+func (v *view) sweep(ctx context.Context) {
+	ticker := time.NewTicker(v.cache.options.IdleTimeout / 2)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			v.leases.sweep(v.keeps())
+		}
+	}
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// library are the folders whose messages docs/troubleshooting.md explains.
+var library = []string{"cache/", "reflector/", "objectcache/", "manager/", "featuregates/"}
+
+// internal are texts that no user reads as a message, and why.
+var internal = map[string]string{
+	"not wanted":                          "ends the reading of a frame",
+	"session over":                        "ends client-go's Reflector, which logs it at level 4",
+	"the member has left":                 "ends the wait of a reflector that was stopped",
+	"the session was ended":               "replaced by the cause",
+	"a read of the object begins":         "wakes waiting Gets",
+	"waiting":                             "begins other messages",
+	"panic":                               "begins another message",
+	"malformed":                           "begins other messages",
+	"and … more":                          "ends another message",
+	"namespaced (else use ClusterScoped)": "part of another message",
+	"cluster-scoped (else omit ClusterScoped)": "part of another message",
+}
+
+// docs/troubleshooting.md has a row for each message that the library can produce: the
+// text of an error, or of a log line that is not for debugging. It has rows for no others.
+func TestMessagesAreExplained(t *testing.T) {
+	explained := explainedMessages(t)
+	produced := producedMessages(t)
+	if len(produced) < 100 {
+		t.Errorf("messages in the code: got %d, want 100 or more", len(produced))
+	}
+	for message, where := range produced {
+		if !explained[message] && internal[message] == "" {
+			t.Errorf("docs/troubleshooting.md has no row for the message of %s:\n`%s`", where, message)
+		}
+		delete(explained, message)
+	}
+	for message := range explained {
+		t.Errorf("docs/troubleshooting.md explains a message that the library does not produce:\n`%s`", message)
+	}
+	for message := range internal {
+		if produced[message] == "" {
+			t.Errorf("the library does not have the internal message %q", message)
+		}
+	}
+}
+
+var row = regexp.MustCompile("^\\| `([^`]+)` \\|")
+
+// explainedMessages returns the code in the first column of the tables.
+func explainedMessages(t *testing.T) map[string]bool {
+	t.Helper()
+	messages := map[string]bool{}
+	const path = "docs/troubleshooting.md"
+	for _, l := range parse(path, read(t, path)).prose {
+		match := row.FindStringSubmatch(l.text)
+		if match == nil {
+			continue
+		}
+		if messages[match[1]] {
+			t.Errorf("%s:%d: another row for `%s`", path, l.number, match[1])
+		}
+		messages[match[1]] = true
+	}
+	return messages
+}
+
+// producedMessages returns the messages in the code, each with its place.
+func producedMessages(t *testing.T) map[string]string {
+	t.Helper()
+	m := &messages{found: map[string]string{}, sentinels: map[string]string{}, files: token.NewFileSet()}
+	var parsed []*ast.File
+	for _, file := range files(t, ".go") {
+		if strings.HasSuffix(file, "_test.go") || !inLibrary(file) {
+			continue
+		}
+		syntax, err := parser.ParseFile(m.files, filepath.Join(root, file), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, syntax)
+	}
+	for range 2 { // the second time with the texts of all sentinels
+		clear(m.found)
+		for _, file := range parsed {
+			ast.Inspect(file, m.visit)
+		}
+	}
+	for message := range m.found { // a message that only adds a cause to another needs no row
+		if short, ok := strings.CutSuffix(message, ": …"); ok && m.found[short] != "" {
+			delete(m.found, message)
+		}
+	}
+	return m.found
+}
+
+func inLibrary(file string) bool {
+	for _, folder := range library {
+		if strings.HasPrefix(file, folder) {
+			return true
+		}
+	}
+	return false
+}
+
+// messages collects the messages of Go files.
+type messages struct {
+	files     *token.FileSet
+	found     map[string]string // message to place
+	sentinels map[string]string // name of a variable to the text of its error
+}
+
+func (m *messages) visit(node ast.Node) bool {
+	switch node := node.(type) {
+	case *ast.ValueSpec:
+		for i, value := range node.Values {
+			if call, ok := value.(*ast.CallExpr); ok {
+				if text := m.textOf(call); text != "" {
+					m.sentinels[node.Names[i].Name] = text
+				}
+			}
+		}
+	case *ast.CallExpr:
+		m.add(node, m.textOf(node))
+	case *ast.KeyValueExpr: // of a metav1.Status
+		if key, ok := node.Key.(*ast.Ident); ok && key.Name == "Message" {
+			if call, ok := node.Value.(*ast.CallExpr); ok {
+				m.add(node, normal(literal(call.Args[0])))
+			}
+		}
+	case *ast.FuncDecl:
+		if node.Recv != nil && node.Name.Name == "Error" && len(node.Type.Params.List) == 0 && node.Body != nil {
+			ast.Inspect(node.Body, func(inner ast.Node) bool {
+				if text, ok := inner.(ast.Expr); ok {
+					if text := literal(text); strings.Contains(text, " ") {
+						m.add(inner, normal(text))
+						return false
+					}
+				}
+				return true
+			})
+		}
+	}
+	return true
+}
+
+func (m *messages) add(node ast.Node, message string) {
+	if !regexp.MustCompile(`[a-z]`).MatchString(message) {
+		return
+	}
+	position := m.files.Position(node.Pos())
+	m.found[message] = path.Base(filepath.ToSlash(position.Filename)) + ":" + strconv.Itoa(position.Line)
+}
+
+// textOf returns the message that a call makes or logs, or else "".
+func (m *messages) textOf(call *ast.CallExpr) string {
+	function, receiver := nameOf(call.Fun)
+	switch {
+	case receiver == "errors" && function == "New", function == "transformFailed":
+		return normal(literal(call.Args[0]))
+	case receiver == "fmt" && function == "Errorf":
+		return m.formatted(literal(call.Args[0]), call.Args[1:])
+	case function == "Info" && len(call.Args) > 0 && !isDebug(call.Fun):
+		return normal(literal(call.Args[0]))
+	case function == "Error" && len(call.Args) > 1:
+		return normal(literal(call.Args[1]))
+	}
+	return ""
+}
+
+// nameOf returns the names of a function and of its package or receiver.
+func nameOf(function ast.Expr) (name, receiver string) {
+	switch function := function.(type) {
+	case *ast.Ident:
+		return function.Name, ""
+	case *ast.SelectorExpr:
+		if x, ok := function.X.(*ast.Ident); ok {
+			receiver = x.Name
+		}
+		return function.Sel.Name, receiver
+	}
+	return "", ""
+}
+
+// isDebug reports whether a function is a method of a logger's V(1) or above.
+func isDebug(function ast.Expr) bool {
+	selector, ok := function.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	call, ok := selector.X.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	name, _ := nameOf(call.Fun)
+	if name != "V" || len(call.Args) != 1 {
+		return false
+	}
+	level, ok := call.Args[0].(*ast.BasicLit)
+	return ok && level.Value != "0"
+}
+
+// literal returns the value of a string constant, or else "".
+func literal(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if e.Kind == token.STRING {
+			if text, err := strconv.Unquote(e.Value); err == nil {
+				return text
+			}
+		}
+	case *ast.BinaryExpr:
+		if left, right := literal(e.X), literal(e.Y); left != "" && right != "" {
+			return left + right
+		}
+	}
+	return ""
+}
+
+var verb = regexp.MustCompile(`"?%[+#]*[a-zA-Z]"?`)
+
+// formatted returns a format as a message. Sentinel errors that it wraps are replaced by
+// their texts, other arguments by an ellipsis.
+func (m *messages) formatted(format string, args []ast.Expr) string {
+	i := -1
+	return normal(verb.ReplaceAllStringFunc(format, func(verb string) string {
+		i++
+		if i < len(args) && verb == "%w" {
+			name, _ := nameOf(args[i])
+			if text := m.sentinels[name]; text != "" {
+				return text
+			}
+		}
+		return verb
+	}))
+}
+
+// normal replaces the arguments of a format by ellipses, and drops one at the beginning.
+func normal(format string) string {
+	return strings.TrimPrefix(verb.ReplaceAllString(format, "…"), "…: ")
+}
