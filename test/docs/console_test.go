@@ -112,6 +112,8 @@ func checkGoCommand(folder string, args []string) string {
 			if !exists("." + inModule) {
 				return "no such package: " + arg
 			}
+		case args[0] == "get" && !strings.HasPrefix(arg, "-"):
+			return "another module than this one: " + arg
 		case !strings.HasPrefix(arg, "."):
 			continue
 		case !exists(path.Join(folder, name)):
