@@ -22,6 +22,9 @@ func (m *Manager[T]) Status(namespace, name string) (objectcache.Status, bool) {
 // Statuses yields the status of every referenced object, in no order.
 func (m *Manager[T]) Statuses() iter.Seq[objectcache.Status] { return m.store.Statuses() }
 
+// Stats returns what the store holds and has done so far.
+func (m *Manager[T]) Stats() objectcache.Stats { return m.store.Stats() }
+
 // Roles returns the permissions that the store needs for the given objects: one Role of
 // that name per namespace. Without keys it returns those for all objects that owners
 // reference now, and leaves out keys that no object can have.

@@ -34,6 +34,9 @@ type DirectStore[T cache.Object] struct {
 	reads    chan struct{} // holds an element for each read under way
 	started  atomic.Bool
 	stopped  chan struct{} // closed when the context of Run has ended
+
+	succeeded, failed atomic.Uint64 // reads
+	gets              getCounters
 }
 
 var errNotCached = errors.New("a DirectStore holds no object: call Get")
@@ -77,7 +80,11 @@ func (s *DirectStore[T]) Run(ctx context.Context) error {
 //   - [ErrStopped]: the context of Run has ended.
 //   - [ErrNilContext]: ctx is nil.
 func (s *DirectStore[T]) Get(ctx context.Context, namespace, name string) (T, error) {
-	key := types.NamespacedName{Namespace: namespace, Name: name}
+	object, err := s.get(ctx, types.NamespacedName{Namespace: namespace, Name: name})
+	return object, s.gets.count(ctx, err, true, false)
+}
+
+func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, error) {
 	var none T
 	if ctx == nil {
 		return none, s.resource.newError(key, ErrNilContext)
@@ -98,6 +105,7 @@ func (s *DirectStore[T]) Get(ctx context.Context, namespace, name string) (T, er
 	read, cancel := context.WithTimeout(ctx, reflector.ReadTimeout)
 	defer cancel()
 	object, err := s.resource.read(read, key)
+	s.countRead(ctx, err)
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return object, err
@@ -106,6 +114,16 @@ func (s *DirectStore[T]) Get(ctx context.Context, namespace, name string) (T, er
 		return none, s.resource.newError(key, notSynced(ctx, err, s.resource.rateLimitError())...)
 	}
 	return none, s.resource.newError(key, notSynced(ctx, err)...)
+}
+
+// countRead counts a read that has returned err, unless ctx has ended it.
+func (s *DirectStore[T]) countRead(ctx context.Context, err error) {
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		s.succeeded.Add(1)
+	case ctx.Err() == nil:
+		s.failed.Add(1)
+	}
 }
 
 // check returns why the object of a key cannot be read.
@@ -125,12 +143,16 @@ func (s *DirectStore[T]) check(key types.NamespacedName) error {
 // older than NotOlderThan, which must be a version of the object itself, the error is
 // [ErrNotSynced] joined with [ErrStale]. An option with an invalid value is an error.
 func (s *DirectStore[T]) GetWithOptions(ctx context.Context, namespace, name string, options GetOptions) (T, error) {
-	key := types.NamespacedName{Namespace: namespace, Name: name}
+	object, err := s.getWithOptions(ctx, types.NamespacedName{Namespace: namespace, Name: name}, options)
+	return object, s.gets.count(ctx, err, true, false)
+}
+
+func (s *DirectStore[T]) getWithOptions(ctx context.Context, key types.NamespacedName, options GetOptions) (T, error) {
 	var none T
 	if err := options.validate(); err != nil {
 		return none, s.resource.newError(key, err)
 	}
-	object, err := s.Get(ctx, namespace, name)
+	object, err := s.get(ctx, key)
 	if err != nil || options.NotOlderThan == "" {
 		return object, err
 	}
@@ -153,10 +175,11 @@ func tooOld(version, demanded string) error {
 func (s *DirectStore[T]) TryGet(namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	var none T
-	if err := s.check(key); err != nil {
-		return none, err
+	err := s.check(key)
+	if err == nil {
+		err = s.resource.newError(key, ErrNotSynced, errNotCached)
 	}
-	return none, s.resource.newError(key, ErrNotSynced, errNotCached)
+	return none, s.gets.count(context.Background(), err, false, true)
 }
 
 // AddReference does nothing.

@@ -37,6 +37,7 @@ type entry[T cache.Object] struct {
 	recheckTimer *timer // nil unless the watch is unwatched, or was
 	leaseTimer   *timer // nil unless a Get has acquired the object
 
+	synced  bool          // its state has been known, also if it is not known now
 	counted bool          // needs a stream: see sharedNamespace.counted
 	place   *list.Element // in a list of WatchStore.limit; nil if it is in none
 

@@ -45,12 +45,13 @@ func (s *WatchStore[T]) Get(ctx context.Context, namespace, name string) (T, err
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if ctx == nil {
 		var none T
-		return none, s.resource.newError(key, ErrNilContext)
+		return none, s.gets.count(ctx, s.resource.newError(key, ErrNilContext), false, false)
 	}
 	if e := s.entry(key); e != nil {
 		if w := e.watch.Load(); w != nil {
 			if state, ok := s.servable(w, e.newestOwner.Load(), s.maxStaleness(e)); ok {
 				s.markUsed(e)
+				s.gets.countAnswer(state.Exists)
 				return s.resource.result(key, state)
 			}
 		}
@@ -67,6 +68,7 @@ func (s *WatchStore[T]) TryGet(namespace, name string) (T, error) {
 		if w := e.watch.Load(); w != nil {
 			if state, ok := s.servable(w, e.newestOwner.Load(), s.maxStaleness(e)); ok {
 				s.markUsed(e)
+				s.gets.countAnswer(state.Exists)
 				return s.resource.result(key, state)
 			}
 		}
@@ -80,10 +82,10 @@ func (s *WatchStore[T]) GetWithOptions(ctx context.Context, namespace, name stri
 	var none T
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if ctx == nil {
-		return none, s.resource.newError(key, ErrNilContext)
+		return none, s.gets.count(ctx, s.resource.newError(key, ErrNilContext), false, false)
 	}
 	if err := options.validate(); err != nil {
-		return none, s.resource.newError(key, err)
+		return none, s.gets.count(ctx, s.resource.newError(key, err), false, false)
 	}
 	return s.wait(&waiter[T]{ctx: ctx, key: key, live: options.Live, notOlderThan: options.NotOlderThan, maxStaleness: options.MaxStaleness})
 }

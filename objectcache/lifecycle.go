@@ -77,6 +77,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		Once:              w.once,
 		Known:             w.polls,
 		ClientGoReflector: s.options.ClientGoReflector,
+		Counters:          &s.counters,
 	})
 	w.reflector.ReadFor(e.owners.reads)
 	return w
@@ -181,6 +182,10 @@ func (s *WatchStore[T]) needsNoStream(e *entry[T], w *objectWatch[T]) Phase {
 // of an object without a stream began.
 func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
 	w.synced = status.Synced || w.shared != nil && w.slot.Load().Synced
+	if w.synced && !e.synced {
+		e.synced = true
+		s.firstSync.Observe(time.Since(w.base))
+	}
 	reason := s.needsNoStream(e, w)
 	switch {
 	case w.unwatched == reason && reason != "":

@@ -44,6 +44,7 @@ func (s *WatchStore[T]) addReference(key types.NamespacedName, referencedFrom ty
 // addLocked adds an entry with its first owner, and starts its watch.
 func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, readOnce bool) *entry[T] {
 	s.created++
+	s.objects++
 	e := &entry[T]{key: key, number: s.created}
 	s.addOwnerLocked(e, owner, readOnce)
 	s.entries.Store(key, e)
@@ -56,6 +57,7 @@ func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID, readOnce bool
 	isNew := e.owners.add(uid, readOnce)
 	first := !readOnce && e.watching.Add(1) == 1
 	if isNew {
+		s.references++
 		s.newOwnerLocked(e, readOnce)
 	}
 	if first {
@@ -110,6 +112,9 @@ func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 	if watched {
 		e.watching.Add(-1)
 	}
+	if gone > 0 {
+		s.references--
+	}
 	if !e.owners.empty() {
 		s.ownerGoneLocked(e, gone)
 		if watched && e.readOnce() {
@@ -118,6 +123,7 @@ func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 		return
 	}
 	s.entries.Delete(e.key)
+	s.objects--
 	s.stopTimerLocked(e.leaseTimer)
 	s.stopLocked(e, errUnreferenced)
 	e.wakeLocked()

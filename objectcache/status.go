@@ -54,12 +54,31 @@ const (
 	Stopped Phase = "Stopped"
 )
 
+// StreamType is how changes of an object arrive.
+type StreamType string
+
+const (
+	// StreamNamed: the object has a stream of its own, or gets one.
+	StreamNamed StreamType = "Named"
+	// StreamShared: a stream of the whole namespace brings its changes: see [SharedOptions].
+	StreamShared StreamType = "Shared"
+	// StreamPolled: the object is read again from time to time: see
+	// WatchOptions.MaxStreams.
+	StreamPolled StreamType = "Polled"
+	// StreamNone: no changes arrive. The object is immutable, read-once or idle, or the
+	// store does not run, or keeps no streams.
+	StreamNone StreamType = "None"
+)
+
 // Status describes one object and its stream or its reads. It holds no object data.
 type Status struct {
 	// Key is the object's namespace and name.
 	Key types.NamespacedName
 	// Phase is where the object is in its life in the store.
 	Phase Phase
+	// Stream is how changes of the object arrive, also while they do not because its
+	// reads fail.
+	Stream StreamType
 	// Synced is set while the state is known, to the newest owner as well: Get returns
 	// the object, or that it is absent, without waiting. In a [TTLStore] it stays set
 	// when the TTL is over, and Get waits for the next read.
@@ -118,14 +137,14 @@ func statuses(entries *sync.Map, statusOf func(namespace, name string) (Status, 
 }
 
 func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
-	status := Status{Key: e.key, Owners: e.owners.list()}
+	status := Status{Key: e.key, Owners: e.owners.list(), Stream: StreamNone}
 	w := e.watch.Load()
 	if w == nil {
 		status.Phase = s.phaseWithoutWatchLocked()
 		return status
 	}
 	stream, state := w.status(), w.slot.Load()
-	status.Phase = phaseLocked(w, state, stream)
+	status.Phase, status.Stream = phaseLocked(w, state, stream), s.streamTypeLocked(e, w, state)
 	status.LastContact, status.Failures, status.Waiting = w.lastContactLocked(stream), stream.Failures, stream.Waiting
 	status.LastError, status.LastErrorTime = s.resource.explained(stream.LastError), stream.LastErrorTime
 	status.Synced = state.Synced && s.servableToAllLocked(e, w, state) && (s.isImmutable(state) || !w.isStale(s.options.MaxStaleness))
@@ -133,6 +152,19 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
 	}
 	return status
+}
+
+// streamTypeLocked returns how the changes of an entry with a watch arrive.
+func (s *WatchStore[T]) streamTypeLocked(e *entry[T], w *objectWatch[T], state cache.State[T]) StreamType {
+	switch {
+	case w.shared != nil && w.unwatched == "":
+		return StreamShared
+	case w.unwatched == Polling, w.once && s.limit != nil && s.keepsStream(e, state):
+		return StreamPolled
+	case w.unwatched != "", w.once:
+		return StreamNone
+	}
+	return StreamNamed
 }
 
 // phaseWithoutWatchLocked returns the phase of an entry that has no watch.

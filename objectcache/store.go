@@ -30,6 +30,8 @@ type Store[T cache.Object] interface {
 	Status(namespace, name string) (Status, bool)
 	// Statuses yields the status of every referenced object, in no order.
 	Statuses() iter.Seq[Status]
+	// Stats returns what the store holds and has done so far.
+	Stats() Stats
 	// Roles returns the permissions that the store needs for the given objects.
 	Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error)
 	// ClusterRoles is Roles for a cluster-scoped kind.

@@ -38,9 +38,10 @@ func (s *TTLStore[T]) Get(ctx context.Context, namespace, name string) (T, error
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if ctx == nil {
 		var none T
-		return none, s.resource.newError(key, ErrNilContext)
+		return none, s.gets.count(ctx, s.resource.newError(key, ErrNilContext), false, false)
 	}
 	if r := s.served(key); r != nil {
+		s.gets.countAnswer(r.state.Exists)
 		return s.resource.result(key, r.state)
 	}
 	return s.wait(&ttlWaiter[T]{ctx: ctx, key: key, maxStaleness: s.options.MaxStaleness})
@@ -54,6 +55,7 @@ func (s *TTLStore[T]) Get(ctx context.Context, namespace, name string) (T, error
 func (s *TTLStore[T]) TryGet(namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if r := s.served(key); r != nil {
+		s.gets.countAnswer(r.state.Exists)
 		return s.resource.result(key, r.state)
 	}
 	return s.wait(&ttlWaiter[T]{ctx: context.Background(), key: key, maxStaleness: s.options.MaxStaleness, try: true})
@@ -67,10 +69,10 @@ func (s *TTLStore[T]) GetWithOptions(ctx context.Context, namespace, name string
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	var none T
 	if ctx == nil {
-		return none, s.resource.newError(key, ErrNilContext)
+		return none, s.gets.count(ctx, s.resource.newError(key, ErrNilContext), false, false)
 	}
 	if err := options.validate(); err != nil {
-		return none, s.resource.newError(key, err)
+		return none, s.gets.count(ctx, s.resource.newError(key, err), false, false)
 	}
 	g := &ttlWaiter[T]{ctx: ctx, key: key, maxStaleness: s.options.MaxStaleness, live: options.Live, notOlderThan: options.NotOlderThan}
 	if options.MaxStaleness > 0 && (g.maxStaleness == 0 || options.MaxStaleness < g.maxStaleness) {
@@ -100,6 +102,7 @@ type ttlWaiter[T cache.Object] struct {
 	notOlderThan string        // the resource version that the state must include; may be empty
 	live         bool          // needs a read that begins now
 	try          bool          // returns instead of waiting
+	slept        bool          // it has waited
 	began        time.Time
 	// newestOwner and ownerAddedAt are those of entry when the waiter first saw it.
 	// Owners that are added later do not make it wait longer.
@@ -113,6 +116,11 @@ type ttlWaiter[T cache.Object] struct {
 
 // wait is Get when the state in memory cannot be served, or g demands more of it.
 func (s *TTLStore[T]) wait(g *ttlWaiter[T]) (T, error) {
+	object, err := s.waitUncounted(g)
+	return object, s.gets.count(g.ctx, err, g.slept, g.try)
+}
+
+func (s *TTLStore[T]) waitUncounted(g *ttlWaiter[T]) (T, error) {
 	g.began = time.Now()
 	for {
 		state, wake, limit, err := s.check(g)
@@ -124,6 +132,7 @@ func (s *TTLStore[T]) wait(g *ttlWaiter[T]) (T, error) {
 		case g.notStarted:
 			limit = logNotStarted(&s.loggedNotStarted, s.logger, s.resource.resource, g.key, g.began)
 		}
+		g.slept = true
 		sleep(g.ctx, wake, limit)
 	}
 }

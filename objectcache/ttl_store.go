@@ -34,11 +34,15 @@ type TTLStore[T cache.Object] struct {
 	entries          sync.Map       // types.NamespacedName to *ttlEntry[T]; written with mu held
 	background       sync.WaitGroup // goroutines that read, which Run waits for
 	loggedNotStarted sync.Once
+	counters         reflector.Counters // of all its readers
+	gets             getCounters
 
 	mu          sync.Mutex
 	ctx         context.Context // of Run, with which every read ends; nil before Run
 	stopped     bool
 	created     uint64 // entries so far
+	objects     int    // entries
+	references  int    // owners of all entries
 	subscribers subscribers
 }
 
@@ -124,6 +128,7 @@ func (s *TTLStore[T]) AddReference(namespace, name string, referencedFrom types.
 		e = s.newEntryLocked(key)
 	}
 	if e.owners.add(referencedFrom, false) {
+		s.references++
 		e.newestOwner.Store(e.owners.reads)
 		e.ownerAddedAt = time.Now()
 		s.subscribers.notify(key)
@@ -137,6 +142,7 @@ func (s *TTLStore[T]) AddReadOnceReference(namespace, name string, referencedFro
 
 func (s *TTLStore[T]) newEntryLocked(key types.NamespacedName) *ttlEntry[T] {
 	s.created++
+	s.objects++
 	e := &ttlEntry[T]{key: key, number: s.created}
 	resource := s.resource.resource.String()
 	e.reader = reflector.NewReader(reflector.Options{
@@ -144,6 +150,7 @@ func (s *TTLStore[T]) newEntryLocked(key types.NamespacedName) *ttlEntry[T] {
 		Resource: resource,
 		OnChange: func() { s.awaken(e) },
 		Gate:     s.options.Gate,
+		Counters: &s.counters,
 	})
 	s.entries.Store(key, e)
 	return e
@@ -167,8 +174,12 @@ func (s *TTLStore[T]) DeleteReference(namespace, name string, referencedFrom typ
 		return
 	}
 	gone, _ := e.owners.remove(referencedFrom)
+	if gone > 0 {
+		s.references--
+	}
 	switch {
 	case e.owners.empty():
+		s.objects--
 		s.entries.Delete(key)
 		e.dropLocked()
 	case gone > 0 && gone >= e.newestOwner.Load(): // the others do not need its read
@@ -266,11 +277,11 @@ func (s *TTLStore[T]) statusLocked(e *ttlEntry[T]) Status {
 	reads, r := e.status(), e.reading.Load()
 	status := Status{
 		Key: e.key, Owners: e.owners.list(), LastContact: reads.LastContact, Waiting: reads.Waiting,
-		Failures: reads.Failures, LastError: s.resource.explained(reads.LastError), LastErrorTime: reads.LastErrorTime,
+		Stream: StreamNone, Failures: reads.Failures, LastError: s.resource.explained(reads.LastError), LastErrorTime: reads.LastErrorTime,
 	}
 	switch {
 	case s.stopped:
-		return Status{Key: e.key, Owners: status.Owners, Phase: Stopped}
+		return Status{Key: e.key, Owners: status.Owners, Phase: Stopped, Stream: StreamNone}
 	case reads.Failures > 0:
 		status.Phase = Failing
 	case r != nil:

@@ -41,6 +41,7 @@ type waiter[T cache.Object] struct {
 	notOlderThan string        // the resource version that the state must include; may be empty
 	live         bool          // needs a read that begins now
 	try          bool          // returns instead of waiting
+	slept        bool          // it has waited
 	began        time.Time
 	// newestOwner and ownerAddedAt are those of entry when the waiter first saw it.
 	// Owners that are added later do not make it wait longer.
@@ -55,6 +56,11 @@ func (g *waiter[T]) ended() bool { return g.try || g.ctx.Err() != nil }
 
 // wait is Get when the state in memory cannot be served, or g demands more of it.
 func (s *WatchStore[T]) wait(g *waiter[T]) (T, error) {
+	object, err := s.waitUncounted(g)
+	return object, s.gets.count(g.ctx, err, g.slept, g.try)
+}
+
+func (s *WatchStore[T]) waitUncounted(g *waiter[T]) (T, error) {
 	var none T
 	g.began = time.Now()
 	defer s.removeWaiter(g)
@@ -68,6 +74,7 @@ func (s *WatchStore[T]) wait(g *waiter[T]) (T, error) {
 			s.requestRead(g, w) // again after each attempt, which uses the request up
 		}
 		if !ok && err == nil {
+			g.slept = true
 			sleep(g.ctx, wake, s.checkAfter(g, w, state))
 		}
 		switch {

@@ -12,6 +12,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/histogram"
 )
 
 // WatchStore is a [Store] that keeps a list-and-watch for each referenced object.
@@ -25,11 +27,16 @@ type WatchStore[T cache.Object] struct {
 	entries          sync.Map       // types.NamespacedName to *entry[T]; written with mu held
 	background       sync.WaitGroup // object watches and timers, which Run waits for
 	loggedNotStarted sync.Once
+	counters         reflector.Counters // of all its reflectors
+	firstSync        histogram.Histogram
+	gets             getCounters
 
 	mu          sync.Mutex
 	ctx         context.Context // of Run, with which every object watch ends; nil before Run
 	stopped     bool
 	created     uint64 // entries so far
+	objects     int    // entries
+	references  int    // owners of all entries
 	waiters     int    // Gets that wait
 	shared      map[string]*sharedNamespace[T]
 	subscribers subscribers

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/reflector/histogram"
 	"github.com/refwatch/refwatch/reflector/internal/admission"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/watchlist"
@@ -78,6 +79,11 @@ type GateStatus struct {
 	// Opening is how many streams are being opened. Queued is how many reflectors
 	// wait for others, Paused how many pause after a failure or the end of a stream.
 	Opening, Queued, Paused int
+	// Window is how many streams of healthy reflectors may be opening at once now, of
+	// all resources that have reflectors: see [Gate]. In an outage it is 1, the probe.
+	Window int
+	// Waits is how long attempts were queued until they began.
+	Waits histogram.Snapshot
 	// Cause is why no reflector can reach the server, or a resource; nil if they can.
 	Cause error
 	// CauseTime is when that was last seen.

@@ -14,19 +14,19 @@ import (
 
 // A gate bounds how many streams open at a time, and all are open in the end.
 func TestGateBoundsOpenings(t *testing.T) {
-	type test struct{ opens, want, reflectors int }
+	type test struct{ opens, want, reflectors, window int } // window: in the end
 	tests := map[string]test{
-		"by default": {0, 32, 1000},
-		"three":      {3, 3, 50},
-		"negative":   {-5, 32, 1000},
-		"few":        {0, 4, 5},
+		"by default": {0, 32, 1000, 32},
+		"three":      {3, 3, 50, 3},
+		"negative":   {-5, 32, 1000, 32},
+		"few":        {0, 4, 5, 9},
 	}
 	eachCase(t, tests, func(t *testing.T, test test) {
 		c := newCrowd(t, reflector.GateOptions{Opens: test.opens}, taking(200*time.Millisecond, healthy))
 		c.add(test.reflectors, "secrets")
 		first := min(4, test.want) // more as answers arrive
-		want := reflector.GateStatus{Opening: first, Queued: test.reflectors - first}
-		if got := c.gate.Status(); got != want {
+		want := reflector.GateStatus{Opening: first, Queued: test.reflectors - first, Window: first}
+		if got := statusNow(c.gate); got != want {
 			t.Errorf("status at the start: got %+v, want %+v", got, want)
 		}
 		after(time.Minute)
@@ -36,8 +36,8 @@ func TestGateBoundsOpenings(t *testing.T) {
 		if got := c.synced(); got != test.reflectors {
 			t.Errorf("synced: got %d, want all %d", got, test.reflectors)
 		}
-		if got := c.gate.Status(); got != (reflector.GateStatus{}) {
-			t.Errorf("status when all are open: got %+v, want it empty", got)
+		if got, want := statusNow(c.gate), (reflector.GateStatus{Window: test.window}); got != want {
+			t.Errorf("status when all are open: got %+v, want %+v", got, want)
 		}
 		if got := len(c.seen()); got != test.reflectors {
 			t.Errorf("requests: got %d, want one of each", got)

@@ -208,7 +208,7 @@ func TestStopDuringVerification(t *testing.T) {
 		if took := time.Since(began); took != 0 {
 			t.Errorf("stop took %v of virtual time, want none", took)
 		}
-		if got := gate.Status(); got != (reflector.GateStatus{}) {
+		if got := statusNow(gate); got != (reflector.GateStatus{}) {
 			t.Errorf("gate: got %+v, want it empty", got)
 		}
 		after(time.Hour)
@@ -320,7 +320,8 @@ func TestVerificationsAreBounded(t *testing.T) {
 func TestRollbackEndsOpenStreams(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := reflector.NewGate(reflector.GateOptions{})
-		silent := start(t, watching(opens(state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), reflector.Options{Gate: gate})
+		var counters reflector.Counters
+		silent := start(t, watching(opens(state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), reflector.Options{Gate: gate, Counters: &counters})
 		older := start(t, watching(opens(state(secret("30"), "50")...), opens()), reflector.Options{Gate: gate})
 		start(t, watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), reflector.Options{Gate: gate}).Refresh()
 		after(10 * time.Second)
@@ -329,6 +330,9 @@ func TestRollbackEndsOpenStreams(t *testing.T) {
 		}
 		if got := older.source.asked(); len(got) != 1 {
 			t.Errorf("requests of a stream that has seen no later version: got %q, want one", got)
+		}
+		if got := counters.Stats(); got.OpenStreams != 1 || got.Opens[reflector.OpenRolledBack] != 1 {
+			t.Errorf("counted: got %+v, want one open stream, and one opened because of the rollback", got)
 		}
 	})
 }

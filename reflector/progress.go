@@ -15,6 +15,8 @@ import (
 // has read, how its attempts went, and how the next read must be made. It also keeps
 // what others may ask about the session under way.
 type progress struct {
+	counters *Counters // counts the open stream; nil for a Reader
+
 	mu           sync.Mutex
 	version      string // the highest seen since the last rollback
 	synced       bool
@@ -40,6 +42,7 @@ type attempt struct {
 	rolledBack bool      // the answer proved that the server was rolled back
 	streaming  bool      // the stream is open
 	refreshed  bool      // the session was ended for a consistent read
+	beyond     bool      // it was, because the server was rolled back
 	verifying  bool      // the silent stream is being compared with a list
 	rollbacks  uint64    // of the gate, before the request
 	readFor    uint64    // what the request covers
@@ -111,6 +114,9 @@ func (p *progress) watchAllowed() {
 func (p *progress) streamOpened() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.current.streaming {
+		p.counters.openStreams.Add(1)
+	}
 	p.current.streaming = true
 }
 
@@ -130,6 +136,9 @@ func (p *progress) sessionEnded() attempt {
 	defer p.mu.Unlock()
 	ended := p.current
 	p.current = attempt{}
+	if ended.streaming {
+		p.counters.openStreams.Add(-1)
+	}
 	return ended
 }
 
@@ -180,7 +189,9 @@ func (p *progress) refreshBeyond(version string, rollbacks uint64, active bool) 
 	if order, _ := cache.CompareVersions(version, p.version); order >= 0 || p.rollbacks > rollbacks {
 		return false
 	}
-	return p.refreshLocked(active)
+	end = p.refreshLocked(active)
+	p.current.beyond = p.current.beyond || end
+	return end
 }
 
 func (p *progress) refreshLocked(active bool) (end bool) {

@@ -26,13 +26,14 @@ type Reader struct {
 	gate     *Gate
 	member   *admission.Member
 	progress progress
+	counters *Counters
 }
 
 // NewReader returns a reader that sends nothing until Read. OnChange is called when an
 // outage begins that others have noticed, and Read waits. ClientGoReflector has no
 // effect.
 func NewReader(options Options) *Reader {
-	r := &Reader{name: cmp.Or(options.Name, "reader"), gate: options.Gate}
+	r := &Reader{name: cmp.Or(options.Name, "reader"), gate: options.Gate, counters: cmp.Or(options.Counters, &Counters{})}
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})
 	}
@@ -56,6 +57,7 @@ func (r *Reader) Read(ctx context.Context, read func(context.Context) error) err
 		r.member.Release(admission.Outcome{})
 		return ctx.Err()
 	}
+	r.counters.countRead(err)
 	if err == nil {
 		r.progress.stateStored("", true)
 	} else {

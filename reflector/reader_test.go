@@ -108,7 +108,7 @@ func TestReaderGivenUp(t *testing.T) {
 			t.Errorf("given up: got %v and %+v, want Canceled and no failure", err, first.Status())
 		}
 		first.Stop()
-		if got := gate.Status(); got != (reflector.GateStatus{}) {
+		if got := statusNow(gate); got != (reflector.GateStatus{}) {
 			t.Errorf("gate: got %+v, want an idle one", got)
 		}
 	})

@@ -47,6 +47,9 @@ type Options struct {
 	// the memory and four goroutines instead of two. The guarantees are the same.
 	// Default: the goroutine of Run reads the stream.
 	ClientGoReflector bool
+	// Counters count what the reflector does. Reflectors may share them. Default: it has
+	// counters of its own, which nothing reads.
+	Counters *Counters
 	// ResyncPeriod is the time between two calls of the store's Resync. A DeltaFIFO and
 	// a RealFIFO then deliver all objects that their consumer knows. The time begins
 	// with Run and goes on when a stream ends. Resync is called only while a stream is
@@ -70,6 +73,8 @@ type Reflector struct {
 	clientGo bool
 	chooser  watchlist.Chooser // how to read next
 	progress progress          // what was read
+	counters *Counters
+	reason   OpenReason // why the next stream is opened; only Run uses it
 
 	mu      sync.Mutex
 	started bool
@@ -88,6 +93,8 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		gate:     options.Gate,
 		once:     options.Once,
 		clientGo: options.ClientGoReflector && !options.Once, // client-go lists only to watch then
+		counters: options.Counters,
+		reason:   OpenFirst,
 	}
 	if r.onChange == nil {
 		r.onChange = func() {}
@@ -95,6 +102,10 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})
 	}
+	if r.counters == nil {
+		r.counters = &Counters{}
+	}
+	r.progress.counters = r.counters
 	r.chooser = r.gate.watchLists.NewChooser(r.resource, r.name, watchlist.Unsupported(source))
 	r.member = r.gate.admission.Join(r.resource, r.onChange)
 	if options.Known {
@@ -181,6 +192,9 @@ func (r *Reflector) begin(ctx context.Context) *session {
 	}
 	s := newSession(ctx, r)
 	if r.setSession(s) {
+		if !r.once {
+			r.counters.countOpen(r.reason)
+		}
 		return s
 	}
 	s.end(nil)
@@ -214,9 +228,15 @@ func (r *Reflector) finish(ctx context.Context, s *session, err error) bool {
 	switch {
 	case over, r.once && !ended.syncedAt.IsZero():
 		r.member.Release(admission.Outcome{})
+		if r.once && !ended.syncedAt.IsZero() {
+			r.counters.countRead(nil)
+		}
 		return false
 	case ended.syncedAt.IsZero():
 		err = cmp.Or(err, failure.ErrEndedEarly)
+		if r.once {
+			r.counters.countRead(err)
+		}
 		r.member.Release(failure.Outcome(err))
 	default:
 		outcome := failure.Outcome(err)
@@ -225,6 +245,7 @@ func (r *Reflector) finish(ctx context.Context, s *session, err error) bool {
 		}
 		r.member.Ended(time.Since(ended.syncedAt), outcome)
 	}
+	r.reason = reasonAfter(ended, err)
 	r.record(ctx, err)
 	if !ended.consistent && failure.Of(err) == failure.TooLarge {
 		r.member.Expedite() // the consistent read may prove a rollback, which concerns all

@@ -16,6 +16,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/histogram"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
@@ -24,8 +25,9 @@ import (
 // answers, and are lower again after restore.
 type crowd struct {
 	t        *testing.T
-	gate     *reflector.Gate // nil: each member has a gate of its own
-	listOnly bool            // the members added from now on do not support WatchList
+	gate     *reflector.Gate     // nil: each member has a gate of its own
+	listOnly bool                // the members added from now on do not support WatchList
+	counters *reflector.Counters // of all members; may be nil
 	members  []*member
 
 	mu       sync.Mutex
@@ -106,7 +108,7 @@ func (c *crowd) addOne(resource string) (id int) {
 			noWatchList
 		}{member: m}
 	}
-	m.rig = startWith(c.t, source, m.state, reflector.Options{Gate: c.gate, Resource: resource})
+	m.rig = startWith(c.t, source, m.state, reflector.Options{Gate: c.gate, Resource: resource, Counters: c.counters})
 	m.slot = m.state.Slot
 	return m.id
 }
@@ -301,4 +303,11 @@ func every(n, m int, ids []int) (some []int) {
 // without returns the members that are not among some.
 func without(ids, some []int) []int {
 	return slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return slices.Contains(some, id) })
+}
+
+// statusNow returns the state of a gate, without what it has counted.
+func statusNow(gate *reflector.Gate) reflector.GateStatus {
+	status := gate.Status()
+	status.Waits = histogram.Snapshot{}
+	return status
 }

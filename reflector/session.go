@@ -151,6 +151,7 @@ func closeStream(stream listwatch.Stream) {
 // check returns an error if an event does not belong to the selection. initial is set
 // until the initial events have ended.
 func (s *session) check(event watch.Event, initial bool) error {
+	s.r.counters.countEvent(event.Type)
 	if err := checkEvent(event); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 
 // cluster is an API server with one pod on the node "n". The pod has a secret volume and a token volume.
 type cluster struct {
+	server           *apiserver.Server
 	kubeconfig, root string
 	file             string // the file of the secret's one key
 	token            string // the file of the token
@@ -31,11 +32,7 @@ const canary = "canary-7f3a9e"
 func newCluster(t *testing.T, options apiserver.Options) cluster {
 	t.Helper()
 	server := apiserver.New(t, options)
-	dir := t.TempDir()
-	c := cluster{kubeconfig: filepath.Join(dir, "kubeconfig"), root: filepath.Join(dir, "root")}
-	if err := server.WriteKubeconfig(c.kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	c := clusterOf(t, server)
 	client, meta := server.Client().CoreV1(), metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "db"}
 	s := &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"password": canary}}
 	if _, err := client.Secrets(s.Namespace).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
@@ -63,9 +60,20 @@ func newCluster(t *testing.T, options apiserver.Options) cluster {
 	return c
 }
 
+// clusterOf returns a cluster without pods.
+func clusterOf(t *testing.T, server *apiserver.Server) cluster {
+	t.Helper()
+	dir := t.TempDir()
+	c := cluster{server: server, kubeconfig: filepath.Join(dir, "kubeconfig"), root: filepath.Join(dir, "root")}
+	if err := server.WriteKubeconfig(c.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // args returns the flags that run the agent for the cluster's node.
 func (c cluster) args(more ...string) []string {
-	return append([]string{"--kubeconfig=" + c.kubeconfig, "--node-name=n", "--root-dir=" + c.root}, more...)
+	return append([]string{"--kubeconfig=" + c.kubeconfig, "--node-name=n", "--root-dir=" + c.root, "--bind-address=127.0.0.1:0"}, more...)
 }
 
 // check fails unless the file holds the Secret's value.
@@ -109,7 +117,7 @@ func TestNoServer(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runUntilFile(t, filepath.Join(root, "pods"), "--kubeconfig="+kubeconfig, "--node-name=n", "--root-dir="+root)
+	runUntilFile(t, filepath.Join(root, "pods"), "--kubeconfig="+kubeconfig, "--node-name=n", "--root-dir="+root, "--bind-address=0")
 }
 
 // TestLogsHoldNoSecrets runs the program at the highest verbosity. The server has no WatchList, so that client-go would

@@ -12,6 +12,9 @@ import (
 	"testing"
 )
 
+// header begins a configuration file.
+const header = "apiVersion: nodeagent.refwatch.dev/v1alpha1\nkind: NodeAgentConfiguration\n"
+
 // execute runs the command with arguments and returns its output.
 func execute(ctx context.Context, args ...string) (string, error) {
 	var out bytes.Buffer
@@ -36,6 +39,7 @@ func TestBadInput(t *testing.T) {
 	garbage := file("garbage", "this: [is no kubeconfig")
 	empty := file("empty", "")
 	good := file("good", `{"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`)
+	settings, mistake := file("settings", header), file("mistake", header+"nodename: n")
 	root := filepath.Join(dir, "root")
 	for name, tc := range map[string]struct {
 		args    []string
@@ -43,22 +47,30 @@ func TestBadInput(t *testing.T) {
 	}{
 		"unknown flag":            {[]string{"--nodename=x"}, "unknown flag: --nodename"},
 		"an argument":             {[]string{"now"}, `unknown command "now"`},
-		"unknown gate":            {[]string{"--feature-gates=NoSuchGate=true"}, "unrecognized feature gate: NoSuchGate"},
-		"gate without a value":    {[]string{"--feature-gates=ImmutableEphemeralVolumes"}, "missing bool value"},
+		"unknown gate":            {[]string{"--feature-gates=NoSuchGate=true"}, "featureGates[NoSuchGate]: Invalid value: true: unrecognized feature gate"},
+		"gate without a value":    {[]string{"--feature-gates=ImmutableEphemeralVolumes"}, "malformed pair"},
 		"gate neither on nor off": {[]string{"--feature-gates=ImmutableEphemeralVolumes=maybe"}, "invalid value"},
 		"empty node name":         {[]string{"--node-name="}, "--node-name is empty"},
 		"empty root folder":       {[]string{"--root-dir="}, "--root-dir is empty"},
 		"empty kubeconfig":        {[]string{"--kubeconfig="}, "--kubeconfig is empty"},
-		"invalid node name":       {[]string{"--node-name=a,b"}, `--node-name "a,b" is not a valid node name`},
+		"empty config":            {[]string{"--config="}, "--config is empty"},
+		"invalid node name":       {[]string{"--node-name=a,b"}, `nodeName: Invalid value: "a,b"`},
 		"once is not a boolean":   {[]string{"--once=perhaps"}, "invalid argument"},
+		"unknown log format":      {[]string{"--logging-format=xml"}, `logging.format: Invalid value: "xml"`},
+		"address of the demo":     {[]string{"--bind-address=here"}, `bindAddress: Invalid value: "here"`},
 		"once, with a cluster":    {[]string{"--kubeconfig=" + good, "--once"}, "--once is for the demo"},
-		"cluster without a node":  {[]string{"--kubeconfig=" + good, "--root-dir=" + root}, "--node-name is required"},
-		"cluster without a root":  {[]string{"--kubeconfig=" + good, "--node-name=n"}, "--root-dir is required"},
-		"kubeconfig missing":      {[]string{"--kubeconfig=" + dir + "/none", "--node-name=n", "--root-dir=" + root}, "--kubeconfig cannot be read"},
+		"once, with a config":     {[]string{"--config=" + settings, "--once"}, "--once is for the demo"},
+		"cluster without a node":  {[]string{"--kubeconfig=" + good, "--root-dir=" + root}, "nodeName: Required value"},
+		"cluster without a root":  {[]string{"--kubeconfig=" + good, "--node-name=n"}, "rootDir: Required value"},
+		"kubeconfig missing":      {[]string{"--kubeconfig=" + dir + "/none", "--node-name=n", "--root-dir=" + root}, "the kubeconfig cannot be read"},
 		"kubeconfig garbage":      {[]string{"--kubeconfig=" + garbage, "--node-name=n", "--root-dir=" + root}, "cannot be used"},
 		"kubeconfig a folder":     {[]string{"--kubeconfig=" + dir, "--node-name=n", "--root-dir=" + root}, "cannot be used"},
 		"kubeconfig empty file":   {[]string{"--kubeconfig=" + empty, "--node-name=n", "--root-dir=" + root}, "cannot be used"},
-		"root below a file":       {[]string{"--kubeconfig=" + good, "--node-name=n", "--root-dir=" + good + "/root"}, "creating the root folder"},
+		"no pod to run in":        {[]string{"--config=" + settings, "--node-name=n", "--root-dir=" + root}, "the service account of its pod"},
+		"config missing":          {[]string{"--config=" + dir + "/none"}, "reading the configuration"},
+		"config of another kind":  {[]string{"--config=" + good}, "it must have apiVersion: nodeagent.refwatch.dev/v1alpha1"},
+		"config with a mistake":   {[]string{"--config=" + mistake}, `configuration file ` + mistake + `: strict decoding error: unknown field "nodename"`},
+		"root below a file":       {[]string{"--kubeconfig=" + good, "--node-name=n", "--bind-address=0", "--root-dir=" + good + "/root"}, "creating the root folder"},
 		"demo root below a file":  {[]string{"--once", "--root-dir=" + good + "/root"}, "creating the root folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,9 +89,15 @@ func TestHelp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--kubeconfig", "--node-name", "--root-dir", "--once", "--feature-gates"} {
+	for _, want := range []string{
+		"Agent flags:", "--config", "--kubeconfig", "--node-name", "--root-dir", "--tmpfs", "--feature-gates", "StreamReflector=true",
+		"Serving flags:", "--bind-address", "Demo flags:", "--once", "Logging flags:", "--logging-format", "--v ", "Global flags:",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("help: got no %s in:\n%s", want, out)
 		}
+	}
+	if strings.Contains(out, "[Alpha]") {
+		t.Errorf("help: got flags for a feature gate that the agent does not have in:\n%s", out)
 	}
 }

@@ -4,7 +4,7 @@
 // does, and keeps the files up to date. It is the main example for refwatch: start a node agent of your own from
 // package agent.
 //
-// Without --kubeconfig it runs a demo, with an API server in its own process:
+// Without --config and --kubeconfig it runs a demo, with an API server in its own process:
 //
 //	go run ./examples/nodeagent          # runs the demo, then keeps running for kubectl
 //	go run ./examples/nodeagent --once   # ends after the demo; fails unless every step succeeded
@@ -18,11 +18,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
-	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
-	"k8s.io/klog/v2"
 )
+
+// stopTimeout is how long the program may take to end after a signal.
+const stopTimeout = 10 * time.Second
 
 // main only sets the exit status: os.Exit would skip the deferred calls of run.
 func main() {
@@ -33,16 +35,15 @@ func main() {
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	// After the first signal, restore the default: a second one kills the process.
-	context.AfterFunc(ctx, stop)
-
+	context.AfterFunc(ctx, func() {
+		stop() // restores the default: a second signal kills the process
+		time.AfterFunc(stopTimeout, func() {
+			fmt.Fprintf(os.Stderr, "Error: did not end within %v after the signal\n", stopTimeout)
+			os.Exit(1)
+		})
+	})
 	command := newCommand()
 	command.SetContext(ctx)
-	command.PersistentPreRun = func(*cobra.Command, []string) {
-		// The cli package has just switched it off. refwatch needs a logger in the context to keep client-go from
-		// logging response bodies, Secrets included, at -v=8 and above.
-		klog.EnableContextualLogging(true)
-	}
 	if err := cli.RunNoErrOutput(command); err != nil {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
 		return 1

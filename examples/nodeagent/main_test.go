@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
 // asProgram in the environment makes the test binary run as the program.
@@ -24,7 +25,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(run())
 	}
-	goleak.VerifyTestMain(m)
+	// Tests run the command several times in one process, always with the default logging.
+	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")) // never ends
 }
 
 // program returns a command that runs the program with arguments and its own temporary folder.
@@ -113,7 +116,7 @@ func TestExitStatus(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		t.Errorf("exit: got %v, want status 1", err)
 	}
-	if !bytes.Contains(out, []byte("Error: --kubeconfig cannot be read")) || bytes.Contains(out, []byte("Usage")) {
+	if !bytes.Contains(out, []byte("Error: the kubeconfig cannot be read")) || bytes.Contains(out, []byte("Usage")) {
 		t.Errorf("output: got %q, want the error and no usage", out)
 	}
 }

@@ -63,10 +63,11 @@ type Cache struct {
 //
 // Without an informer, an object that no Get asks for is dropped after
 // CacheOptions.IdleTimeout. With one, no change of an object that was asked for may be
-// lost: an object is kept while it exists. One that is absent is kept for one and a
-// quarter cache.Options.SyncPeriods after the last Get, 12.5 hours by default. So nothing
-// is lost if the reconcile that needs it is repeated with each SyncPeriod, as For does. A
-// SyncPeriod of 0 repeats nothing, and keeps absent objects until RemoveInformer.
+// lost: an object is kept while it exists. One that is absent is kept for two and a half
+// cache.Options.SyncPeriods after the last Get, 25 hours by default. So its creation is
+// not missed if the reconcile that needs it is repeated with each SyncPeriod, as those of
+// For are. (client-go may skip the first one.) A SyncPeriod of 0 repeats nothing, and
+// keeps absent objects until RemoveInformer.
 //
 // Of cache.Options, Get and GetInformer honour namespaces, transforms,
 // UnsafeDisableDeepCopy, SyncPeriod and NewInformer. The function returns an error if a
@@ -156,11 +157,12 @@ func (c *Cache) isReferenced(object runtime.Object) (gvk schema.GroupVersionKind
 // Start runs the cache until ctx ends and all its goroutines have ended.
 func (c *Cache) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("refwatch")))
-	defer c.running.Wait()
 	defer cancel()
 	if err := c.startViews(ctx); err != nil {
 		return err
 	}
+	defer c.running.Wait()
+	defer cancel()
 	defer c.stop()
 	return c.Cache.Start(ctx)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
@@ -30,25 +29,5 @@ func TestGetIsAnsweredFromMemory(t *testing.T) {
 		if got := secretRequests(r.server); !slices.Equal(got, []string{"watch one"}) {
 			t.Errorf("got requests %q, want one watch of one", got)
 		}
-	})
-}
-
-// An informer has events of the objects that Gets have asked for, and of no others.
-func TestInformer(t *testing.T) {
-	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
-		r.create("one", "1")
-		r.create("other", "x")
-		r.wantValue("one", "1")
-		seen := r.record(&corev1.Secret{})
-		seen.want(t, "start", "add one=1")
-		r.update("one", "2")
-		r.update("other", "y")
-		seen.want(t, "update", "update one=1 to one=2")
-		r.remove("one")
-		seen.want(t, "delete", "delete one=2")
-		r.create("one", "3")
-		seen.want(t, "create", "add one=3")
-		r.wantValue("other", "y")
-		seen.want(t, "asked for", "add other=y")
 	})
 }

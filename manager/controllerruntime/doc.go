@@ -1,4 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllerruntime is refwatch for programs that use controller-runtime.
+// Package controllerruntime is refwatch for programs that use controller-runtime. It is a
+// module of its own, so that only they depend on controller-runtime.
+//
+// # One line
+//
+// [NewCache] takes the place of the cache of a manager:
+//
+//	mgr, err := ctrl.NewManager(config, ctrl.Options{
+//		NewCache: controllerruntime.NewCache(controllerruntime.CacheOptions{}),
+//	})
+//
+// The stock cache lists and watches all Secrets of the cluster for the first Get of one.
+// With this line each Secret that a Get asks for has a list and watch of its own, selected
+// by its name. The program needs the verbs list and watch with resourceNames, and memory
+// for these Secrets only. Reconcilers stay as they are: Get is answered from memory, and
+// Owns and Watches have events. NewCache says what is different.
+//
+// # More control
+//
+// A reconciler can set the references of its object itself, and so end a stream with its
+// last owner instead of by time:
+//
+//   - manager.Manager.SetReferences declares what the object needs.
+//   - [NewSource] enqueues the object when something that it references changes.
+//   - [NewRunnable] runs the manager on each replica.
+//   - [NewReader] reads from it where a client.Reader is wanted.
+//
+// # Health
+//
+// [Healthz] is a readiness check for both. One Secret that is forbidden does not make it
+// fail.
+//
+// # Concurrency
+//
+// All functions and methods are safe for concurrent use. [Cache.Start] and
+// [Runnable.Start] return when all goroutines that they started have ended.
 package controllerruntime

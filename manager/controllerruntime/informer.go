@@ -156,7 +156,9 @@ func (c *Cache) absentTimeout() time.Duration {
 	if period == 0 {
 		return 0
 	}
-	return max(c.options.IdleTimeout, period+period/4)
+	// A handler that is added when its informer runs already, as that of For, is first
+	// called after up to two periods, each with ten percent of jitter.
+	return max(c.options.IdleTimeout, 2*period+period/2)
 }
 
 // changes is the list and watch of an informer.

@@ -182,12 +182,8 @@ func TestOperatorWithAForbiddenSecret(t *testing.T) {
 		r.server.Authorize(func(request apiserver.Request) bool { return onlyNamed(request) && request.Name != "bad" })
 		r.addOwner("bad", "")
 		time.Sleep(time.Second)
-		r.operator.seen.mu.Lock()
-		if len(r.operator.seen.all) == 0 || r.operator.seen.all[0] != "bad: forbidden" {
-			t.Errorf("got events %q, want bad: forbidden", r.operator.seen.all)
-		}
-		r.operator.seen.all = nil
-		r.operator.seen.mu.Unlock()
+		r.operator.seen.wantLast(t, "refused", "bad: forbidden")
+		r.operator.seen.clear()
 
 		r.addOwner("good", "1")
 		began := time.Now()

@@ -189,7 +189,7 @@ func TestBadNeighbours(t *testing.T) {
 			return nil
 		})
 		for _, name := range []string{"hanging", "throttled", "forbidden"} {
-			for i := range 20 {
+			for i := range 5 {
 				go func() { _, _ = r.get(name + string(rune('a'+i))) }()
 			}
 		}

@@ -198,11 +198,12 @@ func secretRequests(server *apiserver.Server) (requests []string) {
 	return requests
 }
 
-// hold makes the server not answer for Secrets of the given names, until release is called.
+// hold makes the server not answer lists and watches of Secrets of the given names, until
+// release is called.
 func (r *rig) hold(names ...string) (release func()) {
 	released := make(chan struct{})
 	r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-		if request.Resource == "secrets" && slices.Contains(names, request.Name) {
+		if request.Resource == "secrets" && (request.Verb == "list" || request.Verb == "watch") && slices.Contains(names, request.Name) {
 			select {
 			case <-ctx.Done():
 			case <-released:
@@ -215,4 +216,28 @@ func (r *rig) hold(names ...string) (release func()) {
 
 func gvrOf(resource apiserver.CustomResource) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: resource.Group, Version: resource.Version, Resource: resource.Resource}
+}
+
+func (e *events) clear() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = nil
+}
+
+// wantLast checks the last event.
+func (e *events) wantLast(t *testing.T, when, want string) {
+	t.Helper()
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.all) == 0 || e.all[len(e.all)-1] != want {
+		t.Errorf("%s: got events %q, want %s as the last one", when, e.all, want)
+	}
+}
+
+// any reports whether there was an event.
+func (e *events) any() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.all) > 0
 }

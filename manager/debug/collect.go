@@ -33,7 +33,7 @@ func (o Options) collect(now time.Time) Report {
 	for _, name := range slices.Sorted(maps.Keys(o.Gates)) {
 		status := o.Gates[name].Status()
 		report.Gates = append(report.Gates, Gate{
-			Name: name, Opening: status.Opening, Queued: status.Queued, Paused: status.Paused,
+			Name: name, Opening: status.Opening, Window: status.Window, Queued: status.Queued, Paused: status.Paused,
 			Cause: textOf(status.Cause), CauseTime: status.CauseTime,
 		})
 	}
@@ -63,7 +63,7 @@ func ownersByID(source Source) map[types.UID]Owner {
 func newObject(resource string, status objectcache.Status, owners map[types.UID]Owner, now time.Time) Object {
 	object := Object{
 		Resource: resource, Namespace: status.Key.Namespace, Name: status.Key.Name,
-		Phase: status.Phase, Problem: problemOf(status), Stream: streamOf(status.Phase),
+		Phase: status.Phase, Problem: problemOf(status), Stream: status.Stream,
 		Synced: status.Synced, Exists: status.Exists, UID: status.UID, ResourceVersion: status.ResourceVersion,
 		LastContact: status.LastContact, Waiting: textOf(status.Waiting), Failures: status.Failures,
 		LastError: textOf(status.LastError), LastErrorTime: status.LastErrorTime,
@@ -92,18 +92,6 @@ func problemOf(status objectcache.Status) Problem {
 		return ""
 	}
 	return NotSynced
-}
-
-func streamOf(phase objectcache.Phase) string {
-	switch phase {
-	case objectcache.Watching:
-		return "named"
-	case objectcache.Shared:
-		return "shared"
-	case objectcache.Polling:
-		return "polled"
-	}
-	return ""
 }
 
 func textOf(err error) string {

@@ -3,6 +3,7 @@
 package debug_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -156,6 +157,25 @@ func TestMountedAnywhere(t *testing.T) {
 				t.Errorf("%s: link %q: want a query only", path, link[1])
 			}
 		}
+	}
+}
+
+// No request of the page stays open, so the page does not hold up the end of its server.
+func TestShutdown(t *testing.T) {
+	server := httptest.NewServer(secrets(t, object("tls", objectcache.Watching)))
+	defer server.Close()
+	for _, query := range []string{"", "?format=json"} {
+		response, err := server.Client().Get(server.URL + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body) // returns when the response has ended
+		if _ = response.Body.Close(); err != nil || int64(len(body)) != response.ContentLength {
+			t.Errorf("%q: got %d bytes and %v, want %d", query, len(body), err, response.ContentLength)
+		}
+	}
+	if err := server.Config.Shutdown(t.Context()); err != nil {
+		t.Errorf("Shutdown: got %v, want nil", err)
 	}
 }
 

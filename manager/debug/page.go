@@ -156,6 +156,19 @@ var tones = map[objectcache.Phase]string{
 	objectcache.Idle: "off", objectcache.Stopped: "off",
 }
 
+// Stream returns how changes of an object arrive.
+func (page) Stream(stream objectcache.StreamType) string {
+	switch stream {
+	case objectcache.StreamNamed:
+		return "named stream"
+	case objectcache.StreamShared:
+		return "shared stream"
+	case objectcache.StreamPolled:
+		return "polled"
+	}
+	return ""
+}
+
 // Tone returns the class of a phase.
 func (page) Tone(phase objectcache.Phase) string {
 	if tone, ok := tones[phase]; ok {

@@ -32,13 +32,13 @@ type Object struct {
 	Phase     objectcache.Phase `json:"phase"`
 	// Problem is why the object needs attention; empty if it does not.
 	Problem Problem `json:"problem,omitempty"`
-	// Stream is how changes of the object arrive; empty if none is open.
-	Stream          string    `json:"stream,omitempty"`
-	Synced          bool      `json:"synced"`
-	Exists          bool      `json:"exists"`
-	UID             types.UID `json:"uid,omitempty"`
-	ResourceVersion string    `json:"resourceVersion,omitempty"`
-	LastContact     time.Time `json:"lastContact,omitzero"`
+	// Stream is how changes of the object arrive.
+	Stream          objectcache.StreamType `json:"stream"`
+	Synced          bool                   `json:"synced"`
+	Exists          bool                   `json:"exists"`
+	UID             types.UID              `json:"uid,omitempty"`
+	ResourceVersion string                 `json:"resourceVersion,omitempty"`
+	LastContact     time.Time              `json:"lastContact,omitzero"`
 	// AgeSeconds is the time since LastContact; nil if there was none.
 	AgeSeconds    *float64  `json:"ageSeconds,omitempty"`
 	Waiting       string    `json:"waiting,omitempty"`
@@ -70,11 +70,12 @@ type Owner struct {
 	UID       types.UID `json:"uid,omitempty"`
 }
 
-// Gate is the status of a Gate, as in [reflector.GateStatus].
+// Gate is the status of a Gate, as of reflector.GateStatus.
 type Gate struct {
 	// Name is that in [Options].Gates.
 	Name    string `json:"name"`
 	Opening int    `json:"opening"`
+	Window  int    `json:"window"`
 	Queued  int    `json:"queued"`
 	Paused  int    `json:"paused"`
 	// Cause is why no reflector reaches the server, or a resource; empty if they do.

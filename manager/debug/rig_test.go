@@ -33,7 +33,7 @@ func (s source) Statuses() iter.Seq[objectcache.Status] { return slices.Values(s
 // object returns the status of an object in the namespace default.
 func object(name string, phase objectcache.Phase, owners ...types.UID) objectcache.Status {
 	status := objectcache.Status{
-		Key: types.NamespacedName{Namespace: "default", Name: name}, Phase: phase, Owners: owners,
+		Key: types.NamespacedName{Namespace: "default", Name: name}, Phase: phase, Stream: objectcache.StreamNamed, Owners: owners,
 		Synced: true, Exists: true, UID: types.UID("uid-of-" + name), ResourceVersion: "7", LastContact: time.Now(),
 	}
 	if phase == objectcache.Failing {

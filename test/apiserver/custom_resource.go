@@ -19,8 +19,8 @@ import (
 )
 
 // CustomResource defines a resource that a server serves beside the built-in ones. The server behaves as with a
-// CustomResourceDefinition that has no subresources and a schema that preserves unknown fields: it stores every field,
-// and serves objects in JSON and YAML, metadata also in protobuf.
+// CustomResourceDefinition whose schema preserves unknown fields: it stores every field, and serves objects in JSON and
+// YAML, metadata also in protobuf.
 type CustomResource struct {
 	// Group and Version are those of the API, as in "/apis/GROUP/VERSION". The group is a DNS subdomain.
 	Group, Version string
@@ -30,6 +30,9 @@ type CustomResource struct {
 	Kind string
 	// ClusterScoped is true if the objects are in no namespace.
 	ClusterScoped bool
+	// StatusSubresource serves "/status": only it writes the field status, and it writes no other field. Default: there
+	// are no subresources, and status is a field like any other.
+	StatusSubresource bool
 }
 
 // validate returns an error if a name is one that a CustomResourceDefinition could not have.
@@ -48,12 +51,48 @@ func (r CustomResource) resource() *resource {
 	gv := schema.GroupVersion{Group: r.Group, Version: r.Version}
 	prototype := &unstructured.Unstructured{}
 	prototype.SetGroupVersionKind(gv.WithKind(r.Kind))
-	return &resource{
+	res := &resource{
 		groupVersion: gv,
 		name:         r.Resource, singular: strings.ToLower(r.Kind), kind: r.Kind, prototype: prototype,
 		namespaced: !r.ClusterScoped, custom: true, updateNeedsVersion: true,
 		fieldLabels: func(object) fields.Set { return fields.Set{} },
 		prepare:     prepareCustom,
+	}
+	if r.StatusSubresource {
+		res.subresources = []string{"status"}
+		res.prepare = prepareCustomWithStatus
+	}
+	return res
+}
+
+// prepareCustomWithStatus keeps everything but the status on an update of the status, and the old status on any other
+// write.
+func prepareCustomWithStatus(obj, old object, subresource string) {
+	content := obj.(*unstructured.Unstructured)
+	var before *unstructured.Unstructured
+	if old != nil {
+		before = old.(*unstructured.Unstructured)
+	}
+	if subresource == "status" {
+		written := content.Object
+		content.Object = before.DeepCopy().Object
+		copyField(content.Object, written, "status")
+		return
+	}
+	if before == nil {
+		delete(content.Object, "status")
+	} else {
+		copyField(content.Object, before.DeepCopy().Object, "status")
+	}
+	prepareCustom(obj, old, subresource)
+}
+
+// copyField sets a field of to as in from, and removes it if from does not have it.
+func copyField(to, from map[string]any, field string) {
+	if value, ok := from[field]; ok {
+		to[field] = value
+	} else {
+		delete(to, field)
 	}
 }
 

@@ -42,8 +42,8 @@
 //     omits is kept.
 //   - Pods are deleted at once, whatever gracePeriodSeconds says: no kubelet runs. A namespace is deleted at once with
 //     all its contents. There is no garbage collection by owner references.
-//   - Custom resources have no schema, subresources or other versions, and cannot be added to a running server. If the
-//     body of one has no apiVersion or kind, the server sets them.
+//   - Custom resources have no schema, no scale subresource and no other versions, and cannot be added to a running
+//     server. If the body of one has no apiVersion or kind, the server sets them.
 //   - An update does not create a Lease.
 //   - The server validates the names and images of a pod's containers and the fields that an update may not change; of
 //     Nodes, ServiceAccounts, Ingresses and Leases it validates the metadata only. It checks that a Secret has the keys

@@ -84,7 +84,7 @@ func (c *call) route() {
 	switch {
 	case c.request.Resource == "":
 		c.serveNonResource()
-	case c.table != nil && c.table.resource.custom && c.request.Subresource != "":
+	case c.table != nil && c.table.resource.custom && c.request.Subresource != "" && !c.table.resource.hasSubresource(c.request.Subresource):
 		c.respondError(apierrors.NewNotFound(c.groupResource(), c.request.Name))
 	case c.table == nil, !c.pathExists():
 		// As in kube-apiserver, an unknown path gets no Status.

@@ -28,10 +28,10 @@ func TestScreenshots(t *testing.T) {
 		scheme        string
 		background    string // of the page, so that the color scheme has an effect
 	}{
-		"desktop-light": {1280, 900, "light", "rgb(246, 247, 249)"},
-		"desktop-dark":  {1280, 900, "dark", "rgb(17, 21, 27)"},
-		"phone-light":   {390, 844, "light", "rgb(246, 247, 249)"},
-		"phone-dark":    {390, 844, "dark", "rgb(17, 21, 27)"},
+		"debug-page":   {1280, 900, "light", "rgb(246, 247, 249)"},
+		"desktop-dark": {1280, 900, "dark", "rgb(17, 21, 27)"},
+		"phone-light":  {390, 844, "light", "rgb(246, 247, 249)"},
+		"phone-dark":   {390, 844, "dark", "rgb(17, 21, 27)"},
 	} {
 		page.do(chromedp.EmulateViewport(look.width, look.height))
 		call(page, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{

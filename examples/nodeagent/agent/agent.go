@@ -22,6 +22,7 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/examples/nodeagent/tmpfs"
 	"github.com/refwatch/refwatch/examples/nodeagent/volume"
 	"github.com/refwatch/refwatch/featuregates"
 	"github.com/refwatch/refwatch/manager"
@@ -49,6 +50,9 @@ type Options struct {
 	NodeName string
 	// RootDir is the folder for volumes, see package volume. Required. It is created if it does not exist.
 	RootDir string
+	// Tmpfs, if not nil, keeps secret, projected and downwardAPI volumes in memory, as kubelet does. Default: nil, all
+	// volumes are in the file system of RootDir. Volumes that are in memory stay there.
+	Tmpfs *tmpfs.Options
 	// FeatureGate enables features of refwatch. Default: the defaults of package featuregates.
 	FeatureGate featuregate.FeatureGate
 }
@@ -56,7 +60,9 @@ type Options struct {
 // Agent writes the volumes of one node's pods. Create one with [New], then call Run once.
 type Agent struct {
 	rootDir    string
+	tmpfs      *tmpfs.Options
 	client     kubernetes.Interface
+	gate       *reflector.Gate // of all streams
 	reflector  *reflector.Reflector
 	secrets    *manager.Manager[*corev1.Secret]
 	configMaps *manager.Manager[*corev1.ConfigMap]
@@ -70,6 +76,8 @@ type Agent struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*corev1.Pod // bound to the node and not ended; nil before the first list
+	// first holds the pods of the first list that keep the agent from being ready: see Ready.
+	first map[types.UID]string
 }
 
 // New returns an agent, or an error for the first wrong option. It starts nothing: see [Agent.Run].
@@ -83,7 +91,6 @@ func New(options Options) (*Agent, error) {
 	if options.RootDir == "" {
 		return nil, errors.New("the root folder is missing")
 	}
-	// One gate for all streams of the client.
 	gate := reflector.NewGate(reflector.GateOptions{})
 	watch := featuregates.Apply(options.FeatureGate, objectcache.WatchOptions{Gate: gate})
 	secrets, err := manager.NewSecrets(options.Client, watch)
@@ -94,7 +101,10 @@ func New(options Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{rootDir: options.RootDir, client: options.Client, secrets: secrets, configMaps: configMaps, status: newStatuses()}
+	a := &Agent{
+		rootDir: options.RootDir, tmpfs: options.Tmpfs, client: options.Client, gate: gate,
+		secrets: secrets, configMaps: configMaps, status: newStatuses(),
+	}
 	store := &toolscache.UndeltaStore{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), PushFunc: a.setPods}
 	a.reflector = reflector.New(listwatch.FromListerWatcher(toolscache.NewListWatchFromClient(
 		options.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,

@@ -22,6 +22,12 @@ func (a *Agent) setPods(objects []any) {
 	a.mu.Lock()
 	before := a.pods
 	a.pods = current
+	if before == nil {
+		a.first = map[types.UID]string{}
+		for uid, pod := range current {
+			a.first[uid] = pod.Namespace + "/" + pod.Name
+		}
+	}
 	a.mu.Unlock()
 
 	// Register before unregistering: an object that an old and a new pod share keeps an owner, and so its stream.
@@ -41,6 +47,7 @@ func (a *Agent) setPods(objects []any) {
 		}
 		a.secrets.UnregisterPod(pod)
 		a.configMaps.UnregisterPod(pod)
+		a.setReady(uid)
 		a.queue.Add(uid)
 	}
 	if before != nil {

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,11 @@ type VolumeStatus struct {
 	changed bool      // the sync changed files
 	since   time.Time // of the first of consecutive syncs with an Err
 	logged  string    // the last Err that was logged as an error; "" if there is no Err
+}
+
+// settled reports whether each volume is written, or the cause why it is not was logged.
+func (s PodStatus) settled() bool {
+	return !slices.ContainsFunc(s.Volumes, func(v VolumeStatus) bool { return v.Err != nil && v.logged == "" })
 }
 
 // volume returns the status of a volume, or a zero status if there is none.

@@ -78,7 +78,11 @@ func (a *Agent) syncVolume(ctx context.Context, pod *corev1.Pod, v *corev1.Volum
 	}
 	if err == nil {
 		status.Files = len(payload)
-		status.changed, err = a.tree.Write(pod.UID, v.Name, payload)
+		if a.tmpfs != nil && volume.Secret(v) {
+			status.changed, err = a.tree.WriteInMemory(pod.UID, v.Name, payload, *a.tmpfs)
+		} else {
+			status.changed, err = a.tree.Write(pod.UID, v.Name, payload)
+		}
 	}
 	status.Err = err
 	return status
@@ -110,6 +114,9 @@ func (a *Agent) report(ctx context.Context, status PodStatus) error {
 		}
 	}
 	a.status.set(status)
+	if status.settled() {
+		a.setReady(status.UID)
+	}
 	return errors.Join(errs...)
 }
 

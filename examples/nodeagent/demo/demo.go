@@ -8,16 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/examples/nodeagent/agent"
+	"github.com/refwatch/refwatch/examples/nodeagent/server"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
@@ -34,6 +37,10 @@ type Options struct {
 	Once bool
 	// FeatureGate is passed to the agent. Default: refwatch's defaults.
 	FeatureGate featuregate.FeatureGate
+	// BindAddress is served after the scenario. Default: none.
+	BindAddress string
+	// Handler returns the handler for BindAddress. Required with it.
+	Handler func(*agent.Agent) (http.Handler, error)
 }
 
 // Run runs the scenario. It returns nil only if every check of every step succeeded, and server and agent stopped
@@ -55,7 +62,21 @@ func Run(ctx context.Context, options Options) (err error) {
 	if options.Once {
 		return nil
 	}
-	return d.interactive(ctx)
+	if options.BindAddress == "" {
+		return d.interactive(ctx, "none")
+	}
+	handler, err := options.Handler(d.agent.Agent)
+	if err != nil {
+		return err
+	}
+	s, err := server.Listen(ctx, options.BindAddress)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.Run(ctx, handler) })
+	group.Go(func() error { return d.interactive(ctx, s.URL()) })
+	return group.Wait()
 }
 
 // demo is a server, an agent, and the state of the scenario.

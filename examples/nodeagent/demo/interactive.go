@@ -16,8 +16,9 @@ import (
 )
 
 // interactive keeps server and agent running until ctx ends. It prints commands to try, and each change of a volume.
-// The kubeconfig and the manifest are in the temporary folder. The kubeconfig's token is valid for this server only.
-func (d *demo) interactive(ctx context.Context) error {
+// The kubeconfig and the manifest are in the temporary folder. The kubeconfig's token is valid for this server only. url
+// is that of the debug pages.
+func (d *demo) interactive(ctx context.Context, url string) error {
 	kubeconfig, manifest := filepath.Join(d.dir, "kubeconfig"), filepath.Join(d.dir, "mine.yaml")
 	if err := d.server.WriteKubeconfig(kubeconfig); err != nil {
 		return err
@@ -43,8 +44,10 @@ Server and agent run until Ctrl-C. To try more, in another terminal:
   kubectl -n %[2]s create secret generic answer --from-literal=answer=42
   kubectl -n %[2]s delete pod mine
 
+Health checks, metrics and debug pages: %[5]s
+
 Changes of volumes:
-`, kubeconfig, namespace, filepath.Join(d.path(d.pods["web-1"], "tls"), "tls.key"), manifest)
+`, kubeconfig, namespace, filepath.Join(d.path(d.pods["web-1"], "tls"), "tls.key"), manifest, url)
 	return d.printChanges(ctx)
 }
 

@@ -59,7 +59,7 @@ func TestInteractive(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- d.interactive(ctx) }()
+	go func() { done <- d.interactive(ctx, "none") }()
 	out.waitFor(t, "Changes of volumes:")
 
 	config, err := clientcmd.BuildConfigFromFlags("", out.waitFor(t, "export KUBECONFIG=(.*)")[1])
@@ -107,7 +107,7 @@ func TestInteractive(t *testing.T) {
 func TestInteractiveAgentStopped(t *testing.T) {
 	d := newStarted(t)
 	d.halt()
-	if err := d.interactive(t.Context()); err == nil || !strings.Contains(err.Error(), "the agent has stopped") {
+	if err := d.interactive(t.Context(), "none"); err == nil || !strings.Contains(err.Error(), "the agent has stopped") {
 		t.Errorf("interactive: got error %v, want one that the agent has stopped", err)
 	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/refwatch/refwatch/examples/nodeagent/tmpfs"
 )
 
 const (
@@ -96,6 +98,16 @@ func (t *Tree) Path(uid types.UID, volume string) string {
 // Write makes a volume hold the payload and reports whether it changed anything on disk. After an error readers still
 // see the version before. See the package comment for the layout.
 func (t *Tree) Write(uid types.UID, volume string, payload Payload) (changed bool, err error) {
+	return t.write(uid, volume, payload, nil)
+}
+
+// WriteInMemory is like [Tree.Write], but mounts a tmpfs on the volume's folder if there is none. A tmpfs of an earlier
+// process is used as it is. When a volume moves into memory, its files are absent for a moment. Remove unmounts it.
+func (t *Tree) WriteInMemory(uid types.UID, volume string, payload Payload, options tmpfs.Options) (changed bool, err error) {
+	return t.write(uid, volume, payload, &options)
+}
+
+func (t *Tree) write(uid types.UID, volume string, payload Payload, memory *tmpfs.Options) (changed bool, err error) {
 	if err := checkUID(uid); err != nil {
 		return false, err
 	}
@@ -116,6 +128,11 @@ func (t *Tree) Write(uid types.UID, volume string, payload Payload) (changed boo
 		return false, err
 	}
 	defer release(volumes)
+	if memory != nil {
+		if err := mountTmpfs(volumes, volume, *memory); err != nil {
+			return false, err
+		}
+	}
 	dir, err := openDir(volumes, volume, volumeDirMode)
 	if err != nil {
 		return false, err

@@ -33,7 +33,7 @@ func (s *server) admit(now time.Time) {
 
 // endPause queues a member whose pause is over.
 func (s *server) endPause(m *member, now time.Time) {
-	m.state = queued
+	m.state, m.due = queued, now
 	if m.failures > 0 && m.resource.lastSuccess.After(m.ended) {
 		m.failing = true // the failure was its own: others have succeeded since
 	}

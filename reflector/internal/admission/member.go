@@ -63,7 +63,7 @@ type member struct {
 	queuedAt time.Time     // of a member that has made no attempt
 
 	index int       // in the schedule, from 1 on; 0 if it is not there
-	due   time.Time // when it leaves the schedule
+	due   time.Time // when it leaves the schedule; since when it is queued
 
 	began      time.Time // when the last attempt began
 	ended      time.Time // when the last attempt, or the stream after it, ended

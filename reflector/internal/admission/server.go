@@ -2,7 +2,11 @@
 
 package admission
 
-import "time"
+import (
+	"time"
+
+	"github.com/refwatch/refwatch/reflector/histogram"
+)
 
 const (
 	// failingRate is how many attempts of failing members begin in a second at most; expeditedRate is how many more of
@@ -32,6 +36,7 @@ type server struct {
 	firstFailures map[*member]Kind // members that failed for the first time since the last success
 	failures      int              // failed attempts of healthy members in a row
 	lastBegan     time.Time        // when an attempt of a healthy member last began
+	waits         histogram.Histogram
 
 	wake    time.Time // when admit must run again, beside the schedule; zero for never
 	notices []func()  // to be called without a lock
@@ -129,6 +134,9 @@ func (s *server) expedite(m *member, now time.Time) {
 // begin begins an attempt of m.
 func (s *server) begin(m *member, now time.Time) {
 	r := m.resource
+	if m.state == queued {
+		s.waits.Observe(now.Sub(m.due))
+	}
 	if m.queue != nil {
 		r.lane(m).admitted(m.class())
 		r.dequeue(m)

@@ -2,13 +2,22 @@
 
 package admission
 
-import "time"
+import (
+	"time"
+
+	"github.com/refwatch/refwatch/reflector/histogram"
+)
 
 // Status is the state of a controller at one moment.
 type Status struct {
 	// Opening counts the attempts under way, Queued the members that wait for others,
 	// Paused those that wait for a time.
 	Opening, Queued, Paused int
+	// Window is how many attempts of healthy members may be under way and count, of all resources with members. In an
+	// outage it is 1, the probe.
+	Window int
+	// Waits is how long members were queued until their attempts began.
+	Waits histogram.Snapshot
 	// Cause is the last failure of the server, or of a resource, that is in an outage; nil while none is. CauseTime is
 	// when it was seen.
 	Cause     error
@@ -20,7 +29,7 @@ func (c *Controller) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &c.server
-	status := Status{Opening: s.opening + s.failing + s.hung}
+	status := Status{Opening: s.opening + s.failing + s.hung, Window: s.windowNow(), Waits: s.waits.Snapshot()}
 	for _, r := range s.resources {
 		status.Queued += r.queued()
 		status.add(&r.outage)
@@ -32,6 +41,23 @@ func (c *Controller) Status() Status {
 	}
 	status.add(&s.outage)
 	return status
+}
+
+// windowNow returns how many attempts of healthy members may be under way and count.
+func (s *server) windowNow() (window int) {
+	for _, r := range s.resources {
+		switch {
+		case r.members == 0:
+		case r.outage.confirmed:
+			window++
+		default:
+			window += int(r.window.size)
+		}
+	}
+	if s.outage.confirmed {
+		return min(window, 1)
+	}
+	return min(window, s.limit)
 }
 
 // add sets the cause if the outage is confirmed.

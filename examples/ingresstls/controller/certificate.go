@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Certificate is the certificate in one version of a Secret. It is shared: do not change it.
+type Certificate struct {
+	tls.Certificate // with its Leaf
+
+	// Secret and Version are the key and the resourceVersion of the Secret.
+	Secret  types.NamespacedName
+	Version string
+}
+
+// parse returns the certificate of a Secret. The errors of crypto/tls and crypto/x509 are not part of its errors: they
+// may quote the data.
+func parse(secret *corev1.Secret) (*Certificate, error) {
+	if secret.Type != corev1.SecretTypeTLS {
+		return nil, fmt.Errorf("the Secret has the type %q, and not %q", secret.Type, corev1.SecretTypeTLS)
+	}
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a PEM-encoded certificate, or %s is not its private key",
+			corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
+	}
+	return &Certificate{
+		Certificate: pair,
+		Secret:      types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name},
+		Version:     secret.ResourceVersion,
+	}, nil
+}
+
+// checkHost returns an error if the certificate is not valid for a host, which may be a wildcard.
+func (c *Certificate) checkHost(host string) error {
+	// Its error is not wrapped: it quotes the certificate.
+	if c.Leaf.VerifyHostname(host) != nil {
+		return fmt.Errorf("the certificate of Secret %q is not valid for the host %q", c.Secret, host)
+	}
+	return nil
+}
+
+// checkTime returns an error if the certificate is not valid now.
+func (c *Certificate) checkTime(now time.Time) error {
+	switch {
+	case now.After(c.Leaf.NotAfter):
+		return fmt.Errorf("the certificate of Secret %q expired at %s", c.Secret, c.Leaf.NotAfter.Format(time.RFC3339))
+	case now.Before(c.Leaf.NotBefore):
+		return fmt.Errorf("the certificate of Secret %q is not valid before %s", c.Secret, c.Leaf.NotBefore.Format(time.RFC3339))
+	}
+	return nil
+}

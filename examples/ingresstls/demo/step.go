@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// stepTimeout bounds a step. Most take milliseconds; a busy machine must not make the demo fail.
+const stepTimeout = time.Minute
+
+// step is an action and the checks that must succeed after it.
+type step struct {
+	title  string
+	do     action
+	checks []check
+}
+
+// check looks once, and returns what it observed, or an error if that is not what it must be.
+type check func(context.Context) (observed string, err error)
+
+// runSteps runs the steps in order, and ends with the first that fails: later steps depend on it.
+func (d *demo) runSteps(ctx context.Context, steps []step) error {
+	began := time.Now()
+	for i, s := range steps {
+		d.printf("\n%d. %s\n", i+1, s.title)
+		if err := d.runStep(ctx, s); err != nil {
+			return fmt.Errorf("step %d, %q, failed: %w", i+1, s.title, err)
+		}
+	}
+	d.printf("\nAll %d steps succeeded, in %v.\n", len(steps), time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// runStep runs one step. It repeats each check when the certificates may have changed, until it succeeds.
+func (d *demo) runStep(ctx context.Context, s step) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, fmt.Errorf("not observed within %v", stepTimeout))
+	defer cancel()
+	began := time.Now()
+	if err := s.do(ctx); err != nil {
+		return err
+	}
+	for _, check := range s.checks {
+		observed, err := d.await(ctx, check)
+		if err != nil {
+			d.printf("    FAILED: %v\n", err)
+			return err
+		}
+		d.printf("%8.1fms  %s\n", float64(time.Since(began).Microseconds())/1000, observed)
+	}
+	return nil
+}
+
+// await repeats a check until it succeeds. If ctx ends first, it returns the last error.
+func (d *demo) await(ctx context.Context, check check) (string, error) {
+	for {
+		changed, streams := d.controller.Changed(), d.server.TotalStreams() // before the check, so that no change is missed
+		observed, err := check(ctx)
+		if err == nil {
+			return observed, nil
+		}
+		next, cancel := context.WithCancel(ctx)
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			defer cancel()
+			_ = d.server.WaitFor(next, func() bool { return d.server.TotalStreams() != streams })
+		})
+		select {
+		case <-changed:
+		case <-next.Done():
+		}
+		cancel()
+		waiting.Wait()
+		if ctx.Err() != nil {
+			return "", errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// presents checks that clients of the host get the newest certificate of a Secret, and that nothing is reported.
+func (d *demo) presents(host, secret string) check { return d.keeps(host, secret, "") }
+
+// keeps checks that clients of the host get the newest good certificate of a Secret, while something is reported.
+func (d *demo) keeps(host, secret, reported string) check {
+	return func(ctx context.Context) (string, error) {
+		want := d.serials[secret]
+		got, err := d.get(ctx, host)
+		if err == nil && got != want {
+			err = fmt.Errorf("%s: got serial number %d, want %d", host, got, want)
+		}
+		if err != nil {
+			return "", err
+		}
+		text, err := d.reported(host, reported)
+		return fmt.Sprintf("%s: serial number %d, of Secret %s%s", host, got, secret, text), err
+	}
+}
+
+// refuses checks that clients of the host get the alert unrecognized_name, while something is reported.
+func (d *demo) refuses(host, reported string) check {
+	return func(ctx context.Context) (string, error) {
+		if got, err := d.get(ctx, host); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
+			return "", fmt.Errorf("%s: got serial number %d and error %w, want the alert unrecognized_name", host, got, err)
+		}
+		text, err := d.reported(host, reported)
+		return host + ": TLS alert unrecognized_name" + text, err
+	}
+}
+
+// reported checks that the status of a host has an error with a text, or none if that is empty.
+func (d *demo) reported(host, want string) (string, error) {
+	status, ok := d.controller.HostStatus(host)
+	switch {
+	case status.Err == nil && want == "":
+		return "", nil
+	case !ok:
+		return "", fmt.Errorf("%s: it has no status, want %q", host, want)
+	case status.Err == nil || want == "" || !strings.Contains(status.Err.Error(), want):
+		return "", fmt.Errorf("%s: the status is %w, want %q", host, status.Err, want)
+	}
+	return "; reported: " + status.Err.Error(), nil
+}
+
+// handshakes checks that many clients of the host get a certificate.
+func (d *demo) handshakes(host string, n int) check {
+	return func(ctx context.Context) (string, error) {
+		var failed atomic.Int64
+		var clients sync.WaitGroup
+		for range 4 {
+			clients.Go(func() {
+				for range n / 4 {
+					if _, err := d.get(ctx, host); err != nil {
+						failed.Add(1)
+					}
+				}
+			})
+		}
+		clients.Wait()
+		if failed.Load() > 0 {
+			return "", fmt.Errorf("%s: %d of %d handshakes failed", host, failed.Load(), n)
+		}
+		return fmt.Sprintf("%s: %d handshakes, none failed", host, n), nil
+	}
+}
+
+// watches checks how many watches of a Secret are open.
+func (d *demo) watches(namespace, name string, want int) check {
+	return func(context.Context) (string, error) {
+		got := d.server.OpenStreams("secrets", types.NamespacedName{Namespace: namespace, Name: name})
+		if got != want {
+			return "", fmt.Errorf("watches of Secret %s/%s: got %d, want %d", namespace, name, got, want)
+		}
+		return fmt.Sprintf("server: open watches of Secret %s/%s: %d", namespace, name, got), nil
+	}
+}
+
+// get sends a request to a host, in a connection of its own, and returns the serial number of the certificate.
+func (d *demo) get(ctx context.Context, host string) (serial int64, err error) {
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: d.authority.Pool(), MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", d.address.String())
+		},
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host, nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return response.TLS.PeerCertificates[0].SerialNumber.Int64(), errors.Join(err, response.Body.Close())
+}

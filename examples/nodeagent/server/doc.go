@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server serves the health checks, metrics and debug pages of the node agent, on paths that Kubernetes'
+// components use:
+//
+//   - /healthz: 200 while the process answers.
+//   - /readyz: 200 when the agent is ready, or else 503 with the cause.
+//   - /statusz: version, uptime and paths. /flagz: the flags with the values in use.
+//   - the pages that the program adds: /metrics, /debug/refwatch.
+//
+// No path has authentication, and some show the names of objects: bind a loopback address, or put a proxy in front that
+// authenticates and authorizes.
+package server

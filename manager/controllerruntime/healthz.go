@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// Statuses yields the status of each referenced object. A [Cache], a manager.Manager and
+// an objectcache.Store do.
+type Statuses interface {
+	Statuses() iter.Seq[objectcache.Status]
+}
+
+// HealthzOptions changes when a check of [Healthz] fails. The zero value is valid.
+type HealthzOptions struct {
+	// Grace is for how long checks must find that no object can be read before one
+	// fails. Default: 1 minute.
+	Grace time.Duration
+}
+
+const defaultHealthGrace = time.Minute
+
+// Healthz returns a check for manager.AddReadyzCheck:
+//
+//	err := mgr.AddReadyzCheck("refwatch", controllerruntime.Healthz(mgr.GetCache().(*controllerruntime.Cache), controllerruntime.HealthzOptions{}))
+//
+// It fails if no object can be read because the server does not answer, answers with
+// errors, or does not accept the credentials, and all checks in the last Grace have found
+// the same. The error has the cause for one object. An object that the server refuses
+// (403), or whose kind it does not serve, does not count, and nor does one object that
+// fails while others can be read: one bad Secret makes no program unready. The check is
+// nil while nothing is referenced.
+//
+// It sends no request. Do not use it as a liveness check: a restart mends none of this,
+// and drops what is served from memory.
+func Healthz(source Statuses, options HealthzOptions) healthz.Checker {
+	check := &healthCheck{source: source, grace: cmp.Or(options.Grace, defaultHealthGrace)}
+	return check.check
+}
+
+type healthCheck struct {
+	source Statuses
+	grace  time.Duration
+
+	mu    sync.Mutex
+	since time.Time // of the first of the checks in a row that found no readable object
+}
+
+func (h *healthCheck) check(*http.Request) error {
+	key, cause := h.findCause()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if cause == nil {
+		h.since = time.Time{}
+		return nil
+	}
+	if h.since.IsZero() {
+		h.since = time.Now()
+	}
+	if unread := time.Since(h.since); unread >= h.grace {
+		return fmt.Errorf("no referenced object could be read for %v, such as %s: %w", unread.Round(time.Second), key, cause)
+	}
+	return nil
+}
+
+// findCause returns why one of the objects cannot be read, nil if any object can be read.
+func (h *healthCheck) findCause() (key string, cause error) {
+	for status := range h.source.Statuses() {
+		switch status.Phase {
+		case objectcache.Failing:
+			if apierrors.IsForbidden(status.LastError) || errors.As(status.LastError, new(*objectcache.NotServedError)) {
+				continue
+			}
+			key, cause = status.Key.String(), status.LastError
+		case objectcache.Syncing, objectcache.Reopening:
+			if cause == nil {
+				key, cause = status.Key.String(), cmp.Or(status.Waiting, errNoAnswer)
+			}
+		case objectcache.Pending, objectcache.Idle, objectcache.Stopped: // not read now
+		default:
+			return "", nil
+		}
+	}
+	return key, cause
+}
+
+var errNoAnswer = errors.New("the server has not answered yet")

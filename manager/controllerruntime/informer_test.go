@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/refwatch/refwatch/manager/controllerruntime"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// An informer has events of the objects that Gets have asked for, and of no others.
+func TestInformer(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		r.create("other", "x")
+		r.wantValue("one", "1")
+		seen := r.record(&corev1.Secret{})
+		seen.want(t, "start", "add one=1")
+		r.update("one", "2")
+		r.update("other", "y")
+		seen.want(t, "update", "update one=1 to one=2")
+		r.remove("one")
+		seen.want(t, "delete", "delete one=2")
+		r.create("one", "3")
+		seen.want(t, "create", "add one=3")
+		r.wantValue("other", "y")
+		seen.want(t, "asked for", "add other=y")
+	})
+}
+
+// An object that is deleted and created again while its stream is broken is another
+// object: handlers see its end and its beginning.
+func TestInformerSeesAnotherObject(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		seen := r.record(&corev1.Secret{})
+		r.wantValue("one", "1")
+		seen.want(t, "start", "add one=1")
+		release := r.hold("one")
+		r.server.CloseStreams(nil)
+		r.remove("one")
+		r.create("one", "2")
+		release()
+		time.Sleep(time.Minute)
+		seen.want(t, "created again", "delete one=1", "add one=2")
+	})
+}
+
+// An informer syncs at once, though nothing is referenced or the server refuses all.
+func TestInformerSyncsAtOnce(t *testing.T) {
+	onServer(t, func(t *testing.T, server *apiserver.Server) {
+		server.Authorize(func(request apiserver.Request) bool { return request.Resource != "secrets" })
+		c, err := controllerruntime.NewCache(controllerruntime.CacheOptions{})(server.Config(), cache.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &rig{t: t, server: server, client: server.Client(), cache: c}
+		informer, err := c.GetInformer(t.Context(), &corev1.Secret{}) // before Start it does not wait
+		if err != nil || informer.HasSynced() || informer.IsStopped() {
+			t.Fatalf("got synced %v, stopped %v and %v, want an informer that was not started", informer.HasSynced(), informer.IsStopped(), err)
+		}
+		if _, err := r.get("one"); !errors.As(err, new(*cache.ErrCacheNotStarted)) {
+			t.Errorf("before Start: got %v, want ErrCacheNotStarted", err)
+		}
+		stop := start(t, c)
+		began := time.Now()
+		if !c.WaitForCacheSync(t.Context()) || !informer.HasSynced() || time.Since(began) > time.Second {
+			t.Errorf("got synced %v after %v, want it at once", informer.HasSynced(), time.Since(began))
+		}
+		ofKind, err := c.GetInformerForKind(t.Context(), corev1.SchemeGroupVersion.WithKind("Secret"))
+		if err != nil || ofKind != informer {
+			t.Errorf("GetInformerForKind: got %v and %v, want the same informer", ofKind, err)
+		}
+		if err := c.Start(t.Context()); err == nil {
+			t.Error("a second Start: got no error")
+		}
+		stop()
+		if !informer.IsStopped() {
+			t.Error("the informer still runs after Start has returned")
+		}
+	})
+}
+
+// Without an informer, an object that no Get asks for is dropped. The next Get reads it
+// again.
+func TestIdleWithoutInformer(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{IdleTimeout: time.Minute}, cache.Options{}, func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		r.create("used", "1")
+		r.wantValue("one", "1")
+		for range 6 {
+			r.wantValue("used", "1")
+			time.Sleep(20 * time.Second)
+		}
+		if got := r.streams(); got != 1 {
+			t.Errorf("got %d streams, want that of the object in use", got)
+		}
+		r.update("one", "2")
+		r.wantValue("one", "2")
+	})
+}
+
+// With an informer no change of an object that was asked for is lost: it is kept while it
+// exists. An absent one is kept for longer than SyncPeriod, which repeats the reconciles.
+func TestIdleWithInformer(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{IdleTimeout: time.Minute}, cache.Options{}, func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		seen := r.record(&corev1.Secret{})
+		r.wantValue("one", "1")
+		_, _ = r.get("absent")
+		seen.want(t, "start", "add one=1")
+		time.Sleep(24 * time.Hour)
+		seen.clear() // resyncs
+		if got := r.streams(); got != 2 {
+			t.Errorf("after a day: got %d streams, want that of both objects", got)
+		}
+		r.update("one", "2")
+		seen.want(t, "after a day", "update one=1 to one=2")
+		time.Sleep(2 * time.Hour)
+		if got := r.streams(); got != 1 {
+			t.Errorf("after 26 hours: got %d streams, want that of the object that exists", got)
+		}
+		r.remove("one")
+		time.Sleep(time.Hour)
+		if got := r.streams(); got != 0 {
+			t.Errorf("an hour after the deletion: got %d streams, want none: no Get has asked for 27 hours", got)
+		}
+	})
+}
+
+// The creation of an absent Secret is noticed, though no other event made the operator ask
+// for it for days: the reconciles of each SyncPeriod do.
+func TestCreationAfterDays(t *testing.T) {
+	withManager(t, controllerruntime.NewCache(controllerruntime.CacheOptions{}), func(t *testing.T, r *managerRig) {
+		r.addOwner("one", "")
+		time.Sleep(100 * time.Hour)
+		r.operator.seen.clear()
+		r.writeOwned(r.owner("one"), "1")
+		r.operator.seen.want(t, "created", "one: 1")
+	})
+}
+
+// RemoveInformer ends the informer, and the streams of what no Get asks for. The next
+// informer begins with what is in memory.
+func TestRemoveInformer(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{IdleTimeout: time.Hour}, cache.Options{}, func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		first := r.record(&corev1.Secret{})
+		r.wantValue("one", "1")
+		first.want(t, "start", "add one=1")
+		if err := r.cache.RemoveInformer(t.Context(), &corev1.Secret{}); err != nil {
+			t.Fatal(err)
+		}
+		second := r.record(&corev1.Secret{})
+		second.want(t, "another informer", "add one=1")
+		r.update("one", "2")
+		second.want(t, "another informer", "update one=1 to one=2")
+		first.want(t, "removed")
+		_ = r.cache.RemoveInformer(t.Context(), &corev1.Secret{})
+		_ = r.cache.RemoveInformer(t.Context(), &corev1.Secret{})
+		time.Sleep(2 * time.Hour)
+		if got := r.streams(); got != 0 {
+			t.Errorf("got %d streams, want none", got)
+		}
+	})
+}
+
+// A typed Get is enough for events of metadata: builder.OnlyMetadata goes on to work.
+func TestOwnsOnlyMetadata(t *testing.T) {
+	withManager(t, controllerruntime.NewCache(controllerruntime.CacheOptions{}), func(t *testing.T, r *managerRig) {
+		r.server.Authorize(onlyNamed)
+		r.addOwner("one", "1")
+		r.operator.seen.clear()
+		r.writeOwned(r.owner("one"), "2")
+		if !r.operator.seen.any() { // the typed stream may be behind
+			t.Error("got no reconcile after a change")
+		}
+	}, builder.OnlyMetadata)
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		r.wantValue("one", "1")
+		metadata := &metav1.PartialObjectMetadata{}
+		metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		seen := r.record(metadata)
+		seen.want(t, "a Get before the informer", "add one")
+	})
+}
+
+// The informer that cache.Options.NewInformer makes is used.
+func TestNewInformer(t *testing.T) {
+	made := 0
+	stock := cache.Options{NewInformer: func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		made++
+		return toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
+	}}
+	inBubble(t, controllerruntime.CacheOptions{}, stock, func(t *testing.T, r *rig) {
+		r.record(&corev1.Secret{})
+		if made != 1 {
+			t.Errorf("got %d informers made, want 1", made)
+		}
+	})
+}
+
+// Each replica runs the cache, also those that are not the leader.
+func TestNeedsNoLeaderElection(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		if r.cache.(manager.LeaderElectionRunnable).NeedLeaderElection() {
+			t.Error("the cache needs leader election")
+		}
+	})
+}
+
+// Other kinds are served by the stock cache.
+func TestOtherKinds(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		if err := r.cache.IndexField(t.Context(), &corev1.ConfigMap{}, "x", func(o client.Object) []string { return []string{o.GetName()} }); err != nil {
+			t.Fatal(err)
+		}
+		one := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+		if _, err := r.client.CoreV1().ConfigMaps(namespace).Create(t.Context(), one, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		seen := r.record(&corev1.ConfigMap{})
+		seen.want(t, "start", "add one")
+		list := &corev1.ConfigMapList{}
+		if err := r.cache.List(t.Context(), list, client.MatchingFields{"x": "one"}); err != nil || len(list.Items) != 1 {
+			t.Errorf("got %d ConfigMaps and %v, want one", len(list.Items), err)
+		}
+		if err := r.cache.Get(t.Context(), keyOfOne, &corev1.ConfigMap{}); err != nil {
+			t.Error(err)
+		}
+		if _, err := r.cache.GetInformerForKind(t.Context(), corev1.SchemeGroupVersion.WithKind("ConfigMap")); err != nil {
+			t.Error(err)
+		}
+		if err := r.cache.RemoveInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
+			t.Error(err)
+		}
+		if err := r.cache.Get(t.Context(), keyOfOne, &unknown{}); err == nil || apierrors.IsNotFound(err) {
+			t.Errorf("a type without a kind: got %v, want the error of the scheme", err)
+		}
+		if got := secretRequests(r.server); !slices.Equal(got, nil) {
+			t.Errorf("got requests for Secrets %q, want none", got)
+		}
+	})
+}
+
+// unknown is a type that no scheme has.
+type unknown struct{ corev1.Pod }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/histogram"
+)
+
+// Stats is what a store holds and has done so far. Its numbers are of all objects, also
+// of those that are no longer referenced: what counts calls or events never decreases. The
+// maps belong to the caller, and have all keys. It holds no object data and no names.
+type Stats struct {
+	// StreamStats is what the streams of the store do, shared ones included, and what its
+	// reads without streams do: those of a TTLStore or a DirectStore, and those of
+	// immutable, read-once and polled objects.
+	reflector.StreamStats
+
+	// Resource is the kind of the objects.
+	Resource schema.GroupVersionResource
+	// Objects is how many objects are referenced. References is how many pairs there are
+	// of such an object and an owner that references it; how often it does, is not
+	// counted. A DirectStore counts neither.
+	Objects, References int
+	// Gets is how the calls of Get, GetWithOptions and TryGet have ended.
+	Gets map[GetResult]uint64
+	// FirstSync is how long objects took from their first reference, or from Run if that
+	// came later, until their state was known for the first time. Only a WatchStore
+	// observes it.
+	FirstSync histogram.Snapshot
+	// Gate is that of the store, which may be shared with others. Nil for a DirectStore.
+	Gate *Gate
+}
+
+// Stats returns what the store holds and has done so far.
+func (s *WatchStore[T]) Stats() Stats {
+	s.mu.Lock()
+	objects, references := s.objects, s.references
+	s.mu.Unlock()
+	return Stats{
+		Resource: s.resource.pathResource(), Objects: objects, References: references,
+		StreamStats: s.counters.Stats(), Gets: s.gets.snapshot(), FirstSync: s.firstSync.Snapshot(), Gate: s.options.Gate,
+	}
+}
+
+// Stats returns what the store holds and has done so far.
+func (s *TTLStore[T]) Stats() Stats {
+	s.mu.Lock()
+	objects, references := s.objects, s.references
+	s.mu.Unlock()
+	return Stats{
+		Resource: s.resource.pathResource(), Objects: objects, References: references,
+		StreamStats: s.counters.Stats(), Gets: s.gets.snapshot(), Gate: s.options.Gate,
+	}
+}
+
+// Stats returns what the store has done so far.
+func (s *DirectStore[T]) Stats() Stats {
+	stats := Stats{Resource: s.resource.pathResource(), StreamStats: new(reflector.Counters).Stats(), Gets: s.gets.snapshot()}
+	stats.Reads[reflector.ReadSucceeded], stats.Reads[reflector.ReadFailed] = s.succeeded.Load(), s.failed.Load()
+	return stats
+}

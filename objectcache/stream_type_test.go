@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// How changes arrive is known in each phase, failures included.
+func TestStatusStream(t *testing.T) {
+	want := func(t *testing.T, r *rig, when, name string, phase objectcache.Phase, stream objectcache.StreamType) {
+		t.Helper()
+		synctest.Wait()
+		if got, _ := r.Status(namespace, name); got.Phase != phase || got.Stream != stream {
+			t.Errorf("%s: got %s and %s, want %s and %s", when, got.Phase, got.Stream, phase, stream)
+		}
+	}
+	t.Run("named", func(t *testing.T) {
+		beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+			r.create("tls")
+			r.create("sealed", immutable)
+			r.AddReference(namespace, "tls", "pod")
+			r.AddReference(namespace, "sealed", "pod")
+			want(t, r, "before Run", "tls", objectcache.Pending, objectcache.StreamNone)
+			r.run()
+			want(t, r, "running", "tls", objectcache.Watching, objectcache.StreamNamed)
+			want(t, r, "immutable", "sealed", objectcache.Immutable, objectcache.StreamNone)
+			release := r.holdBack("watch")
+			r.server.CloseStreams(nil)
+			want(t, r, "the stream ended", "tls", objectcache.Reopening, objectcache.StreamNamed)
+			r.refuse(unavailable())
+			release()
+			r.server.Intercept(func(context.Context, apiserver.Request) *metav1.Status { return r.down.Load() })
+			time.Sleep(time.Minute)
+			want(t, r, "unavailable", "tls", objectcache.Failing, objectcache.StreamNamed)
+			r.stop()
+			want(t, r, "stopped", "tls", objectcache.Stopped, objectcache.StreamNone)
+		})
+	})
+	t.Run("shared", func(t *testing.T) {
+		inSharedBubble(t, sharedOptions(2), func(t *testing.T, r *sharedRig) {
+			r.createAll(names(2)...)
+			r.reference(names(2)...)
+			time.Sleep(joined)
+			want(t, r.rig, "joined", "s0", objectcache.Shared, objectcache.StreamShared)
+			r.refused.Store(&unavailable().ErrStatus)
+			r.closeShared()
+			time.Sleep(time.Second)
+			want(t, r.rig, "the shared stream fails", "s0", objectcache.Failing, objectcache.StreamShared)
+		})
+	})
+	t.Run("polled", func(t *testing.T) {
+		inLimitBubble(t, 3, objectcache.WatchOptions{MaxStreams: 1}, func(t *testing.T, r *limitRig) {
+			count := map[objectcache.StreamType]int{}
+			for status := range r.Statuses() {
+				count[status.Stream]++
+			}
+			if count[objectcache.StreamNamed] != 1 || count[objectcache.StreamPolled] != 2 {
+				t.Errorf("got %v, want one named stream and two polled objects", count)
+			}
+			r.refuse(unavailable())
+			time.Sleep(time.Minute)
+			for status := range r.Statuses() {
+				if status.Phase == objectcache.Failing && status.Stream == objectcache.StreamPolled {
+					count[objectcache.StreamPolled]--
+				}
+			}
+			if got := count[objectcache.StreamPolled]; got != 0 {
+				t.Errorf("polled objects that do not fail: got %d, want none", got)
+			}
+		})
+	})
+	t.Run("without a stream", func(t *testing.T) {
+		inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
+			r.create("tls")
+			r.AddReference(namespace, "tls", "pod")
+			r.mustGet("tls")
+			want(t, r, "TTL", "tls", objectcache.Cached, objectcache.StreamNone)
+		})
+	})
+}

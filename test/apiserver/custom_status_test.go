@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// statusResources is the resource widgets with a status subresource.
+func statusResources() []CustomResource {
+	widgets := customResources[0]
+	widgets.StatusSubresource = true
+	return []CustomResource{widgets}
+}
+
+// wantWidget fails the test unless a widget has this size, phase and generation. The phase is "" without a status.
+func wantWidget(t *testing.T, got *unstructured.Unstructured, size int64, phase string, generation int64) {
+	t.Helper()
+	gotSize, _, _ := unstructured.NestedInt64(got.Object, "spec", "size")
+	gotPhase, _, _ := unstructured.NestedString(got.Object, "status", "phase")
+	if gotSize != size || gotPhase != phase || got.GetGeneration() != generation {
+		t.Errorf("got size %d, phase %q, generation %d, want %d, %q, %d", gotSize, gotPhase, got.GetGeneration(), size, phase, generation)
+	}
+}
+
+// TestCustomResourceStatus: with StatusSubresource, only "/status" writes the status, and writes nothing else. Only
+// other writes raise the generation. The results are those of kube-apiserver 1.36.
+func TestCustomResourceStatus(t *testing.T) {
+	f := newFixture(t, Options{CustomResources: statusResources()})
+	setPhase := func(obj *unstructured.Unstructured, phase string) {
+		if err := unstructured.SetNestedField(obj.Object, phase, "status", "phase"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setSize := func(obj *unstructured.Unstructured, size int64) {
+		if err := unstructured.SetNestedField(obj.Object, size, "spec", "size"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	widget := newWidget("a", 1)
+	setPhase(widget, "made up")
+	widget, err := f.widgets().Create(t.Context(), widget, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantWidget(t, widget, 1, "", 1)
+
+	setSize(widget, 2)
+	setPhase(widget, "Ready")
+	widget.SetLabels(map[string]string{"a": "b"})
+	widget, err = f.widgets().UpdateStatus(t.Context(), widget, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantWidget(t, widget, 1, "Ready", 1)
+	if widget.GetLabels() != nil {
+		t.Errorf("update of the status: got labels %v, want none", widget.GetLabels())
+	}
+
+	setSize(widget, 3)
+	setPhase(widget, "made up")
+	widget, err = f.widgets().Update(t.Context(), widget, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantWidget(t, widget, 3, "Ready", 2)
+
+	unstructured.RemoveNestedField(widget.Object, "status")
+	widget, err = f.widgets().UpdateStatus(t.Context(), widget, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantWidget(t, widget, 3, "", 2)
+}
+
+// TestCustomResourceStatusRequests checks the responses on the paths of subresources.
+func TestCustomResourceStatusRequests(t *testing.T) {
+	f := newFixture(t, Options{CustomResources: statusResources()})
+	f.createWidget("a", 1)
+	const mergeType = "application/merge-patch+json"
+	for name, test := range map[string]struct {
+		method, path, contentType, body string
+		code                            int
+		want                            string
+	}{
+		"get":           {http.MethodGet, "/a/status", "", "", 200, `"size":1`},
+		"patch":         {http.MethodPatch, "/a/status", mergeType, `{"spec":{"size":7},"status":{"phase":"Ready"}}`, 200, `"spec":{"size":1},"status":{"phase":"Ready"}`},
+		"delete":        {http.MethodDelete, "/a/status", "", "", 405, "MethodNotAllowed"},
+		"another":       {http.MethodGet, "/a/scale", "", "", 404, `widgets.example.com \"a\" not found`},
+		"in discovery":  {http.MethodGet, "/../", "", "", 200, `{"name":"widgets/status","singularName":"","namespaced":true,"kind":"Widget","verbs":["get","patch","update"]}`},
+		"absent object": {http.MethodPatch, "/none/status", mergeType, `{"status":{}}`, 404, `widgets.example.com \"none\" not found`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := strings.Replace(widgetsPath+test.path, "/namespaces/default/widgets/../", "", 1)
+			got := f.do(test.method, path, test.body, "Content-Type", test.contentType)
+			if got.code != test.code || !strings.Contains(string(got.body), test.want) {
+				t.Errorf("got %d %s, want %d with %s", got.code, got.body, test.code, test.want)
+			}
+		})
+	}
+}
