@@ -12,6 +12,7 @@
 //   - [github.com/refwatch/refwatch/cache]: the last known state of one object.
 //   - [github.com/refwatch/refwatch/manager/listers]: client-go's listers on a manager.
 //   - [github.com/refwatch/refwatch/manager/debug]: a page that shows each object.
+//   - [github.com/refwatch/refwatch/manager/metrics]: metrics with component-base.
 //   - [github.com/refwatch/refwatch/featuregates]: options from feature gates.
 //   - [github.com/refwatch/refwatch/test/apiserver]: an API server for tests.
 //

@@ -64,7 +64,7 @@ func checkCommand(folder string, words []string) (next, problem string) {
 		return folder, checkMake(args)
 	case "go":
 		return folder, checkGoCommand(folder, args)
-	case "git", "kubectl", "curl", "mkdir", "openssl", "systemctl", "journalctl", "podman", "docker", "install", "kill", "gorelease":
+	case "git", "kubectl", "curl", "mkdir", "openssl", "systemctl", "journalctl", "podman", "docker", "install", "kill", "findmnt", "fuser":
 		return folder, checkFiles(folder, args)
 	default:
 		if !exists(path.Join(folder, program)) {
