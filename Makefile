@@ -64,6 +64,15 @@ e2e-long: ## Run all tests on a real control plane: long outages, 10,000 objects
 	cd test/e2e && $(GO) test -count=1 -timeout 25m ./scale
 	cd test/e2e && $(GO) test -count=1 -timeout 25m -run TenThousand ./faults
 
+.PHONY: operator-test
+operator-test: ## Test the example operator and run its demo
+	cd examples/operator && $(GO) test -count=1 ./... && $(GO) run . --once
+
+.PHONY: operator-table
+operator-table: ## Measure the example operator with each cache, and write its RESULTS.md
+	cd test/e2e && $(GO) run ./build
+	cd test/e2e && OPERATOR_TABLE="$(CURDIR)/examples/operator/RESULTS.md" $(GO) test -count=1 -timeout 30m -run 'TestTable$$' -v ./operator
+
 # Built first, because go run does not forward signals.
 BENCH = cd test/bench && $(GO) build -o ../../_output/bin/bench . && ../../_output/bin/bench
 

@@ -34,7 +34,7 @@
 //
 // # What is left out
 //
-// Ownership (fsGroup, runAsUser), SELinux labels, a tmpfs to keep secrets off the disk, and bind mounts
-// into containers: a real agent adds them around this package. There is no fsync either: after a crash
+// Ownership (fsGroup, runAsUser), SELinux labels, and bind mounts into containers: a real agent adds them
+// around this package. There is no fsync either: after a crash
 // the next Write compares the files with the payload and repairs them.
 package volume
