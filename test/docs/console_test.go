@@ -14,10 +14,10 @@ import (
 
 const module = "github.com/refwatch/refwatch"
 
-// checkConsole checks the commands of a block: the lines that begin with "$ ". Other
-// lines are their output.
-func checkConsole(b block) (problems []string) {
-	folder, commands := "", 0 // from root
+// checkConsole checks the commands of a block, which run in a folder: the lines that begin
+// with "$ ". Other lines are their output.
+func checkConsole(b block, folder string) (problems []string) {
+	commands := 0
 	lines := strings.Split(strings.ReplaceAll(strings.Join(b.lines, "\n"), "\\\n", ""), "\n")
 	for _, line := range lines {
 		command, ok := strings.CutPrefix(line, "$ ")
