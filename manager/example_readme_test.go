@@ -33,7 +33,7 @@ func useSecret(ctx context.Context, config *rest.Config, pod *corev1.Pod, ended 
 	if err != nil {
 		return err
 	}
-	go func() { ended <- secrets.Run(ctx) }()
+	go func() { ended <- secrets.Run(ctx) }() // returns when ctx and all its goroutines have ended
 
 	secrets.RegisterPod(pod)                       // starts a watch for each Secret that the pod names
 	secret, err := secrets.Get(ctx, "shop", "tls") // waits for the first read; from then on it is in memory
