@@ -34,7 +34,8 @@ const defaultHealthGrace = time.Minute
 
 // Healthz returns a check for manager.AddReadyzCheck:
 //
-//	err := mgr.AddReadyzCheck("refwatch", controllerruntime.Healthz(mgr.GetCache().(*controllerruntime.Cache), controllerruntime.HealthzOptions{}))
+//	secrets := mgr.GetCache().(*controllerruntime.Cache)
+//	err := mgr.AddReadyzCheck("secrets", controllerruntime.Healthz(secrets, controllerruntime.HealthzOptions{}))
 //
 // It fails if no object can be read because the server does not answer, answers with
 // errors, or does not accept the credentials, and all checks in the last Grace have found

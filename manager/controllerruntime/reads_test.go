@@ -42,6 +42,10 @@ func TestRepresentations(t *testing.T) {
 				t.Errorf("%T: got %s %s with labels %v, want Secret one", object, got, object.GetName(), object.GetLabels())
 			}
 		}
+		shared := &metav1.PartialObjectMetadata{TypeMeta: metadata.TypeMeta}
+		if err := r.cache.Get(t.Context(), keyOfOne, shared, client.UnsafeDisableDeepCopy); err != nil || shared.Kind != "Secret" {
+			t.Errorf("shared metadata: got kind %q and %v, want Secret", shared.Kind, err)
+		}
 		value, _, _ := unstructured.NestedString(untyped.Object, "data", "value")
 		if string(typed.Data["value"]) != "1" || value != "MQ==" {
 			t.Errorf("got data %s and %s, want the value", typed.Data, value)

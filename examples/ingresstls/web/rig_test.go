@@ -61,7 +61,7 @@ func newRig(t *testing.T, prepare func(*rig)) *rig {
 		t.Fatal(err)
 	}
 	prepare(r)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- r.controller.Run(ctx) }()
 	t.Cleanup(func() {

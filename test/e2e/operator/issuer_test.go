@@ -105,8 +105,8 @@ func newIssuerRig(t *testing.T, folder, program string, named bool) *rig {
 	return r
 }
 
-// grantIssuer gives the operator the rights of its ClusterRole. If named, it leaves out those on Secrets, and adds those
-// to list and watch the Secret "granted".
+// grantIssuer gives the operator the rights of its ClusterRole. If named, it leaves out those on Secrets, and adds
+// those to list and watch the Secret "granted".
 func (r *rig) grantIssuer(path string, named bool) {
 	r.Helper()
 	text, err := os.ReadFile(path)

@@ -34,8 +34,8 @@ const (
 	rounds    = 3        // of each cache; the table has medians
 )
 
-// TestTable measures the operator with each cache, and writes the results as Markdown. It runs for minutes, so only with
-// OPERATOR_TABLE set, as "make operator-table" does.
+// TestTable measures the operator with each cache, and writes the results as Markdown. It runs for minutes, so only
+// with OPERATOR_TABLE set, as "make operator-table" does.
 func TestTable(t *testing.T) {
 	path := os.Getenv(tableVariable)
 	if path == "" {
