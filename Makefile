@@ -2,6 +2,13 @@
 
 GO ?= go
 LINTER := _output/bin/golangci-lint
+APIDIFF := _output/bin/apidiff
+GOVULNCHECK := _output/bin/govulncheck
+
+# The folders of the modules that users link: all but those under test/ and examples/.
+LIBRARIES = $(patsubst %/,%,$(dir $(shell git ls-files -co --exclude-standard -- '*go.mod' ':!test/' ':!examples/')))
+# Those that users copy as well.
+EXAMPLES = $(patsubst %/,%,$(dir $(shell git ls-files -co --exclude-standard -- 'examples/*go.mod')))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -57,6 +64,15 @@ e2e-long: ## Run all tests on a real control plane: long outages, 10,000 objects
 	cd test/e2e && $(GO) test -count=1 -timeout 25m ./scale
 	cd test/e2e && $(GO) test -count=1 -timeout 25m -run TenThousand ./faults
 
+.PHONY: operator-test
+operator-test: ## Test the example operator and run its demo
+	cd examples/operator && $(GO) test -count=1 ./... && $(GO) run . --once
+
+.PHONY: operator-table
+operator-table: ## Measure the example operator with each cache, and write its RESULTS.md
+	cd test/e2e && $(GO) run ./build
+	cd test/e2e && OPERATOR_TABLE="$(CURDIR)/examples/operator/RESULTS.md" $(GO) test -count=1 -timeout 30m -run 'TestTable$$' -v ./operator
+
 # Built first, because go run does not forward signals.
 BENCH = cd test/bench && $(GO) build -o ../../_output/bin/bench . && ../../_output/bin/bench
 
@@ -80,7 +96,7 @@ bench-test: ## Test the benchmark itself on a real control plane
 .PHONY: lint
 lint: $(LINTER) ## Check style, format and import direction in every module
 	@linter="$(CURDIR)/$(LINTER)"; status=0; \
-	for mod in $$(git ls-files -co --exclude-standard -- '*go.mod' ':!test/tools/go.mod'); do \
+	for mod in $$(git ls-files -co --exclude-standard -- '*go.mod'); do \
 		(cd "$$(dirname "$$mod")" && "$$linter" run ./...) || status=1; \
 	done; \
 	for file in $$(git grep --untracked -l 'time\.Sleep(' -- '*_test.go'); do \
@@ -88,6 +104,35 @@ lint: $(LINTER) ## Check style, format and import direction in every module
 			echo "$$file: time.Sleep in a package whose tests do not use testing/synctest: wait for the event, or use a bubble" >&2; }; \
 	done; \
 	exit $$status
+
+# Checks that the modules' go.mod agree, and tests the commands that stand there.
+.PHONY: tools-test
+tools-test: ## Test that all go.mod agree on versions, and test the next four targets
+	cd test/tools && $(GO) test -count=1 ./...
+
+# Pinned, so that a run can be repeated. Raise them with each release.
+COMPAT_KUBERNETES ?= v0.37.2
+COMPAT_CONTROLLER_RUNTIME ?= v0.25.2
+
+.PHONY: compat
+compat: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the tests with the newest Kubernetes libraries (or COMPAT_KUBERNETES=v0.N.P)
+	test/tools/compat.sh $(COMPAT_KUBERNETES) $(COMPAT_CONTROLLER_RUNTIME) $(LIBRARIES)
+
+.PHONY: apidiff
+apidiff: $(APIDIFF) ## List API changes since the last tag (or BASE=REV); breaking ones must be in CHANGELOG.md
+	test/tools/apidiff.sh "$(CURDIR)/$(APIDIFF)" $(LIBRARIES)
+
+.PHONY: vulncheck
+vulncheck: $(GOVULNCHECK) ## Look for known vulnerabilities in what is called (offline: GOVULNDB=file:///FOLDER)
+	test/tools/vulncheck.sh "$(CURDIR)/$(GOVULNCHECK)" $(LIBRARIES) $(EXAMPLES)
+
+# The version and the time are those of the commit, so that a bill can be made again.
+.PHONY: sbom
+sbom: ## Write a CycloneDX SBOM of each module that users link, into _output/sbom
+	@rm -rf _output/sbom && mkdir -p _output/sbom
+	cd test/tools && $(GO) run ./sbom -o "$(CURDIR)/_output/sbom" \
+		-version "$$(git describe --tags --match 'v*' --always --dirty)" -timestamp "$$(git log -1 --format=%cI)" \
+		$(LIBRARIES:%="$(CURDIR)/%")
 
 .PHONY: kubectl
 kubectl: $(KUBECTL) ## Build the kubectl that tests run (make test does if there is none)
@@ -104,8 +149,11 @@ $(KUBECTL): test/e2e/controlplane/go.mod test/e2e/controlplane/go.sum
 	cd test/e2e/controlplane && CGO_ENABLED=0 nice $(GO) build -trimpath -ldflags "-s -w" -o ../../../$@ k8s.io/kubernetes/cmd/kubectl
 	@touch $@
 
-# test/tools pins the linter's version.
-$(LINTER): test/tools/go.mod test/tools/go.sum
+# test/tools pins the versions of the tools.
+$(LINTER): TOOL = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(APIDIFF): TOOL = golang.org/x/exp/cmd/apidiff
+$(GOVULNCHECK): TOOL = golang.org/x/vuln/cmd/govulncheck
+$(LINTER) $(APIDIFF) $(GOVULNCHECK): test/tools/go.mod test/tools/go.sum
 	@mkdir -p $(@D)
-	cd test/tools && CGO_ENABLED=0 $(GO) build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	cd test/tools && CGO_ENABLED=0 $(GO) build -o ../../$@ $(TOOL)
 	@touch $@

@@ -24,7 +24,7 @@ import (
 )
 
 // useSecret is the code of README.
-func useSecret(ctx context.Context, config *rest.Config, pod *corev1.Pod, ended chan<- error) error {
+func useSecret(ctx context.Context, config *rest.Config, pod *corev1.Pod, ended chan<- error, use func(*corev1.Secret, error)) error {
 	client, err := manager.ClientFor(config) // for many streams: no rate limit, its own connections
 	if err != nil {
 		return err
@@ -33,12 +33,12 @@ func useSecret(ctx context.Context, config *rest.Config, pod *corev1.Pod, ended 
 	if err != nil {
 		return err
 	}
-	go func() { ended <- secrets.Run(ctx) }()
+	go func() { ended <- secrets.Run(ctx) }() // returns when ctx and all its goroutines have ended
 
 	secrets.RegisterPod(pod)                       // starts a watch for each Secret that the pod names
 	secret, err := secrets.Get(ctx, "shop", "tls") // waits for the first read; from then on it is in memory
 	secrets.UnregisterPod(pod)                     // the last reference to go ends the watch
-	fmt.Println(secret != nil, err)
+	use(secret, err)
 	return nil
 }
 
@@ -52,7 +52,8 @@ func Example_tenLines() {
 		Spec:       corev1.PodSpec{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "tls"}}},
 	}
 	ended := make(chan error, 1)
-	if err := useSecret(ctx, server.Config(), pod, ended); err != nil {
+	use := func(secret *corev1.Secret, err error) { fmt.Println(secret != nil, err) }
+	if err := useSecret(ctx, server.Config(), pod, ended, use); err != nil {
 		fmt.Println(err)
 	}
 	stop()

@@ -161,6 +161,8 @@ func TestLogsHoldNoSecrets(t *testing.T) {
 // ends first.
 func waitForFile(t *testing.T, path string, done <-chan error) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a test that passes does not reach it
+	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -171,7 +173,7 @@ func waitForFile(t *testing.T, path string, done <-chan error) {
 		case <-ticker.C:
 		case err := <-done:
 			t.Fatalf("nodeagent: ended with error %v before it wrote %s", err, path)
-		case <-t.Context().Done():
+		case <-ctx.Done():
 			t.Fatalf("%s: did not appear", path)
 		}
 	}

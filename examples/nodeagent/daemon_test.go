@@ -123,7 +123,10 @@ func TestDaemon(t *testing.T) {
 	for path, want := range map[string]string{
 		"/healthz":                     "ok",
 		"/readyz":                      "ok",
-		"/statusz":                     "Paths: /debug/refwatch /flagz /healthz",
+		"/metrics":                     `refwatch_objects{`,
+		"/metrics?":                    `workqueue_adds_total{name="pods"} `,
+		"/metrics?&":                   `rest_client_requests_total{`,
+		"/statusz":                     "Paths: /debug/refwatch /flagz /healthz /metrics /readyz /statusz\n",
 		"/flagz":                       "\nnode-name=n\n",
 		"/debug/refwatch":              "<html",
 		"/debug/refwatch?format=json":  `"name":"db"`,

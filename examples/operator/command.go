@@ -104,6 +104,7 @@ func (f *flags) runOperator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	config.QPS = -1 // as controller-runtime's GetConfig: the server's priority and fairness is the limit
 	mgr, err := controller.New(rest.AddUserAgent(config, "refwatch-operator"), f.options)
 	if err != nil {
 		return err

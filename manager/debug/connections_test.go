@@ -31,14 +31,12 @@ func dialed(address string) *debug.Connections {
 func TestConnectionsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failure error
-		var peer net.Conn
 		connections := &debug.Connections{}
 		config := connections.Track(&rest.Config{Dial: func(context.Context, string, string) (net.Conn, error) {
 			if failure != nil {
 				return nil, failure
 			}
-			var own net.Conn
-			own, peer = net.Pipe()
+			own, peer := net.Pipe()
 			go func() { _, _ = io.Copy(peer, io.LimitReader(peer, 3)) }() // echoes 3 bytes
 			return own, nil
 		}})

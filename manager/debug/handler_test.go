@@ -146,7 +146,7 @@ func TestMountedAnywhere(t *testing.T) {
 	mux.Handle("/debug/refwatch", handler)
 	mux.Handle("/stripped/", http.StripPrefix("/stripped", handler))
 	mux.Handle("/deep/er/refwatch/", handler)
-	for _, path := range []string{"/debug/refwatch", "/stripped/", "/deep/er/refwatch/"} {
+	for _, path := range []string{"/debug/refwatch", "/debug/refwatch?filter=nothing", "/stripped/", "/deep/er/refwatch/"} {
 		response := httptest.NewRecorder()
 		mux.ServeHTTP(response, httptest.NewRequest(http.MethodGet, path, nil))
 		if response.Code != http.StatusOK {
@@ -184,7 +184,7 @@ func TestFilterAndSort(t *testing.T) {
 	old.LastContact = old.LastContact.Add(-time.Minute)
 	never := object("never", objectcache.Syncing)
 	never.Synced, never.Exists, never.LastContact = false, false, time.Time{}
-	absent := object("absent", objectcache.Watching, "d", "e")
+	absent := object("zz-absent", objectcache.Watching, "d", "e")
 	absent.Exists = false
 	failing := object("failing", objectcache.Failing, "Pod/default/web")
 	handler := newHandler(t, debug.Options{Sources: map[string]debug.Source{
@@ -192,23 +192,23 @@ func TestFilterAndSort(t *testing.T) {
 		"configmaps": source{never},
 	}})
 	tests := map[string][]string{
-		"":                                   {"failing", "never", "absent", "old"},
-		"?sort=-problem":                     {"old", "absent", "never", "failing"},
-		"?sort=name":                         {"absent", "failing", "never", "old"},
-		"?sort=-name":                        {"old", "never", "failing", "absent"},
-		"?sort=phase":                        {"failing", "never", "absent", "old"},
-		"?sort=owners":                       {"never", "failing", "absent", "old"},
-		"?phase=Watching&sort=-age":          {"old", "absent"},
-		"?phase=Problem":                     {"failing", "never", "absent"},
+		"":                                   {"failing", "never", "zz-absent", "old"},
+		"?sort=-problem":                     {"old", "zz-absent", "never", "failing"},
+		"?sort=name":                         {"failing", "never", "old", "zz-absent"},
+		"?sort=-name":                        {"zz-absent", "old", "never", "failing"},
+		"?sort=phase":                        {"failing", "never", "old", "zz-absent"},
+		"?sort=owners":                       {"never", "failing", "zz-absent", "old"},
+		"?phase=Watching&sort=-age":          {"old", "zz-absent"},
+		"?phase=Problem":                     {"failing", "never", "zz-absent"},
 		"?phase=Failing":                     {"failing"},
 		"?resource=configmaps":               {"never"},
 		"?filter=DEFAULT/old":                {"old"},
 		"?filter=pod/default/web":            {"failing"},
 		"?filter=cannot+read":                {"failing"},
-		"?filter=uid-of-absent":              {"absent"},
+		"?filter=uid-of-zz-absent":           {"zz-absent"},
 		"?filter=default+configmaps":         {"never"},
 		"?filter=default+pods":               {},
-		"?filter=e&phase=Problem&sort=-name": {"never", "failing", "absent"},
+		"?filter=e&phase=Problem&sort=-name": {"zz-absent", "never", "failing"},
 	}
 	for query, want := range tests {
 		if got := names(report(t, handler, query)); !slices.Equal(got, want) {

@@ -30,11 +30,11 @@ func TestEverythingIsEscaped(t *testing.T) {
 		Gates:       map[string]*objectcache.Gate{attack: objectcache.NewGate(objectcache.GateOptions{})},
 		Connections: dialed(attack),
 	})
-	clean := get(handler, "?filter=nothing").Body.String()
+	clean := get(newHandler(t, debug.Options{}), "").Body.String()
 	for _, query := range []string{"", "?filter=" + "%22%3E%3Cscript%3Ealert(1)%3C/script%3E"} {
 		page := get(handler, query).Body.String()
 		for _, tag := range []string{"<script", "</script", "<img", "</style"} {
-			if got, want := strings.Count(page, tag), strings.Count(strings.ReplaceAll(clean, "nothing", ""), tag); got != want {
+			if got, want := strings.Count(page, tag), strings.Count(clean, tag); got != want {
 				t.Errorf("%q: %d times %s, want %d as without hostile names", query, got, tag, want)
 			}
 		}

@@ -57,7 +57,7 @@ func secrets(t testing.TB, statuses ...objectcache.Status) *debug.Handler {
 	return newHandler(t, debug.Options{Sources: map[string]debug.Source{"secrets": source(statuses)}})
 }
 
-// get sends a GET request to a handler. An empty path is valid: handlers ignore it.
+// get sends a GET request with a query to a handler.
 func get(handler http.Handler, query string) *httptest.ResponseRecorder {
 	return send(handler, http.MethodGet, query, "")
 }

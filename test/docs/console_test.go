@@ -14,10 +14,10 @@ import (
 
 const module = "github.com/refwatch/refwatch"
 
-// checkConsole checks the commands of a block: the lines that begin with "$ ". Other
-// lines are their output.
-func checkConsole(b block) (problems []string) {
-	folder, commands := "", 0 // from root
+// checkConsole checks the commands of a block, which run in a folder: the lines that begin
+// with "$ ". Other lines are their output.
+func checkConsole(b block, folder string) (problems []string) {
+	commands := 0
 	lines := strings.Split(strings.ReplaceAll(strings.Join(b.lines, "\n"), "\\\n", ""), "\n")
 	for _, line := range lines {
 		command, ok := strings.CutPrefix(line, "$ ")
@@ -64,7 +64,7 @@ func checkCommand(folder string, words []string) (next, problem string) {
 		return folder, checkMake(args)
 	case "go":
 		return folder, checkGoCommand(folder, args)
-	case "git", "kubectl", "curl", "mkdir", "openssl", "systemctl", "journalctl", "podman", "docker", "install", "kill", "gorelease":
+	case "git", "kubectl", "curl", "mkdir", "openssl", "systemctl", "journalctl", "podman", "docker", "install", "kill", "findmnt", "fuser":
 		return folder, checkFiles(folder, args)
 	default:
 		if !exists(path.Join(folder, program)) {
@@ -112,6 +112,8 @@ func checkGoCommand(folder string, args []string) string {
 			if !exists("." + inModule) {
 				return "no such package: " + arg
 			}
+		case args[0] == "get" && !strings.HasPrefix(arg, "-"):
+			return "another module than this one: " + arg
 		case !strings.HasPrefix(arg, "."):
 			continue
 		case !exists(path.Join(folder, name)):

@@ -198,7 +198,9 @@ func Example_nodeAgent() {
 	stop()
 	a.queue.ShutDown()
 	for range 5 {
-		<-ended
+		if err := <-ended; err != nil {
+			fmt.Println(err)
+		}
 	}
 	// Output:
 	// mounted version 1

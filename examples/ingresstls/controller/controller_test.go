@@ -75,7 +75,7 @@ func TestIngressClass(t *testing.T) {
 	})
 }
 
-// The default certificate is presented for hosts without one, and to clients that name no host. It is rotated as others.
+// The default certificate is presented for hosts without one, and to clients that name no host. It is rotated, too.
 func TestDefaultCertificate(t *testing.T) {
 	inBubble(t, Options{DefaultCertificate: types.NamespacedName{Namespace: ns, Name: "default"}}, func(t *testing.T, r *rig) {
 		defer r.start()()
@@ -155,15 +155,17 @@ func TestOldestIngressHasTheHost(t *testing.T) {
 		defer r.start()()
 		r.ingress("z", "z", "a.test")
 		r.ingress("a", "a", "a.test")
-		young := r.secret("a", "a.test")
+		r.secret("a", "a.test")
 		r.refuses("a.test")
 		old := r.secret("z", "a.test")
 		r.presents("a.test", old)
 		if got, want := r.status("a.test").Ignored, []types.NamespacedName{{Namespace: ns, Name: "a"}}; !slices.Equal(got, want) {
 			t.Errorf("ignored Ingresses: got %v, want %v", got, want)
 		}
+		r.setData("a", garbage(t))
 		r.deleteIngress("z")
-		r.presents("a.test", young)
+		r.refuses("a.test") // the last good certificate was that of another Ingress
+		r.presents("a.test", r.rotate("a", "a.test"))
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/refwatch/refwatch/examples/ingresstls/controller"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -91,18 +90,19 @@ func raise(to *atomic.Int64, value int64) {
 	}
 }
 
-// chaos injects each fault several times. Before and after each, all certificates are rotated.
+// chaos rotates the certificates until there were enough handshakes, and injects each fault meanwhile. A second series
+// of faults would take long: an object is read at most 15 s after the last of several faults has ended.
 func (l *loadRun) chaos() {
 	defer l.chaosDone.Store(true)
-	for range 3 {
-		for _, inject := range []func() (mend func()){l.killed, l.unavailable, l.hanging, l.garbage, l.compacted} {
-			l.rotateAll()
-			mend := inject()
-			l.pass(400)
-			mend()
-		}
+	for _, inject := range []func() (mend func()){l.killed, l.garbage, l.unavailable, l.compacted, l.hanging, l.killed} {
+		l.rotateAll()
+		mend := inject()
+		l.pass(400)
+		mend()
 	}
-	l.rotateAll()
+	for l.rotateAll(); l.handshakes.Load() < loadHandshakes && !l.Failed(); l.rotateAll() {
+		continue
+	}
 }
 
 // pass waits until clients have begun n more handshakes, or have ended because one failed.
@@ -120,9 +120,7 @@ func (l *loadRun) pass(n int64) {
 func (l *loadRun) rotateAll() {
 	for i := range loadHosts {
 		serial := l.rotate(nameOf(i), hostOf(i))
-		l.await(hostOf(i), "the new certificate", func(s controller.HostStatus) bool {
-			return s.Certificate != nil && s.Certificate.Leaf.SerialNumber.Int64() == serial
-		})
+		l.awaitSerial(hostOf(i), serial)
 		raise(&l.newest[i], serial)
 		l.pass(10)
 	}

@@ -5,6 +5,7 @@ package web
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"sync"
@@ -30,6 +31,7 @@ type rig struct {
 	*testing.T
 
 	authority  *ca.Authority
+	trusted    *x509.CertPool // the authority only
 	controller *controller.Controller
 	address    string
 	stop       func() error // stops the HTTPS server, and returns its error
@@ -45,6 +47,7 @@ func newRig(t *testing.T, prepare func(*rig)) *rig {
 	if r.authority, err = ca.New(); err != nil {
 		t.Fatal(err)
 	}
+	r.trusted = r.authority.Pool()
 	r.server = r.newServer()
 	config := r.server.Config()
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -58,7 +61,7 @@ func newRig(t *testing.T, prepare func(*rig)) *rig {
 		t.Fatal(err)
 	}
 	prepare(r)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- r.controller.Run(ctx) }()
 	t.Cleanup(func() {
@@ -183,10 +186,21 @@ func (r *rig) await(host, what string, condition func(controller.HostStatus) boo
 	}
 }
 
+// awaitSerial waits until clients of a host get the certificate with a serial number.
+func (r *rig) awaitSerial(host string, serial int64) {
+	r.Helper()
+	r.await(host, fmt.Sprintf("serial number %d", serial), func(s controller.HostStatus) bool {
+		return s.Certificate != nil && s.Certificate.Leaf.SerialNumber.Int64() == serial
+	})
+}
+
 // handshake makes a TLS handshake for a host, in a connection of its own, as a client that trusts the authority only.
 // It returns the serial number of the certificate.
 func (r *rig) handshake(host string) (int64, error) {
-	dialer := &tls.Dialer{Config: &tls.Config{ServerName: host, RootCAs: r.authority.Pool(), MinVersion: tls.VersionTLS12}}
+	dialer := &tls.Dialer{Config: &tls.Config{
+		ServerName: host, RootCAs: r.trusted, MinVersion: tls.VersionTLS12,
+		CurvePreferences: []tls.CurveID{tls.CurveP256}, // the cheapest with the race detector
+	}}
 	conn, err := dialer.DialContext(r.Context(), "tcp", r.address)
 	if err != nil {
 		return 0, fmt.Errorf("handshake for %s: %w", host, err)

@@ -53,7 +53,9 @@ func Serve(ctx context.Context, listener net.Listener, certificates *controller.
 	if err != nil {
 		err = errors.Join(context.Cause(drain), server.Close())
 	}
-	<-ended // http.ErrServerClosed
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
 	return err
 }
 

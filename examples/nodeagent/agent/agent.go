@@ -113,6 +113,15 @@ func New(options Options) (*Agent, error) {
 	return a, nil
 }
 
+// Secrets returns the manager of the Secrets that the pods reference, for metrics and debug pages.
+func (a *Agent) Secrets() *manager.Manager[*corev1.Secret] { return a.secrets }
+
+// ConfigMaps returns the manager of the ConfigMaps that the pods reference.
+func (a *Agent) ConfigMaps() *manager.Manager[*corev1.ConfigMap] { return a.configMaps }
+
+// Gate returns the Gate of all streams.
+func (a *Agent) Gate() *objectcache.Gate { return a.gate }
+
 // Run watches the node's pods and writes their volumes until ctx ends. It returns when all its goroutines have ended.
 // The files stay. Run fails if the root folder cannot be used; later errors are in the status and are tried again.
 func (a *Agent) Run(ctx context.Context) (err error) {
@@ -122,8 +131,9 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if a.podsOnDisk, err = a.tree.Pods(); err != nil {
 		return errors.Join(err, a.tree.Close())
 	}
-	a.queue = workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](minRetry, maxRetry))
+	a.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](minRetry, maxRetry),
+		workqueue.TypedRateLimitingQueueConfig[types.UID]{Name: "pods"}) // for its metrics
 	a.tokens = newTokens(a.client, a.queue.Add)
 
 	group, ctx := errgroup.WithContext(ctx)

@@ -75,8 +75,9 @@ func newTokens(client kubernetes.Interface, answered func(types.UID)) *tokens {
 	return &tokens{
 		client:   client,
 		answered: answered,
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[tokenKey](minTokenRetry, maxTokenRetry)),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[tokenKey](minTokenRetry, maxTokenRetry),
+			workqueue.TypedRateLimitingQueueConfig[tokenKey]{Name: "tokens"}), // for its metrics
 		answers: map[tokenKey]token{},
 	}
 }

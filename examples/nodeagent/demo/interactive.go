@@ -16,8 +16,8 @@ import (
 )
 
 // interactive keeps server and agent running until ctx ends. It prints commands to try, and each change of a volume.
-// The kubeconfig and the manifest are in the temporary folder. The kubeconfig's token is valid for this server only. url
-// is that of the debug pages.
+// The kubeconfig and the manifest are in the temporary folder. The kubeconfig's token is valid for this server only.
+// url is that of the debug pages.
 func (d *demo) interactive(ctx context.Context, url string) error {
 	kubeconfig, manifest := filepath.Join(d.dir, "kubeconfig"), filepath.Join(d.dir, "mine.yaml")
 	if err := d.server.WriteKubeconfig(kubeconfig); err != nil {

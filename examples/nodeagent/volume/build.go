@@ -52,8 +52,8 @@ func Handles(volume *corev1.Volume) bool {
 	return ok
 }
 
-// Secret reports whether the files of the volume are secret: those of all kinds that Build supports but configMap. These
-// are the kinds that kubelet keeps in memory.
+// Secret reports whether the files of the volume are secret: those of all kinds that Build supports but configMap.
+// These are the kinds that kubelet keeps in memory.
 func Secret(volume *corev1.Volume) bool { return Handles(volume) && volume.ConfigMap == nil }
 
 // Build computes the files of a volume of the pod. The rules are those of Kubernetes: without items, every key is a

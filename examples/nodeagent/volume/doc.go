@@ -31,10 +31,11 @@
 // or below it: the call fails and names the mount.
 //
 // The folder of a deleted pod is renamed before it is emptied, so that no reader sees a part of it.
+// Volumes in memory, see Tree.WriteInMemory, are unmounted before that.
 //
 // # What is left out
 //
-// Ownership (fsGroup, runAsUser), SELinux labels, a tmpfs to keep secrets off the disk, and bind mounts
-// into containers: a real agent adds them around this package. There is no fsync either: after a crash
-// the next Write compares the files with the payload and repairs them.
+// Ownership (fsGroup, runAsUser), SELinux labels, and bind mounts into containers: a real agent adds them
+// around this package. There is no fsync either: after a crash the next Write compares the files with the
+// payload and repairs them.
 package volume

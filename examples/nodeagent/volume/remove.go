@@ -14,8 +14,8 @@ import (
 const removedPrefix = ".removed-"
 
 // Remove removes the folder of a pod. It does not follow links. It returns nil if there is no folder. The folder is
-// renamed before it is emptied, so that a reader sees all of it or nothing. Volumes in memory are unmounted before that,
-// one after the other.
+// renamed before it is emptied, so that a reader sees all of it or nothing. Volumes in memory are unmounted before
+// that, one after the other.
 //
 // If something else is mounted below, Remove returns an error and removes nothing from the disk.
 func (t *Tree) Remove(uid types.UID) error {

@@ -51,8 +51,8 @@ type Options struct {
 	Logger logr.Logger
 }
 
-// workers is the number of Sites that are reconciled at the same time. A Get of a Secret that the server refuses takes a
-// second, in which other Sites go on.
+// workers is the number of Sites that are reconciled at the same time. A Get of a Secret that the server refuses takes
+// a second, in which other Sites go on.
 const workers = 4
 
 // secretNames is the name of the index of Sites by the Secrets that they name.

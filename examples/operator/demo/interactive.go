@@ -3,9 +3,11 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -76,12 +78,13 @@ func (d *demo) printChange(event watch.Event) {
 	if !ok {
 		return
 	}
-	text := "not reconciled"
+	var parts []string
 	if ready := meta.FindStatusCondition(site.Status.Conditions, webv1.Ready); ready != nil {
-		text = "Ready=" + string(ready.Status) + " " + ready.Message
+		parts = append(parts, "Ready="+string(ready.Status))
 	}
 	for _, secret := range site.Status.Secrets {
-		text += ", " + secret.Name + " v" + secret.ResourceVersion
+		parts = append(parts, secret.Name+" "+cmp.Or(secret.Reason, "v"+secret.ResourceVersion))
 	}
+	text := cmp.Or(strings.Join(parts, ", "), "not reconciled")
 	d.printf("  %s  %s %s: %s\n", time.Now().Format(time.TimeOnly), event.Type, site.Name, text)
 }

@@ -150,6 +150,22 @@ func TestUnauthorized(t *testing.T) {
 	})
 }
 
+// The time of an outage's cause is that of its last probe, also if each member has failed before.
+func TestOutageIsSeenByEachProbe(t *testing.T) {
+	for _, kind := range []admission.Kind{admission.Unreachable, admission.Failed} {
+		inBubble(t, 32, func(r *rig) {
+			all := r.join(4, "secrets", healthy())
+			advance(20 * time.Second)
+			r.behave(all, fails(kind))
+			r.cutStreams(all)
+			advance(5 * time.Minute)
+			if got := r.Status(); !errors.Is(got.Cause, errBad) || time.Since(got.CauseTime) > 10*time.Second {
+				t.Errorf("status: got %+v, want the cause, seen by a probe of the last 10 s", got)
+			}
+		})
+	}
+}
+
 // Several members that synced before confirm an outage. One at a time probes. The first success ends it for all.
 func TestOutage(t *testing.T) {
 	for _, kind := range []admission.Kind{admission.Unreachable, admission.Failed} {

@@ -84,6 +84,8 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now time.Time) {
 	if outcome.Kind == Answered {
 		m.resource.outage.clear()
 	}
+	s.outage.seen(outcome.Kind, now)
+	m.resource.outage.seen(outcome.Kind, now)
 	healthy := !wasHung && !m.failingAttempt && (!m.retried || outcome.Kind == Unreachable)
 	if healthy || outcome.Kind == Unauthorized {
 		s.learnFailure(m, outcome, now)

@@ -21,7 +21,7 @@ type outage struct {
 	failed   []*member // members that failed, with no success in between
 	kind     Kind      // of the last failure
 	cause    error     // of the last failure
-	lastSeen time.Time // when that was
+	lastSeen time.Time // when that was; in an outage, when an attempt last failed so
 
 	confirmed bool
 	since     time.Time // when it was confirmed
@@ -47,6 +47,13 @@ func (o *outage) record(m *member, outcome Outcome, threshold int, now time.Time
 	}
 	o.confirmed, o.since, o.nextProbe = true, now, now
 	return true
+}
+
+// seen notes that an attempt has failed as the confirmed outage does. It keeps the cause.
+func (o *outage) seen(kind Kind, now time.Time) {
+	if o.confirmed && o.kind == kind {
+		o.lastSeen = now
+	}
 }
 
 // beginProbe makes the next attempt of m the probe.

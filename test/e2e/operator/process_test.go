@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -51,6 +52,7 @@ func (r *rig) start(args ...string) *process {
 	p := &process{done: make(chan struct{})}
 	//nolint:gosec // the program was built by this test
 	p.Cmd = exec.CommandContext(context.WithoutCancel(r.Context()), r.binary, append(args, "--kubeconfig="+kubeconfig)...)
+	p.Env = append(os.Environ(), r.env...)
 	p.Stdout, p.Stderr = &p.output, &p.output
 	r.must(p.Start())
 	go func() {
@@ -80,7 +82,8 @@ func (r *rig) stop(p *process) {
 // wait waits until the operator has ended.
 func (r *rig) wait(p *process) {
 	r.Helper()
-	ctx, cancel := context.WithTimeoutCause(r.Context(), 2*timeout, fmt.Errorf("the operator still runs after %v", 2*timeout))
+	const limit = 5 * timeout // the stock cache ends after two minutes by default
+	ctx, cancel := context.WithTimeoutCause(r.Context(), limit, fmt.Errorf("the operator still runs after %v", limit))
 	defer cancel()
 	select {
 	case <-p.done:

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,23 +73,37 @@ type rig struct {
 	admin   kubernetes.Interface
 	dynamic dynamic.Interface
 	binary  string
+	env     []string // beside that of the test
 }
 
 // newRig starts a control plane with the definition of Sites and the rights of the operator. There are no Sites.
-func newRig(t *testing.T, options e2e.Options) *rig {
+func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{T: t, cluster: e2e.New(t, options), binary: build(t)}
+	r := newEmptyRig(t, build(t))
+	r.apply(filepath.Join(manifests, "crd.yaml"))
+	r.apply(filepath.Join(manifests, "rbac.yaml"))
+	r.awaitServed(sites)
+	return r
+}
+
+// newEmptyRig starts a control plane without objects.
+func newEmptyRig(t *testing.T, binary string) *rig {
+	t.Helper()
+	r := &rig{T: t, cluster: e2e.New(t, e2e.Options{}), binary: binary}
 	r.admin = e2e.Client(t, r.cluster.Admin())
 	var err error
 	r.dynamic, err = dynamic.NewForConfig(r.cluster.Admin())
 	r.must(err)
-	r.apply("crd.yaml")
-	r.apply("rbac.yaml")
-	r.eventually("Sites are served", func(ctx context.Context) error {
-		_, err := r.dynamic.Resource(sites).List(ctx, metav1.ListOptions{})
+	return r
+}
+
+// awaitServed waits until the resource of a new CustomResourceDefinition is served.
+func (r *rig) awaitServed(resource schema.GroupVersionResource) {
+	r.Helper()
+	r.eventually(resource.Resource+" are served", func(ctx context.Context) error {
+		_, err := r.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
 		return err
 	})
-	return r
 }
 
 func (r *rig) must(err error) {
@@ -108,9 +124,9 @@ func (r *rig) eventually(what string, check func(context.Context) error) {
 }
 
 // apply creates the objects of a manifest.
-func (r *rig) apply(name string) {
+func (r *rig) apply(path string) {
 	r.Helper()
-	file, err := os.Open(filepath.Join(manifests, name))
+	file, err := os.Open(path)
 	r.must(err)
 	defer func() { _ = file.Close() }()
 	const bufferSize = 1024
@@ -123,7 +139,7 @@ func (r *rig) apply(name string) {
 		r.must(err)
 		resource, ok := resources[object.GetKind()]
 		if !ok {
-			r.Fatalf("%s: kind %s is not in the table of resources", name, object.GetKind())
+			r.Fatalf("%s: kind %s is not in the table of resources", path, object.GetKind())
 		}
 		var client dynamic.ResourceInterface = r.dynamic.Resource(resource.GroupVersionResource)
 		if resource.namespaced {
@@ -165,6 +181,23 @@ func secretOf(name, value string) *corev1.Secret {
 func (r *rig) deleteSites() {
 	r.Helper()
 	r.must(r.dynamic.Resource(sites).Namespace(namespace).DeleteCollection(r.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+}
+
+// requestsOf calls yield for each request of the operator to a path of Secrets, by the audit log.
+func (r *rig) requestsOf(yield func(event e2e.AuditEvent, u *url.URL)) error {
+	r.Helper()
+	events, err := r.cluster.AuditEvents()
+	if err != nil {
+		return err
+	}
+	for _, event := range events {
+		u, err := url.ParseRequestURI(event.RequestURI)
+		r.must(err)
+		if event.User.Username == user && strings.HasSuffix(u.Path, "/secrets") {
+			yield(event, u)
+		}
+	}
+	return nil
 }
 
 // siteStatus is the status of a Site.

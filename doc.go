@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package refwatch only documents the packages of this module. Programs import those:
+//
+//   - [github.com/refwatch/refwatch/manager]: start here. It registers pods and other
+//     owners, and caches the Secrets, ConfigMaps or other objects that they reference.
+//   - [github.com/refwatch/refwatch/objectcache]: the stores below it, their options and
+//     strategies, kinds of objects, Roles, and what is computed from objects.
+//   - [github.com/refwatch/refwatch/reflector] and
+//     [github.com/refwatch/refwatch/reflector/listwatch]: keep a client-go store or queue
+//     equal to one selection on the server, for programs that need no more.
+//   - [github.com/refwatch/refwatch/cache]: the last known state of one object.
+//   - [github.com/refwatch/refwatch/manager/listers]: client-go's listers on a manager.
+//   - [github.com/refwatch/refwatch/manager/debug]: a page that shows each object.
+//   - [github.com/refwatch/refwatch/manager/metrics]: metrics with component-base.
+//   - [github.com/refwatch/refwatch/featuregates]: options from feature gates.
+//   - [github.com/refwatch/refwatch/test/apiserver]: an API server for tests.
+//
+// The module github.com/refwatch/refwatch/manager/controllerruntime has a cache for
+// programs that use controller-runtime.
+//
+// README.md has an example, docs/guides has a guide for node agents, one for controllers
+// and one for programs that move from other caches, and docs/troubleshooting.md explains
+// each error.
+package refwatch

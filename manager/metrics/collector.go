@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	compbasemetrics "k8s.io/component-base/metrics"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector/histogram"
+)
+
+// Store is what a [Collector] reads. Managers and all stores implement it.
+type Store interface {
+	Stats() objectcache.Stats
+	Statuses() iter.Seq[objectcache.Status]
+}
+
+// Collector exports what stores and their Gates count. It implements
+// component-base's StableCollector and Prometheus' Collector. Register it once, in one
+// registry. Make one with [NewCollector].
+type Collector struct {
+	compbasemetrics.BaseStableCollector
+
+	names        []string // of the stores, sorted
+	stores       map[string]Store
+	descriptions descriptions
+}
+
+// NewCollector returns a collector of stores. Their names are the values of the label
+// "store". They distinguish two stores of one resource, such as those of two clusters. A
+// Gate is the one of a store, and counts once if stores share it: the label "gate" has
+// their names, sorted and separated by commas. NewCollector returns an error if there is
+// no store, or if a store is nil or has no name.
+func NewCollector(stores map[string]Store) (*Collector, error) {
+	if len(stores) == 0 {
+		return nil, errors.New("new collector: there is no store: pass managers or stores, by a name for each")
+	}
+	for name, store := range stores {
+		switch value := reflect.ValueOf(store); {
+		case name == "":
+			return nil, errors.New("new collector: a store has no name: name each for the label \"store\"")
+		case store == nil, value.Kind() == reflect.Pointer && value.IsNil():
+			return nil, fmt.Errorf("new collector: the store %q is nil", name)
+		}
+	}
+	return &Collector{
+		names:        slices.Sorted(maps.Keys(stores)),
+		stores:       maps.Clone(stores),
+		descriptions: newDescriptions(),
+	}, nil
+}
+
+// Describe implements prometheus.Collector. A registry of Prometheus calls it alone;
+// component-base's calls Create before.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	if !c.descriptions.objects.IsCreated() {
+		c.Create(nil, c)
+	}
+	c.BaseStableCollector.Describe(ch)
+}
+
+// DescribeWithStability implements component-base's StableCollector.
+func (c *Collector) DescribeWithStability(ch chan<- *compbasemetrics.Desc) {
+	for _, desc := range c.descriptions.all() {
+		ch <- desc
+	}
+}
+
+// CollectWithStability implements component-base's StableCollector.
+func (c *Collector) CollectWithStability(ch chan<- compbasemetrics.Metric) {
+	gates := map[*objectcache.Gate][]string{}
+	for _, name := range c.names {
+		store := c.stores[name]
+		stats := store.Stats()
+		if stats.Gate != nil {
+			gates[stats.Gate] = append(gates[stats.Gate], name)
+		}
+		labels := []string{name, stats.Resource.GroupResource().String()}
+		c.collectStats(sink{ch, labels}, &stats)
+		c.collectStatuses(sink{ch, labels}, store.Statuses())
+	}
+	for gate, names := range gates {
+		c.collectGate(sink{ch, []string{strings.Join(names, ",")}}, gate)
+	}
+}
+
+func (c *Collector) collectStats(s sink, stats *objectcache.Stats) {
+	d := &c.descriptions
+	s.gauge(d.references, float64(stats.References))
+	s.gauge(d.openStreams, float64(stats.OpenStreams))
+	counters(s, d.opens, stats.Opens)
+	counters(s, d.events, stats.Events)
+	counters(s, d.reads, stats.Reads)
+	counters(s, d.gets, stats.Gets)
+	s.histogram(d.firstSync, stats.FirstSync)
+}
+
+// collectStatuses sends what only the statuses of the objects have.
+func (c *Collector) collectStatuses(s sink, statuses iter.Seq[objectcache.Status]) {
+	phases := map[objectcache.Phase]int{}
+	for _, phase := range allPhases {
+		phases[phase] = 0
+	}
+	var oldest time.Duration
+	for status := range statuses {
+		phases[status.Phase]++
+		if status.Stream != objectcache.StreamNone && !status.LastContact.IsZero() {
+			oldest = max(oldest, time.Since(status.LastContact))
+		}
+	}
+	for phase, count := range phases {
+		s.gauge(c.descriptions.objects, float64(count), string(phase))
+	}
+	s.gauge(c.descriptions.lastContact, oldest.Seconds())
+}
+
+// allPhases have a value each, also if it is 0.
+var allPhases = []objectcache.Phase{
+	objectcache.Pending, objectcache.Syncing, objectcache.Cached, objectcache.Watching, objectcache.Shared, objectcache.Reopening,
+	objectcache.Failing, objectcache.Immutable, objectcache.ReadOnce, objectcache.Polling, objectcache.Idle, objectcache.Stopped,
+}
+
+func (c *Collector) collectGate(s sink, gate *objectcache.Gate) {
+	d, status, outage := &c.descriptions, gate.Status(), 0.0
+	if status.Cause != nil {
+		outage = 1
+	}
+	s.gauge(d.attempts, float64(status.Opening), "opening")
+	s.gauge(d.attempts, float64(status.Queued), "queued")
+	s.gauge(d.attempts, float64(status.Paused), "paused")
+	s.gauge(d.window, float64(status.Window))
+	s.gauge(d.outage, outage)
+	s.histogram(d.queued, status.Waits)
+}
+
+// sink takes the metrics of one store or gate.
+type sink struct {
+	ch     chan<- compbasemetrics.Metric
+	labels []string // the values of the first labels of each metric
+}
+
+func (s sink) gauge(desc *compbasemetrics.Desc, value float64, labels ...string) {
+	s.ch <- compbasemetrics.NewLazyConstMetric(desc, compbasemetrics.GaugeValue, value, slices.Concat(s.labels, labels)...)
+}
+
+// counters sends a counter for each key.
+func counters[K ~string](s sink, desc *compbasemetrics.Desc, values map[K]uint64) {
+	for key, value := range values {
+		s.ch <- compbasemetrics.NewLazyConstMetric(desc, compbasemetrics.CounterValue, float64(value), slices.Concat(s.labels, []string{string(key)})...)
+	}
+}
+
+// histogram sends a histogram. component-base has no constant one.
+func (s sink) histogram(desc *compbasemetrics.Desc, snapshot histogram.Snapshot) {
+	metric := compbasemetrics.NewLazyConstMetric(desc, compbasemetrics.GaugeValue, 0, s.labels...)
+	if metric == nil {
+		return // hidden
+	}
+	buckets := make(map[float64]uint64, histogram.Buckets)
+	for i, bound := range histogram.Bounds() {
+		buckets[bound.Seconds()] = snapshot.Cumulative[i]
+	}
+	s.ch <- prometheus.MustNewConstHistogram(metric.Desc(), snapshot.Count, snapshot.Sum.Seconds(), buckets, s.labels...)
+}

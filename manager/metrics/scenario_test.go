@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// Each value changes for its reason, on a server.
+func TestScenarioOfAStore(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		r.refer("tls", "ca")
+		r.AddReference(namespace, "tls", "other")
+		r.get("tls")
+		r.get("unreferenced")
+		r.want("synced", map[string]string{
+			`objects{phase="Watching"}`: "2", `objects{phase="Failing"}`: "0", `references`: "3", `open_streams`: "2",
+			`stream_opens_total{reason="first"}`: "2", `stream_events_total{type="ADDED"}`: "2",
+			`gets_total{result="hit"}`: "1", `gets_total{result="not_registered"}`: "1",
+			`first_sync_duration_seconds_count`: "2", `gate_queue_duration_seconds_count`: "2",
+			`gate_window`: "6", `gate_outage`: "0", `gate_attempts{state="opening"}`: "0",
+		})
+		r.write("tls", "two")
+		r.want("rotated", map[string]string{`stream_events_total{type="MODIFIED"}`: "1", `stream_opens_total{reason="ended"}`: "0"})
+		time.Sleep(50 * time.Second)
+		r.want("quiet", map[string]string{`last_contact_age_seconds`: "50"})
+
+		forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), "", errors.New("no"))
+		r.refuse(&forbidden.ErrStatus)
+		r.AddReference(namespace, "forbidden", "pod")
+		synctest.Wait()
+		r.get("forbidden")
+		time.Sleep(time.Second)
+		r.want("forbidden", map[string]string{
+			`objects{phase="Watching"}`: "2", `objects{phase="Failing"}`: "1",
+			`gets_total{result="failed"}`: "1", `gets_total{result="canceled"}`: "0",
+			`gate_outage`: "0", `gate_attempts{state="paused"}`: "1",
+		})
+		r.DeleteReference(namespace, "forbidden", "pod")
+		r.refuse(nil)
+		r.server.CloseStreams(nil)
+		time.Sleep(time.Minute)
+		r.want("reopened", map[string]string{
+			`objects{phase="Watching"}`: "2", `stream_opens_total{reason="ended"}`: "2", `open_streams`: "2", `references`: "3",
+		})
+		r.DeleteReference(namespace, "ca", "pod")
+		r.want("unregistered", map[string]string{`objects{phase="Watching"}`: "1", `open_streams`: "1", `references`: "2"})
+	})
+}
+
+func TestScenarioOutage(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		var names []string
+		for i := range 20 {
+			names = append(names, fmt.Sprint("tls-", i))
+		}
+		r.refer(names...)
+		r.want("synced", map[string]string{`objects{phase="Watching"}`: "20", `gate_outage`: "0"})
+		down := apierrors.NewInternalError(errors.New("etcd is away"))
+		r.refuse(&down.ErrStatus)
+		r.server.CloseStreams(nil)
+		time.Sleep(time.Minute)
+		r.want("away", map[string]string{
+			`objects{phase="Watching"}`: "0", `objects{phase="Failing"}`: "20", `open_streams`: "0",
+			`gate_outage`: "1", `gate_window`: "1", `last_contact_age_seconds`: "60",
+		})
+		r.refuse(nil)
+		time.Sleep(30 * time.Second)
+		r.want("back", map[string]string{`objects{phase="Watching"}`: "20", `open_streams`: "20", `gate_outage`: "0"})
+	})
+}
+
+func TestScenarioShared(t *testing.T) {
+	options := objectcache.WatchOptions{Shared: objectcache.SharedOptions{Namespaces: []string{namespace}, Threshold: 3}}
+	inBubble(t, options, func(r *rig) {
+		r.refer("a", "b", "c")
+		time.Sleep(5 * time.Minute)
+		r.want("shared", map[string]string{`objects{phase="Shared"}`: "3", `objects{phase="Watching"}`: "0", `open_streams`: "1"})
+	})
+}
+
+func TestScenarioPolled(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{MaxStreams: 1}, func(r *rig) {
+		r.refer("a", "b", "c")
+		r.want("limited", map[string]string{
+			`objects{phase="Polling"}`: "2", `objects{phase="Watching"}`: "1", `open_streams`: "1", `reads_total{result="succeeded"}`: "2",
+		})
+		time.Sleep(45 * time.Second)
+		r.want("polled", map[string]string{`reads_total{result="succeeded"}`: "4", `stream_opens_total{reason="first"}`: "1"})
+	})
+}
+
+// Neither names nor data of objects are in a text, nor are namespaces or owners.
+func TestNoNamesInMetrics(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		r.write("canary-name", "canary-data")
+		r.AddReference(namespace, "canary-name", types.UID("canary-owner"))
+		r.AddReference("canary-namespace", "canary-absent", "canary-owner")
+		synctest.Wait()
+		r.get("canary-name")
+		text := scrape(r.t, r.registry)
+		if strings.Contains(text, "canary") || !strings.Contains(text, `phase="Watching",resource="secrets",store="test"} 2`) {
+			t.Errorf("got %s, want two objects and no canary", text)
+		}
+	})
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# usage: compat.sh KUBERNETES CONTROLLER_RUNTIME MODULE_FOLDER...
+#
+# Builds and tests modules with these versions of the Kubernetes libraries, such as
+# v0.37.2, and of controller-runtime where a module requires it. Works on a copy of
+# the tree in _output/compat. Tests without the race detector.
+set -euo pipefail
+kubernetes=$1 controller_runtime=$2
+shift 2
+
+root=$PWD
+copy=$root/_output/compat
+rm -rf "$copy"
+mkdir -p "$copy"
+git ls-files -co --exclude-standard -z | while IFS= read -r -d '' file; do
+  [ ! -e "$file" ] || printf '%s\0' "$file" # not the deleted ones
+done | tar -c --null -T - | tar -x -C "$copy"
+
+export GOWORK=off PATH="$root/_output/bin:$PATH" # kubectl
+for module; do
+  cd "$copy/$module"
+  echo "$module: Kubernetes $kubernetes"
+  # All that are released with Kubernetes have the version v0.MINOR.PATCH.
+  awk -v k8s="$kubernetes" -v cr="$controller_runtime" '
+    $1 ~ /^k8s\.io\// && $2 ~ /^v0\.[0-9]+\.[0-9]+$/ { print $1 "@" k8s }
+    $1 == "sigs.k8s.io/controller-runtime" { print $1 "@" cr }
+  ' go.mod | xargs go get 2>&1 | grep -E 'k8s\.io/|^go: [^du]' || true
+  go mod tidy
+  go list -m k8s.io/client-go | grep -qF " $kubernetes" || { echo "compat: $module is not built with $kubernetes" >&2; exit 1; }
+  go build ./...
+  go test ./...
+done
