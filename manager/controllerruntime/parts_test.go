@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,12 +41,16 @@ type referencing struct {
 	client  client.Client
 	secrets *manager.Manager[*corev1.Secret]
 	seen    events
+	foreign atomic.Bool // there was a request for the owner x, which is of another kind
 }
 
 func (r *referencing) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	owner := manager.Owner{Kind: "ConfigMap", Namespace: request.Namespace, Name: request.Name}
 	object := &corev1.ConfigMap{}
 	if err := r.client.Get(ctx, request.NamespacedName, object); err != nil {
+		if request.Name == "x" {
+			r.foreign.Store(true)
+		}
 		r.secrets.SetReferences(owner)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -108,6 +113,9 @@ func TestSource(t *testing.T) {
 		synctest.Wait()
 		if owners := secrets.OwnersOf(keyOfOne.Namespace, keyOfOne.Name); len(owners) != 1 {
 			t.Errorf("got owners %v, want only the other one", owners)
+		}
+		if reconciler.foreign.Load() {
+			t.Error("got a request for an owner of another kind")
 		}
 		r.stop()
 	})
