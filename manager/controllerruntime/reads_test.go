@@ -177,6 +177,34 @@ func TestHangingObject(t *testing.T) {
 	})
 }
 
+// With a negative SyncTimeout a Get waits for as long as its context allows, and an object
+// for which a Get waits is not dropped.
+func TestWaitingGet(t *testing.T) {
+	options := controllerruntime.CacheOptions{SyncTimeout: -1, IdleTimeout: time.Minute}
+	inBubble(t, options, cache.Options{}, func(t *testing.T, r *rig) {
+		r.create("hanging", "1")
+		release := r.hold("hanging")
+		time.AfterFunc(time.Hour, release)
+		began := time.Now()
+		r.wantValue("hanging", "1")
+		if took := time.Since(began); took < time.Hour {
+			t.Errorf("got the object after %v, want it after the release", took)
+		}
+	})
+}
+
+// Streams are opened through the Gate of the options.
+func TestGate(t *testing.T) {
+	gate := objectcache.NewGate(objectcache.GateOptions{})
+	inBubble(t, controllerruntime.CacheOptions{Gate: gate}, cache.Options{}, func(t *testing.T, r *rig) {
+		r.hold("hanging")
+		_, _ = r.get("hanging")
+		if got := gate.Status().Opening; got != 1 {
+			t.Errorf("got %d streams being opened through the gate, want 1", got)
+		}
+	})
+}
+
 // Objects that the server throttles, refuses or does not answer for delay no others.
 func TestBadNeighbours(t *testing.T) {
 	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
