@@ -62,3 +62,29 @@ func (s *DirectStore[T]) Stats() Stats {
 	stats.Reads[reflector.ReadSucceeded], stats.Reads[reflector.ReadFailed] = s.succeeded.Load(), s.failed.Load()
 	return stats
 }
+
+// SumStats returns the sum of the stats of several stores, as if they were one. Its maps
+// have all keys, also without stats. Its Resource and Gate are those of the first stats.
+func SumStats(stats ...Stats) Stats {
+	sum := Stats{StreamStats: new(reflector.Counters).Stats(), Gets: new(getCounters).snapshot()}
+	for i, s := range stats {
+		if i == 0 {
+			sum.Resource, sum.Gate = s.Resource, s.Gate
+		}
+		sum.Objects += s.Objects
+		sum.References += s.References
+		sum.OpenStreams += s.OpenStreams
+		addCounts(sum.Opens, s.Opens)
+		addCounts(sum.Events, s.Events)
+		addCounts(sum.Reads, s.Reads)
+		addCounts(sum.Gets, s.Gets)
+		sum.FirstSync = sum.FirstSync.Add(s.FirstSync)
+	}
+	return sum
+}
+
+func addCounts[K comparable](to, counts map[K]uint64) {
+	for key, count := range counts {
+		to[key] += count
+	}
+}

@@ -5,6 +5,7 @@ package objectcache_test
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -325,6 +327,58 @@ func TestStatsCountConcurrentGets(t *testing.T) {
 		group.Wait()
 		if got := r.Stats().Gets[objectcache.GetHit] - before; got != goroutines*each {
 			t.Errorf("hits: got %d, want %d", got, goroutines*each)
+		}
+	})
+}
+
+// filledStats returns stats in which all numbers are n, and all maps have all keys.
+func filledStats(n int) objectcache.Stats {
+	stats := objectcache.SumStats()
+	stats.Objects, stats.References, stats.OpenStreams = n, n, n
+	fill(stats.Opens, n)
+	fill(stats.Events, n)
+	fill(stats.Reads, n)
+	fill(stats.Gets, n)
+	stats.FirstSync.Count, stats.FirstSync.Sum = uint64(n), time.Duration(n)
+	for i := range stats.FirstSync.Cumulative {
+		stats.FirstSync.Cumulative[i] = uint64(n)
+	}
+	return stats
+}
+
+func fill[K comparable](counts map[K]uint64, n int) {
+	for key := range counts {
+		counts[key] = uint64(n)
+	}
+}
+
+// A sum has all numbers of all stats, and the Resource and the Gate of the first. It
+// changes none of them.
+func TestSumStats(t *testing.T) {
+	first, second := filledStats(1), filledStats(2)
+	first.Resource, first.Gate = corev1.SchemeGroupVersion.WithResource("secrets"), objectcache.NewGate(objectcache.GateOptions{})
+	for field, value := range reflect.ValueOf(first).Fields() {
+		if value.IsZero() {
+			t.Fatalf("field %s: it is zero: let filledStats set it", field.Name)
+		}
+	}
+	want := filledStats(3)
+	want.Resource, want.Gate = first.Resource, first.Gate
+	if got := objectcache.SumStats(first, second); !reflect.DeepEqual(got, want) {
+		t.Errorf("sum: got %+v, want %+v", got, want)
+	}
+	if got := second; !reflect.DeepEqual(got, filledStats(2)) {
+		t.Errorf("a summand: got %+v, want it unchanged", got)
+	}
+}
+
+// Without stats, the sum has the keys of the stats of a store, each with 0.
+func TestSumOfNoStats(t *testing.T) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		want := r.Stats()
+		want.Resource, want.Gate = schema.GroupVersionResource{}, nil
+		if got := objectcache.SumStats(); !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -232,21 +234,9 @@ func (c *Cache) WaitForCacheSync(ctx context.Context) bool {
 func (c *Cache) NeedLeaderElection() bool { return false }
 
 // Statuses yields the status of each object that is cached by reference, in no order, for
-// [Healthz] and for logs. It has no object data.
+// [Healthz] and for logs. It has no object data. [Cache.Store] has those of one kind.
 func (c *Cache) Statuses() iter.Seq[objectcache.Status] {
 	return func(yield func(objectcache.Status) bool) {
-		c.mu.Lock()
-		var stores []*objectcache.WatchStore[client.Object]
-		for _, v := range c.views {
-			stores = append(stores, v.store)
-		}
-		c.mu.Unlock()
-		for _, store := range stores {
-			for status := range store.Statuses() {
-				if !yield(status) {
-					return
-				}
-			}
-		}
+		yieldStatuses(c.stores(slices.Collect(maps.Keys(c.kinds))...), yield)
 	}
 }

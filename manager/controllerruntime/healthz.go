@@ -17,8 +17,8 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// Statuses yields the status of each referenced object. A [Cache], a manager.Manager and
-// an objectcache.Store do.
+// Statuses yields the status of each referenced object. A [Cache], a [Store], a
+// manager.Manager and an objectcache.Store do.
 type Statuses interface {
 	Statuses() iter.Seq[objectcache.Status]
 }

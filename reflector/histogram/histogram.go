@@ -64,3 +64,13 @@ func (h *Histogram) Snapshot() Snapshot {
 	s.Sum = time.Duration(h.sum.Load())
 	return s
 }
+
+// Add returns the snapshot of a histogram with the durations of both.
+func (s Snapshot) Add(other Snapshot) Snapshot {
+	for i := range s.Cumulative {
+		s.Cumulative[i] += other.Cumulative[i]
+	}
+	s.Count += other.Count
+	s.Sum += other.Sum
+	return s
+}
