@@ -11,6 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // ErrListRefused is returned by List, and by IndexField, for a kind of which only
@@ -38,7 +39,6 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object
 	if err != nil {
 		return err
 	}
-	c.askOthers(v, key)
 	object, err := v.get(ctx, key)
 	if err != nil {
 		return err
@@ -59,8 +59,12 @@ func (c *Cache) List(ctx context.Context, out client.ObjectList, opts ...client.
 	}
 	options := client.ListOptions{}
 	options.ApplyOptions(opts)
+	namespaced, err := apiutil.IsGVKNamespaced(gvk, c.stock.Mapper)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", gvk.Kind, err)
+	}
 	settings := c.kinds[gvk]
-	if _, err := settings.in(client.ObjectKey{Namespace: options.Namespace}); err != nil {
+	if _, err := settings.in(client.ObjectKey{Namespace: options.Namespace}); err != nil && namespaced {
 		return fmt.Errorf("list %s in namespace %q: the cache is restricted to namespaces: name one of them with client.InNamespace", gvk.Kind, options.Namespace)
 	}
 	return c.live.List(ctx, out, opts...)

@@ -146,3 +146,37 @@ func TestSyncPeriod(t *testing.T) {
 		seen.wantLast(t, "after two periods", "update one=1 to one=1")
 	})
 }
+
+// Objects of a cluster-scoped kind are in no namespace to which the cache is restricted:
+// the defaults are theirs, as in the stock cache.
+func TestClusterScopedKindWithNamespaces(t *testing.T) {
+	stock := cache.Options{
+		DefaultNamespaces: map[string]cache.Config{namespace: {}},
+		DefaultTransform: func(object any) (any, error) {
+			object.(client.Object).SetAnnotations(map[string]string{"transformed": "yes"})
+			return object, nil
+		},
+	}
+	options := controllerruntime.CacheOptions{For: []client.Object{&corev1.Namespace{}}, LiveList: true}
+	inBubble(t, options, stock, func(t *testing.T, r *rig) {
+		other := &corev1.Namespace{}
+		if err := r.cache.Get(t.Context(), types.NamespacedName{Name: "other"}, other); err != nil || other.Annotations["transformed"] != "yes" {
+			t.Errorf("got annotations %v and %v, want those of the transform", other.Annotations, err)
+		}
+		if err := r.cache.List(t.Context(), &corev1.NamespaceList{}); err != nil {
+			t.Errorf("List: got %v, want nil", err)
+		}
+	})
+}
+
+// The shortest IdleTimeout is valid.
+func TestShortestIdleTimeout(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{IdleTimeout: 1}, cache.Options{}, func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		r.wantValue("one", "1")
+		time.Sleep(time.Second)
+		if got := r.streams(); got != 0 {
+			t.Errorf("got %d streams, want none", got)
+		}
+	})
+}

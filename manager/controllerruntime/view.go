@@ -115,7 +115,16 @@ func (v *view) transform(object client.Object) client.Object {
 	if metadata, ok := object.(*metav1.PartialObjectMetadata); ok {
 		metadata.SetGroupVersionKind(v.id.kind) // as the stock cache does
 	}
-	return v.settings.transform(object)
+	config, err := v.settingsIn(client.ObjectKeyFromObject(object))
+	if err != nil || config.Transform == nil {
+		return object
+	}
+	transformed, err := config.Transform(object)
+	if err != nil {
+		return nil // the store refuses it
+	}
+	result, _ := transformed.(client.Object)
+	return result
 }
 
 // settingsIn returns the settings for an object, and an error if the cache is restricted
@@ -145,6 +154,8 @@ func (v *view) get(ctx context.Context, key types.NamespacedName) (client.Object
 		return nil, err
 	}
 	defer v.leases.release(lease)
+	// Now that the lease is held: GetInformer, which looks for leases, does not miss it.
+	v.cache.askOthers(v, key)
 	object, err := v.store.TryGet(key.Namespace, key.Name) // needs no timer
 	if !errors.Is(err, objectcache.ErrNotSynced) {
 		return object, err
@@ -164,7 +175,7 @@ func (v *view) get(ctx context.Context, key types.NamespacedName) (client.Object
 
 // sweep ends the leases that are no longer used.
 func (v *view) sweep(ctx context.Context) {
-	ticker := time.NewTicker(v.cache.options.IdleTimeout / 2)
+	ticker := time.NewTicker(max(v.cache.options.IdleTimeout/2, time.Millisecond))
 	defer ticker.Stop()
 	for {
 		select {
