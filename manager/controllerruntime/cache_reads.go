@@ -39,7 +39,6 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object
 	if err != nil {
 		return err
 	}
-	c.askOthers(v, key)
 	object, err := v.get(ctx, key)
 	if err != nil {
 		return err

@@ -3,13 +3,19 @@
 package controllerruntime_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/refwatch/refwatch/manager/controllerruntime"
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 // A Get opens one named watch. Further Gets are answered from memory, and see changes.
@@ -28,6 +34,45 @@ func TestGetIsAnsweredFromMemory(t *testing.T) {
 		}
 		if got := secretRequests(r.server); !slices.Equal(got, []string{"watch one"}) {
 			t.Errorf("got requests %q, want one watch of one", got)
+		}
+	})
+}
+
+// A Get that waits without a timeout ends with the cache.
+func TestGetsEndWithTheCache(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{SyncTimeout: -1}, cache.Options{}, func(t *testing.T, r *rig) {
+		release := r.hold("one")
+		defer release()
+		ended := make(chan error)
+		go func() {
+			_, err := r.get("one")
+			ended <- err
+		}()
+		time.Sleep(time.Hour)
+		r.stop()
+		if err := <-ended; !errors.Is(err, objectcache.ErrStopped) {
+			t.Errorf("got %v, want ErrStopped", err)
+		}
+	})
+}
+
+// A cache whose context has ended before Start ends at once.
+func TestStartWithEndedContext(t *testing.T) {
+	onServer(t, func(t *testing.T, server *apiserver.Server) {
+		c, err := controllerruntime.NewCache(controllerruntime.CacheOptions{})(server.Config(), cache.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.GetInformer(t.Context(), &corev1.Secret{}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := c.Start(ctx); err != nil {
+			t.Errorf("Start: got %v, want nil", err)
+		}
+		if err := c.Get(t.Context(), keyOfOne, &corev1.Secret{}); !errors.Is(err, objectcache.ErrStopped) {
+			t.Errorf("Get: got %v, want ErrStopped", err)
 		}
 	})
 }

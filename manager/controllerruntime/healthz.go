@@ -45,8 +45,13 @@ const defaultHealthGrace = time.Minute
 // nil while nothing is referenced.
 //
 // It sends no request. Do not use it as a liveness check: a restart mends none of this,
-// and drops what is served from memory.
+// and drops what is served from memory. With a nil source it always fails.
 func Healthz(source Statuses, options HealthzOptions) healthz.Checker {
+	if isNil(source) {
+		return func(*http.Request) error {
+			return errors.New("the source of the health check is nil: pass a Cache, a manager or a store to Healthz")
+		}
+	}
 	check := &healthCheck{source: source, grace: cmp.Or(options.Grace, defaultHealthGrace)}
 	return check.check
 }

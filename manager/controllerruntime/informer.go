@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -226,9 +227,11 @@ func (w *changesWatch) run(ctx context.Context, store *objectcache.WatchStore[cl
 }
 
 // eventsOf returns the events of a change of an object that handlers know as before, nil
-// if they do not. An object that was deleted and created again is another one.
+// if they do not. An object that was deleted and created again is another one. So is one
+// that changed and kept its version, because the server was restored from a backup:
+// client-go takes an update between equal versions for a resync, which not all handlers get.
 func eventsOf(before client.Object, change objectcache.Change[client.Object]) (events []watch.Event) {
-	replaced := before != nil && (change.Err != nil || before.GetUID() != change.Object.GetUID())
+	replaced := before != nil && (change.Err != nil || before.GetUID() != change.Object.GetUID() || sameVersionOnly(before, change.Object))
 	if replaced {
 		events = append(events, watch.Event{Type: watch.Deleted, Object: before})
 	}
@@ -240,4 +243,10 @@ func eventsOf(before client.Object, change objectcache.Change[client.Object]) (e
 		events = append(events, watch.Event{Type: watch.Modified, Object: change.Object})
 	}
 	return events
+}
+
+// sameVersionOnly reports whether two states of an object differ, though their versions
+// are equal.
+func sameVersionOnly(a, b client.Object) bool {
+	return a.GetResourceVersion() == b.GetResourceVersion() && !equality.Semantic.DeepEqual(a, b)
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -284,3 +285,67 @@ func TestOtherKinds(t *testing.T) {
 
 // unknown is a type that no scheme has.
 type unknown struct{ corev1.Pod }
+
+// A server that was restored from a backup gives a version again to another write. Then
+// handlers have an event, too. Objects that the restore has not changed have none.
+func TestInformerAfterRestore(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		r.create("same", "1")
+		if _, err := r.cache.GetInformer(t.Context(), &corev1.Secret{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // client-go leaves handlers of a running informer out of the first resync
+		seen := r.record(&corev1.Secret{})
+		r.wantValue("one", "1")
+		r.wantValue("same", "1")
+		time.Sleep(12 * time.Hour) // after the first resync, before the second
+		seen.clear()
+		before := r.server.Snapshot()
+		r.update("one", "2")
+		seen.want(t, "before", "update one=1 to one=2")
+		release := r.hold("one")
+		r.server.Restore(before)
+		r.update("one", "3")
+		release()
+		time.Sleep(10 * time.Minute)
+		r.wantValue("one", "3")
+		seen.want(t, "restored", "delete one=2", "add one=3")
+	})
+}
+
+// With a SyncPeriod of 0 no reconcile is repeated, so an absent object is kept.
+func TestCreationWithoutResyncs(t *testing.T) {
+	newCache := func(config *rest.Config, stock cache.Options) (cache.Cache, error) {
+		stock.SyncPeriod = new(time.Duration(0))
+		return controllerruntime.NewCache(controllerruntime.CacheOptions{})(config, stock)
+	}
+	withManager(t, newCache, func(t *testing.T, r *managerRig) {
+		r.addOwner("one", "")
+		time.Sleep(100 * time.Hour)
+		r.operator.seen.clear()
+		r.writeOwned(r.owner("one"), "1")
+		r.operator.seen.want(t, "created", "one: 1")
+	})
+}
+
+// The deletion of an immutable object is an event at once, and so is the next one.
+func TestInformerOfImmutableObjects(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		seen := r.record(&corev1.Secret{})
+		create := func(value string) {
+			secret := secretNamed("fixed", value)
+			secret.Immutable = new(true)
+			if _, err := r.client.CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create("1")
+		r.wantValue("fixed", "1")
+		seen.want(t, "created", "add fixed=1")
+		r.remove("fixed")
+		seen.want(t, "deleted", "delete fixed=1")
+		create("2")
+		seen.want(t, "created again", "add fixed=2")
+	})
+}

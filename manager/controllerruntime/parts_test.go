@@ -278,3 +278,13 @@ func TestHealthz(t *testing.T) {
 		})
 	}
 }
+
+// A check without a source fails, and says so.
+func TestHealthzOfNil(t *testing.T) {
+	for _, source := range []controllerruntime.Statuses{nil, (*controllerruntime.Cache)(nil)} {
+		check := controllerruntime.Healthz(source, controllerruntime.HealthzOptions{})
+		if err := check(nil); err == nil || !strings.Contains(err.Error(), "source") {
+			t.Errorf("%T: got %v, want an error", source, err)
+		}
+	}
+}

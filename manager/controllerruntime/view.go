@@ -122,7 +122,7 @@ func (v *view) transform(object client.Object) client.Object {
 	}
 	transformed, err := config.Transform(object)
 	if err != nil {
-		return nil
+		return nil // the store refuses it
 	}
 	result, _ := transformed.(client.Object)
 	return result
@@ -155,6 +155,8 @@ func (v *view) get(ctx context.Context, key types.NamespacedName) (client.Object
 		return nil, err
 	}
 	defer v.leases.release(lease)
+	// Now that the lease is held: GetInformer, which looks for leases, does not miss it.
+	v.cache.askOthers(v, key)
 	object, err := v.store.TryGet(key.Namespace, key.Name) // needs no timer
 	if !errors.Is(err, objectcache.ErrNotSynced) {
 		return object, err
