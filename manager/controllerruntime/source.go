@@ -32,7 +32,7 @@ type Source struct {
 // object is known, also that it is absent or that the server refuses it, and one for each
 // change: manager.Manager.Changes says what is a change, and that none is lost. A
 // reconcile may therefore return when manager.Manager.TryGet returns
-// [objectcache.ErrNotSynced]. That error holds for an object that the server refuses as
+// objectcache.ErrNotSynced. That error holds for an object that the server refuses as
 // well: look for apierrors.IsForbidden first to report it.
 //
 // It returns an error if the manager is nil or the kind is empty.
