@@ -3,6 +3,7 @@
 package controllerruntime_test
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/refwatch/refwatch/manager/controllerruntime"
+	"github.com/refwatch/refwatch/manager/debug"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -29,7 +31,21 @@ func managerAfter(config *rest.Config, scheme *runtime.Scheme) (manager.Manager,
 	return mgr, err
 }
 
-// Both managers of the guides can be made; the second one has a cache of its own.
+// observe adds the readiness check and the debug page of docs/guides.
+func observe(mgr manager.Manager) error {
+	secrets := mgr.GetCache().(*controllerruntime.Cache) // the cache of the one line
+	handler, err := debug.NewHandler(debug.Options{Sources: map[string]debug.Source{"secrets": secrets}})
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		mgr.AddReadyzCheck("secrets", controllerruntime.Healthz(secrets, controllerruntime.HealthzOptions{})),
+		mgr.AddMetricsServerExtraHandler("/debug/refwatch", handler), // beside /metrics
+	)
+}
+
+// Both managers of the guides can be made; the second one has a cache of its own, which
+// can be observed.
 func Example_guides() {
 	server, err := apiserver.Start(apiserver.Options{})
 	if err != nil {
@@ -43,8 +59,12 @@ func Example_guides() {
 		}
 		_, byReference := mgr.GetCache().(*controllerruntime.Cache)
 		fmt.Println(byReference)
+		if byReference {
+			fmt.Println(observe(mgr))
+		}
 	}
 	// Output:
 	// false
 	// true
+	// <nil>
 }

@@ -32,7 +32,8 @@ type Source struct {
 // object is known, also that it is absent or that the server refuses it, and one for each
 // change: manager.Manager.Changes says what is a change, and that none is lost. A
 // reconcile may therefore return when manager.Manager.TryGet returns
-// objectcache.ErrNotSynced.
+// objectcache.ErrNotSynced. That error holds for an object that the server refuses as
+// well: look for apierrors.IsForbidden first to report it.
 //
 // It returns an error if the manager is nil or the kind is empty.
 func NewSource[T client.Object](m *manager.Manager[T], ownerKind string) (*Source, error) {

@@ -87,6 +87,8 @@ func (a *agent) sync(ctx context.Context, pod *corev1.Pod, name string) error {
 		return nil
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("the pod cannot start: %w", err) // and is synced again once the Secret exists
+	case apierrors.IsForbidden(err): // first, because ErrNotSynced holds as well
+		return fmt.Errorf("the pod waits for a right: %w", err) // and is synced again once it is granted
 	case errors.Is(err, objectcache.ErrNotSynced):
 		klog.FromContext(ctx).V(2).Info("The Secret is not in memory yet", "err", err)
 		return nil // its first state enqueues the pod
