@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -110,6 +111,31 @@ func TestUnit(t *testing.T) {
 	}
 	if dir := filepath.Base(c.RootDir); !strings.Contains(string(unit), "\nStateDirectory="+dir+"\n") || c.RootDir != "/var/lib/"+dir {
 		t.Errorf("rootDir: got %q, want the StateDirectory of the unit", c.RootDir)
+	}
+}
+
+// TestUnitHasNoMountNamespace: the host would not see the mounts of a unit with one of its own. See systemd.exec(5).
+func TestUnitHasNoMountNamespace(t *testing.T) {
+	unit, err := os.ReadFile("deploy/nodeagent.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	option := regexp.MustCompile(`(?m)^(Protect\w+|Private\w+|Bind\w*Paths|(ReadWrite|ReadOnly|Inaccessible|Exec|NoExec)Paths|` +
+		`TemporaryFileSystem|Root(Directory|Image)|MountFlags|MountAPIVFS|MountImages|ExtensionImages|DynamicUser)=`)
+	if got := option.FindAllString(string(unit), -1); len(got) > 0 {
+		t.Errorf("options with a mount namespace: got %q, want none", got)
+	}
+}
+
+// TestContainerfilePinsGo: the image is built with the toolchain of CI.
+func TestContainerfilePinsGo(t *testing.T) {
+	version, err1 := os.ReadFile("../../.go-version")
+	file, err2 := os.ReadFile("deploy/Containerfile")
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\nFROM docker.io/library/golang:" + strings.TrimSpace(string(version)) + " AS build\n"; !strings.Contains(string(file), want) {
+		t.Errorf("Containerfile: got no line %q, want the version of .go-version", want)
 	}
 }
 

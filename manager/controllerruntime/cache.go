@@ -68,8 +68,13 @@ type Cache struct {
 // lost: an object is kept while it exists. One that is absent is kept for two and a half
 // cache.Options.SyncPeriods after the last Get, 25 hours by default. So its creation is
 // not missed if the reconcile that needs it is repeated with each SyncPeriod, as those of
-// For are. (client-go may skip the first one.) A SyncPeriod of 0 repeats nothing, and
-// keeps absent objects until RemoveInformer.
+// For are. (client-go may skip the first one.) They are not repeated if For has a
+// predicate that ignores updates without a change, such as
+// predicate.GenerationChangedPredicate: then set the SyncPeriod to 0. That repeats
+// nothing, and keeps absent objects until RemoveInformer.
+//
+// Objects have no managedFields, so that the Extract functions of client-go's apply
+// configurations find nothing in them.
 //
 // Of cache.Options, Get and GetInformer honour namespaces, transforms,
 // UnsafeDisableDeepCopy, SyncPeriod and NewInformer. The function returns an error if a

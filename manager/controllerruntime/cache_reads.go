@@ -11,6 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // ErrListRefused is returned by List, and by IndexField, for a kind of which only
@@ -60,7 +61,11 @@ func (c *Cache) List(ctx context.Context, out client.ObjectList, opts ...client.
 	options := client.ListOptions{}
 	options.ApplyOptions(opts)
 	settings := c.kinds[gvk]
-	if _, err := settings.in(client.ObjectKey{Namespace: options.Namespace}); err != nil {
+	namespaced, err := apiutil.IsGVKNamespaced(gvk, c.stock.Mapper)
+	if err != nil {
+		return fmt.Errorf("cache of referenced objects: %s: %w", gvk.Kind, err)
+	}
+	if _, err := settings.in(client.ObjectKey{Namespace: options.Namespace}); namespaced && err != nil {
 		return fmt.Errorf("list %s in namespace %q: the cache is restricted to namespaces: name one of them with client.InNamespace", gvk.Kind, options.Namespace)
 	}
 	return c.live.List(ctx, out, opts...)

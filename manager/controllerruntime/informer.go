@@ -158,7 +158,7 @@ func (c *Cache) absentTimeout() time.Duration {
 	}
 	// A handler that is added when its informer runs already, as that of For, is first
 	// called after up to two periods, each with ten percent of jitter.
-	return max(c.options.IdleTimeout, 2*period+period/2)
+	return 2*period + period/2
 }
 
 // changes is the list and watch of an informer.

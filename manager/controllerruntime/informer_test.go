@@ -114,6 +114,17 @@ func TestIdleWithoutInformer(t *testing.T) {
 	})
 }
 
+// The shortest IdleTimeout that is valid does no harm.
+func TestShortestIdleTimeout(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{IdleTimeout: 1}, cache.Options{}, func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		for range 10 {
+			r.wantValue("one", "1")
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
 // With an informer no change of an object that was asked for is lost: it is kept while it
 // exists. An absent one is kept for longer than SyncPeriod, which repeats the reconciles.
 func TestIdleWithInformer(t *testing.T) {
@@ -151,6 +162,19 @@ func TestCreationAfterDays(t *testing.T) {
 		r.operator.seen.clear()
 		r.writeOwned(r.owner("one"), "1")
 		r.operator.seen.want(t, "created", "one: 1")
+	})
+}
+
+// With a SyncPeriod of 0 nothing repeats the reconciles, so absent objects are kept. An
+// operator sets it whose predicates ignore the repetitions.
+func TestCreationWithoutSyncPeriod(t *testing.T) {
+	stock := cache.Options{SyncPeriod: new(time.Duration(0))}
+	inBubble(t, controllerruntime.CacheOptions{}, stock, func(t *testing.T, r *rig) {
+		seen := r.record(&corev1.Secret{})
+		_, _ = r.get("one")
+		time.Sleep(100 * time.Hour)
+		r.create("one", "1")
+		seen.want(t, "created", "add one=1")
 	})
 }
 

@@ -104,6 +104,12 @@ func TestSource(t *testing.T) {
 		reconciler.seen.wantLast(t, "created", "one: 1")
 		r.writeOwned(r.owner("one"), "2")
 		reconciler.seen.wantLast(t, "updated", "one: 2")
+		shared := types.NamespacedName{Namespace: namespace, Name: "of-another-kind"}
+		secrets.SetReferences(manager.Owner{Kind: "Other", Namespace: namespace, Name: "one"}, shared)
+		synctest.Wait()
+		reconciler.seen.clear()
+		r.create(shared.Name, "x")
+		reconciler.seen.want(t, "a Secret of an owner of another kind")
 		r.addOwner("refused", "")
 		time.Sleep(5 * time.Second)
 		reconciler.seen.wantLast(t, "refused", "refused: Forbidden")

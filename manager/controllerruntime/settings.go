@@ -115,21 +115,6 @@ func (s *settings) in(key client.ObjectKey) (cache.Config, error) {
 	return config, nil
 }
 
-// transform applies the transform of the object's namespace, if it has one. It returns
-// nil for an object that a store must refuse.
-func (s *settings) transform(object client.Object) client.Object {
-	config, err := s.in(client.ObjectKeyFromObject(object))
-	if err != nil || config.Transform == nil {
-		return object
-	}
-	transformed, err := config.Transform(object)
-	if err != nil {
-		return nil
-	}
-	result, _ := transformed.(client.Object)
-	return result
-}
-
 // hasTransform reports whether objects of any namespace are transformed.
 func (s *settings) hasTransform() bool {
 	for _, config := range s.namespaces {

@@ -135,6 +135,35 @@ func TestTransforms(t *testing.T) {
 	})
 }
 
+// Objects of a cluster-scoped kind are in no namespace: those to which the cache is
+// restricted restrict neither Get nor List, and the transform of all kinds is applied.
+func TestClusterScopedKind(t *testing.T) {
+	stock := cache.Options{
+		DefaultNamespaces: map[string]cache.Config{"other": {}},
+		DefaultTransform: func(object any) (any, error) {
+			object.(client.Object).SetLabels(map[string]string{"transformed": "true"})
+			return object, nil
+		},
+	}
+	options := controllerruntime.CacheOptions{For: []client.Object{&corev1.Namespace{}}, LiveList: true}
+	inBubble(t, options, stock, func(t *testing.T, r *rig) {
+		for _, ignored := range []string{"", namespace} {
+			got := &corev1.Namespace{}
+			err := r.cache.Get(t.Context(), types.NamespacedName{Namespace: ignored, Name: "other"}, got)
+			if err != nil || got.Labels["transformed"] != "true" {
+				t.Errorf("Get with namespace %q: got labels %v and %v, want the transformed object", ignored, got.Labels, err)
+			}
+		}
+		if got := r.streams(); got != 1 {
+			t.Errorf("got %d streams, want one", got)
+		}
+		list := &corev1.NamespaceList{}
+		if err := r.cache.List(t.Context(), list); err != nil || len(list.Items) == 0 {
+			t.Errorf("List: got %d objects and %v, want some", len(list.Items), err)
+		}
+	})
+}
+
 // With a SyncPeriod handlers see each object again, as those of the stock cache do.
 func TestSyncPeriod(t *testing.T) {
 	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{SyncPeriod: new(time.Hour)}, func(t *testing.T, r *rig) {

@@ -110,12 +110,22 @@ func (c *Cache) restClientFor(version schema.GroupVersion) (rest.Interface, erro
 	return rest.RESTClientForConfigAndClient(config, c.client)
 }
 
-// transform is applied to each object before it is stored.
+// transform is applied to each object before it is stored. It returns nil for an object
+// that the store must refuse.
 func (v *view) transform(object client.Object) client.Object {
 	if metadata, ok := object.(*metav1.PartialObjectMetadata); ok {
 		metadata.SetGroupVersionKind(v.id.kind) // as the stock cache does
 	}
-	return v.settings.transform(object)
+	config, err := v.settingsIn(client.ObjectKeyFromObject(object))
+	if err != nil || config.Transform == nil {
+		return object
+	}
+	transformed, err := config.Transform(object)
+	if err != nil {
+		return nil
+	}
+	result, _ := transformed.(client.Object)
+	return result
 }
 
 // settingsIn returns the settings for an object, and an error if the cache is restricted
@@ -164,7 +174,7 @@ func (v *view) get(ctx context.Context, key types.NamespacedName) (client.Object
 
 // sweep ends the leases that are no longer used.
 func (v *view) sweep(ctx context.Context) {
-	ticker := time.NewTicker(v.cache.options.IdleTimeout / 2)
+	ticker := time.NewTicker(max(v.cache.options.IdleTimeout/2, time.Millisecond))
 	defer ticker.Stop()
 	for {
 		select {

@@ -124,20 +124,22 @@ func TestStoresAndGates(t *testing.T) {
 	}
 	east := newStore(objectcache.WatchOptions{Gate: gate})
 	east.SetReferences(manager.Owner{Kind: "Test", Name: "owner"})
-	collector := newCollector(t, map[string]metrics.Store{
+	stores := map[string]metrics.Store{
 		"east":   east,
 		"west":   newStore(objectcache.TTLOptions{Gate: gate}),
+		"south":  newStore(objectcache.WatchOptions{Gate: gate}),
 		"north":  newStore(nil),
 		"direct": newStore(objectcache.DirectOptions{}),
-	})
-	text := scrape(t, registries["component-base"](collector))
+	}
+	text := scrape(t, registries["component-base"](newCollector(t, stores)))
 	lines := regexp.MustCompile(`(?m)^refwatch_(references|gate_window)\{.*$`).FindAllString(text, -1)
 	want := []string{
-		`refwatch_gate_window{gate="east,west"} 0`,
+		`refwatch_gate_window{gate="east,south,west"} 0`,
 		`refwatch_gate_window{gate="north"} 0`,
 		`refwatch_references{resource="secrets",store="direct"} 0`,
 		`refwatch_references{resource="secrets",store="east"} 0`,
 		`refwatch_references{resource="secrets",store="north"} 0`,
+		`refwatch_references{resource="secrets",store="south"} 0`,
 		`refwatch_references{resource="secrets",store="west"} 0`,
 	}
 	if !slices.Equal(lines, want) {

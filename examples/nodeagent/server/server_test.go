@@ -75,6 +75,13 @@ func TestPages(t *testing.T) {
 				t.Errorf("%s %s: got %q, want it to contain %q", method, path, body, text)
 			}
 		}
+		if path != "/metrics" && wantCode != 405 && wantCode != 404 {
+			for header, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"} {
+				if got := response.Header.Get(header); got != want {
+					t.Errorf("%s %s: got %s %q, want %q", method, path, header, got, want)
+				}
+			}
+		}
 		if strings.Contains(body, "hunter2") {
 			t.Errorf("%s %s: got the value of a classified flag", method, path)
 		}
@@ -132,7 +139,8 @@ func TestEndsInBoundedTime(t *testing.T) {
 						}
 					}))
 				}()
-				go func() { _, _ = io.Copy(io.Discard, client) }()
+				closed := make(chan struct{}) // by the server
+				go func() { _, _ = io.Copy(io.Discard, client); close(closed) }()
 				if _, err := client.Write([]byte("GET / HTTP/1.1\r\nHost: agent\r\n\r\n")); err != nil {
 					t.Fatal(err)
 				}
@@ -144,8 +152,60 @@ func TestEndsInBoundedTime(t *testing.T) {
 				if took := time.Since(began); err != nil || took < tc.want || took > tc.want+time.Second {
 					t.Errorf("Run: got error %v after %v, want none after %v", err, took, tc.want)
 				}
+				<-closed // a server that leaves it open is a deadlock here
 				close(release)
 				_ = client.Close()
+			})
+		})
+	}
+}
+
+// TestSlowClients: a client that does not send or read holds its connection for a bounded time.
+func TestSlowClients(t *testing.T) {
+	const request = "GET / HTTP/1.1\r\nHost: agent\r\n"
+	for name, tc := range map[string]struct {
+		sends   string
+		reads   bool
+		want    time.Duration
+		content string // of what the client reads
+	}{
+		"no request":                {"", true, readTimeout, ""},
+		"header without an end":     {request, true, readTimeout, ""},
+		"no second request":         {request + "\r\n", true, idleTimeout, "200 OK"},
+		"response that is not read": {request + "\r\n", false, writeTimeout, ""},
+		"large header":              {request + "X: " + strings.Repeat("x", 2*maxHeaderBytes), true, 0, "431 Request Header Fields Too Large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, conn := net.Pipe()
+				defer client.Close() //nolint:errcheck // the server closes its end
+				s := &Server{listener: &oneConn{conn: conn, closed: make(chan struct{})}}
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				wrote := make(chan struct{})
+				go func() {
+					ended <- s.Run(ctx, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+						defer close(wrote)
+						_, _ = w.Write(make([]byte, 1<<20))
+					}))
+				}()
+				began := time.Now()
+				go func() { _, _ = client.Write([]byte(tc.sends)) }()
+				if tc.reads {
+					content, _ := io.ReadAll(client)
+					if !strings.Contains(string(content), tc.content) {
+						t.Errorf("response: got %.100q, want it to contain %q", content, tc.content)
+					}
+				} else {
+					<-wrote
+				}
+				if took := time.Since(began); took < tc.want || took > tc.want+time.Second {
+					t.Errorf("connection: got its end after %v, want it after %v", took, tc.want)
+				}
+				cancel()
+				if err := <-ended; err != nil {
+					t.Errorf("Run: got error %v, want none", err)
+				}
 			})
 		})
 	}

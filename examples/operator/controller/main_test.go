@@ -13,6 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	goleak.VerifyTestMain(m,
-		// controller-runtime v0.24.1 leaks it if an item becomes ready while the manager stops: no worker takes the item.
+		// controller-runtime v0.24.1 leaks it if an item becomes ready while the manager stops:
+		// no worker takes the item.
 		goleak.IgnoreTopFunction("sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems.func1.1"))
 }
