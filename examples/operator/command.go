@@ -52,7 +52,9 @@ there, and prints how the status of the Sites changes.`,
 			return err
 		}
 		if f.kubeconfig == "" && !f.inCluster {
-			return demo.Run(command.Context(), demo.Options{Out: command.OutOrStdout(), Once: f.once})
+			return demo.Run(command.Context(), demo.Options{
+				Out: command.OutOrStdout(), Once: f.once, MetricsAddress: f.options.MetricsAddress,
+			})
 		}
 		return f.runOperator(command.Context())
 	}
@@ -72,7 +74,8 @@ func (f *flags) addTo(set *pflag.FlagSet) {
 	set.BoolVar(&f.options.LeaderElection, "leader-elect", false, "Elect one of several replicas as the leader, with a Lease.")
 	set.StringVar(&f.options.LeaderElectionNamespace, "leader-elect-namespace", "", "Namespace of the Lease. Default: that of the pod.")
 	set.StringVar(&f.options.HealthProbeAddress, "health-probe-bind-address", "", "Address of /healthz and /readyz, as HOST:PORT. Default: none.")
-	set.StringVar(&f.options.MetricsAddress, "metrics-bind-address", "", "Address of /metrics, as HOST:PORT. Default: none.")
+	set.StringVar(&f.options.MetricsAddress, "metrics-bind-address", "",
+		"Address of /metrics and of the page /debug/refwatch, as HOST:PORT, without authentication. Default: none.")
 	set.StringVar(&f.options.PprofAddress, "pprof-bind-address", "", "Address of /debug/pprof, as HOST:PORT. Default: none.")
 }
 

@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,6 +85,63 @@ func TestSignals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMetrics: the operator serves its metrics and the debug page at --metrics-bind-address.
+func TestMetrics(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	command, _ := program(t, "--metrics-bind-address="+address)
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if read := readUntil(out, "Changes of Sites"); !strings.Contains(read, "Debug page  http://"+address) {
+		t.Errorf("output: got no address of the debug page in:\n%s", read)
+	}
+	for path, want := range map[string]string{
+		"/metrics":                    `refwatch_objects{phase="Watching",resource="secrets",store="secrets"} `,
+		"/debug/refwatch?format=json": `"name":"shop-tls"`,
+	} {
+		if got := getBody(t, "http://"+address+path); !strings.Contains(got, want) {
+			t.Errorf("%s: got no %s in:\n%s", path, want, got)
+		}
+	}
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, out)
+	if err := command.Wait(); err != nil {
+		t.Errorf("exit: got error %v, want status 0", err)
+	}
+}
+
+func getBody(t *testing.T, url string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }
 
 // TestInterruptedDemo: the status is not 0 if a signal ends the program before the last step.

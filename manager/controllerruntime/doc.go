@@ -27,10 +27,13 @@
 //   - [NewRunnable] runs the manager on each replica.
 //   - [NewReader] reads from it where a client.Reader is wanted.
 //
-// # Health
+// # Health, metrics and logs
 //
 // [Healthz] is a readiness check for both. One Secret that is forbidden does not make it
-// fail.
+// fail. [Cache.Store] returns what the metrics and the debug page of refwatch need.
+//
+// Log lines go to the logger of ctrl.SetLogger, unless the context of
+// ctrl.Options.BaseContext has one. The logger of ctrl.Options.Logger does not arrive here.
 //
 // # Concurrency
 //

@@ -3,6 +3,8 @@
 package controllerruntime
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -30,11 +32,11 @@ type Store struct {
 // be called before Start.
 func (c *Cache) Store(object client.Object) (*Store, error) {
 	if isNil(object) {
-		return nil, fmt.Errorf("store of a kind: the object is nil: name an object of the kind, such as &corev1.Secret{}")
+		return nil, errors.New("store of a kind: the object is nil: name an object of the kind, such as &corev1.Secret{}")
 	}
 	gvk, ok := c.isReferenced(object)
 	if !ok {
-		return nil, fmt.Errorf("store of a kind: %T is not cached by reference: add it to CacheOptions.For", object)
+		return nil, fmt.Errorf("store of %s: the kind is not cached by reference: add it to CacheOptions.For", cmp.Or(gvk.Kind, fmt.Sprintf("%T", object)))
 	}
 	return &Store{cache: c, kind: gvk}, nil
 }

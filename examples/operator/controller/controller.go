@@ -46,6 +46,7 @@ type Options struct {
 	// LeaderElectionNamespace is the namespace of the Lease. Default: that of the pod.
 	LeaderElectionNamespace string
 	// HealthProbeAddress, MetricsAddress and PprofAddress are addresses to listen on, as HOST:PORT. Default: none.
+	// MetricsAddress has the page /debug/refwatch, too. Only one manager of a process may have one.
 	HealthProbeAddress, MetricsAddress, PprofAddress string
 	// Logger is the logger of the manager, and of the contexts that it makes. Default: that of ctrl.SetLogger.
 	Logger logr.Logger
@@ -98,6 +99,11 @@ func New(restConfig *rest.Config, options Options) (manager.Manager, error) {
 	}
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return nil, err
+	}
+	if options.MetricsAddress != "" {
+		if err := observe(mgr); err != nil {
+			return nil, fmt.Errorf("adding metrics: %w", err)
+		}
 	}
 	return mgr, add(mgr)
 }

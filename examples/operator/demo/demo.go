@@ -27,6 +27,8 @@ type Options struct {
 	Out io.Writer
 	// Once ends the demo after the scenario. Default: server and operator run until the context ends.
 	Once bool
+	// MetricsAddress is where the operator serves /metrics and /debug/refwatch, as HOST:PORT. Default: nowhere.
+	MetricsAddress string
 }
 
 // Run runs the scenario. It returns nil only if every check of every step succeeded, and the operator stopped without
@@ -38,6 +40,9 @@ func Run(ctx context.Context, options Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	d.printf("API server  %s, in this process\n", d.server.URL())
+	if d.metrics != "" {
+		d.printf("Debug page  http://%s/debug/refwatch\n", d.metrics)
+	}
 	if err := d.runSteps(ctx, d.scenario()); err != nil {
 		return err
 	}
@@ -49,11 +54,12 @@ func Run(ctx context.Context, options Options) (err error) {
 
 // demo is a server and an operator.
 type demo struct {
-	out    io.Writer
-	dir    string // temporary folder for the kubeconfig
-	server *apiserver.Server
-	role   *role
-	client client.WithWatch // of a user who may do everything
+	out     io.Writer
+	metrics string // address of the operator's metrics; empty for none
+	dir     string // temporary folder for the kubeconfig
+	server  *apiserver.Server
+	role    *role
+	client  client.WithWatch // of a user who may do everything
 
 	cancel context.CancelFunc // stops the operator; nil before it is started
 	done   chan struct{}      // closed when the operator has ended
@@ -76,7 +82,7 @@ func newDemo(options Options) (*demo, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &demo{out: options.Out, server: server, role: role, done: make(chan struct{})}
+	d := &demo{out: options.Out, metrics: options.MetricsAddress, server: server, role: role, done: make(chan struct{})}
 	server.Authorize(role.allows)
 	config := server.Config()
 	config.QPS = -1 // no limit: the demo creates many objects
@@ -112,7 +118,7 @@ func (d *demo) startOperator(ctx context.Context) error {
 		// is the default.
 		log = funcr.New(func(string, string) {}, funcr.Options{})
 	}
-	mgr, err := controller.New(rest.AddUserAgent(d.server.Config(), operatorAgent), controller.Options{Logger: log})
+	mgr, err := controller.New(rest.AddUserAgent(d.server.Config(), operatorAgent), controller.Options{Logger: log, MetricsAddress: d.metrics})
 	if err != nil {
 		return err
 	}
