@@ -136,9 +136,8 @@ func getBody(t *testing.T, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
+	if err := errors.Join(err, response.Body.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return string(body)

@@ -50,7 +50,7 @@ func TestLogger(t *testing.T) {
 				}
 				if test.inContext {
 					options.BaseContext = func() context.Context {
-						return logf.IntoContext(context.Background(), funcr.New(linesOf("BaseContext"), funcr.Options{}))
+						return logf.IntoContext(t.Context(), funcr.New(linesOf("BaseContext"), funcr.Options{}))
 					}
 				}
 				mgr, err := ctrl.NewManager(server.Config(), options)
