@@ -124,8 +124,10 @@ func (d *demo) reported(host, want string) (string, error) {
 		return "", nil
 	case !ok:
 		return "", fmt.Errorf("%s: it has no status, want %q", host, want)
-	case status.Err == nil || want == "" || !strings.Contains(status.Err.Error(), want):
-		return "", fmt.Errorf("%s: the status is %v, want %q", host, status.Err, want)
+	case status.Err == nil:
+		return "", fmt.Errorf("%s: the status has no error, want %q", host, want)
+	case want == "" || !strings.Contains(status.Err.Error(), want):
+		return "", fmt.Errorf("%s: the status is %w, want %q", host, status.Err, want)
 	}
 	return "; reported: " + status.Err.Error(), nil
 }
