@@ -52,8 +52,8 @@ func (s *server) succeed(m *member, now time.Time) {
 	}, now)
 }
 
-// retryFirstFailures ends the pauses of members that failed for the first time since the last success: the cause may
-// have been the resource, or the server. Many of them may fail again where the server answers. So they stay in the lane
+// retryFirstFailures ends the pauses of members that failed for the first time since the last success, or in an outage
+// of the server: the cause may have been the resource, or the server. Many of them may fail again where the server answers. So they stay in the lane
 // of failing members, where a success adds to the budget.
 func (s *server) retryFirstFailures(eligible func(*member, Kind) bool, now time.Time) {
 	for m, kind := range s.firstFailures {
@@ -109,9 +109,10 @@ func (s *server) backOff(m *member, outcome Outcome, now time.Time) {
 		pause = 0
 	}
 	m.setPause(pause, outcome.RetryAfter, now)
+	duringOutage := s.outage.confirmed && s.outage.kind == outcome.Kind // then it is not the member's failure
 	switch outcome.Kind {
 	case Failed, Unreachable, Unauthorized:
-		if m.failures == 1 && !m.retried {
+		if duringOutage || m.failures == 1 && !m.retried {
 			s.firstFailures[m] = outcome.Kind
 		}
 	}

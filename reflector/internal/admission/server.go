@@ -33,7 +33,7 @@ type server struct {
 	outage        outage
 	answered      bool             // the server has answered
 	lastSuccess   time.Time        // of any member
-	firstFailures map[*member]Kind // members that failed for the first time since the last success
+	firstFailures map[*member]Kind // members that failed for the first time since the last success, or in an outage
 	failures      int              // failed attempts of healthy members in a row
 	lastBegan     time.Time        // when an attempt of a healthy member last began
 	waits         histogram.Histogram
