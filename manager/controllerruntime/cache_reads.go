@@ -39,8 +39,9 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object
 	if err != nil {
 		return err
 	}
-	c.askOthers(v, key)
+	release := c.askOthers(v, key)
 	object, err := v.get(ctx, key)
+	release(err)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (v *view) newInformer() *informer {
 	}
 	example := v.newObject()
 	example.GetObjectKind().SetGroupVersionKind(v.id.kind)
-	source := &changes{store: v.store}
+	source := &changes{leases: v.leases}
 	// Ten percent of jitter, as in the stock cache.
 	resync := time.Duration(float64(v.settings.resyncPeriod()) * (0.9 + rand.Float64()/5))
 	shared := newInformer(source.listerWatcher(), example, resync, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
@@ -91,9 +91,10 @@ func (c *Cache) removeInformer(id viewID) {
 }
 
 // askOthers takes leases on an object that a Get asks for, in the other views of its
-// kind that have an informer. With builder.OnlyMetadata the events are those of metadata,
-// and Gets are often typed.
-func (c *Cache) askOthers(v *view, key types.NamespacedName) {
+// kind that have an informer, and returns a function that releases them with the result
+// of the Get. With builder.OnlyMetadata the events are those of metadata, and Gets are
+// often typed.
+func (c *Cache) askOthers(v *view, key types.NamespacedName) (release func(error)) {
 	c.mu.Lock()
 	var others []*view
 	for as := typed; as <= metadataOnly; as++ {
@@ -102,8 +103,16 @@ func (c *Cache) askOthers(v *view, key types.NamespacedName) {
 		}
 	}
 	c.mu.Unlock()
-	for _, other := range others {
-		other.ask(key)
+	held := make([]*lease, len(others))
+	for i, other := range others {
+		held[i], _ = other.leases.acquire(key) // nil if no object can have the name
+	}
+	return func(err error) {
+		for i, other := range others {
+			if held[i] != nil {
+				other.leases.release(held[i], err)
+			}
+		}
 	}
 }
 
@@ -127,27 +136,19 @@ func (c *Cache) askForAll(v *view) {
 // ask takes a lease on an object, or uses the one that there is.
 func (v *view) ask(key types.NamespacedName) {
 	if lease, err := v.leases.acquire(key); err == nil {
-		v.leases.release(lease)
+		v.leases.release(lease, objectcache.ErrNotSynced)
 	}
 }
 
-// keeps returns a function that reports whether a lease is to be kept: see [NewCache].
-func (v *view) keeps() func(types.NamespacedName, time.Duration) bool {
+// retention returns for how long leases are kept now.
+func (v *view) retention() retention {
 	v.cache.mu.Lock()
-	hasInformer := v.informer != nil
-	v.cache.mu.Unlock()
-	idle, absent := v.cache.options.IdleTimeout, v.cache.absentTimeout()
-	return func(key types.NamespacedName, unused time.Duration) bool {
-		if !hasInformer || unused < idle {
-			return unused < idle
-		}
-		status, _ := v.store.Status(key.Namespace, key.Name)
-		return status.Exists || absent == 0 || unused < absent
-	}
+	defer v.cache.mu.Unlock()
+	return retention{handlers: v.informer != nil, idle: v.cache.options.IdleTimeout, absent: v.cache.absentTimeout()}
 }
 
-// absentTimeout returns how long an absent object is kept for an informer after the last
-// Get; 0 if it is kept for ever.
+// absentTimeout returns how long an object that was deleted is kept for an informer after
+// the last Get that asked for it; 0 if it is kept for ever.
 func (c *Cache) absentTimeout() time.Duration {
 	period := defaultSyncPeriod
 	if c.stock.SyncPeriod != nil {
@@ -163,7 +164,7 @@ func (c *Cache) absentTimeout() time.Duration {
 
 // changes is the list and watch of an informer.
 type changes struct {
-	store   *objectcache.WatchStore[client.Object]
+	leases  *leases // of the store whose changes these are
 	running sync.WaitGroup
 }
 
@@ -189,7 +190,7 @@ func (c *changes) watch(ctx context.Context, _ metav1.ListOptions) (watch.Interf
 	w := &changesWatch{events: make(chan watch.Event), cancel: cancel}
 	c.running.Go(func() {
 		defer close(w.events)
-		w.run(ctx, c.store)
+		w.run(ctx, c.leases)
 		<-ctx.Done()
 	})
 	return w, nil
@@ -207,9 +208,12 @@ func (w *changesWatch) Stop() { w.cancel() }
 func (w *changesWatch) ResultChan() <-chan watch.Event { return w.events }
 
 // run sends the events of all changes until ctx ends.
-func (w *changesWatch) run(ctx context.Context, store *objectcache.WatchStore[client.Object]) {
+func (w *changesWatch) run(ctx context.Context, leases *leases) {
 	known := map[types.NamespacedName]client.Object{} // as last sent
-	for change := range store.Changes(ctx) {
+	for change := range leases.store.Changes(ctx) {
+		if deleted := known[change.Key] != nil && change.Err != nil; deleted || change.Err == nil {
+			leases.observe(change.Key, deleted)
+		}
 		for _, event := range eventsOf(known[change.Key], change) {
 			select {
 			case w.events <- event:

@@ -66,6 +66,12 @@ type managerRig struct {
 // newManager returns a manager that is not started. newCache may be nil.
 func newManager(t *testing.T, server *apiserver.Server, newCache cache.NewCacheFunc, owns ...builder.OwnsOption) *managerRig {
 	t.Helper()
+	return newManagerFor(t, server, newCache, nil, owns...)
+}
+
+// newManagerFor is newManager with options of For.
+func newManagerFor(t *testing.T, server *apiserver.Server, newCache cache.NewCacheFunc, of []builder.ForOption, owns ...builder.OwnsOption) *managerRig {
+	t.Helper()
 	m, err := ctrl.NewManager(server.Config(), ctrl.Options{
 		NewCache:   newCache,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -75,7 +81,7 @@ func newManager(t *testing.T, server *apiserver.Server, newCache cache.NewCacheF
 		t.Fatal(err)
 	}
 	o := &operator{client: m.GetClient()}
-	if err := ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}, owns...).Complete(o); err != nil {
+	if err := ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}, of...).Owns(&corev1.Secret{}, owns...).Complete(o); err != nil {
 		t.Fatal(err)
 	}
 	return &managerRig{&rig{t: t, server: server, client: server.Client(), cache: m.GetCache()}, m, o}

@@ -135,6 +135,14 @@ func (r *rig) streams() int {
 	return r.server.TotalStreams()
 }
 
+// wantStreams checks the number of watches of Secrets that are open on the server.
+func (r *rig) wantStreams(when string, want int) {
+	r.t.Helper()
+	if got := r.streams(); got != want {
+		r.t.Errorf("%s: got %d streams, want %d", when, got, want)
+	}
+}
+
 // events records what the handlers of an informer are called with.
 type events struct {
 	mu  sync.Mutex
