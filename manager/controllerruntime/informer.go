@@ -4,10 +4,12 @@ package controllerruntime
 
 import (
 	"context"
+	"iter"
 	"math/rand/v2"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -190,7 +192,7 @@ func (c *changes) watch(ctx context.Context, _ metav1.ListOptions) (watch.Interf
 	w := &changesWatch{events: make(chan watch.Event), cancel: cancel}
 	c.running.Go(func() {
 		defer close(w.events)
-		w.run(ctx, c.leases)
+		w.run(ctx, c.leases.store.Changes(ctx), c.leases.observe)
 		<-ctx.Done()
 	})
 	return w, nil
@@ -207,24 +209,26 @@ func (w *changesWatch) Stop() { w.cancel() }
 // ResultChan implements watch.Interface.
 func (w *changesWatch) ResultChan() <-chan watch.Event { return w.events }
 
-// run sends the events of all changes until ctx ends.
-func (w *changesWatch) run(ctx context.Context, leases *leases) {
+// run sends the events of all changes until ctx ends. It calls observe before it sends.
+func (w *changesWatch) run(ctx context.Context, changes iter.Seq2[objectcache.Change[client.Object], []types.UID], observe func(key types.NamespacedName, exists bool)) {
 	known := map[types.NamespacedName]client.Object{} // as last sent
-	for change := range leases.store.Changes(ctx) {
-		if deleted := known[change.Key] != nil && change.Err != nil; deleted || change.Err == nil {
-			leases.observe(change.Key, deleted)
+	for change := range changes {
+		before, exists := known[change.Key], change.Err == nil
+		switch {
+		case exists:
+			known[change.Key] = change.Object
+		case apierrors.IsNotFound(change.Err):
+			delete(known, change.Key)
+		default: // a refusal does not say whether the object exists
+			continue
 		}
-		for _, event := range eventsOf(known[change.Key], change) {
+		observe(change.Key, exists)
+		for _, event := range eventsOf(before, change) {
 			select {
 			case w.events <- event:
 			case <-ctx.Done():
 				return
 			}
-		}
-		if change.Err == nil {
-			known[change.Key] = change.Object
-		} else {
-			delete(known, change.Key)
 		}
 	}
 }
@@ -237,7 +241,7 @@ func eventsOf(before client.Object, change objectcache.Change[client.Object]) (e
 		events = append(events, watch.Event{Type: watch.Deleted, Object: before})
 	}
 	switch {
-	case change.Err != nil: // absent; of an object that is known, a refusal is no change
+	case change.Err != nil: // absent
 	case before == nil || replaced:
 		events = append(events, watch.Event{Type: watch.Added, Object: change.Object})
 	default:

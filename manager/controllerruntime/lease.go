@@ -21,6 +21,7 @@ type lease struct {
 	// Guarded by leases.mu.
 	used    time.Time // when a Get last used it, or its object was deleted
 	readers int       // Gets under way
+	known   bool      // handlers know the object: its deletion must reach them
 	existed bool      // the object has existed since the first Get
 	missed  bool      // a Get has found no object since it last existed
 }
@@ -76,19 +77,20 @@ func (l *leases) release(held *lease, err error) {
 	}
 }
 
-// observe notes that an object exists or was deleted, before handlers are called. It reads
-// the state with mu held: a Get that finds no object after that is not forgotten.
-func (l *leases) observe(key types.NamespacedName, deleted bool) {
+// observe notes whether an object exists, before handlers are called. It reads the state
+// with mu held, so that it does not undo what a later Get has found.
+func (l *leases) observe(key types.NamespacedName, exists bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	held := l.byKey[key]
 	if held == nil {
 		return
 	}
-	held.existed = true
-	if deleted {
+	if held.known && !exists {
 		held.used = time.Now()
 	}
+	held.known = exists
+	held.existed = held.existed || exists
 	if status, _ := l.store.Status(key.Namespace, key.Name); status.Exists {
 		held.missed = false
 	}
@@ -125,7 +127,7 @@ func (l *leases) keepsLocked(key types.NamespacedName, held *lease, rule retenti
 	}
 	status, _ := l.store.Status(key.Namespace, key.Name)
 	switch {
-	case status.Exists || !held.existed:
+	case status.Exists || held.known || !held.existed:
 		return true
 	case held.missed:
 		return rule.absent == 0 || unused < rule.absent
