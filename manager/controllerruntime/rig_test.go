@@ -249,3 +249,17 @@ func (e *events) any() bool {
 	defer e.mu.Unlock()
 	return len(e.all) > 0
 }
+
+// wantEach checks that the events since the last call include each of those wanted.
+func (e *events) wantEach(t *testing.T, when string, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, event := range want {
+		if !slices.Contains(e.all, event) {
+			t.Errorf("%s: got events %q, want %s among them", when, e.all, event)
+		}
+	}
+	e.all = nil
+}
