@@ -26,7 +26,8 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// Cache is what [NewCache] makes: manager.GetCache() returns it as a cache.Cache.
+// Cache is what [NewCache] makes: GetCache() of controller-runtime's manager returns it as a
+// cache.Cache.
 type Cache struct {
 	cache.Cache // the stock cache, for all other kinds
 
