@@ -26,7 +26,8 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// Cache is what [NewCache] makes: manager.GetCache() returns it as a cache.Cache.
+// Cache is what [NewCache] makes: GetCache() of controller-runtime's manager returns it as a
+// cache.Cache.
 type Cache struct {
 	cache.Cache // the stock cache, for all other kinds
 
@@ -64,14 +65,18 @@ type Cache struct {
 //   - IndexField returns [ErrListRefused]: an index serves List alone.
 //
 // Without an informer, an object that no Get asks for is dropped after
-// CacheOptions.IdleTimeout. With one, no change of an object that was asked for may be
-// lost: an object is kept while it exists. One that is absent is kept for two and a half
-// cache.Options.SyncPeriods after the last Get, 25 hours by default. So its creation is
-// not missed if the reconcile that needs it is repeated with each SyncPeriod, as those of
-// For are. (client-go may skip the first one.) They are not repeated if For has a
-// predicate that ignores updates without a change, such as
-// predicate.GenerationChangedPredicate: then set the SyncPeriod to 0. That repeats
-// nothing, and keeps absent objects until RemoveInformer.
+// CacheOptions.IdleTimeout. With one, an object that was asked for is kept until
+// RemoveInformer, so that none of its changes is lost, if it exists or has never existed.
+// One that was deleted is kept
+//
+//   - for IdleTimeout, if no Get has asked for it since.
+//   - else for two and a half cache.Options.SyncPeriods after the last Get, 25 hours by
+//     default. So its creation is not missed if the reconcile that needs it is repeated
+//     with each SyncPeriod, as those of For are. (client-go may skip the first one.) They
+//     are not repeated if For has a predicate that ignores updates without a change, such
+//     as predicate.GenerationChangedPredicate: then set the SyncPeriod to 0, which keeps
+//     the object until RemoveInformer. The SyncPeriods of ByObject and of namespaces do
+//     not count here.
 //
 // Objects have no managedFields, so that the Extract functions of client-go's apply
 // configurations find nothing in them.

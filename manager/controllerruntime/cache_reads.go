@@ -16,8 +16,8 @@ import (
 
 // ErrListRefused is returned by List, and by IndexField, for a kind of which only
 // referenced objects are in memory.
-var ErrListRefused = errors.New("only objects that a Get has asked for are in memory, so they cannot be listed: " +
-	"Get each by its name, set CacheOptions.LiveList, or list with manager.GetAPIReader()")
+var ErrListRefused = errors.New("only referenced objects are in memory, so they cannot be listed: " +
+	"Get each by its name, or list with GetAPIReader() of controller-runtime's manager")
 
 // Get implements client.Reader: see [NewCache].
 func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
@@ -55,7 +55,7 @@ func (c *Cache) List(ctx context.Context, out client.ObjectList, opts ...client.
 		return c.Cache.List(ctx, out, opts...)
 	}
 	if c.live == nil {
-		return fmt.Errorf("list %s: %w", gvk.Kind, ErrListRefused)
+		return fmt.Errorf("list %s: %w, or set CacheOptions.LiveList", gvk.Kind, ErrListRefused)
 	}
 	options := client.ListOptions{}
 	options.ApplyOptions(opts)

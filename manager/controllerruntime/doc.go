@@ -5,7 +5,7 @@
 //
 // # One line
 //
-// [NewCache] takes the place of the cache of a manager:
+// [NewCache] takes the place of the cache of controller-runtime's manager:
 //
 //	mgr, err := ctrl.NewManager(config, ctrl.Options{
 //		NewCache: controllerruntime.NewCache(controllerruntime.CacheOptions{}),
@@ -20,11 +20,11 @@
 // # More control
 //
 // A reconciler can set the references of its object itself, and so end a stream with its
-// last owner instead of by time:
+// last owner instead of by time. manager.Manager is refwatch's:
 //
 //   - manager.Manager.SetReferences declares what the object needs.
 //   - [NewSource] enqueues the object when something that it references changes.
-//   - [NewRunnable] runs the manager on each replica.
+//   - [NewRunnable] runs the manager.Manager on each replica.
 //   - [NewReader] reads from it where a client.Reader is wanted.
 //
 // # Health, metrics and logs

@@ -32,7 +32,7 @@ type HealthzOptions struct {
 
 const defaultHealthGrace = time.Minute
 
-// Healthz returns a check for manager.AddReadyzCheck:
+// Healthz returns a check for AddReadyzCheck of controller-runtime's manager:
 //
 //	secrets := mgr.GetCache().(*controllerruntime.Cache)
 //	err := mgr.AddReadyzCheck("secrets", controllerruntime.Healthz(secrets, controllerruntime.HealthzOptions{}))

@@ -4,11 +4,13 @@ package controllerruntime
 
 import (
 	"context"
+	"iter"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,7 +58,7 @@ func (v *view) newInformer() *informer {
 	}
 	example := v.newObject()
 	example.GetObjectKind().SetGroupVersionKind(v.id.kind)
-	source := &changes{store: v.store}
+	source := &changes{leases: v.leases}
 	// Ten percent of jitter, as in the stock cache.
 	resync := time.Duration(float64(v.settings.resyncPeriod()) * (0.9 + rand.Float64()/5))
 	shared := newInformer(source.listerWatcher(), example, resync, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
@@ -92,9 +94,10 @@ func (c *Cache) removeInformer(id viewID) {
 }
 
 // askOthers takes leases on an object that a Get asks for, in the other views of its
-// kind that have an informer. With builder.OnlyMetadata the events are those of metadata,
-// and Gets are often typed.
-func (c *Cache) askOthers(v *view, key types.NamespacedName) {
+// kind that have an informer, and returns a function that releases them with the result
+// of the Get. With builder.OnlyMetadata the events are those of metadata, and Gets are
+// often typed.
+func (c *Cache) askOthers(v *view, key types.NamespacedName) (release func(error)) {
 	c.mu.Lock()
 	var others []*view
 	for as := typed; as <= metadataOnly; as++ {
@@ -103,8 +106,16 @@ func (c *Cache) askOthers(v *view, key types.NamespacedName) {
 		}
 	}
 	c.mu.Unlock()
-	for _, other := range others {
-		other.ask(key)
+	held := make([]*lease, len(others))
+	for i, other := range others {
+		held[i], _ = other.leases.acquire(key) // nil if no object can have the name
+	}
+	return func(err error) {
+		for i, other := range others {
+			if held[i] != nil {
+				other.leases.release(held[i], err)
+			}
+		}
 	}
 }
 
@@ -128,27 +139,19 @@ func (c *Cache) askForAll(v *view) {
 // ask takes a lease on an object, or uses the one that there is.
 func (v *view) ask(key types.NamespacedName) {
 	if lease, err := v.leases.acquire(key); err == nil {
-		v.leases.release(lease)
+		v.leases.release(lease, objectcache.ErrNotSynced)
 	}
 }
 
-// keeps returns a function that reports whether a lease is to be kept: see [NewCache].
-func (v *view) keeps() func(types.NamespacedName, time.Duration) bool {
+// retention returns for how long leases are kept now.
+func (v *view) retention() retention {
 	v.cache.mu.Lock()
-	hasInformer := v.informer != nil
-	v.cache.mu.Unlock()
-	idle, absent := v.cache.options.IdleTimeout, v.cache.absentTimeout()
-	return func(key types.NamespacedName, unused time.Duration) bool {
-		if !hasInformer || unused < idle {
-			return unused < idle
-		}
-		status, _ := v.store.Status(key.Namespace, key.Name)
-		return status.Exists || absent == 0 || unused < absent
-	}
+	defer v.cache.mu.Unlock()
+	return retention{handlers: v.informer != nil, idle: v.cache.options.IdleTimeout, absent: v.cache.absentTimeout()}
 }
 
-// absentTimeout returns how long an absent object is kept for an informer after the last
-// Get; 0 if it is kept for ever.
+// absentTimeout returns how long an object that was deleted is kept for an informer after
+// the last Get that asked for it; 0 if it is kept for ever.
 func (c *Cache) absentTimeout() time.Duration {
 	period := defaultSyncPeriod
 	if c.stock.SyncPeriod != nil {
@@ -164,7 +167,7 @@ func (c *Cache) absentTimeout() time.Duration {
 
 // changes is the list and watch of an informer.
 type changes struct {
-	store   *objectcache.WatchStore[client.Object]
+	leases  *leases // of the store whose changes these are
 	running sync.WaitGroup
 }
 
@@ -190,7 +193,7 @@ func (c *changes) watch(ctx context.Context, _ metav1.ListOptions) (watch.Interf
 	w := &changesWatch{events: make(chan watch.Event), cancel: cancel}
 	c.running.Go(func() {
 		defer close(w.events)
-		w.run(ctx, c.store)
+		w.run(ctx, c.leases.store.Changes(ctx), c.leases.observe)
 		<-ctx.Done()
 	})
 	return w, nil
@@ -207,21 +210,26 @@ func (w *changesWatch) Stop() { w.cancel() }
 // ResultChan implements watch.Interface.
 func (w *changesWatch) ResultChan() <-chan watch.Event { return w.events }
 
-// run sends the events of all changes until ctx ends.
-func (w *changesWatch) run(ctx context.Context, store *objectcache.WatchStore[client.Object]) {
+// run sends the events of all changes until ctx ends. It calls observe before it sends.
+func (w *changesWatch) run(ctx context.Context, changes iter.Seq2[objectcache.Change[client.Object], []types.UID], observe func(key types.NamespacedName, exists bool)) {
 	known := map[types.NamespacedName]client.Object{} // as last sent
-	for change := range store.Changes(ctx) {
-		for _, event := range eventsOf(known[change.Key], change) {
+	for change := range changes {
+		before, exists := known[change.Key], change.Err == nil
+		switch {
+		case exists:
+			known[change.Key] = change.Object
+		case apierrors.IsNotFound(change.Err):
+			delete(known, change.Key)
+		default: // a refusal does not say whether the object exists
+			continue
+		}
+		observe(change.Key, exists)
+		for _, event := range eventsOf(before, change) {
 			select {
 			case w.events <- event:
 			case <-ctx.Done():
 				return
 			}
-		}
-		if change.Err == nil {
-			known[change.Key] = change.Object
-		} else {
-			delete(known, change.Key)
 		}
 	}
 }
@@ -236,7 +244,7 @@ func eventsOf(before client.Object, change objectcache.Change[client.Object]) (e
 		events = append(events, watch.Event{Type: watch.Deleted, Object: before})
 	}
 	switch {
-	case change.Err != nil: // absent; of an object that is known, a refusal is no change
+	case change.Err != nil: // absent
 	case before == nil || replaced:
 		events = append(events, watch.Event{Type: watch.Added, Object: change.Object})
 	default:

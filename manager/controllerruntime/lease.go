@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,8 +19,18 @@ type lease struct {
 	since time.Time // of the first Get
 
 	// Guarded by leases.mu.
-	used    time.Time // when a Get last used it
+	used    time.Time // when a Get last used it, or its object was deleted
 	readers int       // Gets under way
+	known   bool      // handlers know the object: its deletion must reach them
+	existed bool      // the object has existed since the first Get
+	missed  bool      // a Get has found no object since it last existed
+}
+
+// retention says for how long the leases of a store are kept: see [NewCache].
+type retention struct {
+	handlers bool          // the kind has an informer
+	idle     time.Duration // CacheOptions.IdleTimeout
+	absent   time.Duration // of what was deleted and is asked for; 0: for ever
 }
 
 // leases holds the leases on the objects of a store.
@@ -52,11 +63,37 @@ func (l *leases) acquire(key types.NamespacedName) (*lease, error) {
 	return held, nil
 }
 
-func (l *leases) release(held *lease) {
+// release ends the use of a lease by a Get, of which err is the result.
+func (l *leases) release(held *lease, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	held.readers--
 	held.used = time.Now()
+	switch {
+	case err == nil:
+		held.existed = true
+	case apierrors.IsNotFound(err):
+		held.missed = true
+	}
+}
+
+// observe notes whether an object exists, before handlers are called. It reads the state
+// with mu held, so that it does not undo what a later Get has found.
+func (l *leases) observe(key types.NamespacedName, exists bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := l.byKey[key]
+	if held == nil {
+		return
+	}
+	if held.known && !exists {
+		held.used = time.Now()
+	}
+	held.known = exists
+	held.existed = held.existed || exists
+	if status, _ := l.store.Status(key.Namespace, key.Name); status.Exists {
+		held.missed = false
+	}
 }
 
 // keys returns the keys of all leases.
@@ -70,16 +107,30 @@ func (l *leases) keys() []types.NamespacedName {
 	return keys
 }
 
-// sweep ends each lease for which keep returns false, given how long it was not used. The
-// reference is deleted with mu held, so that no Get takes the lease meanwhile.
-func (l *leases) sweep(keep func(key types.NamespacedName, unused time.Duration) bool) {
+// sweep ends the leases that are no longer kept. The references are deleted with mu held,
+// so that no Get takes a lease meanwhile.
+func (l *leases) sweep(rule retention) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	for key, held := range l.byKey {
-		if held.readers == 0 && !keep(key, now.Sub(held.used)) {
+		if held.readers == 0 && !l.keepsLocked(key, held, rule, now.Sub(held.used)) {
 			delete(l.byKey, key)
 			l.store.DeleteReference(key.Namespace, key.Name, objectcache.LeaseOwner)
 		}
 	}
+}
+
+func (l *leases) keepsLocked(key types.NamespacedName, held *lease, rule retention, unused time.Duration) bool {
+	if !rule.handlers || unused < rule.idle {
+		return unused < rule.idle
+	}
+	status, _ := l.store.Status(key.Namespace, key.Name)
+	switch {
+	case status.Exists || held.known || !held.existed:
+		return true
+	case held.missed:
+		return rule.absent == 0 || unused < rule.absent
+	}
+	return false // it was deleted, and no Get has asked for it since
 }

@@ -66,6 +66,12 @@ type managerRig struct {
 // newManager returns a manager that is not started. newCache may be nil.
 func newManager(t *testing.T, server *apiserver.Server, newCache cache.NewCacheFunc, owns ...builder.OwnsOption) *managerRig {
 	t.Helper()
+	return newManagerFor(t, server, newCache, nil, owns...)
+}
+
+// newManagerFor is newManager with options of For.
+func newManagerFor(t *testing.T, server *apiserver.Server, newCache cache.NewCacheFunc, of []builder.ForOption, owns ...builder.OwnsOption) *managerRig {
+	t.Helper()
 	m, err := ctrl.NewManager(server.Config(), ctrl.Options{
 		NewCache:   newCache,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -75,7 +81,7 @@ func newManager(t *testing.T, server *apiserver.Server, newCache cache.NewCacheF
 		t.Fatal(err)
 	}
 	o := &operator{client: m.GetClient()}
-	if err := ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}, owns...).Complete(o); err != nil {
+	if err := ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}, of...).Owns(&corev1.Secret{}, owns...).Complete(o); err != nil {
 		t.Fatal(err)
 	}
 	return &managerRig{&rig{t: t, server: server, client: server.Client(), cache: m.GetCache()}, m, o}
@@ -196,5 +202,54 @@ func TestOperatorWithAForbiddenSecret(t *testing.T) {
 		if !strings.Contains(got, "good: 1") || !strings.Contains(got, "bad: 2") {
 			t.Errorf("after %v: got events %s, want good: 1 and bad: 2", time.Since(began), got)
 		}
+	})
+}
+
+// prefixOperator is an operator of the ConfigMaps whose names have a prefix.
+type prefixOperator struct {
+	operator
+
+	prefix string
+}
+
+func (b *prefixOperator) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if !strings.HasPrefix(request.Name, b.prefix) {
+		return ctrl.Result{}, nil
+	}
+	return b.operator.Reconcile(ctx, request)
+}
+
+// A Secret that is forbidden, and one that the server does not answer for, hold up neither
+// the start of the manager nor another controller, though each controller has one worker.
+// Both are there before the manager starts.
+func TestOtherControllersGoOn(t *testing.T) {
+	onServer(t, func(t *testing.T, server *apiserver.Server) {
+		server.Authorize(func(request apiserver.Request) bool { return onlyNamed(request) && request.Name != "a-forbidden" })
+		r := newManager(t, server, controllerruntime.NewCache(controllerruntime.CacheOptions{}))
+		release := r.hold("a-hanging")
+		controllers := map[string]*prefixOperator{}
+		for _, prefix := range []string{"a-", "b-"} {
+			b := &prefixOperator{operator: operator{client: r.manager.GetClient()}, prefix: prefix}
+			if err := ctrl.NewControllerManagedBy(r.manager).Named(prefix).For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).Complete(b); err != nil {
+				t.Fatal(err)
+			}
+			controllers[prefix] = b
+		}
+		r.addOwner("a-forbidden", "1")
+		r.addOwner("a-hanging", "1")
+		r.addOwner("b-good", "1")
+		began := time.Now()
+		r.stop = start(t, r.manager)
+		time.Sleep(4 * time.Second) // less than SyncTimeout
+		controllers["b-"].seen.wantEach(t, "4 s after the start", "b-good: 1")
+		r.writeOwned(r.owner("b-good"), "2")
+		controllers["b-"].seen.wantEach(t, "while a Get hangs", "b-good: 2")
+		time.Sleep(time.Minute)
+		controllers["a-"].seen.wantEach(t, "a minute after the start", "a-forbidden: forbidden", "a-hanging: error")
+		server.Authorize(onlyNamed)
+		release()
+		time.Sleep(time.Minute)
+		controllers["a-"].seen.wantEach(t, fmt.Sprintf("%v after the start", time.Since(began)), "a-forbidden: 1", "a-hanging: 1")
+		r.stop()
 	})
 }

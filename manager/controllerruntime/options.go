@@ -22,8 +22,8 @@ type CacheOptions struct {
 	For []client.Object
 	// IdleTimeout ends the stream of an object that no Get has asked for, and drops the
 	// object from memory. This happens between one and one and a half IdleTimeouts after
-	// the last Get. While a kind has an informer, objects that exist are kept, and absent
-	// ones for longer: see [NewCache]. Default: 30 minutes, which is longer than the
+	// the last Get. While a kind has an informer, objects are kept for longer: see
+	// [NewCache]. Default: 30 minutes, which is longer than the
 	// longest pause (1,000 s) between the retries of a reconcile that fails.
 	IdleTimeout time.Duration
 	// SyncTimeout bounds how long Gets wait for the first state of an object, counted

@@ -135,6 +135,14 @@ func (r *rig) streams() int {
 	return r.server.TotalStreams()
 }
 
+// wantStreams checks the number of watches of Secrets that are open on the server.
+func (r *rig) wantStreams(when string, want int) {
+	r.t.Helper()
+	if got := r.streams(); got != want {
+		r.t.Errorf("%s: got %d streams, want %d", when, got, want)
+	}
+}
+
 // events records what the handlers of an informer are called with.
 type events struct {
 	mu  sync.Mutex
@@ -240,4 +248,18 @@ func (e *events) any() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.all) > 0
+}
+
+// wantEach checks that the events since the last call include each of those wanted.
+func (e *events) wantEach(t *testing.T, when string, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, event := range want {
+		if !slices.Contains(e.all, event) {
+			t.Errorf("%s: got events %q, want %s among them", when, e.all, event)
+		}
+	}
+	e.all = nil
 }

@@ -22,7 +22,7 @@ type Runnable struct {
 	runner Runner
 }
 
-// NewRunnable returns a runnable for manager.Add. Its Start returns an error if the runner
+// NewRunnable returns a runnable for Add of controller-runtime's manager. Its Start returns an error if the runner
 // is nil.
 func NewRunnable(runner Runner) Runnable { return Runnable{runner} }
 

@@ -35,7 +35,7 @@ type Source struct {
 // objectcache.ErrNotSynced. That error holds for an object that the server refuses as
 // well: look for apierrors.IsForbidden first to report it.
 //
-// It returns an error if the manager is nil or the kind is empty.
+// It returns an error if refwatch's manager is nil or the kind is empty.
 func NewSource[T client.Object](m *manager.Manager[T], ownerKind string) (*Source, error) {
 	switch {
 	case m == nil:
@@ -54,10 +54,10 @@ func NewSource[T client.Object](m *manager.Manager[T], ownerKind string) (*Sourc
 	}}, nil
 }
 
-// Start implements source.Source. Its goroutine ends with ctx, or when the manager stops.
-// Each controller may start it once.
+// Start implements source.Source. Its goroutine ends with ctx, or when refwatch's manager
+// stops. Each controller may start it once.
 func (s *Source) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	go func() {
+	go func() { // Source has no way to wait for it: a controller calls Start alone, and ends ctx
 		for owners := range s.owners(ctx) {
 			for _, owner := range owners {
 				if owner.Kind == s.kind {

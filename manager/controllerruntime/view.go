@@ -146,7 +146,7 @@ func (v *view) startLocked() {
 }
 
 // get returns an object that may be shared, and takes a lease on it.
-func (v *view) get(ctx context.Context, key types.NamespacedName) (client.Object, error) {
+func (v *view) get(ctx context.Context, key types.NamespacedName) (object client.Object, err error) {
 	lease, err := v.leases.acquire(key)
 	if errors.Is(err, objectcache.ErrInvalidName) { // no object can have that name
 		return nil, fmt.Errorf("%w: %w", apierrors.NewNotFound(schema.GroupResource{Group: v.id.kind.Group, Resource: v.id.kind.Kind}, key.Name), err)
@@ -154,10 +154,13 @@ func (v *view) get(ctx context.Context, key types.NamespacedName) (client.Object
 	if err != nil {
 		return nil, err
 	}
-	defer v.leases.release(lease)
 	// Now that the lease is held: GetInformer, which looks for leases, does not miss it.
-	v.cache.askOthers(v, key)
-	object, err := v.store.TryGet(key.Namespace, key.Name) // needs no timer
+	release := v.cache.askOthers(v, key)
+	defer func() {
+		v.leases.release(lease, err)
+		release(err)
+	}()
+	object, err = v.store.TryGet(key.Namespace, key.Name) // needs no timer
 	if !errors.Is(err, objectcache.ErrNotSynced) {
 		return object, err
 	}
@@ -183,7 +186,7 @@ func (v *view) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			v.leases.sweep(v.keeps())
+			v.leases.sweep(v.retention())
 		}
 	}
 }

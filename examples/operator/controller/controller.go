@@ -52,10 +52,6 @@ type Options struct {
 	Logger logr.Logger
 }
 
-// workers is the number of Sites that are reconciled at the same time. A Get of a Secret that the server refuses takes
-// a second, in which other Sites go on.
-const workers = 4
-
 // secretNames is the name of the index of Sites by the Secrets that they name.
 const secretNames = "spec.secretNames"
 
@@ -80,8 +76,7 @@ func New(restConfig *rest.Config, options Options) (manager.Manager, error) {
 		Metrics:                 metricsserver.Options{BindAddress: orNone(options.MetricsAddress)},
 		PprofBindAddress:        options.PprofAddress,
 		Controller: config.Controller{
-			MaxConcurrentReconciles: workers,
-			CacheSyncTimeout:        options.CacheSyncTimeout,
+			CacheSyncTimeout: options.CacheSyncTimeout,
 			// A test starts several managers in one process.
 			SkipNameValidation: new(true),
 		},
