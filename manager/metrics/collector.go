@@ -111,17 +111,19 @@ func (c *Collector) collectStatuses(s sink, statuses iter.Seq[objectcache.Status
 	for _, phase := range allPhases {
 		phases[phase] = 0
 	}
-	var oldest time.Duration
+	var oldest time.Time
 	for status := range statuses {
 		phases[status.Phase]++
-		if status.Stream != objectcache.StreamNone && !status.LastContact.IsZero() {
-			oldest = max(oldest, time.Since(status.LastContact))
+		if contact := status.LastContact; status.Stream != objectcache.StreamNone && !contact.IsZero() && (oldest.IsZero() || contact.Before(oldest)) {
+			oldest = contact
 		}
 	}
 	for phase, count := range phases {
 		s.gauge(c.descriptions.objects, float64(count), string(phase))
 	}
-	s.gauge(c.descriptions.lastContact, oldest.Seconds())
+	if !oldest.IsZero() {
+		s.gauge(c.descriptions.oldestContact, float64(oldest.UnixNano())/float64(time.Second))
+	}
 }
 
 // allPhases have a value each, also if it is 0.
