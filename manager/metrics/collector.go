@@ -128,8 +128,8 @@ func (c *Collector) collectStats(s sink, stats *objectcache.Stats) {
 // collectStatuses sends what only the statuses of the objects have.
 func (c *Collector) collectStatuses(s sink, statuses iter.Seq[objectcache.Status]) {
 	phases := map[objectcache.Phase]int{}
-	for _, phase := range allPhases {
-		phases[phase] = 0
+	for _, phase := range objectcache.Phases() {
+		phases[phase] = 0 // each has a value
 	}
 	var oldest time.Time
 	for status := range statuses {
@@ -144,12 +144,6 @@ func (c *Collector) collectStatuses(s sink, statuses iter.Seq[objectcache.Status
 	if !oldest.IsZero() {
 		s.gauge(c.descriptions.oldestContact, float64(oldest.UnixNano())/float64(time.Second))
 	}
-}
-
-// allPhases have a value each, also if it is 0.
-var allPhases = []objectcache.Phase{
-	objectcache.Pending, objectcache.Syncing, objectcache.Cached, objectcache.Watching, objectcache.Shared, objectcache.Reopening,
-	objectcache.Failing, objectcache.Immutable, objectcache.ReadOnce, objectcache.Polling, objectcache.Idle, objectcache.Stopped,
 }
 
 func (c *Collector) collectGate(s sink, gate *objectcache.Gate) {
