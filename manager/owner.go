@@ -58,8 +58,9 @@ func podOwner(pod *corev1.Pod) Owner {
 // hasIdentity reports whether the owner differs from others.
 func (o Owner) hasIdentity() bool { return o.UID != "" || o.Name != "" }
 
-// id returns the UID under which the store counts the owner's references.
-func (o Owner) id() types.UID {
+// ID returns what objectcache.Status.Owners has for the owner: its UID. Without one it is
+// "kind/namespace/name", and "namespace/name" if Kind is empty.
+func (o Owner) ID() types.UID {
 	switch {
 	case o.UID != "":
 		return o.UID

@@ -4,6 +4,7 @@ package manager_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,12 +12,33 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"pgregory.net/rapid"
 
 	"github.com/refwatch/refwatch/manager"
 )
+
+// The ID of an owner is what the status of its objects has.
+func TestOwnerID(t *testing.T) {
+	for want, owner := range map[types.UID]manager.Owner{
+		"1":                   {Kind: "Ingress", Namespace: "default", Name: "web", UID: "1"},
+		"2":                   {UID: "2"},
+		"Ingress/default/web": {Kind: "Ingress", Namespace: "default", Name: "web"},
+		"default/web":         {Namespace: "default", Name: "web"},
+	} {
+		m, err := manager.NewSecrets(fake.NewClientset(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.SetReferences(owner, key("tls"))
+		status, _ := m.Status("default", "tls")
+		if got := owner.ID(); got != want || !slices.Equal(status.Owners, []types.UID{got}) {
+			t.Errorf("%+v: got ID %q and owners %q in the status, want %q in both", owner, got, status.Owners, want)
+		}
+	}
+}
 
 // The rules of identity are those that Owner documents. want lists the references
 // after the calls.

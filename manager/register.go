@@ -110,7 +110,7 @@ func (m *Manager[T]) replace(given Owner, keys []types.NamespacedName, from sour
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	owner := m.owners.resolve(given)
-	id := owner.id()
+	id := owner.ID()
 	others := m.owners.superseded(given, owner, len(keys) > 0, from == ofPod)
 	before, existed := m.owners.byID[id]
 	existed = existed || len(others) > 0

@@ -75,7 +75,7 @@ func (r registrations) resolve(owner Owner) Owner {
 // matching returns the IDs of the owners that a call without keys removes.
 func (r registrations) matching(given Owner) []types.UID {
 	owner := r.resolve(given)
-	return append(r.superseded(given, owner, false, false), owner.id())
+	return append(r.superseded(given, owner, false, false), owner.ID())
 }
 
 // superseded returns the IDs of the other owners that a call removes. given is the
@@ -83,7 +83,7 @@ func (r registrations) matching(given Owner) []types.UID {
 func (r registrations) superseded(given, owner Owner, declared, pod bool) (others []types.UID) {
 	all := given.UID == "" || declared && !pod && owner.Kind != ""
 	for id := r.newest[owner.withoutUID()]; id != ""; id = r.byID[id].older {
-		if id != owner.id() && (all || r.byID[id].owner.UID == "") {
+		if id != owner.ID() && (all || r.byID[id].owner.UID == "") {
 			others = append(others, id)
 		}
 	}

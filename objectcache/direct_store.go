@@ -35,8 +35,8 @@ type DirectStore[T cache.Object] struct {
 	started  atomic.Bool
 	stopped  chan struct{} // closed when the context of Run has ended
 
-	succeeded, failed atomic.Uint64 // reads
-	gets              getCounters
+	counters reflector.Counters // of reads
+	gets     getCounters
 }
 
 var errNotCached = errors.New("a DirectStore holds no object: call Get")
@@ -105,25 +105,18 @@ func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, 
 	read, cancel := context.WithTimeout(ctx, reflector.ReadTimeout)
 	defer cancel()
 	object, err := s.resource.read(read, key)
-	s.countRead(ctx, err)
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
+		s.counters.CountRead(nil)
 		return object, err
-	case read.Err() != nil: // err says no more
+	case ctx.Err() == nil: // ctx has not ended the read
+		s.counters.CountRead(err)
+	}
+	if read.Err() != nil { // err says no more
 		err = fmt.Errorf("no answer for %v", time.Since(began).Round(time.Millisecond))
 		return none, s.resource.newError(key, notSynced(ctx, err, s.resource.rateLimitError())...)
 	}
 	return none, s.resource.newError(key, notSynced(ctx, err)...)
-}
-
-// countRead counts a read that has returned err, unless ctx has ended it.
-func (s *DirectStore[T]) countRead(ctx context.Context, err error) {
-	switch {
-	case err == nil, apierrors.IsNotFound(err):
-		s.succeeded.Add(1)
-	case ctx.Err() == nil:
-		s.failed.Add(1)
-	}
 }
 
 // check returns why the object of a key cannot be read.

@@ -3,6 +3,11 @@
 package objectcache_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +15,32 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
+
+// Phases returns each constant of type Phase once, in the order of the source.
+func TestPhasesAreComplete(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "status.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []objectcache.Phase
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "Phase" {
+			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, objectcache.Phase(value))
+		}
+		return true
+	})
+	if got := objectcache.Phases(); len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("Phases: got %q, want %q", got, want)
+	}
+}
 
 // An object whose stream had ended and could not be opened again was in the phase
 // Watching, because nothing had failed.

@@ -58,15 +58,15 @@ func (s *TTLStore[T]) Stats() Stats {
 
 // Stats returns what the store has done so far.
 func (s *DirectStore[T]) Stats() Stats {
-	stats := Stats{Resource: s.resource.pathResource(), StreamStats: new(reflector.Counters).Stats(), Gets: s.gets.snapshot()}
-	stats.Reads[reflector.ReadSucceeded], stats.Reads[reflector.ReadFailed] = s.succeeded.Load(), s.failed.Load()
-	return stats
+	return Stats{Resource: s.resource.pathResource(), StreamStats: s.counters.Stats(), Gets: s.gets.snapshot()}
 }
 
 // SumStats returns the sum of the stats of several stores, as if they were one. Its maps
 // have all keys, also without stats. Its Resource and Gate are those of the first stats.
 func SumStats(stats ...Stats) Stats {
-	sum := Stats{StreamStats: new(reflector.Counters).Stats(), Gets: new(getCounters).snapshot()}
+	var streams reflector.Counters
+	var gets getCounters
+	sum := Stats{StreamStats: streams.Stats(), Gets: gets.snapshot()} // all keys, with the value 0
 	for i, s := range stats {
 		if i == 0 {
 			sum.Resource, sum.Gate = s.Resource, s.Gate

@@ -54,6 +54,13 @@ const (
 	Stopped Phase = "Stopped"
 )
 
+// Phases returns all phases, in the order above.
+func Phases() []Phase {
+	return []Phase{
+		Pending, Syncing, Cached, Watching, Shared, Reopening, Failing, Immutable, ReadOnce, Polling, Idle, Stopped,
+	}
+}
+
 // StreamType is how changes of an object arrive.
 type StreamType string
 

@@ -110,7 +110,9 @@ func (c *Counters) countEvent(kind watch.EventType) {
 	c.events[0].Add(1)
 }
 
-func (c *Counters) countRead(err error) {
+// CountRead counts a read without a stream that has ended with err, nil if the state is
+// known. Reflectors and readers count their own.
+func (c *Counters) CountRead(err error) {
 	if err == nil {
 		c.reads[0].Add(1)
 	} else {

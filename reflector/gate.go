@@ -27,6 +27,9 @@ const (
 
 // GateOptions configures a [Gate]. The zero value is valid.
 type GateOptions struct {
+	// Name is what package metrics calls the Gate, such as the name of the cluster. Gates of
+	// one Collector need different names. Default: "", the names of the stores.
+	Name string
 	// Opens is the highest number of streams of healthy reflectors that may be opening
 	// at once: asked for, but not yet synced. An opening that takes much longer than
 	// usual is not counted any more. Failing reflectors have 8 more. Default, also for a
@@ -68,6 +71,7 @@ type GateOptions struct {
 //
 // A Gate holds no goroutine. Make one with [NewGate].
 type Gate struct {
+	name       string
 	admission  *admission.Controller
 	watchLists watchlist.Server
 	streams    openStreams
@@ -93,11 +97,15 @@ type GateStatus struct {
 // NewGate returns a gate that no reflector uses yet.
 func NewGate(options GateOptions) *Gate {
 	return &Gate{
+		name:      options.Name,
 		admission: admission.New(cmp.Or(max(0, options.Opens), defaultOpens)),
 		streams:   newOpenStreams(),
 		failures:  flowcontrol.NewTokenBucketPassiveRateLimiter(loggedFailuresPerSecond, loggedFailures),
 	}
 }
+
+// Name returns the name from the options.
+func (g *Gate) Name() string { return g.name }
 
 // Status returns the state of the gate.
 func (g *Gate) Status() GateStatus {

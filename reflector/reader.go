@@ -57,7 +57,7 @@ func (r *Reader) Read(ctx context.Context, read func(context.Context) error) err
 		r.member.Release(admission.Outcome{})
 		return ctx.Err()
 	}
-	r.counters.countRead(err)
+	r.counters.CountRead(err)
 	if err == nil {
 		r.progress.stateStored("", true)
 	} else {

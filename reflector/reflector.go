@@ -229,13 +229,13 @@ func (r *Reflector) finish(ctx context.Context, s *session, err error) bool {
 	case over, r.once && !ended.syncedAt.IsZero():
 		r.member.Release(admission.Outcome{})
 		if r.once && !ended.syncedAt.IsZero() {
-			r.counters.countRead(nil)
+			r.counters.CountRead(nil)
 		}
 		return false
 	case ended.syncedAt.IsZero():
 		err = cmp.Or(err, failure.ErrEndedEarly)
 		if r.once {
-			r.counters.countRead(err)
+			r.counters.CountRead(err)
 		}
 		r.member.Release(failure.Outcome(err))
 	default:

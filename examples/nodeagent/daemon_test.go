@@ -127,6 +127,7 @@ func TestDaemon(t *testing.T) {
 		"/healthz":                     "ok",
 		"/readyz":                      "ok",
 		"/metrics":                     `refwatch_objects{`,
+		"/metrics?&&":                  `refwatch_gate_window{gate="server"} `,
 		"/metrics?":                    `workqueue_adds_total{name="pods"} `,
 		"/metrics?&":                   `rest_client_requests_total{`,
 		"/statusz":                     "Paths: /debug/refwatch /flagz /healthz /metrics /readyz /statusz\n",

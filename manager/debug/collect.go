@@ -48,14 +48,7 @@ func ownersByID(source Source) map[types.UID]Owner {
 	}
 	byID := map[types.UID]Owner{}
 	for owner := range named.Owners() {
-		id := owner.UID
-		if id == "" { // see objectcache.Status
-			id = types.UID(owner.Namespace + "/" + owner.Name)
-			if owner.Kind != "" {
-				id = types.UID(owner.Kind) + "/" + id
-			}
-		}
-		byID[id] = Owner(owner)
+		byID[owner.ID()] = Owner(owner)
 	}
 	return byID
 }

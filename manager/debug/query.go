@@ -16,12 +16,13 @@ import (
 // anyProblem is the value of phase that selects all objects with a problem.
 const anyProblem = "Problem"
 
+// unsettled are the phases that come first when objects are sorted by phase.
+var unsettled = []objectcache.Phase{objectcache.Failing, objectcache.Syncing, objectcache.Reopening, objectcache.Pending}
+
 // phases are the values of phase that select by [Object].Phase.
-var phases = []objectcache.Phase{
-	objectcache.Failing, objectcache.Syncing, objectcache.Reopening, objectcache.Pending,
-	objectcache.Watching, objectcache.Shared, objectcache.Polling, objectcache.Cached,
-	objectcache.Immutable, objectcache.ReadOnce, objectcache.Idle, objectcache.Stopped,
-}
+var phases = slices.Concat(unsettled, slices.DeleteFunc(objectcache.Phases(), func(phase objectcache.Phase) bool {
+	return slices.Contains(unsettled, phase)
+}))
 
 // orders are the values of sort. Objects that are equal in it are sorted by name.
 var orders = map[string]func(a, b Object) int{

@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -19,7 +20,8 @@ import (
 	"github.com/refwatch/refwatch/reflector/histogram"
 )
 
-// Store is what a [Collector] reads. Managers and all stores implement it.
+// Store is what a [Collector] reads. Managers and all stores implement it. The Gate of its
+// Stats must always be the same one.
 type Store interface {
 	Stats() objectcache.Stats
 	Statuses() iter.Seq[objectcache.Status]
@@ -31,16 +33,20 @@ type Store interface {
 type Collector struct {
 	compbasemetrics.BaseStableCollector
 
-	names        []string // of the stores, sorted
 	stores       map[string]Store
+	gates        map[string]*objectcache.Gate // by the label
 	descriptions descriptions
 }
 
 // NewCollector returns a collector of stores. Their names are the values of the label
-// "store". They distinguish two stores of one resource, such as those of two clusters. A
-// Gate is the one of a store, and counts once if stores share it: the label "gate" has
-// their names, sorted and separated by commas. NewCollector returns an error if there is
-// no store, or if a store is nil or has no name.
+// "store". They distinguish two stores of one resource, such as those of two clusters.
+//
+// A Gate that stores share counts once. The label "gate" is GateOptions.Name. For a Gate
+// without name it is the names of its stores, sorted and separated by commas: with
+// another store, all series of the Gate get another label.
+//
+// NewCollector returns an error if there is no store, if a store is nil or has no name, or
+// if two Gates have one name.
 func NewCollector(stores map[string]Store) (*Collector, error) {
 	if len(stores) == 0 {
 		return nil, errors.New("new collector: there is no store: pass managers or stores, by a name for each")
@@ -53,11 +59,30 @@ func NewCollector(stores map[string]Store) (*Collector, error) {
 			return nil, fmt.Errorf("new collector: the store %q is nil", name)
 		}
 	}
-	return &Collector{
-		names:        slices.Sorted(maps.Keys(stores)),
-		stores:       maps.Clone(stores),
-		descriptions: newDescriptions(),
-	}, nil
+	gates, err := gatesOf(stores)
+	if err != nil {
+		return nil, err
+	}
+	return &Collector{stores: maps.Clone(stores), gates: gates, descriptions: newDescriptions()}, nil
+}
+
+// gatesOf returns the Gates of stores by their names: see NewCollector.
+func gatesOf(stores map[string]Store) (map[string]*objectcache.Gate, error) {
+	sharedBy := map[*objectcache.Gate][]string{}
+	for _, name := range slices.Sorted(maps.Keys(stores)) {
+		if gate := stores[name].Stats().Gate; gate != nil {
+			sharedBy[gate] = append(sharedBy[gate], name)
+		}
+	}
+	gates := map[string]*objectcache.Gate{}
+	for gate, names := range sharedBy {
+		name := cmp.Or(gate.Name(), strings.Join(names, ","))
+		if gates[name] != nil {
+			return nil, fmt.Errorf("new collector: two Gates have the name %q: give each another GateOptions.Name", name)
+		}
+		gates[name] = gate
+	}
+	return gates, nil
 }
 
 // Describe implements prometheus.Collector. A registry of Prometheus calls it alone;
@@ -78,19 +103,14 @@ func (c *Collector) DescribeWithStability(ch chan<- *compbasemetrics.Desc) {
 
 // CollectWithStability implements component-base's StableCollector.
 func (c *Collector) CollectWithStability(ch chan<- compbasemetrics.Metric) {
-	gates := map[*objectcache.Gate][]string{}
-	for _, name := range c.names {
-		store := c.stores[name]
+	for name, store := range c.stores {
 		stats := store.Stats()
-		if stats.Gate != nil {
-			gates[stats.Gate] = append(gates[stats.Gate], name)
-		}
 		labels := []string{name, stats.Resource.GroupResource().String()}
 		c.collectStats(sink{ch, labels}, &stats)
 		c.collectStatuses(sink{ch, labels}, store.Statuses())
 	}
-	for gate, names := range gates {
-		c.collectGate(sink{ch, []string{strings.Join(names, ",")}}, gate)
+	for name, gate := range c.gates {
+		c.collectGate(sink{ch, []string{name}}, gate)
 	}
 }
 
@@ -108,26 +128,22 @@ func (c *Collector) collectStats(s sink, stats *objectcache.Stats) {
 // collectStatuses sends what only the statuses of the objects have.
 func (c *Collector) collectStatuses(s sink, statuses iter.Seq[objectcache.Status]) {
 	phases := map[objectcache.Phase]int{}
-	for _, phase := range allPhases {
-		phases[phase] = 0
+	for _, phase := range objectcache.Phases() {
+		phases[phase] = 0 // each has a value
 	}
-	var oldest time.Duration
+	var oldest time.Time
 	for status := range statuses {
 		phases[status.Phase]++
-		if status.Stream != objectcache.StreamNone && !status.LastContact.IsZero() {
-			oldest = max(oldest, time.Since(status.LastContact))
+		if contact := status.LastContact; status.Stream != objectcache.StreamNone && !contact.IsZero() && (oldest.IsZero() || contact.Before(oldest)) {
+			oldest = contact
 		}
 	}
 	for phase, count := range phases {
 		s.gauge(c.descriptions.objects, float64(count), string(phase))
 	}
-	s.gauge(c.descriptions.lastContact, oldest.Seconds())
-}
-
-// allPhases have a value each, also if it is 0.
-var allPhases = []objectcache.Phase{
-	objectcache.Pending, objectcache.Syncing, objectcache.Cached, objectcache.Watching, objectcache.Shared, objectcache.Reopening,
-	objectcache.Failing, objectcache.Immutable, objectcache.ReadOnce, objectcache.Polling, objectcache.Idle, objectcache.Stopped,
+	if !oldest.IsZero() {
+		s.gauge(c.descriptions.oldestContact, float64(oldest.UnixNano())/float64(time.Second))
+	}
 }
 
 func (c *Collector) collectGate(s sink, gate *objectcache.Gate) {

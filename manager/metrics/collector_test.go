@@ -111,10 +111,11 @@ func TestLint(t *testing.T) {
 }
 
 // Two stores of one resource differ by their names. Stores that share a Gate have one
-// line of it, whatever their number.
+// line of it, whatever their number. It has the name of the Gate, or their names.
 func TestStoresAndGates(t *testing.T) {
 	client := fake.NewClientset()
 	gate := objectcache.NewGate(objectcache.GateOptions{})
+	named := objectcache.NewGate(objectcache.GateOptions{Name: "far"})
 	newStore := func(options objectcache.StoreOptions) *manager.Manager[*corev1.Secret] {
 		secrets, err := manager.NewSecrets(client, options)
 		if err != nil {
@@ -130,14 +131,19 @@ func TestStoresAndGates(t *testing.T) {
 		"south":  newStore(objectcache.WatchOptions{Gate: gate}),
 		"north":  newStore(nil),
 		"direct": newStore(objectcache.DirectOptions{}),
+		"moon":   newStore(objectcache.WatchOptions{Gate: named}),
+		"mars":   newStore(objectcache.TTLOptions{Gate: named}),
 	}
 	text := scrape(t, registries["component-base"](newCollector(t, stores)))
 	lines := regexp.MustCompile(`(?m)^refwatch_(references|gate_window)\{.*$`).FindAllString(text, -1)
 	want := []string{
 		`refwatch_gate_window{gate="east,south,west"} 0`,
+		`refwatch_gate_window{gate="far"} 0`,
 		`refwatch_gate_window{gate="north"} 0`,
 		`refwatch_references{resource="secrets",store="direct"} 0`,
 		`refwatch_references{resource="secrets",store="east"} 0`,
+		`refwatch_references{resource="secrets",store="mars"} 0`,
+		`refwatch_references{resource="secrets",store="moon"} 0`,
 		`refwatch_references{resource="secrets",store="north"} 0`,
 		`refwatch_references{resource="secrets",store="south"} 0`,
 		`refwatch_references{resource="secrets",store="west"} 0`,
@@ -148,13 +154,18 @@ func TestStoresAndGates(t *testing.T) {
 }
 
 func TestNewCollectorErrors(t *testing.T) {
+	gated := func(name string) fakeStore {
+		return fakeStore{stats: objectcache.Stats{Gate: objectcache.NewGate(objectcache.GateOptions{Name: name})}}
+	}
 	tests := map[string]struct {
 		stores map[string]metrics.Store
 		want   string
 	}{
-		"none":    {nil, "there is no store"},
-		"no name": {map[string]metrics.Store{"": fixed()}, "has no name"},
-		"nil":     {map[string]metrics.Store{"secrets": nil}, `"secrets" is nil`},
+		"none":                      {nil, "there is no store"},
+		"no name":                   {map[string]metrics.Store{"": fixed()}, "has no name"},
+		"nil":                       {map[string]metrics.Store{"secrets": nil}, `"secrets" is nil`},
+		"two Gates of a name":       {map[string]metrics.Store{"a": gated("east"), "b": gated("east")}, `two Gates have the name "east"`},
+		"a Gate named like a store": {map[string]metrics.Store{"a": gated("b"), "b": gated("")}, `two Gates have the name "b"`},
 		"typed nil": {
 			map[string]metrics.Store{"secrets": (*manager.Manager[*corev1.Secret])(nil)}, `"secrets" is nil`,
 		},

@@ -26,7 +26,11 @@ type dashboard struct {
 	}
 }
 
-// The dashboard uses each metric, and no other name. Its panels do not overlap.
+// scope selects the processes that the user has chosen.
+const scope = `{job=~"$job",instance=~"$instance"`
+
+// The dashboard uses each metric, and no other name. Its panels do not overlap. Each query
+// is of the chosen processes.
 func TestDashboard(t *testing.T) {
 	var d dashboard
 	decoder := json.NewDecoder(strings.NewReader(read(t, "../../docs/dashboards/refwatch.json")))
@@ -59,6 +63,9 @@ func TestDashboard(t *testing.T) {
 			}
 			for _, name := range names {
 				used[name] = true
+			}
+			if strings.Count(target.Expr, scope) != len(names) {
+				t.Errorf("panel %q: got the query %q, want each metric with %s", panel.Title, target.Expr, scope)
 			}
 			checkBrackets(t, target.Expr)
 			for _, variable := range regexp.MustCompile(`\$\{?(\w+)`).FindAllStringSubmatch(target.Expr, -1) {

@@ -19,35 +19,35 @@ const (
 // descriptions are the metrics of a Collector. A registry changes the state of a Desc, so
 // each Collector has its own.
 type descriptions struct {
-	objects, references, lastContact, openStreams *compbasemetrics.Desc // gauges of a store
-	opens, events, reads, gets                    *compbasemetrics.Desc // counters of a store
-	firstSync                                     *compbasemetrics.Desc // histogram of a store
-	attempts, window, outage                      *compbasemetrics.Desc // gauges of a gate
-	queued                                        *compbasemetrics.Desc // histogram of a gate
+	objects, references, oldestContact, openStreams *compbasemetrics.Desc // gauges of a store
+	opens, events, reads, gets                      *compbasemetrics.Desc // counters of a store
+	firstSync                                       *compbasemetrics.Desc // histogram of a store
+	attempts, window, outage                        *compbasemetrics.Desc // gauges of a gate
+	queued                                          *compbasemetrics.Desc // histogram of a gate
 }
 
 func newDescriptions() descriptions {
 	return descriptions{
-		objects:     ofStore("objects", "Number of referenced objects, by where each is in its life in the store.", "phase"),
-		references:  ofStore("references", "Number of pairs of an object and an owner that references it."),
-		lastContact: ofStore("last_contact_age_seconds", "Longest time since the server last sent anything about an object whose changes are watched or polled."),
-		openStreams: ofStore("open_streams", "Number of open watch streams."),
-		opens:       ofStore("stream_opens_total", "Number of times that a stream was asked for, by why it was.", "reason"),
-		events:      ofStore("stream_events_total", "Number of events that the streams have delivered, by type.", "type"),
-		reads:       ofStore("reads_total", "Number of reads without a stream, by result.", "result"),
-		gets:        ofStore("gets_total", "Number of calls that get an object, by result.", "result"),
-		firstSync:   ofStore("first_sync_duration_seconds", "Time from the first reference to an object until its state was known."),
-		attempts:    ofGate("gate_attempts", "Number of attempts to read that are under way, queued for others, or paused after a failure or the end of a stream.", "state"),
-		window:      ofGate("gate_window", "Number of attempts of healthy reflectors that may be under way at once."),
-		outage:      ofGate("gate_outage", "1 while the server, or a resource, is in an outage, else 0."),
-		queued:      ofGate("gate_queue_duration_seconds", "Time that attempts to read were queued until they began."),
+		objects:       ofStore("objects", "Number of referenced objects, by where each is in its life in the store.", "phase"),
+		references:    ofStore("references", "Number of pairs of an object and an owner that references it."),
+		oldestContact: ofStore("oldest_contact_timestamp_seconds", "Unix time at which the server last sent anything about an object; the oldest of all objects whose changes are watched or polled."),
+		openStreams:   ofStore("open_streams", "Number of open watch streams."),
+		opens:         ofStore("stream_opens_total", "Number of times that a stream was asked for, by why it was.", "reason"),
+		events:        ofStore("stream_events_total", "Number of events that the streams have delivered, by type.", "type"),
+		reads:         ofStore("reads_total", "Number of reads without a stream, by result.", "result"),
+		gets:          ofStore("gets_total", "Number of calls that get an object, by result.", "result"),
+		firstSync:     ofStore("first_sync_duration_seconds", "Time from the first reference to an object until its state was known."),
+		attempts:      ofGate("gate_attempts", "Number of attempts to read that are under way, queued for others, or paused after a failure or the end of a stream.", "state"),
+		window:        ofGate("gate_window", "Number of attempts of healthy reflectors that may be under way at once."),
+		outage:        ofGate("gate_outage", "1 while the server, or a resource, is in an outage, else 0."),
+		queued:        ofGate("gate_queue_duration_seconds", "Time that attempts to read were queued until they began."),
 	}
 }
 
 // all returns the descriptions.
 func (d *descriptions) all() []*compbasemetrics.Desc {
 	return []*compbasemetrics.Desc{
-		d.objects, d.references, d.lastContact, d.openStreams, d.opens, d.events, d.reads, d.gets, d.firstSync,
+		d.objects, d.references, d.oldestContact, d.openStreams, d.opens, d.events, d.reads, d.gets, d.firstSync,
 		d.attempts, d.window, d.outage, d.queued,
 	}
 }

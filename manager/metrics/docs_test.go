@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/manager/metrics"
+	"github.com/refwatch/refwatch/objectcache"
 )
 
 const page = "../../docs/metrics.md"
@@ -27,7 +29,9 @@ func exported(t *testing.T) (text string, types map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = scrape(t, registries["Prometheus"](newCollector(t, map[string]metrics.Store{"secrets": secrets})))
+	// An object of which the server has sent something: without one, a series is absent.
+	store := fakeStore{stats: secrets.Stats(), statuses: []objectcache.Status{{Phase: objectcache.Watching, Stream: objectcache.StreamNamed, LastContact: time.Now()}}}
+	text = scrape(t, registries["Prometheus"](newCollector(t, map[string]metrics.Store{"secrets": store})))
 	types = map[string]string{}
 	for _, match := range regexp.MustCompile(`(?m)^# TYPE (\w+) (\w+)$`).FindAllStringSubmatch(text, -1) {
 		types[match[1]] = match[2]

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -110,7 +111,7 @@ func (r *rig) refuse(err *metav1.Status) {
 }
 
 // want checks values. The keys are series without the labels that all have, such as
-// `objects{phase="Watching"}`.
+// `objects{phase="Watching"}`. The value "" means that there is no such series.
 func (r *rig) want(when string, values map[string]string) {
 	r.t.Helper()
 	synctest.Wait()
@@ -120,6 +121,11 @@ func (r *rig) want(when string, values map[string]string) {
 			r.t.Errorf("%s: %s: got %q, want %s", when, name, got[name], want)
 		}
 	}
+}
+
+// ago returns the value of a timestamp of that time ago.
+func ago(d time.Duration) string {
+	return strconv.FormatFloat(float64(time.Now().Add(-d).UnixNano())/1e9, 'g', -1, 64)
 }
 
 // scrape returns the text that a server of metrics answers with.

@@ -20,6 +20,7 @@ import (
 // Each value changes for its reason, on a server.
 func TestScenarioOfAStore(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
+		r.want("new", map[string]string{`references`: "0", `oldest_contact_timestamp_seconds`: ""})
 		r.refer("tls", "ca")
 		r.AddReference(namespace, "tls", "other")
 		r.get("tls")
@@ -34,7 +35,7 @@ func TestScenarioOfAStore(t *testing.T) {
 		r.write("tls", "two")
 		r.want("rotated", map[string]string{`stream_events_total{type="MODIFIED"}`: "1", `stream_opens_total{reason="ended"}`: "0"})
 		time.Sleep(50 * time.Second)
-		r.want("quiet", map[string]string{`last_contact_age_seconds`: "50"})
+		r.want("quiet", map[string]string{`oldest_contact_timestamp_seconds`: ago(50 * time.Second)})
 
 		forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), "", errors.New("no"))
 		r.refuse(&forbidden.ErrStatus)
@@ -56,6 +57,9 @@ func TestScenarioOfAStore(t *testing.T) {
 		})
 		r.DeleteReference(namespace, "ca", "pod")
 		r.want("unregistered", map[string]string{`objects{phase="Watching"}`: "1", `open_streams`: "1", `references`: "2"})
+		r.DeleteReference(namespace, "tls", "pod")
+		r.DeleteReference(namespace, "tls", "other")
+		r.want("empty", map[string]string{`references`: "0", `oldest_contact_timestamp_seconds`: ""})
 	})
 }
 
@@ -73,7 +77,7 @@ func TestScenarioOutage(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.want("away", map[string]string{
 			`objects{phase="Watching"}`: "0", `objects{phase="Failing"}`: "20", `open_streams`: "0",
-			`gate_outage`: "1", `gate_window`: "1", `last_contact_age_seconds`: "60",
+			`gate_outage`: "1", `gate_window`: "1", `oldest_contact_timestamp_seconds`: ago(time.Minute),
 		})
 		r.refuse(nil)
 		time.Sleep(30 * time.Second)

@@ -40,7 +40,7 @@ func newAgent(config *rest.Config) (*agent, error) {
 		return nil, err
 	}
 	options := objectcache.WatchOptions{
-		Gate: objectcache.NewGate(objectcache.GateOptions{}), // one for both managers
+		Gate: objectcache.NewGate(objectcache.GateOptions{Name: "cluster"}), // one for both managers
 	}
 	secrets, err1 := manager.NewSecrets(client, options)
 	configMaps, err2 := manager.NewConfigMaps(client, options)

@@ -91,7 +91,7 @@ func New(options Options) (*Agent, error) {
 	if options.RootDir == "" {
 		return nil, errors.New("the root folder is missing")
 	}
-	gate := reflector.NewGate(reflector.GateOptions{})
+	gate := reflector.NewGate(reflector.GateOptions{Name: "server"})
 	watch := featuregates.Apply(options.FeatureGate, objectcache.WatchOptions{Gate: gate})
 	secrets, err := manager.NewSecrets(options.Client, watch)
 	if err != nil {

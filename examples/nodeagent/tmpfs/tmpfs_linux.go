@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
+
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -21,15 +24,23 @@ const (
 	minInodes     = 64
 )
 
+// logSwap logs once that the files of a tmpfs may be on a disk.
+var logSwap = sync.OnceFunc(func() {
+	klog.Background().Info("The files of volumes in memory may be swapped to a disk: the kernel refuses the option noswap of tmpfs, which needs Linux 6.4 and no user namespace")
+})
+
 // Mount mounts a tmpfs on an open folder. dir stays the folder below the mount: open its path again to see the mount.
 // As in kubelet, the files are not swapped to disk if the kernel can prevent it (noswap, since Linux 6.4).
+// If it cannot, the first Mount logs it.
 func Mount(dir *os.File, options Options) error {
 	// The folder that is open, wherever its path leads meanwhile.
 	target := fmt.Sprintf("/proc/self/fd/%d", dir.Fd())
 	data := fmt.Sprintf("mode=0755,size=%d,nr_inodes=%d", options.Size, max(options.Size/bytesPerInode, minInodes))
 	err := syscall.Mount(Source, target, "tmpfs", flags, data+",noswap")
 	if errors.Is(err, syscall.EINVAL) {
-		err = syscall.Mount(Source, target, "tmpfs", flags, data)
+		if err = syscall.Mount(Source, target, "tmpfs", flags, data); err == nil {
+			logSwap()
+		}
 	}
 	switch {
 	case errors.Is(err, syscall.EPERM):

@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+
 	"github.com/refwatch/refwatch/examples/nodeagent/tmpfs"
 )
 
@@ -33,12 +36,15 @@ func mountsAt(t *testing.T, folder string) []string {
 }
 
 // TestInMemory: a volume in memory is a tmpfs that holds data only. An update and a later process use the same mount.
-// Remove unmounts it.
+// Remove unmounts it. In a user namespace the kernel refuses noswap: that is logged once.
 func TestInMemory(t *testing.T) {
 	if os.Getenv(inNamespace) == "" {
 		rerunInNamespace(t)
 		return
 	}
+	defer klog.CaptureState().Restore()
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	klog.SetLogger(logger)
 	root := filepath.Join(t.TempDir(), "a root")
 	tree := openTree(t, root)
 	for _, payload := range []Payload{text("a", "1"), text("a", "2", "b/c", "2")} {
@@ -51,7 +57,7 @@ func TestInMemory(t *testing.T) {
 	if len(mounts) != 1 {
 		t.Fatalf("mounts: got %q, want one", mounts)
 	}
-	for _, want := range []string{"/pods/uid-1/volumes/v ", "nosuid", "nodev", "noexec", " - tmpfs refwatch-nodeagent ", "size=1024k"} {
+	for _, want := range []string{"/pods/uid-1/volumes/v ", "nosuid", "nodev", "noexec", " - tmpfs refwatch-nodeagent ", "size=1024k,nr_inodes=1024,mode=755"} {
 		if !strings.Contains(mounts[0], want) {
 			t.Errorf("mount: got %q, want it to contain %q", mounts[0], want)
 		}
@@ -76,6 +82,10 @@ func TestInMemory(t *testing.T) {
 	if _, err := tree.WriteInMemory("uid-1", "w", text("a", "1"), memory); err != nil {
 		t.Error(err)
 	}
+	log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+	if got := strings.Count(log, "may be swapped to a disk"); got != 1 {
+		t.Errorf("log: got %d lines about noswap for two volumes, want 1:\n%s", got, log)
+	}
 	if err := tree.Remove("uid-1"); err != nil {
 		t.Errorf("Remove: got error %v, want none", err)
 	}
@@ -84,6 +94,36 @@ func TestInMemory(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(filepath.Join(root, "pods")); err != nil || len(entries) != 0 {
 		t.Errorf("folder of pods: got %v and error %v, want it empty", entries, err)
+	}
+}
+
+// TestInMemoryNotSwapped: root outside of user namespaces gets a tmpfs that is not swapped.
+func TestInMemoryNotSwapped(t *testing.T) {
+	if os.Getenv(inNamespace) == "" {
+		if os.Geteuid() != 0 {
+			t.Skip("the kernel allows noswap only to root")
+		}
+		// Unshare, not Clone: it keeps the mounts from the host.
+		rerun(t, &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS})
+		return
+	}
+	probe := t.TempDir()
+	if err := syscall.Mount("none", probe, "tmpfs", 0, "noswap"); errors.Is(err, syscall.EINVAL) {
+		t.Skip("this kernel has no noswap")
+	}
+	if err := syscall.Unmount(probe, 0); err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	tree := openTree(t, root)
+	if _, err := tree.WriteInMemory("uid-1", "v", text("a", "1"), memory); err != nil {
+		t.Fatal(err)
+	}
+	if mounts := mountsAt(t, root); len(mounts) != 1 || !strings.Contains(mounts[0], "noswap") {
+		t.Errorf("mounts: got %q, want one with noswap", mounts)
+	}
+	if err := tree.Remove("uid-1"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -76,13 +76,20 @@ func checkMountNotEmptied(t *testing.T, folder string, mount func(target string)
 
 // rerunInNamespace runs the test again in a new mount namespace, where it may mount.
 func rerunInNamespace(t *testing.T) {
-	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	command.Env = append(os.Environ(), inNamespace+"=1")
-	command.SysProcAttr = &syscall.SysProcAttr{
+	t.Helper()
+	rerun(t, &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
-	}
+	})
+}
+
+// rerun runs the test again, in namespaces of its own.
+func rerun(t *testing.T, namespaces *syscall.SysProcAttr) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	command.Env = append(os.Environ(), inNamespace+"=1")
+	command.SysProcAttr = namespaces
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
 	if err := command.Start(); err != nil {

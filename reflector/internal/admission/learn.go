@@ -53,8 +53,8 @@ func (s *server) succeed(m *member, now time.Time) {
 }
 
 // retryFirstFailures ends the pauses of members that failed for the first time since the last success, or in an outage
-// of the server: the cause may have been the resource, or the server. Many of them may fail again where the server answers. So they stay in the lane
-// of failing members, where a success adds to the budget.
+// of the server: the cause may have been the resource, or the server. Many of them may fail again where the server
+// answers. So they stay in the lane of failing members, where a success adds to the budget.
 func (s *server) retryFirstFailures(eligible func(*member, Kind) bool, now time.Time) {
 	for m, kind := range s.firstFailures {
 		if !eligible(m, kind) {
