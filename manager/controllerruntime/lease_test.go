@@ -59,3 +59,16 @@ func TestLeaseUntilHandlersKnowTheDeletion(t *testing.T) {
 		held.observe(key, true) // without a lease it does nothing
 	})
 }
+
+// A cache that has stopped starts no goroutine: nothing would wait for it.
+func TestStoppedCacheStartsNothing(t *testing.T) {
+	c, started := &Cache{}, make(chan bool, 2)
+	c.goLocked(func() { started <- true })
+	c.running.Wait()
+	c.stop()
+	c.goLocked(func() { started <- true })
+	c.running.Wait()
+	if got := len(started); got != 1 {
+		t.Errorf("got %d goroutines, want that before the end", got)
+	}
+}

@@ -117,6 +117,11 @@ func TestTransforms(t *testing.T) {
 			DefaultTransform:  setTo("default"),
 			DefaultNamespaces: map[string]cache.Config{namespace: {Transform: setTo("namespace")}},
 		}, "namespace"},
+		"of the namespace, which ByObject names as well": {cache.Options{
+			DefaultTransform:  setTo("default"),
+			DefaultNamespaces: map[string]cache.Config{namespace: {Transform: setTo("namespace")}},
+			ByObject:          ofSecrets(cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}),
+		}, "namespace"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

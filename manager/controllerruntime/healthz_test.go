@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime_test
+
+import (
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/refwatch/refwatch/manager/controllerruntime"
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// statuses are those of a store that a test makes up.
+type statuses []objectcache.Status
+
+func (s *statuses) Statuses() iter.Seq[objectcache.Status] { return slices.Values(*s) }
+
+// A kind that the server does not serve fails no check, and rejected credentials do.
+func TestHealthzCauses(t *testing.T) {
+	tests := map[string]struct {
+		cause error
+		fails bool
+	}{
+		"not served":   {&objectcache.NotServedError{}, false},
+		"unauthorized": {apierrors.NewUnauthorized("no token"), true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := &statuses{{Phase: objectcache.Failing, LastError: test.cause}}
+				check := controllerruntime.Healthz(source, controllerruntime.HealthzOptions{})
+				_ = check(nil)
+				time.Sleep(time.Minute)
+				if err := check(nil); test.fails && !errors.Is(err, test.cause) || !test.fails && err != nil {
+					t.Errorf("got %v, want an error: %v", err, test.fails)
+				}
+			})
+		})
+	}
+}
+
+// The grace begins anew after a check that found a readable object.
+func TestHealthzGraceBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &statuses{{Phase: objectcache.Failing, LastError: errors.New("etcd is away")}}
+		check := controllerruntime.Healthz(source, controllerruntime.HealthzOptions{})
+		steps := []struct {
+			after time.Duration // after the step before
+			phase objectcache.Phase
+			fails bool
+		}{
+			{0, objectcache.Failing, false},
+			{40 * time.Second, objectcache.Watching, false},
+			{10 * time.Second, objectcache.Failing, false},
+			{59 * time.Second, objectcache.Failing, false},
+			{time.Second, objectcache.Failing, true},
+		}
+		for i, step := range steps {
+			time.Sleep(step.after)
+			(*source)[0].Phase = step.phase
+			if err := check(nil); (err != nil) != step.fails {
+				t.Errorf("check %d: got %v, want an error: %v", i, err, step.fails)
+			}
+		}
+	})
+}
