@@ -16,7 +16,7 @@ type NodeAgentConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
 	// Kubeconfig is the path of a kubeconfig file. A relative one is resolved against the working folder of the agent,
-	// not against the folder of the configuration file. Default: "", the service account of the pod that the agent runs in.
+	// not against the folder of the configuration file. Default: "", the service account of the agent's pod.
 	Kubeconfig string `json:"kubeconfig"`
 	// NodeName is the node whose volumes are written. Required.
 	NodeName string `json:"nodeName"`
