@@ -33,15 +33,8 @@ func main() {
 
 // run runs the command line and returns the exit status: 0, or 1 with the error on stderr.
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signalContext()
 	defer stop()
-	context.AfterFunc(ctx, func() {
-		stop() // restores the default: a second signal kills the process
-		time.AfterFunc(stopTimeout, func() {
-			fmt.Fprintf(os.Stderr, "Error: did not end within %v after the signal\n", stopTimeout)
-			os.Exit(1)
-		})
-	})
 	command := newCommand()
 	command.SetContext(ctx)
 	if err := cli.RunNoErrOutput(command); err != nil {
@@ -49,4 +42,18 @@ func run() int {
 		return 1
 	}
 	return 0
+}
+
+// signalContext returns a context that the first signal ends. A second signal kills the process, and it exits if it has
+// not ended within stopTimeout.
+func signalContext() (ctx context.Context, stop context.CancelFunc) {
+	ctx, stop = signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, func() {
+		stop() // restores the default: a second signal kills the process
+		time.AfterFunc(stopTimeout, func() {
+			fmt.Fprintf(os.Stderr, "Error: did not end within %v after the signal\n", stopTimeout)
+			os.Exit(1)
+		})
+	})
+	return ctx, stop
 }

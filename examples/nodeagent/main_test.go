@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	logsapi "k8s.io/component-base/logs/api/v1"
@@ -22,8 +24,11 @@ import (
 const asProgram = "REFWATCH_NODEAGENT_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	switch os.Getenv(asProgram) {
+	case "1":
 		os.Exit(run())
+	case "stuck":
+		stuck()
 	}
 	// Tests run the command several times in one process, always with the default logging.
 	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged
@@ -85,6 +90,50 @@ func TestSignals(t *testing.T) {
 				t.Errorf("temporary folder: got %v and error %v, want it empty", left, err)
 			}
 		})
+	}
+}
+
+// stuck is a program that ignores the end of its context.
+func stuck() {
+	ctx, stop := signalContext()
+	defer stop()
+	fmt.Println("running")
+	<-ctx.Done()
+	fmt.Println("got a signal")
+	select {}
+}
+
+// TestSecondSignalKills: a signal after the first one ends a program that does not end by itself.
+func TestSecondSignalKills(t *testing.T) {
+	command, _ := program(t)
+	command.Env = append(command.Env, asProgram+"=stuck")
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	readUntil(out, "running")
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	readUntil(out, "got a signal")
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case err = <-ended:
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+				t.Errorf("end: got %v, want that SIGTERM has killed the program", err)
+			}
+			return
+		case <-ticker.C: // the first of these signals may come before the context's goroutine has run
+			_ = command.Process.Signal(syscall.SIGTERM)
+		}
 	}
 }
 

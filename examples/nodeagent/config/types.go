@@ -15,11 +15,12 @@ import (
 type NodeAgentConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Kubeconfig is the path of a kubeconfig file. Default: "", the service account of the pod that the agent runs in.
+	// Kubeconfig is the path of a kubeconfig file. A relative one is resolved against the working folder of the agent,
+	// not against the folder of the configuration file. Default: "", the service account of the agent's pod.
 	Kubeconfig string `json:"kubeconfig"`
 	// NodeName is the node whose volumes are written. Required.
 	NodeName string `json:"nodeName"`
-	// RootDir is the folder for the volumes. Required.
+	// RootDir is the folder for the volumes. A relative one is resolved as for Kubeconfig. Required.
 	RootDir string `json:"rootDir"`
 	// BindAddress is the IP address and port for health checks, metrics and debug pages. They have no authentication.
 	// "" or "0" turns them off. Default: "127.0.0.1:10270".

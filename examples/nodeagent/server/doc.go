@@ -9,5 +9,6 @@
 //   - the pages that the program adds: /metrics, /debug/refwatch.
 //
 // No path has authentication, and some show the names of objects: bind a loopback address, or put a proxy in front that
-// authenticates and authorizes.
+// authenticates and authorizes. The Host header is not checked, because such a proxy forwards that of its client. So a
+// loopback address does not keep out a web page that a browser on the same machine shows (DNS rebinding).
 package server
