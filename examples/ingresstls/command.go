@@ -63,8 +63,10 @@ there, prints what clients get, and then keeps running for curl and kubectl.`,
 		Example: `  ingresstls --once
   ingresstls --kubeconfig=$HOME/.kube/config --print-roles | kubectl apply -f -
   ingresstls --kubeconfig=$HOME/.kube/config --bind-address=:443 --ingress-class=tls`,
-		Args: cobra.NoArgs,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true, // it would hide the error
 	}
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; see --help", err) })
 	f.addTo(command.Flags())
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := f.validate(command.Flags().Changed); err != nil {

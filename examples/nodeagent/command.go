@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/spf13/cobra"
@@ -33,8 +34,10 @@ Examples:
   nodeagent --once
   nodeagent --kubeconfig=$HOME/.kube/config --node-name=worker-7 --root-dir=/var/lib/nodeagent
   nodeagent --config=/etc/nodeagent/config.yaml --node-name=worker-7`,
-		Args: cobra.NoArgs,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true, // it would hide the error
 	}
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; see --help", err) })
 	// These options only hold what was given: see complete.
 	o := newOptions(config.Default())
 	for _, set := range o.flags.FlagSets {

@@ -61,7 +61,11 @@ func runDaemon(ctx context.Context, given map[string]string, o *options) error {
 		group.Go(func() error { return s.Run(ctx, handler) })
 	}
 	group.Go(func() error { return a.Run(ctx) })
-	group.Go(func() error { d.reloadOn(ctx, hangup); return nil })
+	group.Go(func() error {
+		d.reloadOn(ctx, hangup)
+		klog.FromContext(ctx).Info("Stopping")
+		return nil
+	})
 	return group.Wait()
 }
 
@@ -143,5 +147,10 @@ func (d *daemon) reload(ctx context.Context) {
 	inUse := newOptions(after)
 	inUse.configFile = o.configFile
 	d.options.Store(inUse)
-	logger.Info("Reloaded the configuration", "changed", config.Changed(before, after), "needsRestart", config.Changed(after, o.config))
+	changed, needsRestart := config.Changed(before, after), config.Changed(after, o.config)
+	if len(changed)+len(needsRestart) == 0 {
+		logger.Info("Reloaded the configuration: nothing changed")
+		return
+	}
+	logger.Info("Reloaded the configuration", "changed", changed, "needsRestart", needsRestart)
 }

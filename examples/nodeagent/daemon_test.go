@@ -149,6 +149,9 @@ func TestDaemon(t *testing.T) {
 	if err := wait(); err != nil {
 		t.Errorf("exit: got error %v, want status 0; it printed:\n%s", err, &r.seen)
 	}
+	if got := strings.Count(r.seen.String(), `"msg":"Stopping"`); got != 1 {
+		t.Errorf("log after SIGTERM: got %d lines \"Stopping\", want 1; it printed:\n%s", got, &r.seen)
+	}
 	c.check(t)
 }
 
@@ -201,6 +204,12 @@ func TestReloadVerbosity(t *testing.T) {
 	}
 	if got := r.logged("Reloaded the configuration"); len(got["changed"].([]any)) != 1 || len(got["needsRestart"].([]any)) != 0 {
 		t.Errorf("reload: got %v, want that logging has changed, without a restart", got)
+	}
+	if err := r.signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.logged("Reloaded the configuration: nothing changed"); got["changed"] != nil || got["needsRestart"] != nil {
+		t.Errorf("reload without a change: got %v, want no lists", got)
 	}
 	if _, flags := r.get("/flagz"); !strings.Contains(flags, "\nv=4\n") {
 		t.Errorf("flagz: got %s, want v=4", flags)

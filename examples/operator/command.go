@@ -44,8 +44,10 @@ there, and prints how the status of the Sites changes.`,
 		Example: `  operator --once
   operator --kubeconfig=$HOME/.kube/config
   operator --in-cluster --health-probe-bind-address=:8081`,
-		Args: cobra.NoArgs,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true, // it would hide the error
 	}
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; see --help", err) })
 	f.addTo(command.Flags())
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := f.validate(command.Flags().Changed); err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -63,12 +64,18 @@ type widgetReconciler struct {
 func (r *widgetReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	owner := manager.Owner{Kind: "ConfigMap", Namespace: request.Namespace, Name: request.Name}
 	widget := &corev1.ConfigMap{}
-	if err := r.client.Get(ctx, request.NamespacedName, widget); err != nil {
+	if err := r.client.Get(ctx, request.NamespacedName, widget); apierrors.IsNotFound(err) {
 		r.secrets.SetReferences(owner) // it is deleted: its name is enough
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, nil
+	} else if err != nil {
+		return ctrl.Result{}, err // not deleted: the references stay
 	}
 	owner.UID = widget.UID
 	name := widget.Data["secret"]
+	if name == "" {
+		r.secrets.SetReferences(owner) // it references nothing
+		return ctrl.Result{}, nil
+	}
 	r.secrets.SetReferences(owner, types.NamespacedName{Namespace: request.Namespace, Name: name})
 	secret, err := r.secrets.TryGet(request.Namespace, name)
 	if errors.Is(err, objectcache.ErrNotSynced) {

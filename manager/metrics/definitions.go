@@ -32,7 +32,7 @@ func newDescriptions() descriptions {
 		references:    ofStore("references", "Number of pairs of an object and an owner that references it."),
 		oldestContact: ofStore("oldest_contact_timestamp_seconds", "Unix time at which the server last sent anything about an object; the oldest of all objects whose changes are watched or polled."),
 		openStreams:   ofStore("open_streams", "Number of open watch streams."),
-		opens:         ofStore("stream_opens_total", "Number of times that a stream was asked for, by why it was.", "reason"),
+		opens:         ofStore("stream_opens_total", "Number of attempts to open a stream, also those that fail, by reason.", "reason"),
 		events:        ofStore("stream_events_total", "Number of events that the streams have delivered, by type.", "type"),
 		reads:         ofStore("reads_total", "Number of reads without a stream, by result.", "result"),
 		gets:          ofStore("gets_total", "Number of calls that get an object, by result.", "result"),

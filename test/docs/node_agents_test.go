@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -30,9 +32,12 @@ import (
 type agent struct {
 	secrets    *manager.Manager[*corev1.Secret]
 	configMaps *manager.Manager[*corev1.ConfigMap]
-	queue      workqueue.TypedRateLimitingInterface[types.NamespacedName] // pods to be synced
+	queue      podQueue
 	mount      func(pod *corev1.Pod, secret *corev1.Secret)
 }
+
+// podQueue holds the pods to be synced.
+type podQueue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 func newAgent(config *rest.Config) (*agent, error) {
 	client, err := manager.ClientFor(config)
@@ -97,15 +102,28 @@ func (a *agent) sync(ctx context.Context, pod *corev1.Pod, name string) error {
 	}
 }
 
-func (a *agent) enqueueOwners(ctx context.Context) {
-	for change, owners := range a.secrets.Changes(ctx) {
+func enqueueOwners[T cache.Object](ctx context.Context, objects *manager.Manager[T], queue podQueue) {
+	for change, owners := range objects.Changes(ctx) {
 		if change.Err != nil { // absent, deleted or refused
-			klog.FromContext(ctx).Info("A Secret cannot be used", "err", change.Err)
+			klog.FromContext(ctx).Info("An object cannot be used", "err", change.Err)
 		}
 		for _, owner := range owners {
-			a.queue.Add(types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
+			queue.Add(types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
 		}
 	}
+}
+
+// run returns when ctx and all goroutines of the agent have ended.
+func (a *agent) run(ctx context.Context, worker func()) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { _ = a.secrets.Run(ctx) }) // nil, unless Run was called before
+	running.Go(func() { _ = a.configMaps.Run(ctx) })
+	running.Go(func() { enqueueOwners(ctx, a.secrets, a.queue) })
+	running.Go(func() { enqueueOwners(ctx, a.configMaps, a.queue) })
+	running.Go(worker) // takes pods from the queue and calls sync
+	<-ctx.Done()
+	a.queue.ShutDown() // ends the worker
 }
 
 // serveSecret starts a server with the Secret "shop/tls".
@@ -168,23 +186,16 @@ func Example_nodeAgent() {
 	if _, err := pods.AddEventHandler(a.handler()); err != nil {
 		panic(err)
 	}
-	go func() { ended <- a.secrets.Run(ctx) }()
-	go func() { ended <- a.configMaps.Run(ctx) }()
-	go func() { a.enqueueOwners(ctx); ended <- nil }()
 	go func() { pods.RunWithContext(ctx); ended <- nil }()
-	go func() {
-		for {
-			key, shutdown := a.queue.Get()
-			if shutdown {
-				ended <- nil
-				return
-			}
+	worker := func() {
+		for key, shutdown := a.queue.Get(); !shutdown; key, shutdown = a.queue.Get() {
 			if err := a.sync(ctx, pod, "tls"); err != nil {
 				fmt.Println(key, err)
 			}
 			a.queue.Done(key)
 		}
-	}()
+	}
+	go func() { a.run(ctx, worker); ended <- nil }()
 
 	fmt.Println("mounted version", <-mounted)
 	secret.Data["version"] = []byte("2")
@@ -198,8 +209,7 @@ func Example_nodeAgent() {
 		}
 	}
 	stop()
-	a.queue.ShutDown()
-	for range 5 {
+	for range 2 {
 		if err := <-ended; err != nil {
 			fmt.Println(err)
 		}

@@ -3,9 +3,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -42,6 +44,8 @@ func decode(data []byte) (*NodeAgentConfiguration, error) {
 	switch {
 	case runtime.IsNotRegisteredError(err), decoded && c.GroupVersionKind() != want:
 		return nil, fmt.Errorf("it must have apiVersion: %s and kind: %s", groupVersion, kind)
+	case errors.Is(err, resource.ErrFormatWrong), errors.Is(err, resource.ErrSuffix), errors.Is(err, resource.ErrNumeric):
+		return nil, fmt.Errorf("tmpfs.size: Invalid value: %w", err) // the only quantity of the file
 	case err != nil:
 		return nil, err
 	}

@@ -72,7 +72,8 @@ func TestLoadRefuses(t *testing.T) {
 		},
 		"other type":   {header + "nodeName: 7\n", "nodeName of type string"},
 		"not YAML":     {header + "nodeName: [\n", "yaml: line"},
-		"bad quantity": {header + "tmpfs: {size: much}\n", "quantities must match"},
+		"bad quantity": {header + "tmpfs: {size: much}\n", "tmpfs.size: Invalid value: quantities must match"},
+		"bad suffix":   {header + "tmpfs: {size: 32Mm}\n", "tmpfs.size: Invalid value: unable to parse quantity's suffix"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c, err := load(t, tc.content); err == nil || !strings.Contains(err.Error(), tc.wantErr) || !strings.Contains(err.Error(), "config.yaml") {

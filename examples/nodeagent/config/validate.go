@@ -76,7 +76,7 @@ func newGate() featuregate.MutableVersionedFeatureGate {
 
 // Changed returns the names of the fields, at the top of the file, in which two configurations differ.
 func Changed(before, after *NodeAgentConfiguration) []string {
-	var names []string
+	names := []string{} // not nil, which the log prints as null
 	a, b := reflect.ValueOf(*before), reflect.ValueOf(*after)
 	for i := range a.NumField() {
 		if !equality.Semantic.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
