@@ -15,28 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/examples/ingresstls/controller"
+	"github.com/refwatch/refwatch/examples/internal/steps"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 // This file holds the actions of the steps. Those on Ingresses and Secrets use the API only, so that kubectl could do
 // the same.
 
-// action changes something on the API server.
-type action func(context.Context) error
-
-// inOrder returns an action that runs several actions, and ends with the first error.
-func inOrder(actions ...action) action {
-	return func(ctx context.Context) error {
-		for _, do := range actions {
-			if err := do(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-func (d *demo) createNamespace(name string) action {
+func (d *demo) createNamespace(name string) steps.Action {
 	return func(ctx context.Context) error {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		_, err := d.server.Client().CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
@@ -45,7 +31,7 @@ func (d *demo) createNamespace(name string) action {
 }
 
 // issue creates a TLS Secret with a new certificate for the hosts, or replaces the certificate in it.
-func (d *demo) issue(namespace, name string, hosts ...string) action {
+func (d *demo) issue(namespace, name string, hosts ...string) steps.Action {
 	return func(ctx context.Context) error {
 		secret, err := d.authority.Secret(namespace, name, hosts...)
 		if err != nil {
@@ -66,7 +52,7 @@ func (d *demo) issue(namespace, name string, hosts ...string) action {
 }
 
 // overwrite replaces the certificate of a Secret by garbage.
-func (d *demo) overwrite(namespace, name string) action {
+func (d *demo) overwrite(namespace, name string) steps.Action {
 	return func(ctx context.Context) error {
 		patch := []byte(`{"stringData":{"tls.crt":"garbage"}}`)
 		_, err := d.server.Client().CoreV1().Secrets(namespace).Patch(ctx, name, "application/merge-patch+json", patch, metav1.PatchOptions{})
@@ -74,14 +60,14 @@ func (d *demo) overwrite(namespace, name string) action {
 	}
 }
 
-func (d *demo) deleteSecret(namespace, name string) action {
+func (d *demo) deleteSecret(namespace, name string) steps.Action {
 	return func(ctx context.Context) error {
 		return d.server.Client().CoreV1().Secrets(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	}
 }
 
 // createIngress creates an Ingress that names one Secret for its hosts.
-func (d *demo) createIngress(namespace, name, secret string, hosts ...string) action {
+func (d *demo) createIngress(namespace, name, secret string, hosts ...string) steps.Action {
 	return func(ctx context.Context) error {
 		ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		ingress.Spec.TLS = []networkingv1.IngressTLS{{SecretName: secret, Hosts: hosts}}
@@ -93,7 +79,7 @@ func (d *demo) createIngress(namespace, name, secret string, hosts ...string) ac
 	}
 }
 
-func (d *demo) deleteIngress(namespace, name string) action {
+func (d *demo) deleteIngress(namespace, name string) steps.Action {
 	return func(ctx context.Context) error {
 		return d.server.Client().NetworkingV1().Ingresses(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/refwatch/refwatch/examples/ingresstls/ca"
 	"github.com/refwatch/refwatch/examples/ingresstls/controller"
 	"github.com/refwatch/refwatch/examples/ingresstls/web"
+	"github.com/refwatch/refwatch/examples/internal/steps"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
@@ -52,7 +53,7 @@ func Run(ctx context.Context, options Options) (err error) {
 		return err
 	}
 	d.printf("API server  %s, in this process\nHTTPS       https://%s\n", d.server.URL(), d.address)
-	if err := d.runSteps(ctx, d.scenario()); err != nil || options.Once {
+	if err := steps.Run(ctx, d.out, d.scenario()); err != nil || options.Once {
 		return err
 	}
 	return d.interactive(ctx, options.RotateInterval)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/examples/internal/steps"
 	"github.com/refwatch/refwatch/examples/nodeagent/agent"
 	"github.com/refwatch/refwatch/examples/nodeagent/server"
 	"github.com/refwatch/refwatch/manager"
@@ -56,7 +57,7 @@ func Run(ctx context.Context, options Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	d.printf("API server  %s, in this process\nnode        %s\nfolder      %s\n", d.server.URL(), d.node, d.root)
-	if err := d.runSteps(ctx, d.scenario()); err != nil {
+	if err := steps.Run(ctx, d.out, d.scenario()); err != nil {
 		return err
 	}
 	if options.Once {

@@ -15,12 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/refwatch/refwatch/examples/internal/steps"
 	"github.com/refwatch/refwatch/examples/nodeagent/agent"
 	"github.com/refwatch/refwatch/examples/nodeagent/volume"
 )
 
 // onSync returns a check that calls look after every sync of the agent until look succeeds. It does not poll.
-func (d *demo) onSync(look func(context.Context) (string, error)) check {
+func (d *demo) onSync(look func(context.Context) (string, error)) steps.Check {
 	return func(ctx context.Context) (string, error) {
 		for {
 			// Take the channel first: a sync during look is not missed.
@@ -41,7 +42,7 @@ func (d *demo) onSync(look func(context.Context) (string, error)) check {
 }
 
 // written checks that the files of a volume match the server's objects.
-func (d *demo) written(pod, name string) check {
+func (d *demo) written(pod, name string) steps.Check {
 	return d.onSync(func(ctx context.Context) (string, error) {
 		p := d.pods[pod]
 		want, from, err := d.expect(ctx, p, volumeOf(p, name))
@@ -56,7 +57,7 @@ func (d *demo) written(pod, name string) check {
 }
 
 // waiting checks that a volume that cannot be built is reported with its cause, and is not on disk.
-func (d *demo) waiting(pod, name, cause string) check {
+func (d *demo) waiting(pod, name, cause string) steps.Check {
 	return d.onSync(func(context.Context) (string, error) {
 		p := d.pods[pod]
 		reported, err := d.reported(p, name, cause)
@@ -71,7 +72,7 @@ func (d *demo) waiting(pod, name, cause string) check {
 }
 
 // kept checks that a volume that can no longer be built is reported with its cause, and keeps its files.
-func (d *demo) kept(pod, name, cause string, files volume.Payload) check {
+func (d *demo) kept(pod, name, cause string, files volume.Payload) steps.Check {
 	return d.onSync(func(context.Context) (string, error) {
 		p := d.pods[pod]
 		reported, err := d.reported(p, name, cause)
@@ -98,7 +99,7 @@ func (d *demo) reported(pod *corev1.Pod, name, cause string) (string, error) {
 }
 
 // gone checks that the folder of a pod is removed.
-func (d *demo) gone(pod string) check {
+func (d *demo) gone(pod string) steps.Check {
 	return d.onSync(func(context.Context) (string, error) {
 		uid := d.pods[pod].UID
 		if _, err := os.Lstat(filepath.Join(d.root, "pods", string(uid))); !errors.Is(err, fs.ErrNotExist) {
@@ -110,7 +111,7 @@ func (d *demo) gone(pod string) check {
 
 // everything checks all pods of the node: each volume matches the server's objects or is reported, and there is exactly
 // one folder for each pod.
-func (d *demo) everything() check {
+func (d *demo) everything() steps.Check {
 	return d.onSync(func(ctx context.Context) (string, error) {
 		pods, err := d.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + d.node})
 		if err != nil {
@@ -160,7 +161,7 @@ func (d *demo) checkVolume(ctx context.Context, pod *corev1.Pod, v *corev1.Volum
 
 // streams checks how many watches of one object are open on the server. It waits: the server notices a closed watch a
 // moment later. note is appended to the line.
-func (d *demo) streams(resource, name string, want int, note string) check {
+func (d *demo) streams(resource, name string, want int, note string) steps.Check {
 	return func(ctx context.Context) (string, error) {
 		key := types.NamespacedName{Namespace: namespace, Name: name}
 		err := d.server.WaitFor(ctx, func() bool { return d.server.OpenStreams(resource, key) == want })
@@ -169,7 +170,7 @@ func (d *demo) streams(resource, name string, want int, note string) check {
 }
 
 // noStreams checks that the server has no open watch.
-func (d *demo) noStreams() check {
+func (d *demo) noStreams() steps.Check {
 	return func(ctx context.Context) (string, error) {
 		err := d.server.WaitFor(ctx, func() bool { return d.server.TotalStreams() == 0 })
 		return "server: no watch is open", err
@@ -178,7 +179,7 @@ func (d *demo) noStreams() check {
 
 // notRequested checks that no request has ever read an object, by name or in a list. The demo's own create request does
 // not count: it has the name in its body.
-func (d *demo) notRequested(resource, name string) check {
+func (d *demo) notRequested(resource, name string) steps.Check {
 	return func(context.Context) (string, error) {
 		for _, request := range d.server.Requests() {
 			all := request.Name == "" && (request.Verb == "list" || request.Verb == "watch")

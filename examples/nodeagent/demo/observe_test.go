@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/refwatch/refwatch/examples/internal/steps"
 	"github.com/refwatch/refwatch/examples/nodeagent/volume"
 )
 
@@ -29,14 +30,14 @@ func newStarted(t *testing.T) *demo {
 			t.Errorf("close: got error %v, want none", err)
 		}
 	})
-	if err := d.runStep(t.Context(), d.scenario()[0]); err != nil {
+	if err := d.scenario()[0].Run(t.Context(), d.out); err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
 // wantObserved fails unless the check succeeds with a text that contains want.
-func wantObserved(t *testing.T, f check, want string) {
+func wantObserved(t *testing.T, f steps.Check, want string) {
 	t.Helper()
 	if got, err := f(t.Context()); err != nil || !strings.Contains(got, want) {
 		t.Errorf("check: got %q and error %v, want %q", got, err, want)
@@ -44,7 +45,7 @@ func wantObserved(t *testing.T, f check, want string) {
 }
 
 // wantNotObserved fails unless the check fails. The agent must have stopped, so that onSync looks once and returns.
-func wantNotObserved(t *testing.T, f check) {
+func wantNotObserved(t *testing.T, f steps.Check) {
 	t.Helper()
 	if got, err := f(t.Context()); err == nil {
 		t.Errorf("check: got %q, want an error", got)
@@ -149,7 +150,7 @@ func TestServerChecks(t *testing.T) {
 	d := newStarted(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	for name, f := range map[string]check{
+	for name, f := range map[string]steps.Check{
 		"one stream too few":  d.streams("secrets", "tls", 2, ""),
 		"one stream too many": d.streams("secrets", "tls", 0, ""),
 		"streams are open":    d.noStreams(),

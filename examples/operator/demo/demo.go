@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/refwatch/refwatch/examples/internal/steps"
 	"github.com/refwatch/refwatch/examples/operator/controller"
 	"github.com/refwatch/refwatch/examples/operator/webv1"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -43,7 +44,7 @@ func Run(ctx context.Context, options Options) (err error) {
 	if d.metrics != "" {
 		d.printf("Debug page  http://%s/debug/refwatch\n", d.metrics)
 	}
-	if err := d.runSteps(ctx, d.scenario()); err != nil {
+	if err := steps.Run(ctx, d.out, d.scenario()); err != nil {
 		return err
 	}
 	if options.Once {

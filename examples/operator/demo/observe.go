@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/refwatch/refwatch/examples/internal/steps"
 	"github.com/refwatch/refwatch/examples/operator/webv1"
 )
 
@@ -25,7 +26,7 @@ func keyOf(name string) types.NamespacedName {
 }
 
 // onStatus returns a check that calls look for each version of a Site until look succeeds.
-func (d *demo) onStatus(name string, look func(context.Context, *webv1.Site) (string, error)) check {
+func (d *demo) onStatus(name string, look func(context.Context, *webv1.Site) (string, error)) steps.Check {
 	return func(ctx context.Context) (string, error) {
 		// At no resourceVersion, a watch begins with the present state.
 		watcher, err := d.client.Watch(ctx, &webv1.SiteList{}, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
@@ -56,7 +57,7 @@ func (d *demo) onStatus(name string, look func(context.Context, *webv1.Site) (st
 }
 
 // site checks the condition Ready of a Site: its reason and its message.
-func (d *demo) site(name, reason, message string) check {
+func (d *demo) site(name, reason, message string) steps.Check {
 	return d.onStatus(name, func(_ context.Context, site *webv1.Site) (string, error) {
 		ready := meta.FindStatusCondition(site.Status.Conditions, webv1.Ready)
 		if ready == nil || site.Status.ObservedGeneration != site.Generation {
@@ -74,7 +75,7 @@ func (d *demo) site(name, reason, message string) check {
 }
 
 // upToDate checks that the status of a Site has the newest version of a Secret.
-func (d *demo) upToDate(name, secretName string) check {
+func (d *demo) upToDate(name, secretName string) steps.Check {
 	return d.onStatus(name, func(ctx context.Context, site *webv1.Site) (string, error) {
 		var newest corev1.Secret
 		if err := d.client.Get(ctx, keyOf(secretName), &newest); err != nil {
@@ -92,7 +93,7 @@ func (d *demo) upToDate(name, secretName string) check {
 }
 
 // watches checks how many watches of one Secret are open on the server.
-func (d *demo) watches(name string, want int) check {
+func (d *demo) watches(name string, want int) steps.Check {
 	return func(ctx context.Context) (string, error) {
 		err := d.server.WaitFor(ctx, func() bool { return d.server.OpenStreams("secrets", keyOf(name)) == want })
 		return fmt.Sprintf("server: open watches of Secret %s by name: %d", name, want), err
@@ -100,7 +101,7 @@ func (d *demo) watches(name string, want int) check {
 }
 
 // namedOnly checks that the operator has requested each Secret by its name, and none that no Site names.
-func (d *demo) namedOnly() check {
+func (d *demo) namedOnly() steps.Check {
 	named := []string{"blog-tls", "shop-db", "shop-tls", "vault"}
 	return func(context.Context) (string, error) {
 		requests := 0

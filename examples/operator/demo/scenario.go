@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/refwatch/refwatch/examples/internal/steps"
 	"github.com/refwatch/refwatch/examples/operator/webv1"
 )
 
@@ -20,55 +21,43 @@ const namespace = "web"
 const unrelated = 100
 
 // scenario returns the steps of the demo.
-func (d *demo) scenario() []step {
-	return []step{{
-		title: fmt.Sprintf("The operator is started. There are two Sites, whose Secrets it may read, and %d other Secrets.", unrelated),
-		do:    inOrder(d.create, d.startOperator),
-		checks: []check{
+func (d *demo) scenario() []steps.Step {
+	return []steps.Step{{
+		Title: fmt.Sprintf("The operator is started. There are two Sites, whose Secrets it may read, and %d other Secrets.", unrelated),
+		Do:    steps.InOrder(d.create, d.startOperator),
+		Checks: []steps.Check{
 			d.site("shop", "NotFound", "shop-db: NotFound"),
 			d.site("blog", "SecretsRead", ""),
 			d.watches("shop-tls", 1), d.watches("shop-db", 1), d.watches("blog-tls", 1),
 		},
 	}, {
-		title:  `The missing Secret "shop-db" is created.`,
-		do:     func(ctx context.Context) error { return d.client.Create(ctx, secret("shop-db", "password 1")) },
-		checks: []check{d.site("shop", "SecretsRead", "")},
+		Title:  `The missing Secret "shop-db" is created.`,
+		Do:     func(ctx context.Context) error { return d.client.Create(ctx, secret("shop-db", "password 1")) },
+		Checks: []steps.Check{d.site("shop", "SecretsRead", "")},
 	}, {
-		title:  `The Secret "shop-tls" is rotated.`,
-		do:     d.rotate("shop-tls", "certificate 2"),
-		checks: []check{d.upToDate("shop", "shop-tls")},
+		Title:  `The Secret "shop-tls" is rotated.`,
+		Do:     d.rotate("shop-tls", "certificate 2"),
+		Checks: []steps.Check{d.upToDate("shop", "shop-tls")},
 	}, {
-		title:  `The Site "bank" is created. Its Secret "vault" is not in the Role. Another Secret is rotated meanwhile.`,
-		do:     inOrder(d.createSite("bank", "vault"), d.rotate("blog-tls", "certificate 2")),
-		checks: []check{d.site("bank", "Forbidden", "vault: Forbidden"), d.upToDate("blog", "blog-tls")},
+		Title:  `The Site "bank" is created. Its Secret "vault" is not in the Role. Another Secret is rotated meanwhile.`,
+		Do:     steps.InOrder(d.createSite("bank", "vault"), d.rotate("blog-tls", "certificate 2")),
+		Checks: []steps.Check{d.site("bank", "Forbidden", "vault: Forbidden"), d.upToDate("blog", "blog-tls")},
 	}, {
-		title: `"vault" is added to the Role. Nothing is restarted.`,
-		do: func(context.Context) error {
+		Title: `"vault" is added to the Role. Nothing is restarted.`,
+		Do: func(context.Context) error {
 			d.role.grant("vault")
 			return nil
 		},
-		checks: []check{d.site("bank", "SecretsRead", ""), d.upToDate("bank", "vault")},
+		Checks: []steps.Check{d.site("bank", "SecretsRead", ""), d.upToDate("bank", "vault")},
 	}, {
-		title:  `The Secret "shop-db" is deleted.`,
-		do:     func(ctx context.Context) error { return d.client.Delete(ctx, secret("shop-db", "")) },
-		checks: []check{d.site("shop", "NotFound", "shop-db: NotFound"), d.upToDate("shop", "shop-tls")},
+		Title:  `The Secret "shop-db" is deleted.`,
+		Do:     func(ctx context.Context) error { return d.client.Delete(ctx, secret("shop-db", "")) },
+		Checks: []steps.Check{d.site("shop", "NotFound", "shop-db: NotFound"), d.upToDate("shop", "shop-tls")},
 	}, {
-		title:  `The Site "shop" no longer names it.`,
-		do:     d.setSecrets("shop", "shop-tls"),
-		checks: []check{d.site("shop", "SecretsRead", ""), d.namedOnly()},
+		Title:  `The Site "shop" no longer names it.`,
+		Do:     d.setSecrets("shop", "shop-tls"),
+		Checks: []steps.Check{d.site("shop", "SecretsRead", ""), d.namedOnly()},
 	}}
-}
-
-// inOrder returns an action that runs several actions, and ends with the first error.
-func inOrder(actions ...func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		for _, do := range actions {
-			if err := do(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 }
 
 // create creates the objects that exist before the operator is started.

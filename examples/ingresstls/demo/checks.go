@@ -16,82 +16,41 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// stepTimeout bounds a step. Most take milliseconds; a busy machine must not make the demo fail.
-const stepTimeout = time.Minute
+	"github.com/refwatch/refwatch/examples/internal/steps"
+)
 
 // checkInterval is how often a check is repeated, also without a change of certificates: a status and the number of
 // streams may change alone.
 const checkInterval = 20 * time.Millisecond
 
-// step is an action and the checks that must succeed after it.
-type step struct {
-	title  string
-	do     action
-	checks []check
-}
-
-// check looks once, and returns what it observed, or an error if that is not what it must be.
-type check func(context.Context) (observed string, err error)
-
-// runSteps runs the steps in order, and ends with the first that fails: later steps depend on it.
-func (d *demo) runSteps(ctx context.Context, steps []step) error {
-	began := time.Now()
-	for i, s := range steps {
-		d.printf("\n%d. %s\n", i+1, s.title)
-		if err := d.runStep(ctx, s); err != nil {
-			return fmt.Errorf("step %d, %q, failed: %w", i+1, s.title, err)
-		}
-	}
-	d.printf("\nAll %d steps succeeded, in %v.\n", len(steps), time.Since(began).Round(time.Millisecond))
-	return nil
-}
-
-// runStep runs one step. It repeats each check until it succeeds.
-func (d *demo) runStep(ctx context.Context, s step) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, fmt.Errorf("not observed within %v", stepTimeout))
-	defer cancel()
-	began := time.Now()
-	if err := s.do(ctx); err != nil {
-		return err
-	}
-	for _, check := range s.checks {
-		observed, err := d.await(ctx, check)
-		if err != nil {
-			d.printf("    FAILED: %v\n", err)
-			return err
-		}
-		d.printf("%8.1fms  %s\n", float64(time.Since(began).Microseconds())/1000, observed)
-	}
-	return nil
-}
-
-// await repeats a check until it succeeds. If ctx ends first, it returns the last error.
-func (d *demo) await(ctx context.Context, check check) (string, error) {
-	again := time.NewTicker(checkInterval)
-	defer again.Stop()
-	for {
-		changed := d.controller.Changed() // before the check, so that no change is missed
-		observed, err := check(ctx)
-		if err == nil {
-			return observed, nil
-		}
-		select {
-		case <-changed:
-		case <-again.C:
-		case <-ctx.Done():
-			return "", errors.Join(context.Cause(ctx), err)
+// repeated returns a check that calls look until it succeeds. If ctx ends first, the check returns the last error.
+func (d *demo) repeated(look steps.Check) steps.Check {
+	return func(ctx context.Context) (string, error) {
+		again := time.NewTicker(checkInterval)
+		defer again.Stop()
+		for {
+			changed := d.controller.Changed() // before the look, so that no change is missed
+			observed, err := look(ctx)
+			if err == nil {
+				return observed, nil
+			}
+			select {
+			case <-changed:
+			case <-again.C:
+			case <-ctx.Done():
+				return "", errors.Join(context.Cause(ctx), err)
+			}
 		}
 	}
 }
 
 // presents checks that clients of the host get the newest certificate of a Secret, and that nothing is reported.
-func (d *demo) presents(host, secret string) check { return d.keeps(host, secret, "") }
+func (d *demo) presents(host, secret string) steps.Check { return d.keeps(host, secret, "") }
 
 // keeps checks that clients of the host get the newest good certificate of a Secret, while something is reported.
-func (d *demo) keeps(host, secret, reported string) check {
-	return func(ctx context.Context) (string, error) {
+func (d *demo) keeps(host, secret, reported string) steps.Check {
+	return d.repeated(func(ctx context.Context) (string, error) {
 		want := d.serials[secret]
 		got, err := d.get(ctx, host)
 		if err == nil && got != want {
@@ -102,18 +61,18 @@ func (d *demo) keeps(host, secret, reported string) check {
 		}
 		text, err := d.reported(host, reported)
 		return fmt.Sprintf("%s: serial number %d, of Secret %s%s", host, got, secret, text), err
-	}
+	})
 }
 
 // refuses checks that clients of the host get the alert unrecognized_name, while something is reported.
-func (d *demo) refuses(host, reported string) check {
-	return func(ctx context.Context) (string, error) {
+func (d *demo) refuses(host, reported string) steps.Check {
+	return d.repeated(func(ctx context.Context) (string, error) {
 		if got, err := d.get(ctx, host); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
 			return "", fmt.Errorf("%s: got serial number %d and error %w, want the alert unrecognized_name", host, got, err)
 		}
 		text, err := d.reported(host, reported)
 		return host + ": TLS alert unrecognized_name" + text, err
-	}
+	})
 }
 
 // reported checks that the status of a host has an error with a text, or none if that is empty.
@@ -133,7 +92,7 @@ func (d *demo) reported(host, want string) (string, error) {
 }
 
 // handshakes checks that many clients of the host get a certificate.
-func (d *demo) handshakes(host string, n int) check {
+func (d *demo) handshakes(host string, n int) steps.Check {
 	return func(ctx context.Context) (string, error) {
 		var failed atomic.Int64
 		var clients sync.WaitGroup
@@ -155,14 +114,14 @@ func (d *demo) handshakes(host string, n int) check {
 }
 
 // watches checks how many watches of a Secret are open.
-func (d *demo) watches(namespace, name string, want int) check {
-	return func(context.Context) (string, error) {
+func (d *demo) watches(namespace, name string, want int) steps.Check {
+	return d.repeated(func(context.Context) (string, error) {
 		got := d.server.OpenStreams("secrets", types.NamespacedName{Namespace: namespace, Name: name})
 		if got != want {
 			return "", fmt.Errorf("watches of Secret %s/%s: got %d, want %d", namespace, name, got, want)
 		}
 		return fmt.Sprintf("server: open watches of Secret %s/%s: %d", namespace, name, got), nil
-	}
+	})
 }
 
 // get sends a request to a host, in a connection of its own, and returns the serial number of the certificate.
