@@ -95,11 +95,11 @@ func TestCurl(t *testing.T) {
 	} else {
 		args := append([]string{"--silent", "--show-error"}, strings.Fields(curl)[1:]...)
 		answer, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
-		if err != nil || !bytes.Contains(answer, []byte("host    mall.example\n")) {
-			t.Errorf("%s: got error %v and\n%s\nwant the answer of mall.example", curl, err, answer)
+		if err != nil || !bytes.Contains(answer, []byte("host    square.example\n")) {
+			t.Errorf("%s: got error %v and\n%s\nwant the answer of square.example", curl, err, answer)
 		}
 	}
-	for lines.Scan() && !strings.Contains(lines.Text(), "mall.example: serial number 9") {
+	for lines.Scan() && !strings.Contains(lines.Text(), "square.example: serial number 9") {
 		continue // the demo issues 8 at most, so this is a rotation
 	}
 	if err := command.Process.Signal(syscall.SIGTERM); err != nil {

@@ -29,16 +29,16 @@ func (d *demo) interactive(ctx context.Context, rotateInterval time.Duration) er
 		ticker := time.NewTicker(rotateInterval)
 		defer ticker.Stop()
 		rotate = ticker.C
-		d.printf(" The Secret mall/tls is rotated every %v.", rotateInterval)
+		d.printf(" The Secret square/tls is rotated every %v.", rotateInterval)
 	}
 	d.printf(` To try more, in another terminal:
 
-  curl --cacert %[1]s --resolve mall.example:%[2]d:%[3]s https://mall.example:%[2]d/
+  curl --cacert %[1]s --resolve square.example:%[2]d:%[3]s https://square.example:%[2]d/
   export KUBECONFIG=%[4]s
   kubectl get ingresses,secrets --all-namespaces
-  kubectl -n mall patch secret tls -p '{"stringData":{"tls.crt":"garbage"}}'   # clients get the last good certificate
-  kubectl -n mall delete secret tls                                            # clients get a TLS alert
-  kubectl -n mall delete ingress mall
+  kubectl -n square patch secret tls -p '{"stringData":{"tls.crt":"garbage"}}'   # clients get the last good certificate
+  kubectl -n square delete secret tls                                            # clients get a TLS alert
+  kubectl -n square delete ingress square
 
 What clients get:
 `, caFile, d.address.Port, d.address.IP, kubeconfig)
@@ -75,7 +75,7 @@ func (d *demo) printChanges(ctx context.Context, rotate <-chan time.Time) error 
 		select {
 		case <-changed:
 		case <-rotate:
-			if err := d.issue("mall", "tls", "mall.example", "shop.example")(ctx); err != nil && ctx.Err() == nil {
+			if err := d.issue("square", "tls", "square.example", "shop.example")(ctx); err != nil && ctx.Err() == nil {
 				d.printf("  %s  the rotation failed: %v\n", time.Now().Format(time.TimeOnly), err)
 			}
 		case <-ctx.Done():

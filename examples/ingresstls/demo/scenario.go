@@ -4,13 +4,14 @@ package demo
 
 import "github.com/refwatch/refwatch/examples/internal/steps"
 
-// scenario returns the steps of the demo. They end with an Ingress and a Secret in the namespace mall, and one each in
-// the namespace shop.
+// scenario returns the steps of the demo. They end with an Ingress and a Secret in the namespace square, and one each
+// in the namespace shop. Ages have a resolution of a second, and of two Ingresses of one age the first by namespace has
+// the host: so shop precedes square.
 func (d *demo) scenario() []steps.Step {
 	return []steps.Step{{
 		Title: "Three Ingresses name Secrets. Their Roles are generated and granted to the controller.",
 		Do: steps.InOrder(
-			d.createNamespace("shop"), d.createNamespace("blog"), d.createNamespace("mall"),
+			d.createNamespace("shop"), d.createNamespace("blog"), d.createNamespace("square"),
 			d.issue("shop", "tls", "shop.example"), d.createIngress("shop", "shop", "tls", "shop.example"),
 			d.issue("shop", "wildcard", "*.shop.example"), d.createIngress("shop", "all", "wildcard", "*.shop.example"),
 			d.issue("blog", "tls", "blog.example"), d.createIngress("blog", "blog", "tls", "blog.example"),
@@ -43,16 +44,16 @@ func (d *demo) scenario() []steps.Step {
 		Do:     steps.InOrder(d.issue("shop", "tls", "shop.example"), d.reconnect),
 		Checks: []steps.Check{d.presents("shop.example", "shop/tls")},
 	}, {
-		Title: "An Ingress in mall names shop.example, too, and mall.example. No Role allows its Secret yet.",
+		Title: "An Ingress in square names shop.example, too, and square.example. No Role allows its Secret yet.",
 		Do: steps.InOrder(
-			d.issue("mall", "tls", "mall.example", "shop.example"),
-			d.createIngress("mall", "mall", "tls", "mall.example", "shop.example"),
+			d.issue("square", "tls", "square.example", "shop.example"),
+			d.createIngress("square", "square", "tls", "square.example", "shop.example"),
 		),
-		Checks: []steps.Check{d.refuses("mall.example", "forbidden"), d.presents("shop.example", "shop/tls")},
+		Checks: []steps.Check{d.refuses("square.example", "forbidden"), d.presents("shop.example", "shop/tls")},
 	}, {
 		Title:  "The Roles are generated and granted again. The oldest Ingress keeps shop.example.",
 		Do:     d.grant,
-		Checks: []steps.Check{d.presents("mall.example", "mall/tls"), d.presents("shop.example", "shop/tls")},
+		Checks: []steps.Check{d.presents("square.example", "square/tls"), d.presents("shop.example", "shop/tls")},
 	}, {
 		Title:  "The Secret blog/tls is deleted.",
 		Do:     d.deleteSecret("blog", "tls"),
@@ -60,6 +61,6 @@ func (d *demo) scenario() []steps.Step {
 	}, {
 		Title:  "The Ingress shop is deleted: shop.example goes to the next oldest Ingress, and the watch ends.",
 		Do:     d.deleteIngress("shop", "shop"),
-		Checks: []steps.Check{d.presents("shop.example", "mall/tls"), d.watches("shop", "tls", 0)},
+		Checks: []steps.Check{d.presents("shop.example", "square/tls"), d.watches("shop", "tls", 0)},
 	}}
 }
