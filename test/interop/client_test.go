@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// client is an HTTP client under test, configured as a program does it.
+type client struct {
+	name   string
+	config func(*rest.Config) *rest.Config
+	parks  bool // whether its streams have a Receiver, and no goroutine
+}
+
+var (
+	refwatch = client{name: "refwatch", config: objectcache.ConfigFor, parks: true}
+	// blocking is what remains if a wrapper of the config hides the body.
+	blocking = client{name: "refwatch, Read", config: objectcache.ConfigFor}
+	netHTTP  = client{name: "net/http", config: func(config *rest.Config) *rest.Config { return config }}
+)
+
+// connections are those of one client.
+type connections struct {
+	*connrotation.Dialer
+	dialled atomic.Int64
+}
+
+// configFor returns the config of a client of the server at an address, and its connections. They are closed when the
+// test ends.
+func configFor(t *testing.T, host string, ca []byte) (*rest.Config, *connections) {
+	c := &connections{}
+	c.Dialer = connrotation.NewDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		c.dialled.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, address)
+	})
+	t.Cleanup(c.CloseAll)
+	return &rest.Config{
+		Host:            "https://" + host,
+		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
+		Dial:            c.DialContext,
+	}, c
+}
+
+// transport returns the round tripper of the client.
+func (c client) transport(t *testing.T, config *rest.Config) http.RoundTripper {
+	t.Helper()
+	roundTripper, err := rest.TransportFor(c.config(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return roundTripper
+}
+
+// watch opens the stream at a URL.
+func (c client) watch(ctx context.Context, roundTripper http.RoundTripper, url string) (*http.Response, error) {
+	if c.parks {
+		ctx = parking(ctx)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"?watch=true", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := roundTripper.RoundTrip(request)
+	if err == nil && response.StatusCode != http.StatusOK {
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("got status %s", response.Status)
+	}
+	return response, err
+}
