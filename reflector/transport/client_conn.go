@@ -55,7 +55,7 @@ func (c *clientConn) reserve() bool { return c.settled.Load() && c.conn.Reserve(
 
 func (c *clientConn) release() { c.conn.Release() }
 
-func (c *clientConn) streams() int { return c.conn.InFlight() }
+func (c *clientConn) taken() int { return c.conn.InFlight() }
 
 func (c *clientConn) limit() int {
 	if !c.settled.Load() {

@@ -15,7 +15,7 @@ var errUnprocessed = errors.New("the server has not processed the request")
 // (clientConn).
 //
 // The pool reserves a slot before it uses a connection, so that the limit of the server
-// (MAX_CONCURRENT_STREAMS) is never exceeded. It calls reserve, streams and limit with
+// (MAX_CONCURRENT_STREAMS) is never exceeded. It calls reserve, taken and limit with
 // its lock held: they do not call connectionEvents.
 type connection interface {
 	// reserve takes a slot for one stream, if the connection has one and takes new
@@ -23,9 +23,9 @@ type connection interface {
 	reserve() bool
 	// release gives back a slot that reserve has taken and roundTrip has not used.
 	release()
-	// streams is how many slots are taken: by open streams, by reservations, and by
+	// taken is how many slots are taken: by open streams, by reservations, and by
 	// streams whose end the server may not know yet.
-	streams() int
+	taken() int
 	// limit is how many streams the server allows at a time, and 0 until the server
 	// has said it with its first SETTINGS frame. slotFreed follows then.
 	limit() int

@@ -46,7 +46,7 @@ func (m *member) dial(ctx context.Context) {
 	p.members = append(p.members, m)
 	m.settleLocked()
 	p.serveLocked()
-	if c.streams() == 0 {
+	if c.taken() == 0 {
 		m.startTimerLocked()
 	}
 }
@@ -121,7 +121,7 @@ func (m *member) stopTimerLocked() {
 // timer was started; then another call of idle follows.
 func (m *member) expire() {
 	m.pool.mu.Lock()
-	expired := !m.removed && m.connection.streams() == 0
+	expired := !m.removed && m.connection.taken() == 0
 	if expired {
 		m.pool.removeLocked(m)
 	}

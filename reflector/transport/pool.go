@@ -110,7 +110,7 @@ func (p *pool) closeIdle() {
 	p.mu.Lock()
 	var idle []*member
 	for _, m := range slices.Clone(p.members) {
-		if !m.unsettled && m.connection.streams() == 0 {
+		if !m.unsettled && m.connection.taken() == 0 {
 			p.removeLocked(m)
 			idle = append(idle, m)
 		}
