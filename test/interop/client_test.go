@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -14,20 +15,24 @@ import (
 	"k8s.io/client-go/util/connrotation"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 // client is an HTTP client under test, configured as a program does it.
 type client struct {
-	name   string
-	config func(*rest.Config) *rest.Config
-	parks  bool // whether its streams have a Receiver, and no goroutine
+	name     string
+	config   func(*rest.Config) *rest.Config
+	own      bool // whether its streams use the HTTP/2 client of package transport, or that of net/http
+	receives bool // whether a Receiver takes its bodies, so that no goroutine reads them
 }
 
 var (
-	refwatch = client{name: "refwatch", config: objectcache.ConfigFor, parks: true}
-	// blocking is what remains if a wrapper of the config hides the body.
-	blocking = client{name: "refwatch, Read", config: objectcache.ConfigFor}
-	netHTTP  = client{name: "net/http", config: func(config *rest.Config) *rest.Config { return config }}
+	refwatch = client{name: "refwatch", config: objectcache.ConfigFor, own: true, receives: true}
+	// reading is what remains if a wrapper of the config hides the body.
+	reading = client{name: "refwatch, Read", config: objectcache.ConfigFor, own: true}
+	// pooled is net/http's client on the connections of package transport.
+	pooled  = client{name: "net/http, pooled", config: objectcache.ConfigFor}
+	netHTTP = client{name: "net/http", config: func(config *rest.Config) *rest.Config { return config }}
 )
 
 // connections are those of one client.
@@ -64,8 +69,8 @@ func (c client) transport(t *testing.T, config *rest.Config) http.RoundTripper {
 
 // watch opens the stream at a URL.
 func (c client) watch(ctx context.Context, roundTripper http.RoundTripper, url string) (*http.Response, error) {
-	if c.parks {
-		ctx = parking(ctx)
+	if c.own {
+		ctx = transport.WithParking(ctx)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"?watch=true", nil)
 	if err != nil {
@@ -78,3 +83,6 @@ func (c client) watch(ctx context.Context, roundTripper http.RoundTripper, url s
 	}
 	return response, err
 }
+
+// testName joins parts to the name of a subtest. A slash would separate levels for the flag -run.
+func testName(parts ...string) string { return strings.ReplaceAll(strings.Join(parts, "; "), "/", "-") }

@@ -28,15 +28,15 @@ const specTimeout = 5 * time.Second
 // h2spec's command for clients, h2specd, starts a program for each case, and counts a reset connection as not closed.
 // So the cases run in this process: each is a server that takes one connection.
 func TestH2spec(t *testing.T) {
-	for _, c := range []client{refwatch, blocking, netHTTP} {
-		t.Run(c.name, func(t *testing.T) {
+	for _, c := range []client{refwatch, reading, netHTTP} {
+		t.Run(testName(c.name), func(t *testing.T) {
 			cases := specCases(h2specclient.Spec())
 			outcomes := runSpecCases(t, c, cases)
 			results.addSpec(c, cases, outcomes)
 			for id, test := range cases {
 				reason, differs := specDifferences[id]
 				switch err := outcomes[id]; {
-				case c.name == netHTTP.name: // it runs for comparison
+				case !c.own: // it runs for comparison
 					if err != nil {
 						t.Logf("%s: %s (%s): %s", id, test.Desc, test.Requirement, describe(err))
 					}
@@ -64,13 +64,13 @@ func runSpecCases(t *testing.T, c client, cases map[string]*spec.ClientTestCase)
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	for id, test := range cases {
-		if reason, deadlocks := specDeadlocks[id]; deadlocks && c.name == netHTTP.name {
+		if reason, deadlocks := specDeadlocks[id]; deadlocks && !c.own {
 			outcomes[id] = errors.New(reason)
 			continue
 		}
 		run := newSpecRun(t, c)
 		running.Go(func() {
-			err := run.do(t.Context(), test)
+			err := run.do(test)
 			mu.Lock()
 			defer mu.Unlock()
 			outcomes[id] = err
@@ -94,6 +94,7 @@ func specCases(group *spec.ClientTestGroup) map[string]*spec.ClientTestCase {
 
 // specRun is a client, and the server of one case.
 type specRun struct {
+	*testing.T
 	client       client
 	roundTripper http.RoundTripper
 	url          string
@@ -107,18 +108,24 @@ func newSpecRun(t *testing.T, c client) *specRun {
 	}
 	ca, _ := certificate()
 	config, _ := configFor(t, listener.Addr().String(), ca)
-	return &specRun{client: c, roundTripper: c.transport(t, config), url: config.Host, listener: listener}
+	return &specRun{T: t, client: c, roundTripper: c.transport(t, config), url: config.Host, listener: listener}
 }
 
 // do lets the client open a stream and read it to its end, and returns what h2spec says.
-func (r *specRun) do(ctx context.Context, test *spec.ClientTestCase) error {
-	defer func() { _ = r.listener.Close() }()
-	ctx, cancel := context.WithCancel(ctx)
+func (r *specRun) do(test *spec.ClientTestCase) error {
+	ctx, cancel := context.WithCancel(r.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if response, err := r.client.watch(ctx, r.roundTripper, r.url); err == nil {
-			r.client.drain(ctx, response.Body)
+		response, err := r.client.watch(ctx, r.roundTripper, r.url)
+		if err == nil {
+			var stream *stream
+			if stream, err = r.client.receive(response.Body, func(string) {}); err != nil {
+				r.Error(err)
+			} else {
+				<-stream.ended
+				stream.close()
+			}
 		}
 		<-ctx.Done() // the program goes on, and its connections stay open
 	}()
