@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
@@ -39,22 +41,72 @@ var (
 type connections struct {
 	*connrotation.Dialer
 	dialled atomic.Int64
+
+	mu      sync.Mutex
+	open    int
+	changed chan struct{} // closed at the next change of open
 }
 
 // configFor returns the config of a client of the server at an address, and its connections. They are closed when the
 // test ends.
-func configFor(t *testing.T, host string, ca []byte) (*rest.Config, *connections) {
-	c := &connections{}
-	c.Dialer = connrotation.NewDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		c.dialled.Add(1)
-		return new(net.Dialer).DialContext(ctx, network, address)
-	})
+func configFor(t *testing.T, address string) (*rest.Config, *connections) {
+	c := &connections{changed: make(chan struct{})}
+	c.Dialer = connrotation.NewDialer(c.dial)
 	t.Cleanup(c.CloseAll)
+	ca, _ := certificate()
 	return &rest.Config{
-		Host:            "https://" + host,
+		Host:            "https://" + address,
 		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
 		Dial:            c.DialContext,
 	}, c
+}
+
+func (c *connections) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c.dialled.Add(1)
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c.add(1)
+	return &countedConn{Conn: conn, closed: sync.OnceFunc(func() { c.add(-1) })}, nil
+}
+
+func (c *connections) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open += n
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// waitForNone waits until the client has closed all connections.
+func (c *connections) waitForNone(t *testing.T) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		c.mu.Lock()
+		open, changed := c.open, c.changed
+		c.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatalf("open connections after %v: got %d, want none", patience, open)
+		}
+	}
+}
+
+// countedConn is an open connection.
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	defer c.closed()
+	return c.Conn.Close()
 }
 
 // transport returns the round tripper of the client.

@@ -28,8 +28,10 @@ type frontEndOptions struct {
 // running is a front end that runs.
 type running struct {
 	address string
-	// reload lets a new process take over, and returns when it has; the old one ends when its connections have.
+	// reload lets a new process take over. It returns when the old one takes no more connections.
 	reload func()
+	// waitForOld waits until the old process has ended, which it does when its last stream has.
+	waitForOld func()
 }
 
 var frontEnds = []frontEnd{{"nginx", startNginx}, {"HAProxy", startHAProxy}}
@@ -76,6 +78,9 @@ func startNginx(t *testing.T, o frontEndOptions) *running {
 		p.signal(hangUp)
 		p.wait("start worker process ", started)
 		p.wait("gracefully shutting down", started-1)
+	}, waitForOld: func() {
+		p.Helper()
+		p.wait("exited with code", started-1)
 	}}
 }
 
@@ -83,12 +88,14 @@ const haproxyConfig = `
 global
 	maxconn 8192
 	tune.h2.max-concurrent-streams STREAMS
+	stats socket unix@haproxy.sock mode 600 level admin expose-fd listeners
 	GLOBAL
 defaults
 	mode http
 	timeout connect 10s
 	timeout client 1h
 	timeout server 1h
+	option abortonclose
 	SERVER
 frontend front
 	bind ADDRESS ssl crt DIR/tls.pem alpn h2,http/1.1
@@ -99,8 +106,8 @@ backend back
 
 func startHAProxy(t *testing.T, o frontEndOptions) *running {
 	t.Helper()
-	address, _, file := configure(t, haproxyConfig, o)
-	p := startProgram(t, terminate, "haproxy", "-W", "-f", file)
+	address, dir, file := configure(t, haproxyConfig, o)
+	p := startProgram(t, terminate, "haproxy", "-W", "-C", dir, "-f", file)
 	loaded := 1
 	p.wait("Loading success", loaded)
 	return &running{address: address, reload: func() {
@@ -109,6 +116,9 @@ func startHAProxy(t *testing.T, o frontEndOptions) *running {
 		p.signal(syscall.SIGUSR2)
 		p.wait("Loading success", loaded)
 		p.wait("Proxy front stopped", loaded-1)
+	}, waitForOld: func() {
+		p.Helper()
+		p.wait("Former worker", loaded-1)
 	}}
 }
 

@@ -106,8 +106,7 @@ func newSpecRun(t *testing.T, c client) *specRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, _ := certificate()
-	config, _ := configFor(t, listener.Addr().String(), ca)
+	config, _ := configFor(t, listener.Addr().String())
 	return &specRun{T: t, client: c, roundTripper: c.transport(t, config), url: config.Host, listener: listener}
 }
 

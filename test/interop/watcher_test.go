@@ -32,8 +32,7 @@ type watcher struct {
 
 // newWatcher returns a watcher of the server at an address, which has the certificate.
 func newWatcher(t *testing.T, c client, address string) *watcher {
-	ca, _ := certificate()
-	config, connections := configFor(t, address, ca)
+	config, connections := configFor(t, address)
 	w := &watcher{T: t, client: c, connections: connections, roundTripper: c.transport(t, config), url: config.Host, tally: newTally()}
 	t.Cleanup(w.close)
 	return w
@@ -111,13 +110,27 @@ func (w *watcher) alive() {
 	}
 }
 
+// waitForEnd waits until all streams have ended without a call of close.
+func (w *watcher) waitForEnd() {
+	w.Helper()
+	timeout := time.After(patience)
+	for i, s := range w.streams {
+		select {
+		case <-s.ended:
+		case <-timeout:
+			w.Fatalf("stream %d has not ended in %v", i, patience)
+		}
+	}
+}
+
+// close ends all streams.
 func (w *watcher) close() {
 	for _, s := range w.streams {
 		if s != nil {
 			s.close()
 		}
 	}
-	w.streams = nil
+	w.streams, w.tally = nil, newTally()
 }
 
 // large is a line of n bytes.
