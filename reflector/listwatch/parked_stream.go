@@ -94,11 +94,7 @@ func (s *restStream) decodeTaken(frame []byte, end error) (watch.Event, error) {
 // the body after it.
 func (s *restStream) endError(rest []byte, end error) error {
 	body := io.MultiReader(bytes.NewReader(rest), endOfBody{end})
-	reader := &restStream{body: io.NopCloser(body), newObject: s.newObject, filter: s.filter}
-	if s.format == formatJSON {
-		reader.format = formatJSON
-		reader.readJSON(body)
-	}
+	reader := &restStream{body: io.NopCloser(body), newObject: s.newObject}
 	_, err := reader.Next()
 	return err
 }

@@ -177,6 +177,7 @@ func TestParkLosesNothing(t *testing.T) {
 				complete, _ := drain(streamOf(bytes.NewReader(body[:arrived])))
 				for byNext := range len(complete) + 1 {
 					p := park(t, body[:arrived], byNext, nil)
+					p.read()
 					p.body.deliver(body[arrived:])
 					p.end(io.EOF)
 					if len(p.events) != 5 || !errors.Is(p.err, io.EOF) {
@@ -199,32 +200,52 @@ func TestParkOrdinaryBody(t *testing.T) {
 	}
 }
 
-// The connection's goroutine does not wait for a decoder.
-func TestDataDoesNotWaitForTryNext(t *testing.T) {
+// While TryNext decodes, the connection's goroutine does not wait for it, and a Close
+// leaves the bytes to it.
+func TestWhileTryNextDecodes(t *testing.T) {
 	frame := protobufFrame(t, watch.Modified, canarySecret())
-	p := park(t, frame, 0, nil)
-	decoding, decode := make(chan struct{}), make(chan struct{})
-	p.stream.newObject = func() runtime.Object {
-		decoding <- struct{}{}
-		<-decode
-		return &corev1.Secret{}
+	tests := map[string]func(*parked){
+		"much arrives": func(p *parked) { p.body.deliver(bytes.Repeat(frame, 1000)) }, // the buffer grows
+		"little arrives": func(p *parked) {
+			if p.body.deliver(frame[:1]); p.body.unpaid() != len(frame)+1 {
+				t.Errorf("got %d bytes without credit, want all: a frame is still in memory", p.body.unpaid())
+			}
+		},
+		"Close": func(p *parked) {
+			if _ = p.stream.Close(); p.stream.frames == nil {
+				t.Error("Close has returned the bytes to the pool that TryNext decodes")
+			}
+		},
 	}
-	read := make(chan error)
-	go func() {
-		_, _, err := p.stream.TryNext()
-		read <- err
-	}()
-	<-decoding
-	p.body.deliver(bytes.Repeat(frame, 1000)) // it grows the buffer
-	if err := p.stream.Close(); err != nil {
-		t.Error(err)
-	}
-	close(decode)
-	if err := <-read; err != nil {
-		t.Errorf("the event that was being decoded: got %v, want the event", err)
-	}
-	if _, ok, err := p.stream.TryNext(); !ok || err == nil || p.stream.frames != nil {
-		t.Errorf("TryNext after Close: got %v and %v, want an error, and no buffer", ok, err)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			made := emptyBuffers(t)
+			p := park(t, frame, 0, nil)
+			decoding, decode, read := make(chan struct{}), make(chan struct{}), make(chan watch.Event, 1)
+			p.stream.newObject = func() runtime.Object {
+				close(decoding)
+				<-decode
+				return &corev1.Secret{}
+			}
+			go func() {
+				event, _, err := p.stream.TryNext()
+				if err != nil {
+					t.Error(err)
+				}
+				read <- event
+			}()
+			<-decoding
+			test(p)
+			close(decode)
+			if got, ok := (<-read).Object.(*corev1.Secret); !ok || string(got.Data["password"]) != canary {
+				t.Errorf("the event that was being decoded: got another object than was sent")
+			}
+			_ = p.stream.Close()
+			if _, ok, err := p.stream.TryNext(); !ok || err == nil || p.stream.frames != nil {
+				t.Errorf("TryNext after Close: got %v and %v, want an error, and no buffer", ok, err)
+			}
+			checkCleared(t, made())
+		})
 	}
 }
 

@@ -97,19 +97,14 @@ func (s *restStream) nextFrame() (watch.Event, error) {
 func (s *restStream) next() (watch.Event, error) {
 	if s.format == formatUnknown {
 		if s.format = formatOf(s.length[0]); s.format == formatJSON {
-			s.readJSON(io.MultiReader(bytes.NewReader(s.length[:]), s.body))
+			s.json = &jsonBody{Reader: io.MultiReader(bytes.NewReader(s.length[:]), s.body)}
+			s.json.decoder = json.NewDecoder(s.json)
 		}
 	}
 	if s.json == nil {
 		return s.nextProtobuf()
 	}
 	return s.nextJSON()
-}
-
-// readJSON makes Next read JSON frames from body.
-func (s *restStream) readJSON(body io.Reader) {
-	s.json = &jsonBody{Reader: body}
-	s.json.decoder = json.NewDecoder(s.json)
 }
 
 // Close implements Stream. What waits for TryNext is dropped.
