@@ -49,8 +49,7 @@ const (
 	maxFrame = 1 << 14
 	// maxStreamID is the last id that a stream may have.
 	maxStreamID = 1<<31 - 1
-	// firstStreams is how many streams a connection opens before the server's first
-	// SETTINGS have come, and unlimitedStreams how many if they set no limit. Both are
-	// net/http's.
-	firstStreams, unlimitedStreams = 100, 1000
+	// unlimitedStreams is how many streams a connection carries if the server sets no
+	// limit: as many as one of net/http.
+	unlimitedStreams = 1000
 )
