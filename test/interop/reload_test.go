@@ -4,6 +4,7 @@ package interop_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 )
 
@@ -44,9 +45,9 @@ func TestIdleConnections(t *testing.T) {
 				w := newWatcher(t, c, front.start(t, frontEndOptions{backend: feed.serve(t), server: map[string]string{
 					"nginx": "keepalive_timeout 1s;", "HAProxy": "timeout http-keep-alive 1s",
 				}[front.name]}).address)
-				for range 2 {
+				for _, line := range []string{"first", "second"} {
 					w.open(150)
-					w.publish(feed, "update")
+					w.publish(feed, line)
 					w.alive()
 					w.close()
 					w.connections.waitForNone(t)
@@ -74,6 +75,40 @@ func TestSilentStreams(t *testing.T) {
 				w.open(150)
 				results.addRun(front.name, "streams that are silent for 1 s end",
 					fmt.Sprintf("%s: they end (%v); 300 streams took %d connections", c.name, cause, w.connections.dialled.Load()))
+			})
+		}
+	}
+}
+
+// A client that closes many streams soon after it opened them is not taken for an attacker (rapid reset): no other
+// stream ends.
+func TestManyResets(t *testing.T) {
+	const kept, rounds, each = 50, 10, 100
+	servers := map[string]func(*testing.T, *feed) string{}
+	for _, front := range frontEnds {
+		servers[front.name] = func(t *testing.T, f *feed) string {
+			return front.start(t, frontEndOptions{backend: f.serve(t)}).address
+		}
+	}
+	for name, configure := range goServers {
+		servers["Go: "+name] = func(t *testing.T, f *feed) string {
+			return serveGo(t, f, func(s *http.Server) error { return configure(s, limits{}) })
+		}
+	}
+	for name, serve := range servers {
+		for _, c := range []client{refwatch, pooled} {
+			t.Run(testName(name, c.name), func(t *testing.T) {
+				feed := newFeed(t)
+				w := newWatcher(t, c, serve(t, feed))
+				w.open(kept)
+				for range rounds {
+					w.open(each)
+					w.closeAfter(kept)
+				}
+				w.publish(feed, "update")
+				w.alive()
+				results.addRun(name, fmt.Sprintf("%d streams closed as soon as they were open", rounds*each),
+					fmt.Sprintf("%s: %d others went on; %d connections", c.name, kept, w.connections.dialled.Load()))
 			})
 		}
 	}

@@ -28,6 +28,7 @@ type watcher struct {
 	url          string
 	tally        *tally
 	streams      []*stream
+	opened       int // streams so far, also those that have ended
 }
 
 // newWatcher returns a watcher of the server at an address, which has the certificate.
@@ -59,7 +60,8 @@ func (w *watcher) open(n int) {
 	if w.Failed() {
 		w.FailNow()
 	}
-	w.wait("hello", len(w.streams))
+	w.opened += n
+	w.wait("hello", w.opened)
 }
 
 func (w *watcher) openOne() (*stream, error) {
@@ -124,13 +126,16 @@ func (w *watcher) waitForEnd() {
 }
 
 // close ends all streams.
-func (w *watcher) close() {
-	for _, s := range w.streams {
+func (w *watcher) close() { w.closeAfter(0) }
+
+// closeAfter ends all streams but the first n.
+func (w *watcher) closeAfter(n int) {
+	for _, s := range w.streams[n:] {
 		if s != nil {
 			s.close()
 		}
 	}
-	w.streams, w.tally = nil, newTally()
+	w.streams = w.streams[:n]
 }
 
 // large is a line of n bytes.
