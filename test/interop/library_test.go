@@ -45,8 +45,7 @@ func TestManager(t *testing.T) {
 						a.rotate()
 					}
 					what := map[bool]string{false: "two reloads", true: "two reloads that cut all streams after 1 s"}[cuts]
-					results.addRun(front.name, fmt.Sprintf("a manager of %d Secrets, %s", secrets, what),
-						fmt.Sprintf("%s: all fresh", c.name))
+					results.add(front.name, fmt.Sprintf("a manager of %d Secrets, %s", secrets, what), c, "all fresh after each")
 				})
 			}
 		}
