@@ -145,7 +145,15 @@ func (t *Transport) dial(ctx context.Context, key poolKey, events connectionEven
 	return start(c, key.parking, events, base)
 }
 
-// start runs an HTTP/2 client on c.
-func start(c *tls.Conn, _ bool, events connectionEvents, base *http.Transport) (connection, error) {
-	return newClientConn(c, events, base)
+// start runs an HTTP/2 client on c: this package's for streams that can be parked, and
+// net/http's for others.
+func start(c *tls.Conn, parking bool, events connectionEvents, base *http.Transport) (connection, error) {
+	if !parking {
+		return newClientConn(c, events, base)
+	}
+	own, err := newConn(c, events, parkingOptions())
+	if err != nil {
+		return nil, err
+	}
+	return own, nil
 }
