@@ -14,7 +14,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -67,7 +66,7 @@ func newPeer(t *testing.T) *peer {
 }
 
 func (p *peer) read() {
-	defer p.net.Close()
+	defer func() { _ = p.net.Close() }()
 	if _, err := io.ReadFull(p.net, make([]byte, len(http2.ClientPreface))); err != nil {
 		return
 	}
@@ -164,12 +163,9 @@ func (p *peer) encode(fields ...string) []byte {
 func (p *peer) data(id uint32, text string) { p.send(p.framer.WriteData(id, false, []byte(text))) }
 func (p *peer) end(id uint32, text string)  { p.send(p.framer.WriteData(id, true, []byte(text))) }
 
-// get starts a request on a reserved slot.
+// get starts a request.
 func (p *peer) get(ctx context.Context) *answer {
 	p.t.Helper()
-	if !p.c.reserve() {
-		p.t.Fatal("the connection has no slot")
-	}
 	return p.request(newRequest(ctx, p.t))
 }
 
@@ -182,6 +178,10 @@ func newRequest(ctx context.Context, t *testing.T) *http.Request {
 }
 
 func (p *peer) request(req *http.Request) *answer {
+	p.t.Helper()
+	if !p.c.reserve() {
+		p.t.Fatal("the connection has no slot")
+	}
 	a := &answer{done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
@@ -292,5 +292,3 @@ func (l *eventLog) take() []string {
 	l.names = nil
 	return names
 }
-
-const quietTime = 30 * time.Second
