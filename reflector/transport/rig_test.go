@@ -38,11 +38,18 @@ type peer struct {
 // withPeer runs test in a bubble, with a connection that has settled.
 func withPeer(t *testing.T, test func(*testing.T, *peer), settings ...http2.Setting) {
 	t.Helper()
+	withBarePeer(t, func(t *testing.T, p *peer) {
+		p.send(p.framer.WriteSettings(settings...))
+		p.sent()
+		test(t, p)
+	})
+}
+
+// withBarePeer runs test in a bubble, with a connection whose server has sent nothing.
+func withBarePeer(t *testing.T, test func(*testing.T, *peer)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t)
-		p.send(p.framer.WriteSettings(settings...))
-		synctest.Wait()
-		p.sent()
 		test(t, p)
 		p.c.close()
 		<-p.c.done
@@ -88,6 +95,10 @@ func (p *peer) note(f http2.Frame) {
 	}
 	switch f := f.(type) {
 	case *http2.MetaHeadersFrame:
+		if f.StreamEnded() {
+			s += " END_STREAM"
+		}
+	case *http2.HeadersFrame:
 		if f.StreamEnded() {
 			s += " END_STREAM"
 		}
