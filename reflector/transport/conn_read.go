@@ -30,7 +30,7 @@ func (c *conn) read() {
 
 func (c *conn) readFrames() error {
 	for first := true; ; first = false {
-		f, err := c.framer.ReadFrame()
+		f, err := c.readFrame()
 		if err == nil {
 			c.sawFrame()
 			if s, ok := f.(*http2.SettingsFrame); first && (!ok || s.IsAck()) {
@@ -46,6 +46,22 @@ func (c *conn) readFrames() error {
 			return c.readError(err)
 		}
 	}
+}
+
+// readFrame reads a frame. The framer's error for a HEADERS frame with too much padding
+// concerns the stream only, but the header is not decoded then, and those that follow
+// need what it would have added to the HPACK table (RFC 9113, section 4.3).
+func (c *conn) readFrame() (http2.Frame, error) {
+	h, err := c.framer.ReadFrameHeader()
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.framer.ReadFrameForHeader(h)
+	var broken http2.StreamError
+	if h.Type == http2.FrameHeaders && errors.As(err, &broken) && broken.Cause == nil {
+		return nil, protocolError{broken.Code, "HEADERS frame with too much padding"}
+	}
+	return f, err
 }
 
 // readError returns why no more frames can be read: the server's error, or that of the
