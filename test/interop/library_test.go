@@ -25,6 +25,7 @@ const secrets = 500
 
 // A manager behind a front end gets all changes: before a reload, after it, and after a reload that cuts all streams.
 func TestManager(t *testing.T) {
+	t.Parallel()
 	for _, front := range frontEnds {
 		for _, c := range []client{refwatch, pooled} {
 			for _, cuts := range []bool{false, true} {

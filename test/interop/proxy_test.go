@@ -9,6 +9,7 @@ import (
 
 // Streams open, deliver and close through a front end, whatever its limits, and take as few connections as these allow.
 func TestFrontEnds(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		options     frontEndOptions
 		streams     int

@@ -10,6 +10,7 @@ import (
 
 // A reload ends no stream and fails no opening: streams go on in the old process, which ends with the last of them.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	const before, during, after = 200, 100, 50
 	for _, front := range frontEnds {
 		for _, c := range []client{refwatch, pooled} {
@@ -38,6 +39,7 @@ func TestReload(t *testing.T) {
 
 // A front end that closes idle connections fails no later opening.
 func TestIdleConnections(t *testing.T) {
+	t.Parallel()
 	for _, front := range frontEnds {
 		for _, c := range []client{refwatch, pooled} {
 			t.Run(testName(front.name, c.name), func(t *testing.T) {
@@ -60,6 +62,7 @@ func TestIdleConnections(t *testing.T) {
 
 // A front end that ends silent streams ends them with their connections open, or closed, and others open.
 func TestSilentStreams(t *testing.T) {
+	t.Parallel()
 	for _, front := range frontEnds {
 		for _, c := range []client{refwatch, pooled} {
 			t.Run(testName(front.name, c.name), func(t *testing.T) {
@@ -80,6 +83,7 @@ func TestSilentStreams(t *testing.T) {
 // A client that closes many streams soon after it opened them is not taken for an attacker (rapid reset): no other
 // stream ends.
 func TestManyResets(t *testing.T) {
+	t.Parallel()
 	const kept, rounds, each = 50, 10, 100
 	servers := map[string]func(*testing.T, *feed) string{}
 	for _, front := range frontEnds {

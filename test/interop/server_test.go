@@ -36,6 +36,7 @@ var goServers = map[string]func(*http.Server, limits) error{
 
 // Streams open, deliver and close on Go's servers, whatever their limits, and take as few connections as these allow.
 func TestGoServers(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		limits      limits
 		goAwayEvery int
@@ -46,7 +47,7 @@ func TestGoServers(t *testing.T) {
 		"7 streams a connection":        {limits{streams: 7}, 0, 100, 15 + 5},
 		"250 streams a connection":      {limits{streams: 250}, 0, 1000, 4 + 5},
 		"the smallest frames and table": {limits{streams: 100, readFrame: 16 << 10, decoderTable: 1}, 0, 200, 2 + 5},
-		"GOAWAY after 50 requests":      {limits{}, 50, 400, 400/50 + 5},
+		"GOAWAY after 20 requests":      {limits{}, 20, 400, 400/20 + 5},
 	}
 	for server, configure := range goServers {
 		for name, test := range tests {
@@ -65,6 +66,7 @@ func TestGoServers(t *testing.T) {
 
 // A server that shuts down gracefully ends no stream before its handler does.
 func TestShutdown(t *testing.T) {
+	t.Parallel()
 	for server, configure := range goServers {
 		for _, c := range []client{refwatch, pooled} {
 			t.Run(testName(server, c.name), func(t *testing.T) {

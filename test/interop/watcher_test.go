@@ -98,7 +98,7 @@ func (w *watcher) try(f *feed, n, connections int) {
 	w.Helper()
 	w.open(n)
 	w.publish(f, "update")
-	w.publish(f, "large"+strings.Repeat(".", 100_000)) // more than the default window of a stream
+	w.publish(f, "large"+strings.Repeat(".", 70_000)) // more than the default window of a stream
 	w.alive()
 	if got := w.dialled(); got > connections {
 		w.Errorf("connections for %d streams: got %d, want at most %d", n, got, connections)
