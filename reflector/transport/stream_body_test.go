@@ -209,5 +209,13 @@ func TestQuietStreamKeepsNothing(t *testing.T) {
 		if s.ended {
 			t.Error("the context has ended an untied stream")
 		}
+
+		dropped = false
+		p.get(stoppable{t.Context(), make(chan struct{}), &dropped})
+		p.header(3, false, ":status", "200")
+		p.end(3, "")
+		if synctest.Wait(); !dropped {
+			t.Error("a stream that has ended keeps the context of its request")
+		}
 	})
 }
