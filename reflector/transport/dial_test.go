@@ -210,7 +210,7 @@ func (p *proxy) dial(ctx context.Context, network, address string) (net.Conn, er
 }
 
 func (p *proxy) serve(ctx context.Context, c net.Conn) {
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	request, err := http.ReadRequest(bufio.NewReader(c))
 	if err != nil {
 		return

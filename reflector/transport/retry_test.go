@@ -69,7 +69,7 @@ func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 				defer cancel()
 				response, err := c.get(ctx, "/api?watch=true")
 				if err == nil {
-					defer response.Body.Close()
+					defer func() { _ = response.Body.Close() }()
 				}
 				if (err != nil) != test.fails || errors.Is(err, errUnprocessed) != test.again {
 					t.Errorf("watch: got %v, want an error %v", err, test.fails)
@@ -85,7 +85,7 @@ func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 // script is a server of HTTP/2. It calls respond for each request, until that returns
 // false.
 func script(c *tls.Conn, respond func(f *http2.Framer, id uint32) bool) {
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {
 		return
 	}
