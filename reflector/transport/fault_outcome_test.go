@@ -56,7 +56,7 @@ func (e *exchange) outcome(v *opened, fault func()) string {
 		return "more than one RST_STREAM"
 	case len(codes) > resets && after.end == "regular" && codes[resets] == http2.ErrCodeNo:
 		return "end" // a client may reset a stream whose end it has seen
-	case len(codes) > resets && after.end != "error":
+	case len(codes) > resets && after.end != "error" && v.mode != hold:
 		return "RST_STREAM, but the stream is " + after.end
 	case len(codes) > resets:
 		return "S." + codeName(codes[resets])

@@ -76,7 +76,18 @@ func (c *referenceClient) close() { c.cc.Close() }
 // forEachClient runs test in a bubble once for each client and each way of reading.
 func forEachClient(t *testing.T, test func(*testing.T, clientKind)) {
 	t.Helper()
-	for _, kind := range clientKinds() {
+	forEachKind(t, clientKinds(), test)
+}
+
+// forEachOwn is forEachClient without the client of net/http.
+func forEachOwn(t *testing.T, test func(*testing.T, clientKind)) {
+	t.Helper()
+	forEachKind(t, ownKinds(), test)
+}
+
+func forEachKind(t *testing.T, kinds []clientKind, test func(*testing.T, clientKind)) {
+	t.Helper()
+	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { test(t, kind) })
 		})
@@ -90,6 +101,8 @@ type call struct {
 	done   chan struct{} // closed when everything has ended
 
 	mu     sync.Mutex
+	closed bool // close was called: nothing more is heard of the stream
+	late   int  // calls of the Receiver after close
 	resp   *http.Response
 	text   []byte
 	err    error // of the header or the body; io.EOF at the regular end
@@ -163,6 +176,9 @@ func (r *callReceiver) Data(p []byte) (consumed int) {
 		if r.err != nil {
 			panic("Data after End")
 		}
+		if r.closed {
+			r.late++
+		}
 		r.text = append(r.text, p...)
 		if r.keeps {
 			r.unread += len(p)
@@ -180,6 +196,9 @@ func (r *callReceiver) End(err error) {
 		}
 		if err == nil {
 			panic("End called without an error")
+		}
+		if r.closed {
+			r.late++
 		}
 		r.err = err
 	})
@@ -231,4 +250,5 @@ func (r *call) close() {
 		resp.Body.Close()
 	}
 	r.cancel()
+	r.set(func() { r.closed = true })
 }

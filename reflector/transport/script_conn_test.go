@@ -100,7 +100,9 @@ func (h *memHalf) read(p []byte) (int, error) {
 		case h.stalled:
 		case len(h.buf) > 0:
 			n := copy(p, h.buf)
-			h.buf = h.buf[n:]
+			if h.buf = h.buf[n:]; len(h.buf) == 0 {
+				h.buf = nil
+			}
 			h.changed.Broadcast()
 			return n, nil
 		case h.readErr != nil:

@@ -33,21 +33,22 @@ func newSilentExchange(t testing.TB, kind clientKind, size int) *exchange {
 	up, down := memPipe(size)
 	e := &exchange{kind: kind, wire: down, script: newScript(t, down, true)}
 	e.client = kind.dial(t, up)
-	t.Cleanup(func() {
-		e.wire.stall(false)
-		e.client.close()
-		for _, c := range e.calls {
-			c.close()
-			<-c.done
-		}
-		synctest.Wait()
-		for _, c := range e.calls {
-			if c.end() == "open" && (c.mode == readAll || c.mode == receive) {
-				t.Errorf("a call is still open after the client was closed")
-			}
-		}
-	})
+	t.Cleanup(e.finish)
 	return e
+}
+
+// finish closes the client, and checks that every call has ended with it.
+func (e *exchange) finish() {
+	e.wire.stall(false)
+	e.client.close()
+	synctest.Wait()
+	for _, c := range e.calls {
+		if c.end() == "open" && !c.closed && (c.mode == readAll || c.mode == receive) {
+			e.t.Errorf("a call is still open after the client was closed")
+		}
+		c.close()
+		<-c.done
+	}
 }
 
 func (e *exchange) get(path string) *call { return e.getAs(path, e.kind.mode) }

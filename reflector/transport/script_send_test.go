@@ -3,9 +3,6 @@
 package transport
 
 import (
-	"encoding/binary"
-	"strconv"
-
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
@@ -32,7 +29,7 @@ func (s *script) setting(id http2.SettingID, def int) int {
 }
 
 // announcedFrameSize is the size of the largest frame that the client accepts.
-func (s *script) announcedFrameSize() int { return s.setting(http2.SettingMaxFrameSize, plainFrame) }
+func (s *script) announcedFrameSize() int { return s.setting(http2.SettingMaxFrameSize, maxFrame) }
 
 // request waits for the request of a path, and returns the id of its stream.
 func (s *script) request(path string) uint32 {
@@ -115,15 +112,12 @@ func (s *script) data(id uint32, text string)    { s.dataFrames(id, false, text)
 func (s *script) endData(id uint32, text string) { s.dataFrames(id, true, text) }
 
 func (s *script) dataFrames(id uint32, end bool, text string) {
-	for len(text) > plainFrame {
-		s.send(func() error { return s.framer.WriteData(id, false, []byte(text[:plainFrame])) })
-		text = text[plainFrame:]
+	for len(text) > maxFrame {
+		s.send(func() error { return s.framer.WriteData(id, false, []byte(text[:maxFrame])) })
+		text = text[maxFrame:]
 	}
 	s.send(func() error { return s.framer.WriteData(id, end, []byte(text)) })
 }
-
-// plainFrame is the size of a frame that every peer accepts.
-const plainFrame = 16 << 10
 
 func (s *script) settings(settings ...http2.Setting) {
 	s.send(func() error { return s.framer.WriteSettings(settings...) })
@@ -147,11 +141,6 @@ func (s *script) ping(n uint64) {
 }
 
 func (s *script) pong(data [8]byte) { s.send(func() error { return s.framer.WritePing(true, data) }) }
-
-func pingData(n uint64) (data [8]byte) {
-	binary.BigEndian.PutUint64(data[:], n)
-	return data
-}
 
 // answersPing reports whether the client answers a PING: the connection is alive and
 // its reader has dealt with all frames before.
@@ -187,8 +176,6 @@ func (s *script) credit(id uint32) (n int) {
 
 // cut ends the connection with a FIN, after what was sent.
 func (s *script) cut() { s.conn.Close() }
-
-func path(n int) string { return "/" + strconv.Itoa(n) }
 
 // pushPromise promises stream promised in a frame for stream id.
 func (s *script) pushPromise(id, promised uint32) {

@@ -44,6 +44,8 @@ type script struct {
 	mu   sync.Mutex
 	news chan struct{} // has an element when log or ended has changed
 	log  []frame
+	// drop reports the frames that are not recorded, such as the answers to a flood.
+	drop func(frame) bool
 	// ended is the error of the first read that failed.
 	ended error
 }
@@ -118,7 +120,9 @@ func toFrame(f http2.Frame) frame {
 func (s *script) add(f frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log = append(s.log, f)
+	if s.drop == nil || !s.drop(f) {
+		s.log = append(s.log, f)
+	}
 	s.wakeLocked()
 }
 
