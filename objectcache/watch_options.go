@@ -66,6 +66,12 @@ type WatchOptions struct {
 	// the memory, and four goroutines instead of two. The guarantees are the same.
 	// Default: the engine of package reflector.
 	ClientGoReflector bool
+	// ParkedStreams keeps no goroutine for an open stream: package reflector/transport
+	// reads each connection in one goroutine, and a few workers of the Gate decode what
+	// has come. It takes a client of [ConfigFor] and a server that speaks HTTP/2; other
+	// streams are read as without it. Default: net/http's HTTP/2 client and a goroutine
+	// read each stream.
+	ParkedStreams bool
 }
 
 const (

@@ -17,9 +17,7 @@ import (
 )
 
 var (
-	errConnClosed = errors.New("this client closed the connection")
-	// errUnprocessed means that the server has certainly not processed a request.
-	errUnprocessed  = errors.New("the server did not process the request")
+	errConnClosed   = errors.New("this client closed the connection")
 	errConnFinished = errors.New("this client closed the connection: it takes no new streams, and the last one has ended")
 )
 
@@ -80,7 +78,7 @@ func newConn(nc net.Conn, events connectionEvents, options connOptions) (*conn, 
 		peerHeaderMax: math.MaxUint32,
 		streams:       map[uint32]*stream{},
 		nextID:        1,
-		maxStreams:    firstStreams,
+		maxStreams:    unlimitedStreams,
 		peerWindow:    initialWindow,
 		outflow:       initialWindow,
 		inflow:        inflow{available: connWindow},
@@ -136,7 +134,7 @@ func (c *conn) usedLocked() int { return len(c.streams) + c.reserved + c.resets.
 func (c *conn) reserve() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.refusalLocked() != nil || int64(c.usedLocked()) >= int64(c.maxStreams) {
+	if c.refusalLocked() != nil || !c.settled || int64(c.usedLocked()) >= int64(c.maxStreams) {
 		return false
 	}
 	c.reserved++
@@ -151,9 +149,18 @@ func (c *conn) release() {
 	c.unlock()
 }
 
+func (c *conn) taken() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.usedLocked()
+}
+
 func (c *conn) limit() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.settled {
+		return 0
+	}
 	return int(min(c.maxStreams, math.MaxInt32))
 }
 
@@ -162,7 +169,7 @@ func (c *conn) close() { c.fail(errConnClosed) }
 // fail ends the connection; the reader ends its streams.
 func (c *conn) fail(err error) {
 	c.setError(err)
-	c.net.Close()
+	_ = c.net.Close()
 }
 
 // setError sets the error of all open streams, unless there is one.
@@ -190,7 +197,7 @@ func (c *conn) unlock() {
 	c.mu.Unlock()
 
 	if finished {
-		c.net.Close()
+		_ = c.net.Close()
 	}
 	switch {
 	case events == nil:

@@ -25,7 +25,7 @@ func (c *conn) read() {
 		// The server learns why, if it still reads.
 		_ = c.write(func() error { return c.framer.WriteGoAway(0, broken.code, nil) })
 	}
-	c.net.Close()
+	_ = c.net.Close()
 }
 
 func (c *conn) readFrames() error {

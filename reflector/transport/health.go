@@ -33,13 +33,17 @@ func (c *conn) startHealth() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.health.lastFrame = time.Now()
-	c.health.timer = time.AfterFunc(c.options.pingAfter, c.checkHealth)
+	if c.options.pingAfter > 0 {
+		c.health.timer = time.AfterFunc(c.options.pingAfter, c.checkHealth)
+	}
 }
 
 func (c *conn) stopHealth() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.health.timer.Stop()
+	if c.health.timer != nil {
+		c.health.timer.Stop()
+	}
 }
 
 func (c *conn) sawFrame() {

@@ -10,7 +10,7 @@ import (
 // connOptions are the limits of one connection. Zero means the default.
 type connOptions struct {
 	// pingAfter is how long the server may be silent before it gets a PING: 30 s, as in
-	// client-go's transport.
+	// client-go's transport. It gets none if it is negative.
 	pingAfter time.Duration
 	// pingTimeout is how long it may take to answer: 15 s, as there.
 	pingTimeout time.Duration
@@ -22,6 +22,15 @@ type connOptions struct {
 	// maxHeaderList is the largest header that a server may send, in bytes as RFC 9113,
 	// section 6.5.2, counts them: 1 MiB.
 	maxHeaderList uint32
+}
+
+// parkingOptions returns the options of the pool's connections.
+func parkingOptions() connOptions {
+	silence, answer := healthTimeouts()
+	if silence == 0 {
+		silence = -1
+	}
+	return connOptions{pingAfter: silence, pingTimeout: answer}
 }
 
 func (o connOptions) withDefaults() connOptions {
@@ -49,8 +58,7 @@ const (
 	maxFrame = 1 << 14
 	// maxStreamID is the last id that a stream may have.
 	maxStreamID = 1<<31 - 1
-	// firstStreams is how many streams a connection opens before the server's first
-	// SETTINGS have come, and unlimitedStreams how many if they set no limit. Both are
-	// net/http's.
-	firstStreams, unlimitedStreams = 100, 1000
+	// unlimitedStreams is how many streams a connection carries if the server sets no
+	// limit: as many as one of net/http.
+	unlimitedStreams = 1000
 )

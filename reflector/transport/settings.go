@@ -49,13 +49,7 @@ func (c *conn) applySettings(f *http2.SettingsFrame) error {
 		return invalid
 	}
 	c.mu.Lock()
-	if !c.settled {
-		c.settled = true
-		if _, ok := f.Value(http2.SettingMaxConcurrentStreams); !ok {
-			c.maxStreams = unlimitedStreams
-		}
-	}
-	c.freed = true
+	c.settled, c.freed = true, true
 	c.unlock()
 	return err
 }
