@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// wholeResponse sends all that a server sends for one request: SETTINGS, a PING, a
-// header in two pieces, data, and a trailer.
+// wholeResponse sends a header in two pieces, data, and a trailer, with SETTINGS and a
+// PING before them.
 func (e *exchange) wholeResponse(id uint32) {
 	e.settings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 100})
 	e.settingsAck()
@@ -26,15 +26,17 @@ func (e *exchange) wholeResponse(id uint32) {
 	e.endHeader(id, "checksum", "x")
 }
 
+// cuts are the ways in which a connection ends.
+var cuts = map[string]func(e *exchange){
+	"FIN":     func(e *exchange) { e.cut() },
+	"RST":     func(e *exchange) { e.wire.breakWith(syscall.ECONNRESET) },
+	"silence": func(*exchange) { time.Sleep(46 * time.Second) }, // PING after 30 s, and 15 s for its answer
+}
+
 // A connection that ends, or falls silent, at any byte: the caller gets an error, and
 // the regular end only with the last byte.
 func TestFaultCutAtEveryByte(t *testing.T) {
-	ends := map[string]func(e *exchange){
-		"FIN":     func(e *exchange) { e.cut() },
-		"RST":     func(e *exchange) { e.wire.breakWith(syscall.ECONNRESET) },
-		"silence": func(*exchange) { time.Sleep(46 * time.Second) }, // PING after 30 s, and 15 s for its answer
-	}
-	for name, end := range ends {
+	for name, end := range cuts {
 		for _, kind := range clientKinds() {
 			t.Run(name+"/"+kind.name, func(t *testing.T) {
 				for n, whole := 0, false; !whole; n++ {
@@ -48,6 +50,8 @@ func TestFaultCutAtEveryByte(t *testing.T) {
 // cutAt sends the first n bytes of a response, and reports whether that was all.
 func cutAt(t *testing.T, kind clientKind, n int, end func(e *exchange)) (whole bool) {
 	e := newSilentExchange(t, kind, 1<<20)
+	e.settings()
+	e.wait()
 	c := e.get("/v")
 	id := e.request("/v")
 	e.half(n, func() {
@@ -70,10 +74,38 @@ func cutAt(t *testing.T, kind clientKind, n int, end func(e *exchange)) (whole b
 	return whole
 }
 
+// A connection that ends before the server's SETTINGS are complete has had no slot, and
+// reports that it takes no streams.
+func TestFaultCutBeforeSettings(t *testing.T) {
+	for name, end := range cuts {
+		t.Run(name, func(t *testing.T) {
+			for n := range 14 {
+				forEachOwn(t, func(t *testing.T, kind clientKind) {
+					e := newSilentExchange(t, kind, 1<<20)
+					e.half(n, func() { e.settings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 100}) })
+					e.wait()
+					if e.free() {
+						t.Errorf("got a slot after %d bytes of SETTINGS, want none", n)
+					}
+					end(e)
+					if !e.closed() {
+						t.Errorf("the connection is open after %d bytes", n)
+					}
+					if got := e.client.(*ownClient).goneEvents(); got != 1 {
+						t.Errorf("got %d reports that the connection takes no streams, want 1", got)
+					}
+				})
+			}
+		})
+	}
+}
+
 // A response whose bytes come one by one is a response.
 func TestFaultByteByByte(t *testing.T) {
 	forEachClient(t, func(t *testing.T, kind clientKind) {
 		e := newSilentExchange(t, kind, 1<<20)
+		e.settings()
+		e.wait()
 		c := e.get("/v")
 		id := e.request("/v")
 		e.holding = true

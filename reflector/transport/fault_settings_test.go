@@ -141,6 +141,7 @@ func TestFaultSettingsNotAcknowledged(t *testing.T) {
 	forEachClient(t, func(t *testing.T, kind clientKind) {
 		e := newSilentExchange(t, kind, 1<<20)
 		e.settings()
+		e.wait()
 		v := e.open("/v")
 		e.checkNeighbour(&v, false)
 	})

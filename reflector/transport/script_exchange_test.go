@@ -23,6 +23,7 @@ func newExchange(t testing.TB, kind clientKind, settings ...http2.Setting) *exch
 	t.Helper()
 	e := newSilentExchange(t, kind, 1<<20)
 	e.accept(settings...)
+	e.wait()
 	return e
 }
 
@@ -42,6 +43,11 @@ func (e *exchange) finish() {
 	e.wire.stall(false)
 	e.client.close()
 	synctest.Wait()
+	if own, ok := e.client.(*ownClient); ok {
+		if got := own.goneEvents(); got != 1 {
+			e.t.Errorf("got %d reports that the connection takes no new streams, want 1", got)
+		}
+	}
 	for _, c := range e.calls {
 		if c.end() == "open" && !c.closed && (c.mode == readAll || c.mode == receive) {
 			e.t.Errorf("a call is still open after the client was closed")

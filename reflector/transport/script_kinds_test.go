@@ -19,23 +19,43 @@ func ownKinds() []clientKind {
 }
 
 func dialConn(t testing.TB, nc net.Conn) testClient {
-	c, err := newConn(nc, ignoreEvents{}, connOptions{})
+	events := &eventLog{}
+	c, err := newConn(nc, events, connOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &ownClient{c}
+	return &ownClient{c, events, t}
 }
 
-// ownClient is a conn whose close waits for its reader.
-type ownClient struct{ *conn }
+// ownClient is a conn whose close waits for its reader, and checks what it leaves.
+type ownClient struct {
+	*conn
+	events *eventLog
+	t      testing.TB
+}
 
 func (c *ownClient) close() {
+	c.t.Helper()
 	c.conn.close()
 	<-c.done
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.streams) > 0 || c.reserved != 0 {
+		c.t.Errorf("got %d streams and %d reserved slots of a closed connection, want none", len(c.streams), c.reserved)
+	}
+	if r := c.resets; r.held < 0 || r.covered < 0 || r.after < 0 || r.covered+r.after > r.held {
+		c.t.Errorf("got counts %+v of reset streams, which do not match", r)
+	}
 }
 
-type ignoreEvents struct{}
-
-func (ignoreEvents) slotFreed(connection) {}
-func (ignoreEvents) idle(connection)      {}
-func (ignoreEvents) gone(connection)      {}
+// goneEvents is how often the connection has reported that it takes no new streams.
+func (c *ownClient) goneEvents() (n int) {
+	c.events.mu.Lock()
+	defer c.events.mu.Unlock()
+	for _, name := range c.events.names {
+		if name == "gone" {
+			n++
+		}
+	}
+	return n
+}

@@ -61,11 +61,8 @@ type frame struct {
 }
 
 func newScript(t testing.TB, conn net.Conn, bubble bool) *script {
-	s := &script{t: t, conn: conn, bubble: bubble, news: make(chan struct{}, 1)}
-	s.framer = http2.NewFramer(&s.out, nil)
-	s.framer.AllowIllegalWrites = true
-	s.encoder = hpack.NewEncoder(&s.headers)
-	s.decoder = hpack.NewDecoder(4096, nil)
+	s := newEncoder()
+	s.t, s.conn, s.bubble, s.news = t, conn, bubble, make(chan struct{}, 1)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -75,6 +72,15 @@ func newScript(t testing.TB, conn net.Conn, bubble bool) *script {
 		conn.Close()
 		<-done
 	})
+	return s
+}
+
+// newEncoder returns a script without a connection, which encodes frames only.
+func newEncoder() *script {
+	s := &script{decoder: hpack.NewDecoder(4096, nil)}
+	s.framer = http2.NewFramer(&s.out, nil)
+	s.framer.AllowIllegalWrites = true
+	s.encoder = hpack.NewEncoder(&s.headers)
 	return s
 }
 
