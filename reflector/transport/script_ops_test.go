@@ -153,6 +153,9 @@ func (o *ops) begin() {
 	}
 	path := fmt.Sprintf("/%d", len(o.streams))
 	c := o.get(path)
+	if o.wait(); c.end() == "error" {
+		return // its header is larger than the server allows
+	}
 	o.streams = append(o.streams, &opStream{opened: opened{c, o.request(path)}})
 }
 
