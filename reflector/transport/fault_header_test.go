@@ -56,6 +56,15 @@ func TestFaultHeader(t *testing.T) {
 			e.endHeader(id, ":status", "100")
 		}, "S.PROTOCOL"},
 
+		"100, then data": {func(e *exchange, id uint32) {
+			e.header(id, ":status", "100")
+			e.data(id, "x")
+		}, "S.PROTOCOL"},
+		"100, then trailers": {func(e *exchange, id uint32) {
+			e.header(id, ":status", "100")
+			e.endHeader(id, "a", "b")
+		}, "S.PROTOCOL"},
+
 		"bytes above ASCII in a value": headerFault("ok", ":status", "200", "a", "\xc3\xa4\xff"),
 		"empty value":                  headerFault("ok", ":status", "200", "a", ""),
 		"a field twice":                headerFault("ok", ":status", "200", "a", "b", "a", "c"),
