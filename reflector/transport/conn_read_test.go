@@ -45,6 +45,7 @@ func TestConnectionErrors(t *testing.T) {
 			_, err := p.net.Write([]byte{0, 0x40, 1, 99, 0, 0, 0, 0, 0})
 			p.send(err)
 		}, "FRAME_SIZE_ERROR"},
+		"HEADERS with padding": {raw(http2.FrameHeaders, 0xc, 1, "\x09x"), "PROTOCOL_ERROR"},
 		"a frame in a header": {func(p *peer) {
 			raw(http2.FrameHeaders, 0, 1, "")(p)
 			p.data(1, "x")
@@ -108,6 +109,7 @@ func TestStreamErrors(t *testing.T) {
 		":status is short":           header(false, ":status", "99"),
 		":status 101":                header(false, ":status", "101"),
 		"a header of a request":      header(false, ":status", "200", ":path", "/"),
+		"a field of HTTP/1":          header(false, ":status", "200", "connection", "close"),
 		"upper case":                 header(false, ":status", "200", "X-A", "b"),
 		"1xx ends the stream":        header(true, ":status", "103"),
 		"content-length":             header(false, ":status", "200", "content-length", "1x"),

@@ -183,12 +183,13 @@ func TestStreamIDsRunOut(t *testing.T) {
 		p.c.nextID = maxStreamID - 2
 		p.c.mu.Unlock()
 		p.events.take()
-		if !p.c.reserve() || !p.c.reserve() || p.c.reserve() {
-			t.Error("there are two ids, and not two slots")
+		for n := range 3 {
+			if got, want := p.c.reserve(), n < 2; got != want {
+				t.Errorf("slot %d: got %v, want %v: there are two ids", n, got, want)
+			}
 		}
-		for range 2 {
-			p.c.release()
-		}
+		p.c.release()
+		p.c.release()
 		p.events.take()
 		p.open(maxStreamID - 2)
 		p.open(maxStreamID)

@@ -33,17 +33,13 @@ func (c *conn) startHealth() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.health.lastFrame = time.Now()
-	if c.options.pingAfter > 0 {
-		c.health.timer = time.AfterFunc(c.options.pingAfter, c.checkHealth)
-	}
+	c.health.timer = time.AfterFunc(c.options.pingAfter, c.checkHealth)
 }
 
 func (c *conn) stopHealth() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.health.timer != nil {
-		c.health.timer.Stop()
-	}
+	c.health.timer.Stop()
 }
 
 func (c *conn) sawFrame() {

@@ -54,10 +54,3 @@ func TestResetsPingIsTheHealthCheck(t *testing.T) {
 		p.wantSent()
 	})
 }
-
-func TestHealthCheckCanBeOff(t *testing.T) {
-	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "0")
-	if got := parkingOptions().withDefaults().pingAfter; got >= 0 {
-		t.Errorf("pingAfter is %v, want none", got)
-	}
-}

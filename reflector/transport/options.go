@@ -10,7 +10,7 @@ import (
 // connOptions are the limits of one connection. Zero means the default.
 type connOptions struct {
 	// pingAfter is how long the server may be silent before it gets a PING: 30 s, as in
-	// client-go's transport. It gets none if it is negative.
+	// client-go's transport.
 	pingAfter time.Duration
 	// pingTimeout is how long it may take to answer: 15 s, as there.
 	pingTimeout time.Duration
@@ -22,15 +22,6 @@ type connOptions struct {
 	// maxHeaderList is the largest header that a server may send, in bytes as RFC 9113,
 	// section 6.5.2, counts them: 1 MiB.
 	maxHeaderList uint32
-}
-
-// parkingOptions returns the options of the pool's connections.
-func parkingOptions() connOptions {
-	silence, answer := healthTimeouts()
-	if silence == 0 {
-		silence = -1
-	}
-	return connOptions{pingAfter: silence, pingTimeout: answer}
 }
 
 func (o connOptions) withDefaults() connOptions {

@@ -4,8 +4,8 @@ package transport
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -142,18 +142,12 @@ func (t *Transport) dial(ctx context.Context, key poolKey, events connectionEven
 	if err != nil {
 		return nil, err
 	}
-	return start(c, key.parking, events, base)
-}
-
-// start runs an HTTP/2 client on c: this package's for streams that can be parked, and
-// net/http's for others.
-func start(c *tls.Conn, parking bool, events connectionEvents, base *http.Transport) (connection, error) {
-	if !parking {
+	if !key.parking {
 		return newClientConn(c, events, base)
 	}
-	own, err := newConn(c, events, parkingOptions())
-	if err != nil {
-		return nil, err
+	silence, answer := healthTimeouts()
+	if silence <= 0 {
+		silence = math.MaxInt64 // never, as net/http
 	}
-	return own, nil
+	return newConn(c, events, connOptions{pingAfter: silence, pingTimeout: answer})
 }
