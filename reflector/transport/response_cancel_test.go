@@ -140,3 +140,35 @@ func TestFaultHealthOfBusyConnection(t *testing.T) {
 		}
 	})
 }
+
+// endsAtItsTurn is a context that ends while a request has the right to write.
+type endsAtItsTurn struct {
+	context.Context
+	conn *conn
+}
+
+func (c endsAtItsTurn) Err() error {
+	if len(c.conn.writing) == 0 {
+		return nil
+	}
+	return context.Canceled
+}
+
+// A request whose context ends as it gets its turn to write gives the turn back.
+func TestFaultContextEndsAtItsTurn(t *testing.T) {
+	forEachOwn(t, func(t *testing.T, kind clientKind) {
+		e := newExchange(t, kind)
+		neighbour := e.open("/n")
+		req, err := http.NewRequestWithContext(endsAtItsTurn{t.Context(), e.conn()}, http.MethodGet, "http://server/v", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !e.client.reserve() {
+			t.Fatal(errNoSlot)
+		}
+		if _, err := e.client.roundTrip(req); !errors.Is(err, context.Canceled) {
+			t.Errorf("got error %v, want %v", err, context.Canceled)
+		}
+		e.checkNeighbour(&neighbour, false)
+	})
+}

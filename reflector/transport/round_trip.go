@@ -40,17 +40,17 @@ func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
 // open writes the request of a new stream. The ids of streams grow in the order of
 // their requests, because writing is held.
 func (c *conn) open(ctx context.Context, fields []hpack.HeaderField) (*stream, error) {
-	if ctx.Err() == nil {
-		select {
-		case c.writing <- struct{}{}:
-		case <-ctx.Done():
-		}
-	}
-	if err := ctx.Err(); err != nil {
+	select {
+	case c.writing <- struct{}{}:
+	case <-ctx.Done():
 		c.release()
-		return nil, err
+		return nil, ctx.Err()
 	}
-	s, err := c.add(fields)
+	err := ctx.Err() // select may take either if both are possible
+	var s *stream
+	if err == nil {
+		s, err = c.add(fields)
+	}
 	if err != nil {
 		<-c.writing
 		c.release()
