@@ -99,6 +99,8 @@ type call struct {
 	mode   readMode
 	cancel context.CancelFunc
 	done   chan struct{} // closed when everything has ended
+	// changed has an element when a field below has changed.
+	changed chan struct{}
 
 	mu     sync.Mutex
 	closed bool // close was called: nothing more is heard of the stream
@@ -112,7 +114,7 @@ type call struct {
 // get sends a request and reads the response in the client's way. It does not wait.
 func get(c testClient, path string, mode readMode) *call {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &call{mode: mode, cancel: cancel, done: make(chan struct{})}
+	r := &call{mode: mode, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{}, 1)}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server"+path, http.NoBody)
 	if err != nil {
 		panic(err)
@@ -149,6 +151,10 @@ func (r *call) set(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f()
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
 }
 
 func (r *call) readAll() {
