@@ -62,8 +62,6 @@ func (c *conn) open(ctx context.Context, fields []hpack.HeaderField) (*stream, e
 		c.fail(err)
 		return nil, fmt.Errorf("%w: %w", errUnprocessed, err)
 	}
-	c.mu.Lock()
-	c.unlock() // this may have been the last id
 	return s, nil
 }
 

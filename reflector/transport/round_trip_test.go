@@ -79,6 +79,9 @@ func TestContextEndsTheStreamUntilUntie(t *testing.T) {
 		if !errors.Is(waiting.err, context.Canceled) || !errors.Is(s3.ended(t), context.Canceled) {
 			t.Errorf("roundTrip: %v; End(%v); want %v", waiting.err, s3.ended(t), context.Canceled)
 		}
+		if sent := p.sent(); len(sent) != 3 { // in any order: both end at once
+			t.Errorf("the client sent %q, want RST_STREAM 1 and 3, and PING", sent)
+		}
 		p.data(5, "on")
 		if got, err := s5.got(), s5.ended(t); got != "on" || err != nil {
 			t.Errorf("untied: got %q, End(%v)", got, err)

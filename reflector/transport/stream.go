@@ -91,14 +91,9 @@ func (s *stream) cancelLocked(err error) {
 		c.mu.Unlock()
 		return
 	}
-	live := c.err == nil
-	if live {
-		c.resets.held++
-	}
+	c.resets.held++
 	notify := s.endLocked(err)
 	c.unlock()
 	notify()
-	if live {
-		c.writeReset(s.id, http2.ErrCodeCancel)
-	}
+	c.writeReset(s.id, http2.ErrCodeCancel)
 }
