@@ -128,7 +128,7 @@ func TestFaultUnreadDataIsFreed(t *testing.T) {
 		if got := heap() - before; got > floodHeap {
 			t.Errorf("got %d bytes of heap more, want at most %d", got, floodHeap)
 		}
-		if _, err := v.resp.Body.Read(make([]byte, 1)); err == nil || err == io.EOF { //nolint:errorlint // exactly io.EOF is the regular end
+		if _, err := v.resp.Body.Read(make([]byte, 1)); err == nil || err == io.EOF {
 			t.Errorf("got %v of Read after Close, want an error", err)
 		}
 	})

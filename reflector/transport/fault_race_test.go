@@ -90,7 +90,7 @@ func respondAtRandom(s *script, random *rand.Rand) {
 		}
 		if left--; left == 0 {
 			s.goAway(uint32(random.IntN(64)), http2.ErrCodeNo)
-			s.conn.Close()
+			s.cut()
 		}
 	}
 }
@@ -122,7 +122,7 @@ func callAtRandom(t *testing.T, c testClient, path string, random *rand.Rand) {
 		}()
 		_, _ = io.CopyN(io.Discard, body, 100_000)
 	case 1:
-		go body.Close()
+		go func() { _ = body.Close() }()
 		_, _ = io.Copy(io.Discard, body)
 	default:
 		r := &raceReceiver{t: t, body: body, ended: make(chan struct{}), consumes: random.IntN(2) == 0}
@@ -136,16 +136,16 @@ func callAtRandom(t *testing.T, c testClient, path string, random *rand.Rand) {
 			runtime.Gosched()
 		}
 		if random.IntN(2) == 0 {
-			body.Close()
+			_ = body.Close()
 			break
 		}
-		go body.Close()
+		go func() { _ = body.Close() }()
 		select {
 		case <-r.ended:
 		case <-time.After(50 * time.Millisecond): // it was closed before the end
 		}
 	}
-	body.Close()
+	_ = body.Close()
 }
 
 // raceReceiver checks that its methods are called one at a time, and End once.

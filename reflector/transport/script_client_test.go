@@ -71,7 +71,7 @@ func (c *referenceClient) release()      { c.cc.Release() }
 func (c *referenceClient) roundTrip(r *http.Request) (*http.Response, error) {
 	return c.cc.RoundTrip(r)
 }
-func (c *referenceClient) close() { c.cc.Close() }
+func (c *referenceClient) close() { _ = c.cc.Close() }
 
 // forEachClient runs test in a bubble once for each client and each way of reading.
 func forEachClient(t *testing.T, test func(*testing.T, clientKind)) {
@@ -253,7 +253,7 @@ func (r *call) close() {
 	resp := r.resp
 	r.mu.Unlock()
 	if resp != nil {
-		resp.Body.Close()
+		_ = resp.Body.Close()
 	}
 	r.cancel()
 	r.set(func() { r.closed = true })

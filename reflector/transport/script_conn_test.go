@@ -31,9 +31,6 @@ func (c *memConn) Close() error {
 	return nil
 }
 
-// closeWrite ends one direction, as a FIN does.
-func (c *memConn) closeWrite() { c.out.end(io.EOF, net.ErrClosed) }
-
 // breakWith ends both directions: the other end gets err after what was written before.
 func (c *memConn) breakWith(err error) {
 	c.in.end(net.ErrClosed, err)

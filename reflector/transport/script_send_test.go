@@ -175,7 +175,7 @@ func (s *script) credit(id uint32) (n int) {
 }
 
 // cut ends the connection with a FIN, after what was sent.
-func (s *script) cut() { s.conn.Close() }
+func (s *script) cut() { _ = s.conn.Close() }
 
 // pushPromise promises stream promised in a frame for stream id.
 func (s *script) pushPromise(id, promised uint32) {

@@ -69,7 +69,7 @@ func newScript(t testing.TB, conn net.Conn, bubble bool) *script {
 		s.end(s.record())
 	}()
 	t.Cleanup(func() {
-		conn.Close()
+		_ = conn.Close()
 		<-done
 	})
 	return s
