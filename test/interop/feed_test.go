@@ -12,7 +12,10 @@ import (
 
 // feed is a server of streams: each begins with the line "hello" and has all lines that are published from then on.
 type feed struct {
-	closed chan struct{}
+	closing sync.Once
+	closed  chan struct{}
+	// goAwayEvery makes every n-th response ask for GOAWAY, as kube-apiserver's --goaway-chance does. Zero is never.
+	goAwayEvery int
 
 	mu      sync.Mutex
 	streams map[chan string]struct{}
@@ -21,7 +24,7 @@ type feed struct {
 
 func newFeed(t *testing.T) *feed {
 	f := &feed{closed: make(chan struct{}), streams: map[chan string]struct{}{}}
-	t.Cleanup(func() { close(f.closed) })
+	t.Cleanup(f.close)
 	return f
 }
 
@@ -42,12 +45,8 @@ func (f *feed) publish(line string) {
 	}
 }
 
-// open returns how many streams there are.
-func (f *feed) open() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.streams)
-}
+// close ends all streams regularly.
+func (f *feed) close() { f.closing.Do(func() { close(f.closed) }) }
 
 // ServeHTTP implements http.Handler.
 func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -56,12 +55,16 @@ func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.streams[lines] = struct{}{}
 	f.served++
+	goAway := f.goAwayEvery > 0 && f.served%f.goAwayEvery == 0
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.streams, lines)
 	}()
+	if goAway {
+		w.Header().Set("Connection", "close") // see k8s.io/apiserver/pkg/server/filters/goaway.go
+	}
 	flusher := http.NewResponseController(w)
 	for {
 		select {

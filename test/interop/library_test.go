@@ -25,6 +25,7 @@ const secrets = 500
 
 // A manager behind a front end gets all changes: before a reload, after it, and after a reload that cuts all streams.
 func TestManager(t *testing.T) {
+	t.Parallel()
 	for _, front := range frontEnds {
 		for _, c := range []client{refwatch, pooled} {
 			for _, cuts := range []bool{false, true} {
@@ -45,8 +46,7 @@ func TestManager(t *testing.T) {
 						a.rotate()
 					}
 					what := map[bool]string{false: "two reloads", true: "two reloads that cut all streams after 1 s"}[cuts]
-					results.addRun(front.name, fmt.Sprintf("a manager of %d Secrets, %s", secrets, what),
-						fmt.Sprintf("%s: all fresh", c.name))
+					results.add(front.name, fmt.Sprintf("a manager of %d Secrets, %s", secrets, what), c, "all fresh after each")
 				})
 			}
 		}

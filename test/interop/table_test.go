@@ -4,7 +4,6 @@ package interop_test
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -22,7 +21,7 @@ var results report
 type report struct {
 	mu    sync.Mutex
 	specs []specResult
-	runs  []runResult
+	runs  map[[2]string]map[string]string // what was seen: by server and what was done, and by client
 }
 
 // specResult is what one client did in the cases of h2spec.
@@ -32,19 +31,24 @@ type specResult struct {
 	outcomes map[string]error
 }
 
-// runResult is a row of a table of servers: what was done, and what was seen.
-type runResult struct{ server, what, seen string }
-
 func (r *report) addSpec(c client, cases map[string]*spec.ClientTestCase, outcomes map[string]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.specs = append(r.specs, specResult{client: c, cases: cases, outcomes: outcomes})
 }
 
-func (r *report) addRun(server, what, seen string) {
+// add adds what was seen when something was done with a server.
+func (r *report) add(server, what string, c client, seen string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.runs = append(r.runs, runResult{server: server, what: what, seen: seen})
+	row := [2]string{server, what}
+	if r.runs == nil {
+		r.runs = map[[2]string]map[string]string{}
+	}
+	if r.runs[row] == nil {
+		r.runs[row] = map[string]string{}
+	}
+	r.runs[row][c.name] = seen
 }
 
 const page = `# Interoperability
@@ -102,12 +106,10 @@ func (r *report) writeSpecs(out *bytes.Buffer) {
 }
 
 func (r *report) writeRuns(out *bytes.Buffer) {
-	out.WriteString("\n## Servers\n\n| server | what was done | what was seen |\n|---|---|---|\n")
-	slices.SortStableFunc(r.runs, func(a, b runResult) int {
-		return cmp.Or(strings.Compare(a.server, b.server), strings.Compare(a.what, b.what))
-	})
-	for _, run := range r.runs {
-		fmt.Fprintf(out, "| %s | %s | %s |\n", run.server, run.what, run.seen)
+	fmt.Fprintf(out, "\n## Servers\n\n| server | what was done | %s | %s |\n|---|---|---|---|\n", refwatch.name, pooled.name)
+	compare := func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
+	for _, row := range slices.SortedFunc(maps.Keys(r.runs), compare) {
+		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", row[0], row[1], r.runs[row][refwatch.name], r.runs[row][pooled.name])
 	}
 }
 

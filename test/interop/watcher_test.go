@@ -93,6 +93,21 @@ func (w *watcher) wait(line string, n int) {
 	}
 }
 
+// try opens n streams, sends them a short line and a long one, and checks how many connections that took.
+func (w *watcher) try(f *feed, n, connections int) {
+	w.Helper()
+	w.open(n)
+	w.publish(f, "update")
+	w.publish(f, "large"+strings.Repeat(".", 70_000)) // more than the default window of a stream
+	w.alive()
+	if got := w.dialled(); got > connections {
+		w.Errorf("connections for %d streams: got %d, want at most %d", n, got, connections)
+	}
+}
+
+// dialled returns how many connections the client has dialled.
+func (w *watcher) dialled() int { return int(w.connections.dialled.Load()) }
+
 // publish sends a line through f, and waits until all streams have received it.
 func (w *watcher) publish(f *feed, line string) {
 	w.Helper()
@@ -137,6 +152,3 @@ func (w *watcher) closeAfter(n int) {
 	}
 	w.streams = w.streams[:n]
 }
-
-// large is a line of n bytes.
-func large(name string, n int) string { return name + strings.Repeat(".", n-len(name)) }
