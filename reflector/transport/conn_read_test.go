@@ -121,7 +121,7 @@ func TestStreamErrors(t *testing.T) {
 		"a second header":            both(ok, ok),
 		"trailer without end":        both(ok, header(false, "x", "y")),
 		"trailer with :status":       both(ok, header(true, ":status", "200")),
-		"DATA before the header":     data(false, "x"),
+		"DATA before the header":     data(true, ""),
 		"WINDOW_UPDATE 0": func(p *peer) {
 			p.send(p.framer.WriteRawFrame(http2.FrameWindowUpdate, 0, 3, make([]byte, 4)))
 		},
@@ -153,6 +153,9 @@ func TestStreamErrors(t *testing.T) {
 					code = "FLOW_CONTROL_ERROR"
 				}
 				p.wantSent("RST_STREAM 3 "+code, "PING")
+				if got := p.c.taken(); got != 2 {
+					t.Errorf("%d slots are taken before the answer to the PING, want 2", got)
+				}
 				<-a.done
 				err := a.err
 				if a.body != nil {

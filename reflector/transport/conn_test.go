@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -124,7 +125,11 @@ func TestGoAway(t *testing.T) {
 		if got, err := s1.got(), s1.ended(t); got != "last" || !errors.Is(err, io.EOF) {
 			t.Errorf("stream 1: got %q, End(%v)", got, err)
 		}
+		start := time.Now()
 		<-p.c.done // the connection ends itself
+		if took := time.Since(start); took > 0 {
+			t.Errorf("the connection ended %v after its last stream", took)
+		}
 		wantEvents(t, p)
 	})
 }
@@ -226,10 +231,28 @@ func TestNothingPrecedesThePreface(t *testing.T) {
 	})
 }
 
+// TestNewConnFails: a connection that has ended before newConn returns is an error, and
+// causes no event.
 func TestNewConnFails(t *testing.T) {
+	tests := map[string]func(server net.Conn){
+		"closed": func(server net.Conn) { _ = server.Close() },
+		"invalid": func(server net.Conn) {
+			go func() {
+				_ = http2.NewFramer(server, nil).WritePing(false, [8]byte{})
+				time.Sleep(time.Second)
+				_, _ = io.Copy(io.Discard, server)
+			}()
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { testNewConnFails(t, test) })
+	}
+}
+
+func testNewConnFails(t *testing.T, prepare func(server net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
-		_ = server.Close()
+		prepare(server)
 		events := &eventLog{}
 		if c, err := newConn(client, events, connOptions{}); c != nil || err == nil {
 			t.Errorf("newConn on a closed connection: %v, %v", c, err)

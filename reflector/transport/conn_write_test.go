@@ -5,6 +5,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -75,7 +76,7 @@ func TestSettingsApplyToRequests(t *testing.T) {
 		p.send(p.framer.WriteSettings(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1 << 15}))
 		p.wantSent("SETTINGS ack")
 		req = newRequest(t.Context(), t)
-		req.Header.Set("X-Large", strings.Repeat("~", 10_000))
+		req.Header.Set("X-Large", strings.Repeat("~", 20_000))
 		p.request(req)
 		p.wantSent("HEADERS 3 END_STREAM")
 
@@ -109,6 +110,34 @@ func TestHeaderTableSize(t *testing.T) {
 		}
 		if sizes[1] < len(field.Value)/2 {
 			t.Errorf("the encoder wrote %v bytes: it uses a table that the server does not have", sizes)
+		}
+	})
+}
+
+// TestPathsStayOutOfTheHeaderTable: paths do not replace the fields that all requests
+// share.
+func TestPathsStayOutOfTheHeaderTable(t *testing.T) {
+	withPeer(t, func(t *testing.T, p *peer) {
+		p.c.writing <- struct{}{}
+		defer func() { <-p.c.writing }()
+		path, token := strings.Repeat("p", 500), strings.Repeat("t", 900)
+		for i := range 50 {
+			req := newRequest(t.Context(), t)
+			req.URL.Path = fmt.Sprintf("/%d%s", i, path)
+			req.Header.Set("Authorization", token)
+			fields, err := requestFields(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.c.block.Reset()
+			for _, f := range fields {
+				if err := p.c.encoder.WriteField(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if size := p.c.block.Len(); i > 0 && size > len(path)+50 {
+				t.Fatalf("request %d has %d bytes: it repeats what was sent before", i, size)
+			}
 		}
 	})
 }

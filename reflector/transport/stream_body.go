@@ -52,7 +52,7 @@ func (s *stream) readLocked(p []byte) (int, error) {
 // Receive passes all that follows to r.
 func (s *stream) Receive(r Receiver) {
 	s.conn.mu.Lock()
-	if s.closed || s.receiver != nil {
+	if s.receiver != nil {
 		s.conn.mu.Unlock()
 		return
 	}

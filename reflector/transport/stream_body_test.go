@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -140,17 +141,82 @@ func TestHeaderThatEndsTheStream(t *testing.T) {
 		if err := s.ended(t); !errors.Is(err, io.EOF) {
 			t.Errorf("End(%v), want io.EOF", err)
 		}
+		if a.body.(*stream).untie != nil {
+			t.Error("the stream has ended, and keeps the context of its request")
+		}
+
+		a = p.get(t.Context()) // 304 may name the length of a body that it does not have
+		p.header(3, true, ":status", "304", "content-length", "5")
+		if <-a.done; a.err != nil || a.resp.ContentLength != 5 {
+			t.Fatalf("got %+v, %v", a.resp, a.err)
+		}
 	})
+}
+
+func TestCloseOfAQuietStream(t *testing.T) {
+	withPeer(t, func(t *testing.T, p *peer) {
+		a, s := p.open(1)
+		_ = a.body.Close()
+		p.data(1, "late")
+		if got, err := s.got(), s.ended(t); got != "" || err != nil || len(s.ends) > 0 {
+			t.Errorf("after Close: got %q, %d calls of End", got, len(s.ends))
+		}
+	})
+}
+
+// TestEndIsCalledOnce: the context ends while Data takes the last bytes.
+func TestEndIsCalledOnce(t *testing.T) {
+	withPeer(t, func(t *testing.T, p *peer) {
+		a, s := p.open(1)
+		s.onData = func([]byte) { a.body.(*stream).contextEnded(context.Canceled) }
+		p.end(1, "last")
+		if got, err := s.got(), s.ended(t); got != "last" || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %q, End(%v)", got, err)
+		}
+	})
+}
+
+// stoppable is a context that notes whether a function that waits for it was dropped.
+type stoppable struct {
+	context.Context
+	done    chan struct{}
+	stopped *bool
+}
+
+func (s stoppable) Done() <-chan struct{} { return s.done }
+
+func (s stoppable) AfterFunc(func()) func() bool {
+	return func() bool {
+		*s.stopped = true
+		return true
+	}
 }
 
 // TestQuietStreamKeepsNothing: only the record of a quiet stream is left.
 func TestQuietStreamKeepsNothing(t *testing.T) {
 	withPeer(t, func(t *testing.T, p *peer) {
-		a, _ := p.open(1)
+		var dropped bool
+		a := p.get(stoppable{t.Context(), make(chan struct{}), &dropped})
+		p.header(1, false, ":status", "200")
+		<-a.done
+		a.body.Receive(&sink{})
 		a.body.Untie()
 		s := a.body.(*stream)
-		if s.waiter != nil || s.untie != nil {
-			t.Errorf("the stream keeps %v, %v", s.waiter, s.untie != nil)
+		if s.waiter != nil || s.untie != nil || !dropped {
+			t.Errorf("the stream keeps %v, %v; its context was dropped: %v", s.waiter, s.untie != nil, dropped)
+		}
+		s.contextEnded(context.Canceled) // as if it had begun before Untie
+		if s.ended {
+			t.Error("the context has ended an untied stream")
+		}
+
+		dropped = false
+		p.get(stoppable{t.Context(), make(chan struct{}), &dropped})
+		p.header(3, false, ":status", "200")
+		synctest.Wait()
+		p.end(3, "")
+		if synctest.Wait(); !dropped {
+			t.Error("a stream that has ended keeps the context of its request")
 		}
 	})
 }

@@ -62,8 +62,9 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return t.base.RoundTrip(request)
 	}
 	p := t.poolFor(poolKey{request.URL.Host, wantsParking(request.Context())})
+	var refused connection
 	for attempt := 1; ; attempt++ {
-		c, err := p.acquire(request.Context())
+		c, err := p.acquire(request.Context(), refused)
 		if errors.Is(err, errUseBase) {
 			return t.base.RoundTrip(request)
 		}
@@ -74,7 +75,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		if err == nil || !errors.Is(err, errUnprocessed) || attempt == attempts || request.Context().Err() != nil {
 			return response, err
 		}
-		p.refused(c)
+		refused = c
 	}
 }
 
