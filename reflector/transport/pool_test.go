@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +55,20 @@ func TestPoolDialsNoMoreThanNeeded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The last connection teaches how many are needed.
+func TestPoolLearnsTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{limit: 10, latency: time.Second}
+		p := newPool(server.dial)
+		openAll(t.Context(), p, 10)
+		time.Sleep(time.Second)
+		openAll(t.Context(), p, 25)
+		server.wantDials(t, 1+3)
+		time.Sleep(time.Second)
+		end(p)
+	})
 }
 
 // A server that takes one stream on a connection is not dialled a thousand times at
@@ -185,21 +200,25 @@ func TestPoolLosesNoSlot(t *testing.T) {
 		p := newPool(server.dial)
 		holder := openAll(t.Context(), p, 1)[0]
 		server.set(func() { server.hang = true })
+		c := holder.c.(*fakeConnection)
 		for range 200 {
 			ctx, cancel := context.WithCancel(t.Context())
 			waiting := open(ctx, p)
 			synctest.Wait()
-			go cancel()
-			go holder.c.release()
+			p.mu.Lock() // the slot and the end of ctx come at once
+			cancel()
+			runtime.Gosched()
+			c.used--
+			p.members[0].full = false
+			p.serveLocked()
+			p.mu.Unlock()
 			<-waiting.done
-			synctest.Wait()
 			if waiting.err == nil {
 				waiting.c.release()
 			}
 			if holder = open(t.Context(), p); holder.waits() {
 				t.Fatal("the slot was lost")
 			}
-			cancel()
 		}
 		end(p)
 	})
@@ -241,6 +260,7 @@ func TestPoolClosesIdleConnections(t *testing.T) {
 				t.Errorf("open connections after %v: got %d, want %d", idleTimeout, got, want)
 			}
 		}
+		server.connections[0].events.idle(first.c) // it was, until just now
 		time.Sleep(2 * idleTimeout)
 		wantOpen(1) // in use
 		first.c.release()
