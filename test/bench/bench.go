@@ -85,7 +85,7 @@ func (b *bench) measure(ctx context.Context, s scenario) (map[string][]results.R
 		sizes = sizes[len(sizes)-1:]
 	}
 	for _, size := range sizes {
-		j := job{Scenario: s.name, Set: set{"all", size}, Samples: b.samples, Calls: b.calls}
+		j := job{Scenario: s.name, Set: set{"all", size}, Samples: b.samples, Calls: b.calls, Profiles: b.profiles}
 		j.Outage, j.Period = min(s.outage, b.maxOutage), b.period
 		if s.sizes != nil {
 			j.Set.Name = s.name

@@ -25,12 +25,19 @@ func (w *worker) measureCPU(ctx context.Context) error {
 	_ = memoryOfProcess() // collects what loading left
 	writer := w.job
 	writer.Scenario = steadyWriter.name
+	profile, err := w.startProfile()
+	if err != nil {
+		return err
+	}
 	first, before := newEdition(), cpuOfProcess()
 	if _, err := (&bench{}).work(ctx, writer); err != nil {
 		return err
 	}
 	<-time.After(time.Second) // in which the last events arrive
 	used := cpuOfProcess() - before
+	if err := profile(); err != nil {
+		return err
+	}
 	for n := range w.updates() {
 		if _, err := w.awaitEdition(ctx, w.updated(n), first, 10*time.Millisecond); err != nil {
 			return err

@@ -33,7 +33,7 @@ type options struct {
 	sizes                  []int         // the other scenarios have the last one
 	period                 time.Duration // of updates
 	maxOutage              time.Duration // for tests
-	out                    string
+	out, profiles          string
 	contenders             []contender.Kind
 	scenarios              []scenario
 }
@@ -104,6 +104,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", o.rounds, "how often each contender is measured")
 	flags.DurationVar(&o.period, "period", o.period, "how long the scenarios cpu, churn and neighbour update")
 	flags.StringVar(&o.out, "out", o.out, "the `folder` for results and plots")
+	flags.StringVar(&o.profiles, "profiles", "", "a `folder` for profiles of memory, cpu, neighbour and many; changes the figures")
 	flags.Func("sizes", "how many Secrets memory is measured with; the last is that of the other scenarios (default 1000,5000)",
 		list(&o.sizes, strconv.Atoi))
 	flags.Func("contenders", "the contenders to measure (default all)", list(&o.contenders, namedKind))

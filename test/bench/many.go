@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -15,7 +16,11 @@ func (w *worker) measureMany(ctx context.Context) error {
 	}
 	before, cpuBefore := memoryOfProcess(), cpuOfProcess()
 	pods := w.Set.pods(secretsPerPod)
-	if err := w.load(ctx, pods); err != nil {
+	profile, err := w.startProfile()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(w.load(ctx, pods), profile()); err != nil {
 		return err
 	}
 	cpuOpen := cpuOfProcess()

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -53,12 +54,17 @@ func (w *worker) measureNeighbour(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	profile, err := w.startProfile()
+	if err != nil {
+		return err
+	}
 	began, cpu := time.Now(), cpuOfProcess()
 	busy, err := w.updateNeighbours(ctx, r.Neighbours)
 	if err != nil {
 		return err
 	}
 	after, err := w.stub.do(orderStats, 0)
+	err = errors.Join(err, profile())
 	floods := float64(after.Floods - before.Floods)
 	w.round.AddPercentiles("neighbour-quiet", quiet)
 	w.round.AddPercentiles("neighbour-busy", busy)

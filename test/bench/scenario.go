@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -83,7 +84,11 @@ func (w *worker) measureMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.load(ctx, pods); err != nil {
+	profile, err := w.startProfile()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(w.load(ctx, pods), profile()); err != nil {
 		return err
 	}
 	metrics, err := w.server.metrics(ctx)

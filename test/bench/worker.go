@@ -31,6 +31,7 @@ type job struct {
 	Set                 set
 	Samples, Calls      int
 	Outage, Period      time.Duration
+	Profiles            string // the folder, "" for none
 	Host                string
 	TLS                 rest.TLSClientConfig
 }
