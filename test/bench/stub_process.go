@@ -48,7 +48,8 @@ type reply struct {
 	CA         []byte // to a set
 	Stats      stub.Stats
 	Neighbours []int
-	Floods     int64 // large values sent so far
+	Floods     int64   // large values sent so far
+	Peak       float64 // bytes of memory that were resident
 }
 
 // stubServer is a stub server in a process of its own, whose memory and CPU time are not those of the contender.
@@ -172,7 +173,7 @@ func (p *stubProcess) obey(ctx context.Context, o order) (r reply, err error) {
 			r.Neighbours = append(r.Neighbours, indexOf(name))
 		}
 	}
-	r.Stats = p.server.Stats()
+	r.Stats, r.Peak = p.server.Stats(), peakOfProcess()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r.Floods = p.floods

@@ -95,6 +95,7 @@ refwatch whose streams are read through net/http; *ratio* is refwatch by kubelet
 	for _, plot := range r.plots() {
 		fmt.Fprintf(&page, "![%s](../test/bench/out/%s)\n\n", plot.title, plot.file)
 	}
+	r.writeMany(&page)
 	page.WriteString("## All figures\n\n| figure |")
 	for _, kind := range contender.Kinds {
 		page.WriteString(" " + kind.Name + " |")
@@ -123,4 +124,41 @@ func (r *Results) writeAim(page *strings.Builder, aim aim) {
 		page.WriteString(" " + Number(r.Median(aim.figure, kind)) + " |")
 	}
 	fmt.Fprintf(page, " %s | %s | %s |\n", Number(r.Ratio(aim.figure, kubelet)), strings.Join(limits, ", "), reached)
+}
+
+// many are the figures of very many streams.
+var many = []struct{ text, figure string }{
+	{"opened, from the first registration until each Get has returned, seconds", "many-open-seconds-100000"},
+	{"CPU for that, seconds", "many-open-cpu-seconds-100000"},
+	{"heap and stacks per stream, bytes", "many-memory-bytes-per-object-100000"},
+	{"most memory that was resident, of the whole process, bytes", "many-peak-resident-bytes-100000"},
+	{"goroutines", "many-goroutines-100000"},
+	{"connections open", "many-connections-100000"},
+	{"connections dialled", "many-dials-100000"},
+	{"streams that the server refused", "many-refused-streams-100000"},
+	{"each updated once, from the first update until Get has returned all, seconds", "many-update-seconds-100000"},
+	{"CPU for that, seconds", "many-update-cpu-seconds-100000"},
+	{"closed, from the first UnregisterPod until the server has no stream, seconds", "many-close-seconds-100000"},
+	{"CPU for that, seconds", "many-close-cpu-seconds-100000"},
+	{"heap after that, bytes", "many-heap-after-close-bytes-100000"},
+}
+
+// writeMany writes the section of very many streams, if they were measured.
+func (r *Results) writeMany(page *strings.Builder) {
+	if len(r.Figures[many[0].figure].Medians) == 0 {
+		return
+	}
+	page.WriteString(`## 100,000 streams
+
+` + "`go run . -scenarios many -contenders refwatch,refwatch-nethttp`" + ` in test/bench: against a stub server
+in a process of its own on the same CPUs, with 100 streams on a connection. The figures are those of the client.
+
+| figure | refwatch | refwatch-nethttp |
+|---|---|---|
+`)
+	for _, row := range many {
+		fmt.Fprintf(page, "| %s | %s | %s |\n", row.text,
+			Number(r.Median(row.figure, contender.Refwatch)), Number(r.Median(row.figure, netHTTP)))
+	}
+	page.WriteString("\n")
 }
