@@ -70,8 +70,9 @@ func (m *Member) Acquire(ctx context.Context) error {
 	return nil
 }
 
-// Request is Acquire for a caller without a goroutine that waits: admitted is called, on a goroutine of its own, when the
-// member may make an attempt. Release must follow. It is also called when the member leaves; Release then does nothing.
+// Request is Acquire for a caller without a goroutine that waits: admitted is called, on a goroutine of its own, when
+// the member may make an attempt. Release must follow. It is also called when the member leaves; Release then does
+// nothing.
 func (m *Member) Request(admitted func()) { m.request(func() { go admitted() }) }
 
 // request calls turn, with the lock held, when the member is admitted or leaves.

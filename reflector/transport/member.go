@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"time"
+)
+
+// member is a connection of a pool, from its dial to its end. Its fields are guarded by
+// pool.mu.
+type member struct {
+	pool       *pool
+	connection connection // nil during the dial
+
+	unsettled bool // its limit is not known yet
+	full      bool // it had no slot, and none has become free since
+	used      bool // it has taken a request
+	removed   bool // it takes no more
+	timer     *time.Timer
+}
+
+// dial makes the connection. ctx ends when nobody waits for it.
+func (m *member) dial(ctx context.Context) {
+	c, err := m.pool.dial(ctx, m)
+	p := m.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cancel, wanted := p.dials[m]
+	delete(p.dials, m)
+	if wanted {
+		cancel()
+	}
+	if err == nil && m.removed {
+		err = errUnused
+	}
+	if err != nil {
+		if wanted {
+			p.failLocked(err)
+		}
+		return
+	}
+	m.connection = c
+	m.unsettled = true
+	p.unsettled++
+	p.members = append(p.members, m)
+	m.settleLocked()
+	p.serveLocked()
+	if c.taken() == 0 {
+		m.startTimerLocked()
+	}
+}
+
+// settleLocked learns the limit of the connection when it is known.
+func (m *member) settleLocked() {
+	limit := m.connection.limit()
+	if !m.unsettled || limit == 0 {
+		return
+	}
+	m.unsettled = false
+	m.pool.unsettled--
+	m.pool.limit = limit
+}
+
+// slotFreed implements connectionEvents.
+func (m *member) slotFreed(connection) {
+	m.pool.mu.Lock()
+	defer m.pool.mu.Unlock()
+	if m.connection == nil || m.removed {
+		return
+	}
+	m.full = false
+	m.settleLocked()
+	m.pool.serveLocked()
+}
+
+// idle implements connectionEvents.
+func (m *member) idle(connection) {
+	m.pool.mu.Lock()
+	defer m.pool.mu.Unlock()
+	if m.connection != nil && !m.removed {
+		m.startTimerLocked()
+	}
+}
+
+// gone implements connectionEvents.
+func (m *member) gone(connection) {
+	p := m.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m.removed {
+		return
+	}
+	if m.connection == nil {
+		m.removed = true // dial sees it
+		return
+	}
+	p.removeLocked(m)
+	if m.used {
+		p.serveLocked()
+	} else {
+		p.failLocked(errUnused)
+	}
+}
+
+func (m *member) startTimerLocked() {
+	if m.timer == nil {
+		m.timer = time.AfterFunc(idleTimeout, m.expire)
+		return
+	}
+	m.timer.Reset(idleTimeout)
+}
+
+func (m *member) stopTimerLocked() {
+	if m.timer != nil {
+		m.timer.Stop()
+	}
+}
+
+// expire closes the connection if it is idle. It may have taken a stream since the
+// timer was started; then another call of idle follows.
+func (m *member) expire() {
+	m.pool.mu.Lock()
+	expired := !m.removed && m.connection.taken() == 0
+	if expired {
+		m.pool.removeLocked(m)
+	}
+	m.pool.mu.Unlock()
+	if expired {
+		m.connection.close()
+	}
+}
