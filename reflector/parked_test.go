@@ -56,7 +56,7 @@ func (c *connected) TryNext() (event watch.Event, ok bool, err error) {
 		event, c.queue = c.queue[0], c.queue[1:]
 		return event, true, nil
 	case c.end != nil:
-		return event, false, c.end
+		return event, true, c.end
 	}
 	c.armed = true
 	return event, false, nil

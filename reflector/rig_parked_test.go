@@ -97,5 +97,5 @@ func (p *parkable) TryNext() (event watch.Event, ok bool, err error) {
 	p.queue = p.queue[1:]
 	p.mu.Unlock()
 	event, err = result()
-	return event, err == nil, err
+	return event, true, err
 }

@@ -67,11 +67,16 @@ func (c *clientConn) limit() int {
 func (c *clientConn) close() { _ = c.conn.Close() }
 
 func (c *clientConn) roundTrip(request *http.Request) (*http.Response, error) {
-	response, err := c.conn.RoundTrip(request)
-	if err != nil && unprocessed(err) {
-		return nil, fmt.Errorf("%w: %w", errUnprocessed, err)
+	lent := lend(request)
+	response, err := c.conn.RoundTrip(lent.request)
+	if err != nil {
+		if unprocessed(err) {
+			err = fmt.Errorf("%w: %w", errUnprocessed, err)
+		}
+		return nil, err
 	}
-	return trim(response), err
+	lent.takeBack()
+	return trim(response, request), nil
 }
 
 // unprocessed reports whether an error of net/http means that the server has certainly

@@ -4,8 +4,8 @@ package transport
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -142,10 +142,12 @@ func (t *Transport) dial(ctx context.Context, key poolKey, events connectionEven
 	if err != nil {
 		return nil, err
 	}
-	return start(c, key.parking, events, base)
-}
-
-// start runs an HTTP/2 client on c.
-func start(c *tls.Conn, _ bool, events connectionEvents, base *http.Transport) (connection, error) {
-	return newClientConn(c, events, base)
+	if !key.parking {
+		return newClientConn(c, events, base)
+	}
+	silence, answer := healthTimeouts()
+	if silence <= 0 {
+		silence = math.MaxInt64 // never, as net/http
+	}
+	return newConn(c, events, connOptions{pingAfter: silence, pingTimeout: answer})
 }

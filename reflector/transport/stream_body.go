@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"errors"
+	"net/http"
+)
+
+var _ Body = (*stream)(nil)
+
+var errReceiving = errors.New("read of a body whose data a Receiver takes")
+
+// Read waits for data or the end.
+func (s *stream) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		n, w, err := s.readNow(p)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		<-w.changed
+	}
+}
+
+// readNow reads what there is. Without data or an error, it returns what to wait for.
+func (s *stream) readNow(p []byte) (int, *waiter, error) {
+	s.conn.mu.Lock()
+	w := s.waiter
+	switch {
+	case s.closed:
+		s.conn.mu.Unlock()
+		return 0, nil, http.ErrBodyReadAfterClose
+	case s.receiver != nil:
+		s.conn.mu.Unlock()
+		return 0, nil, errReceiving
+	case len(w.data) == 0:
+		s.conn.mu.Unlock()
+		return 0, w, w.end
+	}
+	n := copy(p, w.data)
+	if w.data = w.data[n:]; len(w.data) == 0 {
+		w.data = nil
+	}
+	increment := s.creditLocked(n)
+	s.conn.mu.Unlock()
+	_ = s.conn.writeCredit(s.id, increment) // an error ends the stream
+	return n, nil, nil
+}
+
+// Receive passes all that follows to r.
+func (s *stream) Receive(r Receiver) {
+	s.conn.mu.Lock()
+	if s.closed || s.receiver != nil {
+		s.conn.mu.Unlock()
+		return
+	}
+	s.receiver = r
+	increment := s.creditLocked(s.deliverLocked(nil))
+	s.conn.mu.Unlock()
+	_ = s.conn.writeCredit(s.id, increment)
+}
+
+// Consumed returns n bytes of credit to the server.
+func (s *stream) Consumed(n int) {
+	s.conn.mu.Lock()
+	increment := s.creditLocked(n)
+	s.conn.mu.Unlock()
+	_ = s.conn.writeCredit(s.id, increment)
+}
+
+// Untie separates the stream from the context of its request.
+func (s *stream) Untie() {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	s.untieLocked()
+}
+
+// Close ends the stream. It returns nil.
+func (s *stream) Close() error {
+	s.conn.mu.Lock()
+	s.closed = true
+	if s.waiter != nil {
+		s.waiter.wake()
+		s.waiter = nil
+	}
+	s.cancelLocked(nil)
+	return nil
+}
