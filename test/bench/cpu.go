@@ -25,7 +25,7 @@ func (w *worker) measureCPU(ctx context.Context) error {
 	_ = memoryOfProcess() // collects what loading left
 	writer := w.job
 	writer.Scenario = steadyWriter.name
-	profile, err := w.startProfile()
+	profile, err := w.startProfile(usualHeap)
 	if err != nil {
 		return err
 	}

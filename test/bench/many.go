@@ -16,7 +16,7 @@ func (w *worker) measureMany(ctx context.Context) error {
 	}
 	before, cpuBefore := memoryOfProcess(), cpuOfProcess()
 	pods := w.Set.pods(secretsPerPod)
-	profile, err := w.startProfile()
+	profile, err := w.startProfile(fineHeap)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (w *worker) measureNeighbour(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	profile, err := w.startProfile()
+	profile, err := w.startProfile(usualHeap)
 	if err != nil {
 		return err
 	}

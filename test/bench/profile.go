@@ -11,13 +11,13 @@ import (
 	"runtime/pprof"
 )
 
-// profileRate is how many allocated bytes there are to a sample of the heap. Go's default would find 30 in the
-// memory of 5,000 objects.
-const profileRate = 1 << 10
+// How many allocated bytes there are to a sample of the heap. fineHeap is for small heaps: usualHeap, Go's default, would
+// find 30 samples in the memory of 5,000 objects. It costs much CPU time.
+const fineHeap, usualHeap = 1 << 10, 512 << 10
 
 // startProfile begins to sample the heap and the CPU, if profiles are wanted. The function that it returns writes the
-// profiles. Profiling costs CPU time: figures that were measured meanwhile are not comparable with others.
-func (w *worker) startProfile() (write func() error, err error) {
+// profiles. Figures that were measured meanwhile are not comparable with others.
+func (w *worker) startProfile(heapRate int) (write func() error, err error) {
 	if w.Profiles == "" {
 		return func() error { return nil }, nil
 	}
@@ -26,7 +26,7 @@ func (w *worker) startProfile() (write func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	runtime.MemProfileRate = profileRate
+	runtime.MemProfileRate = heapRate
 	if err := pprof.StartCPUProfile(cpu); err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (w *worker) measureMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	profile, err := w.startProfile()
+	profile, err := w.startProfile(fineHeap)
 	if err != nil {
 		return err
 	}
