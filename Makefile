@@ -56,6 +56,17 @@ browser-test: ## Test the debug page in a headless Chromium (root on Debian inst
 		{ echo "make browser-test: no browser: install chromium (Debian: apt-get install chromium) or google-chrome" >&2; exit 1; }
 	cd test/browser && $(GO) test $(RACE) -count=1 ./...
 
+# The tests start nginx and HAProxy themselves: the services of the packages are stopped.
+.PHONY: interop
+interop: ## Test the HTTP/2 client with h2spec, nginx and HAProxy (root on Debian installs them)
+	@PATH="$$PATH:/usr/sbin"; missing=; \
+	for program in nginx haproxy; do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing >/dev/null && \
+		for service in $$missing; do service $$service stop >/dev/null 2>&1 || true; done; } || \
+		{ echo "make interop: missing:$$missing (Debian: apt-get install$$missing)" >&2; exit 1; }
+	cd test/interop && $(GO) test $(RACE) -count=1 -timeout 5m ./...
+
 # docs/conformance.md is committed, so git shows what a run changes.
 # Two packages run at a time, as the tests mostly wait.
 .PHONY: e2e
