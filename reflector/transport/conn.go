@@ -169,7 +169,7 @@ func (c *conn) close() { c.fail(errConnClosed) }
 // fail ends the connection; the reader ends its streams.
 func (c *conn) fail(err error) {
 	c.setError(err)
-	c.net.Close()
+	_ = c.net.Close()
 }
 
 // setError sets the error of all open streams, unless there is one.
@@ -197,7 +197,7 @@ func (c *conn) unlock() {
 	c.mu.Unlock()
 
 	if finished {
-		c.net.Close()
+		_ = c.net.Close()
 	}
 	switch {
 	case events == nil:

@@ -25,12 +25,12 @@ func (c *conn) read() {
 		// The server learns why, if it still reads.
 		_ = c.write(func() error { return c.framer.WriteGoAway(0, broken.code, nil) })
 	}
-	c.net.Close()
+	_ = c.net.Close()
 }
 
 func (c *conn) readFrames() error {
 	for first := true; ; first = false {
-		f, err := c.framer.ReadFrame()
+		f, err := c.readFrame()
 		if err == nil {
 			c.sawFrame()
 			if s, ok := f.(*http2.SettingsFrame); first && (!ok || s.IsAck()) {
@@ -38,14 +38,31 @@ func (c *conn) readFrames() error {
 			}
 			err = c.handle(f)
 		}
-		var broken http2.StreamError
-		if errors.As(err, &broken) {
-			err = c.resetStream(broken)
+		if err != nil {
+			err = c.resetStream(err)
 		}
 		if err != nil {
 			return c.readError(err)
 		}
 	}
+}
+
+// readFrame reads a frame. The framer's error for a HEADERS frame with too much padding
+// concerns the stream only, but the header is not decoded then, and those that follow
+// need what it would have added to the HPACK table (RFC 9113, section 4.3).
+func (c *conn) readFrame() (http2.Frame, error) {
+	h, err := c.framer.ReadFrameHeader()
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.framer.ReadFrameForHeader(h)
+	if err == nil || h.Type != http2.FrameHeaders {
+		return f, err
+	}
+	if broken := (http2.StreamError{}); errors.As(err, &broken) && broken.Cause == nil {
+		return nil, protocolError{broken.Code, "HEADERS frame with too much padding"}
+	}
+	return nil, err
 }
 
 // readError returns why no more frames can be read: the server's error, or that of the
@@ -178,14 +195,15 @@ func (c *conn) endStreams(last uint32, err error) {
 	}
 }
 
-// resetStream ends a stream with an error that this client has found, and notifies the
-// server.
-func (c *conn) resetStream(broken http2.StreamError) error {
-	if detail := c.framer.ErrorDetail(); broken.Cause == nil && detail != nil {
-		broken.Cause = detail
+// resetStream ends the stream of a StreamError and notifies the server. It returns
+// other errors.
+func (c *conn) resetStream(err error) error {
+	var broken http2.StreamError
+	if !errors.As(err, &broken) {
+		return err
 	}
 	c.mu.Lock()
-	s, err := c.streamLocked(http2.FrameHeader{StreamID: broken.StreamID, Type: http2.FrameHeaders})
+	s, err := c.streamLocked(http2.FrameHeader{StreamID: broken.StreamID, Type: http2.FrameWindowUpdate})
 	if s == nil {
 		c.mu.Unlock()
 		return err

@@ -3,9 +3,14 @@
 package transport
 
 import (
+	"io"
+	"log"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // net/http's client logs the faults that it sees
+	goleak.VerifyTestMain(m)
+}

@@ -13,11 +13,12 @@ type member struct {
 	pool       *pool
 	connection connection // nil during the dial
 
-	unsettled bool // its limit is not known yet
-	full      bool // it had no slot, and none has become free since
-	used      bool // it has taken a request
-	removed   bool // it takes no more
-	timer     *time.Timer
+	overdue *time.Timer // not nil while it counts in pool.expected
+	settled bool        // its limit is known
+	full    bool        // it had no slot, and none has become free since
+	used    bool        // it has taken a request
+	removed bool        // it takes no more
+	timer   *time.Timer // closes it when it was idle for long enough
 }
 
 // dial makes the connection. ctx ends when nobody waits for it.
@@ -27,22 +28,21 @@ func (m *member) dial(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	cancel, wanted := p.dials[m]
-	delete(p.dials, m)
 	if wanted {
 		cancel()
+		delete(p.dials, m)
 	}
 	if err == nil && m.removed {
 		err = errUnused
 	}
 	if err != nil {
+		m.arrivedLocked()
 		if wanted {
 			p.failLocked(err)
 		}
 		return
 	}
 	m.connection = c
-	m.unsettled = true
-	p.unsettled++
 	p.members = append(p.members, m)
 	m.settleLocked()
 	p.serveLocked()
@@ -51,15 +51,34 @@ func (m *member) dial(ctx context.Context) {
 	}
 }
 
+// expectLocked counts m among the expected connections, until it takes streams, fails
+// or is overdue.
+func (m *member) expectLocked() {
+	m.pool.expected++
+	m.overdue = time.AfterFunc(overdueAfter, func() {
+		m.pool.mu.Lock()
+		defer m.pool.mu.Unlock()
+		m.arrivedLocked()
+		m.pool.dialLocked()
+	})
+}
+
+// arrivedLocked counts m among the expected connections no more.
+func (m *member) arrivedLocked() {
+	if m.overdue != nil {
+		m.overdue.Stop()
+		m.overdue = nil
+		m.pool.expected--
+	}
+}
+
 // settleLocked learns the limit of the connection when it is known.
 func (m *member) settleLocked() {
-	limit := m.connection.limit()
-	if !m.unsettled || limit == 0 {
-		return
+	if limit := m.connection.limit(); !m.settled && limit > 0 {
+		m.settled = true
+		m.pool.limit = limit
+		m.arrivedLocked()
 	}
-	m.unsettled = false
-	m.pool.unsettled--
-	m.pool.limit = limit
 }
 
 // slotFreed implements connectionEvents.

@@ -21,6 +21,9 @@ const (
 	// maxDials is how many dials are in flight at most, for servers that allow few
 	// streams on a connection.
 	maxDials = 32
+	// overdueAfter is how long a new connection may take until another is dialled beside
+	// it: one of several addresses or servers may be unreachable.
+	overdueAfter = 3 * time.Second
 )
 
 // errUnused is the failure of a connection that ended before it took a stream. It is
@@ -33,19 +36,26 @@ var errUnused = errors.New("the server closed the connection before it took a re
 // drain and end. If none has, it waits, and openings are served in their order. One
 // connection is dialled for as many waiting openings as a connection takes. A failure
 // to dial goes to all that wait at that moment, so that the rate of dials is bounded by
-// the rate of openings. A dial does not end with the opening that began it, but when
-// nobody waits.
+// the rate of openings. A dial does not end with the opening that began it: it is
+// canceled when nobody waits.
 type pool struct {
 	dial func(context.Context, connectionEvents) (connection, error)
 
 	mu      sync.Mutex
 	members []*member // oldest first
-	waiting list.List // of chan outcome
+	waiting list.List // of *turn
 	// dials are the dials in flight. One that was canceled is not among them.
 	dials map[*member]context.CancelFunc
-	// unsettled is how many members do not know yet how many streams they take.
-	unsettled int
-	limit     int // the last known limit of a connection
+	// expected is how many connections are about to take streams: those that are
+	// dialled, and those that do not know yet how many streams they take.
+	expected int
+	limit    int // the last known limit of a connection
+}
+
+// turn is an opening that waits.
+type turn struct {
+	avoid connection
+	ready chan outcome // with room for one
 }
 
 // outcome is the connection of an opening, with a reserved slot, or an error.
@@ -58,30 +68,30 @@ func newPool(dial func(context.Context, connectionEvents) (connection, error)) *
 	return &pool{dial: dial, dials: map[*member]context.CancelFunc{}, limit: defaultLimit}
 }
 
-// acquire returns a connection with a reserved slot. It waits until there is one, a
-// dial fails, or ctx ends.
-func (p *pool) acquire(ctx context.Context) (connection, error) {
+// acquire returns a connection with a reserved slot, other than avoid. It waits until
+// there is one, a dial fails, or ctx ends.
+func (p *pool) acquire(ctx context.Context, avoid connection) (connection, error) {
 	p.mu.Lock()
 	if p.waiting.Len() == 0 {
-		if c := p.reserveLocked(); c != nil {
+		if c := p.reserveLocked(avoid); c != nil {
 			p.mu.Unlock()
 			return c, nil
 		}
 	}
-	turn := make(chan outcome, 1)
-	element := p.waiting.PushBack(turn)
+	ready := make(chan outcome, 1)
+	element := p.waiting.PushBack(&turn{avoid, ready})
 	p.dialLocked()
 	p.mu.Unlock()
 
 	select {
-	case o := <-turn:
+	case o := <-ready:
 		return o.connection, o.err
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
 	var late outcome
 	select {
-	case late = <-turn:
+	case late = <-ready:
 	default:
 		p.waiting.Remove(element)
 		p.dialLocked()
@@ -93,24 +103,12 @@ func (p *pool) acquire(ctx context.Context) (connection, error) {
 	return nil, context.Cause(ctx)
 }
 
-// refused prefers other connections to c, which has just refused a request, until a
-// slot of c becomes free.
-func (p *pool) refused(c connection) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, m := range p.members {
-		if m.connection == c {
-			m.full = true
-		}
-	}
-}
-
 // closeIdle closes the connections without streams.
 func (p *pool) closeIdle() {
 	p.mu.Lock()
 	var idle []*member
 	for _, m := range slices.Clone(p.members) {
-		if !m.unsettled && m.connection.taken() == 0 {
+		if m.settled && m.connection.taken() == 0 {
 			p.removeLocked(m)
 			idle = append(idle, m)
 		}
@@ -121,10 +119,10 @@ func (p *pool) closeIdle() {
 	}
 }
 
-// reserveLocked takes a slot, and returns nil if no connection has one.
-func (p *pool) reserveLocked() connection {
+// reserveLocked takes a slot, and returns nil if no connection but avoid has one.
+func (p *pool) reserveLocked(avoid connection) connection {
 	for _, m := range p.members {
-		if m.full {
+		if m.full || m.connection == avoid {
 			continue
 		}
 		if m.connection.reserve() {
@@ -139,12 +137,12 @@ func (p *pool) reserveLocked() connection {
 
 // serveLocked gives slots to those that wait, in their order, and dials for the rest.
 func (p *pool) serveLocked() {
-	for p.waiting.Len() > 0 {
-		c := p.reserveLocked()
+	for first := p.waiting.Front(); first != nil; first = p.waiting.Front() {
+		c := p.reserveLocked(first.Value.(*turn).avoid)
 		if c == nil {
 			break
 		}
-		p.waiting.Remove(p.waiting.Front()).(chan outcome) <- outcome{connection: c}
+		p.waiting.Remove(first).(*turn).ready <- outcome{connection: c}
 	}
 	p.dialLocked()
 }
@@ -152,25 +150,27 @@ func (p *pool) serveLocked() {
 // failLocked returns err to all that wait.
 func (p *pool) failLocked(err error) {
 	for p.waiting.Len() > 0 {
-		p.waiting.Remove(p.waiting.Front()).(chan outcome) <- outcome{err: err}
+		p.waiting.Remove(p.waiting.Front()).(*turn).ready <- outcome{err: err}
 	}
 	p.dialLocked()
 }
 
 // dialLocked begins the dials that those who wait need, and cancels all if nobody
-// waits. A connection that does not know its limit yet counts as a dial.
+// waits.
 func (p *pool) dialLocked() {
 	if p.waiting.Len() == 0 {
 		for m, cancel := range p.dials {
 			cancel()
 			delete(p.dials, m)
+			m.arrivedLocked()
 		}
 		return
 	}
-	needed := min((p.waiting.Len()+p.limit-1)/p.limit, maxDials)
-	for range needed - len(p.dials) - p.unsettled {
+	needed := (p.waiting.Len()+p.limit-1)/p.limit - p.expected
+	for range min(needed, maxDials-len(p.dials)) {
 		ctx, cancel := context.WithCancel(context.Background())
 		m := &member{pool: p}
+		m.expectLocked()
 		p.dials[m] = cancel
 		go m.dial(ctx)
 	}
@@ -180,9 +180,6 @@ func (p *pool) dialLocked() {
 func (p *pool) removeLocked(m *member) {
 	m.removed = true
 	m.stopTimerLocked()
-	if m.unsettled {
-		m.unsettled = false
-		p.unsettled--
-	}
+	m.arrivedLocked()
 	p.members = slices.DeleteFunc(p.members, func(other *member) bool { return other == m })
 }

@@ -58,6 +58,13 @@ func (s *fakeServer) dial(ctx context.Context, events connectionEvents) (connect
 	return c, nil
 }
 
+// set changes the server while it runs.
+func (s *fakeServer) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
 // counts returns the number of dials, of canceled ones, and of open connections.
 func (s *fakeServer) counts() (dials, canceled, open int) {
 	s.mu.Lock()
@@ -167,7 +174,7 @@ func open(ctx context.Context, p *pool) *opening {
 	o := &opening{done: make(chan struct{})}
 	go func() {
 		defer close(o.done)
-		o.c, o.err = p.acquire(ctx)
+		o.c, o.err = p.acquire(ctx, nil)
 	}()
 	return o
 }

@@ -79,7 +79,7 @@ func TestPoolServesInOrder(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		all := openAll(ctx, p, 3)
 		server.connections[0].settle()
-		server.hang = true
+		server.set(func() { server.hang = true })
 		for i, o := range all {
 			if o.waits() || o.c == nil {
 				t.Fatalf("opening %d: waits, want it served in its turn", i)
@@ -108,7 +108,7 @@ func TestPoolReturnsFailuresToAllThatWait(t *testing.T) {
 			}
 		}
 		server.wantDials(t, 1)
-		server.err = nil
+		server.set(func() { server.err = nil })
 		if later := open(t.Context(), p); !later.waits() {
 			t.Error("opening after a failure: has ended, want it to dial")
 		}
@@ -170,7 +170,7 @@ func TestPoolCancelsDialsThatNobodyWaitsFor(t *testing.T) {
 		if _, canceled, _ := server.counts(); canceled != 1 || b.waits() {
 			t.Errorf("canceled dials: got %d, want 1 when nobody waits", canceled)
 		}
-		server.hang, server.limit = false, 1
+		server.set(func() { server.hang, server.limit = false, 1 })
 		if c := open(t.Context(), p); c.waits() || c.err != nil {
 			t.Errorf("opening after a canceled dial: got %v, want a connection of its own dial", c.err)
 		}
@@ -184,7 +184,7 @@ func TestPoolLosesNoSlot(t *testing.T) {
 		server := &fakeServer{limit: 1}
 		p := newPool(server.dial)
 		holder := openAll(t.Context(), p, 1)[0]
-		server.hang = true
+		server.set(func() { server.hang = true })
 		for range 200 {
 			ctx, cancel := context.WithCancel(t.Context())
 			waiting := open(ctx, p)
@@ -279,18 +279,68 @@ func TestPoolClosesConnectionsThatCameTooLate(t *testing.T) {
 	})
 }
 
-// A server that has refused a request on a connection gets the next on another one.
+// An opening whose request was refused gets another connection, also if a slot of the
+// one that has refused becomes free first.
 func TestPoolAvoidsConnectionsThatRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{limit: 100}
+		server := &fakeServer{limit: 100, latency: time.Second}
 		p := newPool(server.dial)
-		first := openAll(t.Context(), p, 1)[0]
+		first := open(t.Context(), p)
+		<-first.done
+		var again connection
+		got := make(chan struct{})
+		go func() {
+			defer close(got)
+			again, _ = p.acquire(t.Context(), first.c)
+		}()
+		synctest.Wait()
 		first.c.release()
-		p.refused(first.c)
-		if next := open(t.Context(), p); next.waits() || next.c == first.c {
-			t.Error("the next opening got the connection that refused")
+		<-got
+		if again == nil || again == first.c {
+			t.Errorf("got %p after a refusal by %p, want another connection", again, first.c)
 		}
 		end(p)
+	})
+}
+
+// A dial that takes long gets another beside it, so that one unreachable address does
+// not hold up all. Dials in flight are bounded all the same.
+func TestPoolDialsBesideOneThatTakesLong(t *testing.T) {
+	tests := map[string]*fakeServer{
+		"hanging dial":                {limit: 100, hang: true},
+		"connection without SETTINGS": {limit: 100, unknown: true},
+	}
+	for name, server := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPool(server.dial)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				first := open(ctx, p)
+				time.Sleep(overdueAfter - time.Millisecond)
+				server.wantDials(t, 1)
+				time.Sleep(2 * time.Millisecond)
+				server.wantDials(t, 2)
+				server.set(func() { server.hang, server.unknown = false, false })
+				time.Sleep(overdueAfter)
+				server.wantDials(t, 3)
+				if first.waits() || first.err != nil {
+					t.Errorf("opening: got %v, want the connection that came", first.err)
+				}
+				time.Sleep(10 * overdueAfter)
+				server.wantDials(t, 3)
+				end(p)
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{limit: 100, hang: true}
+		p := newPool(server.dial)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		<-open(ctx, p).done
+		server.wantDials(t, maxDials)
+		synctest.Wait()
 	})
 }
 

@@ -60,27 +60,36 @@ func appendFields(fields []hpack.HeaderField, header http.Header) ([]hpack.Heade
 		}
 		name := strings.ToLower(key)
 		for i, value := range values {
-			switch {
-			case !httpguts.ValidHeaderFieldValue(value):
+			if !httpguts.ValidHeaderFieldValue(value) {
 				return nil, fmt.Errorf("the request has an invalid value of header %q", key)
-			case !sendable(name, value), name == "user-agent" && (i > 0 || value == ""):
-				continue
 			}
-			fields = append(fields, hpack.HeaderField{Name: name, Value: value})
+			field := hpack.HeaderField{Name: name, Value: value}
+			if sendable(field) && (name != "user-agent" || i == 0 && value != "") {
+				fields = append(fields, field)
+			}
 		}
 	}
 	return fields, nil
 }
 
-// sendable reports whether a request of HTTP/2 may have a field. Those about the
-// connection of HTTP/1 are left out (RFC 9113, section 8.2.2), and so are Host, which is
-// :authority, and the length of a body, of which there is none.
-func sendable(name, value string) bool {
-	switch name {
-	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade", "host", "content-length":
+// sendable reports whether a request of HTTP/2 may have a field. Host is :authority, and
+// there is no body that could have a length.
+func sendable(f hpack.HeaderField) bool {
+	switch f.Name {
+	case "host", "content-length":
 		return false
 	case "te":
-		return value == "trailers"
+		return f.Value == "trailers"
 	}
-	return true
+	return !aboutConnection(f)
+}
+
+// aboutConnection reports whether a field is about the connection of HTTP/1: HTTP/2 does
+// not allow it (RFC 9113, section 8.2.2).
+func aboutConnection(f hpack.HeaderField) bool {
+	switch f.Name {
+	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
+		return true
+	}
+	return false
 }

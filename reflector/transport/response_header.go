@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"golang.org/x/net/http2"
@@ -28,6 +29,8 @@ func (c *conn) readHeader(f *http2.MetaHeadersFrame) error {
 	switch {
 	case f.Truncated:
 		err = fmt.Errorf("the header of the response has more than %d bytes", c.options.maxHeaderList)
+	case slices.ContainsFunc(f.RegularFields(), aboutConnection):
+		err = errors.New("a field of HTTP/1 in the header of the response")
 	case opened:
 		err = checkTrailer(f, left)
 	default:

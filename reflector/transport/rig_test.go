@@ -14,7 +14,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -39,11 +38,18 @@ type peer struct {
 // withPeer runs test in a bubble, with a connection that has settled.
 func withPeer(t *testing.T, test func(*testing.T, *peer), settings ...http2.Setting) {
 	t.Helper()
+	withBarePeer(t, func(t *testing.T, p *peer) {
+		p.send(p.framer.WriteSettings(settings...))
+		p.sent()
+		test(t, p)
+	})
+}
+
+// withBarePeer runs test in a bubble, with a connection whose server has sent nothing.
+func withBarePeer(t *testing.T, test func(*testing.T, *peer)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t)
-		p.send(p.framer.WriteSettings(settings...))
-		synctest.Wait()
-		p.sent()
 		test(t, p)
 		p.c.close()
 		<-p.c.done
@@ -67,7 +73,7 @@ func newPeer(t *testing.T) *peer {
 }
 
 func (p *peer) read() {
-	defer p.net.Close()
+	defer func() { _ = p.net.Close() }()
 	if _, err := io.ReadFull(p.net, make([]byte, len(http2.ClientPreface))); err != nil {
 		return
 	}
@@ -89,6 +95,10 @@ func (p *peer) note(f http2.Frame) {
 	}
 	switch f := f.(type) {
 	case *http2.MetaHeadersFrame:
+		if f.StreamEnded() {
+			s += " END_STREAM"
+		}
+	case *http2.HeadersFrame:
 		if f.StreamEnded() {
 			s += " END_STREAM"
 		}
@@ -164,12 +174,9 @@ func (p *peer) encode(fields ...string) []byte {
 func (p *peer) data(id uint32, text string) { p.send(p.framer.WriteData(id, false, []byte(text))) }
 func (p *peer) end(id uint32, text string)  { p.send(p.framer.WriteData(id, true, []byte(text))) }
 
-// get starts a request on a reserved slot.
+// get starts a request.
 func (p *peer) get(ctx context.Context) *answer {
 	p.t.Helper()
-	if !p.c.reserve() {
-		p.t.Fatal("the connection has no slot")
-	}
 	return p.request(newRequest(ctx, p.t))
 }
 
@@ -182,6 +189,10 @@ func newRequest(ctx context.Context, t *testing.T) *http.Request {
 }
 
 func (p *peer) request(req *http.Request) *answer {
+	p.t.Helper()
+	if !p.c.reserve() {
+		p.t.Fatal("the connection has no slot")
+	}
 	a := &answer{done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
@@ -292,5 +303,3 @@ func (l *eventLog) take() []string {
 	l.names = nil
 	return names
 }
-
-const quietTime = 30 * time.Second

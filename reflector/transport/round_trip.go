@@ -40,17 +40,13 @@ func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
 // open writes the request of a new stream. The ids of streams grow in the order of
 // their requests, because writing is held.
 func (c *conn) open(ctx context.Context, fields []hpack.HeaderField) (*stream, error) {
-	if ctx.Err() == nil {
-		select {
-		case c.writing <- struct{}{}:
-		case <-ctx.Done():
-		}
-	}
-	if err := ctx.Err(); err != nil {
+	select {
+	case c.writing <- struct{}{}:
+	case <-ctx.Done():
 		c.release()
-		return nil, err
+		return nil, ctx.Err()
 	}
-	s, err := c.add(fields)
+	s, err := c.add(ctx, fields)
 	if err != nil {
 		<-c.writing
 		c.release()
@@ -62,13 +58,14 @@ func (c *conn) open(ctx context.Context, fields []hpack.HeaderField) (*stream, e
 		c.fail(err)
 		return nil, fmt.Errorf("%w: %w", errUnprocessed, err)
 	}
-	c.mu.Lock()
-	c.unlock() // this may have been the last id
 	return s, nil
 }
 
 // add adds a stream to the connection, in the reserved slot. The caller holds writing.
-func (c *conn) add(fields []hpack.HeaderField) (*stream, error) {
+func (c *conn) add(ctx context.Context, fields []hpack.HeaderField) (*stream, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	size := uint64(0)
 	for _, f := range fields {
 		size += uint64(f.Size())

@@ -61,6 +61,23 @@ func TestReceiveTakesWhatHasArrivedFirst(t *testing.T) {
 	})
 }
 
+// TestContextThatHasEnded: the request is not sent, and whatever of the two the request
+// waits for comes first, the next one can be.
+func TestContextThatHasEnded(t *testing.T) {
+	withPeer(t, func(t *testing.T, p *peer) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 {
+			if a := p.get(ctx); !errors.Is(a.err, context.Canceled) {
+				t.Errorf("roundTrip: %v, want %v", a.err, context.Canceled)
+			}
+		}
+		p.wantSent()
+		p.get(t.Context())
+		p.wantSent("HEADERS 1 END_STREAM")
+	})
+}
+
 func TestContextEndsTheStreamUntilUntie(t *testing.T) {
 	withPeer(t, func(t *testing.T, p *peer) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -78,6 +95,9 @@ func TestContextEndsTheStreamUntilUntie(t *testing.T) {
 		<-waiting.done
 		if !errors.Is(waiting.err, context.Canceled) || !errors.Is(s3.ended(t), context.Canceled) {
 			t.Errorf("roundTrip: %v; End(%v); want %v", waiting.err, s3.ended(t), context.Canceled)
+		}
+		if sent := p.sent(); len(sent) != 3 { // in any order: both end at once
+			t.Errorf("the client sent %q, want RST_STREAM 1 and 3, and PING", sent)
 		}
 		p.data(5, "on")
 		if got, err := s5.got(), s5.ended(t); got != "on" || err != nil {

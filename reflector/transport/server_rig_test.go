@@ -140,11 +140,7 @@ func clientFor(t *testing.T, config *rest.Config, parking bool) *client {
 		t.Fatal(err)
 	}
 	c.Client = httpClient
-	t.Cleanup(func() {
-		synctest.Wait()
-		c.CloseIdleConnections()
-		synctest.Wait()
-	})
+	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
 

@@ -160,7 +160,7 @@ func TestNetHTTPServer(t *testing.T) {
 				t.Errorf("stream %d: got %d bytes, %v; want %d", i, len(got), err, len(want))
 			}
 			if i%2 == 0 {
-				body.Close()
+				_ = body.Close()
 				return
 			}
 			data.(chan []byte) <- nil

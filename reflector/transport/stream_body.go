@@ -17,7 +17,12 @@ func (s *stream) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	for {
-		n, w, err := s.readNow(p)
+		s.conn.mu.Lock()
+		w := s.waiter
+		n, err := s.readLocked(p)
+		increment := s.creditLocked(n)
+		s.conn.mu.Unlock()
+		_ = s.conn.writeCredit(s.id, increment) // an error ends the stream
 		if n > 0 || err != nil {
 			return n, err
 		}
@@ -25,35 +30,29 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// readNow reads what there is. Without data or an error, it returns what to wait for.
-func (s *stream) readNow(p []byte) (int, *waiter, error) {
-	s.conn.mu.Lock()
+// readLocked reads what there is. Without data or an error, there is a waiter to wait
+// for.
+func (s *stream) readLocked(p []byte) (int, error) {
 	w := s.waiter
 	switch {
 	case s.closed:
-		s.conn.mu.Unlock()
-		return 0, nil, http.ErrBodyReadAfterClose
+		return 0, http.ErrBodyReadAfterClose
 	case s.receiver != nil:
-		s.conn.mu.Unlock()
-		return 0, nil, errReceiving
+		return 0, errReceiving
 	case len(w.data) == 0:
-		s.conn.mu.Unlock()
-		return 0, w, w.end
+		return 0, w.end
 	}
 	n := copy(p, w.data)
 	if w.data = w.data[n:]; len(w.data) == 0 {
 		w.data = nil
 	}
-	increment := s.creditLocked(n)
-	s.conn.mu.Unlock()
-	_ = s.conn.writeCredit(s.id, increment) // an error ends the stream
-	return n, nil, nil
+	return n, nil
 }
 
 // Receive passes all that follows to r.
 func (s *stream) Receive(r Receiver) {
 	s.conn.mu.Lock()
-	if s.closed || s.receiver != nil {
+	if s.receiver != nil {
 		s.conn.mu.Unlock()
 		return
 	}

@@ -97,7 +97,7 @@ func (s *stream) deliverLocked(p []byte) (consumed int) {
 			n := r.Data(p)
 			s.conn.mu.Lock()
 			s.busy = false
-			consumed += min(max(n, 0), len(p))
+			consumed += n
 		}
 		w := s.waiter
 		switch {

@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	// attempts is how often a watch is sent if servers do not process it.
-	attempts = 3
+	// attempts is how often a watch is sent if servers do not process it: as often as by
+	// net/http. With three, many openings fail at once on a server that sends GOAWAY to
+	// one request in 20.
+	attempts = 7
 	// useBaseFor is how long the watches of a server go through the base transport when
 	// it was seen not to speak HTTP/2.
 	useBaseFor = time.Hour
@@ -53,15 +55,16 @@ func New(base http.RoundTripper) *Transport {
 // RoundTrip implements http.RoundTripper.
 //
 // A watch may wait for a connection; the end of its context ends the wait. It is sent
-// again on another connection, twice at most, if the server has certainly not
+// again on another connection, six times at most, if the server has certainly not
 // processed it.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !isWatch(request) || t.usesBase(request.URL.Host) {
 		return t.base.RoundTrip(request)
 	}
 	p := t.poolFor(poolKey{request.URL.Host, wantsParking(request.Context())})
+	var refused connection
 	for attempt := 1; ; attempt++ {
-		c, err := p.acquire(request.Context())
+		c, err := p.acquire(request.Context(), refused)
 		if errors.Is(err, errUseBase) {
 			return t.base.RoundTrip(request)
 		}
@@ -72,7 +75,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		if err == nil || !errors.Is(err, errUnprocessed) || attempt == attempts || request.Context().Err() != nil {
 			return response, err
 		}
-		p.refused(c)
+		refused = c
 	}
 }
 

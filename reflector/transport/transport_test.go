@@ -309,8 +309,13 @@ func TestTransportLimitsHandshakes(t *testing.T) {
 				t.Errorf("got %v, want a time-out of the handshake", err)
 			}
 		}
-		if took := time.Since(began); took != 10*time.Second || d.begun.Load() != 1 {
-			t.Errorf("failed after %v and %d dials, want 10 s and 1", took, d.begun.Load())
+		want := 1 + int32(10*time.Second/overdueAfter)
+		if took := time.Since(began); took != 10*time.Second || d.begun.Load() != want {
+			t.Errorf("failed after %v and %d dials, want 10 s and %d", took, d.begun.Load(), want)
+		}
+		synctest.Wait()
+		if d.open.Load() != 0 {
+			t.Errorf("open connections: got %d, want none", d.open.Load())
 		}
 	})
 }

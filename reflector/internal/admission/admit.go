@@ -44,7 +44,7 @@ func (s *server) endPause(m *member, now time.Time) {
 // calls admit then.
 func (s *server) pick(now time.Time) *member {
 	if s.outage.confirmed {
-		return s.pickProbe(&s.outage, s.roundRobin(), now)
+		return s.pickProbe(&s.outage, s.resources, now)
 	}
 	for _, r := range s.resources {
 		if !r.outage.confirmed {
@@ -166,7 +166,9 @@ func (s *server) pickProbe(o *outage, resources []*resource, now time.Time) *mem
 }
 
 // probeCandidate returns the member to probe next, nil if none waits. It is the newest member, if there is one. Of the
-// others, a random healthy one goes before failing ones. The first probe prefers a resource without failures.
+// others, a random healthy one goes before failing ones. The first probe prefers a resource without failures. All
+// members of a class and a resource may fail, so another class goes first at each probe, and another resource at each
+// probe of a class.
 func (s *server) probeCandidate(o *outage, resources []*resource, now time.Time) *member {
 	if m := newestOf(resources); m != nil {
 		return m
@@ -179,9 +181,10 @@ func (s *server) probeCandidate(o *outage, resources []*resource, now time.Time)
 		}
 	}
 	for _, failing := range []bool{false, true} {
-		for i := range uint32(classes) { // another class first at each probe: all members of one may fail
+		for i := range uint32(classes) {
 			c := class((o.probes + i) % uint32(classes)) // a class itself overflows at 256
-			for _, r := range resources {
+			for j := range resources {
+				r := resources[(int(o.probes)/int(classes)+j)%len(resources)]
 				lane := &r.healthy
 				if failing {
 					lane = &r.failing

@@ -140,3 +140,17 @@ func TestRefusedStreamsShareTheBudget(t *testing.T) {
 		}
 	})
 }
+
+// The probes of an outage reach the healthy members of each resource. Here the members that a caller waits for are bad,
+// and so are all of another resource.
+func TestProbesReachEachResource(t *testing.T) {
+	patterns := []pattern{
+		{count: 49, resource: "leases", behavior: fails(admission.Unreachable), synced: true},
+		{count: 39, resource: "configmaps", behavior: fails(admission.Unreachable).taking(5 * time.Second), synced: true, expedited: true},
+	}
+	inBubble(t, 32, func(r *rig) {
+		if problem := boundExceeded(r, patterns, "secrets", true); problem != "" {
+			t.Error(problem)
+		}
+	})
+}
