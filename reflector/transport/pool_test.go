@@ -56,6 +56,22 @@ func TestPoolDialsNoMoreThanNeeded(t *testing.T) {
 	}
 }
 
+// A server that is silent, or allows no streams, is not dialled again and again.
+func TestPoolWaitsForSilentServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{limit: 100, unknown: true}
+		p := newPool(server.dial)
+		waiting := open(t.Context(), p)
+		time.Sleep(10 * overdueAfter)
+		server.wantDials(t, 1)
+		server.connections[0].settle()
+		if waiting.waits() || waiting.err != nil {
+			t.Errorf("opening: got %v, want the connection", waiting.err)
+		}
+		end(p)
+	})
+}
+
 // The last connection teaches how many are needed.
 func TestPoolLearnsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -325,33 +341,24 @@ func TestPoolAvoidsConnectionsThatRefuse(t *testing.T) {
 // A dial that takes long gets another beside it, so that one unreachable address does
 // not hold up all. Dials in flight are bounded all the same.
 func TestPoolDialsBesideOneThatTakesLong(t *testing.T) {
-	tests := map[string]*fakeServer{
-		"hanging dial":                {limit: 100, hang: true},
-		"connection without SETTINGS": {limit: 100, unknown: true},
-	}
-	for name, server := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newPool(server.dial)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				first := open(ctx, p)
-				time.Sleep(overdueAfter - time.Millisecond)
-				server.wantDials(t, 1)
-				time.Sleep(2 * time.Millisecond)
-				server.wantDials(t, 2)
-				server.set(func() { server.hang, server.unknown = false, false })
-				time.Sleep(overdueAfter)
-				server.wantDials(t, 3)
-				if first.waits() || first.err != nil {
-					t.Errorf("opening: got %v, want the connection that came", first.err)
-				}
-				time.Sleep(10 * overdueAfter)
-				server.wantDials(t, 3)
-				end(p)
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{limit: 100, hang: true}
+		p := newPool(server.dial)
+		first := open(t.Context(), p)
+		time.Sleep(overdueAfter - time.Millisecond)
+		server.wantDials(t, 1)
+		time.Sleep(2 * time.Millisecond)
+		server.wantDials(t, 2)
+		server.set(func() { server.hang = false })
+		time.Sleep(overdueAfter)
+		server.wantDials(t, 3)
+		if first.waits() || first.err != nil {
+			t.Errorf("opening: got %v, want the connection that came", first.err)
+		}
+		time.Sleep(10 * overdueAfter)
+		server.wantDials(t, 3)
+		end(p)
+	})
 	synctest.Test(t, func(t *testing.T) {
 		server := &fakeServer{limit: 100, hang: true}
 		p := newPool(server.dial)
