@@ -46,11 +46,7 @@ func (c *conn) open(ctx context.Context, fields []hpack.HeaderField) (*stream, e
 		c.release()
 		return nil, ctx.Err()
 	}
-	err := ctx.Err() // select may take either if both are possible
-	var s *stream
-	if err == nil {
-		s, err = c.add(fields)
-	}
+	s, err := c.add(ctx, fields)
 	if err != nil {
 		<-c.writing
 		c.release()
@@ -66,7 +62,10 @@ func (c *conn) open(ctx context.Context, fields []hpack.HeaderField) (*stream, e
 }
 
 // add adds a stream to the connection, in the reserved slot. The caller holds writing.
-func (c *conn) add(fields []hpack.HeaderField) (*stream, error) {
+func (c *conn) add(ctx context.Context, fields []hpack.HeaderField) (*stream, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	size := uint64(0)
 	for _, f := range fields {
 		size += uint64(f.Size())

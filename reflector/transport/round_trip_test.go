@@ -61,6 +61,23 @@ func TestReceiveTakesWhatHasArrivedFirst(t *testing.T) {
 	})
 }
 
+// TestContextThatHasEnded: the request is not sent, and whatever of the two the request
+// waits for comes first, the next one can be.
+func TestContextThatHasEnded(t *testing.T) {
+	withPeer(t, func(t *testing.T, p *peer) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 {
+			if a := p.get(ctx); !errors.Is(a.err, context.Canceled) {
+				t.Errorf("roundTrip: %v, want %v", a.err, context.Canceled)
+			}
+		}
+		p.wantSent()
+		p.get(t.Context())
+		p.wantSent("HEADERS 1 END_STREAM")
+	})
+}
+
 func TestContextEndsTheStreamUntilUntie(t *testing.T) {
 	withPeer(t, func(t *testing.T, p *peer) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -44,7 +44,8 @@ func (w *waiter) wake() {
 	}
 }
 
-// endLocked ends the stream. The caller calls notify after unlock.
+// endLocked ends the stream. The caller calls notify after unlock: a request that was
+// refused returns to a pool that knows of the free slot already, and avoids it.
 func (s *stream) endLocked(err error) (notify func()) {
 	delete(s.conn.streams, s.id)
 	s.conn.freed = true
@@ -61,8 +62,7 @@ func (s *stream) endLocked(err error) (notify func()) {
 		s.waiter = newWaiter()
 	}
 	s.waiter.end = err
-	s.waiter.wake()
-	return func() {}
+	return s.waiter.wake
 }
 
 // untieLocked does not wait for a contextEnded that has begun; that one sees it.

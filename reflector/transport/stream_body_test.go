@@ -213,6 +213,7 @@ func TestQuietStreamKeepsNothing(t *testing.T) {
 		dropped = false
 		p.get(stoppable{t.Context(), make(chan struct{}), &dropped})
 		p.header(3, false, ":status", "200")
+		synctest.Wait()
 		p.end(3, "")
 		if synctest.Wait(); !dropped {
 			t.Error("a stream that has ended keeps the context of its request")

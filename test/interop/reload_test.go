@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+)
+
+// A reload ends no stream and fails no opening: streams go on in the old process, which ends with the last of them.
+func TestReload(t *testing.T) {
+	const before, during, after = 200, 100, 50
+	for _, front := range frontEnds {
+		for _, c := range []client{refwatch, reading, pooled} {
+			t.Run(testName(front.name, c.name), func(t *testing.T) {
+				feed := newFeed(t)
+				proxy := front.start(t, frontEndOptions{backend: feed.serve(t)})
+				w := newWatcher(t, c, proxy.address)
+				w.open(before)
+				opened := make(chan struct{})
+				go func() {
+					defer close(opened)
+					w.open(during)
+				}()
+				proxy.reload()
+				<-opened
+				w.open(after)
+				w.publish(feed, "update")
+				w.alive()
+				w.close()
+				proxy.waitForOld()
+				results.addRun(front.name, "a reload", fmt.Sprintf("%s: no stream ended, and no opening failed", c.name))
+			})
+		}
+	}
+}
+
+// A front end that closes idle connections fails no later opening.
+func TestIdleConnections(t *testing.T) {
+	for _, front := range frontEnds {
+		for _, c := range []client{refwatch, reading, pooled} {
+			t.Run(testName(front.name, c.name), func(t *testing.T) {
+				feed := newFeed(t)
+				w := newWatcher(t, c, front.start(t, frontEndOptions{backend: feed.serve(t), server: map[string]string{
+					"nginx": "keepalive_timeout 1s;", "HAProxy": "timeout http-keep-alive 1s",
+				}[front.name]}).address)
+				for _, line := range []string{"first", "second"} {
+					w.open(150)
+					w.publish(feed, line)
+					w.alive()
+					w.close()
+					w.connections.waitForNone(t)
+				}
+				results.addRun(front.name, "idle connections closed after 1 s",
+					fmt.Sprintf("%s: closed, and 150 streams opened again", c.name))
+			})
+		}
+	}
+}
+
+// A front end that ends silent streams ends them with their connections open, or closed, and others open.
+func TestSilentStreams(t *testing.T) {
+	for _, front := range frontEnds {
+		for _, c := range []client{refwatch, reading, pooled} {
+			t.Run(testName(front.name, c.name), func(t *testing.T) {
+				feed := newFeed(t)
+				w := newWatcher(t, c, front.start(t, frontEndOptions{backend: feed.serve(t), server: map[string]string{
+					"nginx": "proxy_read_timeout 1s;", "HAProxy": "timeout server 1s",
+				}[front.name]}).address)
+				w.open(150)
+				w.waitForEnd()
+				cause := w.streams[0].err
+				w.close()
+				w.open(150)
+				results.addRun(front.name, "streams that are silent for 1 s end",
+					fmt.Sprintf("%s: they end (%v); 300 streams took %d connections", c.name, cause, w.connections.dialled.Load()))
+			})
+		}
+	}
+}
+
+// A client that closes many streams soon after it opened them is not taken for an attacker (rapid reset): no other
+// stream ends.
+func TestManyResets(t *testing.T) {
+	const kept, rounds, each = 50, 10, 100
+	servers := map[string]func(*testing.T, *feed) string{}
+	for _, front := range frontEnds {
+		servers[front.name] = func(t *testing.T, f *feed) string {
+			return front.start(t, frontEndOptions{backend: f.serve(t)}).address
+		}
+	}
+	for name, configure := range goServers {
+		servers["Go: "+name] = func(t *testing.T, f *feed) string {
+			return serveGo(t, f, func(s *http.Server) error { return configure(s, limits{}) })
+		}
+	}
+	for name, serve := range servers {
+		for _, c := range []client{refwatch, pooled} {
+			t.Run(testName(name, c.name), func(t *testing.T) {
+				feed := newFeed(t)
+				w := newWatcher(t, c, serve(t, feed))
+				w.open(kept)
+				for range rounds {
+					w.open(each)
+					w.closeAfter(kept)
+				}
+				w.publish(feed, "update")
+				w.alive()
+				results.addRun(name, fmt.Sprintf("%d streams closed as soon as they were open", rounds*each),
+					fmt.Sprintf("%s: %d others went on; %d connections", c.name, kept, w.connections.dialled.Load()))
+			})
+		}
+	}
+}
