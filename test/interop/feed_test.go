@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 )
 
 // feed is a server of streams: each begins with the line "hello" and has all lines that are published from then on.
@@ -19,11 +20,12 @@ type feed struct {
 
 	mu      sync.Mutex
 	streams map[chan string]struct{}
-	served  int // requests so far
+	served  int           // requests so far
+	ended   chan struct{} // closed when the next stream ends
 }
 
 func newFeed(t *testing.T) *feed {
-	f := &feed{closed: make(chan struct{}), streams: map[chan string]struct{}{}}
+	f := &feed{closed: make(chan struct{}), streams: map[chan string]struct{}{}, ended: make(chan struct{})}
 	t.Cleanup(f.close)
 	return f
 }
@@ -45,6 +47,25 @@ func (f *feed) publish(line string) {
 	}
 }
 
+// wait waits until the feed has n streams or fewer.
+func (f *feed) wait(t *testing.T, n int) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		f.mu.Lock()
+		got, ended := len(f.streams), f.ended
+		f.mu.Unlock()
+		if got <= n {
+			return
+		}
+		select {
+		case <-ended:
+		case <-timeout:
+			t.Fatalf("streams that the server still has after %v: got %d, want %d", patience, got, n)
+		}
+	}
+}
+
 // close ends all streams regularly.
 func (f *feed) close() { f.closing.Do(func() { close(f.closed) }) }
 
@@ -61,6 +82,8 @@ func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.streams, lines)
+		close(f.ended)
+		f.ended = make(chan struct{})
 	}()
 	if goAway {
 		w.Header().Set("Connection", "close") // see k8s.io/apiserver/pkg/server/filters/goaway.go

@@ -146,12 +146,14 @@ func (a *agent) rotate() {
 		}
 		want[secret.Name] = secret.ResourceVersion
 	}
+	written := time.Now()
 	timeout := time.After(patience)
 	for {
 		a.mu.Lock()
 		fresh, changed := maps.Equal(a.versions, want), a.changed
 		a.mu.Unlock()
 		if fresh {
+			a.Logf("all fresh %v after the last update", time.Since(written))
 			return
 		}
 		select {

@@ -30,6 +30,7 @@ func TestReload(t *testing.T) {
 				w.publish(feed, "update")
 				w.alive()
 				w.close()
+				feed.wait(t, 0)
 				proxy.waitForOld()
 				results.add(front.name, "a reload while streams are opened", c, "no stream ended, and no opening failed")
 			})
@@ -81,7 +82,7 @@ func TestSilentStreams(t *testing.T) {
 }
 
 // A client that closes many streams soon after it opened them is not taken for an attacker (rapid reset): no other
-// stream ends.
+// stream ends. The server learns of each end.
 func TestManyResets(t *testing.T) {
 	t.Parallel()
 	const kept, rounds, each = 50, 10, 100
@@ -106,10 +107,11 @@ func TestManyResets(t *testing.T) {
 					w.open(each)
 					w.closeAfter(kept)
 				}
+				feed.wait(t, kept)
 				w.publish(feed, "update")
 				w.alive()
 				results.add(name, fmt.Sprintf("%d streams closed as soon as they were open", rounds*each), c,
-					fmt.Sprintf("%d others went on; %d connections", kept, w.dialled()))
+					fmt.Sprintf("the other %d go on; connections: %d", kept, w.dialled()))
 			})
 		}
 	}

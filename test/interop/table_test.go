@@ -53,8 +53,27 @@ func (r *report) add(server, what string, c client, seen string) {
 
 const page = `# Interoperability
 
-Package ` + "`reflector/transport`" + ` has an HTTP/2 client of its own. ` + "`make interop`" + ` runs it against servers of other projects. A run
-with the flag ` + "`-table`" + ` writes this page: see ` + "`test/interop`" + `.
+Package ` + "`reflector/transport`" + ` has an HTTP/2 client of its own. ` + "`make interop`" + ` tests it with servers of other projects, in
+` + "`test/interop`" + `; a run with the flag ` + "`-table`" + ` writes this page. The columns are clients:
+
+- refwatch is that client, where a Receiver takes the data, as with ` + "`ParkedStreams`" + `;
+- refwatch, Read is the same client, whose bodies a goroutine reads, as where a wrapper of the config hides them;
+- net/http, pooled is the client of net/http on the connections of this package, as without ` + "`ParkedStreams`" + `;
+- net/http is what client-go uses by itself.
+
+Envoy is not among the servers, because Debian has no package of it.
+
+## For those who run a front end
+
+A watch may be silent for minutes: kube-apiserver sends a bookmark about once a minute, and nothing else while nothing
+changes. So let the front end wait, forward each piece of data at once, and end the request to the API server when the
+client ends the stream. The tests need no other setting than these:
+
+- nginx: ` + "`proxy_buffering off`" + `, ` + "`proxy_http_version 1.1`" + `, and a long ` + "`proxy_read_timeout`" + `.
+- HAProxy: a long ` + "`timeout server`" + ` and ` + "`timeout client`" + `, and ` + "`option abortonclose`" + `. Without the last, HAProxy 2.6 keeps the
+  streams of a closed connection at the API server, and after a reload its old process does not end.
+
+A stream that the front end ends is opened again: that costs a request, and loses nothing.
 `
 
 // write writes the page. It needs the results of all tests.
@@ -70,6 +89,12 @@ func (r *report) write(file string) error {
 }
 
 func (r *report) writeSpecs(out *bytes.Buffer) {
+	slices.SortFunc(r.specs, func(a, b specResult) int { // they ran in parallel
+		order := func(result specResult) int {
+			return slices.IndexFunc(specClients, func(c client) bool { return c.name == result.client.name })
+		}
+		return order(a) - order(b)
+	})
 	out.WriteString("\n## h2spec 2.2.1, the tests of clients\n\n| section | case |")
 	for _, result := range r.specs {
 		fmt.Fprintf(out, " %s |", result.client.name)
@@ -97,11 +122,20 @@ func (r *report) writeSpecs(out *bytes.Buffer) {
 		}
 		out.WriteString("\n")
 	}
-	out.WriteString("\nWhere a client differs:\n\n")
-	for _, reasons := range []map[string]string{specDifferences, specDeadlocks} {
-		for _, id := range slices.SortedFunc(maps.Keys(reasons), compareIDs) {
-			fmt.Fprintf(out, "- %s: %s.\n", id, reasons[id])
-		}
+	out.WriteString("\nWhere refwatch differs:\n\n")
+	writeReasons(out, specDifferences)
+	out.WriteString("\nWhere net/http's client was not run, and counts as failed:\n\n")
+	writeReasons(out, specDeadlocks)
+}
+
+// writeReasons writes a list of reasons, each with the cases that have it.
+func writeReasons(out *bytes.Buffer, reasons map[string]string) {
+	cases := map[string][]string{}
+	for _, id := range slices.SortedFunc(maps.Keys(reasons), compareIDs) {
+		cases[reasons[id]] = append(cases[reasons[id]], id)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(cases)) {
+		fmt.Fprintf(out, "- %s: %s.\n", strings.Join(cases[reason], ", "), reason)
 	}
 }
 
@@ -113,15 +147,17 @@ func (r *report) writeRuns(out *bytes.Buffer) {
 	}
 }
 
-// compareIDs compares IDs of cases by the numbers in them: 6.9.1/2 comes before 6.10/1.
+// compareIDs compares IDs of cases by their numbers: 6.9/2 comes before 6.9.1/1, and that before 6.10/1.
 func compareIDs(a, b string) int {
 	numbers := func(id string) []int {
+		section, number, _ := strings.Cut(id, "/")
 		var all []int
-		for _, field := range strings.FieldsFunc(id, func(r rune) bool { return r == '.' || r == '/' }) {
+		for _, field := range strings.Split(section, ".") {
 			n, _ := strconv.Atoi(field) // h2spec's sections are numbers
 			all = append(all, n)
 		}
-		return all
+		n, _ := strconv.Atoi(number)
+		return append(all, -1, n) // a section comes before the sections in it
 	}
 	return slices.Compare(numbers(a), numbers(b))
 }
