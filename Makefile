@@ -29,6 +29,17 @@ test: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the libra
 	$(if $(RACE),,@echo "make test: $(NORACE)" >&2)
 	$(GO) test $(RACE) ./...
 
+# go test fuzzes one target at a time. An input that fails is kept in testdata/fuzz.
+FUZZTIME ?= 30s
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target of all modules for FUZZTIME, 30s by default
+	@git grep -E '^func Fuzz' -- '*_test.go' | sed -E 's|^(.*)/[^/]*:func (Fuzz[A-Za-z0-9]*)\(.*|\1 \2|' | \
+		while read -r dir target; do \
+			echo "== $$dir $$target"; \
+			(cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) .) || exit 1; \
+		done
+
 .PHONY: kubelet-test
 kubelet-test: ## Test that refwatch can take the place of kubelet's managers
 	cd test/kubelet && $(GO) test $(RACE) -count=1 ./...

@@ -39,7 +39,7 @@ func (s *session) runClientGo() (err error) {
 		MinWatchTimeout: streamTimeout,
 		Logger:          &quiet,
 	})
-	logger := klog.FromContext(s.r.ctx).V(quieter)
+	logger := klog.FromContext(s.context()).V(quieter)
 	defer redact.Panic(&err)                                                 // of the store
 	_ = engine.ListAndWatchWithContext(klog.NewContext(s.context(), logger)) // errOver, or nil when ctx ended
 	return store.err

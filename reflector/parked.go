@@ -20,7 +20,13 @@ func (s *session) park() bool {
 		return false
 	}
 	stream, ok := s.stream.(listwatch.Parkable)
-	if !ok || !s.life.park() {
+	if !ok {
+		return false
+	}
+	w := &s.r.gate.workers
+	w.hold(s) // both Wake and end may come before the stream is parked
+	defer w.release(s)
+	if !s.life.park() {
 		return false
 	}
 	if !s.parkStream(stream) {

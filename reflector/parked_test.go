@@ -270,3 +270,41 @@ func TestSilentParkedStreamIsVerified(t *testing.T) {
 		}
 	})
 }
+
+// unparkable is a stream that cannot be parked, and is ended while it tries.
+type unparkable struct {
+	*connected
+
+	meanwhile func()
+}
+
+func (u *unparkable) answer() (listwatch.Stream, error) { return u, nil }
+
+func (u *unparkable) Park(listwatch.Waker) bool {
+	u.meanwhile()
+	synctest.Wait()
+	return false
+}
+
+// A session that ends while its stream cannot be parked ends once.
+func TestEndWhileParking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := &unparkable{connected: newConnected()}
+		source := watching(stream.answer, opens(state(secret("7"), "7")...))
+		slot := newSecretSlot()
+		r := &rig{Reflector: reflector.New(source, slot, reflector.Options{ParkedStreams: true})}
+		stream.meanwhile = func() { go r.Refresh() }
+		ended := 0
+		r.Start(t.Context(), func() { ended++ })
+		after(time.Minute)
+		if got := slot.Load(); got.ResourceVersion != "7" || stream.closed != 1 || len(source.asked()) != 2 {
+			t.Errorf("got version %s after %d requests, the first stream closed %d times; want 7 after 2, and once",
+				got.ResourceVersion, len(source.asked()), stream.closed)
+		}
+		r.Stop()
+		synctest.Wait()
+		if ended != 1 {
+			t.Errorf("ended: got %d calls, want 1", ended)
+		}
+	})
+}

@@ -8,7 +8,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // Run keeps the store equal to the selection until ctx ends or Stop is called. What it
@@ -28,7 +27,7 @@ func (r *Reflector) Run(ctx context.Context) {
 // ends: that alone fails the requests under way, and does not end a parked stream. Start
 // reports false, and does nothing, if the reflector was started before.
 func (r *Reflector) Start(ctx context.Context, ended func()) bool {
-	if !r.start(redact.Context(ctx), ended) {
+	if !r.start(ctx, ended) {
 		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)
 		return false
 	}

@@ -57,7 +57,7 @@ type session struct {
 
 func newSession(r *Reflector) *session {
 	s := &session{r: r, began: time.Now(), listMode: r.chooser.NextUsesList() || r.once}
-	s.life.ctx, s.life.cancel = context.WithCancelCause(r.ctx)
+	s.context() // requests begin soon
 	return s
 }
 

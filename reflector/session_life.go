@@ -5,6 +5,8 @@ package reflector
 import (
 	"context"
 	"sync"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // life is whether a session lasts. Its methods are safe for concurrent use.
@@ -47,7 +49,7 @@ func (l *life) context(parent context.Context) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
-		l.ctx, l.cancel = context.WithCancelCause(parent)
+		l.ctx, l.cancel = context.WithCancelCause(redact.Context(parent))
 		if l.ended != nil {
 			l.cancel(l.ended)
 		}

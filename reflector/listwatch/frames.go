@@ -5,6 +5,7 @@ package listwatch
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 )
 
 // frames is what has arrived of a parked stream and was not worked off: complete
@@ -56,7 +57,7 @@ func (f *frames) add(p []byte, format format) (consumed int) {
 }
 
 func (f *frames) addProtobuf(p []byte) {
-	f.data = append(f.data, p...)
+	f.data = append(f.growFor(p), p...)
 	for len(f.data)-f.complete >= lengthSize {
 		length := int64(binary.BigEndian.Uint32(f.data[f.complete:]))
 		if length > largestFrame {
@@ -68,6 +69,17 @@ func (f *frames) addProtobuf(p []byte) {
 		}
 		f.complete += lengthSize + int(length)
 	}
+}
+
+// growFor returns data with room for p. A large frame gets four times the memory of what has arrived, and no more than
+// its announced length: append would copy it ten times.
+func (f *frames) growFor(p []byte) []byte {
+	if len(f.data)+len(p) <= cap(f.data) || len(f.data)-f.complete < lengthSize {
+		return f.data
+	}
+	whole := f.complete + lengthSize + int(binary.BigEndian.Uint32(f.data[f.complete:]))
+	room := min(whole, 4*(len(f.data)+len(p)))
+	return slices.Grow(f.data, max(room-len(f.data), len(p)))
 }
 
 func (f *frames) addJSON(p []byte) {

@@ -49,6 +49,7 @@ func (c *conn) flush(err error) error {
 func (c *conn) writePreface() error {
 	c.out.WriteString(http2.ClientPreface)
 	err := c.framer.WriteSettings(
+		http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0},
 		http2.Setting{ID: http2.SettingEnablePush, Val: 0},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(c.options.streamWindow)},
 		http2.Setting{ID: http2.SettingMaxFrameSize, Val: maxFrame},

@@ -149,6 +149,24 @@ func TestFaultHeaderBlock(t *testing.T) {
 	})
 }
 
+// A header list may be as large as the client has announced (RFC 9113, section 6.5.2).
+// A larger one ends its stream, if the block itself is small: it repeats an entry of the
+// table.
+func TestFaultHeaderListSize(t *testing.T) {
+	const entry = 1 + 4000 + 32 // name, value, and what an entry counts besides
+	repeat := func(extra int) func(*exchange, uint32) {
+		return func(e *exchange, id uint32) {
+			n := e.setting(http2.SettingMaxHeaderListSize, 1<<20)/entry + extra
+			value := "\x40\x01a\x7f\xa1\x1e" + strings.Repeat("x", 4000)
+			e.raw(http2.FrameHeaders, http2.FlagHeadersEndHeaders, id, "\x88"+value+strings.Repeat("\xbe", n-1))
+		}
+	}
+	runFaults(t, states["waiting"], map[string]fault{
+		"within": {repeat(-1), "ok"},
+		"beyond": {repeat(+1), "S.PROTOCOL"},
+	})
+}
+
 // Frames between HEADERS and its CONTINUATION, and CONTINUATION of another stream
 // (RFC 9113, section 6.10).
 func TestFaultContinuation(t *testing.T) {

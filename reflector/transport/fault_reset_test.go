@@ -5,6 +5,7 @@ package transport
 import (
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,8 +45,57 @@ func TestFaultRapidReset(t *testing.T) {
 		e.pong(pingData(12345))
 		wantFree(false, "after the answer to no PING")
 		e.pong(first[0].ping)
-		wantFree(true, "after the answer")
+		e.wantSlots(1, "after the answer to a PING that came before the second RST_STREAM")
+		second := e.pingsSent()
+		if got, want := len(second), 2; got != want {
+			t.Fatalf("got %d PINGs in all, want %d", got, want)
+		}
+		e.pong(second[1].ping)
+		e.wantSlots(2, "after the answer to the second PING")
 		e.checkNeighbour(&streams[2], false)
+	})
+}
+
+// wantSlots checks how many slots are free, and leaves them free.
+func (e *exchange) wantSlots(want int, when string) {
+	e.t.Helper()
+	e.wait()
+	got := 0
+	for e.client.reserve() {
+		got++
+	}
+	for range got {
+		e.client.release()
+	}
+	if got != want {
+		e.t.Errorf("got %d free slots %s, want %d", got, when, want)
+	}
+}
+
+// A PING frees only the slots of streams whose RST_STREAM came before it, not of those
+// that still waited to write theirs.
+func TestFaultRapidResetsThatWait(t *testing.T) {
+	forEachOwn(t, func(t *testing.T, kind clientKind) {
+		e := newSilentExchange(t, kind, 8<<10)
+		e.accept(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 3})
+		e.wait()
+		streams := []opened{e.open("/a"), e.open("/b")}
+		e.wire.stall(true)
+		e.getAs("/"+strings.Repeat("x", 20<<10), readAll) // its write blocks
+		e.wait()
+		for _, s := range streams {
+			go s.close()
+		}
+		e.wait()
+		e.wire.stall(false)
+		e.wait()
+		first := e.pingsSent()
+		if got, want := len(first), 1; got != want {
+			t.Fatalf("got %d PINGs, want %d", got, want)
+		}
+		e.wantSlots(0, "before an answer")
+		e.pong(first[0].ping)
+		e.wantSlots(1, "after the answer to the PING between two RST_STREAM")
 	})
 }
 

@@ -26,23 +26,23 @@ import (
 // RFC 9113 allows to ignore whatever comes for a stream that was closed (section 5.1),
 // and to treat any error of a stream as one of the connection (section 5.4).
 const stateTable = `
-frame          zero        idle          even          waiting        open           cancelled  ended      reset      refused
-DATA           C.PROTOCOL  C.PROTOCOL    C.PROTOCOL/-  S.PROTOCOL     ok             -          -          -          -
-DATA-empty     C.PROTOCOL  C.PROTOCOL    C.PROTOCOL/-  S.PROTOCOL     -              -          -          -          -
-DATA-end       C.PROTOCOL  C.PROTOCOL    C.PROTOCOL/-  S.PROTOCOL     end            -          -          -          -
-HEADERS        C.PROTOCOL  C.PROTOCOL/-  C.PROTOCOL/-  ok             S.PROTOCOL/C   -          -          -          -
-HEADERS-end    C.PROTOCOL  C.PROTOCOL/-  C.PROTOCOL/-  end            S.PROTOCOL/C   -          -          -          -
-trailers       C.PROTOCOL  C.PROTOCOL/-  C.PROTOCOL/-  S.PROTOCOL     end            -          -          -          -
-PRIORITY       C.PROTOCOL  -             -             -              -              -          -          -          -
-RST_STREAM     C.PROTOCOL  C.PROTOCOL/-  C.PROTOCOL/-  err            err            -          -          -          -
-PUSH_PROMISE   C.PROTOCOL  C.PROTOCOL    C.PROTOCOL    C.PROTOCOL     C.PROTOCOL     C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
-WINDOW_UPDATE  -           C.PROTOCOL/-  C.PROTOCOL/-  -              -              -          -          -          -
-WINDOW-0       C.PROTOCOL  C.PROTOCOL/-  C.PROTOCOL/-  S.PROTOCOL     S.PROTOCOL     -          -          -          -
-CONTINUATION   C.PROTOCOL  C.PROTOCOL    C.PROTOCOL    C.PROTOCOL     C.PROTOCOL     C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
-SETTINGS       -           C.PROTOCOL    C.PROTOCOL    C.PROTOCOL     C.PROTOCOL     C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
-PING           -           C.PROTOCOL    C.PROTOCOL    C.PROTOCOL     C.PROTOCOL     C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
-GOAWAY         -           C.PROTOCOL    C.PROTOCOL    C.PROTOCOL     C.PROTOCOL     C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
-unknown        -           -             -             -              -              -          -          -          -
+frame         zero       idle         even         waiting    open         draining     cancelled  forgotten  ended      reset      refused
+DATA          C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL ok           ok           -          -          -          -          -
+DATA-empty    C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL -            -            -          -          -          -          -
+DATA-end      C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL end          end          -          -          -          -          -
+HEADERS       C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- ok         S.PROTOCOL/C S.PROTOCOL/C -          -          -          -          -
+HEADERS-end   C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- end        S.PROTOCOL/C S.PROTOCOL/C -          -          -          -          -
+trailers      C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- S.PROTOCOL end          end          -          -          -          -          -
+PRIORITY      C.PROTOCOL -            -            -          -            -            -          -          -          -          -
+RST_STREAM    C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- err        err          err          -          -          -          -          -
+PUSH_PROMISE  C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
+WINDOW_UPDATE -          C.PROTOCOL/- C.PROTOCOL/- -          -            -            -          -          -          -          -
+WINDOW-0      C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- S.PROTOCOL S.PROTOCOL   S.PROTOCOL   -          -          -          -          -
+CONTINUATION  C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
+SETTINGS      -          C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
+PING          -          C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
+GOAWAY        -          C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
+unknown       -          -            -            -          -            -            -          -          -          -          -
 `
 
 // states bring a stream into a state. The stream of a state without one has no call.
@@ -57,6 +57,22 @@ var states = map[string]func(*exchange) opened{
 		v := e.open("/v")
 		v.close()
 		e.take("RST_STREAM", func(f frame) bool { return f.Type == http2.FrameRSTStream && f.StreamID == v.id })
+		return v
+	},
+	// forgotten is such a stream after the server has answered the PING behind its
+	// RST_STREAM.
+	"forgotten": func(e *exchange) opened {
+		v := e.open("/v")
+		v.close()
+		for _, f := range e.pingsSent() {
+			e.pong(f.ping)
+		}
+		return v
+	},
+	// draining is a stream that goes on after GOAWAY.
+	"draining": func(e *exchange) opened {
+		v := e.open("/v")
+		e.goAway(v.id, http2.ErrCodeNo)
 		return v
 	},
 	"ended": func(e *exchange) opened {

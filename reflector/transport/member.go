@@ -13,7 +13,7 @@ type member struct {
 	pool       *pool
 	connection connection // nil during the dial
 
-	overdue *time.Timer // not nil while it counts in pool.expected
+	overdue *time.Timer // of the dial; not nil while it counts in pool.expected
 	settled bool        // its limit is known
 	full    bool        // it had no slot, and none has become free since
 	used    bool        // it has taken a request
@@ -41,6 +41,9 @@ func (m *member) dial(ctx context.Context) {
 			p.failLocked(err)
 		}
 		return
+	}
+	if m.overdue != nil {
+		m.overdue.Stop() // a silent server is not dialled again and again
 	}
 	m.connection = c
 	p.members = append(p.members, m)

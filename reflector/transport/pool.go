@@ -21,8 +21,8 @@ const (
 	// maxDials is how many dials are in flight at most, for servers that allow few
 	// streams on a connection.
 	maxDials = 32
-	// overdueAfter is how long a new connection may take until another is dialled beside
-	// it: one of several addresses or servers may be unreachable.
+	// overdueAfter is how long a dial may take until another begins beside it: one of
+	// several addresses or servers may be unreachable.
 	overdueAfter = 3 * time.Second
 )
 

@@ -210,3 +210,15 @@ func served(all []*opening) (n int) {
 	}
 	return n
 }
+
+// end closes the connections, so that the bubble can end.
+func end(p *pool) {
+	synctest.Wait()
+	p.mu.Lock()
+	members := append([]*member(nil), p.members...)
+	p.mu.Unlock()
+	for _, m := range members {
+		m.connection.close()
+	}
+	synctest.Wait()
+}

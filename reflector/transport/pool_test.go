@@ -5,7 +5,7 @@ package transport
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +54,36 @@ func TestPoolDialsNoMoreThanNeeded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that is silent, or allows no streams, is not dialled again and again.
+func TestPoolWaitsForSilentServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{limit: 100, unknown: true}
+		p := newPool(server.dial)
+		waiting := open(t.Context(), p)
+		time.Sleep(10 * overdueAfter)
+		server.wantDials(t, 1)
+		server.connections[0].settle()
+		if waiting.waits() || waiting.err != nil {
+			t.Errorf("opening: got %v, want the connection", waiting.err)
+		}
+		end(p)
+	})
+}
+
+// The last connection teaches how many are needed.
+func TestPoolLearnsTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{limit: 10, latency: time.Second}
+		p := newPool(server.dial)
+		openAll(t.Context(), p, 10)
+		time.Sleep(time.Second)
+		openAll(t.Context(), p, 25)
+		server.wantDials(t, 1+3)
+		time.Sleep(time.Second)
+		end(p)
+	})
 }
 
 // A server that takes one stream on a connection is not dialled a thousand times at
@@ -185,21 +215,25 @@ func TestPoolLosesNoSlot(t *testing.T) {
 		p := newPool(server.dial)
 		holder := openAll(t.Context(), p, 1)[0]
 		server.set(func() { server.hang = true })
+		c := holder.c.(*fakeConnection)
 		for range 200 {
 			ctx, cancel := context.WithCancel(t.Context())
 			waiting := open(ctx, p)
 			synctest.Wait()
-			go cancel()
-			go holder.c.release()
+			p.mu.Lock() // the slot and the end of ctx come at once
+			cancel()
+			runtime.Gosched()
+			c.used--
+			p.members[0].full = false
+			p.serveLocked()
+			p.mu.Unlock()
 			<-waiting.done
-			synctest.Wait()
 			if waiting.err == nil {
 				waiting.c.release()
 			}
 			if holder = open(t.Context(), p); holder.waits() {
 				t.Fatal("the slot was lost")
 			}
-			cancel()
 		}
 		end(p)
 	})
@@ -241,6 +275,7 @@ func TestPoolClosesIdleConnections(t *testing.T) {
 				t.Errorf("open connections after %v: got %d, want %d", idleTimeout, got, want)
 			}
 		}
+		server.connections[0].events.idle(first.c) // it was, until just now
 		time.Sleep(2 * idleTimeout)
 		wantOpen(1) // in use
 		first.c.release()
@@ -306,33 +341,24 @@ func TestPoolAvoidsConnectionsThatRefuse(t *testing.T) {
 // A dial that takes long gets another beside it, so that one unreachable address does
 // not hold up all. Dials in flight are bounded all the same.
 func TestPoolDialsBesideOneThatTakesLong(t *testing.T) {
-	tests := map[string]*fakeServer{
-		"hanging dial":                {limit: 100, hang: true},
-		"connection without SETTINGS": {limit: 100, unknown: true},
-	}
-	for name, server := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newPool(server.dial)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				first := open(ctx, p)
-				time.Sleep(overdueAfter - time.Millisecond)
-				server.wantDials(t, 1)
-				time.Sleep(2 * time.Millisecond)
-				server.wantDials(t, 2)
-				server.set(func() { server.hang, server.unknown = false, false })
-				time.Sleep(overdueAfter)
-				server.wantDials(t, 3)
-				if first.waits() || first.err != nil {
-					t.Errorf("opening: got %v, want the connection that came", first.err)
-				}
-				time.Sleep(10 * overdueAfter)
-				server.wantDials(t, 3)
-				end(p)
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{limit: 100, hang: true}
+		p := newPool(server.dial)
+		first := open(t.Context(), p)
+		time.Sleep(overdueAfter - time.Millisecond)
+		server.wantDials(t, 1)
+		time.Sleep(2 * time.Millisecond)
+		server.wantDials(t, 2)
+		server.set(func() { server.hang = false })
+		time.Sleep(overdueAfter)
+		server.wantDials(t, 3)
+		if first.waits() || first.err != nil {
+			t.Errorf("opening: got %v, want the connection that came", first.err)
+		}
+		time.Sleep(10 * overdueAfter)
+		server.wantDials(t, 3)
+		end(p)
+	})
 	synctest.Test(t, func(t *testing.T) {
 		server := &fakeServer{limit: 100, hang: true}
 		p := newPool(server.dial)
@@ -342,56 +368,4 @@ func TestPoolDialsBesideOneThatTakesLong(t *testing.T) {
 		server.wantDials(t, maxDials)
 		synctest.Wait()
 	})
-}
-
-// Under churn there are never more connections than twice what is needed, and few
-// dials: openings fill the oldest connections, and others drain.
-func TestPoolUnderChurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{limit: 100, latency: 20 * time.Millisecond}
-		p := newPool(server.dial)
-		random := rand.New(rand.NewPCG(1, 2))
-		var streams []*opening
-		for minute := range 240 {
-			target := 200 + 1800*(minute/60%2) // 200 streams for an hour, 2,000 for the next
-			for range 300 {                    // of them end in a minute, and others begin
-				if len(streams) > 0 {
-					i := random.IntN(len(streams))
-					streams[i].c.release()
-					streams[i] = streams[len(streams)-1]
-					streams = streams[:len(streams)-1]
-				}
-				for len(streams) < target && (len(streams) < target-10 || random.IntN(2) == 0) {
-					o := open(t.Context(), p)
-					<-o.done
-					streams = append(streams, o)
-				}
-				for len(streams) > target {
-					streams[len(streams)-1].c.release()
-					streams = streams[:len(streams)-1]
-				}
-				time.Sleep(time.Minute / 300)
-			}
-			needed := (len(streams) + 99) / 100
-			if _, _, open := server.counts(); minute%60 > 50 && open > 2*needed {
-				t.Errorf("minute %d: got %d connections for %d streams, want %d at most", minute, open, len(streams), 2*needed)
-			}
-		}
-		if dials, _, _ := server.counts(); dials > 100 {
-			t.Errorf("dials: got %d in four hours, want 100 at most", dials)
-		}
-		end(p)
-	})
-}
-
-// end closes the connections, so that the bubble can end.
-func end(p *pool) {
-	synctest.Wait()
-	p.mu.Lock()
-	members := append([]*member(nil), p.members...)
-	p.mu.Unlock()
-	for _, m := range members {
-		m.connection.close()
-	}
-	synctest.Wait()
 }

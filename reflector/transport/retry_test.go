@@ -16,7 +16,7 @@ import (
 )
 
 // A watch is sent again on another connection if the server has certainly not processed
-// it, twice at most.
+// it, a limited number of times.
 func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 	refuse := func(f *http2.Framer, id uint32) bool {
 		_ = f.WriteRSTStream(id, http2.ErrCodeRefusedStream)
@@ -41,7 +41,7 @@ func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 	}{
 		"refused":           {respond: refuse, times: 1, sent: 2, dials: 2},
 		"refused twice":     {respond: refuse, times: 2, sent: 3, dials: 2},
-		"refused each time": {respond: refuse, times: 100, sent: 3, dials: 2, fails: true, again: true},
+		"refused each time": {respond: refuse, times: 100, sent: attempts, dials: 2, fails: true, again: true},
 		"GOAWAY":            {respond: goAway, times: 1, sent: 2, dials: 2},
 		"reset":             {respond: internal, times: 1, sent: 1, dials: 1, fails: true},
 		"connection ended":  {respond: hangUp, times: 1, sent: 1, dials: 1, fails: true},
@@ -55,7 +55,7 @@ func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 					s.TLSConfig.NextProtos = []string{"h2"}
 					s.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
 						"h2": func(_ *http.Server, c *tls.Conn, _ http.Handler) {
-							script(c, func(f *http2.Framer, id uint32) bool {
+							serverScript(c, func(f *http2.Framer, id uint32) bool {
 								if sent++; sent <= test.times {
 									return test.respond(f, id)
 								}
@@ -82,9 +82,9 @@ func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 	}
 }
 
-// script is a server of HTTP/2. It calls respond for each request, until that returns
+// serverScript is a server of HTTP/2. It calls respond for each request, until that returns
 // false.
-func script(c *tls.Conn, respond func(f *http2.Framer, id uint32) bool) {
+func serverScript(c *tls.Conn, respond func(f *http2.Framer, id uint32) bool) {
 	defer func() { _ = c.Close() }()
 	if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {
 		return

@@ -37,6 +37,13 @@ func (c *memConn) breakWith(err error) {
 	c.out.end(err, net.ErrClosed)
 }
 
+// unread is how many bytes of memory hold what the other end has not read.
+func (c *memConn) unread() int {
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	return cap(c.out.buf)
+}
+
 // stall lets Read return nothing, as a process that is stopped does.
 func (c *memConn) stall(on bool) {
 	c.in.mu.Lock()
