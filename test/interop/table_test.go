@@ -122,20 +122,22 @@ func (r *report) writeSpecs(out *bytes.Buffer) {
 		}
 		out.WriteString("\n")
 	}
-	out.WriteString("\nWhere refwatch differs:\n\n")
-	writeReasons(out, specDifferences)
-	out.WriteString("\nWhere net/http's client was not run, and counts as failed:\n\n")
-	writeReasons(out, specDeadlocks)
+	writeReasons(out, "why refwatch differs", specDifferences)
+	writeReasons(out, "why net/http's client was not run, and counts as failed", specDeadlocks)
 }
 
-// writeReasons writes a list of reasons, each with the cases that have it.
-func writeReasons(out *bytes.Buffer, reasons map[string]string) {
+// writeReasons writes a table of reasons, each with the cases that have it.
+func writeReasons(out *bytes.Buffer, title string, reasons map[string]string) {
+	if len(reasons) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n| cases | %s |\n|---|---|\n", title)
 	cases := map[string][]string{}
 	for _, id := range slices.SortedFunc(maps.Keys(reasons), compareIDs) {
 		cases[reasons[id]] = append(cases[reasons[id]], id)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(cases)) {
-		fmt.Fprintf(out, "- %s: %s.\n", strings.Join(cases[reason], ", "), reason)
+		fmt.Fprintf(out, "| %s | %s |\n", strings.Join(cases[reason], ", "), reason)
 	}
 }
 
