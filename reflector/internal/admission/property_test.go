@@ -18,7 +18,7 @@ const (
 	expeditedBound, firstAttemptBound = time.Second, 5 * time.Second
 	// resyncBound is the time within which 100 healthy members sync again after their streams ended, beside up to 360
 	// others of the same resources.
-	resyncBound = time.Minute
+	resyncBound = 2 * time.Minute
 	// rateBound is how many attempts all members make in a second at most, except first ones and those after a success.
 	rateBound = 200
 )
