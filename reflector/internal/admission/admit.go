@@ -34,9 +34,7 @@ func (s *server) admit(now time.Time) {
 // endPause queues a member whose pause is over.
 func (s *server) endPause(m *member, now time.Time) {
 	m.state, m.due = queued, now
-	if m.failures > 0 && m.resource.lastSuccess.After(m.ended) {
-		m.failing = true // the failure was its own: others have succeeded since
-	}
+	m.failing = m.failing || m.failedAlone()
 	m.resource.enqueue(m, now)
 }
 
@@ -98,7 +96,7 @@ func (s *server) pickHealthy(now time.Time) *member {
 		if r.outage.confirmed || r.opening >= int(r.window.size) {
 			continue
 		}
-		m, notBefore := r.nextHealthy()
+		m, notBefore := r.nextHealthy(now)
 		if m == nil || !s.ready(later(notBefore, spaced), now) {
 			continue
 		}

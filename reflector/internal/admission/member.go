@@ -122,6 +122,12 @@ func (m *member) deadline() time.Time {
 	return m.queuedAt.Add(newestDeadline)
 }
 
+// failedAlone reports whether the last failure of m was its own: others of its resource have succeeded since. A failure
+// without a pause, as of an expired resource version, is no reason to think so.
+func (m *member) failedAlone() bool {
+	return m.failures > 0 && m.pause > 0 && m.resource.lastSuccess.After(m.ended)
+}
+
 // sameResource reports whether both members belong to one resource.
 func (m *member) sameResource(other *member) bool { return m.resource == other.resource }
 

@@ -154,3 +154,30 @@ func TestProbesReachEachResource(t *testing.T) {
 		}
 	})
 }
+
+// A success shows that the 429s before it concerned their members alone. These then do not pause the resource again,
+// also if they were queued before the success. Attempts are in random order, so the mean of some runs counts.
+func TestThrottledMembersPauseTheirResourceOnce(t *testing.T) {
+	const runs, most = 10, 32 * time.Second
+	var sum time.Duration
+	for range runs {
+		inBubble(t, 32, func(r *rig) {
+			good := r.join(50, "secrets", healthy())
+			bad := r.join(100, "secrets", healthy())
+			advance(20 * time.Second)
+			r.behave(bad, throttled(0))
+			r.cutStreams(bad)
+			advance(4 * time.Minute) // with no success
+			took, ok := r.resync(good, nil, 10*time.Minute)
+			if !ok {
+				t.Errorf("got %d of %d healthy members synced, %+v", r.countSynced(good), len(good), r.Status())
+			}
+			sum += took
+		})
+	}
+	mean := sum / runs
+	t.Logf("mean of %d runs: %v", runs, mean)
+	if mean > most {
+		t.Errorf("healthy members beside 100 throttled ones: got all synced after %v, the mean of %d runs, want at most %v", mean, runs, most)
+	}
+}

@@ -16,9 +16,10 @@ const (
 	// firstAttemptBound is the time within which a healthy new member makes its first attempt. expeditedBound is the
 	// same for one that a caller waits for.
 	expeditedBound, firstAttemptBound = time.Second, 5 * time.Second
-	// resyncBound is the time within which 100 healthy members sync again after their streams ended, beside up to 360
-	// others of the same resources.
-	resyncBound = time.Minute
+	// resyncBound is the time within which 100 healthy members sync again after their streams ended. resyncBoundPerBad
+	// is added for each bad member whose failure may be the resource's or the server's. It is the longest pause after
+	// such a failure. Each of these members may make an attempt before the healthy ones: nothing distinguishes them.
+	resyncBound, resyncBoundPerBad = time.Minute, 5 * time.Second
 	// rateBound is how many attempts all members make in a second at most, except first ones and those after a success.
 	rateBound = 200
 )
@@ -30,6 +31,15 @@ type pattern struct {
 	behavior  behavior
 	synced    bool // they sync before the server behaves so
 	expedited bool
+}
+
+// pausesOthers reports whether the failures of these members may look like one of the resource or the server.
+func (p pattern) pausesOthers() bool {
+	switch p.behavior.kind {
+	case admission.Canceled, admission.Throttled, admission.Failed, admission.Unreachable:
+		return true
+	}
+	return false
 }
 
 func drawPattern(t *rapid.T) pattern {
@@ -98,10 +108,15 @@ func boundExceeded(r *rig, patterns []pattern, resource string, expedited bool) 
 	if took, ok := newest.firstAttempt(); !ok || took > within {
 		return fmt.Sprintf("a new member: got its first attempt after %v (%v), want within %v; %+v", took, ok, within, r.Status())
 	}
-	r.cutStreams(good)
-	r.expedite(expeditedClients, 500*time.Millisecond, resyncBound)
-	if got := r.countSynced(good); got != len(good) {
-		return fmt.Sprintf("%v after their streams ended: got %d of %d healthy members synced, %+v", resyncBound, got, len(good), r.Status())
+	bound := resyncBound
+	for _, p := range patterns {
+		if p.pausesOthers() {
+			bound += time.Duration(p.count) * resyncBoundPerBad
+		}
+	}
+	if _, ok := r.resync(good, expeditedClients, bound); !ok {
+		return fmt.Sprintf("%v after their streams ended: got %d of %d healthy members synced, %+v",
+			bound, r.countSynced(good), len(good), r.Status())
 	}
 	return ""
 }

@@ -203,6 +203,20 @@ func (r *rig) expedite(clients []*client, interval, during time.Duration) {
 	}
 }
 
+// resync ends the streams of some members, and returns how long it takes until all have synced again. It returns false
+// if that takes longer than a bound. Meanwhile callers wait for the expedited members.
+func (r *rig) resync(clients, expedited []*client, bound time.Duration) (took time.Duration, ok bool) {
+	r.cutStreams(clients)
+	began := time.Now()
+	for r.countSynced(clients) < len(clients) {
+		if time.Since(began) >= bound {
+			return bound, false
+		}
+		r.expedite(expedited, 500*time.Millisecond, 500*time.Millisecond)
+	}
+	return time.Since(began), true
+}
+
 func (r *rig) countSynced(clients []*client) (count int) {
 	for _, c := range clients {
 		if c.isSynced() {
