@@ -20,14 +20,11 @@ func (s *session) park() bool {
 		return false
 	}
 	stream, ok := s.stream.(listwatch.Parkable)
-	if !ok || !s.life.park() {
+	if !ok || !s.parkStream(stream) {
 		return false
 	}
-	if !s.parkStream(stream) {
-		s.life.unpark()
-		return false
-	}
-	s.life.dropContext()
+	s.life.park()
+	s.Wake() // a Wake or an end during Park found no parked session
 	return true
 }
 

@@ -182,6 +182,33 @@ func TestParkedStreamIsStopped(t *testing.T) {
 	})
 }
 
+// unparkable is a stream that cannot be parked, such as one of HTTP/1.1.
+type unparkable struct {
+	*fakeStream
+
+	during func() // called by Park
+}
+
+func (u *unparkable) Park(listwatch.Waker) bool { u.during(); return false }
+
+func (u *unparkable) TryNext() (event watch.Event, ok bool, err error) { return event, false, nil }
+
+// A session that ends while its stream is asked whether it can be parked ends once.
+func TestEndDuringPark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := &unparkable{fakeStream: newStream(state(secret("5"), "5")...)}
+		source := watching(func() (listwatch.Stream, error) { return stream, nil })
+		r := reflector.New(source, newSecretSlot(), reflector.Options{ParkedStreams: true})
+		stream.during = func() { r.Stop(); time.Sleep(time.Second) }
+		ends := 0
+		r.Start(t.Context(), func() { ends++ })
+		after(time.Minute)
+		if ends != 1 {
+			t.Errorf("ends of the reflector: got %d, want 1", ends)
+		}
+	})
+}
+
 // blockingSlot blocks while it stores an event.
 type blockingSlot struct {
 	*cache.Slot[*corev1.Secret]
