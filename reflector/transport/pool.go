@@ -166,7 +166,7 @@ func (p *pool) dialLocked() {
 		}
 		return
 	}
-	needed := (p.waiting.Len()+p.limit-1)/p.limit - p.expected
+	needed := (p.waiting.Len()-1)/p.limit + 1 - p.expected // a limit may be the highest int
 	for range min(needed, maxDials-len(p.dials)) {
 		ctx, cancel := context.WithCancel(context.Background())
 		m := &member{pool: p}
