@@ -182,29 +182,51 @@ func TestParkedStreamIsStopped(t *testing.T) {
 	})
 }
 
-// unparkable is a stream that cannot be parked, such as one of HTTP/1.1.
-type unparkable struct {
-	*fakeStream
+// slowToPark is a stream whose Park takes a second. It then returns parks.
+type slowToPark struct {
+	*connected
 
-	during func() // called by Park
+	parks  bool
+	during func() // called by Park at first
 }
 
-func (u *unparkable) Park(listwatch.Waker) bool { u.during(); return false }
+func (s *slowToPark) Park(wake listwatch.Waker) bool {
+	s.wake = wake
+	s.during()
+	time.Sleep(time.Second)
+	return s.parks
+}
 
-func (u *unparkable) TryNext() (event watch.Event, ok bool, err error) { return event, false, nil }
-
-// A session that ends while its stream is asked whether it can be parked ends once.
+// A session that ends while its stream is being parked, or turns out not to be parkable,
+// ends once.
 func TestEndDuringPark(t *testing.T) {
+	for name, parks := range map[string]bool{"parked": true, "cannot be parked": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stream := &slowToPark{connected: newConnected(), parks: parks}
+				source := watching(func() (listwatch.Stream, error) { return stream, nil })
+				r := reflector.New(source, newSecretSlot(), reflector.Options{ParkedStreams: true})
+				stream.during = r.Stop
+				ends := 0
+				r.Start(t.Context(), func() { ends++ })
+				after(time.Minute)
+				if ends != 1 || stream.closed != 1 {
+					t.Errorf("got %d ends of the reflector and %d of the stream, want one of each", ends, stream.closed)
+				}
+			})
+		})
+	}
+}
+
+// An event that comes while the stream is being parked is stored.
+func TestEventDuringPark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stream := &unparkable{fakeStream: newStream(state(secret("5"), "5")...)}
-		source := watching(func() (listwatch.Stream, error) { return stream, nil })
-		r := reflector.New(source, newSecretSlot(), reflector.Options{ParkedStreams: true})
-		stream.during = func() { r.Stop(); time.Sleep(time.Second) }
-		ends := 0
-		r.Start(t.Context(), func() { ends++ })
+		stream, slot := &slowToPark{connected: newConnected(), parks: true}, newSecretSlot()
+		stream.during = func() { stream.send(nil, event(watch.Modified, secret("6"))) }
+		startParked(t, watching(func() (listwatch.Stream, error) { return stream, nil }), slot, nil)
 		after(time.Minute)
-		if ends != 1 {
-			t.Errorf("ends of the reflector: got %d, want 1", ends)
+		if got := slot.Load(); got.ResourceVersion != "6" {
+			t.Errorf("got version %s, want 6", got.ResourceVersion)
 		}
 	})
 }
