@@ -16,7 +16,7 @@ import (
 )
 
 // A watch is sent again on another connection if the server has certainly not processed
-// it, twice at most.
+// it, six times at most.
 func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 	refuse := func(f *http2.Framer, id uint32) bool {
 		_ = f.WriteRSTStream(id, http2.ErrCodeRefusedStream)
