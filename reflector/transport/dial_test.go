@@ -236,13 +236,13 @@ func (p *proxy) serve(ctx context.Context, c net.Conn) {
 
 // A base that dials by other hooks than DialContext dials for watches as well.
 func TestDialLeavesOtherHooksToTheBase(t *testing.T) {
-	hooks := map[string]func(*http.Transport, *site){
-		"Dial": func(base *http.Transport, s *site) {
+	hooks := map[string]func(context.Context, *http.Transport, *site){
+		"Dial": func(ctx context.Context, base *http.Transport, s *site) {
 			base.Dial = func(network, address string) (net.Conn, error) { //nolint:staticcheck // deprecated, and used
-				return s.dial(context.Background(), network, address)
+				return s.dial(ctx, network, address)
 			}
 		},
-		"DialTLSContext": func(base *http.Transport, s *site) {
+		"DialTLSContext": func(_ context.Context, base *http.Transport, s *site) {
 			base.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 				c, err := s.dial(ctx, network, address)
 				return tls.Client(c, base.TLSClientConfig), err
@@ -259,7 +259,7 @@ func TestDialLeavesOtherHooksToTheBase(t *testing.T) {
 						RootCAs: server.ca.pool(), ServerName: "server", NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12,
 					},
 				}
-				hook(base, server)
+				hook(t.Context(), base, server)
 				c := &client{t: t, Client: &http.Client{Transport: New(base)}, parking: parking}
 				t.Cleanup(c.CloseIdleConnections)
 				c.watch()
