@@ -27,8 +27,8 @@ import (
 //     request.
 //
 // If config has a Transport, it is used as it is: its connections may be shared, and
-// its streams keep the header of the response. The
-// proxy is that of config, else that of the environment. ConfigFor(nil) returns nil.
+// its streams keep the header of the response and cannot be parked. The proxy is that of
+// config, else that of the environment. ConfigFor(nil) returns nil.
 func ConfigFor(config *rest.Config) *rest.Config {
 	if config == nil {
 		return nil

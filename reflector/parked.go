@@ -20,20 +20,11 @@ func (s *session) park() bool {
 		return false
 	}
 	stream, ok := s.stream.(listwatch.Parkable)
-	if !ok {
+	if !ok || !s.parkStream(stream) {
 		return false
 	}
-	w := &s.r.gate.workers
-	w.hold(s) // both Wake and end may come before the stream is parked
-	defer w.release(s)
-	if !s.life.park() {
-		return false
-	}
-	if !s.parkStream(stream) {
-		s.life.unpark()
-		return false
-	}
-	s.life.dropContext()
+	s.life.park()
+	s.Wake() // a Wake or an end during Park found no parked session
 	return true
 }
 

@@ -182,6 +182,55 @@ func TestParkedStreamIsStopped(t *testing.T) {
 	})
 }
 
+// slowToPark is a stream whose Park takes a second. It then returns parks.
+type slowToPark struct {
+	*connected
+
+	parks  bool
+	during func() // called by Park at first
+}
+
+func (s *slowToPark) Park(wake listwatch.Waker) bool {
+	s.wake = wake
+	s.during()
+	time.Sleep(time.Second)
+	return s.parks
+}
+
+// A session that ends while its stream is being parked, or turns out not to be parkable,
+// ends once.
+func TestEndDuringPark(t *testing.T) {
+	for name, parks := range map[string]bool{"parked": true, "cannot be parked": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stream := &slowToPark{connected: newConnected(), parks: parks}
+				source := watching(func() (listwatch.Stream, error) { return stream, nil })
+				r := reflector.New(source, newSecretSlot(), reflector.Options{ParkedStreams: true})
+				stream.during = r.Stop
+				ends := 0
+				r.Start(t.Context(), func() { ends++ })
+				after(time.Minute)
+				if ends != 1 || stream.closed != 1 {
+					t.Errorf("got %d ends of the reflector and %d of the stream, want one of each", ends, stream.closed)
+				}
+			})
+		})
+	}
+}
+
+// An event that comes while the stream is being parked is stored.
+func TestEventDuringPark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream, slot := &slowToPark{connected: newConnected(), parks: true}, newSecretSlot()
+		stream.during = func() { stream.send(nil, event(watch.Modified, secret("6"))) }
+		startParked(t, watching(func() (listwatch.Stream, error) { return stream, nil }), slot, nil)
+		after(time.Minute)
+		if got := slot.Load(); got.ResourceVersion != "6" {
+			t.Errorf("got version %s, want 6", got.ResourceVersion)
+		}
+	})
+}
+
 // blockingSlot blocks while it stores an event.
 type blockingSlot struct {
 	*cache.Slot[*corev1.Secret]

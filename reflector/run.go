@@ -21,11 +21,13 @@ func (r *Reflector) Run(ctx context.Context) {
 	<-ended
 }
 
-// Start is Run for a program with many reflectors: no goroutine waits for the end of
-// each. Start returns at once. ended is called on a goroutine of the reflector when all
-// that it started has ended; it must return soon. The caller must call Stop when ctx
-// ends: that alone fails the requests under way, and does not end a parked stream. Start
-// reports false, and does nothing, if the reflector was started before.
+// Start is Run for a program with many reflectors: it returns at once, and no goroutine
+// waits for the end of each. ended is called on a goroutine of the reflector, or of the
+// gate, when all that the reflector started has ended. It must return soon.
+//
+// The caller must call Stop when ctx ends: the end of ctx fails the requests under way,
+// but does not end a parked stream. Start does nothing and returns false if the reflector
+// was started before.
 func (r *Reflector) Start(ctx context.Context, ended func()) bool {
 	if !r.start(ctx, ended) {
 		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)

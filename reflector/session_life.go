@@ -19,7 +19,7 @@ type life struct {
 }
 
 // end ends the session, unless it has ended, and its requests. It reports whether a
-// worker must be told.
+// worker must handle the end.
 func (l *life) end(cause error) (parked bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,6 +57,14 @@ func (l *life) context(parent context.Context) context.Context {
 	return l.ctx
 }
 
+// park makes the workers handle the stream, also if the session has ended.
+func (l *life) park() {
+	l.mu.Lock()
+	l.parked = true
+	l.mu.Unlock()
+	l.dropContext()
+}
+
 // dropContext ends the context of a parked session: no request is under way.
 func (l *life) dropContext() {
 	l.mu.Lock()
@@ -65,14 +73,6 @@ func (l *life) dropContext() {
 		l.cancel(nil)
 		l.ctx, l.cancel = nil, nil
 	}
-}
-
-// park makes the workers handle the stream. It reports false if the session has ended.
-func (l *life) park() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.parked = l.ended == nil
-	return l.parked
 }
 
 func (l *life) unpark() {

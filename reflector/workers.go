@@ -72,7 +72,12 @@ func (w *workers) next(handled *session) (s *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if handled != nil {
-		w.handledLocked(handled)
+		if handled.turn == again {
+			handled.turn = queuing
+			w.queue = append(w.queue, handled)
+		} else {
+			handled.turn = noTurn
+		}
 	}
 	if len(w.queue) == 0 {
 		w.queue = nil
@@ -83,31 +88,6 @@ func (w *workers) next(handled *session) (s *session) {
 	w.queue = w.queue[1:]
 	s.turn = working
 	return s
-}
-
-// handledLocked ends the turn of a session.
-func (w *workers) handledLocked(s *session) {
-	if s.turn == again {
-		s.turn = queuing
-		w.queue = append(w.queue, s)
-		return
-	}
-	s.turn = noTurn
-}
-
-// hold keeps workers from a session until release.
-func (w *workers) hold(s *session) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s.turn = working
-}
-
-func (w *workers) release(s *session) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.handledLocked(s); len(w.queue) > 0 {
-		w.startLocked()
-	}
 }
 
 // abandon ends a session, and its reflector, on another goroutine, with another worker in

@@ -49,7 +49,7 @@ func (f *frames) add(p []byte, format format) (consumed int) {
 	default:
 		f.addProtobuf(p)
 	}
-	if f.ready() || f.complete > 0 {
+	if f.complete > 0 || f.end != nil {
 		f.owed += len(p)
 		return 0
 	}
@@ -71,8 +71,8 @@ func (f *frames) addProtobuf(p []byte) {
 	}
 }
 
-// growFor returns data with room for p. A large frame gets four times the memory of what has arrived, and no more than
-// its announced length: append would copy it ten times.
+// growFor returns data with room for p. A large frame gets four times the memory of what
+// has arrived, and no more than its announced length: append would copy it ten times.
 func (f *frames) growFor(p []byte) []byte {
 	if len(f.data)+len(p) <= cap(f.data) || len(f.data)-f.complete < lengthSize {
 		return f.data

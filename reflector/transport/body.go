@@ -13,14 +13,14 @@ import (
 // client-go returns it unwrapped from rest.Request.Stream, unless the client has a
 // Timeout. A wrapper of the config may hide it; then Read is what remains.
 type Body interface {
-	// ReadCloser's Read blocks until there is data. Close ends the stream: the server
-	// is notified, and Receiver's methods are not called after Close has returned,
-	// except for calls that were under way. Close may be called from any goroutine,
-	// also from a method of the Receiver, and more than once.
+	// Read blocks until there is data. Close ends the stream and notifies the server.
+	// No method of the Receiver is called after Close has returned, except for a call
+	// that was under way. Close may be called from any goroutine, also from a method of
+	// the Receiver, and more than once.
 	io.ReadCloser
-	// Receive passes all that follows to r, first what has arrived and was not read.
-	// It is called once, and not beside Read; Read fails from then on. Methods of r may
-	// be called before Receive returns.
+	// Receive passes all data to r from now on, first the data that has arrived and was
+	// not read. It is called once, and not while Read runs; Read fails from then on.
+	// Methods of r may be called before Receive returns.
 	Receive(r Receiver)
 	// Consumed returns n bytes of flow-control credit to the server, for data that
 	// Receiver.Data did not count as consumed. It may be called from any goroutine and
@@ -33,13 +33,14 @@ type Body interface {
 
 // Receiver takes the data of one stream. Its methods are called one at a time, on the
 // goroutine that reads the connection: until they return, all streams of the
-// connection wait. They must not block. What had arrived before Receive comes on its
-// goroutine, and the End of a context on one of its own.
+// connection wait. They must not block. Data that arrived before Receive is passed on the
+// goroutine that calls Receive. End is called on a goroutine of its own if the context of
+// the request has ended.
 type Receiver interface {
-	// Data takes the next bytes of the body. p is valid during the call only. consumed
-	// is how many bytes the receiver needs no memory for, from 0 to len(p): the server
-	// may send as many again. Body.Consumed counts the others later. A receiver that
-	// counts nothing as consumed gets 4 MiB at most.
+	// Data takes the next bytes of the body. p is valid during the call only. consumed,
+	// from 0 to len(p), is how many more bytes the server may send at once. Call
+	// Body.Consumed for the others later. A receiver that returns no credit gets 4 MiB at
+	// most.
 	Data(p []byte) (consumed int)
 	// End is called once, after the last call of Data, with io.EOF at the regular end
 	// of the body and an error otherwise. The error holds no data of the body.

@@ -122,7 +122,7 @@ func (c *conn) refusalLocked() error {
 		return c.err
 	case c.goAway != nil:
 		return *c.goAway
-	case int64(c.nextID)+2*int64(c.reserved) > maxStreamID:
+	case c.nextID > maxStreamID:
 		return errors.New("the connection has used all stream ids")
 	}
 	return nil
@@ -134,7 +134,8 @@ func (c *conn) usedLocked() int { return len(c.streams) + c.reserved + c.resets.
 func (c *conn) reserve() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.refusalLocked() != nil || !c.settled || int64(c.usedLocked()) >= int64(c.maxStreams) {
+	ids := (maxStreamID+2-int64(c.nextID))/2 - int64(c.reserved)
+	if c.refusalLocked() != nil || !c.settled || ids <= 0 || int64(c.usedLocked()) >= int64(c.maxStreams) {
 		return false
 	}
 	c.reserved++

@@ -193,9 +193,11 @@ func TestStreamIDsRunOut(t *testing.T) {
 				t.Errorf("slot %d: got %v, want %v: there are two ids", n, got, want)
 			}
 		}
+		p.send(p.framer.WriteSettings())
+		p.sent()
 		p.c.release()
 		p.c.release()
-		p.events.take()
+		wantEvents(t, p, "slotFreed", "slotFreed", "slotFreed", "idle") // it is not gone: the ids are not used
 		p.open(maxStreamID - 2)
 		p.open(maxStreamID)
 		wantEvents(t, p, "gone")

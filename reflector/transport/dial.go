@@ -36,7 +36,7 @@ func dialHTTP2(ctx context.Context, base http.RoundTripper, authority string) (*
 	}
 	refresh(base, request)
 	original := transportOf(base)
-	if original == nil || original.DisableKeepAlives {
+	if original == nil || original.DisableKeepAlives || hasOtherHooks(original) {
 		return nil, nil, errUseBase
 	}
 	clone := original.Clone() // which also completes the configuration of original
@@ -73,6 +73,13 @@ func dialHTTP2(ctx context.Context, base http.RoundTripper, authority string) (*
 		return nil, nil, context.Cause(ctx)
 	}
 	return c, original, nil
+}
+
+// hasOtherHooks reports whether t dials by hooks that cannot be aborted, or that abortable
+// does not replace. client-go uses DialContext only.
+func hasOtherHooks(t *http.Transport) bool {
+	dial, dialTLS := t.Dial, t.DialTLS //nolint:staticcheck // deprecated, and honored
+	return dial != nil && t.DialContext == nil || dialTLS != nil || t.DialTLSContext != nil
 }
 
 // abortable returns the dial function of t, which obeys ctx: net/http gives a dial a

@@ -234,6 +234,43 @@ func (p *proxy) serve(ctx context.Context, c net.Conn) {
 	_, _ = io.Copy(c, onward)
 }
 
+// A base that dials by other hooks than DialContext dials for watches as well.
+func TestDialLeavesOtherHooksToTheBase(t *testing.T) {
+	hooks := map[string]func(context.Context, *http.Transport, *site){
+		"Dial": func(ctx context.Context, base *http.Transport, s *site) {
+			base.Dial = func(network, address string) (net.Conn, error) { //nolint:staticcheck // deprecated, and used
+				return s.dial(ctx, network, address)
+			}
+		},
+		"DialTLSContext": func(_ context.Context, base *http.Transport, s *site) {
+			base.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := s.dial(ctx, network, address)
+				return tls.Client(c, base.TLSClientConfig), err
+			}
+		},
+	}
+	for name, hook := range hooks {
+		t.Run(name, func(t *testing.T) {
+			inBubbles(t, func(t *testing.T, parking bool) {
+				server := serve(t, nil)
+				base := &http.Transport{
+					ForceAttemptHTTP2: true,
+					TLSClientConfig: &tls.Config{
+						RootCAs: server.ca.pool(), ServerName: "server", NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12,
+					},
+				}
+				hook(t.Context(), base, server)
+				c := &client{t: t, Client: &http.Client{Transport: New(base)}, parking: parking}
+				t.Cleanup(c.CloseIdleConnections)
+				c.watch()
+				if dials, _ := server.seen(); dials != 1 {
+					t.Errorf("dials: got %d, want 1", dials)
+				}
+			})
+		})
+	}
+}
+
 // A dial that succeeds after nobody waits for it leaves no connection behind.
 func TestDialLeavesNothingBehind(t *testing.T) {
 	inBubbles(t, func(t *testing.T, parking bool) {

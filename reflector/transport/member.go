@@ -146,6 +146,7 @@ func (m *member) expire() {
 	expired := !m.removed && m.connection.taken() == 0
 	if expired {
 		m.pool.removeLocked(m)
+		m.pool.dialLocked()
 	}
 	m.pool.mu.Unlock()
 	if expired {

@@ -18,8 +18,8 @@ const (
 	// defaultLimit is how many streams a connection is expected to carry before the
 	// first has said it: kube-apiserver's default.
 	defaultLimit = 100
-	// maxDials is how many dials are in flight at most, for servers that allow few
-	// streams on a connection.
+	// maxDials is how many connections are dialled, or do not know yet how many streams
+	// they take, at most: for servers that allow few streams on a connection, or none.
 	maxDials = 32
 	// overdueAfter is how long a dial may take until another begins beside it: one of
 	// several addresses or servers may be unreachable.
@@ -166,14 +166,26 @@ func (p *pool) dialLocked() {
 		}
 		return
 	}
-	needed := (p.waiting.Len()+p.limit-1)/p.limit - p.expected
-	for range min(needed, maxDials-len(p.dials)) {
+	needed := (p.waiting.Len()-1)/p.limit + 1 - p.expected // a limit may be the highest int
+	for range min(needed, maxDials-p.unsettledLocked()) {
 		ctx, cancel := context.WithCancel(context.Background())
 		m := &member{pool: p}
 		m.expectLocked()
 		p.dials[m] = cancel
 		go m.dial(ctx)
 	}
+}
+
+// unsettledLocked is how many connections are dialled, or do not know how many streams
+// they take.
+func (p *pool) unsettledLocked() int {
+	n := len(p.dials)
+	for _, m := range p.members {
+		if !m.settled {
+			n++
+		}
+	}
+	return n
 }
 
 // removeLocked removes a connection, which takes no new streams from here on.

@@ -369,3 +369,28 @@ func TestPoolDialsBesideOneThatTakesLong(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A server that never says how many streams it takes, or takes none, has a bounded number
+// of connections at a time, however long openings wait.
+func TestPoolBoundsConnectionsWithoutStreams(t *testing.T) {
+	for name, server := range map[string]*fakeServer{"no SETTINGS": {limit: 100, unknown: true}, "limit 0": {}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPool(server.dial)
+				ctx, cancel := context.WithCancel(t.Context())
+				openAll(ctx, p, 1000)
+				for range 10 {
+					time.Sleep(time.Minute)
+					if _, _, got := server.counts(); got > maxDials {
+						t.Fatalf("open connections: got %d, want %d at most", got, maxDials)
+					}
+				}
+				if dials, _, _ := server.counts(); dials <= maxDials {
+					t.Errorf("dials: got %d, want more, in place of those that were idle for too long", dials)
+				}
+				cancel()
+				end(p)
+			})
+		})
+	}
+}

@@ -46,8 +46,9 @@ type poolKey struct {
 //
 // Connections for watches are made as base makes its own: with its TLS configuration,
 // proxy and Dial, and with reloaded certificates and CA files. Requests that are not
-// watches go to base, and so do all requests to a server that does not speak HTTP/2, and
-// all if base contains no *http.Transport, or one without HTTP/2.
+// watches go to base, and so do all requests to a server that does not speak HTTP/2. All
+// requests go to base if it contains no *http.Transport, or one without HTTP/2 or with
+// Dial, DialTLS or DialTLSContext instead of DialContext.
 func New(base http.RoundTripper) *Transport {
 	return &Transport{base: base, pools: map[poolKey]*pool{}, useBase: map[string]time.Time{}}
 }
