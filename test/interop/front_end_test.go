@@ -69,13 +69,13 @@ http {
 func startNginx(t *testing.T, o frontEndOptions) *running {
 	t.Helper()
 	address, dir, file := configure(t, nginxConfig, o)
-	p := startProgram(t, terminate, "nginx", "-e", "stderr", "-p", dir, "-c", file)
+	p := startProgram(t, "nginx", "-e", "stderr", "-p", dir, "-c", file)
 	started := 1
 	p.wait("start worker process ", started)
 	return &running{address: address, reload: func() {
 		p.Helper()
 		started++
-		p.signal(hangUp)
+		p.signal(syscall.SIGHUP)
 		p.wait("start worker process ", started)
 		p.wait("gracefully shutting down", started-1)
 	}, waitForOld: func() {
@@ -107,14 +107,14 @@ backend back
 func startHAProxy(t *testing.T, o frontEndOptions) *running {
 	t.Helper()
 	address, dir, file := configure(t, haproxyConfig, o)
-	p := startProgram(t, terminate, "haproxy", "-W", "-C", dir, "-f", file)
+	p := startProgram(t, "haproxy", "-Ws", "-C", dir, "-f", file)
 	loaded := 1
-	p.wait("Loading success", loaded)
+	p.wait("READY=1", loaded)
 	return &running{address: address, reload: func() {
 		p.Helper()
 		loaded++
 		p.signal(syscall.SIGUSR2)
-		p.wait("Loading success", loaded)
+		p.wait("READY=1", loaded)
 		p.wait("Proxy front stopped", loaded-1)
 	}, waitForOld: func() {
 		p.Helper()

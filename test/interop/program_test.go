@@ -26,8 +26,9 @@ type program struct {
 	ended   bool
 }
 
-// startProgram starts a program that is in PATH or in /usr/sbin. stop is the signal that ends it at once.
-func startProgram(t *testing.T, stop os.Signal, name string, args ...string) *program {
+// startProgram starts a program that is in PATH or in /usr/sbin. Its log is what it writes to stderr, and what it
+// reports to systemd.
+func startProgram(t *testing.T, name string, args ...string) *program {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -36,7 +37,12 @@ func startProgram(t *testing.T, stop os.Signal, name string, args ...string) *pr
 	if err != nil {
 		t.Fatalf("%s is not installed: run make interop as root on Debian, or apt-get install %s", name, name)
 	}
+	notices, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram"}) // an abstract name that is free
+	if err != nil {
+		t.Fatal(err)
+	}
 	command := exec.Command(path, args...)
+	command.Env = append(os.Environ(), "NOTIFY_SOCKET="+notices.LocalAddr().String())
 	stderr, err := command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -45,17 +51,17 @@ func startProgram(t *testing.T, stop os.Signal, name string, args ...string) *pr
 		t.Fatal(err)
 	}
 	p := &program{T: t, process: command.Process, changed: make(chan struct{})}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		p.read(stderr)
-	}()
+	var reading, notified sync.WaitGroup
+	reading.Go(func() { p.read(stderr) })
+	notified.Go(func() { p.readNotices(notices) })
 	t.Cleanup(func() {
-		p.signal(stop)
+		p.signal(syscall.SIGTERM)
 		kill := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
-		<-read
+		reading.Wait()
 		_ = command.Wait()
 		kill.Stop()
+		_ = notices.Close()
+		notified.Wait()
 		if t.Failed() {
 			t.Logf("%s logged:\n%s", name, strings.Join(p.log, "\n"))
 		}
@@ -71,11 +77,25 @@ func (p *program) read(stderr io.Reader) {
 	p.add("(end)", true)
 }
 
+// readNotices reads messages as sd_notify(3) describes them.
+func (p *program) readNotices(notices net.Conn) {
+	message := make([]byte, 4<<10)
+	for {
+		n, err := notices.Read(message)
+		if err != nil {
+			return
+		}
+		for _, line := range strings.Split(strings.TrimSpace(string(message[:n])), "\n") {
+			p.add(line, false)
+		}
+	}
+}
+
 func (p *program) add(line string, ended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.log = append(p.log, line)
-	p.ended = ended
+	p.ended = p.ended || ended
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -129,9 +149,3 @@ func freeAddress(t *testing.T) string {
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().String()
 }
-
-// The signals of both front ends.
-const (
-	hangUp    = syscall.SIGHUP
-	terminate = syscall.SIGTERM
-)

@@ -31,10 +31,32 @@ func TestReload(t *testing.T) {
 				w.alive()
 				w.close()
 				feed.wait(t, 0)
-				proxy.waitForOld()
+				if c.own {
+					// net/http's client may keep a connection that was idle when GOAWAY came, until the pool
+					// closes it after 90 s.
+					proxy.waitForOld()
+				}
 				results.add(front.name, "a reload while streams are opened", c, "no stream ended, and no opening failed")
 			})
 		}
+	}
+}
+
+// GOAWAY on an idle connection closes it, so that a reload is not held up.
+func TestReloadWhileIdle(t *testing.T) {
+	t.Parallel()
+	for _, front := range frontEnds {
+		t.Run(testName(front.name), func(t *testing.T) {
+			feed := newFeed(t)
+			proxy := front.start(t, frontEndOptions{backend: feed.serve(t)})
+			w := newWatcher(t, refwatch, proxy.address)
+			w.open(10)
+			w.close()
+			feed.wait(t, 0)
+			proxy.reload()
+			proxy.waitForOld()
+			w.connections.waitForNone(t)
+		})
 	}
 }
 
@@ -61,7 +83,7 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// A front end that ends silent streams ends them with their connections open, or closed, and others open.
+// A front end that ends silent streams ends them for the client, and others open.
 func TestSilentStreams(t *testing.T) {
 	t.Parallel()
 	for _, front := range frontEnds {
@@ -69,13 +91,13 @@ func TestSilentStreams(t *testing.T) {
 			t.Run(testName(front.name, c.name), func(t *testing.T) {
 				feed := newFeed(t)
 				w := newWatcher(t, c, front.start(t, frontEndOptions{backend: feed.serve(t), server: map[string]string{
-					"nginx": "proxy_read_timeout 1s;", "HAProxy": "timeout server 1s",
+					"nginx": "proxy_read_timeout 3s;", "HAProxy": "timeout server 3s",
 				}[front.name]}).address)
-				w.open(150)
+				w.open(30)
 				w.waitForEnd()
 				w.close()
-				w.open(150)
-				results.add(front.name, "silent streams ended after 1 s", c, "150 streams opened again")
+				w.open(30)
+				results.add(front.name, "silent streams ended after 3 s", c, "30 streams opened again")
 			})
 		}
 	}

@@ -47,7 +47,7 @@ func TestGoServers(t *testing.T) {
 		"7 streams a connection":        {limits{streams: 7}, 0, 100, 15 + 5},
 		"250 streams a connection":      {limits{streams: 250}, 0, 1000, 4 + 5},
 		"the smallest frames and table": {limits{streams: 100, readFrame: 16 << 10, decoderTable: 1}, 0, 200, 2 + 5},
-		"GOAWAY after 20 requests":      {limits{}, 20, 400, 400/20 + 5},
+		"GOAWAY after 50 requests":      {limits{}, 50, 400, 400/50 + 5},
 	}
 	for server, configure := range goServers {
 		for name, test := range tests {

@@ -53,8 +53,8 @@ func (r *report) add(server, what string, c client, seen string) {
 
 const page = `# Interoperability
 
-Package ` + "`reflector/transport`" + ` has an HTTP/2 client of its own. ` + "`make interop`" + ` tests it with servers of other projects, in
-` + "`test/interop`" + `; a run with the flag ` + "`-table`" + ` writes this page. The columns are clients:
+Package ` + "`reflector/transport`" + ` has an HTTP/2 client of its own. ` + "`make interop`" + ` tests it with servers of other projects,
+in ` + "`test/interop`" + `; a run with the flag ` + "`-table`" + ` writes this page. The columns are clients:
 
 - refwatch is that client, where a Receiver takes the data, as with ` + "`ParkedStreams`" + `;
 - refwatch, Read is the same client, whose bodies a goroutine reads, as where a wrapper of the config hides them;
@@ -70,8 +70,8 @@ changes. So let the front end wait, forward each piece of data at once, and end 
 client ends the stream. The tests need no other setting than these:
 
 - nginx: ` + "`proxy_buffering off`" + `, ` + "`proxy_http_version 1.1`" + `, and a long ` + "`proxy_read_timeout`" + `.
-- HAProxy: a long ` + "`timeout server`" + ` and ` + "`timeout client`" + `, and ` + "`option abortonclose`" + `. Without the last, HAProxy 2.6 keeps the
-  streams of a closed connection at the API server, and after a reload its old process does not end.
+- HAProxy: a long ` + "`timeout server`" + ` and ` + "`timeout client`" + `, and ` + "`option abortonclose`" + `. Without the last, HAProxy 2.6 keeps
+  the streams of a closed connection at the API server, and after a reload its old process does not end.
 
 A stream that the front end ends is opened again: that costs a request, and loses nothing.
 `
@@ -122,20 +122,22 @@ func (r *report) writeSpecs(out *bytes.Buffer) {
 		}
 		out.WriteString("\n")
 	}
-	out.WriteString("\nWhere refwatch differs:\n\n")
-	writeReasons(out, specDifferences)
-	out.WriteString("\nWhere net/http's client was not run, and counts as failed:\n\n")
-	writeReasons(out, specDeadlocks)
+	writeReasons(out, "why refwatch differs", specDifferences)
+	writeReasons(out, "why net/http's client was not run, and counts as failed", specDeadlocks)
 }
 
-// writeReasons writes a list of reasons, each with the cases that have it.
-func writeReasons(out *bytes.Buffer, reasons map[string]string) {
+// writeReasons writes a table of reasons, each with the cases that have it.
+func writeReasons(out *bytes.Buffer, title string, reasons map[string]string) {
+	if len(reasons) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n| cases | %s |\n|---|---|\n", title)
 	cases := map[string][]string{}
 	for _, id := range slices.SortedFunc(maps.Keys(reasons), compareIDs) {
 		cases[reasons[id]] = append(cases[reasons[id]], id)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(cases)) {
-		fmt.Fprintf(out, "- %s: %s.\n", strings.Join(cases[reason], ", "), reason)
+		fmt.Fprintf(out, "| %s | %s |\n", strings.Join(cases[reason], ", "), reason)
 	}
 }
 
