@@ -66,15 +66,15 @@ type WatchOptions struct {
 	// the memory, and four goroutines instead of two. The guarantees are the same.
 	// Default: the engine of package reflector.
 	ClientGoReflector bool
-	// ParkedStreams keeps no goroutine for an open stream, instead of two. The HTTP/2
-	// client of package reflector/transport reads each connection, of up to 100 streams
-	// or as many as the server allows, in one goroutine, and a few goroutines of the
-	// Gate decode what has come. The guarantees are the same.
+	// ParkedStreams keeps no goroutine for an open stream. Without it each stream has two.
+	// The HTTP/2 client of package reflector/transport has one goroutine for each
+	// connection, which carries as many streams as the server allows, and a few
+	// goroutines of the Gate decode what arrives. The guarantees are the same.
 	//
 	// It needs a client of a config that [ConfigFor] returned, and a server that speaks
-	// HTTP/2 over TLS. A stream that cannot be parked has a goroutine that reads it, and
-	// no error says so. These are the streams of a [Dynamic] or [Metadata] resource, of
-	// a client without a method GetClient (see [NewResource]), and of a config whose
+	// HTTP/2 over TLS. A stream that cannot be parked works as without the option, and no
+	// error reports it. Such are the streams of a [Dynamic] or [Metadata] resource, of a
+	// client without a method GetClient (see [NewResource]), and of a config whose
 	// WrapTransport replaces the body of the response. ClientGoReflector takes
 	// precedence.
 	//

@@ -24,8 +24,8 @@ func (r *Reflector) Run(ctx context.Context) {
 // Start is Run for a program with many reflectors: no goroutine waits for the end of
 // each. Start returns at once. ended is called on a goroutine of the reflector when all
 // that it started has ended; it must return soon. The caller must call Stop when ctx
-// ends: that alone fails the requests under way, and does not end a parked stream. Start
-// reports false, and does nothing, if the reflector was started before.
+// ends: the end of ctx fails the requests under way, but does not end a parked stream.
+// Start reports false, and does nothing, if the reflector was started before.
 func (r *Reflector) Start(ctx context.Context, ended func()) bool {
 	if !r.start(ctx, ended) {
 		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)

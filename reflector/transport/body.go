@@ -33,8 +33,9 @@ type Body interface {
 
 // Receiver takes the data of one stream. Its methods are called one at a time, on the
 // goroutine that reads the connection: until they return, all streams of the
-// connection wait. They must not block. What had arrived before Receive comes on its
-// goroutine, and the End of a context on one of its own.
+// connection wait. They must not block. There are two exceptions: Receive itself
+// delivers what had arrived before, and if the context of the request ends the stream,
+// End is called on a goroutine of its own.
 type Receiver interface {
 	// Data takes the next bytes of the body. p is valid during the call only. consumed
 	// is how many bytes the receiver needs no memory for, from 0 to len(p): the server
