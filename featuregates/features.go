@@ -30,8 +30,9 @@ const StreamReflector featuregate.Feature = "StreamReflector"
 
 // ParkedStreams keeps no goroutine for an open, quiet stream: the HTTP/2 client of package
 // reflector/transport reads each connection in one goroutine. If the feature is off,
-// streams are read through net/http's HTTP/2 client, which takes two goroutines for each.
-// The guarantees are the same.
+// net/http's HTTP/2 client reads the streams, with two goroutines for each. The
+// guarantees are the same. WatchOptions.ParkedStreams of package objectcache says what
+// it needs.
 //
 // Alpha, default false.
 const ParkedStreams featuregate.Feature = "ParkedStreams"
@@ -75,7 +76,8 @@ func AddFeatureGates(gate featuregate.MutableVersionedFeatureGate) error {
 }
 
 // Apply returns options with WatchImmutable, ClientGoReflector and ParkedStreams set by
-// the features of gate. The other options stay as they are.
+// the features of gate, also where options has another value: a gate with its defaults
+// resets ParkedStreams. The other options stay as they are.
 func Apply(gate featuregate.FeatureGate, options objectcache.WatchOptions) objectcache.WatchOptions {
 	options.WatchImmutable = !Enabled(gate, ImmutableEphemeralVolumes)
 	options.ClientGoReflector = !Enabled(gate, StreamReflector)

@@ -22,13 +22,14 @@ import (
 //   - It has no Timeout, which would end every stream.
 //   - It has connections of its own. kube-apiserver limits the number of streams on
 //     a connection, and long ones would block other calls of the program.
-//   - Its watches use the [transport.Transport]: it opens only as many connections as
-//     they need, and its open streams keep neither the header of the response nor the
-//     request.
+//   - Its watches use a [transport.Transport]: it opens only as many connections as
+//     they need. Its open streams keep neither the header of the response nor the
+//     request, and can be parked: see [WatchOptions].ParkedStreams.
 //
-// If config has a Transport, it is used as it is: its connections may be shared, and
-// its streams keep the header of the response and cannot be parked. The proxy is that of
-// config, else that of the environment. ConfigFor(nil) returns nil.
+// If config has a Transport, it is used as it is, without the transport above: its
+// connections may be shared, and its streams keep the header of the response and cannot
+// be parked. The proxy is that of config, else that of the environment. ConfigFor(nil)
+// returns nil.
 func ConfigFor(config *rest.Config) *rest.Config {
 	if config == nil {
 		return nil

@@ -13,8 +13,12 @@
 // requests that find no room wait together, and one connection is dialled for each 100
 // of them.
 //
-// An open stream needs no goroutine. net/http parks one per stream, beside the one
-// that reads the body. Here one goroutine reads each connection, and the body of a
-// response can hand its data to a [Receiver] instead of blocking in Read. [WithParking]
-// marks the requests that use this HTTP/2 client; others use that of net/http.
+// An open stream needs no goroutine. net/http has one for each stream, and a second one
+// blocks in Read of the body. The HTTP/2 client of this package has one goroutine for
+// each connection, and the body of a response can pass its data to a [Receiver].
+// Requests whose context is from [WithParking] use this client. Others use that of
+// net/http, on connections of a pool of their own.
+//
+// Programs turn this on by WatchOptions.ParkedStreams of package objectcache, and need
+// none of the names here.
 package transport

@@ -35,8 +35,8 @@
 //     those of the process before the first RegisterPod. sync-seconds is the time from the first RegisterPod until 64
 //     goroutines have got every Secret. A Get takes as long as the contender allows (kubelet: one second) or a minute;
 //     failed Gets are counted and repeated. The server's heap and stacks are compared after a forced garbage
-//     collection. dials counts the connections that were dialled for all this. At the end all pods are unregistered: the
-//     figures are the heap after collections, and the server's streams a second later.
+//     collection. dials counts the connections that were dialled for all this. At the end all pods are unregistered:
+//     the figures are the heap after collections, and the server's streams a second later.
 //   - first-get: RegisterPod with one new Secret and the first Get, repeatedly, on open connections.
 //   - get: a Get of loaded Secrets in order, from one goroutine, and from one per CPU. The time is divided by all
 //     calls, as in testing.B.RunParallel.
@@ -57,9 +57,9 @@
 //     the namespace. Memory is measured when all references share the stream, minutes after the first Get.
 //     cpu-us-per-foreign is the CPU of the process for each update of a Secret that is not referenced, which another
 //     process sends.
-//   - many: 100,000 streams are opened, deliver one update each, and are closed. update-seconds is the time from the first
-//     update until Get has returned all; close-seconds is the time until the server has no stream. It measures refwatch
-//     only.
+//   - many: 100,000 streams are opened, deliver one update each, and are closed. update-seconds is the time from the
+//     first update until Get has returned all; close-seconds is the time until the server has no stream. It measures
+//     refwatch only.
 //
 // The scenarios churn, neighbour and many run on a stub server, see package stub: kube-apiserver would need 6 GB for
 // 100,000 streams, and its updates take longer than what neighbour measures. The stub server has a process of its own,

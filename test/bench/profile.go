@@ -11,8 +11,8 @@ import (
 	"runtime/pprof"
 )
 
-// How many allocated bytes there are to a sample of the heap. fineHeap is for small heaps: usualHeap, Go's default, would
-// find 30 samples in the memory of 5,000 objects. It costs much CPU time.
+// How many allocated bytes there are to a sample of the heap. fineHeap is for small heaps: usualHeap, Go's default,
+// would find 30 samples in the memory of 5,000 objects. It costs much CPU time.
 const fineHeap, usualHeap = 1 << 10, 512 << 10
 
 // startProfile begins to sample the heap and the CPU, if profiles are wanted. The function that it returns writes the
