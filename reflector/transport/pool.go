@@ -35,8 +35,7 @@ var errUnused = errors.New("the server closed the connection before it took a re
 // An opening takes a slot of the oldest connection that has one, so that others can
 // drain and end. If none has, it waits, and openings are served in their order. One
 // connection is dialled for as many waiting openings as a connection takes. A failure
-// to dial goes to all that wait at that moment, so that the rate of dials is bounded by
-// the rate of openings. A dial does not end with the opening that began it: it is
+// to dial goes to as many, so that the rate of dials is bounded by the rate of openings. A dial does not end with the opening that began it: it is
 // canceled when nobody waits.
 type pool struct {
 	dial func(context.Context, connectionEvents) (connection, error)
@@ -147,9 +146,10 @@ func (p *pool) serveLocked() {
 	p.dialLocked()
 }
 
-// failLocked returns err to all that wait.
+// failLocked returns err to those that wait for the connection that failed: the oldest, as
+// many as a connection takes. Other dials are for the others.
 func (p *pool) failLocked(err error) {
-	for p.waiting.Len() > 0 {
+	for range min(p.limit, p.waiting.Len()) {
 		p.waiting.Remove(p.waiting.Front()).(*turn).ready <- outcome{err: err}
 	}
 	p.dialLocked()

@@ -19,6 +19,7 @@ type fakeServer struct {
 	latency   time.Duration // of a dial
 	unknown   bool          // new connections do not know their limit until settle
 	err       error         // of dials
+	firstErr  error         // of the first dial, half as late as others
 	hang      bool          // dials last until their context ends
 	stillborn bool          // connections end before the pool has them
 
@@ -32,8 +33,13 @@ func (s *fakeServer) dial(ctx context.Context, events connectionEvents) (connect
 	s.mu.Lock()
 	s.dials++
 	err, hang := s.err, s.hang
+	first := s.dials == 1 && s.firstErr != nil
+	latency := s.latency
+	if first {
+		err, latency = s.firstErr, s.latency/2
+	}
 	s.mu.Unlock()
-	wait := time.After(s.latency)
+	wait := time.After(latency)
 	if hang {
 		wait = nil
 	}

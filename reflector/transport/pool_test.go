@@ -124,30 +124,6 @@ func TestPoolServesInOrder(t *testing.T) {
 	})
 }
 
-// A failure to dial is that of all who wait, and of nobody else: who comes later dials.
-func TestPoolReturnsFailuresToAllThatWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		refused := errors.New("connection refused")
-		server := &fakeServer{limit: 100, latency: time.Second, err: refused}
-		p := newPool(server.dial)
-		all := openAll(t.Context(), p, 50)
-		time.Sleep(time.Second)
-		for i, o := range all {
-			if o.waits() || !errors.Is(o.err, refused) {
-				t.Fatalf("opening %d: got %v, want %v", i, o.err, refused)
-			}
-		}
-		server.wantDials(t, 1)
-		server.set(func() { server.err = nil })
-		if later := open(t.Context(), p); !later.waits() {
-			t.Error("opening after a failure: has ended, want it to dial")
-		}
-		time.Sleep(time.Second)
-		server.wantDials(t, 2)
-		end(p)
-	})
-}
-
 // A connection that ends before it was used is a failure, or a server that closes each
 // at once would be dialled without end.
 func TestPoolFailsWhenConnectionsEndUnused(t *testing.T) {
