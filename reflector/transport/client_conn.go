@@ -79,12 +79,18 @@ func (c *clientConn) roundTrip(request *http.Request) (*http.Response, error) {
 	return trim(response, request), nil
 }
 
+// isRefusal reports whether an error is that of a stream that the server has refused.
+func isRefusal(err error) bool {
+	var reset http2.StreamError
+	return errors.As(err, &reset) && reset.Code == http2.ErrCodeRefusedStream
+}
+
 // unprocessed reports whether an error of net/http means that the server has certainly
 // not processed the request. The list is that of net/http's own retries
 // (canRetryError). Only the first has a type.
 func unprocessed(err error) bool {
-	if refused := (http2.StreamError{}); errors.As(err, &refused) {
-		return refused.Code == http2.ErrCodeRefusedStream
+	if isRefusal(err) {
+		return true
 	}
 	switch err.Error() {
 	case "http2: client conn not usable", "http2: Transport received Server's graceful shutdown GOAWAY":

@@ -94,7 +94,7 @@ func TestFaultResent(t *testing.T) {
 		fault    func(e *exchange, id uint32)
 		requests int
 	}{
-		"REFUSED_STREAM":           {func(e *exchange, id uint32) { e.reset(id, http2.ErrCodeRefusedStream) }, attempts},
+		"REFUSED_STREAM":           {func(e *exchange, id uint32) { e.reset(id, http2.ErrCodeRefusedStream) }, refusals},
 		"GOAWAY":                   {func(e *exchange, id uint32) { e.goAway(0, http2.ErrCodeNo) }, attempts},
 		"GOAWAY and cut":           {func(e *exchange, id uint32) { e.together(func() { e.goAway(0, http2.ErrCodeNo) }); e.cut() }, attempts},
 		"GOAWAY with its id, cut":  {func(e *exchange, id uint32) { e.goAway(id, http2.ErrCodeNo); e.cut() }, 1},

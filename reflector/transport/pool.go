@@ -34,9 +34,10 @@ var errUnused = errors.New("the server closed the connection before it took a re
 //
 // An opening takes a slot of the oldest connection that has one, so that others can
 // drain and end. If none has, it waits, and openings are served in their order. One
-// connection is dialled for as many waiting openings as a connection takes. A failure
-// to dial goes to as many, so that the rate of dials is bounded by the rate of openings. A dial does not end with the opening that began it: it is
-// canceled when nobody waits.
+// connection is dialled for as many waiting openings as a connection takes. A
+// failure to dial goes to as many, so that the rate of dials is bounded by the rate
+// of openings. A dial does not end with the opening that began it: it is canceled
+// when nobody waits.
 type pool struct {
 	dial func(context.Context, connectionEvents) (connection, error)
 

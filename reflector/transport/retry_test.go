@@ -41,7 +41,7 @@ func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 	}{
 		"refused":           {respond: refuse, times: 1, sent: 2, dials: 2},
 		"refused twice":     {respond: refuse, times: 2, sent: 3, dials: 2},
-		"refused each time": {respond: refuse, times: 100, sent: attempts, dials: 2, fails: true, again: true},
+		"refused each time": {respond: refuse, times: 100, sent: refusals, dials: 2, fails: true, again: true},
 		"GOAWAY":            {respond: goAway, times: 1, sent: 2, dials: 2},
 		"reset":             {respond: internal, times: 1, sent: 1, dials: 1, fails: true},
 		"connection ended":  {respond: hangUp, times: 1, sent: 1, dials: 1, fails: true},

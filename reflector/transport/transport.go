@@ -19,6 +19,9 @@ const (
 	// net/http. With three, many openings fail at once on a server that sends GOAWAY to
 	// one request in 20.
 	attempts = 7
+	// refusals is how often a watch is sent to servers that refuse its stream
+	// (REFUSED_STREAM): they may have too much to do.
+	refusals = 3
 	// useBaseFor is how long the watches of a server go through the base transport when
 	// it was seen not to speak HTTP/2.
 	useBaseFor = time.Hour
@@ -56,14 +59,15 @@ func New(base http.RoundTripper) *Transport {
 // RoundTrip implements http.RoundTripper.
 //
 // A watch may wait for a connection; the end of its context ends the wait. It is sent
-// again on another connection, six times at most, if the server has certainly not
-// processed it.
+// again on another connection if the server has certainly not processed it: six times at
+// most, and twice if the server has refused its streams.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !isWatch(request) || t.usesBase(request.URL.Host) {
 		return t.base.RoundTrip(request)
 	}
 	p := t.poolFor(poolKey{request.URL.Host, wantsParking(request.Context())})
 	var refused connection
+	refusedStreams := 0
 	for attempt := 1; ; attempt++ {
 		c, err := p.acquire(request.Context(), refused)
 		if errors.Is(err, errUseBase) {
@@ -75,6 +79,12 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		response, err := c.roundTrip(request)
 		if err == nil || !errors.Is(err, errUnprocessed) || attempt == attempts || request.Context().Err() != nil {
 			return response, err
+		}
+		if isRefusal(err) {
+			refusedStreams++
+		}
+		if refusedStreams == refusals {
+			return nil, err
 		}
 		refused = c
 	}
