@@ -24,8 +24,7 @@ func (s *session) park() bool {
 		return false
 	}
 	if !s.parkStream(stream) {
-		s.life.unpark()
-		return false
+		return !s.life.unpark() // a worker may have ended the session meanwhile
 	}
 	s.life.dropContext()
 	return true
@@ -71,7 +70,9 @@ func (s *session) tryNext() (event watch.Event, ok bool, err error) {
 
 // unpark ends the session. A worker must not wait for what the session has started.
 func (s *session) unpark(err error) {
-	s.life.unpark()
+	if !s.life.unpark() {
+		return
+	}
 	if s.isOver() {
 		err = nil // the session was ended from this side, which has the cause
 	}

@@ -75,10 +75,14 @@ func (l *life) park() bool {
 	return l.parked
 }
 
-func (l *life) unpark() {
+// unpark makes the caller handle the end of the session. It reports false if the stream is
+// not parked: another goroutine handles the end.
+func (l *life) unpark() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	parked := l.parked
 	l.parked = false
+	return parked
 }
 
 func (l *life) isParked() bool {
