@@ -5,11 +5,17 @@ package reflector
 import (
 	"runtime"
 	"sync"
+	"time"
 )
 
-// minWorkers is how many workers a gate has at least, where there is work for them. With
-// one, a store that takes long for one object would delay all others.
-const minWorkers = 4
+const (
+	// minWorkers is how many workers a gate has at least, where there is work for them.
+	// With one, a store that takes long for one object would delay all others.
+	minWorkers = 4
+	// stuckAfter is how long sessions wait while no worker takes one. Then there is one
+	// worker more: functions of the program block the others.
+	stuckAfter = 50 * time.Millisecond
+)
 
 // workers handle the parked streams of a gate, on goroutines that exist while there is
 // work. So a quiet stream has no goroutine, and the goroutine that reads a connection
@@ -18,6 +24,7 @@ type workers struct {
 	mu      sync.Mutex
 	queue   []*session // in the order of their wakes; each is there once
 	running int
+	stuck   *time.Timer // calls relieve; nil if no session has waited since a worker has ended
 }
 
 // turn is the place of a session among the workers.
@@ -47,10 +54,29 @@ func (w *workers) add(s *session) {
 
 // startLocked starts a worker, if there are fewer than there may be.
 func (w *workers) startLocked() {
-	if w.running < max(minWorkers, runtime.GOMAXPROCS(0)) {
+	switch {
+	case w.running < max(minWorkers, runtime.GOMAXPROCS(0)):
 		w.running++
 		go w.run()
+	case w.stuck == nil:
+		w.stuck = time.AfterFunc(stuckAfter, w.relieve)
 	}
+}
+
+// relieve starts a worker beside those that are stuck, if a session still waits.
+func (w *workers) relieve() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) == 0 {
+		w.stopTimerLocked()
+		return
+	}
+	if w.stuck == nil {
+		return // it was stopped as it fired
+	}
+	w.stuck.Reset(stuckAfter)
+	w.running++
+	go w.run()
 }
 
 // run is the goroutine of a worker.
@@ -82,12 +108,23 @@ func (w *workers) next(handled *session) (s *session) {
 	if len(w.queue) == 0 {
 		w.queue = nil
 		w.running--
+		w.stopTimerLocked()
 		return nil
+	}
+	if w.stuck != nil {
+		w.stuck.Reset(stuckAfter)
 	}
 	s, w.queue[0] = w.queue[0], nil
 	w.queue = w.queue[1:]
 	s.turn = working
 	return s
+}
+
+func (w *workers) stopTimerLocked() {
+	if w.stuck != nil {
+		w.stuck.Stop()
+		w.stuck = nil
+	}
 }
 
 // abandon ends a session, and its reflector, on another goroutine, with another worker in
