@@ -29,6 +29,17 @@ test: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the libra
 	$(if $(RACE),,@echo "make test: $(NORACE)" >&2)
 	$(GO) test $(RACE) ./...
 
+# go test fuzzes one target at a time. An input that fails is kept in testdata/fuzz.
+FUZZTIME ?= 30s
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target of all modules for FUZZTIME, 30s by default
+	@git grep -E '^func Fuzz' -- '*_test.go' | sed -E 's|^(.*)/[^/]*:func (Fuzz[A-Za-z0-9]*)\(.*|\1 \2|' | \
+		while read -r dir target; do \
+			echo "== $$dir $$target"; \
+			(cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) .) || exit 1; \
+		done
+
 .PHONY: kubelet-test
 kubelet-test: ## Test that refwatch can take the place of kubelet's managers
 	cd test/kubelet && $(GO) test $(RACE) -count=1 ./...
@@ -44,6 +55,17 @@ browser-test: ## Test the debug page in a headless Chromium (root on Debian inst
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
 		{ echo "make browser-test: no browser: install chromium (Debian: apt-get install chromium) or google-chrome" >&2; exit 1; }
 	cd test/browser && $(GO) test $(RACE) -count=1 ./...
+
+# The tests start nginx and HAProxy themselves: the services of the packages are stopped.
+.PHONY: interop
+interop: ## Test the HTTP/2 client with h2spec, nginx and HAProxy (root on Debian installs them)
+	@PATH="$$PATH:/usr/sbin"; missing=; \
+	for program in nginx haproxy; do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing >/dev/null && \
+		for service in $$missing; do service $$service stop >/dev/null 2>&1 || true; done; } || \
+		{ echo "make interop: missing:$$missing (Debian: apt-get install$$missing)" >&2; exit 1; }
+	cd test/interop && $(GO) test $(RACE) -count=1 -timeout 5m ./...
 
 # docs/conformance.md is committed, so git shows what a run changes.
 # Two packages run at a time, as the tests mostly wait.

@@ -28,6 +28,15 @@ const ImmutableEphemeralVolumes featuregate.Feature = "ImmutableEphemeralVolumes
 // Beta, default true.
 const StreamReflector featuregate.Feature = "StreamReflector"
 
+// ParkedStreams keeps no goroutine for an open, quiet stream: the HTTP/2 client of package
+// reflector/transport reads each connection in one goroutine. If the feature is off,
+// net/http's HTTP/2 client reads the streams, with two goroutines for each. The
+// guarantees are the same. WatchOptions.ParkedStreams of package objectcache says what
+// it needs.
+//
+// Alpha, default false.
+const ParkedStreams featuregate.Feature = "ParkedStreams"
+
 // versionedSpecs is read-only.
 //
 // A gate compares the version of a spec with its own, which is that of its program:
@@ -41,6 +50,9 @@ const StreamReflector featuregate.Feature = "StreamReflector"
 var versionedSpecs = map[featuregate.Feature]featuregate.VersionedSpecs{
 	ImmutableEphemeralVolumes: {
 		{Version: version.MajorMinor(0, 0), Default: true, PreRelease: featuregate.GA},
+	},
+	ParkedStreams: {
+		{Version: version.MajorMinor(0, 0), Default: false, PreRelease: featuregate.Alpha},
 	},
 	StreamReflector: {
 		{Version: version.MajorMinor(0, 0), Default: true, PreRelease: featuregate.Beta},
@@ -63,11 +75,13 @@ func AddFeatureGates(gate featuregate.MutableVersionedFeatureGate) error {
 	return nil
 }
 
-// Apply returns options with WatchImmutable and ClientGoReflector set by the features
-// of gate. The other options stay as they are.
+// Apply returns options with WatchImmutable, ClientGoReflector and ParkedStreams set by
+// the features of gate, also where options has another value: a gate with its defaults
+// resets ParkedStreams. The other options stay as they are.
 func Apply(gate featuregate.FeatureGate, options objectcache.WatchOptions) objectcache.WatchOptions {
 	options.WatchImmutable = !Enabled(gate, ImmutableEphemeralVolumes)
 	options.ClientGoReflector = !Enabled(gate, StreamReflector)
+	options.ParkedStreams = Enabled(gate, ParkedStreams)
 	return options
 }
 

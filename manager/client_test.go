@@ -217,9 +217,9 @@ func transports(client kubernetes.Interface) (all []string) {
 	return all
 }
 
-// The trimmer is next to the transport. A RoundTripper of the config sees the
-// complete response.
-func TestClientForTrimsResponses(t *testing.T) {
+// The transport of streams is next to client-go's. A RoundTripper of the config sees
+// the complete response.
+func TestClientForHasATransportOfStreams(t *testing.T) {
 	server := apiserver.New(t, apiserver.Options{})
 	config := server.Config()
 	var seen *http.Response
@@ -236,10 +236,10 @@ func TestClientForTrimsResponses(t *testing.T) {
 	if seen == nil || seen.Header.Get("Content-Type") == "" || seen.Request == nil {
 		t.Errorf("response in the wrapper: got %+v, want it complete", seen)
 	}
-	const trimmed = "objectcache.trimmer"
+	const ofStreams = "*transport.Transport"
 	all := transports(clientFor(t, server.Config()))
-	if at := slices.Index(all, trimmed); at != len(all)-2 {
-		t.Errorf("RoundTrippers: got %q, want %s next to the transport", all, trimmed)
+	if at := slices.Index(all, ofStreams); at != len(all)-2 {
+		t.Errorf("RoundTrippers: got %q, want %s next to client-go's", all, ofStreams)
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/transport"
+	clientgotransport "k8s.io/client-go/transport"
+
+	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 // ConfigFor returns a copy of config for a client with many streams. It suits every
@@ -20,11 +22,14 @@ import (
 //   - It has no Timeout, which would end every stream.
 //   - It has connections of its own. kube-apiserver limits the number of streams on
 //     a connection, and long ones would block other calls of the program.
-//   - Its open streams keep neither the header of the response nor the request.
+//   - Its watches use a [transport.Transport]: it opens only as many connections as
+//     they need. Its open streams keep neither the header of the response nor the
+//     request, and can be parked: see [WatchOptions].ParkedStreams.
 //
-// If config has a Transport, it is used as it is: its connections may be shared, and
-// its streams keep the header of the response. The
-// proxy is that of config, else that of the environment. ConfigFor(nil) returns nil.
+// If config has a Transport, it is used as it is, without the transport above: its
+// connections may be shared, and its streams keep the header of the response and cannot
+// be parked. The proxy is that of config, else that of the environment. ConfigFor(nil)
+// returns nil.
 func ConfigFor(config *rest.Config) *rest.Config {
 	if config == nil {
 		return nil
@@ -39,7 +44,10 @@ func ConfigFor(config *rest.Config) *rest.Config {
 			// functions.
 			config.Proxy = http.ProxyFromEnvironment
 		}
-		config.WrapTransport = transport.Wrappers(trim, config.WrapTransport) // the first is the innermost
+		config.WrapTransport = clientgotransport.Wrappers(streamTransport, config.WrapTransport) // the first is the innermost
 	}
 	return config
 }
+
+// streamTransport stands next to the transport of client-go, under all wrappers.
+func streamTransport(base http.RoundTripper) http.RoundTripper { return transport.New(base) }

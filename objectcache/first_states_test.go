@@ -281,8 +281,10 @@ func TestChangesYieldAThousandFirstStates(t *testing.T) {
 // refusal as their first state: those that are referenced long before Run, when another
 // store has met the refusal, and those that come later.
 func TestChangesYieldTheRefusalOfTheServer(t *testing.T) {
-	options := objectcache.WatchOptions{Gate: objectcache.NewGate(objectcache.GateOptions{})}
-	beforeRun(t, options, func(t *testing.T, r *rig) {
+	eachBubble(t, func(t *testing.T) {
+		options := objectcache.WatchOptions{Gate: objectcache.NewGate(objectcache.GateOptions{})}
+		r := newRig(t, apiserver.Options{InMemory: true}, options)
+		defer func() { r.stop() }()
 		r.refuse(apierrors.NewUnauthorized("expired"))
 		var refused []string
 		add := func(name string) {

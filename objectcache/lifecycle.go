@@ -4,7 +4,6 @@ package objectcache
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -50,8 +49,7 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	e.watch.Store(w)
 	s.placeLocked(e)
 	if w.shared == nil {
-		s.background.Add(1)
-		go s.run(s.ctx, e, w)
+		s.runLocked(e, w)
 	}
 }
 
@@ -77,6 +75,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		Once:              w.once,
 		Known:             w.polls,
 		ClientGoReflector: s.options.ClientGoReflector,
+		ParkedStreams:     s.options.ParkedStreams,
 		Counters:          &s.counters,
 	})
 	w.reflector.ReadFor(e.owners.reads)
@@ -101,24 +100,27 @@ func (s *WatchStore[T]) nextWatchLocked(e *entry[T], slot *cache.Slot[T]) *objec
 	return w
 }
 
-// run is the goroutine of a watch. It blocks for hours, so its stack is kept small.
-func (s *WatchStore[T]) run(ctx context.Context, e *entry[T], w *objectWatch[T]) {
-	s.log(ctx, e, "Starting to watch")
-	w.reflector.Run(ctx)
-	s.ended(ctx, e, w)
-	s.background.Done()
+// runLocked starts the reflector of a watch. stopAll stops it, if nothing stops it before.
+func (s *WatchStore[T]) runLocked(e *entry[T], w *objectWatch[T]) {
+	s.background.Add(1)
+	w.reflector.Start(s.ctx, func() { s.ended(e, w) })
+	if klog.FromContext(s.ctx).V(4).Enabled() {
+		s.background.Go(func() { s.log(e, "Starting to watch") }) // a logger may call the store
+	}
 }
 
-func (s *WatchStore[T]) ended(ctx context.Context, e *entry[T], w *objectWatch[T]) {
+// ended is called when the reflector of a watch has ended.
+func (s *WatchStore[T]) ended(e *entry[T], w *objectWatch[T]) {
+	defer s.background.Done()
 	s.mu.Lock()
 	reason := cmp.Or(w.reason, errStopping)
 	s.streamEndedLocked(w)
 	s.mu.Unlock()
-	s.log(ctx, e, "Stopped watching", "reason", reason)
+	s.log(e, "Stopped watching", "reason", reason)
 }
 
-func (s *WatchStore[T]) log(ctx context.Context, e *entry[T], message string, keysAndValues ...any) {
-	if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
+func (s *WatchStore[T]) log(e *entry[T], message string, keysAndValues ...any) {
+	if logger := klog.FromContext(s.ctx).V(4); logger.Enabled() {
 		object := []any{"resource", s.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name)}
 		logger.Info(message, append(object, keysAndValues...)...)
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +37,7 @@ func TestRequestsAreNamed(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eachBubble(t, func(t *testing.T) {
 				r := newRig(t, test.server, objectcache.WatchOptions{})
 				requests := requestsOfAllKinds(t, r)
 				if len(requests) < 8 {

@@ -32,6 +32,8 @@ const (
 	canary = "canary-canary-canary"
 )
 
+// The rig of the tests of this package. rig_engines_test.go runs a test with each engine.
+
 // rig is a store of Secrets with any strategy, a client and an API server in one
 // synctest bubble. The HTTP traffic is real, the time is virtual.
 type rig struct {
@@ -68,31 +70,19 @@ func runStore(ctx context.Context, t testing.TB, store interface{ Run(context.Co
 	}
 }
 
-// inBubble runs f in a bubble, with a store that is running.
-func inBubble(t *testing.T, options objectcache.StoreOptions, f func(*testing.T, *rig)) {
-	t.Helper()
-	beforeRun(t, options, func(t *testing.T, r *rig) {
-		r.run()
-		f(t, r)
-	})
-}
-
-// beforeRun runs f in a bubble, with a store on which Run has not been called.
-func beforeRun(t *testing.T, options objectcache.StoreOptions, f func(*testing.T, *rig)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, apiserver.Options{InMemory: true}, options)
-		f(t, r)
-		r.stop()
-	})
-}
-
 func newRig(t *testing.T, server apiserver.Options, options objectcache.StoreOptions) *rig {
 	t.Helper()
+	if parked {
+		server.TLS = true // HTTP/2 takes it
+		if watchOptions, ok := options.(objectcache.WatchOptions); ok {
+			watchOptions.ParkedStreams = true
+			options = watchOptions
+		}
+	}
 	r := &rig{t: t, server: apiserver.New(t, server), stop: func() {}}
 	r.client = r.server.Client()
 	var err error
-	if r.Store, err = objectcache.NewStore(objectcache.Secrets(r.client), options); err != nil {
+	if r.Store, err = objectcache.NewStore(objectcache.Secrets(clientOf(t, r.server)), options); err != nil {
 		t.Fatal(err)
 	}
 	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {

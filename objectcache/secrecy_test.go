@@ -78,7 +78,7 @@ func TestNoObjectDataInLogsAndErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out := captureLog(t)
 			var errs []error
-			synctest.Test(t, func(t *testing.T) {
+			eachBubble(t, func(t *testing.T) {
 				errs = runWithFaults(t, newRig(t, options, objectcache.WatchOptions{}))
 			})
 			log := out.String()
@@ -174,14 +174,16 @@ func TestObjectIsFreedAfterTheLastReference(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			freed := make(chan struct{})
-			inBubble(t, test.options, func(t *testing.T, r *rig) {
-				r.create("tls", test.change...)
-				r.AddReference(namespace, "tls", "pod")
-				r.closeWhenFreed("tls", freed)
-				test.end(r)
-				synctest.Wait()
-				collect(t, freed)
+			eachEngine(t, func(t *testing.T) {
+				freed := make(chan struct{}) // outside the bubble, as cleanups are
+				inOneBubble(t, test.options, func(t *testing.T, r *rig) {
+					r.create("tls", test.change...)
+					r.AddReference(namespace, "tls", "pod")
+					r.closeWhenFreed("tls", freed)
+					test.end(r)
+					synctest.Wait()
+					collect(t, freed)
+				})
 			})
 		})
 	}

@@ -85,8 +85,7 @@ func (s *WatchStore[T]) startSharedLocked(n *sharedNamespace[T]) {
 		}
 	}
 	st.slow = s.startTimerLocked(sharedReadGrace, st.readIsSlowLocked)
-	s.background.Add(1)
-	go st.run(s.ctx)
+	st.startLocked()
 }
 
 // endSharedLocked ends the shared stream of a namespace, if it has one. Its members get

@@ -76,17 +76,29 @@ func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] 
 		OnChange:          st.changed,
 		Gate:              s.options.Gate,
 		ClientGoReflector: s.options.ClientGoReflector,
+		ParkedStreams:     s.options.ParkedStreams,
 		Counters:          &s.counters,
 	})
 	return st
 }
 
-// run is the goroutine of the stream.
-func (st *sharedStream[T]) run(ctx context.Context) {
+// startLocked starts the reflector. stopSharedLocked stops it, if nothing stops it before.
+func (st *sharedStream[T]) startLocked() {
+	s := st.store
+	s.background.Add(1)
+	st.reflector.Start(s.ctx, st.ended)
+	s.background.Go(func() { st.logger().V(2).Info("Starting to watch the namespace") }) // a logger may call the store
+}
+
+func (st *sharedStream[T]) logger() klog.Logger {
+	s := st.store
+	return klog.LoggerWithValues(klog.FromContext(s.ctx), "resource", s.resource.resource, "namespace", st.namespace.name)
+}
+
+// ended is called when the reflector has ended.
+func (st *sharedStream[T]) ended() {
 	defer st.store.background.Done()
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "resource", st.store.resource.resource, "namespace", st.namespace.name)
-	logger.V(2).Info("Starting to watch the namespace")
-	st.reflector.Run(ctx)
+	logger := st.logger()
 	st.store.mu.Lock()
 	reason := st.reason
 	st.store.mu.Unlock()

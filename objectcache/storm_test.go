@@ -42,15 +42,16 @@ type verdict struct {
 	hangs  bool
 }
 
-// inStorm runs f in a bubble, with stores that are running.
+// inStorm runs f in a bubble for each engine, with stores that are running.
 func inStorm(t *testing.T, gate objectcache.GateOptions, f func(*testing.T, *storm)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true}), gate: objectcache.NewGate(gate), counts: map[string]int{}}
+	eachBubble(t, func(t *testing.T) {
+		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true, TLS: parked}), gate: objectcache.NewGate(gate), counts: map[string]int{}}
 		s.server.Intercept(s.intercept)
 		client := s.client()
-		s.secrets = newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{Gate: s.gate})
-		s.configMaps = newStore(t, objectcache.ConfigMaps(client), objectcache.WatchOptions{Gate: s.gate})
+		options := objectcache.WatchOptions{Gate: s.gate, ParkedStreams: parked}
+		s.secrets = newStore(t, objectcache.Secrets(client), options)
+		s.configMaps = newStore(t, objectcache.ConfigMaps(client), options)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		for _, run := range []func(context.Context) error{s.secrets.Run, s.configMaps.Run} {
@@ -68,6 +69,9 @@ func inStorm(t *testing.T, gate objectcache.GateOptions, f func(*testing.T, *sto
 func (s *storm) client() kubernetes.Interface {
 	config := s.server.Config()
 	config.QPS = -1
+	if parked {
+		config = objectcache.ConfigFor(config)
+	}
 	dial := config.Dial
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		s.dials.Add(1)

@@ -140,14 +140,38 @@ type transformingStream[T cache.Object] struct {
 	resource *Resource[T]
 }
 
-// Next returns the next event. The object of a deletion is not stored, nor is that of a
-// bookmark or an error.
+// Next returns the next event.
 func (s *transformingStream[T]) Next() (watch.Event, error) {
 	event, err := s.Stream.Next()
-	if err != nil || event.Type != watch.Added && event.Type != watch.Modified {
+	if err != nil {
 		return event, err
 	}
-	if event.Object, err = s.resource.transformItem(event.Object); err != nil {
+	return s.resource.transformEvent(event)
+}
+
+// Park implements [listwatch.Parkable], if the stream within does.
+func (s *transformingStream[T]) Park(wake listwatch.Waker) bool {
+	stream, ok := s.Stream.(listwatch.Parkable)
+	return ok && stream.Park(wake)
+}
+
+// TryNext implements [listwatch.Parkable].
+func (s *transformingStream[T]) TryNext() (event watch.Event, ok bool, err error) {
+	event, ok, err = s.Stream.(listwatch.Parkable).TryNext()
+	if err == nil && ok {
+		event, err = s.resource.transformEvent(event)
+	}
+	return event, ok, err
+}
+
+// transformEvent transforms the object of an event. That of a deletion is not stored, nor
+// is that of a bookmark or an error.
+func (r *Resource[T]) transformEvent(event watch.Event) (watch.Event, error) {
+	if event.Type != watch.Added && event.Type != watch.Modified {
+		return event, nil
+	}
+	var err error
+	if event.Object, err = r.transformItem(event.Object); err != nil {
 		return watch.Event{}, err
 	}
 	return event, nil

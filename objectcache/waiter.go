@@ -130,6 +130,9 @@ func (s *WatchStore[T]) removeWaiter(g *waiter[T]) {
 	defer s.mu.Unlock()
 	g.entry.waiters--
 	s.waiters--
+	if g.entry.waiters == 0 {
+		g.entry.wake = nil // nobody has it
+	}
 }
 
 // check returns the state and whether g may return it, or the error that ends its

@@ -39,9 +39,9 @@ func (s *session) runClientGo() (err error) {
 		MinWatchTimeout: streamTimeout,
 		Logger:          &quiet,
 	})
-	logger := klog.FromContext(s.ctx).V(quieter)
-	defer redact.Panic(&err)                                           // of the store
-	_ = engine.ListAndWatchWithContext(klog.NewContext(s.ctx, logger)) // errOver, or nil when ctx ended
+	logger := klog.FromContext(s.context()).V(quieter)
+	defer redact.Panic(&err)                                                 // of the store
+	_ = engine.ListAndWatchWithContext(klog.NewContext(s.context(), logger)) // errOver, or nil when ctx ended
 	return store.err
 }
 
@@ -55,7 +55,7 @@ func (s clientGoSession) IsWatchListSemanticsUnSupported() bool { return s.listM
 // it begins a session. With WatchList it is how client-go reacts to a failed stream;
 // the session is over then, unless the WatchList itself was refused.
 func (s clientGoSession) ListWithContext(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	if s.ctx.Err() != nil || !s.calls.begin() {
+	if s.isOver() || !s.calls.begin() {
 		return nil, errOver
 	}
 	defer s.calls.end()
@@ -70,7 +70,7 @@ func (s clientGoSession) ListWithContext(context.Context, metav1.ListOptions) (r
 // WatchWithContext implements client-go's ListerWatcherWithContext: a WatchList at the
 // version that progress chooses, or the watch that follows a list.
 func (s clientGoSession) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	if s.ctx.Err() != nil || !s.calls.begin() {
+	if s.isOver() || !s.calls.begin() {
 		return nil, errOver
 	}
 	defer s.calls.end()
@@ -87,7 +87,7 @@ func (s clientGoSession) WatchWithContext(_ context.Context, options metav1.List
 	}
 	if err != nil {
 		// After OpenFailed client-go lists next, for the session is not over.
-		if !watchList || !s.r.chooser.OpenFailed(s.ctx, err, s.began) {
+		if !watchList || !s.r.chooser.OpenFailed(s.r.ctx, err, s.began) {
 			s.end(err)
 		}
 		return nil, errOver
@@ -106,12 +106,12 @@ func (s clientGoSession) WatchWithContext(_ context.Context, options metav1.List
 
 // List implements client-go's ListerWatcher. client-go does not call it.
 func (s clientGoSession) List(options metav1.ListOptions) (runtime.Object, error) {
-	return s.ListWithContext(s.ctx, options)
+	return s.ListWithContext(s.context(), options)
 }
 
 // Watch implements client-go's ListerWatcher. client-go does not call it.
 func (s clientGoSession) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	return s.WatchWithContext(s.ctx, options)
+	return s.WatchWithContext(s.context(), options)
 }
 
 // clientGoStore is the store of client-go's Reflector. A failure ends the session.
@@ -190,8 +190,8 @@ func (w *clientGoWatch) pump(initial bool) {
 	for {
 		event, err := w.next(initial)
 		if err != nil {
-			if initial && s.ctx.Err() == nil {
-				err = s.r.chooser.EndedEarly(s.ctx, err, s.began)
+			if initial && !s.isOver() {
+				err = s.r.chooser.EndedEarly(s.r.ctx, err, s.began)
 			}
 			s.end(err)
 			return
@@ -204,7 +204,7 @@ func (w *clientGoWatch) pump(initial bool) {
 		case w.events <- event:
 		case <-w.done:
 			return
-		case <-s.ctx.Done(): // client-go may leave without a Stop
+		case <-s.context().Done(): // client-go may leave without a Stop
 			return
 		}
 	}

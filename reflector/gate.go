@@ -75,6 +75,7 @@ type Gate struct {
 	admission  *admission.Controller
 	watchLists watchlist.Server
 	streams    openStreams
+	workers    workers                        // of parked streams
 	failures   flowcontrol.PassiveRateLimiter // bounds the lines that are logged
 }
 

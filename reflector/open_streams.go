@@ -104,13 +104,14 @@ func (o *openStreams) check() {
 // delivered ends the session, for a consistent read.
 func (s *session) verify() {
 	defer s.calls.end()
+	defer s.life.dropContext()
 	err := s.compare()
 	s.r.progress.endVerifying(err == nil)
 	switch {
 	case errors.Is(err, failure.ErrSilent):
 		s.end(err)
 	case err != nil:
-		klog.FromContext(s.ctx).V(2).Info("Verification of a silent stream failed", "reflector", s.r.name, "err", err)
+		klog.FromContext(s.r.ctx).V(2).Info("Verification of a silent stream failed", "reflector", s.r.name, "err", err)
 	default:
 		s.r.onChange()
 	}
@@ -148,14 +149,15 @@ func (s *session) compare() (err error) {
 func (s *session) verifyingList() (runtime.Object, error) {
 	member := s.r.gate.admission.Join(s.r.resource, nil)
 	defer member.Leave()
-	if err := member.Acquire(s.ctx); err != nil {
+	sessionCtx := s.context()
+	if err := member.Acquire(sessionCtx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, watchlist.AnswerTimeout)
+	ctx, cancel := context.WithTimeout(sessionCtx, watchlist.AnswerTimeout)
 	defer cancel()
 	list, err := s.listAt(ctx, "")
-	if s.ctx.Err() != nil {
-		return nil, s.ctx.Err()
+	if sessionCtx.Err() != nil {
+		return nil, sessionCtx.Err()
 	}
 	member.Release(failure.Outcome(err))
 	return list, err

@@ -12,7 +12,6 @@ import (
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
 	"github.com/refwatch/refwatch/reflector/internal/watchlist"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
@@ -47,6 +46,11 @@ type Options struct {
 	// the memory and four goroutines instead of two. The guarantees are the same.
 	// Default: the goroutine of Run reads the stream.
 	ClientGoReflector bool
+	// ParkedStreams holds an open, quiet stream without a goroutine, if the source can:
+	// see [listwatch.Parkable]. A client of objectcache.ConfigFor can. Events are then
+	// decoded and stored by a few goroutines of the Gate, which exist while there are
+	// events. Default: a goroutine reads each stream.
+	ParkedStreams bool
 	// Counters count what the reflector does. Reflectors may share them. Default: it has
 	// counters of its own, which nothing reads.
 	Counters *Counters
@@ -60,7 +64,7 @@ type Options struct {
 }
 
 // Reflector keeps a store equal to one selection on the server. Make one with [New],
-// then call Run once.
+// then call Run or Start once.
 type Reflector struct {
 	source   listwatch.Source
 	store    safeStore
@@ -74,10 +78,12 @@ type Reflector struct {
 	chooser  watchlist.Chooser // how to read next
 	progress progress          // what was read
 	counters *Counters
-	reason   OpenReason // why the next stream is opened; only Run uses it
+	reason   OpenReason // why the next stream is opened
+	parks    bool       // parks its streams, if it can
+	ctx      context.Context
+	ended    func() // what Start was given
 
 	mu      sync.Mutex
-	started bool
 	stopped bool
 	session *session // the one under way; nil between two sessions
 }
@@ -93,6 +99,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		gate:     options.Gate,
 		once:     options.Once,
 		clientGo: options.ClientGoReflector && !options.Once, // client-go lists only to watch then
+		parks:    options.ParkedStreams && !options.ClientGoReflector && !options.Once,
 		counters: options.Counters,
 		reason:   OpenFirst,
 	}
@@ -128,85 +135,11 @@ func statusOf(member *admission.Member, progress *progress) Status {
 	return status
 }
 
-// Run keeps the store equal to the selection until ctx ends or Stop is called. What it
-// started has ended when it returns. A second call returns at once.
-func (r *Reflector) Run(ctx context.Context) {
-	if !r.start() {
-		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)
-		return
-	}
-	defer r.leave()
-	ctx = redact.Context(ctx)
-	defer r.startResync(ctx)()
-	for r.runSession(ctx) {
-	}
-}
-
-// leave ends the session that is left if a source has ended the goroutine of Run.
-func (r *Reflector) leave() {
-	r.member.Leave()
-	r.mu.Lock()
-	s := r.session
-	r.session = nil
-	r.mu.Unlock()
-	if s != nil {
-		r.gate.streams.remove(s)
-		s.finish(nil)
-		r.progress.sessionEnded()
-	}
-}
-
-func (r *Reflector) start() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.started {
-		return false
-	}
-	r.started = true
-	return true
-}
-
-// runSession runs one session. It reports whether another must follow. A session lasts
-// for hours: runSession keeps nothing on the stack that it does not need.
-func (r *Reflector) runSession(ctx context.Context) bool {
-	s := r.begin(ctx)
-	if s == nil {
-		return false
-	}
-	s.start()
-	var err error
-	if r.clientGo {
-		err = s.runClientGo()
-	} else {
-		err = s.runStream()
-	}
-	s.finish(err)
-	return r.finish(ctx, s, s.cause(err))
-}
-
-// begin waits for admission. It returns the session that is admitted, or nil if Run
-// must end.
-func (r *Reflector) begin(ctx context.Context) *session {
-	if r.member.Acquire(ctx) != nil {
-		return nil
-	}
-	s := newSession(ctx, r)
-	if r.setSession(s) {
-		if !r.once {
-			r.counters.countOpen(r.reason)
-		}
-		return s
-	}
-	s.end(nil)
-	r.member.Release(admission.Outcome{})
-	return nil
-}
-
-// setSession makes s the session under way. It reports false if Run must end.
+// setSession makes s the session under way. It reports false if the reflector must end.
 func (r *Reflector) setSession(s *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopped || s.ctx.Err() != nil {
+	if r.stopped || r.ctx.Err() != nil {
 		return false
 	}
 	r.session = s
@@ -221,9 +154,9 @@ func (r *Reflector) synced(s *session) {
 
 // finish ends a session and decides what follows, by why it ended. It reports whether
 // another session must follow.
-func (r *Reflector) finish(ctx context.Context, s *session, err error) bool {
+func (r *Reflector) finish(s *session, err error) bool {
 	r.gate.streams.remove(s)
-	ended, over := r.unsetSession(ctx)
+	ended, over := r.unsetSession()
 	r.chooser.SessionEnded(err)
 	switch {
 	case over, r.once && !ended.syncedAt.IsZero():
@@ -246,37 +179,38 @@ func (r *Reflector) finish(ctx context.Context, s *session, err error) bool {
 		r.member.Ended(time.Since(ended.syncedAt), outcome)
 	}
 	r.reason = reasonAfter(ended, err)
-	r.record(ctx, err)
+	r.record(err)
 	if !ended.consistent && failure.Of(err) == failure.TooLarge {
 		r.member.Expedite() // the consistent read may prove a rollback, which concerns all
 	} else if ended.refreshed {
 		r.member.Expedite() // a caller waits for the read
 	}
-	return true // begin returns nil if Run must end
+	return true // begin returns nil if the reflector must end
 }
 
-// unsetSession makes no session the one under way. It reports whether Run must end.
-func (r *Reflector) unsetSession(ctx context.Context) (ended attempt, over bool) {
+// unsetSession makes no session the one under way. It reports whether the reflector must
+// end.
+func (r *Reflector) unsetSession() (ended attempt, over bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.session = nil
-	return r.progress.sessionEnded(), r.stopped || ctx.Err() != nil
+	return r.progress.sessionEnded(), r.stopped || r.ctx.Err() != nil
 }
 
 // record records and logs why a session ended.
-func (r *Reflector) record(ctx context.Context, err error) {
-	logger := klog.FromContext(ctx)
+func (r *Reflector) record(err error) {
+	logger := klog.FromContext(r.ctx)
 	if err == nil {
 		logger.V(4).Info("Stream ended, opening it again", "reflector", r.name)
 		return
 	}
 	class, changed := r.progress.failed(err)
-	r.gate.logFailure(ctx, r.name, class, changed, err)
+	r.gate.logFailure(r.ctx, r.name, class, changed, err)
 	r.onChange()
 }
 
-// Stop ends Run, as the end of its context does, and returns at once. So many
-// reflectors can share one context.
+// Stop ends the reflector, as the end of Run's context does, and returns at once. So
+// many reflectors can share one context.
 func (r *Reflector) Stop() {
 	r.mu.Lock()
 	r.stopped = true

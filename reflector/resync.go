@@ -15,6 +15,7 @@ type resyncer struct {
 	// event is stored. A session stores its state before the first Resync, and its end
 	// waits for the last one.
 	writing chan struct{}
+	stop    func()
 }
 
 // newResyncer returns nil if there is no period.
@@ -40,20 +41,26 @@ func (r *resyncer) endWrite() {
 }
 
 // startResync starts the goroutine that calls the store's Resync, if there is a period.
-// stop ends it and waits for it.
-func (r *Reflector) startResync(ctx context.Context) (stop func()) {
+func (r *Reflector) startResync() {
 	if r.store.resyncer == nil {
-		return func() {}
+		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(r.ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		r.resyncUntil(ctx)
 	}()
-	return func() {
+	r.store.resyncer.stop = func() {
 		cancel()
 		<-done
+	}
+}
+
+// stopResync ends that goroutine and waits for it.
+func (r *Reflector) stopResync() {
+	if r.store.resyncer != nil {
+		r.store.resyncer.stop()
 	}
 }
 

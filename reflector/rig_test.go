@@ -47,21 +47,23 @@ import (
 // depend on the engine calls synctest.Test or eachCase alone, and runs with the stream
 // engine.
 //
-// rig_source_test.go has the objects, errors and answers of the scripted server.
+// rig_source_test.go has the objects, errors and answers of the scripted server, and
+// rig_parked_test.go makes its streams parkable.
 // rig_crowd_test.go has many reflectors that share a gate and a server, and
 // rig_member_test.go each of them, and the checks. clientgo_stores_rig_test.go has an API
 // server with ConfigMaps, and a consumer of client-go's queues.
 
-// clientGo selects the engine of the test that runs. Tests are not parallel.
-var clientGo bool
+// clientGo and parked select the engine of the test that runs: the stream engine if
+// neither is set. Tests are not parallel.
+var clientGo, parked bool
 
-// eachEngine runs f as the subtests "stream" and "client-go".
+// eachEngine runs f as the subtests "stream", "parked" and "client-go".
 func eachEngine(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	for _, engine := range []string{"stream", "client-go"} {
+	for _, engine := range []string{"stream", "parked", "client-go"} {
 		t.Run(engine, func(t *testing.T) {
-			clientGo = engine == "client-go"
-			defer func() { clientGo = false }()
+			clientGo, parked = engine == "client-go", engine == "parked"
+			defer func() { clientGo, parked = false, false }()
 			f(t)
 		})
 	}
@@ -88,8 +90,8 @@ type rig struct {
 	gate   *reflector.Gate
 	slot   *cache.Slot[*corev1.Secret] // nil with another store
 	source *fakeSource                 // nil if the source is another one
-	stop   func()                      // ends the context of Run and waits for it
-	wait   func()                      // returns when Run has returned
+	stop   func()                      // ends the reflector and waits for it
+	wait   func()                      // returns when the reflector has ended
 }
 
 // start runs a reflector on a slot, in a bubble. It ends with the test.
@@ -105,16 +107,20 @@ func start(t *testing.T, source listwatch.Source, options reflector.Options) *ri
 // startWith is start with another store. It does not wait for the first attempt.
 func startWith(t *testing.T, source listwatch.Source, store reflector.Store, options reflector.Options) *rig {
 	t.Helper()
-	options.ClientGoReflector = clientGo
+	options.ClientGoReflector, options.ParkedStreams = clientGo, parked
+	given := source
+	if parked {
+		source = parking{source}
+	}
 	r := &rig{Reflector: reflector.New(source, store, options), gate: options.Gate}
-	if fake, ok := source.(interface{ fake() *fakeSource }); ok {
+	if fake, ok := given.(interface{ fake() *fakeSource }); ok {
 		r.source = fake.fake()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); r.Run(ctx) }()
+	r.Start(ctx, func() { close(done) })
 	r.wait = func() { <-done }
-	r.stop = func() { cancel(); r.wait() }
+	r.stop = func() { cancel(); r.Stop(); r.wait() }
 	t.Cleanup(r.stop)
 	return r
 }

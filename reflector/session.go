@@ -3,11 +3,11 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +19,7 @@ import (
 	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 const (
@@ -40,24 +41,23 @@ var (
 )
 
 // session is one life of a stream: a complete read and the changes after it. Its end
-// is final; another session follows it. One goroutine owns the fields: the one that
-// runs the session, or client-go's while it runs the session. Others call end, and
-// read ctx.
+// is final; another session follows it. One goroutine at a time owns the fields: the one
+// that runs the session, client-go's while it runs the session, or the worker that
+// handles its parked stream. Others call end and context.
 type session struct {
 	r        *Reflector
-	ctx      context.Context // every request ends with it
-	cancel   context.CancelCauseFunc
 	began    time.Time
 	stream   listwatch.Stream // nil until it is open
 	listMode bool             // a list and a watch, not a WatchList
 	expire   func()           // stops the timer of the read; nil once the state is stored
-	calls    calls            // requests and timers beside the reading goroutine
+	life     life             // whether it lasts, and why it has ended
+	calls    calls            // requests and timers beside the goroutine that runs the session
+	turn     turn             // guarded by workers.mu
 }
 
-// newSession returns a session that ends with ctx.
-func newSession(ctx context.Context, r *Reflector) *session {
+func newSession(r *Reflector) *session {
 	s := &session{r: r, began: time.Now(), listMode: r.chooser.NextUsesList() || r.once}
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s.context() // requests begin soon
 	return s
 }
 
@@ -66,26 +66,36 @@ func (s *session) start() {
 	s.expire = s.after(s.r.chooser.AnswerTimeout(), func(s *session) { s.end(failure.ErrNoAnswer) })
 }
 
-// finish ends the session, for the reason that runStream or runClientGo has returned. All
-// that the session has started has ended when finish returns.
-func (s *session) finish(err error) {
-	s.end(err)
+// finish ends the session, for the reason that runStream or runClientGo has returned. It
+// returns nil if all that the session has started has ended, or else a channel that is
+// closed then.
+func (s *session) finish(err error) (ended <-chan struct{}) {
+	s.life.end(cmp.Or(err, errEnded))
 	if s.stream != nil {
 		closeStream(s.stream)
 	}
 	if s.expire != nil {
 		s.expire()
 	}
-	s.calls.wait()
+	return s.calls.finish()
 }
 
-// end ends the session. The first cause is kept; nil is a regular end.
+// end ends the session. The first cause is kept; nil is a regular end. It may be called
+// from any goroutine, with Reflector.mu held.
 func (s *session) end(cause error) {
-	if cause == nil {
-		cause = errEnded
+	if s.life.end(cmp.Or(cause, errEnded)) {
+		s.r.gate.workers.add(s) // no goroutine waits for the parked stream
 	}
-	s.cancel(cause)
 }
+
+// context returns the context that ends with the session, for a request.
+func (s *session) context() context.Context { return s.life.context(s.r.ctx) }
+
+// isOver reports whether the session was ended from this side.
+func (s *session) isOver() bool { return s.life.cause() != nil }
+
+// isParked reports whether the workers handle the stream.
+func (s *session) isParked() bool { return s.life.isParked() }
 
 // ask begins the request for the state. It returns the version to read at.
 func (s *session) ask() (version string) {
@@ -96,7 +106,7 @@ func (s *session) ask() (version string) {
 // runClientGo has returned. It comes first: a store may fail after its stream has ended.
 func (s *session) cause(err error) error {
 	if err == nil {
-		err = context.Cause(s.ctx)
+		err = s.life.cause()
 	}
 	if errors.Is(err, errEnded) {
 		return nil
@@ -110,7 +120,7 @@ func (s *session) list() (list runtime.Object, version string, err error) {
 	s.listMode = true
 	// client-go's own options would ask for version "0", which may be served from any
 	// past, and for pages, which the server reads from etcd.
-	list, err = s.listAt(s.ctx, s.ask())
+	list, err = s.listAt(s.context(), s.ask())
 	if err != nil {
 		return nil, "", s.r.chooser.ListFailed(err)
 	}
@@ -131,7 +141,11 @@ func (s *session) listAt(ctx context.Context, version string) (list runtime.Obje
 // watch opens a stream. A source may panic.
 func (s *session) watch(options metav1.ListOptions) (stream listwatch.Stream, err error) {
 	defer redact.Panic(&err)
-	stream, err = s.r.source.Watch(s.ctx, options)
+	ctx := s.context()
+	if s.r.parks {
+		ctx = transport.WithParking(ctx)
+	}
+	stream, err = s.r.source.Watch(ctx, options)
 	if err == nil && stream == nil {
 		return nil, errNoStream
 	}
@@ -232,7 +246,7 @@ func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
 // limitInitialEvents ends the session if the initial events do not end in time.
 func (s *session) limitInitialEvents() (stop func()) {
 	return s.after(initialEventsTimeout, func(s *session) {
-		s.r.chooser.Broke(s.ctx, failure.ErrNoBookmark, s.began)
+		s.r.chooser.Broke(s.r.ctx, failure.ErrNoBookmark, s.began)
 		s.end(failure.ErrNoBookmark)
 	})
 }
@@ -252,32 +266,4 @@ func (s *session) watchAnswered(err error) {
 		s.r.progress.watchAllowed()
 		s.r.onChange()
 	}
-}
-
-// calls counts the requests and timers of a session beside the goroutine that runs it.
-type calls struct {
-	mu    sync.Mutex
-	over  bool // no more calls begin
-	group sync.WaitGroup
-}
-
-// begin counts a call, unless the session is over. The caller ends it with end.
-func (c *calls) begin() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.over {
-		return false
-	}
-	c.group.Add(1)
-	return true
-}
-
-func (c *calls) end() { c.group.Done() }
-
-// wait lets no more calls begin and returns when all have ended.
-func (c *calls) wait() {
-	c.mu.Lock()
-	c.over = true
-	c.mu.Unlock()
-	c.group.Wait()
 }

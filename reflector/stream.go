@@ -14,23 +14,22 @@ import (
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
-// runStream is the default engine: it reads the stream in the goroutine of Run and
-// needs no other. That goroutine blocks for hours in Next. Few frames stand above Next
-// on its stack, for the runtime shrinks a stack only if less than a quarter of it is in
-// use.
-//
-// Next is the only call here that blocks while the stream is quiet. A source that
-// parks quiet streams would call handle for each event instead.
-func (s *session) runStream() (err error) {
+// runStream is the default engine. It reads the state in its goroutine. Then it parks the
+// stream, if it can. Else it reads the stream, and needs no other goroutine: it blocks for
+// hours in Next. Few frames stand above Next on the stack, for the runtime shrinks a
+// stack only if less than a quarter of it is in use.
+func (s *session) runStream() (parked bool, err error) {
 	defer redact.Panic(&err)
-	err = s.readState()
+	if err = s.readState(); err == nil && s.park() {
+		return true, nil
+	}
 	for err == nil && !s.r.once {
 		err = s.handle(s.stream.Next())
 	}
-	if s.ctx.Err() != nil {
-		return nil // the session was ended from this side, which has the cause
+	if s.isOver() {
+		return false, nil // the session was ended from this side, which has the cause
 	}
-	return err
+	return false, err
 }
 
 // handle stores the event that Next returned, or returns why the session ends. The
@@ -57,15 +56,15 @@ func (s *session) readState() error {
 		s.listMode = false
 	}
 	if err := s.open(s.watchListOptions()); err != nil {
-		if s.r.chooser.OpenFailed(s.ctx, err, s.began) {
+		if s.r.chooser.OpenFailed(s.r.ctx, err, s.began) {
 			return s.readList()
 		}
 		return err
 	}
 	items, version, err := s.readInitialEvents()
 	if err != nil {
-		if s.ctx.Err() == nil { // else the session was ended from this side
-			err = s.r.chooser.EndedEarly(s.ctx, err, s.began)
+		if !s.isOver() { // else the session was ended from this side
+			err = s.r.chooser.EndedEarly(s.r.ctx, err, s.began)
 		}
 		return err
 	}

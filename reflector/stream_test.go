@@ -111,37 +111,41 @@ func (s *readStream) Next() (watch.Event, error) {
 	return s.fakeStream.Next()
 }
 
-// A stream has one reader all its life. With the stream engine it is the goroutine of
-// Run.
+// A stream has one reader all its life, unless it is parked.
 func TestOneReader(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		stream := &readStream{fakeStream: newStream(state(secret("5"), "7")...), readers: map[string]bool{}}
-		stream.ctx = t.Context()
-		slot := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
-		source := watching(func() (listwatch.Stream, error) { return stream, nil })
-		r := reflector.New(source, slot, reflector.Options{ClientGoReflector: clientGo})
-		running := make(chan string, 1)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			running <- goroutine()
-			r.Run(t.Context())
-		}()
-		for _, version := range []string{"8", "9", "10"} {
-			after(time.Minute)
-			stream.events <- event(watch.Modified, secret(version))
+	eachEngine(t, func(t *testing.T) {
+		if parked {
+			return
 		}
-		synctest.Wait()
-		stream.mu.Lock()
-		got, run := slices.Collect(maps.Keys(stream.readers)), <-running
-		stream.mu.Unlock()
-		if len(got) != 1 || !clientGo && got[0] != run {
-			t.Errorf("goroutines that read: got %v, want one, and with the stream engine %s of Run", got, run)
-		}
-		r.Stop()
-		_ = stream.Close()
-		<-done
+		synctest.Test(t, testOneReader)
 	})
+}
+
+func testOneReader(t *testing.T) {
+	stream := &readStream{fakeStream: newStream(state(secret("5"), "7")...), readers: map[string]bool{}}
+	stream.ctx = t.Context()
+	slot := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
+	source := watching(func() (listwatch.Stream, error) { return stream, nil })
+	r := reflector.New(source, slot, reflector.Options{ClientGoReflector: clientGo})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(t.Context())
+	}()
+	for _, version := range []string{"8", "9", "10"} {
+		after(time.Minute)
+		stream.events <- event(watch.Modified, secret(version))
+	}
+	synctest.Wait()
+	stream.mu.Lock()
+	got := slices.Collect(maps.Keys(stream.readers))
+	stream.mu.Unlock()
+	if len(got) != 1 {
+		t.Errorf("goroutines that read: got %v, want one", got)
+	}
+	r.Stop()
+	_ = stream.Close()
+	<-done
 }
 
 // goroutinesInBubble returns how many goroutines there are in the bubble of the caller.
@@ -153,7 +157,7 @@ func goroutinesInBubble() int {
 	return strings.Count(all, ", "+bubble)
 }
 
-// An open stream of the stream engine needs the goroutine of Run and no other.
+// An open stream that is not parked needs one goroutine.
 func TestOneGoroutineForAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 100

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/manager"
@@ -106,6 +107,17 @@ func TestConnectionsToAServer(t *testing.T) {
 	status := connections.Status()
 	if len(status) != 1 || status[0].Open != 1 || status[0].BytesReceived == 0 || "https://"+status[0].Address != server.URL() {
 		t.Errorf("got %+v, want one open connection to %s", status, server.URL())
+	}
+	// Watches have connections of their own.
+	for range 3 {
+		w, err := client.CoreV1().Secrets("default").Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+	}
+	if status := connections.Status(); len(status) != 1 || status[0].Open != 2 || status[0].Opened != 2 {
+		t.Errorf("with watches: got %+v, want one connection more", status)
 	}
 }
 

@@ -6,4 +6,9 @@
 // client; [FromRESTNamespace] makes one of several objects of a namespace.
 // [FromListerWatcher] makes one of any client-go ListerWatcher. A reflector reads them
 // ([github.com/refwatch/refwatch/reflector.New]).
+//
+// The goroutine that reads a [Stream] blocks in Next until there is an event. A
+// [Parkable] stream needs none: it notifies a [Waker] when there is an event. The
+// streams of [FromREST] and [FromRESTNamespace] are parkable if the HTTP/2 client of
+// package transport reads them.
 package listwatch

@@ -36,10 +36,11 @@ type RESTResource struct {
 // allow list and watch with this selector
 // (kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
 //
-// The goroutine that calls Next reads and decodes the stream. Each request is sent
-// once. A typed client sends a request up to eleven times, a second or more apart, if
-// the connection breaks or the answer has a Retry-After header; a reflector would
-// learn of the failure only then.
+// Next reads and decodes the stream on the goroutine that calls it, and TryNext decodes on
+// that which calls it, if the stream is [Parkable]. Each request is sent once. A typed
+// client sends a request up to eleven times, a second or more apart, if the connection
+// breaks or the answer has a Retry-After header; a reflector would learn of the failure
+// only then.
 func FromREST(resource *RESTResource, namespace, name string) Source {
 	return &restSource{resource: resource, namespace: namespace, name: name}
 }

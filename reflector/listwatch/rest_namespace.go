@@ -23,7 +23,7 @@ const pageSize = 500
 // reach the reflector, whose version then advances with the next bookmark.
 //
 // wanted is called once or twice for each object that the server sends, in the
-// goroutine that reads it: that of Next or of List. It must return soon. An event that
+// goroutine that decodes it: that of Next, TryNext or List. It must return soon. An event that
 // was dropped does not come again: a name that becomes wanted later needs a new read.
 func FromRESTNamespace(resource *RESTResource, namespace string, wanted func(name string) bool) Source {
 	return &namespaceSource{resource: resource, namespace: namespace, filter: newNameFilter(resource.NewObject, wanted)}

@@ -34,14 +34,42 @@ const (
 // events: ten thousand streams wait at any time, and few of them read. For the same
 // reason Next calls little while it blocks: the runtime shrinks a stack only if less
 // than a quarter of it is in use.
+//
+// Once it is parked ([Parkable]), it holds a buffer only while frames wait. See
+// parked_stream.go.
 type restStream struct {
 	body      io.ReadCloser
 	newObject func() runtime.Object
-	filter    *nameFilter   // nil: every event is wanted
-	json      *json.Decoder // nil: the frames are protobuf, or none has come
-	jsonBody  *jsonBody     // what json reads
-	detected  bool          // whether the encoding is JSON
-	length    [4]byte       // big-endian, of a protobuf frame
+	filter    *nameFilter // nil: every event is wanted
+	json      *jsonBody   // nil if the frames are protobuf, none has come, or the stream is parked
+	wake      Waker       // nil until the stream is parked
+
+	mu       sync.Mutex
+	frames   *frames // what has arrived since the stream is parked; nil if TryNext has returned all of it
+	waiting  bool    // for something that TryNext returns: then Wake is called
+	decoding bool    // TryNext uses frames
+	closed   bool
+
+	format format  // of the frames
+	length [4]byte // big-endian, of a protobuf frame that Next reads
+}
+
+// format is how frames are encoded. client-go does not expose the header of the
+// answer, so the first byte decides: a protobuf frame that began with the byte of a
+// JSON object would be 2 GB long.
+type format byte
+
+const (
+	formatUnknown format = iota // no frame has come
+	formatProtobuf
+	formatJSON
+)
+
+func formatOf(firstByte byte) format {
+	if firstByte == '{' {
+		return formatJSON
+	}
+	return formatProtobuf
 }
 
 // errDropped means that a frame holds an object that is not wanted.
@@ -67,9 +95,11 @@ func (s *restStream) nextFrame() (watch.Event, error) {
 }
 
 func (s *restStream) next() (watch.Event, error) {
-	if !s.detected {
-		s.detected = true
-		s.detectJSON()
+	if s.format == formatUnknown {
+		if s.format = formatOf(s.length[0]); s.format == formatJSON {
+			s.json = &jsonBody{Reader: io.MultiReader(bytes.NewReader(s.length[:]), s.body)}
+			s.json.decoder = json.NewDecoder(s.json)
+		}
 	}
 	if s.json == nil {
 		return s.nextProtobuf()
@@ -77,18 +107,11 @@ func (s *restStream) next() (watch.Event, error) {
 	return s.nextJSON()
 }
 
-// Close implements Stream.
-func (s *restStream) Close() error { return s.body.Close() }
-
-// detectJSON detects the encoding by the first byte: client-go does not expose the
-// header of the answer. A protobuf frame that began with the same byte would be 2 GB
-// long.
-func (s *restStream) detectJSON() {
-	if s.length[0] != '{' {
-		return
-	}
-	s.jsonBody = &jsonBody{Reader: io.MultiReader(bytes.NewReader(s.length[:]), s.body)}
-	s.json = json.NewDecoder(s.jsonBody)
+// Close implements Stream. What waits for TryNext is dropped.
+func (s *restStream) Close() error {
+	err := s.body.Close()
+	s.dropFrames()
+	return err
 }
 
 // errLongFrame means that a JSON frame exceeds the limit.
@@ -99,8 +122,9 @@ var errLongFrame = fmt.Errorf("%w: a frame of more than %d bytes", cache.ErrMalf
 type jsonBody struct {
 	io.Reader
 
-	left int // how much of the frame may still be read
-	err  error
+	decoder *json.Decoder // reads the jsonBody
+	left    int           // how much of the frame may still be read
+	err     error
 }
 
 func (b *jsonBody) Read(p []byte) (n int, err error) {
@@ -115,16 +139,16 @@ func (b *jsonBody) Read(p []byte) (n int, err error) {
 }
 
 func (s *restStream) nextJSON() (watch.Event, error) {
-	s.jsonBody.left = largestFrame
+	s.json.left = largestFrame
 	var frame json.RawMessage
-	err := s.json.Decode(&frame)
+	err := s.json.decoder.Decode(&frame)
 	switch {
 	case err == nil:
 		return s.decodeJSON(frame)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return watch.Event{}, connectionError(err)
-	case s.jsonBody.err != nil && !errors.Is(s.jsonBody.err, io.EOF):
-		return watch.Event{}, connectionError(s.jsonBody.err)
+	case s.json.err != nil && !errors.Is(s.json.err, io.EOF):
+		return watch.Event{}, connectionError(s.json.err)
 	}
 	return watch.Event{}, undecodable(err)
 }
@@ -157,11 +181,15 @@ func (s *restStream) nextProtobuf() (watch.Event, error) {
 	} else if n < length {
 		return watch.Event{}, io.ErrUnexpectedEOF
 	}
-	if s.filter.dropsProtobuf(buffer.Bytes()) {
+	return s.decodeProtobuf(buffer.Bytes())
+}
+
+func (s *restStream) decodeProtobuf(frame []byte) (watch.Event, error) {
+	if s.filter.dropsProtobuf(frame) {
 		return watch.Event{}, errDropped
 	}
 	var event metav1.WatchEvent
-	if _, _, err := protobufEncoding().event.Decode(buffer.Bytes(), nil, &event); err != nil {
+	if _, _, err := protobufEncoding().event.Decode(frame, nil, &event); err != nil {
 		return watch.Event{}, undecodable(err)
 	}
 	return s.decode(&event, protobufEncoding().object)

@@ -56,6 +56,40 @@ type Stream interface {
 	Close() error
 }
 
+// Parkable is a Stream that needs no goroutine between two events: instead of blocking
+// in Next, it calls Wake when there is an event.
+type Parkable interface {
+	Stream
+	// Park makes the stream ready for TryNext, and returns true. Next is not called
+	// from then on. The stream no longer ends with the context of its Watch, only with
+	// Close.
+	//
+	// Park changes nothing and returns false if the stream cannot be parked, because
+	// it does not come from the HTTP/2 client of package transport, or a wrapper of
+	// the client's transport hides its body. It is called once, and not beside Next.
+	Park(wake Waker) bool
+	// TryNext returns the next event, or the error that Next would return, and true.
+	// It does not block. It returns false if there is none: Wake is then called once,
+	// as soon as there is an event or an error. It is called from one goroutine at a
+	// time, and may be called beside Wake. After Close it returns an error.
+	//
+	// What has arrived stays in memory until TryNext has returned it: call TryNext
+	// until it returns false.
+	TryNext() (event watch.Event, ok bool, err error)
+}
+
+// Waker is notified by a [Parkable] stream.
+type Waker interface {
+	// Wake is called when TryNext has an event or an error to return: after Park, and
+	// after each TryNext that returned false. It must not block, for all streams of
+	// the connection wait until it returns. It may be called before Park returns. It
+	// is not called after Close, except for a call that was under way.
+	//
+	// TryNext may still return false after Wake, if the stream has dropped the event
+	// (see [FromRESTNamespace]).
+	Wake()
+}
+
 // ErrStore may be wrapped by an error of a Source that could not hand over what the
 // server has sent, for a reason of the program. Such an error says nothing about the
 // server: it counts for this selection alone.

@@ -14,12 +14,18 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
+// memoryHost is the host of a server in memory.
+const memoryHost = "apiserver.test"
+
 // URL returns the base URL of the server. In memory, only the Dial of [Server.Config] resolves its host.
 func (s *Server) URL() string {
-	if s.options.InMemory {
-		return "http://apiserver.test"
+	switch {
+	case !s.options.InMemory:
+		return "https://" + s.listener.Addr().String()
+	case s.tls != nil:
+		return "https://" + memoryHost
 	}
-	return "https://" + s.listener.Addr().String()
+	return "http://" + memoryHost
 }
 
 // Config returns a new client configuration, with the rights that [Server.Authorize] leaves. The caller owns it and may
@@ -28,7 +34,8 @@ func (s *Server) Config() *rest.Config {
 	config := &rest.Config{Host: s.URL(), BearerToken: s.options.Token}
 	if memory, ok := s.listener.(*memoryListener); ok {
 		config.Dial = memory.Dial
-	} else {
+	}
+	if s.tls != nil {
 		config.CAData = s.tls.caPEM
 	}
 	return config

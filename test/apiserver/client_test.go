@@ -14,7 +14,7 @@ import (
 )
 
 func TestAuthentication(t *testing.T) {
-	for name, options := range map[string]Options{"tls": {}, "memory": {InMemory: true}} {
+	for name, options := range map[string]Options{"tls": {}, "memory": {InMemory: true}, "memory, tls": {InMemory: true, TLS: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := New(t, options)
 			for _, token := range []string{"", "wrong", s.options.Token + "x"} {
@@ -65,6 +65,9 @@ func TestProtocols(t *testing.T) {
 		"default":  {Options{}, "HTTP/2.0"},
 		"disabled": {Options{DisableHTTP2: true}, "HTTP/1.1"},
 		"memory":   {Options{InMemory: true}, "HTTP/1.1"},
+
+		"memory, TLS":           {Options{InMemory: true, TLS: true}, "HTTP/2.0"},
+		"memory, TLS, disabled": {Options{InMemory: true, TLS: true, DisableHTTP2: true}, "HTTP/1.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, test.options)

@@ -60,8 +60,8 @@
 // # Time
 //
 // With [Options.InMemory] a server and its clients can run in one bubble of testing/synctest: streams time out and
-// bookmarks arrive in virtual time. All goroutines in the bubble have ended when [Server.Close] has returned and the
-// clients' watches are stopped.
+// bookmarks arrive in virtual time. With [Options.TLS] as well they speak HTTP/2. All goroutines in the bubble have
+// ended when [Server.Close] has returned and the clients' watches are stopped.
 //
 // # Faults and observation
 //

@@ -25,7 +25,7 @@ import (
 const hangTimeout = 2 * time.Minute
 
 // transports are the options for each way to reach a server.
-var transports = map[string]Options{"http2": {}, "http1": {DisableHTTP2: true}, "memory": {InMemory: true}}
+var transports = map[string]Options{"http2": {}, "http1": {DisableHTTP2: true}, "memory": {InMemory: true}, "memory, http2": {InMemory: true, TLS: true}}
 
 // fixture is a server and its clients.
 type fixture struct {

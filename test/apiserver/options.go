@@ -18,7 +18,12 @@ type Options struct {
 	// clients can run in one bubble of testing/synctest. Only clients made from [Server.Config] can reach the server.
 	InMemory bool
 
-	// DisableHTTP2 serves HTTP/1.1 only, where every watch takes a connection of its own. InMemory implies it.
+	// TLS makes a server with InMemory serve TLS, with HTTP/2 and HTTP/1.1, as a server on a socket always does. Each
+	// connection takes a millisecond of computation more.
+	TLS bool
+
+	// DisableHTTP2 serves HTTP/1.1 only, where every watch takes a connection of its own. InMemory without TLS implies
+	// it.
 	DisableHTTP2 bool
 
 	// MaxStreamsPerConnection is the maximum number of concurrent requests on one HTTP/2 connection. A client that

@@ -24,7 +24,7 @@ type Server struct {
 	faults     faults
 	authorizer authorizer
 	listener   net.Listener
-	tls        *authority // nil in memory
+	tls        *authority // nil without TLS
 	http       *http.Server
 	client     kubernetes.Interface
 	stop       context.CancelFunc // ends the context of every request
@@ -77,13 +77,15 @@ func Start(options Options) (*Server, error) {
 }
 
 func (s *Server) listen() error {
+	var err error
+	if !s.options.InMemory || s.options.TLS {
+		if s.tls, err = newAuthority(); err != nil {
+			return err
+		}
+	}
 	if s.options.InMemory {
 		s.listener = newMemoryListener()
 		return nil
-	}
-	var err error
-	if s.tls, err = newAuthority(); err != nil {
-		return err
 	}
 	s.listener, err = net.Listen("tcp", "127.0.0.1:0")
 	return err
@@ -92,7 +94,7 @@ func (s *Server) listen() error {
 func (s *Server) newHTTPServer(ctx context.Context) *http.Server {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(!s.options.DisableHTTP2 && !s.options.InMemory)
+	protocols.SetHTTP2(!s.options.DisableHTTP2 && s.tls != nil)
 	server := &http.Server{
 		Handler:           http.HandlerFunc(s.serveHTTP),
 		Protocols:         protocols,

@@ -42,38 +42,44 @@ func TestClientsetRoundTrip(t *testing.T) {
 
 // TestSynctest runs the server and a clientset in virtual time, and checks that no goroutine is left.
 func TestSynctest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, err := Start(Options{InMemory: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		secrets := s.Client().CoreV1().Secrets("default")
-		created, err := secrets.Create(t.Context(), newSecret("a"), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := secrets.Watch(t.Context(), named("a", watchList()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer w.Stop()
-		expect(t, w, watch.Added)
-		expect(t, w, watch.Bookmark)
-		begin := time.Now()
-		created.Data["key"] = []byte("new")
-		if _, err := secrets.Update(t.Context(), created, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		expect(t, w, watch.Modified)
-		if passed := time.Since(begin); passed != 0 {
-			t.Errorf("update: got %v of virtual time, want none", passed)
-		}
-		expect(t, w, watch.Bookmark)
-		if passed := time.Since(begin); passed != time.Minute {
-			t.Errorf("bookmark: got it after %v, want one minute", passed)
-		}
-	})
+	for name, options := range map[string]Options{"HTTP/1.1": {InMemory: true}, "HTTP/2": {InMemory: true, TLS: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testSynctest(t, options) })
+		})
+	}
+}
+
+func testSynctest(t *testing.T, options Options) {
+	s, err := Start(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	secrets := s.Client().CoreV1().Secrets("default")
+	created, err := secrets.Create(t.Context(), newSecret("a"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := secrets.Watch(t.Context(), named("a", watchList()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	expect(t, w, watch.Added)
+	expect(t, w, watch.Bookmark)
+	begin := time.Now()
+	created.Data["key"] = []byte("new")
+	if _, err := secrets.Update(t.Context(), created, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, w, watch.Modified)
+	if passed := time.Since(begin); passed != 0 {
+		t.Errorf("update: got %v of virtual time, want none", passed)
+	}
+	expect(t, w, watch.Bookmark)
+	if passed := time.Since(begin); passed != time.Minute {
+		t.Errorf("bookmark: got it after %v, want one minute", passed)
+	}
 }
 
 func TestCloseEndsStreams(t *testing.T) {

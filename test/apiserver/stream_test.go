@@ -69,7 +69,7 @@ func (r *replica) apply(event watch.Event) error {
 // TestStreamsAreComplete checks that a stream opened during writes receives every write once and in order, and ends
 // with the same state as a list.
 func TestStreamsAreComplete(t *testing.T) {
-	for name, options := range map[string]Options{"http2": {MaxStreamsPerConnection: 4}, "http1": {DisableHTTP2: true}, "memory": {InMemory: true}} {
+	for name, options := range map[string]Options{"http2": {MaxStreamsPerConnection: 4}, "http1": {DisableHTTP2: true}, "memory": {InMemory: true}, "memory, http2": {InMemory: true, TLS: true, MaxStreamsPerConnection: 4}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, options)
 			writer := newClientFor(t, separateConfig(f.Server)).CoreV1().Secrets("default")
@@ -245,14 +245,19 @@ func TestRetryWatcherMissesNothing(t *testing.T) {
 
 // TestStreamLimit checks that a client can open more watches than one connection allows.
 func TestStreamLimit(t *testing.T) {
-	f := newFixture(t, Options{MaxStreamsPerConnection: 1})
-	for i := range 5 {
-		expect(t, f.watchSecrets(named(fmt.Sprint("s", i), watchList())), watch.Bookmark)
+	for name, options := range map[string]Options{"socket": {}, "memory": {InMemory: true, TLS: true}} {
+		t.Run(name, func(t *testing.T) {
+			options.MaxStreamsPerConnection = 1
+			f := newFixture(t, options)
+			for i := range 5 {
+				expect(t, f.watchSecrets(named(fmt.Sprint("s", i), watchList())), watch.Bookmark)
+			}
+			if got := f.TotalStreams(); got != 5 {
+				t.Errorf("got %d streams, want 5", got)
+			}
+			f.createSecret(newSecret("a")) // other requests are served too
+		})
 	}
-	if got := f.TotalStreams(); got != 5 {
-		t.Errorf("got %d streams, want 5", got)
-	}
-	f.createSecret(newSecret("a")) // other requests are served too
 }
 
 // TestCloseUnderLoad checks that Close returns while clients send requests, and that no goroutine is left.

@@ -85,8 +85,11 @@ func (b *bench) measure(ctx context.Context, s scenario) (map[string][]results.R
 		sizes = sizes[len(sizes)-1:]
 	}
 	for _, size := range sizes {
-		j := job{Scenario: s.name, Set: set{"all", size}, Samples: b.samples, Calls: b.calls}
-		j.Outage = min(s.outage, b.maxOutage)
+		j := job{Scenario: s.name, Set: set{"all", size}, Samples: b.samples, Calls: b.calls, Profiles: b.profiles}
+		j.Outage, j.Period = min(s.outage, b.maxOutage), b.period
+		if s.sizes != nil {
+			j.Set.Name = s.name
+		}
 		if err := b.prepare(ctx, s, &j); err != nil {
 			return rounds, fmt.Errorf("preparing %s: %w", s.name, err)
 		}
@@ -113,6 +116,9 @@ func (b *bench) measure(ctx context.Context, s scenario) (map[string][]results.R
 // prepare starts the control plane and makes the Secrets of a scenario. An outage has a control plane of its own. A
 // warm-up has the server serve all Secrets for the first time, so that no contender pays for that.
 func (b *bench) prepare(ctx context.Context, s scenario, j *job) (err error) {
+	if s.stub {
+		return nil
+	}
 	if s.outage > 0 {
 		if err := b.stopCluster(); err != nil {
 			return err
@@ -136,11 +142,8 @@ func (b *bench) prepare(ctx context.Context, s scenario, j *job) (err error) {
 		return err
 	}
 	b.kubernetes = version.GitVersion
-	switch {
-	case s.ownSet:
+	if s.ownSet {
 		j.Set = set{s.name, warmUps + b.samples}
-	case s.sizes != nil:
-		j.Set.Name = s.name
 	}
 	if b.made[j.Set] {
 		return nil

@@ -8,12 +8,12 @@
 //	go run . page FILE                    # a page of the saved figures
 //
 // It prints one line for each figure: its name, which ends in the unit, the median of all rounds for each contender,
-// and the ratio of refwatch to kubelet. A dash stands for a missing number. It saves the medians in out/results.json,
+// and the ratio of refwatch to kubelet. A dash stands for a missing ratio. It saves the medians in out/results.json,
 // and plots beside it.
 //
 // # Contenders
 //
-//   - refwatch: its manager with manager.ClientFor and default options.
+//   - refwatch: its manager with manager.ClientFor and the option ParkedStreams.
 //   - kubelet: the Secret manager of k8s.io/kubernetes with its strategy Watch.
 //   - informer: a client-go SharedInformer per Secret, each with an event handler.
 //   - floor: WatchList streams, one goroutine each, 64 opened at a time, and the last object in a map. It is the least
@@ -21,6 +21,8 @@
 //   - refwatch-clientgo: refwatch with the option ClientGoReflector.
 //   - controller-runtime: its cache for one namespace. It lists and keeps all Secrets there, with one stream.
 //   - refwatch-shared: refwatch with a shared stream of the namespace, in the scenario shared only.
+//   - refwatch-nethttp: refwatch without ParkedStreams, whose streams net/http reads. It is measured in churn and
+//     neighbour, and in every scenario if -contenders names it.
 //
 // Each measurement has a process of its own. All contenders use the same certificate, protobuf, and no limit of
 // requests per second. A round measures all of them, one after another, on the same server.
@@ -33,14 +35,19 @@
 //     those of the process before the first RegisterPod. sync-seconds is the time from the first RegisterPod until 64
 //     goroutines have got every Secret. A Get takes as long as the contender allows (kubelet: one second) or a minute;
 //     failed Gets are counted and repeated. The server's heap and stacks are compared after a forced garbage
-//     collection. At the end all pods are unregistered: the figures are the heap after collections, and the server's
-//     streams a second later.
+//     collection. dials counts the connections that were dialled for all this. At the end all pods are unregistered:
+//     the figures are the heap after collections, and the server's streams a second later.
 //   - first-get: RegisterPod with one new Secret and the first Get, repeatedly, on open connections.
 //   - get: a Get of loaded Secrets in order, from one goroutine, and from one per CPU. The time is divided by all
 //     calls, as in testing.B.RunParallel.
 //   - register: RegisterPod and UnregisterPod of one pod with 20 Secrets, over a store that does nothing.
 //   - update: from sending an update, and from its response, until Get returns it. Get is called without a pause. A Get
 //     before the response counts as negative.
+//   - cpu: the CPU time of the process for each of 100 updates a second, which another process sends for the period.
+//   - churn: five pods, with 100 Secrets, are replaced every 100 ms for the period. dials counts from the start.
+//   - neighbour: 90 streams share one connection. An update is measured from the moment when the server begins to write
+//     it until Get, called every 50 µs, returns it: neighbour-quiet when nothing else happens, and neighbour-busy while
+//     one of the streams receives objects of 1 MiB as fast as the client consumes them.
 //   - outage-2s, outage-60s: the server is killed, and started again after that time. Seconds count from its first
 //     answer to a request for a Secret, which is sent every 20 ms. It accepts watches from the same moment on. Open
 //     streams are accepted watches whose body has not ended, sampled every 50 ms in the client. At the end the server
@@ -50,6 +57,13 @@
 //     the namespace. Memory is measured when all references share the stream, minutes after the first Get.
 //     cpu-us-per-foreign is the CPU of the process for each update of a Secret that is not referenced, which another
 //     process sends.
+//   - many: 100,000 streams are opened, deliver one update each, and are closed. update-seconds is the time from the
+//     first update until Get has returned all; close-seconds is the time until the server has no stream. It measures
+//     refwatch only.
+//
+// The scenarios churn, neighbour and many run on a stub server, see package stub: kube-apiserver would need 6 GB for
+// 100,000 streams, and its updates take longer than what neighbour measures. The stub server has a process of its own,
+// and authenticates nobody.
 //
 // # Assertions
 //
@@ -69,5 +83,5 @@
 //     list all Secrets. In first-get it has them before they are registered. Its Get returns a copy.
 //   - kubelet ends a stream that no Get has used for five minutes. No scenario takes that long.
 //   - Every process links all contenders, which adds the same few megabytes to every heap.
-//   - Requests and dials are counted in outages only, because counting costs a little.
+//   - Requests are counted in outages only, because counting costs a little.
 package main

@@ -6,6 +6,7 @@ require (
 	github.com/refwatch/refwatch v0.0.0
 	github.com/refwatch/refwatch/test/e2e v0.0.0
 	go.uber.org/goleak v1.3.0
+	golang.org/x/net v0.49.0
 	golang.org/x/sync v0.19.0
 	gonum.org/v1/plot v0.17.0
 	k8s.io/api v0.36.3
@@ -77,7 +78,6 @@ require (
 	go.yaml.in/yaml/v2 v2.4.3 // indirect
 	go.yaml.in/yaml/v3 v3.0.4 // indirect
 	golang.org/x/image v0.30.0 // indirect
-	golang.org/x/net v0.49.0 // indirect
 	golang.org/x/oauth2 v0.34.0 // indirect
 	golang.org/x/sys v0.40.0 // indirect
 	golang.org/x/term v0.39.0 // indirect

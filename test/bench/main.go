@@ -31,8 +31,9 @@ const (
 type options struct {
 	rounds, samples, calls int
 	sizes                  []int         // the other scenarios have the last one
+	period                 time.Duration // of updates
 	maxOutage              time.Duration // for tests
-	out                    string
+	out, profiles          string
 	contenders             []contender.Kind
 	scenarios              []scenario
 }
@@ -51,6 +52,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	switch {
 	case len(args) > 0 && args[0] == workerCommand:
 		return work(ctx, os.Stdin, stdout)
+	case len(args) > 0 && args[0] == stubCommand:
+		return serveStub(ctx, os.Stdin, stdout)
 	case len(args) == 2 && args[0] == "page":
 		return page(args[1])
 	}
@@ -83,8 +86,8 @@ Flags:
 
 func parse(args []string, stderr io.Writer) (options, error) {
 	o := options{
-		rounds: 5, samples: 200, calls: 1_000_000, sizes: []int{1000, 5000}, maxOutage: time.Minute,
-		out: "out", contenders: contender.Kinds, scenarios: scenarios,
+		rounds: 5, samples: 200, calls: 1_000_000, sizes: []int{1000, 5000}, period: 30 * time.Second,
+		maxOutage: time.Minute, out: "out", contenders: contender.Kinds, scenarios: scenarios,
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -94,14 +97,17 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	flags.BoolFunc("quick", "measure small sizes once, into out/quick; later flags change that", func(string) error {
 		o.rounds, o.samples, o.calls, o.sizes, o.out = 1, 50, 200_000, []int{1000}, filepath.Join("out", "quick")
-		o.scenarios = scenarios[:len(scenarios)-2] // without the long outage and shared streams
+		o.period = 3 * time.Second
+		o.scenarios = scenarios[:len(scenarios)-3] // without the long outage, shared streams and very many
 		return nil
 	})
 	flags.IntVar(&o.rounds, "rounds", o.rounds, "how often each contender is measured")
+	flags.DurationVar(&o.period, "period", o.period, "how long the scenarios cpu, churn and neighbour update")
 	flags.StringVar(&o.out, "out", o.out, "the `folder` for results and plots")
+	flags.StringVar(&o.profiles, "profiles", "", "a `folder` for profiles of memory, cpu, neighbour and many; changes the figures")
 	flags.Func("sizes", "how many Secrets memory is measured with; the last is that of the other scenarios (default 1000,5000)",
 		list(&o.sizes, strconv.Atoi))
-	flags.Func("contenders", "the contenders to measure (default all)", list(&o.contenders, kindOf))
+	flags.Func("contenders", "the contenders to measure (default all)", list(&o.contenders, namedKind))
 	flags.Func("scenarios", "the scenarios to measure (default all)", list(&o.scenarios, scenarioOf))
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -130,12 +136,19 @@ func list[T any](into *[]T, parse func(string) (T, error)) func(string) error {
 	}
 }
 
+// namedKind returns a contender that a flag names. refwatch-nethttp is then measured in every scenario.
+func namedKind(name string) (contender.Kind, error) {
+	kind, err := kindOf(name)
+	kind.Special = kind.Special && !kind.StreamPerObject
+	return kind, err
+}
+
 func kindOf(name string) (contender.Kind, error) {
 	return find(contender.Kinds, name, func(k contender.Kind) string { return k.Name })
 }
 
 func scenarioOf(name string) (scenario, error) {
-	return find(append(scenarios, warmUpScenario, foreignWriter), name, func(s scenario) string { return s.name })
+	return find(append(scenarios, warmUpScenario, foreignWriter, steadyWriter), name, func(s scenario) string { return s.name })
 }
 
 func find[T any](all []T, name string, nameOf func(T) string) (none T, err error) {

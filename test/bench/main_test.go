@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +20,10 @@ import (
 	"github.com/refwatch/refwatch/test/bench/results"
 )
 
-// TestMain makes this program a worker when the tested driver starts it as one.
+// TestMain makes this program a worker or a stub server when the tested driver or a worker starts it as one.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == workerCommand {
-		if err := work(context.Background(), os.Stdin, os.Stdout); err != nil {
+	if len(os.Args) > 1 && (os.Args[1] == workerCommand || os.Args[1] == stubCommand) {
+		if err := command(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -38,7 +39,7 @@ func TestParse(t *testing.T) {
 		err               string
 	}{
 		"default":          {"", 5, len(scenarios), ""},
-		"quick":            {"-quick", 1, len(scenarios) - 2, ""},
+		"quick":            {"-quick", 1, len(scenarios) - 3, ""},
 		"quick, then more": {"-quick -rounds=7 -scenarios=get,update", 7, 2, ""},
 		"size":             {"-sizes=1000,many", 0, 0, `"many": invalid syntax`},
 		"zero":             {"-rounds=0", 0, 0, "at least 1"},
@@ -65,7 +66,7 @@ func TestParse(t *testing.T) {
 // figures are those of a run with 20 Secrets, by the contenders that have them.
 var figures = map[string]func(contender.Kind) bool{
 	"memory-bytes-per-object-20 goroutines-per-object-20 sync-seconds-20 failed-gets-20 server-bytes-per-object-20": all,
-	"server-cpu-ms-per-object-20 streams-left-20 heap-after-unregister-bytes-20":                                    all,
+	"server-cpu-ms-per-object-20 streams-left-20 heap-after-unregister-bytes-20 dials-20 cpu-us-per-update":         all,
 	"first-get-p50-ms first-get-p99-ms get-ns get-bytes get-all-cores-ns get-all-cores-bytes":                       all,
 	"update-to-get-p50-ms update-to-get-p99-ms update-response-to-get-p50-ms update-response-to-get-p99-ms":         all,
 	"register-unregister-ns register-unregister-bytes":                                                              registrars,
@@ -73,8 +74,58 @@ var figures = map[string]func(contender.Kind) bool{
 	"outage-2s-dials-per-second-down outage-2s-dials-per-second-peak outage-60s-all-streams-seconds":                inOutages,
 }
 
-// TestSmoke measures every scenario with every contender, small, but for shared, which takes minutes. The run itself
-// asserts that the contenders work.
+// stubFigures are those of a run on stub servers.
+var stubFigures = map[string]func(contender.Kind) bool{
+	"churn-dials-40 churn-connections-40 churn-refused-streams-40 churn-cpu-us-per-object-40":        onStub,
+	"neighbour-quiet-p50-ms neighbour-busy-p99-ms neighbour-mib-per-second neighbour-cpu-ms-per-mib": onStub,
+	"many-open-seconds-200 many-memory-bytes-per-object-200 many-goroutines-200 many-dials-200":      inMany,
+	"many-connections-200 many-update-seconds-200 many-close-seconds-200":                            inMany,
+}
+
+// checkFigures checks that exactly the contenders that have a figure have one.
+func checkFigures(t *testing.T, figures map[string]func(contender.Kind) bool, out, lines string) *results.Results {
+	t.Helper()
+	r, err := results.Load(filepath.Join(out, resultsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for names, has := range figures {
+		for name := range strings.FieldsSeq(names) {
+			if !strings.Contains("\n"+lines, "\n"+name+" refwatch=") {
+				t.Errorf("got no line of %s, want one", name)
+			}
+			for _, kind := range contender.Kinds {
+				if _, ok := r.Figures[name].Medians[kind.Name]; ok != has(kind) {
+					t.Errorf("%s of %s: got a value: %t, want %t", name, kind.Name, ok, has(kind))
+				}
+			}
+		}
+	}
+	return r
+}
+
+// TestSmokeOnStub measures every scenario of the stub server, small.
+func TestSmokeOnStub(t *testing.T) {
+	out := t.TempDir()
+	o, err := parse([]string{"-rounds=1", "-sizes=40", "-period=300ms", "-scenarios=churn,neighbour,many", "-out", out}, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.scenarios[2].sizes = []int{200}
+	var lines bytes.Buffer
+	if err := (&bench{options: o, stdout: &lines, stderr: t.Output()}).run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := checkFigures(t, stubFigures, out, lines.String())
+	for name, want := range map[string]float64{"many-connections-200": 2, "many-dials-200": 2, "churn-dials-40": 1} {
+		if got := r.Median(name, contender.Refwatch); got < want {
+			t.Errorf("%s: got %v, want at least %v", name, got, want)
+		}
+	}
+}
+
+// TestSmoke measures every scenario of the real control plane with every contender, small, but for shared, which takes
+// minutes. The run itself asserts that the contenders work.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three control planes")
@@ -85,8 +136,8 @@ func TestSmoke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.maxOutage, o.samples, o.calls = time.Second, 5, 1000
-	o.scenarios = scenarios[:len(scenarios)-1]
+	o.maxOutage, o.samples, o.calls, o.period = time.Second, 5, 1000, 300*time.Millisecond
+	o.scenarios = slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return s.stub || s.name == "shared" })
 	var lines bytes.Buffer
 	if err := (&bench{options: o, stdout: &lines, stderr: t.Output()}).run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -94,28 +145,13 @@ func TestSmoke(t *testing.T) {
 	// client-go keeps connections to a stopped server for some time.
 	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"))
 
-	r, err := results.Load(filepath.Join(out, resultsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for names, has := range figures {
-		for name := range strings.FieldsSeq(names) {
-			if !strings.Contains("\n"+lines.String(), "\n"+name+" refwatch=") {
-				t.Errorf("got no line of %s, want one", name)
-			}
-			for _, kind := range contender.Kinds {
-				if _, ok := r.Figures[name].Medians[kind.Name]; ok != has(kind) {
-					t.Errorf("%s of %s: got a value: %t, want %t", name, kind.Name, ok, has(kind))
-				}
-			}
-		}
-	}
+	r := checkFigures(t, figures, out, lines.String())
 	for name, want := range map[string]float64{"failed-gets-20": 0, "streams-left-20": 0, "get-bytes": 0} {
 		if got := r.Median(name, contender.Refwatch); got != want {
 			t.Errorf("%s of refwatch: got %v, want %v", name, got, want)
 		}
 	}
-	for name, least := range map[string]float64{"goroutines-per-object-20": 2, "get-ns": 1, "update-to-get-p50-ms": 0.01} {
+	for name, least := range map[string]float64{"dials-20": 1, "get-ns": 1, "update-to-get-p50-ms": 0.01} {
 		if got := r.Median(name, contender.Refwatch); got < least {
 			t.Errorf("%s of refwatch: got %v, want at least %v", name, got, least)
 		}

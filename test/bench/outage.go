@@ -25,7 +25,7 @@ type outage struct {
 // measureOutage samples the open streams from before the server is killed until all are open again.
 func (w *worker) measureOutage(ctx context.Context) error {
 	const sampleInterval, recoveryTimeout, verified = 50 * time.Millisecond, 7 * time.Minute, 20
-	w.streams.count(w.config)
+	w.streams.countRequests(w.config)
 	if err := w.startAndLoad(ctx); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (w *worker) measureOutage(ctx context.Context) error {
 		return fmt.Errorf("waiting for all streams after the outage: %w", err)
 	}
 	// The server has as many streams as were counted, and they deliver updates.
-	if err := w.server.awaitWatches(ctx, w.Set.Count); err != nil {
+	if err := w.awaitWatches(ctx, w.Set.Count); err != nil {
 		return err
 	}
 	for _, i := range rand.Perm(w.Set.Count)[:min(verified, w.Set.Count)] {

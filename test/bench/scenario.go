@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -22,25 +23,45 @@ type scenario struct {
 	sizes    []int         // of its own sets
 	ownSet   bool          // has a set of its own
 	outage   time.Duration // of the server
+	stub     bool          // runs on the stub server
+	writer   bool          // only writes, while another scenario measures
 }
 
-// scenarios are all scenarios in their order. A quick run omits the last two.
+// scenarios are all scenarios in their order. A quick run omits the last three.
 var scenarios = []scenario{
 	{name: "memory", measure: (*worker).measureMemory, takes: all, allSizes: true},
 	{name: "first-get", measure: (*worker).measureFirstGet, takes: all, ownSet: true},
 	{name: "get", measure: (*worker).measureGet, takes: all},
 	{name: "register", measure: (*worker).measureRegister, takes: registrars},
 	{name: "update", measure: (*worker).measureUpdate, takes: all},
+	{name: "cpu", measure: (*worker).measureCPU, takes: all},
+	{name: "churn", measure: (*worker).measureChurn, takes: onStub, stub: true},
+	{name: "neighbour", measure: (*worker).measureNeighbour, takes: onStub, sizes: []int{neighbours}, stub: true},
 	{name: "outage-2s", measure: (*worker).measureOutage, takes: inOutages, outage: 2 * time.Second},
 	{name: "outage-60s", measure: (*worker).measureOutage, takes: inOutages, outage: time.Minute},
 	{name: "shared", measure: (*worker).measureShared, takes: sharers, sizes: []int{400, 20_000}},
+	{name: "many", measure: (*worker).measureMany, takes: inMany, sizes: []int{100_000}, stub: true},
 }
 
 var warmUpScenario = scenario{name: "warm-up", measure: (*worker).startAndLoad, takes: all}
 
-func all(kind contender.Kind) bool        { return kind.Name != contender.RefwatchShared }
-func registrars(kind contender.Kind) bool { return kind.Registrar != nil }
-func inOutages(kind contender.Kind) bool  { return kind.InOutages }
+func all(kind contender.Kind) bool        { return !kind.Special }
+func registrars(kind contender.Kind) bool { return !kind.Special && kind.Registrar != nil }
+func inOutages(kind contender.Kind) bool  { return !kind.Special && kind.InOutages }
+
+// onStub accepts the contenders that the scenarios of a single connection compare.
+func onStub(kind contender.Kind) bool {
+	switch kind.Name {
+	case contender.Refwatch, contender.RefwatchNetHTTP, contender.Kubelet, contender.Floor:
+		return true
+	}
+	return false
+}
+
+// inMany accepts refwatch: very many streams take others minutes and many gigabytes.
+func inMany(kind contender.Kind) bool {
+	return kind.Name == contender.Refwatch || kind.Name == contender.RefwatchNetHTTP && !kind.Special
+}
 
 const (
 	// warmUps is how many first Gets are not counted. They open the connection.
@@ -63,7 +84,11 @@ func (w *worker) measureMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.load(ctx, pods); err != nil {
+	profile, err := w.startProfile(fineHeap)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(w.load(ctx, pods), profile()); err != nil {
 		return err
 	}
 	metrics, err := w.server.metrics(ctx)
@@ -74,7 +99,7 @@ func (w *worker) measureMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after := memoryOfProcess()
+	after, dials := memoryOfProcess(), w.streams.dials.Load()
 	for _, pod := range pods {
 		w.contender.UnregisterPod(pod)
 	}
@@ -95,6 +120,7 @@ func (w *worker) measureMemory(ctx context.Context) error {
 		"server-cpu-ms-per-object":    (metrics.cpu - metricsBefore.cpu) * 1000 / each,
 		"heap-after-unregister-bytes": left.heap,
 		"streams-left":                float64(last.watches),
+		"dials":                       float64(dials),
 	} {
 		w.round.Values[fmt.Sprint(name, "-", w.Set.Count)] = value
 	}

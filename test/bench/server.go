@@ -12,7 +12,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -65,16 +64,8 @@ func (s server) memory(ctx context.Context) (float64, error) {
 	return m.memory, err
 }
 
-// awaitWatches waits until the server has a number of watches.
-func (s server) awaitWatches(ctx context.Context, want int) error {
-	const interval, timeout = 250 * time.Millisecond, 5 * time.Minute // objects join a shared stream in three
-	var last metrics
-	err := wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (done bool, err error) {
-		last, err = s.metrics(ctx)
-		return last.watches == want, err
-	})
-	if err != nil {
-		return fmt.Errorf("waiting for %d watches on the server, which has %d: %w", want, last.watches, err)
-	}
-	return nil
+// watchCount returns the number of watches on the server.
+func (s server) watchCount(ctx context.Context) (int, error) {
+	m, err := s.metrics(ctx)
+	return m.watches, err
 }

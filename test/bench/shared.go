@@ -28,7 +28,7 @@ func sharers(kind contender.Kind) bool {
 }
 
 // foreignWriter updates Secrets that no pod references, in a process of its own.
-var foreignWriter = scenario{name: "foreign-writer", measure: (*worker).updateForeign, takes: all}
+var foreignWriter = scenario{name: "foreign-writer", measure: (*worker).updateForeign, writer: true}
 
 // measureShared references some Secrets of a namespace. It measures memory, and the CPU that the process takes to sync,
 // and for updates of Secrets that are not referenced.
@@ -91,4 +91,11 @@ func cpuOfProcess() time.Duration {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage) // cannot fail for these arguments
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// peakOfProcess returns the most memory that was resident, in bytes.
+func peakOfProcess() float64 {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage) // cannot fail for these arguments
+	return float64(usage.Maxrss) * 1024                // Linux has kilobytes
 }

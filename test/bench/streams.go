@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 // sample is what streams has counted until one moment.
@@ -26,9 +28,13 @@ type sample struct {
 // ask the server, which writes a megabyte of metrics, would disturb the measurement.
 type streams struct{ open, requests, dials atomic.Int64 }
 
-// count makes the clients of a configuration count.
-func (s *streams) count(config *rest.Config) {
+// countRequests makes the clients of a configuration count requests and open watches, which costs a little.
+func (s *streams) countRequests(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &countingTransport{s, next} })
+}
+
+// countDials makes the clients of a configuration count dials.
+func (s *streams) countDials(config *rest.Config) {
 	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second} // as client-go has it
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		s.dials.Add(1)
@@ -55,7 +61,12 @@ func (c *countingTransport) RoundTrip(request *http.Request) (*http.Response, er
 	response, err := c.next.RoundTrip(request)
 	if err == nil && response.StatusCode == http.StatusOK && request.URL.Query().Get("watch") != "" {
 		c.streams.open.Add(1)
-		response.Body = &countedBody{response.Body, sync.OnceFunc(func() { c.streams.open.Add(-1) })}
+		over := sync.OnceFunc(func() { c.streams.open.Add(-1) })
+		if parked, ok := response.Body.(transport.Body); ok {
+			response.Body = &countedParkedBody{parked, over}
+		} else {
+			response.Body = &countedBody{response.Body, over}
+		}
 	}
 	return response, err
 }
@@ -79,4 +90,42 @@ func (c *countedBody) Read(into []byte) (int, error) {
 func (c *countedBody) Close() error {
 	c.over()
 	return c.ReadCloser.Close()
+}
+
+// countedParkedBody is a countedBody that does not hide how refwatch receives its data.
+type countedParkedBody struct {
+	transport.Body
+	over func()
+}
+
+// Read implements io.Reader.
+func (c *countedParkedBody) Read(into []byte) (int, error) {
+	n, err := c.Body.Read(into)
+	if err != nil {
+		c.over()
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (c *countedParkedBody) Close() error {
+	c.over()
+	return c.Body.Close()
+}
+
+// Receive implements transport.Body.
+func (c *countedParkedBody) Receive(r transport.Receiver) {
+	c.Body.Receive(&countedReceiver{r, c.over})
+}
+
+// countedReceiver calls over at the end of a body.
+type countedReceiver struct {
+	transport.Receiver
+	over func()
+}
+
+// End implements transport.Receiver.
+func (c *countedReceiver) End(err error) {
+	c.over()
+	c.Receiver.End(err)
 }

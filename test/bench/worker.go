@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -28,7 +30,8 @@ type job struct {
 	Scenario, Contender string
 	Set                 set
 	Samples, Calls      int
-	Outage              time.Duration
+	Outage, Period      time.Duration
+	Profiles            string // the folder, "" for none
 	Host                string
 	TLS                 rest.TLSClientConfig
 }
@@ -39,7 +42,10 @@ type worker struct {
 	kind   contender.Kind
 	names  []string
 	server server
-	// config is the contender's. Only its requests are counted, and only in outages.
+	stub   *stubServer // in place of server
+	// watches returns how many watches the server has.
+	watches func(context.Context) (int, error)
+	// config is the contender's. Its dials are counted, and in outages its requests.
 	config    *rest.Config
 	streams   streams
 	contender contender.Contender
@@ -81,15 +87,24 @@ func work(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 	for i := range w.Set.Count {
 		w.names = append(w.names, nameOf(i))
 	}
-	w.config = protobuf(&rest.Config{Host: w.Host, TLSClientConfig: w.TLS})
-	client, err := kubernetes.NewForConfig(rest.CopyConfig(w.config))
+	if s.stub {
+		w.stub, w.config, err = startStub(ctx, w.Set)
+	} else {
+		w.config = &rest.Config{Host: w.Host, TLSClientConfig: w.TLS}
+		w.server.Interface, err = kubernetes.NewForConfig(protobuf(rest.CopyConfig(w.config)))
+	}
 	if err != nil {
 		return err
 	}
-	w.server = server{client}
+	w.watches = w.server.watchCount
+	if s.stub {
+		w.watches = w.stub.watches
+	}
+	protobuf(w.config)
+	w.streams.countDials(w.config)
 	w.loaded = func() { _ = encoder.Encode(true) }
-	if s.name != foreignWriter.name {
-		if err := w.server.awaitWatches(ctx, 0); err != nil { // of an earlier worker
+	if !s.writer {
+		if err := w.awaitWatches(ctx, 0); err != nil { // of an earlier worker
 			return err
 		}
 	}
@@ -133,7 +148,25 @@ func (w *worker) load(ctx context.Context, pods []*corev1.Pod) error {
 	if w.kind.StreamPerObject {
 		streams = len(w.names)
 	}
-	return w.server.awaitWatches(ctx, streams)
+	return w.awaitWatches(ctx, streams)
+}
+
+// awaitWatches waits until the server has a number of watches.
+func (w *worker) awaitWatches(ctx context.Context, want int) error {
+	const timeout = 5 * time.Minute // objects join a shared stream in three
+	interval := 250 * time.Millisecond
+	if w.stub != nil {
+		interval = 5 * time.Millisecond // it counts at no cost
+	}
+	var last int
+	err := wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (done bool, err error) {
+		last, err = w.watches(ctx)
+		return last == want, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %d watches on the server, which has %d: %w", want, last, err)
+	}
+	return nil
 }
 
 // getFirst gets a Secret, repeatedly if that fails, and checks that it is the right one.
@@ -187,4 +220,24 @@ func (w *worker) update(ctx context.Context, i int) (sent, response, seen time.T
 		err = fmt.Errorf("waiting until Get returns an update of %s: %w", want.Name, ctx.Err())
 	}
 	return sent, response, seen, err
+}
+
+// awaitEdition waits until Get returns an edition of a Secret or a newer one, and returns it.
+func (w *worker) awaitEdition(ctx context.Context, i int, least int64, interval time.Duration) (int64, error) {
+	const timeout = 30 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		secret, err := w.contender.Get(ctx, w.Set.namespace(), w.names[i])
+		if err == nil {
+			if edition := editionOf(secret); edition >= least {
+				return edition, nil
+			}
+		}
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+			return 0, fmt.Errorf("waiting until Get returns an update of %s: %w", w.names[i], errors.Join(ctx.Err(), err))
+		}
+	}
 }

@@ -31,6 +31,12 @@ func (s set) namespace() string { return fmt.Sprintf("bench-%s-%d", s.Name, s.Co
 // nameOf returns the name of the i-th Secret.
 func nameOf(i int) string { return fmt.Sprintf("secret-%05d", i) }
 
+// indexOf returns the i of nameOf.
+func indexOf(name string) (i int) {
+	_, _ = fmt.Sscanf(name, "secret-%d", &i)
+	return i
+}
+
 // newEdition returns an edition that no Secret has had yet. The first edition of each Secret is 0.
 func newEdition() int64 { return time.Now().UnixNano() }
 
@@ -42,6 +48,16 @@ func (s set) secret(i int, edition int64) *corev1.Secret {
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: nameOf(i)},
 		Data:       map[string][]byte{dataKey: value},
 	}
+}
+
+// editionOf returns the edition of a Secret, or -1.
+func editionOf(secret *corev1.Secret) int64 {
+	var name string
+	edition := int64(-1)
+	if _, err := fmt.Fscan(bytes.NewReader(secret.Data[dataKey]), &name, &edition); err != nil {
+		return -1
+	}
+	return edition
 }
 
 // check returns an error if a Secret is not the i-th, in any edition. The error does not contain its value.

@@ -36,6 +36,20 @@ type runningReflector struct {
 	stop func() // stops Run and waits until it has returned
 }
 
+func (s *suite) reflectorOptions(name string) reflector.Options {
+	return reflector.Options{Name: name, ClientGoReflector: s.engine.clientGo, ParkedStreams: s.engine.parked}
+}
+
+// restSource returns a source over a REST client, whose streams can be parked.
+func (s *suite) restSource(name string) listwatch.Source {
+	return listwatch.FromREST(&listwatch.RESTResource{
+		Client:    s.client.CoreV1().RESTClient(),
+		Name:      "secrets",
+		NewObject: func() runtime.Object { return &corev1.Secret{} },
+		NewList:   func() runtime.Object { return &corev1.SecretList{} },
+	}, s.namespace, name)
+}
+
 func (s *suite) source(options metav1.ListOptions) listwatch.Source {
 	secrets := s.client.CoreV1().Secrets(s.namespace)
 	return listwatch.FromListerWatcher(&toolscache.ListWatch{
@@ -52,12 +66,15 @@ func (s *suite) source(options metav1.ListOptions) listwatch.Source {
 
 // startReflector runs a reflector of one Secret until the case ends.
 func (s *suite) startReflector(name string) *runningReflector {
+	if s.engine.parked {
+		return s.startReflectorFrom(s.restSource(name), name)
+	}
 	return s.startReflectorFrom(s.source(selectName(name)), name)
 }
 
 func (s *suite) startReflectorFrom(source listwatch.Source, name string) *runningReflector {
 	r := &runningReflector{slot: cache.NewSlot(s.key(name), cache.SlotOptions[*corev1.Secret]{})}
-	r.Reflector = reflector.New(source, r.slot, reflector.Options{Name: name, ClientGoReflector: s.engine.clientGo})
+	r.Reflector = reflector.New(source, r.slot, s.reflectorOptions(name))
 	r.stop = s.background(r.Run)
 	return r
 }
@@ -132,12 +149,7 @@ func reflectorCompacted(s *suite) {
 
 func reflectorREST(s *suite) {
 	const large = 500 << 10 // bytes; a Secret may have 1 MiB
-	r := s.startReflectorFrom(listwatch.FromREST(&listwatch.RESTResource{
-		Client:    s.client.CoreV1().RESTClient(),
-		Name:      "secrets",
-		NewObject: func() runtime.Object { return &corev1.Secret{} },
-		NewList:   func() runtime.Object { return &corev1.SecretList{} },
-	}, s.namespace, "tls"), "tls")
+	r := s.startReflectorFrom(s.restSource("tls"), "tls")
 	s.waitForValue(r, "")
 	s.create("other", "x")
 	s.create("tls", "1", func(secret *corev1.Secret) { secret.Data["large"] = make([]byte, large) })
@@ -164,7 +176,7 @@ func reflectorLabelSelector(s *suite) {
 		Store:    toolscache.NewStore(toolscache.MetaNamespaceKeyFunc),
 		PushFunc: func(all []any) { counts <- len(all) },
 	}
-	r := reflector.New(s.source(metav1.ListOptions{LabelSelector: "app=shop"}), store, reflector.Options{ClientGoReflector: s.engine.clientGo})
+	r := reflector.New(s.source(metav1.ListOptions{LabelSelector: "app=shop"}), store, s.reflectorOptions("label"))
 	s.background(r.Run)
 	waitForCount := func(want int) {
 		s.Helper()

@@ -64,9 +64,16 @@ type engine struct {
 	name     string // empty: the case is about the server
 	strategy strategies
 	clientGo bool
+	parked   bool
 }
 
-var engines = []engine{{"stream", watches, false}, {"client-go", watches, true}, {"TTL", ttl, false}, {"direct", direct, false}}
+var engines = []engine{
+	{name: "stream", strategy: watches},
+	{name: "parked", strategy: watches, parked: true},
+	{name: "client-go", strategy: watches, clientGo: true},
+	{name: "TTL", strategy: ttl},
+	{name: "direct", strategy: direct},
+}
 
 // Run runs every case on the rig, one at a time. A case about the server runs once. Every other case runs with each
 // engine whose strategy it applies to.

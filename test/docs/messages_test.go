@@ -29,7 +29,13 @@ var internal = map[string]string{
 	"malformed":                           "begins other messages",
 	"and … more":                          "ends another message",
 	"namespaced (else use ClusterScoped)": "part of another message",
-	"cluster-scoped (else omit ClusterScoped)": "part of another message",
+	"cluster-scoped (else omit ClusterScoped)":           "part of another message",
+	"the server is used through the base transport":      "sends a watch through the base transport",
+	"the connection was taken":                           "ends the request that makes a connection",
+	"read of a body whose data a Receiver takes":         "for callers of transport.Body, and the library does not make this error",
+	"only GET requests without a body are possible here": "Transport sends all other requests through the base transport",
+	"the request has no URL":                             "as above",
+	"the request's URL has no path":                      "client-go's requests have one",
 }
 
 // docs/troubleshooting.md has a row for each message that the library can produce: the

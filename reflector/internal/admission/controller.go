@@ -34,8 +34,8 @@ func (c *Controller) Join(resource string, notify func()) *Member {
 	return m
 }
 
-// Member is one object that is to be listed and watched. Acquire, Release and Ended are called from one goroutine; the
-// other methods from any.
+// Member is one object that is to be listed and watched. Acquire, Request, Release and Ended are called one after the
+// other; the other methods from any goroutine.
 type Member struct {
 	member
 
@@ -54,10 +54,8 @@ func (m *Member) Known() {
 // error when ctx ends, and [ErrLeft] when the member leaves.
 func (m *Member) Acquire(ctx context.Context) error {
 	c := m.controller
-	c.mu.Lock()
-	admitted := c.server.request(&m.member)
-	c.admitLocked(time.Now())
-	c.mu.Unlock()
+	admitted := make(chan struct{})
+	m.request(func() { close(admitted) })
 	select {
 	case <-admitted:
 	case <-ctx.Done():
@@ -72,6 +70,20 @@ func (m *Member) Acquire(ctx context.Context) error {
 	return nil
 }
 
+// Request is Acquire for a caller without a goroutine that waits: admitted is called, on a goroutine of its own, when
+// the member may make an attempt. Release must follow. It is also called when the member leaves; Release then does
+// nothing.
+func (m *Member) Request(admitted func()) { m.request(func() { go admitted() }) }
+
+// request calls turn, with the lock held, when the member is admitted or leaves.
+func (m *Member) request(turn func()) {
+	c := m.controller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.server.request(&m.member, turn)
+	c.admitLocked(time.Now())
+}
+
 // Release reports the outcome of an attempt, or withdraws a request that still waits. If there is neither, Release does
 // nothing.
 func (m *Member) Release(outcome Outcome) {
@@ -83,7 +95,7 @@ func (m *Member) Release(outcome Outcome) {
 	case opening, hung:
 		c.server.finish(&m.member, outcome, now)
 	case paused, queued:
-		m.state = idle
+		m.state, m.turn = idle, nil
 		c.server.withdraw(&m.member)
 	default:
 		return

@@ -57,7 +57,7 @@ type member struct {
 	failures       uint32 // failed attempts in a row
 	shortStreams   uint32 // streams in a row that lived for less than stableStream
 
-	admitted chan struct{} // closed when Acquire may return
+	turn     func()        // called, with the lock held, when the member is admitted or leaves
 	queue    *list.List    // the queue it is in, nil if none
 	element  *list.Element // its place there
 	queuedAt time.Time     // of a member that has made no attempt
@@ -130,6 +130,12 @@ func (m *member) failedAlone() bool {
 
 // sameResource reports whether both members belong to one resource.
 func (m *member) sameResource(other *member) bool { return m.resource == other.resource }
+
+// endWait ends the wait of a member for its admission.
+func (m *member) endWait() {
+	m.turn()
+	m.turn = nil
+}
 
 // dequeue removes the member from its queue, if it is in one.
 func (m *member) dequeue() {

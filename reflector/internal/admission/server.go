@@ -77,7 +77,7 @@ func (s *server) leave(m *member, now time.Time) {
 	case opening, hung:
 		s.uncount(m)
 	case paused, queued:
-		close(m.admitted)
+		m.endWait()
 	}
 	m.state = left
 	s.members--
@@ -98,17 +98,15 @@ func (s *server) leave(m *member, now time.Time) {
 	}
 }
 
-// request begins the pause of m before an attempt. It returns a channel that is closed when m is admitted, or has left.
-func (s *server) request(m *member) <-chan struct{} {
-	admitted := make(chan struct{})
+// request begins the pause of m before an attempt. turn is called when m is admitted, or has left.
+func (s *server) request(m *member, turn func()) {
 	if m.state == left {
-		close(admitted)
-		return admitted
+		turn()
+		return
 	}
-	m.admitted = admitted
+	m.turn = turn
 	m.state = paused
 	s.schedule.set(m, m.pauseEnd())
-	return admitted
 }
 
 // withdraw removes m from its queue and from the schedule.
@@ -151,7 +149,7 @@ func (s *server) begin(m *member, now time.Time) {
 		s.lastBegan = now
 	}
 	s.schedule.set(m, now.Add(r.latency.hungAfter()))
-	close(m.admitted)
+	m.endWait()
 }
 
 // uncount removes the attempt of m from the counts.

@@ -159,11 +159,14 @@ func (r *Results) Ratio(name, other string) float64 {
 	return a / b
 }
 
-// Line returns a figure as a line: its name, the medians, and the ratio of refwatch to kubelet.
+// Line returns a figure as a line: its name, the medians of the contenders that have one, and the ratio of refwatch to
+// kubelet.
 func (r *Results) Line(name string) string {
 	line := name
 	for _, kind := range contender.Kinds {
-		line += " " + kind.Name + "=" + Number(r.Median(name, kind.Name))
+		if value := r.Median(name, kind.Name); !math.IsNaN(value) {
+			line += " " + kind.Name + "=" + Number(value)
+		}
 	}
 	return line + " ratio=" + Number(r.Ratio(name, contender.Kubelet))
 }

@@ -11,12 +11,16 @@
 package faults_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
+
+// parked runs the tests on stores with parked streams: go test ./faults -parked.
+var parked = flag.Bool("parked", false, "park the streams of the stores")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+)
+
+// eventsPerTurn is how many events of one session a worker handles before other sessions
+// have their turn.
+const eventsPerTurn = 16
+
+// park lets the workers of the gate handle the stream, if the reflector parks and the
+// stream can be parked. The caller's goroutine has no part in the session any more.
+func (s *session) park() bool {
+	if !s.r.parks {
+		return false
+	}
+	stream, ok := s.stream.(listwatch.Parkable)
+	if !ok || !s.parkStream(stream) {
+		return false
+	}
+	s.life.park()
+	s.Wake() // a Wake or an end during Park found no parked session
+	return true
+}
+
+// parkStream parks the stream. A source may panic.
+func (s *session) parkStream(stream listwatch.Parkable) (parked bool) {
+	var ignored error // Next returns one
+	defer redact.Panic(&ignored)
+	return stream.Park(s)
+}
+
+// Wake implements [listwatch.Waker]: the stream has something.
+func (s *session) Wake() { s.r.gate.workers.add(s) }
+
+// work handles what a parked stream has. One worker at a time calls it.
+func (s *session) work() {
+	if !s.isParked() {
+		return // the session has ended before
+	}
+	for range eventsPerTurn {
+		if s.isOver() {
+			s.unpark(nil)
+			return
+		}
+		event, ok, err := s.tryNext()
+		if !ok && err == nil {
+			return // until the next Wake
+		}
+		if err = s.handle(event, err); err != nil {
+			s.unpark(err)
+			return
+		}
+	}
+	s.Wake()
+}
+
+// tryNext returns what the stream has. A source may panic.
+func (s *session) tryNext() (event watch.Event, ok bool, err error) {
+	defer redact.Panic(&err)
+	return s.stream.(listwatch.Parkable).TryNext()
+}
+
+// unpark ends the session. A worker must not wait for what the session has started.
+func (s *session) unpark(err error) {
+	s.life.unpark()
+	if s.isOver() {
+		err = nil // the session was ended from this side, which has the cause
+	}
+	ended := s.finish(err)
+	if ended == nil && s.r.store.resyncer == nil {
+		s.r.next(s, err)
+		return
+	}
+	go func() {
+		if ended != nil {
+			<-ended
+		}
+		s.r.next(s, err)
+	}()
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/reflector/internal/admission"
+)
+
+// Run keeps the store equal to the selection until ctx ends or Stop is called. What it
+// started has ended when it returns. A second call, also after Start, returns at once.
+func (r *Reflector) Run(ctx context.Context) {
+	ended := make(chan struct{})
+	if !r.Start(ctx, func() { close(ended) }) {
+		return
+	}
+	defer context.AfterFunc(ctx, r.Stop)()
+	<-ended
+}
+
+// Start is Run for a program with many reflectors: it returns at once, and no goroutine
+// waits for the end of each. ended is called on a goroutine of the reflector, or of the
+// gate, when all that the reflector started has ended. It must return soon.
+//
+// The caller must call Stop when ctx ends: the end of ctx fails the requests under way,
+// but does not end a parked stream. Start does nothing and returns false if the reflector
+// was started before.
+func (r *Reflector) Start(ctx context.Context, ended func()) bool {
+	if !r.start(ctx, ended) {
+		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)
+		return false
+	}
+	r.startResync()
+	r.member.Request(r.attempt)
+	return true
+}
+
+func (r *Reflector) start(ctx context.Context, ended func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx != nil {
+		return false
+	}
+	r.ctx, r.ended = ctx, ended
+	return true
+}
+
+// attempt runs a session that is admitted, on a goroutine of its own, until it ends or
+// its stream is parked. A stream that cannot be parked lasts for hours, so attempt keeps
+// little on the stack.
+func (r *Reflector) attempt() {
+	s := r.begin()
+	if s == nil {
+		r.leave()
+		return
+	}
+	returned := false
+	defer func() {
+		if !returned { // a source or a store has ended the goroutine
+			s.abandon()
+		}
+	}()
+	s.start()
+	parked, err := false, error(nil)
+	if r.clientGo {
+		err = s.runClientGo()
+	} else {
+		parked, err = s.runStream()
+	}
+	if returned = true; !parked {
+		s.conclude(err)
+	}
+}
+
+// begin returns the session that is admitted, nil if the reflector must end.
+func (r *Reflector) begin() *session {
+	s := newSession(r)
+	if r.setSession(s) {
+		if !r.once {
+			r.counters.countOpen(r.reason)
+		}
+		return s
+	}
+	s.end(nil)
+	r.member.Release(admission.Outcome{})
+	return nil
+}
+
+// conclude ends a session, for the reason that reading its stream has returned, waits for
+// all that it has started, and asks for the admission of the next.
+func (s *session) conclude(err error) {
+	if ended := s.finish(err); ended != nil {
+		<-ended
+	}
+	s.r.next(s, err)
+}
+
+// next follows a session that has ended.
+func (r *Reflector) next(s *session, err error) {
+	if r.finish(s, s.cause(err)) {
+		r.member.Request(r.attempt)
+		return
+	}
+	r.leave()
+}
+
+// abandon ends the reflector: a source or a store has ended the goroutine that ran the
+// session.
+func (s *session) abandon() {
+	r := s.r
+	r.mu.Lock()
+	r.session = nil
+	r.mu.Unlock()
+	r.gate.streams.remove(s)
+	if ended := s.finish(nil); ended != nil {
+		<-ended
+	}
+	r.progress.sessionEnded()
+	r.leave()
+}
+
+// leave is the end of the reflector.
+func (r *Reflector) leave() {
+	r.member.Leave()
+	r.stopResync()
+	r.ended()
+}

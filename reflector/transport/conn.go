@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"sync"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+var (
+	errConnClosed   = errors.New("this client closed the connection")
+	errConnFinished = errors.New("this client closed the connection: it takes no new streams, and the last one has ended")
+)
+
+// conn is the client's side of an HTTP/2 connection (RFC 9113) that carries GET
+// streams only.
+//
+// One goroutine, the reader, reads all frames and calls the receivers of the streams.
+// Whoever has something to write writes it, one at a time. Timers are runtime timers.
+type conn struct {
+	net     net.Conn
+	tls     *tls.ConnectionState // nil without TLS
+	options connOptions
+	done    chan struct{} // closed when the reader has ended
+
+	// framer reads frames on the reader's goroutine, and writes them to out while
+	// writing is held.
+	framer *http2.Framer
+
+	// writing is the lock of the fields below: whoever has put a value into it writes
+	// to the connection. It is a channel, because a goroutine holds it during the write,
+	// and the others wait no longer than their contexts last. It is taken before mu.
+	writing       chan struct{}
+	out           bytes.Buffer // frames of the write under way
+	block         bytes.Buffer // what encoder writes
+	encoder       *hpack.Encoder
+	peerFrame     uint32 // the largest frame that the server takes
+	peerHeaderMax uint32 // the largest header list that it takes
+
+	mu         sync.Mutex
+	events     connectionEvents // nil until newConn returns
+	streams    map[uint32]*stream
+	nextID     uint32
+	maxStreams uint32 // the server's SETTINGS_MAX_CONCURRENT_STREAMS
+	settled    bool   // the server's first SETTINGS have come
+	peerWindow int64  // the server's SETTINGS_INITIAL_WINDOW_SIZE
+	outflow    int64  // what this client may send on the connection; it sends nothing
+	inflow     inflow
+	reserved   int // slots that roundTrip or release will give back
+	resets     resets
+	health     health
+	goAway     *http2.GoAwayError // the server's last GOAWAY
+	err        error              // why the connection ended; nil while it lives
+	freed      bool               // slots may have become free: unlock reports it
+	idle       bool               // no slot was taken when unlock last looked
+	lost       bool               // unlock has reported that no new streams are taken
+}
+
+// newConn starts an HTTP/2 connection on nc, which it closes if it returns an error.
+// Events come from the moment it returns; a connection that takes no streams by then is
+// an error.
+func newConn(nc net.Conn, events connectionEvents, options connOptions) (*conn, error) {
+	c := &conn{
+		net:           nc,
+		options:       options.withDefaults(),
+		done:          make(chan struct{}),
+		writing:       make(chan struct{}, 1),
+		peerFrame:     maxFrame,
+		peerHeaderMax: math.MaxUint32,
+		streams:       map[uint32]*stream{},
+		nextID:        1,
+		maxStreams:    unlimitedStreams,
+		peerWindow:    initialWindow,
+		outflow:       initialWindow,
+		inflow:        inflow{available: connWindow},
+		idle:          true,
+	}
+	if t, ok := nc.(*tls.Conn); ok {
+		state := t.ConnectionState()
+		c.tls = &state
+	}
+	c.encoder = hpack.NewEncoder(&c.block)
+	c.framer = http2.NewFramer(&c.out, bufio.NewReaderSize(nc, readBuffer))
+	c.framer.SetReuseFrames()
+	c.framer.SetMaxReadFrameSize(maxFrame)
+	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	c.framer.MaxHeaderListSize = c.options.maxHeaderList
+	c.startHealth()
+	c.writing <- struct{}{} // nothing precedes the preface
+	go c.read()             // it may be that the server writes first and reads afterwards
+	err := c.writePreface()
+	<-c.writing
+	c.mu.Lock()
+	if err == nil {
+		err = c.refusalLocked()
+	}
+	if err == nil {
+		c.events = events
+	}
+	c.mu.Unlock()
+	if err != nil {
+		c.fail(err)
+		<-c.done
+		return nil, err
+	}
+	return c, nil
+}
+
+// refusalLocked returns why the connection takes no new streams, or nil.
+func (c *conn) refusalLocked() error {
+	switch {
+	case c.err != nil:
+		return c.err
+	case c.goAway != nil:
+		return *c.goAway
+	case c.nextID > maxStreamID:
+		return errors.New("the connection has used all stream ids")
+	}
+	return nil
+}
+
+// usedLocked is the number of taken slots.
+func (c *conn) usedLocked() int { return len(c.streams) + c.reserved + c.resets.held }
+
+func (c *conn) reserve() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ids := (maxStreamID+2-int64(c.nextID))/2 - int64(c.reserved)
+	if c.refusalLocked() != nil || !c.settled || ids <= 0 || int64(c.usedLocked()) >= int64(c.maxStreams) {
+		return false
+	}
+	c.reserved++
+	c.idle = false
+	return true
+}
+
+func (c *conn) release() {
+	c.mu.Lock()
+	c.reserved--
+	c.freed = true
+	c.unlock()
+}
+
+func (c *conn) taken() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.usedLocked()
+}
+
+func (c *conn) limit() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.settled {
+		return 0
+	}
+	return int(min(c.maxStreams, math.MaxInt32))
+}
+
+func (c *conn) close() { c.fail(errConnClosed) }
+
+// fail ends the connection; the reader ends its streams.
+func (c *conn) fail(err error) {
+	c.setError(err)
+	_ = c.net.Close()
+}
+
+// setError sets the error of all open streams, unless there is one.
+func (c *conn) setError(err error) {
+	c.mu.Lock()
+	if c.err == nil {
+		c.err = fmt.Errorf("HTTP/2 connection ended: %w", err)
+	}
+	c.unlock()
+}
+
+// unlock unlocks mu and reports what has changed meanwhile. A connection that takes no
+// streams is closed when it has none.
+func (c *conn) unlock() {
+	refusal := c.refusalLocked()
+	empty := c.usedLocked() == 0
+	freed, idle := c.freed, empty && !c.idle
+	gone := refusal != nil && !c.lost
+	finished := refusal != nil && empty && c.err == nil
+	c.freed, c.idle, c.lost = false, empty, refusal != nil
+	if finished {
+		c.err = errConnFinished
+	}
+	events := c.events
+	c.mu.Unlock()
+
+	if finished {
+		_ = c.net.Close()
+	}
+	switch {
+	case events == nil:
+	case gone:
+		events.gone(c)
+	case refusal != nil:
+	default:
+		if freed {
+			events.slotFreed(c)
+		}
+		if idle {
+			events.idle(c)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"golang.org/x/net/http2"
+)
+
+var errFromServer = errors.New("the server reset the stream")
+
+// read is the reader: it handles frames until the connection ends, and then ends what
+// is left of its streams.
+func (c *conn) read() {
+	defer close(c.done)
+	err := c.readFrames()
+	c.setError(err) // the first one counts, such as that of a write
+	c.stopHealth()
+	c.endStreams(0, nil)
+	if broken := (protocolError{}); errors.As(err, &broken) {
+		// The server learns why, if it still reads.
+		_ = c.write(func() error { return c.framer.WriteGoAway(0, broken.code, nil) })
+	}
+	_ = c.net.Close()
+}
+
+func (c *conn) readFrames() error {
+	for first := true; ; first = false {
+		f, err := c.readFrame()
+		if err == nil {
+			c.sawFrame()
+			if s, ok := f.(*http2.SettingsFrame); first && (!ok || s.IsAck()) {
+				return protocolError{http2.ErrCodeProtocol, "its first frame is not SETTINGS"}
+			}
+			err = c.handle(f)
+		}
+		if err != nil {
+			err = c.resetStream(err)
+		}
+		if err != nil {
+			return c.readError(err)
+		}
+	}
+}
+
+// readFrame reads a frame. The framer's error for a HEADERS frame with too much padding
+// concerns the stream only, but the header is not decoded then, and those that follow
+// need what it would have added to the HPACK table (RFC 9113, section 4.3).
+func (c *conn) readFrame() (http2.Frame, error) {
+	h, err := c.framer.ReadFrameHeader()
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.framer.ReadFrameForHeader(h)
+	if err == nil || h.Type != http2.FrameHeaders {
+		return f, err
+	}
+	if broken := (http2.StreamError{}); errors.As(err, &broken) && broken.Cause == nil {
+		return nil, protocolError{broken.Code, "HEADERS frame with too much padding"}
+	}
+	return nil, err
+}
+
+// readError returns why no more frames can be read: the server's error, or that of the
+// network.
+func (c *conn) readError(err error) error {
+	var code http2.ConnectionError
+	switch {
+	case errors.As(err, &protocolError{}):
+		return err
+	case errors.As(err, &code):
+		reason := "invalid frame"
+		if detail := c.framer.ErrorDetail(); detail != nil {
+			reason = detail.Error()
+		}
+		return protocolError{http2.ErrCode(code), reason}
+	case errors.Is(err, http2.ErrFrameTooLarge):
+		return protocolError{http2.ErrCodeFrameSize, "frame too large"}
+	case errors.Is(err, io.EOF):
+		err = io.ErrUnexpectedEOF // io.EOF is the regular end of a body
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.goAway != nil {
+		return fmt.Errorf("%w: %w", *c.goAway, err)
+	}
+	return err
+}
+
+// handle handles one frame. A StreamError ends its stream, any other error the
+// connection. Frames of unknown types are ignored (RFC 9113, section 4.1), as is
+// PRIORITY.
+func (c *conn) handle(f http2.Frame) error {
+	switch f := f.(type) {
+	case *http2.MetaHeadersFrame:
+		return c.readHeader(f)
+	case *http2.DataFrame:
+		return c.readData(f)
+	case *http2.RSTStreamFrame:
+		return c.readReset(f)
+	case *http2.WindowUpdateFrame:
+		return c.readWindowUpdate(f)
+	case *http2.SettingsFrame:
+		return c.applySettings(f)
+	case *http2.PingFrame:
+		if f.IsAck() {
+			return c.pinged(f.Data)
+		}
+		return c.write(func() error { return c.framer.WritePing(true, f.Data) })
+	case *http2.GoAwayFrame:
+		c.readGoAway(f)
+	case *http2.PushPromiseFrame:
+		return protocolError{http2.ErrCodeProtocol, "PUSH_PROMISE, though push is disabled"}
+	}
+	return nil
+}
+
+// streamLocked returns the open stream of a frame, or nil if it has ended. A stream
+// that was never opened is an error of the server.
+func (c *conn) streamLocked(h http2.FrameHeader) (*stream, error) {
+	if h.StreamID%2 == 0 || h.StreamID >= c.nextID {
+		return nil, protocolError{http2.ErrCodeProtocol, fmt.Sprintf("%v on a stream that is not open", h.Type)}
+	}
+	return c.streams[h.StreamID], nil
+}
+
+func (c *conn) readReset(f *http2.RSTStreamFrame) error {
+	c.mu.Lock()
+	s, err := c.streamLocked(f.FrameHeader)
+	if s == nil {
+		c.mu.Unlock()
+		return err
+	}
+	var reset error = http2.StreamError{StreamID: f.StreamID, Code: f.ErrCode, Cause: errFromServer}
+	if f.ErrCode == http2.ErrCodeRefusedStream {
+		reset = fmt.Errorf("%w: %w", errUnprocessed, reset)
+	}
+	notify := s.endLocked(reset)
+	c.unlock()
+	notify()
+	return nil
+}
+
+func (c *conn) readWindowUpdate(f *http2.WindowUpdateFrame) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.StreamID == 0 {
+		if c.outflow += int64(f.Increment); c.outflow > math.MaxInt32 {
+			return protocolError{http2.ErrCodeFlowControl, "WINDOW_UPDATE makes the connection's window too large"}
+		}
+		return nil
+	}
+	s, err := c.streamLocked(f.FrameHeader)
+	if s == nil {
+		return err
+	}
+	if c.peerWindow+int64(s.outflow)+int64(f.Increment) > math.MaxInt32 {
+		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeFlowControl,
+			Cause: errors.New("WINDOW_UPDATE makes the stream's window too large")}
+	}
+	s.outflow += f.Increment
+	return nil
+}
+
+// readGoAway ends the streams that the server will not process. The others go on, and
+// the connection is closed after the last of them.
+func (c *conn) readGoAway(f *http2.GoAwayFrame) {
+	c.mu.Lock()
+	c.goAway = &http2.GoAwayError{LastStreamID: f.LastStreamID, ErrCode: f.ErrCode}
+	err := fmt.Errorf("%w: %w", errUnprocessed, *c.goAway)
+	c.mu.Unlock()
+	c.endStreams(f.LastStreamID, err)
+}
+
+// endStreams ends the streams with ids above last. nil stands for the error of the
+// connection.
+func (c *conn) endStreams(last uint32, err error) {
+	c.mu.Lock()
+	if err == nil {
+		err = c.err
+	}
+	var notify []func()
+	for id, s := range c.streams {
+		if id > last {
+			notify = append(notify, s.endLocked(err))
+		}
+	}
+	c.unlock()
+	for _, f := range notify {
+		f()
+	}
+}
+
+// resetStream ends the stream of a StreamError and notifies the server. It returns
+// other errors.
+func (c *conn) resetStream(err error) error {
+	var broken http2.StreamError
+	if !errors.As(err, &broken) {
+		return err
+	}
+	c.mu.Lock()
+	s, err := c.streamLocked(http2.FrameHeader{StreamID: broken.StreamID, Type: http2.FrameWindowUpdate})
+	if s == nil {
+		c.mu.Unlock()
+		return err
+	}
+	c.resets.held++
+	notify := s.endLocked(broken)
+	c.unlock()
+	notify()
+	c.writeReset(broken.StreamID, broken.Code)
+	return nil
+}

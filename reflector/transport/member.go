@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"time"
+)
+
+// member is a connection of a pool, from its dial to its end. Its fields are guarded by
+// pool.mu.
+type member struct {
+	pool       *pool
+	connection connection // nil during the dial
+
+	overdue *time.Timer // of the dial; not nil while it counts in pool.expected
+	settled bool        // its limit is known
+	full    bool        // it had no slot, and none has become free since
+	used    bool        // it has taken a request
+	removed bool        // it takes no more
+	timer   *time.Timer // closes it when it was idle for long enough
+}
+
+// dial makes the connection. ctx ends when nobody waits for it.
+func (m *member) dial(ctx context.Context) {
+	c, err := m.pool.dial(ctx, m)
+	p := m.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cancel, wanted := p.dials[m]
+	if wanted {
+		cancel()
+		delete(p.dials, m)
+	}
+	if err == nil && m.removed {
+		err = errUnused
+	}
+	if err != nil {
+		m.arrivedLocked()
+		if wanted {
+			p.failLocked(err)
+		}
+		return
+	}
+	if m.overdue != nil {
+		m.overdue.Stop() // a silent server is not dialled again and again
+	}
+	m.connection = c
+	p.members = append(p.members, m)
+	m.settleLocked()
+	p.serveLocked()
+	if c.taken() == 0 {
+		m.startTimerLocked()
+	}
+}
+
+// expectLocked counts m among the expected connections, until it takes streams, fails
+// or is overdue.
+func (m *member) expectLocked() {
+	m.pool.expected++
+	m.overdue = time.AfterFunc(overdueAfter, func() {
+		m.pool.mu.Lock()
+		defer m.pool.mu.Unlock()
+		m.arrivedLocked()
+		m.pool.dialLocked()
+	})
+}
+
+// arrivedLocked counts m among the expected connections no more.
+func (m *member) arrivedLocked() {
+	if m.overdue != nil {
+		m.overdue.Stop()
+		m.overdue = nil
+		m.pool.expected--
+	}
+}
+
+// settleLocked learns the limit of the connection when it is known.
+func (m *member) settleLocked() {
+	if limit := m.connection.limit(); !m.settled && limit > 0 {
+		m.settled = true
+		m.pool.limit = limit
+		m.arrivedLocked()
+	}
+}
+
+// slotFreed implements connectionEvents.
+func (m *member) slotFreed(connection) {
+	m.pool.mu.Lock()
+	defer m.pool.mu.Unlock()
+	if m.connection == nil || m.removed {
+		return
+	}
+	m.full = false
+	m.settleLocked()
+	m.pool.serveLocked()
+}
+
+// idle implements connectionEvents.
+func (m *member) idle(connection) {
+	m.pool.mu.Lock()
+	defer m.pool.mu.Unlock()
+	if m.connection != nil && !m.removed {
+		m.startTimerLocked()
+	}
+}
+
+// gone implements connectionEvents.
+func (m *member) gone(connection) {
+	p := m.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m.removed {
+		return
+	}
+	if m.connection == nil {
+		m.removed = true // dial sees it
+		return
+	}
+	p.removeLocked(m)
+	if m.used {
+		p.serveLocked()
+	} else {
+		p.failLocked(errUnused)
+	}
+}
+
+func (m *member) startTimerLocked() {
+	if m.timer == nil {
+		m.timer = time.AfterFunc(idleTimeout, m.expire)
+		return
+	}
+	m.timer.Reset(idleTimeout)
+}
+
+func (m *member) stopTimerLocked() {
+	if m.timer != nil {
+		m.timer.Stop()
+	}
+}
+
+// expire closes the connection if it is idle. It may have taken a stream since the
+// timer was started; then another call of idle follows.
+func (m *member) expire() {
+	m.pool.mu.Lock()
+	expired := !m.removed && m.connection.taken() == 0
+	if expired {
+		m.pool.removeLocked(m)
+		m.pool.dialLocked()
+	}
+	m.pool.mu.Unlock()
+	if expired {
+		m.connection.close()
+	}
+}

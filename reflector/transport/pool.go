@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// idleTimeout is how long a connection without streams stays open: as long as
+	// that of client-go's own transport.
+	idleTimeout = 90 * time.Second
+	// defaultLimit is how many streams a connection is expected to carry before the
+	// first has said it: kube-apiserver's default.
+	defaultLimit = 100
+	// maxDials is how many connections are dialled, or do not know yet how many streams
+	// they take, at most: for servers that allow few streams on a connection, or none.
+	maxDials = 32
+	// overdueAfter is how long a dial may take until another begins beside it: one of
+	// several addresses or servers may be unreachable.
+	overdueAfter = 3 * time.Second
+)
+
+// errUnused is the failure of a connection that ended before it took a stream. It is
+// a failure as that of a dial: another dial would be as likely to fail.
+var errUnused = errors.New("the server closed the connection before it took a request")
+
+// pool holds the connections to one server.
+//
+// An opening takes a slot of the oldest connection that has one, so that others can
+// drain and end. If none has, it waits, and openings are served in their order. One
+// connection is dialled for as many waiting openings as a connection takes. A
+// failure to dial goes to as many, so that the rate of dials is bounded by the rate
+// of openings. A dial does not end with the opening that began it: it is canceled
+// when nobody waits.
+type pool struct {
+	dial func(context.Context, connectionEvents) (connection, error)
+
+	mu      sync.Mutex
+	members []*member // oldest first
+	waiting list.List // of *turn
+	// dials are the dials in flight. One that was canceled is not among them.
+	dials map[*member]context.CancelFunc
+	// expected is how many connections are about to take streams: those that are
+	// dialled, and those that do not know yet how many streams they take.
+	expected int
+	limit    int // the last known limit of a connection
+}
+
+// turn is an opening that waits.
+type turn struct {
+	avoid connection
+	ready chan outcome // with room for one
+}
+
+// outcome is the connection of an opening, with a reserved slot, or an error.
+type outcome struct {
+	connection connection
+	err        error
+}
+
+func newPool(dial func(context.Context, connectionEvents) (connection, error)) *pool {
+	return &pool{dial: dial, dials: map[*member]context.CancelFunc{}, limit: defaultLimit}
+}
+
+// acquire returns a connection with a reserved slot, other than avoid. It waits until
+// there is one, a dial fails, or ctx ends.
+func (p *pool) acquire(ctx context.Context, avoid connection) (connection, error) {
+	p.mu.Lock()
+	if p.waiting.Len() == 0 {
+		if c := p.reserveLocked(avoid); c != nil {
+			p.mu.Unlock()
+			return c, nil
+		}
+	}
+	ready := make(chan outcome, 1)
+	element := p.waiting.PushBack(&turn{avoid, ready})
+	p.dialLocked()
+	p.mu.Unlock()
+
+	select {
+	case o := <-ready:
+		return o.connection, o.err
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	var late outcome
+	select {
+	case late = <-ready:
+	default:
+		p.waiting.Remove(element)
+		p.dialLocked()
+	}
+	p.mu.Unlock()
+	if late.connection != nil {
+		late.connection.release()
+	}
+	return nil, context.Cause(ctx)
+}
+
+// closeIdle closes the connections without streams.
+func (p *pool) closeIdle() {
+	p.mu.Lock()
+	var idle []*member
+	for _, m := range slices.Clone(p.members) {
+		if m.settled && m.connection.taken() == 0 {
+			p.removeLocked(m)
+			idle = append(idle, m)
+		}
+	}
+	p.mu.Unlock()
+	for _, m := range idle {
+		m.connection.close()
+	}
+}
+
+// reserveLocked takes a slot, and returns nil if no connection but avoid has one.
+func (p *pool) reserveLocked(avoid connection) connection {
+	for _, m := range p.members {
+		if m.full || m.connection == avoid {
+			continue
+		}
+		if m.connection.reserve() {
+			m.used = true
+			m.stopTimerLocked()
+			return m.connection
+		}
+		m.full = true
+	}
+	return nil
+}
+
+// serveLocked gives slots to those that wait, in their order, and dials for the rest.
+func (p *pool) serveLocked() {
+	for first := p.waiting.Front(); first != nil; first = p.waiting.Front() {
+		c := p.reserveLocked(first.Value.(*turn).avoid)
+		if c == nil {
+			break
+		}
+		p.waiting.Remove(first).(*turn).ready <- outcome{connection: c}
+	}
+	p.dialLocked()
+}
+
+// failLocked returns err to those that wait for the connection that failed: the oldest, as
+// many as a connection takes. Other dials are for the others.
+func (p *pool) failLocked(err error) {
+	for range min(p.limit, p.waiting.Len()) {
+		p.waiting.Remove(p.waiting.Front()).(*turn).ready <- outcome{err: err}
+	}
+	p.dialLocked()
+}
+
+// dialLocked begins the dials that those who wait need, and cancels all if nobody
+// waits.
+func (p *pool) dialLocked() {
+	if p.waiting.Len() == 0 {
+		for m, cancel := range p.dials {
+			cancel()
+			delete(p.dials, m)
+			m.arrivedLocked()
+		}
+		return
+	}
+	needed := (p.waiting.Len()-1)/p.limit + 1 - p.expected // a limit may be the highest int
+	for range min(needed, maxDials-p.unsettledLocked()) {
+		ctx, cancel := context.WithCancel(context.Background())
+		m := &member{pool: p}
+		m.expectLocked()
+		p.dials[m] = cancel
+		go m.dial(ctx)
+	}
+}
+
+// unsettledLocked is how many connections are dialled, or do not know how many streams
+// they take.
+func (p *pool) unsettledLocked() int {
+	n := len(p.dials)
+	for _, m := range p.members {
+		if !m.settled {
+			n++
+		}
+	}
+	return n
+}
+
+// removeLocked removes a connection, which takes no new streams from here on.
+func (p *pool) removeLocked(m *member) {
+	m.removed = true
+	m.stopTimerLocked()
+	m.arrivedLocked()
+	p.members = slices.DeleteFunc(p.members, func(other *member) bool { return other == m })
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+const (
+	// attempts is how often a watch is sent if servers do not process it: as often as by
+	// net/http. With three, many openings fail at once on a server that sends GOAWAY to
+	// one request in 20.
+	attempts = 7
+	// refusals is how often a watch is sent to servers that refuse its stream
+	// (REFUSED_STREAM): they may have too much to do.
+	refusals = 3
+	// useBaseFor is how long the watches of a server go through the base transport when
+	// it was seen not to speak HTTP/2.
+	useBaseFor = time.Hour
+)
+
+// Transport is an http.RoundTripper for clients with many watches. It is made by [New].
+// Its methods are safe for concurrent use.
+type Transport struct {
+	base http.RoundTripper
+
+	mu      sync.Mutex
+	pools   map[poolKey]*pool
+	useBase map[string]time.Time // by authority, until when
+}
+
+// poolKey names the connections of one HTTP/2 client to one server.
+type poolKey struct {
+	authority string
+	parking   bool
+}
+
+// New returns a transport for the watches of a client. It belongs next to base, the
+// transport of client-go, under all wrappers: it is the first of
+// [k8s.io/client-go/transport.Wrappers].
+//
+// Connections for watches are made as base makes its own: with its TLS configuration,
+// proxy and Dial, and with reloaded certificates and CA files. Requests that are not
+// watches go to base, and so do all requests to a server that does not speak HTTP/2. All
+// requests go to base if it contains no *http.Transport, or one without HTTP/2 or with
+// Dial, DialTLS or DialTLSContext instead of DialContext.
+func New(base http.RoundTripper) *Transport {
+	return &Transport{base: base, pools: map[poolKey]*pool{}, useBase: map[string]time.Time{}}
+}
+
+// RoundTrip implements http.RoundTripper.
+//
+// A watch may wait for a connection; the end of its context ends the wait. It is sent
+// again on another connection if the server has certainly not processed it: six times at
+// most, and twice if the server has refused its streams.
+func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if !isWatch(request) || t.usesBase(request.URL.Host) {
+		return t.base.RoundTrip(request)
+	}
+	p := t.poolFor(poolKey{request.URL.Host, wantsParking(request.Context())})
+	var refused connection
+	refusedStreams := 0
+	for attempt := 1; ; attempt++ {
+		c, err := p.acquire(request.Context(), refused)
+		if errors.Is(err, errUseBase) {
+			return t.base.RoundTrip(request)
+		}
+		if err != nil {
+			return nil, err
+		}
+		response, err := c.roundTrip(request)
+		if err == nil || !errors.Is(err, errUnprocessed) || attempt == attempts || request.Context().Err() != nil {
+			return response, err
+		}
+		if isRefusal(err) {
+			refusedStreams++
+		}
+		if refusedStreams == refusals {
+			return nil, err
+		}
+		refused = c
+	}
+}
+
+// CloseIdleConnections closes the connections that carry no stream, and those of the
+// base transport.
+func (t *Transport) CloseIdleConnections() {
+	t.mu.Lock()
+	pools := make([]*pool, 0, len(t.pools))
+	for _, p := range t.pools {
+		pools = append(pools, p)
+	}
+	t.mu.Unlock()
+	for _, p := range pools {
+		p.closeIdle()
+	}
+	utilnet.CloseIdleConnectionsFor(t.base)
+}
+
+// WrappedRoundTripper implements apimachinery's RoundTripperWrapper, by which callers
+// find the transport within.
+func (t *Transport) WrappedRoundTripper() http.RoundTripper { return t.base }
+
+// isWatch reports whether a request is a watch over TLS.
+func isWatch(r *http.Request) bool {
+	if r.Method != http.MethodGet || r.URL == nil || r.URL.Scheme != "https" || !strings.Contains(r.URL.RawQuery, "watch=") {
+		return false
+	}
+	if r.Body != nil && r.Body != http.NoBody || r.Header.Get("Upgrade") != "" {
+		return false
+	}
+	value := r.URL.Query().Get("watch")
+	return value == "true" || value == "1"
+}
+
+func (t *Transport) usesBase(authority string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	until, found := t.useBase[authority]
+	if found && !time.Now().Before(until) {
+		delete(t.useBase, authority)
+		return false
+	}
+	return found
+}
+
+func (t *Transport) poolFor(key poolKey) *pool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.pools[key]
+	if p == nil {
+		p = newPool(func(ctx context.Context, events connectionEvents) (connection, error) {
+			return t.dial(ctx, key, events)
+		})
+		t.pools[key] = p
+	}
+	return p
+}
+
+// dial makes a connection.
+func (t *Transport) dial(ctx context.Context, key poolKey, events connectionEvents) (connection, error) {
+	c, base, err := dialHTTP2(ctx, t.base, key.authority)
+	if errors.Is(err, errUseBase) {
+		t.mu.Lock()
+		t.useBase[key.authority] = time.Now().Add(useBaseFor)
+		t.mu.Unlock()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !key.parking {
+		return newClientConn(c, events, base)
+	}
+	silence, answer := healthTimeouts()
+	if silence <= 0 {
+		silence = math.MaxInt64 // never, as net/http
+	}
+	return newConn(c, events, connOptions{pingAfter: silence, pingTimeout: answer})
+}

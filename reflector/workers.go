@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"runtime"
+	"sync"
+	"time"
+)
+
+const (
+	// minWorkers is how many workers a gate has at least, where there is work for them.
+	// With one, a store that takes long for one object would delay all others.
+	minWorkers = 4
+	// stuckAfter is how long sessions wait while no worker takes one. Then there is one
+	// worker more: functions of the program block the others.
+	stuckAfter = 50 * time.Millisecond
+)
+
+// workers handle the parked streams of a gate, on goroutines that exist while there is
+// work. So a quiet stream has no goroutine, and the goroutine that reads a connection
+// decodes nothing.
+type workers struct {
+	mu      sync.Mutex
+	queue   []*session // in the order of their wakes; each is there once
+	running int
+	stuck   *time.Timer // calls relieve; nil if no session has waited since a worker has ended
+}
+
+// turn is the place of a session among the workers.
+type turn uint8
+
+const (
+	noTurn  turn = iota
+	queuing      // it is in the queue
+	working      // a worker handles it
+	again        // a worker handles it, and it was added meanwhile
+)
+
+// add lets a worker handle a session.
+func (w *workers) add(s *session) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch s.turn {
+	case noTurn:
+		s.turn = queuing
+		w.queue = append(w.queue, s)
+		w.startLocked()
+	case working:
+		s.turn = again
+	case queuing, again:
+	}
+}
+
+// startLocked starts a worker, if there are fewer than there may be.
+func (w *workers) startLocked() {
+	switch {
+	case w.running < max(minWorkers, runtime.GOMAXPROCS(0)):
+		w.running++
+		go w.run()
+	case w.stuck == nil:
+		w.stuck = time.AfterFunc(stuckAfter, w.relieve)
+	}
+}
+
+// relieve starts a worker beside those that are stuck, if a session still waits.
+func (w *workers) relieve() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) == 0 {
+		w.stopTimerLocked()
+		return
+	}
+	if w.stuck == nil {
+		return // it was stopped as it fired
+	}
+	w.stuck.Reset(stuckAfter)
+	w.running++
+	go w.run()
+}
+
+// run is the goroutine of a worker.
+func (w *workers) run() {
+	var s *session
+	defer func() {
+		if s != nil { // a source or a store has ended the goroutine
+			w.abandon(s)
+		}
+	}()
+	for s = w.next(nil); s != nil; s = w.next(s) {
+		s.work()
+	}
+}
+
+// next returns the session to handle next, after the one that was handled; nil if there
+// is none, and the worker ends.
+func (w *workers) next(handled *session) (s *session) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if handled != nil {
+		if handled.turn == again {
+			handled.turn = queuing
+			w.queue = append(w.queue, handled)
+		} else {
+			handled.turn = noTurn
+		}
+	}
+	if len(w.queue) == 0 {
+		w.queue = nil
+		w.running--
+		w.stopTimerLocked()
+		return nil
+	}
+	if w.stuck != nil {
+		w.stuck.Reset(stuckAfter)
+	}
+	s, w.queue[0] = w.queue[0], nil
+	w.queue = w.queue[1:]
+	s.turn = working
+	return s
+}
+
+func (w *workers) stopTimerLocked() {
+	if w.stuck != nil {
+		w.stuck.Stop()
+		w.stuck = nil
+	}
+}
+
+// abandon ends a session, and its reflector, on another goroutine, with another worker in
+// place of the one whose goroutine was ended.
+func (w *workers) abandon(s *session) {
+	w.mu.Lock()
+	w.running--
+	if len(w.queue) > 0 {
+		w.startLocked()
+	}
+	w.mu.Unlock()
+	s.life.unpark()
+	go s.abandon()
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/summerwind/h2spec/spec"
+)
+
+// results are those of all tests, for docs/interop.md.
+var results report
+
+type report struct {
+	mu    sync.Mutex
+	specs []specResult
+	runs  map[[2]string]map[string]string // what was seen: by server and what was done, and by client
+}
+
+// specResult is what one client did in the cases of h2spec.
+type specResult struct {
+	client   client
+	cases    map[string]*spec.ClientTestCase
+	outcomes map[string]error
+}
+
+func (r *report) addSpec(c client, cases map[string]*spec.ClientTestCase, outcomes map[string]error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.specs = append(r.specs, specResult{client: c, cases: cases, outcomes: outcomes})
+}
+
+// add adds what was seen when something was done with a server.
+func (r *report) add(server, what string, c client, seen string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	row := [2]string{server, what}
+	if r.runs == nil {
+		r.runs = map[[2]string]map[string]string{}
+	}
+	if r.runs[row] == nil {
+		r.runs[row] = map[string]string{}
+	}
+	r.runs[row][c.name] = seen
+}
+
+const page = `# Interoperability
+
+Package ` + "`reflector/transport`" + ` has an HTTP/2 client of its own. ` + "`make interop`" + ` tests it with servers of other projects,
+in ` + "`test/interop`" + `; a run with the flag ` + "`-table`" + ` writes this page. The columns are clients:
+
+- refwatch is that client, where a Receiver takes the data, as with ` + "`ParkedStreams`" + `;
+- refwatch, Read is the same client, whose bodies a goroutine reads, as where a wrapper of the config hides them;
+- net/http, pooled is the client of net/http on the connections of this package, as without ` + "`ParkedStreams`" + `;
+- net/http is what client-go uses by itself.
+
+Envoy is not among the servers, because Debian has no package of it.
+
+## For those who run a front end
+
+A watch may be silent for minutes: kube-apiserver sends a bookmark about once a minute, and nothing else while nothing
+changes. So let the front end wait, forward each piece of data at once, and end the request to the API server when the
+client ends the stream. The tests need no other setting than these:
+
+- nginx: ` + "`proxy_buffering off`" + `, ` + "`proxy_http_version 1.1`" + `, and a long ` + "`proxy_read_timeout`" + `.
+- HAProxy: a long ` + "`timeout server`" + ` and ` + "`timeout client`" + `, and ` + "`option abortonclose`" + `. Without the last, HAProxy 2.6 keeps
+  the streams of a closed connection at the API server, and after a reload its old process does not end.
+
+A stream that the front end ends is opened again: that costs a request, and loses nothing.
+`
+
+// write writes the page. It needs the results of all tests.
+func (r *report) write(file string) error {
+	if len(r.specs) == 0 || len(r.runs) == 0 {
+		return fmt.Errorf("%s: run all tests to write it", file)
+	}
+	var out bytes.Buffer
+	out.WriteString(page)
+	r.writeSpecs(&out)
+	r.writeRuns(&out)
+	return os.WriteFile(file, out.Bytes(), 0o644)
+}
+
+func (r *report) writeSpecs(out *bytes.Buffer) {
+	slices.SortFunc(r.specs, func(a, b specResult) int { // they ran in parallel
+		order := func(result specResult) int {
+			return slices.IndexFunc(specClients, func(c client) bool { return c.name == result.client.name })
+		}
+		return order(a) - order(b)
+	})
+	out.WriteString("\n## h2spec 2.2.1, the tests of clients\n\n| section | case |")
+	for _, result := range r.specs {
+		fmt.Fprintf(out, " %s |", result.client.name)
+	}
+	out.WriteString("\n|---|---|" + strings.Repeat(":-:|", len(r.specs)) + "\n| | passed |")
+	for _, result := range r.specs {
+		passed := 0
+		for _, err := range result.outcomes {
+			if err == nil {
+				passed++
+			}
+		}
+		fmt.Fprintf(out, " %d of %d |", passed, len(result.outcomes))
+	}
+	out.WriteString("\n")
+	cases := r.specs[0].cases
+	for _, id := range slices.SortedFunc(maps.Keys(cases), compareIDs) {
+		fmt.Fprintf(out, "| %s | %s |", id, cases[id].Desc)
+		for _, result := range r.specs {
+			mark := "✓"
+			if result.outcomes[id] != nil {
+				mark = "✗"
+			}
+			fmt.Fprintf(out, " %s |", mark)
+		}
+		out.WriteString("\n")
+	}
+	writeReasons(out, "why refwatch differs", specDifferences)
+	writeReasons(out, "why net/http's client was not run, and counts as failed", specDeadlocks)
+}
+
+// writeReasons writes a table of reasons, each with the cases that have it.
+func writeReasons(out *bytes.Buffer, title string, reasons map[string]string) {
+	if len(reasons) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n| cases | %s |\n|---|---|\n", title)
+	cases := map[string][]string{}
+	for _, id := range slices.SortedFunc(maps.Keys(reasons), compareIDs) {
+		cases[reasons[id]] = append(cases[reasons[id]], id)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(cases)) {
+		fmt.Fprintf(out, "| %s | %s |\n", strings.Join(cases[reason], ", "), reason)
+	}
+}
+
+func (r *report) writeRuns(out *bytes.Buffer) {
+	fmt.Fprintf(out, "\n## Servers\n\n| server | what was done | %s | %s |\n|---|---|---|---|\n", refwatch.name, pooled.name)
+	compare := func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
+	for _, row := range slices.SortedFunc(maps.Keys(r.runs), compare) {
+		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", row[0], row[1], r.runs[row][refwatch.name], r.runs[row][pooled.name])
+	}
+}
+
+// compareIDs compares IDs of cases by their numbers: 6.9/2 comes before 6.9.1/1, and that before 6.10/1.
+func compareIDs(a, b string) int {
+	numbers := func(id string) []int {
+		section, number, _ := strings.Cut(id, "/")
+		var all []int
+		for _, field := range strings.Split(section, ".") {
+			n, _ := strconv.Atoi(field) // h2spec's sections are numbers
+			all = append(all, n)
+		}
+		n, _ := strconv.Atoi(number)
+		return append(all, -1, n) // a section comes before the sections in it
+	}
+	return slices.Compare(numbers(a), numbers(b))
+}
