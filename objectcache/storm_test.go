@@ -42,10 +42,16 @@ type verdict struct {
 	hangs  bool
 }
 
-// inStorm runs f in a bubble for each engine, with stores that are running.
+// inStorm runs f in a bubble, with stores that are running, for each engine. Under the
+// race detector it does not park: TLS then takes minutes. make compat runs all tests
+// without the race detector.
 func inStorm(t *testing.T, gate objectcache.GateOptions, f func(*testing.T, *storm)) {
 	t.Helper()
-	eachBubble(t, func(t *testing.T) {
+	run := eachBubble
+	if raceEnabled {
+		run = synctest.Test
+	}
+	run(t, func(t *testing.T) {
 		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true, TLS: parked}), gate: objectcache.NewGate(gate), counts: map[string]int{}}
 		s.server.Intercept(s.intercept)
 		client := s.client()
