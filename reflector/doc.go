@@ -58,7 +58,8 @@
 //     [listwatch.FromREST]. An open stream needs that goroutine, and one of HTTP/2. With
 //     Options.ParkedStreams it needs neither: the stream is parked when the state is
 //     stored, and a few workers of the Gate decode and store what comes later. A store
-//     that takes long for one object then delays another by 50 ms at most.
+//     that takes long for one object delays no other. If as many stores block as there
+//     are workers, one more starts each 50 ms.
 //   - With Options.ClientGoReflector client-go's Reflector runs the session. Its
 //     back-off, its error reports and its choice of version are not used.
 package reflector
