@@ -20,21 +20,13 @@ import (
 // 1.19, GA in 1.21, KEP-1412.
 const ImmutableEphemeralVolumes featuregate.Feature = "ImmutableEphemeralVolumes"
 
-// StreamReflector reads each watch with the reflector of this module. It takes half
-// the memory of client-go's Reflector, and two goroutines instead of four. If the
-// feature is off, client-go's Reflector reads every watch. The guarantees are the
-// same.
-//
-// Beta, default true.
-const StreamReflector featuregate.Feature = "StreamReflector"
-
 // ParkedStreams keeps no goroutine for an open, quiet stream: the HTTP/2 client of package
 // reflector/transport reads each connection in one goroutine. If the feature is off,
 // net/http's HTTP/2 client reads the streams, with two goroutines for each. The
-// guarantees are the same. WatchOptions.ParkedStreams of package objectcache says what
-// it needs.
+// guarantees are the same. WatchOptions.BlockingStreams of package objectcache says
+// which streams can be parked.
 //
-// Alpha, default false.
+// Beta, default true.
 const ParkedStreams featuregate.Feature = "ParkedStreams"
 
 // versionedSpecs is read-only.
@@ -52,9 +44,6 @@ var versionedSpecs = map[featuregate.Feature]featuregate.VersionedSpecs{
 		{Version: version.MajorMinor(0, 0), Default: true, PreRelease: featuregate.GA},
 	},
 	ParkedStreams: {
-		{Version: version.MajorMinor(0, 0), Default: false, PreRelease: featuregate.Alpha},
-	},
-	StreamReflector: {
 		{Version: version.MajorMinor(0, 0), Default: true, PreRelease: featuregate.Beta},
 	},
 }
@@ -75,13 +64,12 @@ func AddFeatureGates(gate featuregate.MutableVersionedFeatureGate) error {
 	return nil
 }
 
-// Apply returns options with WatchImmutable, ClientGoReflector and ParkedStreams set by
-// the features of gate, also where options has another value: a gate with its defaults
-// resets ParkedStreams. The other options stay as they are.
+// Apply returns options with WatchImmutable and BlockingStreams set by the features of
+// gate, also where options has another value: a gate with its defaults resets
+// BlockingStreams. The other options stay as they are.
 func Apply(gate featuregate.FeatureGate, options objectcache.WatchOptions) objectcache.WatchOptions {
 	options.WatchImmutable = !Enabled(gate, ImmutableEphemeralVolumes)
-	options.ClientGoReflector = !Enabled(gate, StreamReflector)
-	options.ParkedStreams = Enabled(gate, ParkedStreams)
+	options.BlockingStreams = !Enabled(gate, ParkedStreams)
 	return options
 }
 

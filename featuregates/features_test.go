@@ -168,12 +168,13 @@ func TestEnabled(t *testing.T) {
 // Apply sets the options of the features, and no others.
 func TestApply(t *testing.T) {
 	tests := map[string]struct {
-		set                   string
-		watchImmutable, other bool
+		set                      string
+		watchImmutable, blocking bool
 	}{
 		"defaults":          {"", false, false},
 		"immutable watched": {"ImmutableEphemeralVolumes=false", true, false},
-		"other engine":      {"StreamReflector=false", false, true},
+		"blocking streams":  {"ParkedStreams=false", false, true},
+		"no beta feature":   {"AllBeta=false", false, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -182,8 +183,8 @@ func TestApply(t *testing.T) {
 			if err := gate.Set(test.set); err != nil {
 				t.Fatal(err)
 			}
-			before := objectcache.WatchOptions{IdleTimeout: 1, WatchImmutable: true, ClientGoReflector: true}
-			want := objectcache.WatchOptions{IdleTimeout: 1, WatchImmutable: test.watchImmutable, ClientGoReflector: test.other}
+			before := objectcache.WatchOptions{IdleTimeout: 1, WatchImmutable: true, BlockingStreams: true}
+			want := objectcache.WatchOptions{IdleTimeout: 1, WatchImmutable: test.watchImmutable, BlockingStreams: test.blocking}
 			if got := featuregates.Apply(gate, before); !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}

@@ -24,7 +24,7 @@ import (
 //     a connection, and long ones would block other calls of the program.
 //   - Its watches use a [transport.Transport]: it opens only as many connections as
 //     they need. Its open streams keep neither the header of the response nor the
-//     request, and can be parked: see [WatchOptions].ParkedStreams.
+//     request, and a WatchStore parks them: see [WatchOptions].BlockingStreams.
 //
 // If config has a Transport, it is used as it is, without the transport above: its
 // connections may be shared, and its streams keep the header of the response and cannot

@@ -75,7 +75,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		Once:              w.once,
 		Known:             w.polls,
 		ClientGoReflector: s.options.ClientGoReflector,
-		ParkedStreams:     s.options.ParkedStreams,
+		BlockingStreams:   s.options.BlockingStreams,
 		Counters:          &s.counters,
 	})
 	w.reflector.ReadFor(e.owners.reads)

@@ -12,16 +12,16 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// parked makes the stores of rigs that watch park their streams. Tests are not parallel.
-var parked bool
+// blockingStreams keeps the stores of rigs from parking their streams. Tests are not parallel.
+var blockingStreams bool
 
-// eachEngine runs f as the subtests "stream" and "parked".
+// eachEngine runs f as the subtests "parked" and "blocking".
 func eachEngine(t *testing.T, f func(*testing.T)) {
 	t.Helper()
-	for _, engine := range []string{"stream", "parked"} {
+	for _, engine := range []string{"parked", "blocking"} {
 		t.Run(engine, func(t *testing.T) {
-			parked = engine == "parked"
-			defer func() { parked = false }()
+			blockingStreams = engine == "blocking"
+			defer func() { blockingStreams = false }()
 			f(t)
 		})
 	}
@@ -77,7 +77,7 @@ func withRig(t *testing.T, options objectcache.StoreOptions, f func(*testing.T, 
 // clientOf returns the client of a store.
 func clientOf(t *testing.T, server *apiserver.Server) kubernetes.Interface {
 	t.Helper()
-	if !parked {
+	if blockingStreams {
 		return server.Client()
 	}
 	client, err := kubernetes.NewForConfig(objectcache.ConfigFor(server.Config()))

@@ -72,12 +72,10 @@ func runStore(ctx context.Context, t testing.TB, store interface{ Run(context.Co
 
 func newRig(t *testing.T, server apiserver.Options, options objectcache.StoreOptions) *rig {
 	t.Helper()
-	if parked {
-		server.TLS = true // HTTP/2 takes it
-		if watchOptions, ok := options.(objectcache.WatchOptions); ok {
-			watchOptions.ParkedStreams = true
-			options = watchOptions
-		}
+	server.TLS = !blockingStreams // HTTP/2 takes it
+	if watchOptions, ok := options.(objectcache.WatchOptions); ok {
+		watchOptions.BlockingStreams = blockingStreams
+		options = watchOptions
 	}
 	r := &rig{t: t, server: apiserver.New(t, server), stop: func() {}}
 	r.client = r.server.Client()

@@ -76,7 +76,7 @@ func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] 
 		OnChange:          st.changed,
 		Gate:              s.options.Gate,
 		ClientGoReflector: s.options.ClientGoReflector,
-		ParkedStreams:     s.options.ParkedStreams,
+		BlockingStreams:   s.options.BlockingStreams,
 		Counters:          &s.counters,
 	})
 	return st

@@ -52,10 +52,10 @@ func inStorm(t *testing.T, gate objectcache.GateOptions, f func(*testing.T, *sto
 		run = synctest.Test
 	}
 	run(t, func(t *testing.T) {
-		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true, TLS: parked}), gate: objectcache.NewGate(gate), counts: map[string]int{}}
+		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true, TLS: !blockingStreams}), gate: objectcache.NewGate(gate), counts: map[string]int{}}
 		s.server.Intercept(s.intercept)
 		client := s.client()
-		options := objectcache.WatchOptions{Gate: s.gate, ParkedStreams: parked}
+		options := objectcache.WatchOptions{Gate: s.gate, BlockingStreams: blockingStreams}
 		s.secrets = newStore(t, objectcache.Secrets(client), options)
 		s.configMaps = newStore(t, objectcache.ConfigMaps(client), options)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -75,7 +75,7 @@ func inStorm(t *testing.T, gate objectcache.GateOptions, f func(*testing.T, *sto
 func (s *storm) client() kubernetes.Interface {
 	config := s.server.Config()
 	config.QPS = -1
-	if parked {
+	if !blockingStreams {
 		config = objectcache.ConfigFor(config)
 	}
 	dial := config.Dial

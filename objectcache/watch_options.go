@@ -66,24 +66,23 @@ type WatchOptions struct {
 	// the memory, and four goroutines instead of two. The guarantees are the same.
 	// Default: the engine of package reflector.
 	ClientGoReflector bool
-	// ParkedStreams keeps no goroutine for an open stream. Without it each stream has two.
-	// The HTTP/2 client of package reflector/transport has one goroutine for each
-	// connection, which carries as many streams as the server allows, and a few
-	// goroutines of the Gate decode what arrives. The guarantees are the same.
+	// BlockingStreams reads each stream with two goroutines: one of net/http's HTTP/2
+	// client, and one that blocks in Read. The guarantees are the same. It is the way
+	// back to net/http if the HTTP/2 client of package reflector/transport, or a server
+	// under it, misbehaves.
 	//
-	// It needs a client of a config that [ConfigFor] returned, and a server that speaks
-	// HTTP/2 over TLS. A stream that cannot be parked works as without the option, and no
-	// error reports it. Such are the streams of a [Dynamic] or [Metadata] resource, of a
-	// client without a method GetClient (see [NewResource]), and of a config whose
-	// WrapTransport replaces the body of the response. ClientGoReflector takes
-	// precedence.
+	// Default: an open, quiet stream is parked, which means that it has no goroutine. That
+	// HTTP/2 client has one goroutine for each connection, which carries as many streams
+	// as the server allows, and a few goroutines of the Gate decode what arrives. It needs
+	// a client of a config that [ConfigFor] returned, and a server that speaks HTTP/2 over
+	// TLS. A stream that cannot be parked has a goroutine that reads it, and no error
+	// reports it. Such are the streams of a [Dynamic] or [Metadata] resource, of a client
+	// without a method GetClient (see [NewResource]), and of a config whose WrapTransport
+	// replaces the body of the response. A goroutine profile shows them: each is in the
+	// method (*session).runStream of package reflector.
 	//
-	// A goroutine profile shows whether streams are parked: each of those that are not has
-	// a goroutine in the method (*session).runStream of package reflector.
-	//
-	// It is alpha: see featuregates.ParkedStreams. Default: net/http's HTTP/2 client has
-	// a goroutine for each stream, and another one reads it.
-	ParkedStreams bool
+	// The feature gate is featuregates.ParkedStreams, which is beta.
+	BlockingStreams bool
 }
 
 const (

@@ -54,12 +54,12 @@
 // ends, the reflector decides when the next session begins, and at which version. Two
 // engines run sessions, with the same guarantees:
 //
-//   - By default a goroutine reads the stream, and decodes it if the source is made by
-//     [listwatch.FromREST]. An open stream needs that goroutine, and one of HTTP/2. With
-//     Options.ParkedStreams it needs neither: the stream is parked when the state is
-//     stored, and a few workers of the Gate decode and store what comes later. A store
-//     that takes long for one object delays no other. If as many stores block as there
-//     are workers, one more starts each 50 ms.
+//   - By default the stream is parked when the state is stored, if its source allows
+//     that: it has no goroutine from then on. A few workers of the Gate decode and store
+//     what comes later. A store that takes long for one object delays no other. If as
+//     many stores block as there are workers, one more starts each 50 ms. A stream that
+//     cannot be parked has a goroutine that reads it. With Options.BlockingStreams all
+//     have, and net/http's HTTP/2 client has another one for each.
 //   - With Options.ClientGoReflector client-go's Reflector runs the session. Its
 //     back-off, its error reports and its choice of version are not used.
 package reflector

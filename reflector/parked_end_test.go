@@ -42,7 +42,7 @@ func TestEndWhileParkingFails(t *testing.T) {
 		stream := &hidden{fakeStream: newStream(state(secret("5"), "5")...)}
 		first := func() (listwatch.Stream, error) { return stream, nil }
 		source := watching(first, opens(state(secret("7"), "7")...))
-		r := reflector.New(source, newSecretSlot(), reflector.Options{ParkedStreams: true})
+		r := reflector.New(source, newSecretSlot(), reflector.Options{})
 		stream.park = func() {
 			test.end(r)
 			time.Sleep(time.Second) // a worker may run meanwhile

@@ -87,7 +87,7 @@ func (c *connected) Close() error {
 // startParked runs a reflector that parks its streams.
 func startParked(t *testing.T, source listwatch.Source, store reflector.Store, gate *reflector.Gate) *rig {
 	t.Helper()
-	r := &rig{Reflector: reflector.New(source, store, reflector.Options{Gate: gate, ParkedStreams: true})}
+	r := &rig{Reflector: reflector.New(source, store, reflector.Options{Gate: gate})}
 	done := make(chan struct{})
 	r.Start(t.Context(), func() { close(done) })
 	r.wait = func() { <-done }
@@ -165,7 +165,7 @@ func TestEndOfAParkedStream(t *testing.T) {
 func TestParkedStreamIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		r := reflector.New(watching(newConnected().answer), newSecretSlot(), reflector.Options{ParkedStreams: true})
+		r := reflector.New(watching(newConnected().answer), newSecretSlot(), reflector.Options{})
 		ended := false
 		r.Start(ctx, func() { ended = true })
 		after(time.Minute)
@@ -205,7 +205,7 @@ func TestEndDuringPark(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				stream := &slowToPark{connected: newConnected(), parks: parks}
 				source := watching(func() (listwatch.Stream, error) { return stream, nil })
-				r := reflector.New(source, newSecretSlot(), reflector.Options{ParkedStreams: true})
+				r := reflector.New(source, newSecretSlot(), reflector.Options{})
 				stream.during = r.Stop
 				ends := 0
 				r.Start(t.Context(), func() { ends++ })

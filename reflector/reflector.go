@@ -46,11 +46,13 @@ type Options struct {
 	// the memory and four goroutines instead of two. The guarantees are the same.
 	// Default: the goroutine of Run reads the stream.
 	ClientGoReflector bool
-	// ParkedStreams holds an open, quiet stream without a goroutine, if the source can:
-	// see [listwatch.Parkable]. A client of objectcache.ConfigFor can. Events are then
-	// decoded and stored by a few goroutines of the Gate, which exist while there are
-	// events. Default: a goroutine reads each stream.
-	ParkedStreams bool
+	// BlockingStreams keeps a goroutine for each open stream, which reads it, and a
+	// source that [listwatch.FromREST] made reads it through net/http's HTTP/2 client.
+	// The guarantees are the same. Default: an open, quiet stream has no goroutine, if
+	// the source can do without: see [listwatch.Parkable]. A client of
+	// objectcache.ConfigFor can. A few goroutines of the Gate, which exist while there
+	// are events, decode and store them. Other streams have a goroutine each.
+	BlockingStreams bool
 	// Counters count what the reflector does. Reflectors may share them. Default: it has
 	// counters of its own, which nothing reads.
 	Counters *Counters
@@ -99,7 +101,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		gate:     options.Gate,
 		once:     options.Once,
 		clientGo: options.ClientGoReflector && !options.Once, // client-go lists only to watch then
-		parks:    options.ParkedStreams && !options.ClientGoReflector && !options.Once,
+		parks:    !options.BlockingStreams && !options.ClientGoReflector && !options.Once,
 		counters: options.Counters,
 		reason:   OpenFirst,
 	}

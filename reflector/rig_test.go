@@ -44,8 +44,7 @@ import (
 // inBubble runs a test with each engine, in a synctest bubble. eachEngine runs it with
 // each engine, without a bubble: eachCase then runs each case of a table in a bubble.
 // Build what a case changes, like a source, within eachEngine. A test that does not
-// depend on the engine calls synctest.Test or eachCase alone, and runs with the stream
-// engine.
+// depend on the engine calls synctest.Test or eachCase alone, and parks its streams.
 //
 // rig_source_test.go has the objects, errors and answers of the scripted server, and
 // rig_parked_test.go makes its streams parkable.
@@ -53,17 +52,17 @@ import (
 // rig_member_test.go each of them, and the checks. clientgo_stores_rig_test.go has an API
 // server with ConfigMaps, and a consumer of client-go's queues.
 
-// clientGo and parked select the engine of the test that runs: the stream engine if
+// clientGo and blockingStreams select the engine of the test that runs: streams are parked if
 // neither is set. Tests are not parallel.
-var clientGo, parked bool
+var clientGo, blockingStreams bool
 
-// eachEngine runs f as the subtests "stream", "parked" and "client-go".
+// eachEngine runs f as the subtests "parked", "blocking" and "client-go".
 func eachEngine(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	for _, engine := range []string{"stream", "parked", "client-go"} {
+	for _, engine := range []string{"parked", "blocking", "client-go"} {
 		t.Run(engine, func(t *testing.T) {
-			clientGo, parked = engine == "client-go", engine == "parked"
-			defer func() { clientGo, parked = false, false }()
+			clientGo, blockingStreams = engine == "client-go", engine == "blocking"
+			defer func() { clientGo, blockingStreams = false, false }()
 			f(t)
 		})
 	}
@@ -107,9 +106,10 @@ func start(t *testing.T, source listwatch.Source, options reflector.Options) *ri
 // startWith is start with another store. It does not wait for the first attempt.
 func startWith(t *testing.T, source listwatch.Source, store reflector.Store, options reflector.Options) *rig {
 	t.Helper()
-	options.ClientGoReflector, options.ParkedStreams = clientGo, parked
+	options.ClientGoReflector = clientGo
+	options.BlockingStreams = options.BlockingStreams || blockingStreams
 	given := source
-	if parked {
+	if !options.BlockingStreams {
 		source = parking{source}
 	}
 	r := &rig{Reflector: reflector.New(source, store, options), gate: options.Gate}

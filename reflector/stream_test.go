@@ -111,10 +111,10 @@ func (s *readStream) Next() (watch.Event, error) {
 	return s.fakeStream.Next()
 }
 
-// A stream has one reader all its life, unless it is parked.
+// A stream that is not parked has one reader all its life.
 func TestOneReader(t *testing.T) {
 	eachEngine(t, func(t *testing.T) {
-		if parked {
+		if !blockingStreams {
 			return
 		}
 		synctest.Test(t, testOneReader)
@@ -126,7 +126,7 @@ func testOneReader(t *testing.T) {
 	stream.ctx = t.Context()
 	slot := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
 	source := watching(func() (listwatch.Stream, error) { return stream, nil })
-	r := reflector.New(source, slot, reflector.Options{ClientGoReflector: clientGo})
+	r := reflector.New(source, slot, reflector.Options{ClientGoReflector: clientGo, BlockingStreams: blockingStreams})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -164,7 +164,7 @@ func TestOneGoroutineForAStream(t *testing.T) {
 		before := goroutinesInBubble()
 		gate := reflector.NewGate(reflector.GateOptions{})
 		for range n {
-			start(t, watching(opens(append(state(secret("5"), "7"), event(watch.Modified, secret("9")))...)), reflector.Options{Gate: gate})
+			start(t, watching(opens(append(state(secret("5"), "7"), event(watch.Modified, secret("9")))...)), reflector.Options{Gate: gate, BlockingStreams: true})
 		}
 		for _, pause := range []time.Duration{time.Second, time.Minute} {
 			after(pause)

@@ -35,6 +35,10 @@ type CacheOptions struct {
 	// LiveList makes List read from the server instead of returning [ErrListRefused].
 	// It needs the permission to list the kind, in the namespaces that are listed.
 	LiveList bool
+	// BlockingStreams gives the streams back to net/http's HTTP/2 client, with two
+	// goroutines for each: see objectcache.WatchOptions. Default: an open, quiet stream
+	// has no goroutine.
+	BlockingStreams bool
 	// Gate bounds how many streams are being opened at a time. Pass the one of other
 	// stores that reach the same server as the same user. Default: a Gate of its own.
 	Gate *objectcache.Gate

@@ -56,7 +56,7 @@ func inBubble(t *testing.T, options controllerruntime.CacheOptions, stock cache.
 func onServer(t *testing.T, f func(t *testing.T, server *apiserver.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		server := apiserver.New(t, apiserver.Options{InMemory: true, CustomResources: []apiserver.CustomResource{widgets}})
+		server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true, CustomResources: []apiserver.CustomResource{widgets}})
 		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
 		if _, err := server.Client().CoreV1().Namespaces().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)

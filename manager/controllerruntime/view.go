@@ -88,8 +88,9 @@ func (c *Cache) newView(id viewID) (*view, error) {
 		resource = resource.WithTransform(v.transform)
 	}
 	v.store, err = objectcache.NewWatchStore(resource, objectcache.WatchOptions{
-		Gate:         c.options.Gate,
-		RefusalGrace: time.Nanosecond, // a reconcile is repeated, so a Get need not wait for a grant
+		Gate:            c.options.Gate,
+		RefusalGrace:    time.Nanosecond, // a reconcile is repeated, so a Get need not wait for a grant
+		BlockingStreams: c.options.BlockingStreams,
 	})
 	if err != nil {
 		return nil, err

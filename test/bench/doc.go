@@ -13,7 +13,7 @@
 //
 // # Contenders
 //
-//   - refwatch: its manager with manager.ClientFor and the option ParkedStreams.
+//   - refwatch: its manager with manager.ClientFor and the default options.
 //   - kubelet: the Secret manager of k8s.io/kubernetes with its strategy Watch.
 //   - informer: a client-go SharedInformer per Secret, each with an event handler.
 //   - floor: WatchList streams, one goroutine each, 64 opened at a time, and the last object in a map. It is the least
@@ -21,7 +21,7 @@
 //   - refwatch-clientgo: refwatch with the option ClientGoReflector.
 //   - controller-runtime: its cache for one namespace. It lists and keeps all Secrets there, with one stream.
 //   - refwatch-shared: refwatch with a shared stream of the namespace, in the scenario shared only.
-//   - refwatch-nethttp: refwatch without ParkedStreams, whose streams net/http reads. It is measured in churn and
+//   - refwatch-nethttp: refwatch with BlockingStreams, whose streams net/http reads. It is measured in churn and
 //     neighbour, and in every scenario if -contenders names it.
 //
 // Each measurement has a process of its own. All contenders use the same certificate, protobuf, and no limit of

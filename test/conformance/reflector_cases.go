@@ -37,10 +37,10 @@ type runningReflector struct {
 }
 
 func (s *suite) reflectorOptions(name string) reflector.Options {
-	return reflector.Options{Name: name, ClientGoReflector: s.engine.clientGo, ParkedStreams: s.engine.parked}
+	return reflector.Options{Name: name, ClientGoReflector: s.engine.clientGo, BlockingStreams: s.engine.blocking}
 }
 
-// restSource returns a source over a REST client, whose streams can be parked.
+// restSource returns a source over a REST client. Its streams can be parked.
 func (s *suite) restSource(name string) listwatch.Source {
 	return listwatch.FromREST(&listwatch.RESTResource{
 		Client:    s.client.CoreV1().RESTClient(),
@@ -66,10 +66,7 @@ func (s *suite) source(options metav1.ListOptions) listwatch.Source {
 
 // startReflector runs a reflector of one Secret until the case ends.
 func (s *suite) startReflector(name string) *runningReflector {
-	if s.engine.parked {
-		return s.startReflectorFrom(s.restSource(name), name)
-	}
-	return s.startReflectorFrom(s.source(selectName(name)), name)
+	return s.startReflectorFrom(s.restSource(name), name)
 }
 
 func (s *suite) startReflectorFrom(source listwatch.Source, name string) *runningReflector {

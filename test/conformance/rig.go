@@ -64,12 +64,15 @@ type engine struct {
 	name     string // empty: the case is about the server
 	strategy strategies
 	clientGo bool
-	parked   bool
+	blocking bool
 }
 
+// parks reports whether the engine parks its streams.
+func (e engine) parks() bool { return e.strategy == watches && !e.blocking && !e.clientGo }
+
 var engines = []engine{
-	{name: "stream", strategy: watches},
-	{name: "parked", strategy: watches, parked: true},
+	{name: "parked", strategy: watches},
+	{name: "blocking", strategy: watches, blocking: true},
 	{name: "client-go", strategy: watches, clientGo: true},
 	{name: "TTL", strategy: ttl},
 	{name: "direct", strategy: direct},

@@ -38,8 +38,8 @@ func newSuite(t *testing.T, rig Rig, setting Setting, engine engine) *suite {
 	ctx, cancel := context.WithTimeout(t.Context(), caseTimeout)
 	t.Cleanup(cancel)
 	s := &suite{T: t, Rig: rig, Setting: setting, engine: engine, ctx: ctx}
-	if engine.parked {
-		s.Config = s.parking(rig.Config)
+	if engine.strategy == watches {
+		s.Config = s.streaming(rig.Config)
 	}
 	s.client, s.admin = s.clientFor(s.Config), s.clientFor(s.Direct)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}
@@ -74,7 +74,7 @@ func (s *suite) httpClientFor(config *rest.Config) *http.Client {
 
 // options returns the options of a store that watches, with the engine of the case.
 func (s *suite) options() objectcache.WatchOptions {
-	return objectcache.WatchOptions{ClientGoReflector: s.engine.clientGo, ParkedStreams: s.engine.parked}
+	return objectcache.WatchOptions{ClientGoReflector: s.engine.clientGo, BlockingStreams: s.engine.blocking}
 }
 
 // storeOptions returns the options of a store with the strategy of the case.

@@ -77,7 +77,7 @@ func newAgent(t *testing.T, c client, front frontEnd, options frontEndOptions) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.secrets, err = manager.NewSecrets(client, objectcache.WatchOptions{ParkedStreams: c.own})
+	a.secrets, err = manager.NewSecrets(client, objectcache.WatchOptions{BlockingStreams: !c.own})
 	if err != nil {
 		t.Fatal(err)
 	}

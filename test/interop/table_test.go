@@ -56,9 +56,9 @@ const page = `# Interoperability
 Package ` + "`reflector/transport`" + ` has an HTTP/2 client of its own. ` + "`make interop`" + ` tests it with servers of other projects,
 in ` + "`test/interop`" + `; a run with the flag ` + "`-table`" + ` writes this page. The columns are clients:
 
-- refwatch is that client, where a Receiver takes the data, as with ` + "`ParkedStreams`" + `;
+- refwatch is that client, where a Receiver takes the data, as by default;
 - refwatch, Read is the same client, whose bodies a goroutine reads, as where a wrapper of the config hides them;
-- net/http, pooled is the client of net/http on the connections of this package, as without ` + "`ParkedStreams`" + `;
+- net/http, pooled is the client of net/http on the connections of this package, as with ` + "`BlockingStreams`" + `;
 - net/http is what client-go uses by itself.
 
 Envoy is not among the servers, because Debian has no package of it.

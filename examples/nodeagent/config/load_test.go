@@ -92,7 +92,7 @@ func TestValidate(t *testing.T) {
 nodeName: A B
 bindAddress: localhost
 tmpfs: {size: "0"}
-featureGates: {None: true, StreamReflector: false}
+featureGates: {None: true, ParkedStreams: false}
 logging: {format: xml, flushFrequency: -1s}
 `)
 	if err != nil {

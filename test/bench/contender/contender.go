@@ -54,12 +54,9 @@ const (
 	ControllerRuntime = "controller-runtime"
 )
 
-// parked is how refwatch is measured: its open streams have no goroutine.
-var parked = objectcache.WatchOptions{ParkedStreams: true}
-
 // Kinds are all contenders, in the order in which they are measured.
 var Kinds = []Kind{
-	{Name: Refwatch, New: newRefwatch(parked), Registrar: refwatchRegistrar, StreamPerObject: true, InOutages: true},
+	{Name: Refwatch, New: newRefwatch(objectcache.WatchOptions{}), Registrar: refwatchRegistrar, StreamPerObject: true, InOutages: true},
 	{Name: Kubelet, New: newKubelet, Registrar: kubeletRegistrar, StreamPerObject: true, InOutages: true},
 	{Name: Informer, New: newInformer, StreamPerObject: true},
 	{Name: Floor, New: newFloor, StreamPerObject: true, InOutages: true},
@@ -67,7 +64,7 @@ var Kinds = []Kind{
 	{Name: ControllerRuntime, New: newControllerRuntime},
 	{Name: RefwatchShared, New: newRefwatchShared, Special: true},
 	{
-		Name: RefwatchNetHTTP, New: newRefwatch(objectcache.WatchOptions{}), Registrar: refwatchRegistrar,
+		Name: RefwatchNetHTTP, New: newRefwatch(objectcache.WatchOptions{BlockingStreams: true}), Registrar: refwatchRegistrar,
 		StreamPerObject: true, InOutages: true, Special: true,
 	},
 }

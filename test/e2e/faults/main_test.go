@@ -19,8 +19,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// parked runs the tests on stores with parked streams: go test ./faults -parked.
-var parked = flag.Bool("parked", false, "park the streams of the stores")
+// blocking runs the tests on stores that park no streams: go test ./faults -blocking.
+var blocking = flag.Bool("blocking", false, "keep a goroutine for each stream of the stores")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
 

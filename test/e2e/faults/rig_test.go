@@ -56,7 +56,7 @@ func newRig(t *testing.T, cluster *e2e.Cluster, namespace string, config *rest.C
 	r := &rig{T: t, cluster: cluster, namespace: namespace, requests: &requests{}, timeout: timeout}
 	r.admin = e2e.Client(t, cluster.Admin())
 	r.ensureNamespace()
-	options.ParkedStreams = *parked
+	options.BlockingStreams = *blocking
 	r.client, r.store = newStore(t, r.requests.wrap(config), options)
 	r.stop = e2e.Run(t, r.store.Run)
 	t.Cleanup(r.cleanUp)

@@ -15,9 +15,9 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// A program with thousands of streams keeps no goroutine for a quiet one. It needs a client
-// of ConfigFor; nothing else changes.
-func ExampleWatchOptions_parkedStreams() {
+// A client of ConfigFor needs no goroutine for a quiet stream. BlockingStreams gives each
+// stream its goroutines back; nothing else changes.
+func ExampleWatchOptions_blockingStreams() {
 	server, err := apiserver.Start(apiserver.Options{})
 	if err != nil {
 		panic(err)
@@ -34,7 +34,7 @@ func ExampleWatchOptions_parkedStreams() {
 	if err != nil {
 		panic(err)
 	}
-	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), objectcache.WatchOptions{ParkedStreams: true})
+	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), objectcache.WatchOptions{BlockingStreams: true})
 	if err != nil {
 		panic(err)
 	}
