@@ -119,7 +119,6 @@ type life struct {
 	*apiserver.Server
 
 	t        *testing.T
-	options  objectcache.WatchOptions
 	admin    dynamic.ResourceInterface
 	resource schema.GroupVersionResource
 	scope    string // the namespace; empty for a cluster-scoped kind
@@ -156,7 +155,7 @@ func (l *life) write(kind, colour string) *unstructured.Unstructured {
 // liveWith runs the life of an object of a kind, as a store of the resource sees it.
 func liveWith[T cache.Object](l *life, kind string, resource objectcache.Resource[T], colourOf func(T) string) {
 	l.t.Helper()
-	store := newStore(l.t, resource, l.options)
+	store := newStore(l.t, resource, objectcache.WatchOptions{})
 	defer runStore(l.t.Context(), l.t, store)()
 	direct, err := objectcache.NewStore(resource, objectcache.DirectOptions{})
 	if err != nil {
@@ -269,20 +268,18 @@ func TestAnyKind(t *testing.T) {
 	}
 	for name, test := range tests {
 		for _, lists := range []bool{false, true} {
-			for _, clientGo := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, lists %v, client-go's engine %v", name, lists, clientGo), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						server := apiserver.New(t, apiserver.Options{InMemory: true, DisableWatchList: lists, CustomResources: customResources})
-						l := &life{t: t, Server: server, resource: test.resource, options: objectcache.WatchOptions{ClientGoReflector: clientGo}}
-						client := dynamicClient(t, server.Config()).Resource(test.resource)
-						if l.admin = client; test.resource != nodesPath && test.resource != clusterWidgets {
-							l.scope = namespace
-							l.admin = client.Namespace(namespace)
-						}
-						test.live(l, server.Config())
-					})
+			t.Run(fmt.Sprintf("%s, lists %v", name, lists), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true, DisableWatchList: lists, CustomResources: customResources})
+					l := &life{t: t, Server: server, resource: test.resource}
+					client := dynamicClient(t, server.Config()).Resource(test.resource)
+					if l.admin = client; test.resource != nodesPath && test.resource != clusterWidgets {
+						l.scope = namespace
+						l.admin = client.Namespace(namespace)
+					}
+					test.live(l, objectcache.ConfigFor(server.Config()))
 				})
-			}
+			})
 		}
 	}
 }

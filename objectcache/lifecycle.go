@@ -68,15 +68,14 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	w.polls = w.once && keeps && state.Synced
 	resource := s.resource.resource.String()
 	w.reflector = reflector.New(s.resource.sourceOf(e.key), w.slot, reflector.Options{
-		Name:              resource + " " + keyText(e.key),
-		Resource:          resource,
-		OnChange:          func() { s.changed(e, w) },
-		Gate:              s.options.Gate,
-		Once:              w.once,
-		Known:             w.polls,
-		ClientGoReflector: s.options.ClientGoReflector,
-		BlockingStreams:   s.options.BlockingStreams,
-		Counters:          &s.counters,
+		Name:            resource + " " + keyText(e.key),
+		Resource:        resource,
+		OnChange:        func() { s.changed(e, w) },
+		Gate:            s.options.Gate,
+		Once:            w.once,
+		Known:           w.polls,
+		BlockingStreams: s.options.BlockingStreams,
+		Counters:        &s.counters,
 	})
 	w.reflector.ReadFor(e.owners.reads)
 	return w

@@ -18,13 +18,12 @@ var blockingStreams bool
 // eachEngine runs f as the subtests "parked" and "blocking".
 func eachEngine(t *testing.T, f func(*testing.T)) {
 	t.Helper()
-	for _, engine := range []string{"parked", "blocking"} {
-		t.Run(engine, func(t *testing.T) {
-			blockingStreams = engine == "blocking"
-			defer func() { blockingStreams = false }()
-			f(t)
-		})
-	}
+	t.Run("parked", f)
+	t.Run("blocking", func(t *testing.T) {
+		blockingStreams = true
+		defer func() { blockingStreams = false }()
+		f(t)
+	})
 }
 
 // eachBubble runs f in a bubble for each engine.
@@ -48,7 +47,7 @@ func inBubble(t *testing.T, options objectcache.StoreOptions, f func(*testing.T,
 func beforeRun(t *testing.T, options objectcache.StoreOptions, f func(*testing.T, *rig)) {
 	t.Helper()
 	run := synctest.Test
-	if watchOptions, ok := options.(objectcache.WatchOptions); ok && !watchOptions.ClientGoReflector {
+	if _, ok := options.(objectcache.WatchOptions); ok {
 		run = eachBubble
 	}
 	run(t, func(t *testing.T) { withRig(t, options, f) })

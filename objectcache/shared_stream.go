@@ -71,13 +71,12 @@ func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] 
 	namespace := listwatch.FromRESTNamespace(s.resource.rest, n.name, st.isMember)
 	source := &sharedSource[T]{Source: s.resource.transformedSource(namespace), stream: st}
 	st.reflector = reflector.New(source, st, reflector.Options{
-		Name:              resource + " of namespace " + n.name,
-		Resource:          resource + " of namespaces",
-		OnChange:          st.changed,
-		Gate:              s.options.Gate,
-		ClientGoReflector: s.options.ClientGoReflector,
-		BlockingStreams:   s.options.BlockingStreams,
-		Counters:          &s.counters,
+		Name:            resource + " of namespace " + n.name,
+		Resource:        resource + " of namespaces",
+		OnChange:        st.changed,
+		Gate:            s.options.Gate,
+		BlockingStreams: s.options.BlockingStreams,
+		Counters:        &s.counters,
 	})
 	return st
 }

@@ -100,25 +100,19 @@ func TestSharedFirstReadIsSlow(t *testing.T) {
 
 // Without WatchList the namespace is listed and then watched.
 func TestSharedWithoutWatchList(t *testing.T) {
-	for name, clientGo := range map[string]bool{"own engine": false, "client-go's": true} {
-		t.Run(name, func(t *testing.T) {
-			options := sharedOptions(4)
-			options.ClientGoReflector = clientGo
-			inSharedBubbleOn(t, apiserver.Options{InMemory: true, DisableWatchList: true}, options, func(t *testing.T, r *sharedRig) {
-				all := names(6)
-				r.createAll(all...)
-				r.reference(all...)
-				time.Sleep(joined)
-				r.wantStreams("joined", 1, 0)
-				r.update(all[0], "1")
-				r.closeShared()
-				r.update(all[1], "1")
-				time.Sleep(time.Minute)
-				r.wantValues("stream broken", "1", all[:2]...)
-				r.wantPhase("stream broken", objectcache.Shared, all...)
-			})
-		})
-	}
+	inSharedBubbleOn(t, apiserver.Options{InMemory: true, DisableWatchList: true}, sharedOptions(4), func(t *testing.T, r *sharedRig) {
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined)
+		r.wantStreams("joined", 1, 0)
+		r.update(all[0], "1")
+		r.closeShared()
+		r.update(all[1], "1")
+		time.Sleep(time.Minute)
+		r.wantValues("stream broken", "1", all[:2]...)
+		r.wantPhase("stream broken", objectcache.Shared, all...)
+	})
 }
 
 // Only the namespaces of the options are shared.

@@ -206,74 +206,69 @@ func total(opens map[reflector.OpenReason]uint64) (sum int) {
 
 // Each way of losing a stream has its reason. Totals stay when an object is gone.
 func TestStatsCountStreams(t *testing.T) {
-	for _, clientGo := range []bool{false, true} {
-		options := objectcache.WatchOptions{ClientGoReflector: clientGo}
-		inBubble(t, options, func(t *testing.T, r *rig) {
-			opens := map[reflector.OpenReason]uint64{}
-			r.create("tls")
-			r.AddReference(namespace, "tls", "pod")
-			opens[reflector.OpenFirst]++
-			r.wantOpens("referenced", 1, opens)
-			state := r.server.Snapshot()
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		opens := map[reflector.OpenReason]uint64{}
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		opens[reflector.OpenFirst]++
+		r.wantOpens("referenced", 1, opens)
+		state := r.server.Snapshot()
 
-			r.server.CloseStreams(nil)
-			time.Sleep(time.Second)
-			opens[reflector.OpenEnded]++
-			r.wantOpens("the stream ended", 1, opens)
+		r.server.CloseStreams(nil)
+		time.Sleep(time.Second)
+		opens[reflector.OpenEnded]++
+		r.wantOpens("the stream ended", 1, opens)
 
-			if _, err := r.GetWithOptions(t.Context(), namespace, "tls", objectcache.GetOptions{MaxStaleness: time.Millisecond}); err != nil {
-				t.Fatal(err)
-			}
-			opens[reflector.OpenDemanded]++
-			r.wantOpens("a newer state was demanded", 1, opens)
+		if _, err := r.GetWithOptions(t.Context(), namespace, "tls", objectcache.GetOptions{MaxStaleness: time.Millisecond}); err != nil {
+			t.Fatal(err)
+		}
+		opens[reflector.OpenDemanded]++
+		r.wantOpens("a newer state was demanded", 1, opens)
 
-			r.refuse(forbidden())
-			r.server.CloseStreams(nil)
-			time.Sleep(time.Minute)
-			opens[reflector.OpenEnded]++
-			opens[reflector.OpenFailed] = r.Stats().Opens[reflector.OpenFailed]
-			r.wantOpens("refused", 0, opens)
-			if got := r.opens("tls"); opens[reflector.OpenFailed] == 0 || got != total(opens) {
-				t.Errorf("refused: got %v, want %d opens, as the server saw, and some that failed", opens, got)
-			}
-			r.refuse(nil)
-			time.Sleep(time.Minute)
-			opens[reflector.OpenFailed]++
-			r.wantOpens("allowed", 1, opens)
+		r.refuse(forbidden())
+		r.server.CloseStreams(nil)
+		time.Sleep(time.Minute)
+		opens[reflector.OpenEnded]++
+		opens[reflector.OpenFailed] = r.Stats().Opens[reflector.OpenFailed]
+		r.wantOpens("refused", 0, opens)
+		if got := r.opens("tls"); opens[reflector.OpenFailed] == 0 || got != total(opens) {
+			t.Errorf("refused: got %v, want %d opens, as the server saw, and some that failed", opens, got)
+		}
+		r.refuse(nil)
+		time.Sleep(time.Minute)
+		opens[reflector.OpenFailed]++
+		r.wantOpens("allowed", 1, opens)
 
-			r.update("tls", "two")
-			r.server.Restore(state)
-			r.server.CloseStreams(nil)
-			time.Sleep(time.Minute)
-			opens[reflector.OpenEnded]++
-			opens[reflector.OpenExpired]++
-			r.wantOpens("the server was rolled back", 1, opens)
+		r.update("tls", "two")
+		r.server.Restore(state)
+		r.server.CloseStreams(nil)
+		time.Sleep(time.Minute)
+		opens[reflector.OpenEnded]++
+		opens[reflector.OpenExpired]++
+		r.wantOpens("the server was rolled back", 1, opens)
 
-			r.DeleteReference(namespace, "tls", "pod")
-			r.wantOpens("deleted", 0, opens)
-		})
-	}
+		r.DeleteReference(namespace, "tls", "pod")
+		r.wantOpens("deleted", 0, opens)
+	})
 }
 
 func TestStatsCountEvents(t *testing.T) {
-	for _, clientGo := range []bool{false, true} {
-		inBubble(t, objectcache.WatchOptions{ClientGoReflector: clientGo}, func(t *testing.T, r *rig) {
-			r.AddReference(namespace, "tls", "pod")
-			synctest.Wait()
-			r.create("tls")
-			r.update("tls", "two")
-			r.update("tls", "three")
-			r.remove("tls")
-			events := r.Stats().Events
-			if events[watch.Added] != 1 || events[watch.Modified] != 2 || events[watch.Deleted] != 1 || events[watch.Bookmark] != 1 || events[watch.Error] != 0 {
-				t.Errorf("got %v, want one added, two modified, one deleted, and a bookmark", events)
-			}
-			time.Sleep(90 * time.Second)
-			if got := r.Stats().Events[watch.Bookmark]; got != 2 {
-				t.Errorf("bookmarks after a minute: got %d, want 2", got)
-			}
-		})
-	}
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.AddReference(namespace, "tls", "pod")
+		synctest.Wait()
+		r.create("tls")
+		r.update("tls", "two")
+		r.update("tls", "three")
+		r.remove("tls")
+		events := r.Stats().Events
+		if events[watch.Added] != 1 || events[watch.Modified] != 2 || events[watch.Deleted] != 1 || events[watch.Bookmark] != 1 || events[watch.Error] != 0 {
+			t.Errorf("got %v, want one added, two modified, one deleted, and a bookmark", events)
+		}
+		time.Sleep(90 * time.Second)
+		if got := r.Stats().Events[watch.Bookmark]; got != 2 {
+			t.Errorf("bookmarks after a minute: got %d, want 2", got)
+		}
+	})
 }
 
 // The clock of a first sync begins with the reference, or with Run. Each object counts

@@ -22,30 +22,29 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// withTransform runs f with stores of Secrets that have a transform: with each engine,
-// over a REST client and over a typed client, with WatchList and without.
+// withTransform runs f with stores of Secrets that have a transform: with parked streams,
+// and over a client without a REST client, whose streams cannot be parked; with WatchList
+// and without.
 func withTransform(t *testing.T, transform func(*corev1.Secret) *corev1.Secret, f func(t *testing.T, r *rig, lists bool)) {
 	t.Helper()
-	for _, clientGo := range []bool{false, true} {
-		for _, hidden := range []bool{false, true} {
-			for _, lists := range []bool{false, true} {
-				t.Run(fmt.Sprintf("client-go's engine %v, typed client %v, lists %v", clientGo, hidden, lists), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						options := objectcache.WatchOptions{ClientGoReflector: clientGo}
-						r := newRig(t, apiserver.Options{InMemory: true, DisableWatchList: lists}, options)
-						resource := objectcache.Secrets(r.client)
-						if hidden {
-							resource = objectcache.NewResource(func(namespace string) withoutRESTClient {
-								return withoutRESTClient{r.client.CoreV1().Secrets(namespace)}
-							}, corev1.SchemeGroupVersion.WithResource("secrets"))
-						}
-						r.Store = newStore(t, resource.WithTransform(transform), options)
-						r.run()
-						f(t, r, lists)
-						r.stop()
-					})
+	for _, hidden := range []bool{false, true} {
+		for _, lists := range []bool{false, true} {
+			t.Run(fmt.Sprintf("typed client %v, lists %v", hidden, lists), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t, apiserver.Options{InMemory: true, DisableWatchList: lists}, objectcache.WatchOptions{})
+					client := clientOf(t, r.server)
+					resource := objectcache.Secrets(client)
+					if hidden {
+						resource = objectcache.NewResource(func(namespace string) withoutRESTClient {
+							return withoutRESTClient{client.CoreV1().Secrets(namespace)}
+						}, corev1.SchemeGroupVersion.WithResource("secrets"))
+					}
+					r.Store = newStore(t, resource.WithTransform(transform), objectcache.WatchOptions{})
+					r.run()
+					f(t, r, lists)
+					r.stop()
 				})
-			}
+			})
 		}
 	}
 }

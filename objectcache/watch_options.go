@@ -62,10 +62,6 @@ type WatchOptions struct {
 	// Default: the stream of such an object ends once it has synced, because its
 	// data cannot change.
 	WatchImmutable bool
-	// ClientGoReflector runs each stream by client-go's Reflector. It takes twice
-	// the memory, and four goroutines instead of two. The guarantees are the same.
-	// Default: the engine of package reflector.
-	ClientGoReflector bool
 	// BlockingStreams reads each stream with two goroutines: one of net/http's HTTP/2
 	// client, and one that blocks in Read. The guarantees are the same. It is the way
 	// back to net/http if the HTTP/2 client of package reflector/transport, or a server

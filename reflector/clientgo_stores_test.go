@@ -135,7 +135,7 @@ func TestClientGoStores(t *testing.T) {
 			return store, store.List
 		},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		for name, newStore := range stores {
 			t.Run(name, func(t *testing.T) {
 				live(t, func(t *testing.T) (reflector.Store, func(*testing.T, step)) {
@@ -150,7 +150,7 @@ func TestClientGoStores(t *testing.T) {
 // Each queue of client-go delivers each change once, and its consumer equals the server
 // after each step. A FIFO delivers no deletions.
 func TestClientGoQueues(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		for name, queue := range queues {
 			t.Run(name, func(t *testing.T) {
 				live(t, func(t *testing.T) (reflector.Store, func(*testing.T, step)) {
@@ -182,7 +182,7 @@ func TestClientGoController(t *testing.T) {
 		// What a shared informer of v0.36 has by default.
 		"RealFIFO in batches": {"RealFIFO with AtomicEvents, unlocked", true},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
 				live(t, func(t *testing.T) (reflector.Store, func(*testing.T, step)) {
@@ -205,7 +205,7 @@ func TestClientGoController(t *testing.T) {
 // A consumer that begins only after the whole life equals the server too: a queue knows
 // what it has not delivered yet.
 func TestClientGoQueueThatLags(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, queues, func(t *testing.T, queue queueCase) {
 			s, c := newSite(t, apiserver.Options{}), newConsumer()
 			s.put("a=1", "b=1")

@@ -40,26 +40,22 @@
 //
 // # Goroutines
 //
-// [Reflector.Run] blocks. All that it started has ended when it returns, except
-// client-go's pager, which may need an instant longer and makes no more requests.
-// [Reflector.Start] returns at once, for a program with many reflectors. A session runs
-// on a goroutine of its own, at most until its stream is parked; a reflector that waits
-// for admission has none. With Options.ResyncPeriod one goroutine more calls the store's
-// Resync, never while another call writes the store. A [Gate] has timers, and goroutines
-// only while a parked stream has something.
-//
-// # Engines
+// [Reflector.Run] blocks. All that it started has ended when it returns.
+// [Reflector.Start] returns at once, for a program with many reflectors. A reflector that
+// waits for admission has no goroutine. With Options.ResyncPeriod one goroutine calls the
+// store's Resync, never while another call writes the store. A [Gate] has timers, and
+// goroutines only while a parked stream has something.
 //
 // A session is one life of a stream: a complete read and the changes after it. When it
-// ends, the reflector decides when the next session begins, and at which version. Two
-// engines run sessions, with the same guarantees:
+// ends, the reflector decides when the next session begins, and at which version.
 //
-//   - By default the stream is parked when the state is stored, if its source allows
-//     that: it has no goroutine from then on. A few workers of the Gate decode and store
-//     what comes later. A store that takes long for one object delays no other. If as
-//     many stores block as there are workers, one more starts each 50 ms. A stream that
-//     cannot be parked has a goroutine that reads it. With Options.BlockingStreams all
-//     have, and net/http's HTTP/2 client has another one for each.
-//   - With Options.ClientGoReflector client-go's Reflector runs the session. Its
-//     back-off, its error reports and its choice of version are not used.
+// A session runs on a goroutine of its own until its state is stored. Then the stream is
+// parked, if its source allows that: it has no goroutine from then on, and a few workers
+// of the Gate decode and store what comes later. A store that takes long for one object
+// delays no other. If as many stores block as there are workers, one more starts each
+// 50 ms.
+//
+// A stream that cannot be parked has a goroutine that reads it. With
+// Options.BlockingStreams all have, and net/http's HTTP/2 client has another one for
+// each. The guarantees are the same.
 package reflector

@@ -41,7 +41,7 @@ func TestStoreThatFailsInReplace(t *testing.T) {
 		"error": func() error { return errors.New(canary) },
 		"panic": func() error { panic(canary) },
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, fail func() error) {
 			gate := reflector.NewGate(reflector.GateOptions{})
 			store := &brokenSlot{Slot: cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{}), fail: fail}

@@ -247,7 +247,7 @@ func TestStopLeavesTheGate(t *testing.T) {
 		"next to probe":                {down: true, stop: []int{1}},
 		"probing, one after the other": {down: true, stop: numbers(9)},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test test) {
 			c := newCrowd(t, reflector.GateOptions{Opens: 1}, atOnce(nil))
 			if test.down {
@@ -307,7 +307,7 @@ func TestStopIsNoAnswerOfTheServer(t *testing.T) {
 		"Stop":    func(r *rig) { r.Stop(); r.wait() },
 		"context": func(r *rig) { r.stop() },
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, ends, func(t *testing.T, end func(*rig)) {
 			c := newCrowd(t, reflector.GateOptions{}, taking(20*time.Second, healthy))
 			c.add(1, "secrets")
@@ -342,7 +342,7 @@ func TestGateEndsWithItsReflectors(t *testing.T) {
 		"throttled": atOnce(throttled(20)),
 		"refused":   atOnce(forbidden()),
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, usual behavior) {
 			c := newCrowd(t, reflector.GateOptions{}, usual)
 			c.add(100, "secrets")

@@ -31,7 +31,7 @@ func TestOnce(t *testing.T) {
 		"may watch only":   {lists: []listAnswer{listFails(forbidden())}, watches: []watchAnswer{watchable}, want: []string{"list ", "WatchList "}},
 		"refused at first": {lists: []listAnswer{listFails(forbidden()), well}, watches: []watchAnswer{fails(forbidden())}, want: []string{"list ", "WatchList ", "list "}},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test test) {
 			opened = nil
 			source := &fakeSource{onList: lists(test.lists...)}

@@ -24,7 +24,7 @@ import (
 // A silent stream is compared with a list between two minutes and two and a half after
 // its last event or bookmark, again and again.
 func TestSilentStreamIsVerified(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		source := func() *fakeSource {
 			source := withoutWatchList(opens(state(secret("5"), "7")...))
 			source.onList = lists(brings("7", secret("5")), brings("8", secret("5")))
@@ -73,7 +73,7 @@ func TestSilentStreamThatMissedSomething(t *testing.T) {
 		"lost a deletion":            {brings("100", secret("90")), brings("105"), 0, "", ""},
 		"rolled back, and recreated": {brings("100", secret("5")), brings("105", recreated), 1, "5", "two"},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test test) {
 			r := start(t, listing(&fakeSource{onList: lists(test.first, test.second), onWatch: streams(opens())}), reflector.Options{})
 			after(151 * time.Second)
@@ -115,7 +115,7 @@ func TestStreamWithEventsIsNotVerified(t *testing.T) {
 		"bookmarks": func(int) watch.Event { return bookmark("8", false) },
 		"events":    func(i int) watch.Event { return event(watch.Modified, secret([]string{"8", "9"}[i%2])) },
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, next func(int) watch.Event) {
 			stream := newStream(state(secret("5"), "7")...)
 			r := start(t, watching(stream.answer), reflector.Options{})
@@ -140,7 +140,7 @@ func TestVerificationThatFails(t *testing.T) {
 		"no version":    brings("", secret("5")),
 		"panic":         func() (runtime.Object, error) { panic(canary) },
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, bad listAnswer) {
 			gate := reflector.NewGate(reflector.GateOptions{})
 			good := brings("7", secret("5"))
@@ -269,7 +269,7 @@ func TestVerificationWithAnotherStore(t *testing.T) {
 		"other content": {brings("105", secret("104")), 1},
 		"rolled back":   {brings("60", secret("40")), 2},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test test) {
 			source := &fakeSource{onList: lists(brings("100", secret("90")), test.second), onWatch: streams(opens())}
 			startWith(t, listing(source), newStore(), reflector.Options{})

@@ -74,13 +74,13 @@ func (s *session) unpark(err error) {
 	}
 	ended := s.finish(err)
 	if ended == nil && s.r.store.resyncer == nil {
-		s.r.next(s, err)
+		s.r.next(s)
 		return
 	}
 	go func() {
 		if ended != nil {
 			<-ended
 		}
-		s.r.next(s, err)
+		s.r.next(s)
 	}()
 }

@@ -35,7 +35,7 @@ func TestVersionAfterFailure(t *testing.T) {
 		"error in stream": {[]watchAnswer{opens(errorEvent(apierrors.NewInternalError(errors.New("etcd"))))}, []string{"WatchList 7", "WatchList 7"}},
 		"unknown event":   {[]watchAnswer{opens(event("NEWS", secret("8")))}, []string{"WatchList 7", "WatchList "}},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test test) {
 			all := append([]watchAnswer{breaks(io.EOF, state(secret("5"), "7")...)}, test.failures...)
 			all = append(all, opens(state(secret("5"), "9")...))
@@ -187,7 +187,7 @@ func TestRollbackReachesAll(t *testing.T) {
 		}
 		t.Logf("%d requests after it", len(c.seen())-test.members)
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, map[string]test{
 			"1,000":                   {1000, usually, 0, false, 15 * time.Second},
 			"1,000 after an outage":   {1000, usually, 20 * time.Second, false, 15 * time.Second},

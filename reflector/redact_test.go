@@ -60,7 +60,7 @@ func quotingSources() map[string]listwatch.Source {
 // Issue 8: client-go's decoding errors quote the object. No such text appears in a
 // status, in the status of a gate, or in a log.
 func TestIssue8_ErrorsQuoteNoObject(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		for name, source := range quotingSources() {
 			t.Run(name, func(t *testing.T) {
 				log := logged(t, "10", func() {
@@ -100,7 +100,7 @@ func (l *stringList) DeepCopyObject() runtime.Object { return l }
 // client-go prints the bodies of answers from verbosity 8 up. The logger that it gets from
 // a reflector drops them.
 func TestBodiesAreNotLogged(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		log := logged(t, "10", func() {
 			synctest.Test(t, func(t *testing.T) {
 				server := apiserver.New(t, apiserver.Options{InMemory: true})
@@ -142,7 +142,7 @@ func TestPeerBug18_NoObjectDataInLogsAndErrors(t *testing.T) {
 		"bookmark with a list":  {event(watch.Bookmark, list("8", secret("8"))), true},
 		"bookmark with nothing": {event(watch.Bookmark, nil), true},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
 				log := logged(t, "10", func() {
@@ -182,7 +182,7 @@ func TestPanicOfASourceIsAFailure(t *testing.T) {
 	withLists := func(answers ...watchAnswer) *fakeSource {
 		return &fakeSource{onList: lists(listed), onWatch: streams(answers...)}
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		tests := map[string]listwatch.Source{
 			"Watch, a string":        withLists(panicsWith(canary), panicsWith(canary), good),
 			"Watch, an error":        withLists(panicsWith(errors.New(canary)), good),

@@ -42,10 +42,6 @@ type Options struct {
 	// Known says that an earlier reflector has read the selection. In an outage no
 	// attempt is then due because the reflector is new. Default: it is new.
 	Known bool
-	// ClientGoReflector runs each stream by client-go's Reflector, which takes twice
-	// the memory and four goroutines instead of two. The guarantees are the same.
-	// Default: the goroutine of Run reads the stream.
-	ClientGoReflector bool
 	// BlockingStreams keeps a goroutine for each open stream, which reads it, and a
 	// source that [listwatch.FromREST] made reads it through net/http's HTTP/2 client.
 	// The guarantees are the same. Default: an open, quiet stream has no goroutine, if
@@ -76,7 +72,6 @@ type Reflector struct {
 	gate     *Gate
 	member   *admission.Member
 	once     bool
-	clientGo bool
 	chooser  watchlist.Chooser // how to read next
 	progress progress          // what was read
 	counters *Counters
@@ -100,8 +95,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		onChange: options.OnChange,
 		gate:     options.Gate,
 		once:     options.Once,
-		clientGo: options.ClientGoReflector && !options.Once, // client-go lists only to watch then
-		parks:    !options.BlockingStreams && !options.ClientGoReflector && !options.Once,
+		parks:    !options.BlockingStreams && !options.Once,
 		counters: options.Counters,
 		reason:   OpenFirst,
 	}

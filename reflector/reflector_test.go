@@ -31,7 +31,7 @@ func TestRunEnds(t *testing.T) {
 		"context": func(r *rig) { r.stop() },
 		"Stop":    func(r *rig) { r.Stop(); r.Stop(); r.wait() },
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		for name, end := range ends {
 			t.Run(name, func(t *testing.T) {
 				tests := map[string]listwatch.Source{
@@ -69,7 +69,7 @@ func TestRunEnds(t *testing.T) {
 func TestStopBeforeRun(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		source := watching(opens())
-		r := reflector.New(source, nil, reflector.Options{ClientGoReflector: clientGo})
+		r := reflector.New(source, nil, reflector.Options{})
 		r.Stop()
 		r.Run(t.Context()) // returns, or the bubble reports a deadlock
 		if got := len(source.seen()); got != 0 {
@@ -193,7 +193,7 @@ func TestFromREST(t *testing.T) {
 // Any ListerWatcher is a source. The fake clientset reports that it does not support
 // WatchList.
 func TestFromListerWatcher(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		client := fake.NewClientset(secret("5"))
 		secrets := client.CoreV1().Secrets(key.Namespace)
 		lw := toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{

@@ -119,7 +119,7 @@ func TestResyncOfQueues(t *testing.T) {
 		"RealFIFO":           {queues["RealFIFO"], []string{"Sync a=1", "Sync b=1"}},
 		"RealFIFO, unlocked": {queues["RealFIFO with AtomicEvents, unlocked"], []string{"SyncAll all"}},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test resyncCase) {
 			s, c := newSite(t, apiserver.Options{}), newConsumer()
 			s.put("a=1", "b=1")
@@ -194,7 +194,7 @@ func TestResyncThatFails(t *testing.T) {
 		"error": func() error { return errors.New(canary) },
 		"panic": func() error { panic(canary) },
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, fail func() error) {
 			store := newResyncedStore()
 			store.onResync = func(call int) error {
@@ -231,7 +231,7 @@ func TestResyncIsSerialized(t *testing.T) {
 		"slow Resync":              {func(s *resyncedStore) { s.onResync = pause }, update, seconds(60, 210)},
 		"slow Resync, then a read": {func(s *resyncedStore) { s.onResync = pause }, nil, seconds(60, 210)},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test slowCase) {
 			store := newResyncedStore()
 			test.slow(store)

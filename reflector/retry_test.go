@@ -231,7 +231,7 @@ func TestRefreshOfALongStreamMakesNoPause(t *testing.T) {
 
 func TestManyRefreshesAreNotManyRequests(t *testing.T) {
 	paces := map[string]time.Duration{"at each sync": 0, "every 10 ms": 10 * time.Millisecond, "every 90 ms": 90 * time.Millisecond}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, paces, func(t *testing.T, pace time.Duration) {
 			synced := make(chan struct{}, 1)
 			r := start(t, watching(opens(state(secret("5"), "7")...)), reflector.Options{OnChange: func() {

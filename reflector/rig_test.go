@@ -41,10 +41,10 @@ import (
 //		})
 //	}
 //
-// inBubble runs a test with each engine, in a synctest bubble. eachEngine runs it with
-// each engine, without a bubble: eachCase then runs each case of a table in a bubble.
-// Build what a case changes, like a source, within eachEngine. A test that does not
-// depend on the engine calls synctest.Test or eachCase alone, and parks its streams.
+// inBubble runs a test in a synctest bubble, with parked streams and with blocking ones.
+// parkedAndBlocking does so without a bubble: eachCase then runs each case of a table in
+// one. Build what a case changes, like a source, within parkedAndBlocking. A test that
+// does not depend on this calls synctest.Test or eachCase alone, and parks its streams.
 //
 // rig_source_test.go has the objects, errors and answers of the scripted server, and
 // rig_parked_test.go makes its streams parkable.
@@ -52,26 +52,25 @@ import (
 // rig_member_test.go each of them, and the checks. clientgo_stores_rig_test.go has an API
 // server with ConfigMaps, and a consumer of client-go's queues.
 
-// clientGo and blockingStreams select the engine of the test that runs: streams are parked if
-// neither is set. Tests are not parallel.
-var clientGo, blockingStreams bool
+// blockingStreams is the option of the test that runs: a stream has a goroutine. Tests are
+// not parallel.
+var blockingStreams bool
 
-// eachEngine runs f as the subtests "parked", "blocking" and "client-go".
-func eachEngine(t *testing.T, f func(t *testing.T)) {
+// parkedAndBlocking runs f as the subtests "parked" and "blocking".
+func parkedAndBlocking(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	for _, engine := range []string{"parked", "blocking", "client-go"} {
-		t.Run(engine, func(t *testing.T) {
-			clientGo, blockingStreams = engine == "client-go", engine == "blocking"
-			defer func() { clientGo, blockingStreams = false, false }()
-			f(t)
-		})
-	}
+	t.Run("parked", f)
+	t.Run("blocking", func(t *testing.T) {
+		blockingStreams = true
+		defer func() { blockingStreams = false }()
+		f(t)
+	})
 }
 
-// inBubble runs f with each engine, in a bubble.
+// inBubble runs f with parked and with blocking streams, in a bubble.
 func inBubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	eachEngine(t, func(t *testing.T) { synctest.Test(t, f) })
+	parkedAndBlocking(t, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 // eachCase runs f as a subtest for each case of a table, in a bubble.
@@ -106,7 +105,6 @@ func start(t *testing.T, source listwatch.Source, options reflector.Options) *ri
 // startWith is start with another store. It does not wait for the first attempt.
 func startWith(t *testing.T, source listwatch.Source, store reflector.Store, options reflector.Options) *rig {
 	t.Helper()
-	options.ClientGoReflector = clientGo
 	options.BlockingStreams = options.BlockingStreams || blockingStreams
 	given := source
 	if !options.BlockingStreams {

@@ -64,12 +64,7 @@ func (r *Reflector) attempt() {
 		}
 	}()
 	s.start()
-	parked, err := false, error(nil)
-	if r.clientGo {
-		err = s.runClientGo()
-	} else {
-		parked, err = s.runStream()
-	}
+	parked, err := s.runStream()
 	if returned = true; !parked {
 		s.conclude(err)
 	}
@@ -95,12 +90,12 @@ func (s *session) conclude(err error) {
 	if ended := s.finish(err); ended != nil {
 		<-ended
 	}
-	s.r.next(s, err)
+	s.r.next(s)
 }
 
 // next follows a session that has ended.
-func (r *Reflector) next(s *session, err error) {
-	if r.finish(s, s.cause(err)) {
+func (r *Reflector) next(s *session) {
+	if r.finish(s, s.cause()) {
 		r.member.Request(r.attempt)
 		return
 	}

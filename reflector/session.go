@@ -42,8 +42,8 @@ var (
 
 // session is one life of a stream: a complete read and the changes after it. Its end
 // is final; another session follows it. One goroutine at a time owns the fields: the one
-// that runs the session, client-go's while it runs the session, or the worker that
-// handles its parked stream. Others call end and context.
+// that runs the session, or the worker that handles its parked stream. Others call end
+// and context.
 type session struct {
 	r        *Reflector
 	began    time.Time
@@ -61,14 +61,13 @@ func newSession(r *Reflector) *session {
 	return s
 }
 
-// start starts the timer of the read. It precedes runStream or runClientGo.
+// start starts the timer of the read. It precedes runStream.
 func (s *session) start() {
 	s.expire = s.after(s.r.chooser.AnswerTimeout(), func(s *session) { s.end(failure.ErrNoAnswer) })
 }
 
-// finish ends the session, for the reason that runStream or runClientGo has returned. It
-// returns nil if all that the session has started has ended, or else a channel that is
-// closed then.
+// finish ends the session, unless it has ended. It returns nil if all that the session
+// has started has ended, or else a channel that is closed then.
 func (s *session) finish(err error) (ended <-chan struct{}) {
 	s.life.end(cmp.Or(err, errEnded))
 	if s.stream != nil {
@@ -102,24 +101,20 @@ func (s *session) ask() (version string) {
 	return s.r.progress.ask(s.r.gate.streams.rollbacks.Load())
 }
 
-// cause returns why the session ended, nil for a regular end. err is what runStream or
-// runClientGo has returned. It comes first: a store may fail after its stream has ended.
-func (s *session) cause(err error) error {
-	if err == nil {
-		err = s.life.cause()
+// cause returns why the session ended, nil for a regular end.
+func (s *session) cause() error {
+	if err := s.life.cause(); !errors.Is(err, errEnded) {
+		return err
 	}
-	if errors.Is(err, errEnded) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // list lists the selection, at the version that progress chooses, and checks the
 // list.
 func (s *session) list() (list runtime.Object, version string, err error) {
 	s.listMode = true
-	// client-go's own options would ask for version "0", which may be served from any
-	// past, and for pages, which the server reads from etcd.
+	// Without options of its own a list is complete and not of any past: no limit, and not
+	// version "0".
 	list, err = s.listAt(s.context(), s.ask())
 	if err != nil {
 		return nil, "", s.r.chooser.ListFailed(err)

@@ -101,7 +101,7 @@ func TestInitialEventsThatNeverEnd(t *testing.T) {
 
 func TestNoAnswerIsAFailure(t *testing.T) {
 	tests := map[string]listwatch.Source{"watch": blocking{}, "list": blockingLists{}}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, source listwatch.Source) {
 			r := start(t, source, reflector.Options{})
 			after(59 * time.Second)
@@ -128,7 +128,7 @@ func TestSlowAnswers(t *testing.T) {
 		tests[name+", WatchList"] = test{takes, false, takes < time.Hour}
 		tests[name+", list"] = test{takes, true, takes < time.Hour}
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test test) {
 			c := newCrowd(t, reflector.GateOptions{}, taking(test.takes, healthy))
 			c.listOnly = test.listOnly
@@ -147,7 +147,7 @@ func TestSlowAnswers(t *testing.T) {
 // client-go returns io.EOF for a connection that is closed before the answer. That is
 // not the regular end of a stream.
 func TestEOFInsteadOfAnAnswer(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		tests := map[string]listwatch.Source{
 			"watch":              watching(fails(io.EOF)),
 			"list":               listing(&fakeSource{onList: lists(listFails(io.EOF))}),
@@ -191,7 +191,7 @@ func TestForeignObjectStartsOver(t *testing.T) {
 		"bookmark without":    bookmark("", false),
 		"error, no status":    event(watch.Error, otherSecret("8")),
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, foreign watch.Event) {
 			r := start(t, watching(
 				opens(append(state(secret("5"), "7"), foreign)...),
@@ -222,7 +222,7 @@ func TestForeignListIsNotStored(t *testing.T) {
 		"version zero":    list("0", secret("5")),
 		"a table":         &metav1.Table{ListMeta: metav1.ListMeta{ResourceVersion: "9"}},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, foreign runtime.Object) {
 			r := start(t, listing(&fakeSource{
 				onList:  func(metav1.ListOptions) (runtime.Object, error) { return foreign, nil },
@@ -267,7 +267,7 @@ func TestPageIsNotStored(t *testing.T) {
 
 // The error about an object without a version names where such objects come from.
 func TestObjectsWithoutVersions(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		tests := map[string]listwatch.Source{
 			"list":  listing(&fakeSource{onList: lists(brings("7", secret("")))}),
 			"watch": watching(opens(state(secret(""), "7")...)),
@@ -307,7 +307,7 @@ func TestStreamIsClosed(t *testing.T) {
 		"refresh":                               {synced, func(_ *fakeStream, r *rig) { r.Refresh() }},
 		"no bookmark in time, before the state": {nil, func(*fakeStream, *rig) { after(15 * time.Second) }},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test test) {
 			stream := newStream(test.initial...)
 			r := start(t, watching(stream.answer, opens(state(secret("5"), "9")...)), reflector.Options{})

@@ -188,7 +188,7 @@ func TestStatusHasTheFailureOfOthers(t *testing.T) {
 		"503":              {unavailable(), false}, // the server answers: a new reflector makes an attempt
 		"500":              {unreadable(), false},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test test) {
 			c := newCrowd(t, reflector.GateOptions{}, atOnce(nil))
 			c.add(5, "secrets")
@@ -225,7 +225,7 @@ func TestStatusHasNoFailureOfASingleOther(t *testing.T) {
 // The first failure, and each failure of another class, is a line at level 0. Nothing
 // else is: client-go's Reflector warns there about every short or silent stream.
 func TestLinesAtLevel0(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		reset, short := fails(errors.New("reset")), breaks(io.EOF, state(secret("5"), "7")...)
 		tests := map[string]struct {
 			answers []watchAnswer

@@ -109,7 +109,7 @@ func (freeable) List(context.Context, metav1.ListOptions) (runtime.Object, error
 // After Run has ended nothing refers to the object: neither a stopped timer nor the
 // gate.
 func TestObjectIsFreedAfterTheEnd(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		freed := make(chan struct{})
 		gate := reflector.NewGate(reflector.GateOptions{})
 		synctest.Test(t, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestObjectIsFreedAfterTheEnd(t *testing.T) {
 			go func() { // the stack of which is gone before the collection
 				defer close(done)
 				slot := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
-				r := reflector.New(freeable{freed}, slot, reflector.Options{ClientGoReflector: clientGo, Gate: gate})
+				r := reflector.New(freeable{freed}, slot, reflector.Options{BlockingStreams: blockingStreams, Gate: gate})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				r.Run(ctx)
@@ -155,7 +155,7 @@ func (freeableList) Watch(ctx context.Context, _ metav1.ListOptions) (listwatch.
 
 // A stored object does not keep the list in memory that it came with.
 func TestListIsFreed(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		source := freeableList{freed: make(chan struct{})}
 		synctest.Test(t, func(t *testing.T) {
 			store := newStore()

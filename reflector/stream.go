@@ -14,10 +14,10 @@ import (
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
-// runStream is the default engine. It reads the state in its goroutine. Then it parks the
-// stream, if it can. Else it reads the stream, and needs no other goroutine: it blocks for
-// hours in Next. Few frames stand above Next on the stack, for the runtime shrinks a
-// stack only if less than a quarter of it is in use.
+// runStream reads the state in its goroutine. Then it parks the stream, if it can. Else it
+// reads the stream, and needs no other goroutine: it blocks for hours in Next. Few frames
+// stand above Next on the stack, for the runtime shrinks a stack only if less than a
+// quarter of it is in use.
 func (s *session) runStream() (parked bool, err error) {
 	defer redact.Panic(&err)
 	if err = s.readState(); err == nil && s.park() {

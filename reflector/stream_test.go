@@ -40,7 +40,7 @@ func TestChangesAmongInitialEvents(t *testing.T) {
 		"modified, not added": {[]watch.Event{event(watch.Modified, secret("6"))}, "6"},
 		"nothing":             {nil, ""},
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test test) {
 			stream := newStream(test.events...)
 			r := start(t, watching(stream.answer), reflector.Options{})
@@ -62,7 +62,7 @@ func TestChangesAmongInitialEvents(t *testing.T) {
 
 // The initial events of a stream that ended early are not the state.
 func TestEndAmongInitialEvents(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, map[string]error{"regular": io.EOF, "broken": io.ErrUnexpectedEOF}, func(t *testing.T, end error) {
 			r := start(t, watching(
 				breaks(end, event(watch.Added, secret("8")), event(watch.Modified, secret("9"))),
@@ -112,21 +112,14 @@ func (s *readStream) Next() (watch.Event, error) {
 }
 
 // A stream that is not parked has one reader all its life.
-func TestOneReader(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
-		if !blockingStreams {
-			return
-		}
-		synctest.Test(t, testOneReader)
-	})
-}
+func TestOneReader(t *testing.T) { synctest.Test(t, testOneReader) }
 
 func testOneReader(t *testing.T) {
 	stream := &readStream{fakeStream: newStream(state(secret("5"), "7")...), readers: map[string]bool{}}
 	stream.ctx = t.Context()
 	slot := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
 	source := watching(func() (listwatch.Stream, error) { return stream, nil })
-	r := reflector.New(source, slot, reflector.Options{ClientGoReflector: clientGo, BlockingStreams: blockingStreams})
+	r := reflector.New(source, slot, reflector.Options{BlockingStreams: true})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -27,7 +27,7 @@ func TestListAllowedAndWatchNot(t *testing.T) {
 		large bool
 	}
 	tests := map[string]test{"403": {forbidden(), true}, "404": {refusal(404), false}, "501": {refusal(501), false}}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test test) { listAllowedAndWatchNot(t, test.err, large(test.large, 1000)) })
 	})
 }
@@ -108,7 +108,7 @@ func TestForbiddenIsNotTwiceTheRequests(t *testing.T) {
 		"404": {refusal(404), false, func(n int) int { return 15 * n }},
 		"401": {unauthorized(), false, func(int) int { return 30 }}, // one probe for all
 	}
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test test) {
 			n := large(test.large, 1000)
 			g := newGroup(t, n, func() *fakeSource {

@@ -56,10 +56,10 @@ func (g group) synced() (count int) {
 	return count
 }
 
-// large returns n in the cases that need a large group; n/20 in the others, and with
-// the second engine.
+// large returns n in the cases that need a large group; n/20 in the others, and if streams
+// are not parked.
 func large(is bool, n int) int {
-	if is && !clientGo {
+	if is && !blockingStreams {
 		return n
 	}
 	return n / 20
@@ -102,7 +102,7 @@ var badWatchLists = map[string]badWatchList{
 // Issue 8: a server that ended each WatchList before its bookmark, or refused it in an
 // unexpected way, served no object, at a thousand requests a second.
 func TestIssue8_WhereWatchListFailsListsServe(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, badWatchLists, func(t *testing.T, bad badWatchList) {
 			n := large(bad.large, 1000)
 			g := newGroup(t, n, func() *fakeSource { return withoutWatchList(slow(10*time.Millisecond, bad.answer)) })
@@ -120,7 +120,7 @@ func TestIssue8_WhereWatchListFailsListsServe(t *testing.T) {
 // Issue 8: the same where WatchList worked before. The server was changed, or another
 // one took over.
 func TestIssue8_WhereWatchListNoLongerWorks(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, badWatchLists, func(t *testing.T, bad badWatchList) {
 			n := large(bad.large, 300)
 			changed := make(chan struct{})
@@ -197,7 +197,7 @@ func TestGateRemembersWatchList(t *testing.T) {
 // there, and otherwise for the reflector alone.
 func TestGateRemembersMissingBookmarks(t *testing.T) {
 	works := opens(state(secret("5"), "7")...)
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, map[string]bool{"none has worked": false, "one has worked": true}, func(t *testing.T, worked bool) {
 			options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"}
 			if worked {
@@ -218,7 +218,7 @@ func TestGateRemembersMissingBookmarks(t *testing.T) {
 
 // client-go's feature gate WatchListClient is honored.
 func TestWatchListClientGate(t *testing.T) {
-	eachEngine(t, func(t *testing.T) {
+	parkedAndBlocking(t, func(t *testing.T) {
 		for name, on := range map[string]bool{"on": true, "off": false} {
 			t.Run(name, func(t *testing.T) {
 				featurestesting.SetFeatureDuringTest(t, features.WatchListClient, on)

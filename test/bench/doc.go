@@ -18,7 +18,6 @@
 //   - informer: a client-go SharedInformer per Secret, each with an event handler.
 //   - floor: WatchList streams, one goroutine each, 64 opened at a time, and the last object in a map. It is the least
 //     that one stream per object costs with client-go. It is no cache: it resumes no stream and counts no references.
-//   - refwatch-clientgo: refwatch with the option ClientGoReflector.
 //   - controller-runtime: its cache for one namespace. It lists and keeps all Secrets there, with one stream.
 //   - refwatch-shared: refwatch with a shared stream of the namespace, in the scenario shared only.
 //   - refwatch-nethttp: refwatch with BlockingStreams, whose streams net/http reads. It is measured in churn and

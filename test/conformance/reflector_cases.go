@@ -37,7 +37,7 @@ type runningReflector struct {
 }
 
 func (s *suite) reflectorOptions(name string) reflector.Options {
-	return reflector.Options{Name: name, ClientGoReflector: s.engine.clientGo, BlockingStreams: s.engine.blocking}
+	return reflector.Options{Name: name, BlockingStreams: s.engine.blocking}
 }
 
 // restSource returns a source over a REST client. Its streams can be parked.

@@ -63,17 +63,15 @@ const (
 type engine struct {
 	name     string // empty: the case is about the server
 	strategy strategies
-	clientGo bool
 	blocking bool
 }
 
 // parks reports whether the engine parks its streams.
-func (e engine) parks() bool { return e.strategy == watches && !e.blocking && !e.clientGo }
+func (e engine) parks() bool { return e.strategy == watches && !e.blocking }
 
 var engines = []engine{
 	{name: "parked", strategy: watches},
 	{name: "blocking", strategy: watches, blocking: true},
-	{name: "client-go", strategy: watches, clientGo: true},
 	{name: "TTL", strategy: ttl},
 	{name: "direct", strategy: direct},
 }

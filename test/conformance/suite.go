@@ -74,7 +74,7 @@ func (s *suite) httpClientFor(config *rest.Config) *http.Client {
 
 // options returns the options of a store that watches, with the engine of the case.
 func (s *suite) options() objectcache.WatchOptions {
-	return objectcache.WatchOptions{ClientGoReflector: s.engine.clientGo, BlockingStreams: s.engine.blocking}
+	return objectcache.WatchOptions{BlockingStreams: s.engine.blocking}
 }
 
 // storeOptions returns the options of a store with the strategy of the case.

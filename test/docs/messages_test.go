@@ -20,7 +20,6 @@ var library = []string{"cache/", "reflector/", "objectcache/", "manager/", "feat
 // internal are texts that no user reads as a message, and why.
 var internal = map[string]string{
 	"not wanted":                          "ends the reading of a frame",
-	"session over":                        "ends client-go's Reflector, which logs it at level 4",
 	"the member has left":                 "ends the wait of a reflector that was stopped",
 	"the session was ended":               "replaced by the cause",
 	"a read of the object begins":         "wakes waiting Gets",

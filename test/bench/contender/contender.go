@@ -60,7 +60,6 @@ var Kinds = []Kind{
 	{Name: Kubelet, New: newKubelet, Registrar: kubeletRegistrar, StreamPerObject: true, InOutages: true},
 	{Name: Informer, New: newInformer, StreamPerObject: true},
 	{Name: Floor, New: newFloor, StreamPerObject: true, InOutages: true},
-	{Name: "refwatch-clientgo", New: newRefwatch(objectcache.WatchOptions{ClientGoReflector: true}), StreamPerObject: true},
 	{Name: ControllerRuntime, New: newControllerRuntime},
 	{Name: RefwatchShared, New: newRefwatchShared, Special: true},
 	{
