@@ -28,16 +28,11 @@ func reflectorCases() []testCase {
 	}
 }
 
-// runningReflector is a running reflector and its slot.
+// runningReflector is a running reflector and its slot, if it has one.
 type runningReflector struct {
-	*reflector.Reflector
-
-	slot *cache.Slot[*corev1.Secret]
-	stop func() // stops Run and waits until it has returned
-}
-
-func (s *suite) reflectorOptions(name string) reflector.Options {
-	return reflector.Options{Name: name, BlockingStreams: s.engine.blocking}
+	slot   *cache.Slot[*corev1.Secret]
+	status func() any // for messages
+	stop   func()     // stops Run and waits until it has returned
 }
 
 // restSource returns a source over a REST client. Its streams can be parked.
@@ -50,9 +45,9 @@ func (s *suite) restSource(name string) listwatch.Source {
 	}, s.namespace, name)
 }
 
-func (s *suite) source(options metav1.ListOptions) listwatch.Source {
+func (s *suite) listWatch(options metav1.ListOptions) *toolscache.ListWatch {
 	secrets := s.client.CoreV1().Secrets(s.namespace)
-	return listwatch.FromListerWatcher(&toolscache.ListWatch{
+	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector, o.LabelSelector = options.FieldSelector, options.LabelSelector
 			return secrets.List(ctx, o)
@@ -61,19 +56,26 @@ func (s *suite) source(options metav1.ListOptions) listwatch.Source {
 			o.FieldSelector, o.LabelSelector = options.FieldSelector, options.LabelSelector
 			return secrets.Watch(ctx, o)
 		},
-	})
+	}
 }
 
 // startReflector runs a reflector of one Secret until the case ends.
 func (s *suite) startReflector(name string) *runningReflector {
-	return s.startReflectorFrom(s.restSource(name), name)
+	slot := cache.NewSlot(s.key(name), cache.SlotOptions[*corev1.Secret]{})
+	r := s.reflect(s.restSource(name), s.listWatch(selectName(name)), slot)
+	r.slot = slot
+	return r
 }
 
-func (s *suite) startReflectorFrom(source listwatch.Source, name string) *runningReflector {
-	r := &runningReflector{slot: cache.NewSlot(s.key(name), cache.SlotOptions[*corev1.Secret]{})}
-	r.Reflector = reflector.New(source, r.slot, s.reflectorOptions(name))
-	r.stop = s.background(r.Run)
-	return r
+// reflect runs a reflector until the case ends: ours over source or, as the reference that it is held against,
+// client-go's over listWatch.
+func (s *suite) reflect(source listwatch.Source, listWatch *toolscache.ListWatch, store reflector.Store) *runningReflector {
+	if s.engine.clientGo {
+		theirs := toolscache.NewReflector(listWatch, &corev1.Secret{}, store, 0)
+		return &runningReflector{status: func() any { return "unknown" }, stop: s.background(theirs.RunWithContext)}
+	}
+	ours := reflector.New(source, store, reflector.Options{BlockingStreams: s.engine.blocking})
+	return &runningReflector{status: func() any { return ours.Status() }, stop: s.background(ours.Run)}
 }
 
 // waitForValue waits until the slot holds value. An empty value stands for no object.
@@ -88,7 +90,7 @@ func (s *suite) waitForValue(r *runningReflector, value string) cache.State[*cor
 		select {
 		case <-changed:
 		case <-s.ctx.Done():
-			s.Fatalf("waiting for %q: got %q (exists: %v), status %+v", value, valueOf(state.Object), state.Exists, r.Status())
+			s.Fatalf("waiting for %q: got %q (exists: %v), status %+v", value, valueOf(state.Object), state.Exists, r.status())
 		}
 	}
 }
@@ -146,7 +148,7 @@ func reflectorCompacted(s *suite) {
 
 func reflectorREST(s *suite) {
 	const large = 500 << 10 // bytes; a Secret may have 1 MiB
-	r := s.startReflectorFrom(s.restSource("tls"), "tls")
+	r := s.startReflector("tls")
 	s.waitForValue(r, "")
 	s.create("other", "x")
 	s.create("tls", "1", func(secret *corev1.Secret) { secret.Data["large"] = make([]byte, large) })
@@ -173,8 +175,8 @@ func reflectorLabelSelector(s *suite) {
 		Store:    toolscache.NewStore(toolscache.MetaNamespaceKeyFunc),
 		PushFunc: func(all []any) { counts <- len(all) },
 	}
-	r := reflector.New(s.source(metav1.ListOptions{LabelSelector: "app=shop"}), store, s.reflectorOptions("label"))
-	s.background(r.Run)
+	listWatch := s.listWatch(metav1.ListOptions{LabelSelector: "app=shop"})
+	r := s.reflect(listwatch.FromListerWatcher(listWatch), listWatch, store)
 	waitForCount := func(want int) {
 		s.Helper()
 		for {
@@ -184,7 +186,7 @@ func reflectorLabelSelector(s *suite) {
 					return
 				}
 			case <-s.ctx.Done():
-				s.Fatalf("waiting for %d objects: status %+v", want, r.Status())
+				s.Fatalf("waiting for %d objects: status %+v", want, r.status())
 			}
 		}
 	}

@@ -22,11 +22,11 @@ func TestReadFiles(t *testing.T) {
 	if got, err := conformance.ReadFiles(path); err != nil || len(got) != 0 {
 		t.Errorf("empty: got %v, %v, want no results", got, err)
 	}
-	const two = `[{"Case":"a","Server":"real","Passed":true},{"Case":"b","Engine":"stream","Mode":"WatchList, JSON"}]`
+	const two = `[{"Case":"a","Server":"real","Passed":true},{"Case":"b","Engine":"parked","Mode":"WatchList, JSON"}]`
 	if err := os.WriteFile(path, []byte(two), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := []conformance.Result{{Case: "a", Server: "real", Passed: true}, {Case: "b", Engine: "stream", Mode: "WatchList, JSON"}}
+	want := []conformance.Result{{Case: "a", Server: "real", Passed: true}, {Case: "b", Engine: "parked", Mode: "WatchList, JSON"}}
 	if got, err := conformance.ReadFiles(path); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}

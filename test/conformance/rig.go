@@ -59,25 +59,32 @@ const (
 	everyStrategy = watches | ttl | direct
 )
 
-// engine is how the store of a case reads: its strategy and, if it watches, the engine of its reflectors.
+// engine is how the store of a case reads: its strategy and, if it watches, how its reflectors do.
 type engine struct {
 	name     string // empty: the case is about the server
 	strategy strategies
-	blocking bool
+	blocking bool // BlockingStreams
+	clientGo bool // client-go's Reflector in place of ours: the cases of reflectors only
 }
 
 // parks reports whether the engine parks its streams.
-func (e engine) parks() bool { return e.strategy == watches && !e.blocking }
+func (e engine) parks() bool { return e.strategy == watches && !e.blocking && !e.clientGo }
+
+// runs reports whether a case applies to the engine. A case about the server has no engine.
+func (e engine) runs(group string, c testCase) bool {
+	return c.on&e.strategy == e.strategy && (!e.clientGo || group == "reflector")
+}
 
 var engines = []engine{
 	{name: "parked", strategy: watches},
 	{name: "blocking", strategy: watches, blocking: true},
+	{name: "client-go", strategy: watches, clientGo: true},
 	{name: "TTL", strategy: ttl},
 	{name: "direct", strategy: direct},
 }
 
 // Run runs every case on the rig, one at a time. A case about the server runs once. Every other case runs with each
-// engine whose strategy it applies to.
+// engine that it applies to.
 func Run(t *testing.T, rig Rig, setting Setting, results *Results) {
 	if rig.Direct == nil {
 		rig.Direct = rig.Config
@@ -85,7 +92,7 @@ func Run(t *testing.T, rig Rig, setting Setting, results *Results) {
 	rig.Config, rig.Direct = withContentType(rig.Config, setting.ContentType), withContentType(rig.Direct, setting.ContentType)
 	run := func(group group, engine engine) {
 		for _, c := range group.cases {
-			if c.on&engine.strategy != engine.strategy {
+			if !engine.runs(group.name, c) {
 				continue
 			}
 			result := Result{Case: group.name + "/" + c.name, Promise: c.promise, Server: setting.Server, Engine: engine.name, Mode: setting.Mode()}
@@ -140,13 +147,13 @@ func libraryGroups() []group {
 	}
 }
 
-// appliesTo reports whether a case applies to the strategy of an engine. Cases and engines that are not known apply.
+// appliesTo reports whether a case applies to an engine. Cases and engines that are not known apply.
 func appliesTo(name, engineName string) bool {
 	for _, group := range libraryGroups() {
 		for _, c := range group.cases {
 			for _, engine := range engines {
 				if group.name+"/"+c.name == name && engine.name == engineName {
-					return c.on&engine.strategy != 0
+					return engine.runs(group.name, c)
 				}
 			}
 		}

@@ -19,7 +19,7 @@ func TestTables(t *testing.T) {
 	}
 	const (
 		serverHeads  = "\n## Server behaviour\n\n| case | promise | real |\n|---|---|:-:|\n"
-		libraryHeads = "\n## Promises\n\n| case | promise | real, client-go | real, stream |\n|---|---|:-:|:-:|\n"
+		libraryHeads = "\n## Promises\n\n| case | promise | real, blocking | real, parked |\n|---|---|:-:|:-:|\n"
 	)
 	tests := map[string]struct {
 		results []conformance.Result
@@ -46,10 +46,10 @@ func TestTables(t *testing.T) {
 		},
 		"two engines, in the order of the cases": {
 			results: []conformance.Result{
-				library("store/updates", "stream", "A", true),
-				library("reflector/broken-stream", "stream", "A", true),
-				library("reflector/broken-stream", "stream", "B", true),
-				library("reflector/broken-stream", "client-go", "A", false),
+				library("store/updates", "parked", "A", true),
+				library("reflector/broken-stream", "parked", "A", true),
+				library("reflector/broken-stream", "parked", "B", true),
+				library("reflector/broken-stream", "blocking", "A", false),
 			},
 			want: libraryHeads +
 				"| `reflector/broken-stream` | p | failed: A. not run: B | ✓ |\n" +
@@ -57,17 +57,17 @@ func TestTables(t *testing.T) {
 		},
 		"a case that does not apply to a strategy": {
 			results: []conformance.Result{
-				library("store/updates", "stream", "A", true), library("store/changes", "stream", "A", true),
+				library("store/updates", "parked", "A", true), library("store/changes", "parked", "A", true),
 				library("store/updates", "TTL", "A", true),
 			},
-			want: "\n## Promises\n\n| case | promise | real, TTL | real, stream |\n|---|---|:-:|:-:|\n" +
+			want: "\n## Promises\n\n| case | promise | real, TTL | real, parked |\n|---|---|:-:|:-:|\n" +
 				"| `store/updates` | p | ✓ | ✓ |\n| `store/changes` | p | – | ✓ |\n",
 			passed: true,
 		},
 		"both tables": {
-			results: []conformance.Result{library("store/updates", "stream", "A", true), server("A", true)},
+			results: []conformance.Result{library("store/updates", "parked", "A", true), server("A", true)},
 			want: serverHeads + "| `server/conflict` | q | ✓ |\n" +
-				"\n## Promises\n\n| case | promise | real, stream |\n|---|---|:-:|\n| `store/updates` | p | ✓ |\n",
+				"\n## Promises\n\n| case | promise | real, parked |\n|---|---|:-:|\n| `store/updates` | p | ✓ |\n",
 			passed: true,
 		},
 	}
