@@ -84,7 +84,6 @@ func (r *Reflector) begin() *session {
 		}
 		return s
 	}
-	s.end(nil)
 	r.member.Release(admission.Outcome{})
 	return nil
 }

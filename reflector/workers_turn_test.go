@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -58,6 +59,54 @@ func TestWorkersTakeTurns(t *testing.T) {
 		synctest.Wait()
 		if got, most := before.Load(), int64(n*100); got == 0 || got > most || stored.Load() != int64(n*events) {
 			t.Errorf("got %d of %d events before that of the other object, want 1 to %d", got, stored.Load(), most)
+		}
+	})
+}
+
+// Workers that are slow, but not stuck, get no others beside them.
+func TestSlowWorkersAreNotStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := max(4, goruntime.GOMAXPROCS(0))
+		gate, before := reflector.NewGate(reflector.GateOptions{}), goroutinesInBubble()
+		streams := make([]*connected, 20*n)
+		for i := range streams {
+			streams[i] = newConnected()
+			slot := &notingSlot{newSecretSlot(), func() { time.Sleep(30 * time.Millisecond) }}
+			startParked(t, watching(streams[i].answer), slot, gate)
+		}
+		synctest.Wait()
+		for _, stream := range streams {
+			stream.send(nil, event(watch.Modified, secret("6")))
+		}
+		after(300 * time.Millisecond) // half of them are stored
+		if got := goroutinesInBubble() - before; got != n {
+			t.Errorf("got %d workers, want %d", got, n)
+		}
+		after(time.Second)
+	})
+}
+
+// Stores that end all workers at once delay no other object.
+func TestStoresThatEndAllWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, free := reflector.NewGate(reflector.GateOptions{}), make(chan struct{})
+		var streams []*connected
+		for range max(4, goruntime.GOMAXPROCS(0)) {
+			streams = append(streams, newConnected())
+			slot := &notingSlot{newSecretSlot(), func() { <-free; goruntime.Goexit() }}
+			startParked(t, watching(streams[len(streams)-1].answer), slot, gate)
+		}
+		other, slot := newConnected(), newSecretSlot()
+		startParked(t, watching(other.answer), slot, gate)
+		synctest.Wait()
+		for _, stream := range append(streams, other) {
+			stream.send(nil, event(watch.Modified, secret("6")))
+		}
+		synctest.Wait()
+		close(free)
+		synctest.Wait() // no time passes
+		if got := slot.Load().ResourceVersion; got != "6" {
+			t.Errorf("the other object: got version %s, want 6", got)
 		}
 	})
 }
