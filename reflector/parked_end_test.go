@@ -3,9 +3,11 @@
 package reflector_test
 
 import (
+	"context"
 	"io"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -60,6 +62,30 @@ func TestEndWhileParkingFails(t *testing.T) {
 		after(time.Second)
 		if got := ended.Load(); got != 1 {
 			t.Errorf("after Stop: the reflector has ended %d times, want once", got)
+		}
+	})
+}
+
+// Run ends with its context, also where no goroutine of the reflector waits for it.
+func TestRunEndsWithItsContext(t *testing.T) {
+	tests := map[string]func() (listwatch.Stream, error){
+		"parked stream":   newConnected().answer,
+		"pause":           func() (listwatch.Stream, error) { return nil, io.ErrUnexpectedEOF },
+		"blocking stream": opens(state(secret("5"), "5")...),
+	}
+	eachCase(t, tests, func(t *testing.T, first func() (listwatch.Stream, error)) {
+		r := reflector.New(watching(first), newSecretSlot(), reflector.Options{ParkedStreams: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		select {
+		case <-done:
+		default:
+			t.Error("Run has not returned")
+			r.Stop()
 		}
 	})
 }

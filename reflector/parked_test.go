@@ -161,18 +161,31 @@ func TestEndOfAParkedStream(t *testing.T) {
 	})
 }
 
-// A parked stream does not end with the context of Start: Stop ends it.
+// A parked stream does not end with the context of Start, also not after a verification,
+// which has a context: Stop ends it.
 func TestParkedStreamIsStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	type test struct {
+		silence time.Duration
+		lists   int
+	}
+	tests := map[string]test{"parked": {time.Minute, 0}, "verified": {3 * time.Minute, 1}}
+	eachCase(t, tests, func(t *testing.T, test test) {
 		ctx, cancel := context.WithCancel(t.Context())
-		r := reflector.New(watching(newConnected().answer), newSecretSlot(), reflector.Options{})
+		stream, slot := newConnected(), newSecretSlot()
+		source := watching(stream.answer)
+		source.onList = lists(brings("5", secret("5")))
+		r := reflector.New(source, slot, reflector.Options{})
 		ended := false
 		r.Start(ctx, func() { ended = true })
-		after(time.Minute)
+		after(test.silence)
 		cancel()
+		stream.send(nil, event(watch.Modified, secret("6")))
 		synctest.Wait()
-		if ended || !r.Status().Streaming {
-			t.Errorf("after the end of the context: ended %v, want an open stream", ended)
+		if got := slot.Load().ResourceVersion; got != "6" || ended || !r.Status().Streaming {
+			t.Errorf("after the end of the context: got version %s, ended %v; want 6 and an open stream", got, ended)
+		}
+		if got := source.count("list"); got != test.lists {
+			t.Errorf("got %d lists, want %d", got, test.lists)
 		}
 		r.Stop()
 		synctest.Wait()

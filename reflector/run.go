@@ -79,7 +79,6 @@ func (r *Reflector) begin() *session {
 		}
 		return s
 	}
-	s.end(nil)
 	r.member.Release(admission.Outcome{})
 	return nil
 }

@@ -56,9 +56,7 @@ type session struct {
 }
 
 func newSession(r *Reflector) *session {
-	s := &session{r: r, began: time.Now(), listMode: r.chooser.NextUsesList() || r.once}
-	s.context() // requests begin soon
-	return s
+	return &session{r: r, began: time.Now(), listMode: r.chooser.NextUsesList() || r.once}
 }
 
 // start starts the timer of the read. It precedes runStream.

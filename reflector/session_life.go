@@ -12,7 +12,7 @@ import (
 // life is whether a session lasts. Its methods are safe for concurrent use.
 type life struct {
 	mu     sync.Mutex
-	ctx    context.Context // of requests; nil while the stream is parked and there is none
+	ctx    context.Context // of requests; nil before the first one, and while the stream is parked and there is none
 	cancel context.CancelCauseFunc
 	parked bool  // the workers handle the stream
 	ended  error // the first cause of the end

@@ -25,7 +25,7 @@ var (
 // streams only.
 //
 // One goroutine, the reader, reads all frames and calls the receivers of the streams.
-// Whoever has something to write writes it, one at a time. Timers are runtime timers.
+// Whoever has something to write writes it, one at a time. No goroutine waits for a timer.
 type conn struct {
 	net     net.Conn
 	tls     *tls.ConnectionState // nil without TLS

@@ -71,16 +71,10 @@ func newPool(dial func(context.Context, connectionEvents) (connection, error)) *
 // acquire returns a connection with a reserved slot, other than avoid. It waits until
 // there is one, a dial fails, or ctx ends.
 func (p *pool) acquire(ctx context.Context, avoid connection) (connection, error) {
-	p.mu.Lock()
-	if p.waiting.Len() == 0 {
-		if c := p.reserveLocked(avoid); c != nil {
-			p.mu.Unlock()
-			return c, nil
-		}
-	}
 	ready := make(chan outcome, 1)
+	p.mu.Lock()
 	element := p.waiting.PushBack(&turn{avoid, ready})
-	p.dialLocked()
+	p.serveLocked()
 	p.mu.Unlock()
 
 	select {
@@ -135,14 +129,20 @@ func (p *pool) reserveLocked(avoid connection) connection {
 	return nil
 }
 
-// serveLocked gives slots to those that wait, in their order, and dials for the rest.
+// serveLocked gives slots to those that wait, in their order, and dials for the rest. One
+// that avoids the only connection with slots does not hold up others.
 func (p *pool) serveLocked() {
-	for first := p.waiting.Front(); first != nil; first = p.waiting.Front() {
-		c := p.reserveLocked(first.Value.(*turn).avoid)
-		if c == nil {
-			break
+	for e := p.waiting.Front(); e != nil; {
+		waiting, next := e.Value.(*turn), e.Next()
+		c := p.reserveLocked(waiting.avoid)
+		switch {
+		case c != nil:
+			p.waiting.Remove(e)
+			waiting.ready <- outcome{connection: c}
+		case waiting.avoid == nil:
+			next = nil // no connection has a slot
 		}
-		p.waiting.Remove(first).(*turn).ready <- outcome{connection: c}
+		e = next
 	}
 	p.dialLocked()
 }

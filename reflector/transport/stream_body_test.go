@@ -128,6 +128,26 @@ func TestReadReturnsCredit(t *testing.T) {
 	})
 }
 
+// Data that has arrived before Receive gets its credit, as does what Read has left of it.
+func TestReceiveReturnsCredit(t *testing.T) {
+	withPeer(t, func(t *testing.T, p *peer) {
+		a := p.get(t.Context())
+		p.header(1, false, ":status", "200")
+		p.fill(1, 4<<20)
+		<-a.done
+		p.sent()
+		if a.resp.Body.(*stream).waiter.response != nil {
+			t.Error("the stream keeps the response")
+		}
+		if _, err := io.ReadFull(a.body, make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		p.wantSent("WINDOW_UPDATE 1 1000")
+		a.body.Receive(&sink{})
+		p.wantSent("WINDOW_UPDATE 1 4193304")
+	})
+}
+
 func TestHeaderThatEndsTheStream(t *testing.T) {
 	withPeer(t, func(t *testing.T, p *peer) {
 		a := p.get(t.Context())
