@@ -121,3 +121,18 @@ func TestAnswersInTime(t *testing.T) {
 		}
 	})
 }
+
+// TestServerThatAcknowledgesNoPing, without another stream: the connection ends.
+func TestIdleServerThatAcknowledgesNoPing(t *testing.T) {
+	withPeer(t, func(t *testing.T, p *peer) {
+		a, _ := p.open(1)
+		start := time.Now()
+		_ = a.body.Close()
+		time.Sleep(14 * time.Second)
+		p.send(p.framer.WritePing(false, [8]byte{1}))
+		<-p.c.done
+		if took, want := time.Since(start), 15*time.Second; took != want {
+			t.Errorf("the connection ended after %v, want %v", took, want)
+		}
+	})
+}
