@@ -86,7 +86,6 @@ func (st *sharedStream[T]) startLocked() {
 	s := st.store
 	s.background.Add(1)
 	st.reflector.Start(s.ctx, st.ended)
-	s.background.Go(func() { st.logger().V(2).Info("Starting to watch the namespace") }) // a logger may call the store
 }
 
 func (st *sharedStream[T]) logger() klog.Logger {
@@ -246,7 +245,11 @@ func (s *sharedSource[T]) ask(ctx context.Context) error {
 		s.allowed = true
 	}
 	store.mu.Lock()
-	defer store.mu.Unlock()
+	first := !s.stream.asked
 	s.stream.asked = true
+	store.mu.Unlock()
+	if first {
+		s.stream.logger().V(2).Info("Starting to watch the namespace")
+	}
 	return nil
 }

@@ -74,7 +74,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		"blocking stream": opens(state(secret("5"), "5")...),
 	}
 	eachCase(t, tests, func(t *testing.T, first func() (listwatch.Stream, error)) {
-		r := reflector.New(watching(first), newSecretSlot(), reflector.Options{ParkedStreams: true})
+		r := reflector.New(watching(first), newSecretSlot(), reflector.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()

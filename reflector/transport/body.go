@@ -16,15 +16,14 @@ type Body interface {
 	// Read blocks until there is data. Close ends the stream and notifies the server.
 	// No method of the Receiver is called after Close has returned, except for a call
 	// that was under way. Close may be called from any goroutine, also from a method of
-	// the Receiver, and more than once.
+	// the Receiver, and more than once. Neither Close nor Consumed waits for the network.
 	io.ReadCloser
 	// Receive passes all data to r from now on, first the data that has arrived and was
 	// not read. It is called once, and not while Read runs; Read fails from then on.
 	// Methods of r may be called before Receive returns.
 	Receive(r Receiver)
 	// Consumed returns n bytes of flow-control credit to the server, for data that
-	// Receiver.Data did not count as consumed. It may be called from any goroutine and
-	// does not wait for the network longer than a write takes.
+	// Receiver.Data did not count as consumed. It may be called from any goroutine.
 	Consumed(n int)
 	// Untie separates the stream from the context of its request: from here on only
 	// Close ends it.

@@ -25,7 +25,10 @@ var (
 // streams only.
 //
 // One goroutine, the reader, reads all frames and calls the receivers of the streams.
-// Whoever has something to write writes it, one at a time. No goroutine waits for a timer.
+// It also writes the answers to frames, and so reads no more from a server that does not
+// take them. The caller of roundTrip writes the request. All other frames wait in a
+// queue, and a goroutine writes them: nobody who closes a stream or consumes its data
+// waits for the network. No goroutine waits for a timer.
 type conn struct {
 	net     net.Conn
 	tls     *tls.ConnectionState // nil without TLS
@@ -46,7 +49,14 @@ type conn struct {
 	peerFrame     uint32 // the largest frame that the server takes
 	peerHeaderMax uint32 // the largest header list that it takes
 
+	// background are the goroutines besides the reader, which waits for them. None is
+	// started when err is set.
+	background sync.WaitGroup
+
 	mu         sync.Mutex
+	queue      bytes.Buffer     // frames that the next write includes, after those of out
+	queued     *http2.Framer    // writes to queue
+	flushing   bool             // a goroutine is about to write queue
 	events     connectionEvents // nil until newConn returns
 	streams    map[uint32]*stream
 	nextID     uint32
@@ -90,6 +100,7 @@ func newConn(nc net.Conn, events connectionEvents, options connOptions) (*conn, 
 	}
 	c.encoder = hpack.NewEncoder(&c.block)
 	c.framer = http2.NewFramer(&c.out, bufio.NewReaderSize(nc, readBuffer))
+	c.queued = http2.NewFramer(&c.queue, nil)
 	c.framer.SetReuseFrames()
 	c.framer.SetMaxReadFrameSize(maxFrame)
 	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
@@ -124,12 +135,16 @@ func (c *conn) refusalLocked() error {
 		return *c.goAway
 	case c.nextID > maxStreamID:
 		return errors.New("the connection has used all stream ids")
+	case c.health.overdue:
+		return errors.New("the server does not acknowledge PINGs")
 	}
 	return nil
 }
 
 // usedLocked is the number of taken slots.
-func (c *conn) usedLocked() int { return len(c.streams) + c.reserved + c.resets.held }
+func (c *conn) usedLocked() int {
+	return len(c.streams) + c.reserved + c.resets.covered + c.resets.after
+}
 
 func (c *conn) reserve() bool {
 	c.mu.Lock()
@@ -189,17 +204,14 @@ func (c *conn) unlock() {
 	empty := c.usedLocked() == 0
 	freed, idle := c.freed, empty && !c.idle
 	gone := refusal != nil && !c.lost
-	finished := refusal != nil && empty && c.err == nil
 	c.freed, c.idle, c.lost = false, empty, refusal != nil
-	if finished {
+	if refusal != nil && len(c.streams)+c.reserved == 0 && c.err == nil {
 		c.err = errConnFinished
+		c.background.Go(func() { _ = c.net.Close() }) // TLS writes an alert before
 	}
 	events := c.events
 	c.mu.Unlock()
 
-	if finished {
-		_ = c.net.Close()
-	}
 	switch {
 	case events == nil:
 	case gone:

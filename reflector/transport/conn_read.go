@@ -26,11 +26,12 @@ func (c *conn) read() {
 		_ = c.write(func() error { return c.framer.WriteGoAway(0, broken.code, nil) })
 	}
 	_ = c.net.Close()
+	c.background.Wait()
 }
 
 func (c *conn) readFrames() error {
 	for first := true; ; first = false {
-		f, err := c.readFrame()
+		h, f, err := c.readFrame()
 		if err == nil {
 			c.sawFrame()
 			if s, ok := f.(*http2.SettingsFrame); first && (!ok || s.IsAck()) {
@@ -39,7 +40,7 @@ func (c *conn) readFrames() error {
 			err = c.handle(f)
 		}
 		if err != nil {
-			err = c.resetStream(err)
+			err = c.resetStream(h, err)
 		}
 		if err != nil {
 			return c.readError(err)
@@ -47,22 +48,20 @@ func (c *conn) readFrames() error {
 	}
 }
 
-// readFrame reads a frame. The framer's error for a HEADERS frame with too much padding
+// readFrame reads a frame and its header. The framer's error for a HEADERS frame with too much padding
 // concerns the stream only, but the header is not decoded then, and those that follow
 // need what it would have added to the HPACK table (RFC 9113, section 4.3).
-func (c *conn) readFrame() (http2.Frame, error) {
+func (c *conn) readFrame() (http2.FrameHeader, http2.Frame, error) {
 	h, err := c.framer.ReadFrameHeader()
 	if err != nil {
-		return nil, err
+		return h, nil, err
 	}
 	f, err := c.framer.ReadFrameForHeader(h)
-	if err == nil || h.Type != http2.FrameHeaders {
-		return f, err
+	broken := http2.StreamError{}
+	if h.Type == http2.FrameHeaders && errors.As(err, &broken) && broken.Cause == nil {
+		err = protocolError{broken.Code, "HEADERS frame with too much padding"}
 	}
-	if broken := (http2.StreamError{}); errors.As(err, &broken) && broken.Cause == nil {
-		return nil, protocolError{broken.Code, "HEADERS frame with too much padding"}
-	}
-	return nil, err
+	return h, f, err
 }
 
 // readError returns why no more frames can be read: the server's error, or that of the
@@ -108,7 +107,8 @@ func (c *conn) handle(f http2.Frame) error {
 		return c.applySettings(f)
 	case *http2.PingFrame:
 		if f.IsAck() {
-			return c.pinged(f.Data)
+			c.pinged(f.Data)
+			return nil
 		}
 		return c.write(func() error { return c.framer.WritePing(true, f.Data) })
 	case *http2.GoAwayFrame:
@@ -119,13 +119,23 @@ func (c *conn) handle(f http2.Frame) error {
 	return nil
 }
 
-// streamLocked returns the open stream of a frame, or nil if it has ended. A stream
-// that was never opened is an error of the server.
+// streamLocked returns the open stream of a frame, or nil if it has ended and the frame
+// is to be ignored. An error ends the connection (RFC 9113, section 5.1).
+//
+// DATA and HEADERS are ignored if this client may have reset the stream: on those up to
+// the last one that it has reset. Otherwise the server itself has ended the stream. It
+// may have sent WINDOW_UPDATE before, and servers send RST_STREAM after a response.
 func (c *conn) streamLocked(h http2.FrameHeader) (*stream, error) {
-	if h.StreamID%2 == 0 || h.StreamID >= c.nextID {
-		return nil, protocolError{http2.ErrCodeProtocol, fmt.Sprintf("%v on a stream that is not open", h.Type)}
+	if s := c.streams[h.StreamID]; s != nil {
+		return s, nil
 	}
-	return c.streams[h.StreamID], nil
+	if h.StreamID%2 == 0 || h.StreamID >= c.nextID {
+		return nil, protocolError{http2.ErrCodeProtocol, fmt.Sprintf("%v on a stream that was not opened", h.Type)}
+	}
+	if h.StreamID > c.resets.last && (h.Type == http2.FrameData || h.Type == http2.FrameHeaders) {
+		return nil, protocolError{http2.ErrCodeStreamClosed, fmt.Sprintf("%v on a stream that has ended", h.Type)}
+	}
+	return nil, nil
 }
 
 func (c *conn) readReset(f *http2.RSTStreamFrame) error {
@@ -196,22 +206,21 @@ func (c *conn) endStreams(last uint32, err error) {
 }
 
 // resetStream ends the stream of a StreamError and notifies the server. It returns
-// other errors.
-func (c *conn) resetStream(err error) error {
+// other errors. h is the header of the frame that has caused the error.
+func (c *conn) resetStream(h http2.FrameHeader, err error) error {
 	var broken http2.StreamError
 	if !errors.As(err, &broken) {
 		return err
 	}
 	c.mu.Lock()
-	s, err := c.streamLocked(http2.FrameHeader{StreamID: broken.StreamID, Type: http2.FrameWindowUpdate})
+	s, err := c.streamLocked(h)
 	if s == nil {
 		c.mu.Unlock()
 		return err
 	}
-	c.resets.held++
 	notify := s.endLocked(broken)
+	c.resetLocked(s.id, broken.Code)
 	c.unlock()
 	notify()
-	c.writeReset(broken.StreamID, broken.Code)
 	return nil
 }

@@ -13,8 +13,35 @@ import (
 // keptBuffer is how large a write buffer may be to be kept for the next write.
 const keptBuffer = 4 << 10
 
-// write writes the frames that add writes to the framer, in one write. An error ends
-// the connection.
+// flushLocked lets a goroutine write the queue.
+//
+// The queue needs no limit: it holds an RST_STREAM for each stream at most, one PING, and
+// credit for data that has arrived.
+func (c *conn) flushLocked() {
+	if c.flushing || c.err != nil {
+		return
+	}
+	c.flushing = true
+	c.background.Go(func() {
+		_ = c.write(func() error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.flushing = false
+			return nil
+		})
+	})
+}
+
+// creditLocked announces credit; an increment of 0 is none. Stream 0 is the connection.
+func (c *conn) creditLocked(id uint32, increment int32) {
+	if increment > 0 {
+		_ = c.queued.WriteWindowUpdate(id, uint32(increment))
+		c.flushLocked()
+	}
+}
+
+// write writes the frames that add writes to the framer, and the queue, in one write. An
+// error ends the connection.
 func (c *conn) write(add func() error) error {
 	c.writing <- struct{}{}
 	err := c.flush(add())
@@ -25,23 +52,30 @@ func (c *conn) write(add func() error) error {
 	return err
 }
 
-// flush writes what the framer has written, if that was no error. The caller holds
-// writing, and ends the connection after an error: a part of a frame may have been
-// sent.
+// flush writes what the framer has written, if that was no error, and the queue. The
+// caller holds writing, and ends the connection after an error: a part of a frame may
+// have been sent.
 func (c *conn) flush(err error) error {
-	if err == nil {
+	c.mu.Lock()
+	c.out.Write(c.queue.Bytes())
+	reset(&c.queue)
+	c.mu.Unlock()
+	if err == nil && c.out.Len() > 0 {
 		// If the deadline cannot be set, the write fails too. It is cleared afterwards,
 		// because a Read of a tls.Conn may write as well.
 		_ = c.net.SetWriteDeadline(time.Now().Add(c.options.writeTimeout))
 		_, err = c.net.Write(c.out.Bytes())
 		_ = c.net.SetWriteDeadline(time.Time{})
 	}
-	for _, b := range []*bytes.Buffer{&c.out, &c.block} {
-		if b.Reset(); b.Cap() > keptBuffer {
-			*b = bytes.Buffer{}
-		}
-	}
+	reset(&c.out)
+	reset(&c.block)
 	return err
+}
+
+func reset(b *bytes.Buffer) {
+	if b.Reset(); b.Cap() > keptBuffer {
+		*b = bytes.Buffer{}
+	}
 }
 
 // writePreface writes what a connection begins with (RFC 9113, section 3.4), and
@@ -79,26 +113,4 @@ func (c *conn) writeHeaders(id uint32, fields []hpack.HeaderField) error {
 		err = c.framer.WriteContinuation(id, c.block.Len() == 0, part)
 	}
 	return err
-}
-
-// writeReset writes an RST_STREAM, and a PING that follows it unless one is under way.
-// The slot of the stream was counted in resets.held.
-func (c *conn) writeReset(id uint32, code http2.ErrCode) {
-	_ = c.write(func() error {
-		if err := c.framer.WriteRSTStream(id, code); err != nil {
-			return err
-		}
-		c.mu.Lock()
-		c.resets.after++
-		c.mu.Unlock()
-		return c.ping()
-	})
-}
-
-// writeCredit announces credit; an increment of 0 is none. Stream 0 is the connection.
-func (c *conn) writeCredit(id uint32, increment int32) error {
-	if increment == 0 {
-		return nil
-	}
-	return c.write(func() error { return c.framer.WriteWindowUpdate(id, uint32(increment)) })
 }

@@ -30,9 +30,9 @@ func (e *exchange) lost() int {
 }
 
 // Data that nobody gets, or not yet, does not use up the window of the connection: that
-// of streams that have ended in any way, of one that nobody reads, and padding.
+// of streams whose frames are ignored, of one that nobody reads, and padding.
 func TestFaultConnectionCredit(t *testing.T) {
-	for _, state := range []string{"open", "cancelled", "ended", "reset", "refused"} {
+	for _, state := range []string{"open", "cancelled", "forgotten", "earlier"} {
 		for name, mode := range map[string]readMode{"": receive, ", held": hold, ", not consumed": delay} {
 			t.Run(state+name, func(t *testing.T) {
 				forEachOwn(t, func(t *testing.T, kind clientKind) {

@@ -85,8 +85,8 @@ func TestFaultFlood(t *testing.T) {
 }
 
 // mute drops what the client answers to a flood.
-func (e *exchange) mute() {
-	e.drop = func(f frame) bool {
+func (s *script) mute() {
+	s.drop = func(f frame) bool {
 		switch f.Type {
 		case http2.FramePing:
 			return f.ping[2] != 0 // see floodPing

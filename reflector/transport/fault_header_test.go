@@ -78,14 +78,18 @@ func TestFaultTrailers(t *testing.T) {
 		return fault{func(e *exchange, id uint32) { e.endHeader(id, fields...) }, want}
 	}
 	runFaults(t, states["open"], map[string]fault{
-		"none":            trailers("end"),
-		"some":            trailers("end", "grpc-status", "0", "checksum", "abc"),
-		"not the end":     headerFault("S.PROTOCOL/C", "grpc-status", "0"),
-		"pseudo field":    trailers("S.PROTOCOL/C", ":status", "200"),
-		"upper case":      trailers("S.PROTOCOL", "Checksum", "x"),
-		"empty name":      trailers("S.PROTOCOL", "", "x"),
-		"line feed":       trailers("S.PROTOCOL", "a", "b\nc"),
-		"after the end":   {func(e *exchange, id uint32) { e.endData(id, ""); e.endHeader(id, "a", "b") }, "end"},
+		"none":          trailers("end"),
+		"some":          trailers("end", "grpc-status", "0", "checksum", "abc"),
+		"not the end":   headerFault("S.PROTOCOL/C", "grpc-status", "0"),
+		"pseudo field":  trailers("S.PROTOCOL/C", ":status", "200"),
+		"upper case":    trailers("S.PROTOCOL", "Checksum", "x"),
+		"empty name":    trailers("S.PROTOCOL", "", "x"),
+		"line feed":     trailers("S.PROTOCOL", "a", "b\nc"),
+		"after the end": {func(e *exchange, id uint32) { e.endData(id, ""); e.endHeader(id, "a", "b") }, "C.STREAM_CLOSED/end"},
+		"upper case, after the end": {func(e *exchange, id uint32) {
+			e.endData(id, "")
+			e.endHeader(id, "Checksum", "x")
+		}, "C.STREAM_CLOSED/end"},
 		"100 in the body": headerFault("S.PROTOCOL/C", ":status", "100"),
 	})
 }
@@ -214,7 +218,7 @@ func TestHeaderInPieces(t *testing.T) {
 // Headers of streams that have ended are decoded all the same: later ones refer to what
 // they have put into the table.
 func TestHeadersOfClosedStreamsAreDecoded(t *testing.T) {
-	for _, state := range []string{"cancelled", "ended", "reset", "refused"} {
+	for _, state := range []string{"cancelled", "forgotten", "earlier"} {
 		t.Run(state, func(t *testing.T) {
 			forEachClient(t, func(t *testing.T, kind clientKind) {
 				e := newExchange(t, kind)

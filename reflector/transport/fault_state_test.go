@@ -23,26 +23,27 @@ import (
 // PING. What net/http's client does stands behind a slash where it is something else.
 // The code of its GOAWAY is not compared, as it mostly stays in a buffer.
 //
-// RFC 9113 allows to ignore whatever comes for a stream that was closed (section 5.1),
-// and to treat any error of a stream as one of the connection (section 5.4).
+// RFC 9113 allows to ignore whatever comes for a stream that was closed, and to end the
+// connection where the server itself has closed it (section 5.1). It also allows to treat
+// any error of a stream as one of the connection (section 5.4).
 const stateTable = `
-frame         zero       idle         even         waiting    open         draining     cancelled  forgotten  ended      reset      refused
-DATA          C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL ok           ok           -          -          -          -          -
-DATA-empty    C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL -            -            -          -          -          -          -
-DATA-end      C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL end          end          -          -          -          -          -
-HEADERS       C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- ok         S.PROTOCOL/C S.PROTOCOL/C -          -          -          -          -
-HEADERS-end   C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- end        S.PROTOCOL/C S.PROTOCOL/C -          -          -          -          -
-trailers      C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- S.PROTOCOL end          end          -          -          -          -          -
-PRIORITY      C.PROTOCOL -            -            -          -            -            -          -          -          -          -
-RST_STREAM    C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- err        err          err          -          -          -          -          -
-PUSH_PROMISE  C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
-WINDOW_UPDATE -          C.PROTOCOL/- C.PROTOCOL/- -          -            -            -          -          -          -          -
-WINDOW-0      C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- S.PROTOCOL S.PROTOCOL   S.PROTOCOL   -          -          -          -          -
-CONTINUATION  C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
-SETTINGS      -          C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
-PING          -          C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
-GOAWAY        -          C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL
-unknown       -          -            -            -          -            -            -          -          -          -          -
+frame         zero       idle         even         waiting    open         draining     cancelled  forgotten  earlier    ended             reset             refused
+DATA          C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL ok           ok           -          -          -          C.STREAM_CLOSED/- C.STREAM_CLOSED/- C.STREAM_CLOSED/-
+DATA-empty    C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL -            -            -          -          -          C.STREAM_CLOSED/- C.STREAM_CLOSED/- C.STREAM_CLOSED/-
+DATA-end      C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL end          end          -          -          -          C.STREAM_CLOSED/- C.STREAM_CLOSED/- C.STREAM_CLOSED/-
+HEADERS       C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- ok         S.PROTOCOL/C S.PROTOCOL/C -          -          -          C.STREAM_CLOSED/- C.STREAM_CLOSED/- C.STREAM_CLOSED/-
+HEADERS-end   C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- end        S.PROTOCOL/C S.PROTOCOL/C -          -          -          C.STREAM_CLOSED/- C.STREAM_CLOSED/- C.STREAM_CLOSED/-
+trailers      C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- S.PROTOCOL end          end          -          -          -          C.STREAM_CLOSED/- C.STREAM_CLOSED/- C.STREAM_CLOSED/-
+PRIORITY      C.PROTOCOL -            -            -          -            -            -          -          -          -                 -                 -
+RST_STREAM    C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- err        err          err          -          -          -          -                 -                 -
+PUSH_PROMISE  C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL        C.PROTOCOL        C.PROTOCOL
+WINDOW_UPDATE -          C.PROTOCOL/- C.PROTOCOL/- -          -            -            -          -          -          -                 -                 -
+WINDOW-0      C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- S.PROTOCOL S.PROTOCOL   S.PROTOCOL   -          -          -          -                 -                 -
+CONTINUATION  C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL        C.PROTOCOL        C.PROTOCOL
+SETTINGS      -          C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL        C.PROTOCOL        C.PROTOCOL
+PING          -          C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL        C.PROTOCOL        C.PROTOCOL
+GOAWAY        -          C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL        C.PROTOCOL        C.PROTOCOL
+unknown       -          -            -            -          -            -            -          -          -          -                 -                 -
 `
 
 // states bring a stream into a state. The stream of a state without one has no call.
@@ -73,6 +74,13 @@ var states = map[string]func(*exchange) opened{
 	"draining": func(e *exchange) opened {
 		v := e.open("/v")
 		e.goAway(v.id, http2.ErrCodeNo)
+		return v
+	},
+	// earlier is a stream that the server has ended before the client reset a later one.
+	"earlier": func(e *exchange) opened {
+		v := e.open("/v")
+		e.endData(v.id, "")
+		e.open("/later").close()
 		return v
 	},
 	"ended": func(e *exchange) opened {

@@ -134,6 +134,9 @@ func seedBytes() (seeds [][]byte) {
 		for _, send := range stateFrames {
 			send(e, id)
 			take()
+			e.wholeResponse(id) // and one frame too many
+			send(e, id)
+			take()
 		}
 	}
 	for _, send := range headerBombs {

@@ -7,39 +7,50 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // health checks that the server is there: it gets a PING when it was silent for
-// pingAfter, and has pingTimeout to answer.
+// pingAfter, and has pingTimeout to answer. The PINGs that follow an RST_STREAM are
+// checked as well.
 type health struct {
-	timer     *time.Timer
+	silence   *time.Timer // fires when the server may have been silent for pingAfter
 	lastFrame time.Time
-	asked     bool // the answer to a PING is due when timer fires
-	pinging   bool // a PING was sent and not acknowledged; there is one at a time
-	pings     uint64
+	asked     bool // it was, and the answer to a PING is due when answer fires
+
+	pings   uint64      // how many PINGs were sent
+	pinging bool        // the last one was not acknowledged; there is one at a time
+	answer  *time.Timer // fires at due, and runs while pinging
+	due     time.Time
+	overdue bool // a PING was not acknowledged in time, though the server was not silent
 }
 
-// resets holds the slots of streams that this client has reset, until the server has
-// acknowledged a PING that followed the RST_STREAM. Until then the server may count the
-// stream, and a client that opens more than it allows looks like an attack ("rapid
+// resets are the streams that this client has reset. They hold their slots until the
+// server has acknowledged a PING that followed the RST_STREAM: until then the server may
+// count them, and a client that opens more than it allows looks like an attack ("rapid
 // reset", CVE-2023-44487).
 type resets struct {
-	held    int // slots that are held
-	covered int // of these, the RST_STREAM was sent before the PING that is under way
-	after   int // of these, the RST_STREAM was sent after it
+	covered int    // slots that the PING under way will free
+	after   int    // slots of streams that were reset after it was sent
+	last    uint32 // the highest id of all
 }
 
 func (c *conn) startHealth() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.health.lastFrame = time.Now()
-	c.health.timer = time.AfterFunc(c.options.pingAfter, c.checkHealth)
+	h := &c.health
+	h.lastFrame = time.Now()
+	h.silence = time.AfterFunc(c.options.pingAfter, c.checkSilence)
+	h.answer = time.AfterFunc(c.options.pingTimeout, c.checkAnswer)
+	h.answer.Stop()
 }
 
 func (c *conn) stopHealth() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.health.timer.Stop()
+	c.health.silence.Stop()
+	c.health.answer.Stop()
 }
 
 func (c *conn) sawFrame() {
@@ -49,66 +60,95 @@ func (c *conn) sawFrame() {
 	c.mu.Unlock()
 }
 
-// checkHealth runs when the timer fires.
-func (c *conn) checkHealth() {
+// checkSilence runs when the timer silence fires.
+func (c *conn) checkSilence() {
 	c.mu.Lock()
-	if c.err != nil {
+	defer c.mu.Unlock()
+	h := &c.health
+	if c.err != nil || h.asked {
+		return
+	}
+	if rest := c.options.pingAfter - time.Since(h.lastFrame); rest > 0 {
+		h.silence.Reset(rest)
+		return
+	}
+	h.asked = true
+	c.pingLocked()
+	c.awaitAnswerLocked() // also if a PING was under way
+}
+
+// checkAnswer runs when the timer answer fires. A server that was silent before is lost.
+// One that sends frames, but does not acknowledge a PING, gets no new streams: the slots
+// of the streams that were reset never become free.
+func (c *conn) checkAnswer() {
+	c.mu.Lock()
+	h := &c.health
+	if c.err != nil || !h.pinging || time.Now().Before(h.due) {
 		c.mu.Unlock()
 		return
 	}
-	if c.health.asked {
+	if h.asked {
 		c.mu.Unlock()
 		c.fail(fmt.Errorf("the server did not answer a PING within %v: %w",
 			c.options.pingTimeout, os.ErrDeadlineExceeded))
 		return
 	}
-	if rest := c.options.pingAfter - time.Since(c.health.lastFrame); rest > 0 {
-		c.health.timer.Reset(rest)
-		c.mu.Unlock()
+	h.overdue = true
+	c.unlock()
+}
+
+func (c *conn) awaitAnswerLocked() {
+	c.health.due = time.Now().Add(c.options.pingTimeout)
+	c.health.answer.Reset(c.options.pingTimeout)
+}
+
+// pingLocked sends a PING if none is under way.
+func (c *conn) pingLocked() {
+	h := &c.health
+	if h.pinging {
 		return
 	}
-	c.health.asked = true
-	c.health.timer.Reset(c.options.pingTimeout)
-	c.mu.Unlock()
-	_ = c.write(c.ping)
+	h.pinging = true
+	h.pings++
+	c.resets.covered, c.resets.after = c.resets.after, 0
+	_ = c.queued.WritePing(false, pingData(h.pings))
+	c.flushLocked()
+	c.awaitAnswerLocked()
 }
 
-// ping writes a PING if none is under way. The caller holds writing.
-func (c *conn) ping() error {
+// resetLocked notifies the server that this client has ended a stream.
+func (c *conn) resetLocked(id uint32, code http2.ErrCode) {
+	if c.err != nil {
+		return
+	}
+	_ = c.queued.WriteRSTStream(id, code)
+	c.flushLocked()
+	c.resets.last = max(c.resets.last, id)
+	c.resets.after++
+	c.pingLocked()
+}
+
+// pinged handles the acknowledgement of a PING: the server knows of the RST_STREAM
+// frames before it.
+func (c *conn) pinged(data [8]byte) {
 	c.mu.Lock()
 	h := &c.health
-	send := !h.pinging
-	if send {
-		h.pinging = true
-		h.pings++
-		c.resets.covered, c.resets.after = c.resets.after, 0
-	}
-	data := pingData(h.pings)
-	c.mu.Unlock()
-	if !send {
-		return nil
-	}
-	return c.framer.WritePing(false, data)
-}
-
-// pinged handles the acknowledgement of a PING: slots of the streams that were reset
-// before it are free.
-func (c *conn) pinged(data [8]byte) error {
-	c.mu.Lock()
-	if !c.health.pinging || data != pingData(c.health.pings) {
+	if !h.pinging || data != pingData(h.pings) {
 		c.mu.Unlock() // not an answer to a PING of ours
-		return nil
+		return
 	}
-	c.health.pinging, c.health.asked = false, false
-	c.resets.held -= c.resets.covered
+	h.pinging = false
+	h.answer.Stop()
+	if h.asked {
+		h.asked = false
+		h.silence.Reset(c.options.pingAfter)
+	}
 	c.freed = c.freed || c.resets.covered > 0
 	c.resets.covered = 0
-	again := c.resets.after > 0
-	c.unlock()
-	if !again {
-		return nil
+	if c.resets.after > 0 {
+		c.pingLocked()
 	}
-	return c.write(c.ping)
+	c.unlock()
 }
 
 func pingData(n uint64) (data [8]byte) {

@@ -54,3 +54,85 @@ func TestResetsPingIsTheHealthCheck(t *testing.T) {
 		p.wantSent()
 	})
 }
+
+// TestServerThatAcknowledgesNoPing: the slots of streams that were reset would never
+// become free. So a server that sends data, but no acknowledgement, gets no new streams
+// after 15 s. Those that are open go on.
+func TestServerThatAcknowledgesNoPing(t *testing.T) {
+	withPeer(t, func(t *testing.T, p *peer) {
+		a1, _ := p.open(1)
+		a3, s3 := p.open(3)
+		p.events.take()
+		sendFor := func(d time.Duration) {
+			for until := time.Now().Add(d); time.Now().Before(until); time.Sleep(time.Second) {
+				p.data(3, ".")
+			}
+		}
+		_ = a1.body.Close()
+		p.wantSent("RST_STREAM 1 CANCEL", "PING")
+		sendFor(14 * time.Second)
+		wantEvents(t, p, "slotFreed")
+		if !p.c.reserve() {
+			t.Fatal("the connection takes no stream before the answer is due")
+		}
+		p.c.release()
+		p.events.take()
+		sendFor(2 * time.Second)
+		wantEvents(t, p, "gone")
+		if p.c.reserve() {
+			t.Error("the connection takes a stream after 15 s without an answer")
+		}
+		sendFor(time.Hour)
+		if got, err := s3.got(), s3.ended(t); err != nil || len(got) < 3600 {
+			t.Errorf("the other stream got %d bytes in an hour and ended with %v, want it to go on", len(got), err)
+		}
+		p.pong() // too late
+		if p.c.reserve() {
+			t.Error("the connection takes a stream after it was reported as gone")
+		}
+		start := time.Now()
+		_ = a3.body.Close()
+		<-p.c.done
+		if took := time.Since(start); took > 0 {
+			t.Errorf("the connection ended %v after its last stream", took)
+		}
+		wantEvents(t, p)
+	})
+}
+
+// TestAnswersInTime: PINGs that are acknowledged just in time leave the connection as it
+// is, however many follow each other.
+func TestAnswersInTime(t *testing.T) {
+	withPeer(t, func(t *testing.T, p *peer) {
+		_, s := p.open(1)
+		for id := uint32(3); id < 43; id += 2 {
+			a, _ := p.open(id)
+			_ = a.body.Close()
+			p.sent()
+			time.Sleep(15*time.Second - time.Nanosecond)
+			p.pong()
+		}
+		if !p.c.reserve() || p.c.taken() != 2 {
+			t.Errorf("got %d taken slots, want those of a stream and a reservation", p.c.taken())
+		}
+		p.c.release()
+		if err := s.ended(t); err != nil {
+			t.Errorf("the stream ended: %v", err)
+		}
+	})
+}
+
+// TestServerThatAcknowledgesNoPing, without another stream: the connection ends.
+func TestIdleServerThatAcknowledgesNoPing(t *testing.T) {
+	withPeer(t, func(t *testing.T, p *peer) {
+		a, _ := p.open(1)
+		start := time.Now()
+		_ = a.body.Close()
+		time.Sleep(14 * time.Second)
+		p.send(p.framer.WritePing(false, [8]byte{1}))
+		<-p.c.done
+		if took, want := time.Since(start), 15*time.Second; took != want {
+			t.Errorf("the connection ended after %v, want %v", took, want)
+		}
+	})
+}

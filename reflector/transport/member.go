@@ -19,6 +19,9 @@ type member struct {
 	used    bool        // it has taken a request
 	removed bool        // it takes no more
 	timer   *time.Timer // closes it when it was idle for long enough
+
+	closings int  // pool.closings when the dial began
+	closing  bool // closeIdle was called, and no stream was begun since
 }
 
 // dial makes the connection. ctx ends when nobody waits for it.
@@ -26,7 +29,7 @@ func (m *member) dial(ctx context.Context) {
 	c, err := m.pool.dial(ctx, m)
 	p := m.pool
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	defer p.unlock()
 	cancel, wanted := p.dials[m]
 	if wanted {
 		cancel()
@@ -46,6 +49,7 @@ func (m *member) dial(ctx context.Context) {
 		m.overdue.Stop() // a silent server is not dialled again and again
 	}
 	m.connection = c
+	m.closing = m.closings < p.closings
 	p.members = append(p.members, m)
 	m.settleLocked()
 	p.serveLocked()
@@ -87,7 +91,7 @@ func (m *member) settleLocked() {
 // slotFreed implements connectionEvents.
 func (m *member) slotFreed(connection) {
 	m.pool.mu.Lock()
-	defer m.pool.mu.Unlock()
+	defer m.pool.unlock()
 	if m.connection == nil || m.removed {
 		return
 	}
@@ -99,7 +103,7 @@ func (m *member) slotFreed(connection) {
 // idle implements connectionEvents.
 func (m *member) idle(connection) {
 	m.pool.mu.Lock()
-	defer m.pool.mu.Unlock()
+	defer m.pool.unlock()
 	if m.connection != nil && !m.removed {
 		m.startTimerLocked()
 	}

@@ -50,6 +50,7 @@ type pool struct {
 	// dialled, and those that do not know yet how many streams they take.
 	expected int
 	limit    int // the last known limit of a connection
+	closings int // calls of closeIdle
 }
 
 // turn is an opening that waits.
@@ -90,22 +91,36 @@ func (p *pool) acquire(ctx context.Context, avoid connection) (connection, error
 		p.waiting.Remove(element)
 		p.dialLocked()
 	}
-	p.mu.Unlock()
+	p.unlock()
 	if late.connection != nil {
 		late.connection.release()
 	}
 	return nil, context.Cause(ctx)
 }
 
-// closeIdle closes the connections without streams.
+// closeIdle closes the connections without streams. Those that are in use, also by
+// streams whose end the server has not confirmed, are closed when they become idle,
+// unless they take another stream before.
 func (p *pool) closeIdle() {
 	p.mu.Lock()
+	p.closings++
+	for _, m := range p.members {
+		m.closing = true
+	}
+	p.unlock()
+}
+
+// unlock unlocks mu. It closes the connections that closeIdle has marked and that are
+// idle.
+func (p *pool) unlock() {
 	var idle []*member
-	for _, m := range slices.Clone(p.members) {
-		if m.settled && m.connection.taken() == 0 {
-			p.removeLocked(m)
+	for _, m := range p.members {
+		if m.closing && m.connection.taken() == 0 && (m.settled || p.waiting.Len() == 0) {
 			idle = append(idle, m)
 		}
+	}
+	for _, m := range idle {
+		p.removeLocked(m)
 	}
 	p.mu.Unlock()
 	for _, m := range idle {
@@ -120,7 +135,7 @@ func (p *pool) reserveLocked(avoid connection) connection {
 			continue
 		}
 		if m.connection.reserve() {
-			m.used = true
+			m.used, m.closing = true, false
 			m.stopTimerLocked()
 			return m.connection
 		}
@@ -170,7 +185,7 @@ func (p *pool) dialLocked() {
 	needed := (p.waiting.Len()-1)/p.limit + 1 - p.expected // a limit may be the highest int
 	for range min(needed, maxDials-p.unsettledLocked()) {
 		ctx, cancel := context.WithCancel(context.Background())
-		m := &member{pool: p}
+		m := &member{pool: p, closings: p.closings}
 		m.expectLocked()
 		p.dials[m] = cancel
 		go m.dial(ctx)

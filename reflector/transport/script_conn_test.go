@@ -52,6 +52,23 @@ func (c *memConn) stall(on bool) {
 	c.in.changed.Broadcast()
 }
 
+// fill lets the next write of the other end wait, as if a stopped process had left its
+// buffers full.
+func (c *memConn) fill() {
+	c.stall(true)
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	c.in.size = 0
+}
+
+// unfill ends what fill has begun.
+func (c *memConn) unfill() {
+	c.in.mu.Lock()
+	c.in.size = 1 << 20
+	c.in.mu.Unlock()
+	c.stall(false)
+}
+
 func (c *memConn) LocalAddr() net.Addr  { return memAddr{} }
 func (c *memConn) RemoteAddr() net.Addr { return memAddr{} }
 

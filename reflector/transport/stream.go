@@ -91,9 +91,8 @@ func (s *stream) cancelLocked(err error) {
 		c.mu.Unlock()
 		return
 	}
-	c.resets.held++
 	notify := s.endLocked(err)
+	c.resetLocked(s.id, http2.ErrCodeCancel)
 	c.unlock()
 	notify()
-	c.writeReset(s.id, http2.ErrCodeCancel)
 }

@@ -20,9 +20,8 @@ func (s *stream) Read(p []byte) (int, error) {
 		s.conn.mu.Lock()
 		w := s.waiter
 		n, err := s.readLocked(p)
-		increment := s.creditLocked(n)
+		s.creditLocked(n)
 		s.conn.mu.Unlock()
-		_ = s.conn.writeCredit(s.id, increment) // an error ends the stream
 		if n > 0 || err != nil {
 			return n, err
 		}
@@ -52,22 +51,18 @@ func (s *stream) readLocked(p []byte) (int, error) {
 // Receive passes all that follows to r.
 func (s *stream) Receive(r Receiver) {
 	s.conn.mu.Lock()
-	if s.receiver != nil {
-		s.conn.mu.Unlock()
-		return
+	defer s.conn.mu.Unlock()
+	if s.receiver == nil {
+		s.receiver = r
+		s.creditLocked(s.deliverLocked(nil))
 	}
-	s.receiver = r
-	increment := s.creditLocked(s.deliverLocked(nil))
-	s.conn.mu.Unlock()
-	_ = s.conn.writeCredit(s.id, increment)
 }
 
 // Consumed returns n bytes of credit to the server.
 func (s *stream) Consumed(n int) {
 	s.conn.mu.Lock()
-	increment := s.creditLocked(n)
-	s.conn.mu.Unlock()
-	_ = s.conn.writeCredit(s.id, increment)
+	defer s.conn.mu.Unlock()
+	s.creditLocked(n)
 }
 
 // Untie separates the stream from the context of its request.

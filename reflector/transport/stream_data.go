@@ -23,13 +23,7 @@ func (c *conn) readData(f *http2.DataFrame) error {
 		c.mu.Unlock()
 		return protocolError{http2.ErrCodeFlowControl, "DATA exceeds the window of the connection"}
 	}
-	increment := c.inflow.credit(int(n), connWindow)
-	c.mu.Unlock()
-	if err := c.writeCredit(0, increment); err != nil {
-		return err
-	}
-
-	c.mu.Lock()
+	c.creditLocked(0, c.inflow.credit(int(n), connWindow))
 	s, err := c.streamLocked(f.FrameHeader)
 	if s == nil {
 		c.mu.Unlock()
@@ -46,9 +40,9 @@ func (c *conn) readData(f *http2.DataFrame) error {
 		notify()
 		return nil
 	}
-	increment = s.creditLocked(consumed)
+	s.creditLocked(consumed)
 	c.mu.Unlock()
-	return c.writeCredit(s.id, increment)
+	return nil
 }
 
 // acceptLocked checks that the server may send a DATA frame.
@@ -116,11 +110,9 @@ func (s *stream) deliverLocked(p []byte) (consumed int) {
 	}
 }
 
-// creditLocked returns the increment of the WINDOW_UPDATE that is due after n bytes
-// were consumed, or 0.
-func (s *stream) creditLocked(n int) (increment int32) {
-	if s.ended {
-		return 0
+// creditLocked counts n bytes as consumed, and announces the credit that is due.
+func (s *stream) creditLocked(n int) {
+	if !s.ended {
+		s.conn.creditLocked(s.id, s.inflow.credit(n, s.conn.options.streamWindow))
 	}
-	return s.inflow.credit(n, s.conn.options.streamWindow)
 }

@@ -91,7 +91,9 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections closes the connections that carry no stream, and those of the
-// base transport.
+// base transport. A connection whose streams were closed just now, so that the server
+// has not confirmed it, is closed when the server has, or after 15 s. One with open
+// streams is closed after the last of them, unless it takes another one before.
 func (t *Transport) CloseIdleConnections() {
 	t.mu.Lock()
 	pools := make([]*pool, 0, len(t.pools))

@@ -5,9 +5,11 @@ package transport
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,6 +205,31 @@ func TestCloseIdleConnections(t *testing.T) {
 			t.Errorf("dials with an open stream: got %d, want 1", dials)
 		}
 		_ = stream.Body.Close()
+	})
+	inBubbles(t, func(t *testing.T, parking bool) {
+		open := map[net.Conn]bool{}
+		var mu sync.Mutex
+		server := serve(t, func(s *site) {
+			s.ConnState = func(c net.Conn, state http.ConnState) {
+				mu.Lock()
+				defer mu.Unlock()
+				if open[c] = true; state == http.StateClosed {
+					delete(open, c)
+				}
+			}
+		})
+		c := clientFor(t, server.config(), parking)
+		streams := []*http.Response{c.watch(), c.watch()}
+		start := time.Now()
+		_ = streams[0].Body.Close()
+		c.CloseIdleConnections()
+		_ = streams[1].Body.Close() // the server does not know yet
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if took := time.Since(start); len(open) > 0 || took > 0 {
+			t.Errorf("got %d open connections %v after the last stream, want none at once", len(open), took)
+		}
 	})
 	base := &recorder{}
 	client := &http.Client{Transport: New(base)}

@@ -28,12 +28,12 @@ func trim(response *http.Response, request *http.Request) *http.Response {
 // them: the bearer token alone is often 1 KB.
 type loan struct {
 	request *http.Request
-	written *atomic.Bool // the client reads the request no more
+	written *atomic.Bool // the client reads the request no more; nil if it does not keep it
 }
 
 func lend(request *http.Request) loan {
 	if !keepsMaps {
-		return loan{request: request, written: new(atomic.Bool)}
+		return loan{request: request}
 	}
 	written := new(atomic.Bool)
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { written.Store(true) }}
@@ -47,7 +47,7 @@ func lend(request *http.Request) loan {
 // takeBack empties the copy. A server may respond before the request is written; then
 // the copy stays as it is.
 func (l loan) takeBack() {
-	if l.written.Load() {
+	if l.written != nil && l.written.Load() {
 		clear(l.request.Header)
 		*l.request.URL = url.URL{}
 	}

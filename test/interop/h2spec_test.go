@@ -36,16 +36,12 @@ func TestH2spec(t *testing.T) {
 			outcomes := runSpecCases(t, c, cases)
 			results.addSpec(c, cases, outcomes)
 			for id, test := range cases {
-				reason, differs := specDifferences[id]
 				switch err := outcomes[id]; {
-				case !c.own: // it runs for comparison
-					if err != nil {
-						t.Logf("%s: %s (%s): %s", id, test.Desc, test.Requirement, describe(err))
-					}
-				case err != nil && !differs:
+				case err == nil:
+				case c.own:
 					t.Errorf("%s: %s (%s): %s", id, test.Desc, test.Requirement, describe(err))
-				case err == nil && differs:
-					t.Errorf("%s passes: delete it from specDifferences, which says: %s", id, reason)
+				default: // it runs for comparison
+					t.Logf("%s: %s (%s): %s", id, test.Desc, test.Requirement, describe(err))
 				}
 			}
 		})
@@ -54,19 +50,6 @@ func TestH2spec(t *testing.T) {
 
 // specClients are the clients that h2spec tests, in the order of the table.
 var specClients = []client{refwatch, reading, netHTTP}
-
-// specDifferences are the cases that package transport fails, and why.
-var specDifferences = map[string]string{
-	"5.1/5": ignored,
-	"5.1/6": ignored,
-	"5.1/8": ignored,
-	"5.1/9": ignored,
-	"6.1/2": ignored,
-}
-
-const ignored = "the client ignores HEADERS and DATA on a stream that has ended. It has forgotten who ended the stream, and must " +
-	"ignore them if it was the client itself. RFC 7540, which h2spec tests, wants an error. RFC 9113 allows one (section 5.1), and " +
-	"wants it for DATA only (section 6.1)"
 
 // specDeadlocks are the cases that net/http's client does not survive.
 var specDeadlocks = map[string]string{

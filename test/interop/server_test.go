@@ -102,10 +102,10 @@ type goServer struct{ *httptest.Server }
 
 func (s goServer) address() string { return s.Listener.Addr().String() }
 
-// serveGo serves the feed by TLS and HTTP/2.
-func serveGo(t *testing.T, feed *feed, configure func(*http.Server) error) goServer {
+// serveGo serves the handler by TLS and HTTP/2.
+func serveGo(t *testing.T, handler http.Handler, configure func(*http.Server) error) goServer {
 	t.Helper()
-	s := httptest.NewUnstartedServer(feed)
+	s := httptest.NewUnstartedServer(handler)
 	s.TLS = serverTLS(t)
 	s.EnableHTTP2 = true
 	if err := configure(s.Config); err != nil {

@@ -122,7 +122,6 @@ func (r *report) writeSpecs(out *bytes.Buffer) {
 		}
 		out.WriteString("\n")
 	}
-	writeReasons(out, "why refwatch differs", specDifferences)
 	writeReasons(out, "why net/http's client was not run, and counts as failed", specDeadlocks)
 }
 
