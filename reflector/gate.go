@@ -76,6 +76,7 @@ type Gate struct {
 	watchLists watchlist.Server
 	streams    openStreams
 	workers    workers                        // of parked streams
+	unparked   unparked                       // why others are not
 	failures   flowcontrol.PassiveRateLimiter // bounds the lines that are logged
 }
 
@@ -93,6 +94,9 @@ type GateStatus struct {
 	Cause error
 	// CauseTime is when that was last seen.
 	CauseTime time.Time
+	// NotParked is why the last stream was not parked that should be: the client, or the
+	// server, is not one whose streams can be. Nil if there was none.
+	NotParked error
 }
 
 // NewGate returns a gate that no reflector uses yet.
@@ -110,7 +114,11 @@ func (g *Gate) Name() string { return g.name }
 
 // Status returns the state of the gate.
 func (g *Gate) Status() GateStatus {
-	return GateStatus(g.admission.Status())
+	s := g.admission.Status()
+	return GateStatus{
+		Opening: s.Opening, Queued: s.Queued, Paused: s.Paused, Window: s.Window, Waits: s.Waits,
+		Cause: s.Cause, CauseTime: s.CauseTime, NotParked: g.unparked.last(),
+	}
 }
 
 // logFailure logs a failure: at level 0 the first one, and the first of each other class,

@@ -2,10 +2,7 @@
 
 package transport
 
-import (
-	"context"
-	"io"
-)
+import "io"
 
 // Body is the body of a response that this package's HTTP/2 client reads. It is an
 // ordinary body, with Read, until Receive is called.
@@ -46,13 +43,3 @@ type Receiver interface {
 	// of the body and an error otherwise. The error holds no data of the body.
 	End(err error)
 }
-
-type parkingKey struct{}
-
-// WithParking marks the requests made with a context: their streams use this package's
-// HTTP/2 client, and their bodies are a [Body] where client-go does not hide it.
-func WithParking(ctx context.Context) context.Context {
-	return context.WithValue(ctx, parkingKey{}, true)
-}
-
-func wantsParking(ctx context.Context) bool { return ctx.Value(parkingKey{}) != nil }
