@@ -114,7 +114,7 @@ func bubble(t *testing.T, test func(r *rig)) {
 			t.Fatal(err)
 		}
 		gate := objectcache.NewGate(objectcache.GateOptions{})
-		if r.secrets, err = manager.NewSecrets(client, objectcache.WatchOptions{Gate: gate}); err != nil {
+		if r.secrets, err = manager.NewSecrets(client, objectcache.WatchOptions{Gate: gate, ParkedStreams: true}); err != nil {
 			t.Fatal(err)
 		}
 		r.handler = newHandler(t, debug.Options{
