@@ -69,7 +69,8 @@ type GateOptions struct {
 //     of the same resource list and watch.
 //   - A Gate verifies streams that have been silent for too long; see [Reflector].
 //
-// A Gate holds no goroutine. Make one with [NewGate].
+// A Gate handles the events of parked streams, on a few goroutines that exist while there
+// are events. Otherwise it has no goroutine. Make one with [NewGate].
 type Gate struct {
 	name       string
 	admission  *admission.Controller
@@ -94,8 +95,9 @@ type GateStatus struct {
 	Cause error
 	// CauseTime is when that was last seen.
 	CauseTime time.Time
-	// NotParked is why the last stream was not parked that should be: the client, or the
-	// server, is not one whose streams can be. Nil if there was none.
+	// NotParked is why the last stream that could not be parked has a goroutine: its
+	// client, or the server, is not one whose streams can be parked. Nil if there was no
+	// such stream.
 	NotParked error
 }
 

@@ -29,7 +29,7 @@ type Options struct {
 	// OnChange is called after everything that can matter to a waiting caller: a
 	// complete read, an event that reached the store, a failed attempt, and an outage
 	// that other reflectors have proved. It is called with no lock held, on goroutines
-	// of the reflector or of the gate's timer. It must return soon and must not wait
+	// of the reflector or of the gate. It must return soon and must not wait
 	// for the reflector. If it ends its goroutine (runtime.Goexit), the reflector may
 	// end. Default: nothing is called.
 	OnChange func()

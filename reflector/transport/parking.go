@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Why the body of a response is no [Body]. A caller outside logs and shows these texts.
+// What WhyNoBody returns. Logs and pages show these texts.
 var (
 	errNotPassed = errors.New("the client is not made with manager.ClientFor or objectcache.ConfigFor, or its config has a Transport")
 	errNoHTTP2   = errors.New("the server does not speak HTTP/2 over TLS, or the client's transport does not")
@@ -26,14 +26,17 @@ const (
 	wayOwn                  // through this package's HTTP/2 client
 )
 
-// WithParking marks the requests made with a context: their streams use this package's
-// HTTP/2 client, and their bodies are a [Body] where client-go does not hide it.
+// WithParking marks the requests made with a context: this package's HTTP/2 client sends
+// them, and the body of the response to a watch is a [Body]. [WhyNoBody] says why one is
+// not. Use a context for one request at a time.
 func WithParking(ctx context.Context) context.Context {
 	return context.WithValue(ctx, parkingKey{}, &parking{})
 }
 
-// WhyNoBody returns why the response to the last request with a context from
-// [WithParking] has a body that is no [Body]. The error is for people.
+// WhyNoBody returns why the body of a response is no [Body], though its request had a
+// context from [WithParking]: the request did not pass a [Transport], the server does not
+// speak HTTP/2 over TLS, or a wrapper of the transport replaces the body. ctx is that
+// context, and the request the last one with it. The error is for people.
 func WhyNoBody(ctx context.Context) error {
 	p := parkingOf(ctx)
 	if p == nil {
