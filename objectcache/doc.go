@@ -83,6 +83,13 @@
 // fail delay no others. [Status].Phase and [Status].LastContact say which objects are
 // polled, and how old their state is.
 //
+// # Parked streams
+//
+// An open stream of a client of [ConfigFor] can be parked: it has no goroutine while it is
+// quiet, where another has two. A store with thousands of objects then has a goroutine for
+// each hundred. Nothing else differs. [Status].Parked and [Stats].ParkedStreams say which
+// streams are parked, and the status of the [Gate] says why others are not.
+//
 // # Permissions
 //
 // [Resource.Roles] returns the least Roles for a set of objects, and

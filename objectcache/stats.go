@@ -74,6 +74,7 @@ func SumStats(stats ...Stats) Stats {
 		sum.Objects += s.Objects
 		sum.References += s.References
 		sum.OpenStreams += s.OpenStreams
+		sum.ParkedStreams += s.ParkedStreams
 		addCounts(sum.Opens, s.Opens)
 		addCounts(sum.Events, s.Events)
 		addCounts(sum.Reads, s.Reads)

@@ -86,6 +86,9 @@ type Status struct {
 	// Stream is how changes of the object arrive, also while they do not because its
 	// reads fail.
 	Stream StreamType
+	// Parked is set while that stream is open and has no goroutine: see
+	// WatchOptions.BlockingStreams.
+	Parked bool
 	// Synced is set while the state is known, to the newest owner as well: Get returns
 	// the object, or that it is absent, without waiting. In a [TTLStore] it stays set
 	// when the TTL is over, and Get waits for the next read.
@@ -152,6 +155,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	}
 	stream, state := w.status(), w.slot.Load()
 	status.Phase, status.Stream = phaseLocked(w, state, stream), s.streamTypeLocked(e, w, state)
+	status.Parked = stream.Parked && status.Stream != StreamNone
 	status.LastContact, status.Failures, status.Waiting = w.lastContactLocked(stream), stream.Failures, stream.Waiting
 	status.LastError, status.LastErrorTime = s.resource.explained(stream.LastError), stream.LastErrorTime
 	status.Synced = state.Synced && s.servableToAllLocked(e, w, state) && (s.isImmutable(state) || !w.isStale(s.options.MaxStaleness))

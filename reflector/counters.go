@@ -51,17 +51,19 @@ var (
 // Counters count what the reflectors and readers do that share them: see
 // [Options].Counters. The zero value is ready for use. Counters must not be copied.
 type Counters struct {
-	openStreams atomic.Int64
-	opens       [len(openReasons)]atomic.Uint64
-	events      [len(eventTypes)]atomic.Uint64
-	reads       [len(readResults)]atomic.Uint64
+	openStreams   atomic.Int64
+	parkedStreams atomic.Int64
+	opens         [len(openReasons)]atomic.Uint64
+	events        [len(eventTypes)]atomic.Uint64
+	reads         [len(readResults)]atomic.Uint64
 }
 
 // StreamStats is what [Counters] have counted. The maps belong to the caller. They have
 // all keys, and their values never decrease.
 type StreamStats struct {
-	// OpenStreams is how many streams are open.
-	OpenStreams int
+	// OpenStreams is how many streams are open. ParkedStreams is how many of them are
+	// parked: no goroutine belongs to them.
+	OpenStreams, ParkedStreams int
 	// Opens is how often a stream was asked for, for each reason. Attempts that failed
 	// are among them.
 	Opens map[OpenReason]uint64
@@ -76,10 +78,11 @@ type StreamStats struct {
 // Stats returns what was counted so far.
 func (c *Counters) Stats() StreamStats {
 	return StreamStats{
-		OpenStreams: int(c.openStreams.Load()),
-		Opens:       byKey(openReasons[:], c.opens[:]),
-		Events:      byKey(eventTypes[:], c.events[:]),
-		Reads:       byKey(readResults[:], c.reads[:]),
+		OpenStreams:   int(c.openStreams.Load()),
+		ParkedStreams: int(c.parkedStreams.Load()),
+		Opens:         byKey(openReasons[:], c.opens[:]),
+		Events:        byKey(eventTypes[:], c.events[:]),
+		Reads:         byKey(readResults[:], c.reads[:]),
 	}
 }
 

@@ -69,13 +69,15 @@ type GateOptions struct {
 //     of the same resource list and watch.
 //   - A Gate verifies streams that have been silent for too long; see [Reflector].
 //
-// A Gate holds no goroutine. Make one with [NewGate].
+// A Gate handles the events of parked streams, on a few goroutines that exist while there
+// are events. Otherwise it has no goroutine. Make one with [NewGate].
 type Gate struct {
 	name       string
 	admission  *admission.Controller
 	watchLists watchlist.Server
 	streams    openStreams
 	workers    workers                        // of parked streams
+	unparked   unparked                       // why others are not
 	failures   flowcontrol.PassiveRateLimiter // bounds the lines that are logged
 }
 
@@ -93,6 +95,10 @@ type GateStatus struct {
 	Cause error
 	// CauseTime is when that was last seen.
 	CauseTime time.Time
+	// NotParked is why the last stream that could not be parked has a goroutine: its
+	// client, or the server, is not one whose streams can be parked. Nil if there was no
+	// such stream.
+	NotParked error
 }
 
 // NewGate returns a gate that no reflector uses yet.
@@ -110,7 +116,11 @@ func (g *Gate) Name() string { return g.name }
 
 // Status returns the state of the gate.
 func (g *Gate) Status() GateStatus {
-	return GateStatus(g.admission.Status())
+	s := g.admission.Status()
+	return GateStatus{
+		Opening: s.Opening, Queued: s.Queued, Paused: s.Paused, Window: s.Window, Waits: s.Waits,
+		Cause: s.Cause, CauseTime: s.CauseTime, NotParked: g.unparked.last(),
+	}
 }
 
 // logFailure logs a failure: at level 0 the first one, and the first of each other class,

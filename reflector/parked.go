@@ -7,6 +7,7 @@ import (
 
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 // eventsPerTurn is how many events of one session a worker handles before other sessions
@@ -20,9 +21,15 @@ func (s *session) park() bool {
 		return false
 	}
 	stream, ok := s.stream.(listwatch.Parkable)
-	if !ok || !s.parkStream(stream) {
+	if !ok {
+		s.r.gate.unparked.add(s.r, errDecodes)
 		return false
 	}
+	if !s.parkStream(stream) {
+		s.r.gate.unparked.add(s.r, transport.WhyNoBody(s.context()))
+		return false
+	}
+	s.r.progress.streamParked()
 	s.life.park()
 	s.Wake() // a Wake or an end during Park found no parked session
 	return true

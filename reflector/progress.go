@@ -41,6 +41,7 @@ type attempt struct {
 	consistent bool      // the request asked for a consistent read
 	rolledBack bool      // the answer proved that the server was rolled back
 	streaming  bool      // the stream is open
+	parked     bool      // no goroutine belongs to it
 	refreshed  bool      // the session was ended for a consistent read
 	beyond     bool      // it was, because the server was rolled back
 	verifying  bool      // the silent stream is being compared with a list
@@ -120,6 +121,14 @@ func (p *progress) streamOpened() {
 	p.current.streaming = true
 }
 
+// streamParked records that no goroutine belongs to the stream of the session any more.
+func (p *progress) streamParked() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current.parked = true
+	p.counters.parkedStreams.Add(1)
+}
+
 // contact records that an event or a bookmark has reached the store.
 func (p *progress) contact(version string) {
 	p.mu.Lock()
@@ -138,6 +147,9 @@ func (p *progress) sessionEnded() attempt {
 	p.current = attempt{}
 	if ended.streaming {
 		p.counters.openStreams.Add(-1)
+	}
+	if ended.parked {
+		p.counters.parkedStreams.Add(-1)
 	}
 	return ended
 }
@@ -249,7 +261,7 @@ func (p *progress) status() Status {
 	if p.current.syncedAt.IsZero() {
 		status.AskedAt = p.current.askedAt
 	} else {
-		status.Streaming = p.current.streaming
+		status.Streaming, status.Parked = p.current.streaming, p.current.parked
 	}
 	return status
 }

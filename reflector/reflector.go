@@ -29,8 +29,9 @@ type Options struct {
 	// OnChange is called after everything that can matter to a waiting caller: a
 	// complete read, an event that reached the store, a failed attempt, and an outage
 	// that other reflectors have proved. It is called with no lock held, on goroutines
-	// of the reflector or of the gate's timer. It must return soon and must not wait
-	// for the reflector. Default: nothing is called.
+	// of the reflector or of the gate. It must return soon and must not wait
+	// for the reflector. If it ends its goroutine (runtime.Goexit), the reflector may
+	// end. Default: nothing is called.
 	OnChange func()
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
@@ -193,11 +194,11 @@ func (r *Reflector) unsetSession() (ended attempt, over bool) {
 	return r.progress.sessionEnded(), r.stopped || r.ctx.Err() != nil
 }
 
-// record records and logs why a session ended.
+// record records and logs why a session ended. r.reason says why one without a failure did.
 func (r *Reflector) record(err error) {
 	logger := klog.FromContext(r.ctx)
 	if err == nil {
-		logger.V(4).Info("Stream ended, opening it again", "reflector", r.name)
+		logger.V(4).Info("Stream ended, opening it again", "reflector", r.name, "reason", r.reason)
 		return
 	}
 	class, changed := r.progress.failed(err)

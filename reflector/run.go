@@ -92,22 +92,33 @@ func (s *session) conclude(err error) {
 	s.r.next(s)
 }
 
-// next follows a session that has ended.
+// next follows a session that has ended. If OnChange ends the goroutine, the reflector
+// ends.
 func (r *Reflector) next(s *session) {
-	if r.finish(s, s.cause()) {
-		r.member.Request(r.attempt)
-		return
-	}
-	r.leave()
+	again := false
+	defer func() {
+		if again {
+			r.member.Request(r.attempt)
+		} else {
+			r.leave()
+		}
+	}()
+	again = r.finish(s, s.cause())
 }
 
-// abandon ends the reflector: a source or a store has ended the goroutine that ran the
-// session.
+// abandon ends the reflector: a source, a store or OnChange has ended the goroutine that
+// ran the session. If next was under way, it has ended the reflector.
 func (s *session) abandon() {
 	r := s.r
 	r.mu.Lock()
-	r.session = nil
+	underWay := r.session == s
+	if underWay {
+		r.session = nil
+	}
 	r.mu.Unlock()
+	if !underWay {
+		return
+	}
 	r.gate.streams.remove(s)
 	if ended := s.finish(nil); ended != nil {
 		<-ended

@@ -19,7 +19,6 @@ import (
 	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 	"github.com/refwatch/refwatch/reflector/listwatch"
-	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 const (
@@ -86,7 +85,7 @@ func (s *session) end(cause error) {
 }
 
 // context returns the context that ends with the session, for a request.
-func (s *session) context() context.Context { return s.life.context(s.r.ctx) }
+func (s *session) context() context.Context { return s.life.context(s.r.ctx, s.r.parks) }
 
 // isOver reports whether the session was ended from this side.
 func (s *session) isOver() bool { return s.life.cause() != nil }
@@ -134,11 +133,7 @@ func (s *session) listAt(ctx context.Context, version string) (list runtime.Obje
 // watch opens a stream. A source may panic.
 func (s *session) watch(options metav1.ListOptions) (stream listwatch.Stream, err error) {
 	defer redact.Panic(&err)
-	ctx := s.context()
-	if s.r.parks {
-		ctx = transport.WithParking(ctx)
-	}
-	stream, err = s.r.source.Watch(ctx, options)
+	stream, err = s.r.source.Watch(s.context(), options)
 	if err == nil && stream == nil {
 		return nil, errNoStream
 	}

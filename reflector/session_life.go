@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 // life is whether a session lasts. Its methods are safe for concurrent use.
@@ -43,13 +44,17 @@ func (l *life) cause() error {
 	return l.ended
 }
 
-// context returns the context of the session's requests. A parked session has none until
-// it sends a request again.
-func (l *life) context(parent context.Context) context.Context {
+// context returns the context of the session's requests, which ask for a stream that can
+// be parked if parks is set. A parked session has none until it sends a request again.
+func (l *life) context(parent context.Context, parks bool) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
-		l.ctx, l.cancel = context.WithCancelCause(redact.Context(parent))
+		ctx := redact.Context(parent)
+		if parks {
+			ctx = transport.WithParking(ctx)
+		}
+		l.ctx, l.cancel = context.WithCancelCause(ctx)
 		if l.ended != nil {
 			l.cancel(l.ended)
 		}

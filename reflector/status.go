@@ -25,6 +25,8 @@ type Status struct {
 	// Streaming is set while a stream is open whose state has reached the store: it
 	// delivers the changes.
 	Streaming bool
+	// Parked is set while that stream has no goroutine: see Options.BlockingStreams.
+	Parked bool
 	// AskedAt is when the source was asked for the state, if it has not answered yet;
 	// else zero. The source may hold a request back, for instance in a rate limiter.
 	AskedAt time.Time

@@ -254,6 +254,35 @@ func TestLinesAtLevel0(t *testing.T) {
 	})
 }
 
+// The line about a stream that has ended without a failure says why another is opened.
+func TestLineOfAnEndedStream(t *testing.T) {
+	tests := map[string]struct {
+		first watchAnswer
+		then  func(*rig)
+		want  string
+	}{
+		"ended by the server": {breaks(io.EOF, state(secret("5"), "7")...), func(*rig) {}, "ended"},
+		"demanded":            {opens(state(secret("5"), "7")...), func(r *rig) { r.Refresh() }, "demanded"},
+	}
+	parkedAndBlocking(t, func(t *testing.T) {
+		for name, test := range tests {
+			t.Run(name, func(t *testing.T) {
+				log := logged(t, "4", func() {
+					synctest.Test(t, func(t *testing.T) {
+						r := start(t, watching(test.first, opens(state(secret("5"), "7")...)), reflector.Options{})
+						test.then(r)
+						after(time.Minute)
+					})
+				})
+				want := fmt.Sprintf("\"Stream ended, opening it again\" reflector=\"reflector\" reason=%q", test.want)
+				if strings.Count(log, "Stream ended") != 1 || !strings.Contains(log, want) {
+					t.Errorf("log: got %q, want one line with %s", log, want)
+				}
+			})
+		}
+	})
+}
+
 // Lines at level 0 are bounded, however many reflectors fail.
 func TestLinesAtLevel0AreBounded(t *testing.T) {
 	log := logged(t, "0", func() {

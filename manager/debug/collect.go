@@ -34,7 +34,7 @@ func (o Options) collect(now time.Time) Report {
 		status := o.Gates[name].Status()
 		report.Gates = append(report.Gates, Gate{
 			Name: name, Opening: status.Opening, Window: status.Window, Queued: status.Queued, Paused: status.Paused,
-			Cause: textOf(status.Cause), CauseTime: status.CauseTime,
+			Cause: textOf(status.Cause), CauseTime: status.CauseTime, NotParked: textOf(status.NotParked),
 		})
 	}
 	return report
@@ -56,7 +56,7 @@ func ownersByID(source Source) map[types.UID]Owner {
 func newObject(resource string, status objectcache.Status, owners map[types.UID]Owner, now time.Time) Object {
 	object := Object{
 		Resource: resource, Namespace: status.Key.Namespace, Name: status.Key.Name,
-		Phase: status.Phase, Problem: problemOf(status), Stream: status.Stream,
+		Phase: status.Phase, Problem: problemOf(status), Stream: status.Stream, Parked: status.Parked,
 		Synced: status.Synced, Exists: status.Exists, UID: status.UID, ResourceVersion: status.ResourceVersion,
 		LastContact: status.LastContact, Waiting: textOf(status.Waiting), Failures: status.Failures,
 		LastError: textOf(status.LastError), LastErrorTime: status.LastErrorTime,

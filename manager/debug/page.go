@@ -157,16 +157,20 @@ var tones = map[objectcache.Phase]string{
 }
 
 // Stream returns how changes of an object arrive.
-func (page) Stream(stream objectcache.StreamType) string {
-	switch stream {
+func (page) Stream(o Object) string {
+	text := ""
+	switch o.Stream {
 	case objectcache.StreamNamed:
-		return "named stream"
+		text = "named stream"
 	case objectcache.StreamShared:
-		return "shared stream"
+		text = "shared stream"
 	case objectcache.StreamPolled:
-		return "polled"
+		text = "polled"
 	}
-	return ""
+	if o.Parked {
+		text += ", parked"
+	}
+	return text
 }
 
 // Tone returns the class of a phase.

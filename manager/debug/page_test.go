@@ -107,6 +107,22 @@ func TestLongTextIsCut(t *testing.T) {
 	}
 }
 
+// The page and the JSON show which streams are parked.
+func TestParkedStreamsAreShown(t *testing.T) {
+	parked := object("parked", objectcache.Watching)
+	parked.Parked = true
+	handler := secrets(t, parked, object("read", objectcache.Watching))
+	page := get(handler, "").Body.String()
+	if got := [2]int{strings.Count(page, "<small>named stream</small>"), strings.Count(page, "<small>named stream, parked</small>")}; got != [2]int{1, 1} {
+		t.Errorf("page: got %d streams and %d parked ones, want one of each", got[0], got[1])
+	}
+	for _, got := range report(t, handler, "").Objects {
+		if got.Parked != (got.Name == "parked") {
+			t.Errorf("JSON of %s: got parked %t", got.Name, got.Parked)
+		}
+	}
+}
+
 func TestEmptyPage(t *testing.T) {
 	page := get(newHandler(t, debug.Options{}), "").Body.String()
 	if want := "No owner references an object."; !strings.Contains(page, want) {

@@ -34,6 +34,7 @@ type Object struct {
 	Problem Problem `json:"problem,omitempty"`
 	// Stream is how changes of the object arrive.
 	Stream          objectcache.StreamType `json:"stream"`
+	Parked          bool                   `json:"parked"`
 	Synced          bool                   `json:"synced"`
 	Exists          bool                   `json:"exists"`
 	UID             types.UID              `json:"uid,omitempty"`
@@ -82,6 +83,8 @@ type Gate struct {
 	// CauseTime is when that was last seen.
 	Cause     string    `json:"cause,omitempty"`
 	CauseTime time.Time `json:"causeTime,omitzero"`
+	// NotParked is why the last stream was not parked that should be.
+	NotParked string `json:"notParked,omitempty"`
 }
 
 // String returns "kind namespace/name", or the UID of an owner without a name.

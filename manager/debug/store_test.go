@@ -70,6 +70,23 @@ func TestLifeOfASecret(t *testing.T) {
 	})
 }
 
+// The Gate shows why streams are not parked. A server in memory without TLS has HTTP/1.1.
+func TestWhyStreamsAreNotParked(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.reference("tls")
+		if r.object().Parked {
+			r.Error("the object has a parked stream, want one over HTTP/1.1")
+		}
+		const want = "the server does not speak HTTP/2 over TLS"
+		if got := report(r, r.handler, "").Gates[0].NotParked; !strings.Contains(got, want) {
+			r.Errorf("Gate: got the reason %q, want %q", got, want)
+		}
+		if page := get(r.handler, "").Body.String(); !strings.Contains(page, want) {
+			r.Error("the page does not show the reason")
+		}
+	})
+}
+
 // The Gate and the connections show that the server is away, and that it has returned.
 func TestServerAway(t *testing.T) {
 	bubble(t, func(r *rig) {

@@ -118,6 +118,7 @@ func (c *Collector) collectStats(s sink, stats *objectcache.Stats) {
 	d := &c.descriptions
 	s.gauge(d.references, float64(stats.References))
 	s.gauge(d.openStreams, float64(stats.OpenStreams))
+	s.gauge(d.parkedStreams, float64(stats.ParkedStreams))
 	counters(s, d.opens, stats.Opens)
 	counters(s, d.events, stats.Events)
 	counters(s, d.reads, stats.Reads)

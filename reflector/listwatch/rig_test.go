@@ -112,7 +112,8 @@ type wire struct {
 
 func newWire(t *testing.T, contentType string) *wire {
 	t.Helper()
-	server := apiserver.New(t, apiserver.Options{InMemory: true})
+	// With TLS for HTTP/2: see Options.InMemory.
+	server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true})
 	config := server.Config()
 	config.QPS = -1
 	config.ContentType, config.AcceptContentTypes = contentType, contentType

@@ -2,16 +2,13 @@
 
 package transport
 
-import (
-	"context"
-	"io"
-)
+import "io"
 
 // Body is the body of a response that this package's HTTP/2 client reads. It is an
 // ordinary body, with Read, until Receive is called.
 //
-// client-go returns it unwrapped from rest.Request.Stream, unless the client has a
-// Timeout. A wrapper of the config may hide it; then Read is what remains.
+// rest.Request.Stream of client-go returns it as it is, unless the client has a Timeout. A
+// wrapper of the config may hide it ([WhyNoBody]); then Read is what remains.
 type Body interface {
 	// Read blocks until there is data. Close ends the stream and notifies the server.
 	// No method of the Receiver is called after Close has returned, except for a call
@@ -25,8 +22,9 @@ type Body interface {
 	// Consumed returns n bytes of flow-control credit to the server, for data that
 	// Receiver.Data did not count as consumed. It may be called from any goroutine.
 	Consumed(n int)
-	// Untie separates the stream from the context of its request: from here on only
-	// Close ends it.
+	// Untie separates the stream from the context of its request, which may then be
+	// released: from here on only Close ends the stream. It may be called once the
+	// response is there.
 	Untie()
 }
 
@@ -36,22 +34,12 @@ type Body interface {
 // goroutine that calls Receive. End is called on a goroutine of its own if the context of
 // the request has ended.
 type Receiver interface {
-	// Data takes the next bytes of the body. p is valid during the call only. consumed,
-	// from 0 to len(p), is how many more bytes the server may send at once. Call
-	// Body.Consumed for the others later. A receiver that returns no credit gets 4 MiB at
-	// most.
+	// Data takes the next bytes of the body. p is valid during the call only. Data
+	// returns for how many of them, from 0 to len(p), the server gets flow-control credit
+	// at once. The receiver gives the credit for the others later, by Body.Consumed. A
+	// server without credit sends 4 MiB at most.
 	Data(p []byte) (consumed int)
 	// End is called once, after the last call of Data, with io.EOF at the regular end
 	// of the body and an error otherwise. The error holds no data of the body.
 	End(err error)
 }
-
-type parkingKey struct{}
-
-// WithParking marks the requests made with a context: their streams use this package's
-// HTTP/2 client, and their bodies are a [Body] where client-go does not hide it.
-func WithParking(ctx context.Context) context.Context {
-	return context.WithValue(ctx, parkingKey{}, true)
-}
-
-func wantsParking(ctx context.Context) bool { return ctx.Value(parkingKey{}) != nil }

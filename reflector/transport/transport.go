@@ -62,15 +62,19 @@ func New(base http.RoundTripper) *Transport {
 // again on another connection if the server has certainly not processed it: six times at
 // most, and twice if the server has refused its streams.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	parks := parkingOf(request.Context())
 	if !isWatch(request) || t.usesBase(request.URL.Host) {
+		parks.take(wayBase)
 		return t.base.RoundTrip(request)
 	}
-	p := t.poolFor(poolKey{request.URL.Host, wantsParking(request.Context())})
+	parks.take(wayOwn)
+	p := t.poolFor(poolKey{request.URL.Host, parks != nil})
 	var refused connection
 	refusedStreams := 0
 	for attempt := 1; ; attempt++ {
 		c, err := p.acquire(request.Context(), refused)
 		if errors.Is(err, errUseBase) {
+			parks.take(wayBase)
 			return t.base.RoundTrip(request)
 		}
 		if err != nil {

@@ -16,6 +16,9 @@ import (
 type Options struct {
 	// InMemory serves HTTP/1.1 without TLS over net.Pipe instead of TLS on a loopback socket, so that server and
 	// clients can run in one bubble of testing/synctest. Only clients made from [Server.Config] can reach the server.
+	//
+	// From Go 1.27 on, set TLS too if the client closes watches while it reads them, as client-go's do: over HTTP/1.1
+	// net/http then waits for a mutex that the reader holds, and the time of a bubble stands still.
 	InMemory bool
 
 	// TLS makes a server with InMemory serve TLS, with HTTP/2 and HTTP/1.1, as a server on a socket always does. Each

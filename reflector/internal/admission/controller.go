@@ -161,7 +161,19 @@ func (c *Controller) fire() {
 	notices := c.server.notices
 	c.server.notices = nil
 	c.mu.Unlock()
-	for _, notify := range notices {
+	notifyAll(notices)
+}
+
+// notifyAll calls each function, also if one of them ends the goroutine (runtime.Goexit).
+func notifyAll(notices []func()) {
+	defer func() {
+		if len(notices) > 0 {
+			notifyAll(notices)
+		}
+	}()
+	for len(notices) > 0 {
+		notify := notices[0]
+		notices = notices[1:]
 		notify()
 	}
 }

@@ -3,7 +3,9 @@
 package admission_test
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +36,29 @@ func TestMembersAreNotifiedOnTheTimersGoroutine(t *testing.T) {
 			t.Error("a member that waits was not notified")
 		}
 		second.Leave()
+		first.Leave()
+	})
+}
+
+// A notify that ends its goroutine, as a test's FailNow does, keeps it from no other member.
+func TestMembersAreNotifiedAfterOneThatEndsTheGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := admission.New(1)
+		first := c.Join("secrets", nil)
+		if err := first.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var notified atomic.Int32
+		for range 3 {
+			m := c.Join("secrets", func() { notified.Add(1); runtime.Goexit() })
+			m.Request(func() {})
+			defer m.Leave()
+		}
+		first.Release(admission.Outcome{Kind: admission.Unauthorized, Cause: errBad}) // begins an outage
+		synctest.Wait()
+		if got := notified.Load(); got != 3 {
+			t.Errorf("notified: got %d of 3 members that wait", got)
+		}
 		first.Leave()
 	})
 }

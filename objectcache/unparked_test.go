@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// bodyHider is a wrapper of a client's transport that replaces the body of each response.
+type bodyHider struct{ http.RoundTripper }
+
+func (h bodyHider) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := h.RoundTripper.RoundTrip(request)
+	if err == nil {
+		response.Body = struct{ io.ReadCloser }{response.Body}
+	}
+	return response, err
+}
+
+// Status, Stats and the Gate say whether streams are parked, and why not. One line of the
+// log says why not, whatever the number of streams.
+func TestWhetherStreamsAreParked(t *testing.T) {
+	tls := apiserver.Options{InMemory: true, TLS: true}
+	http1 := apiserver.Options{InMemory: true, TLS: true, DisableHTTP2: true}
+	same := func(config *rest.Config) *rest.Config { return config }
+	hiding := func(config *rest.Config) *rest.Config {
+		config.Wrap(func(base http.RoundTripper) http.RoundTripper { return bodyHider{base} })
+		return objectcache.ConfigFor(config)
+	}
+	type test struct {
+		server  apiserver.Options
+		config  func(*rest.Config) *rest.Config
+		dynamic bool
+		options objectcache.WatchOptions
+		parked  int
+		why     string // part of the reason; empty if there is none
+	}
+	parks := objectcache.WatchOptions{}
+	tests := map[string]test{
+		"parked":               {tls, objectcache.ConfigFor, false, parks, 3, ""},
+		"without the option":   {tls, objectcache.ConfigFor, false, objectcache.WatchOptions{}, 0, ""},
+		"not of ConfigFor":     {tls, same, false, parks, 0, "not made with manager.ClientFor"},
+		"server with HTTP/1.1": {http1, objectcache.ConfigFor, false, parks, 0, "does not speak HTTP/2 over TLS"},
+		"server without TLS":   {apiserver.Options{InMemory: true}, objectcache.ConfigFor, false, parks, 0, "does not speak HTTP/2 over TLS"},
+		"hidden body":          {tls, hiding, false, parks, 0, "a wrapper of the client's config"},
+		"dynamic client":       {tls, objectcache.ConfigFor, true, parks, 0, "decodes its streams itself"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := apiserver.New(t, test.server)
+				config := test.config(server.Config())
+				if test.dynamic {
+					client, err := dynamic.NewForConfig(config)
+					if err != nil {
+						t.Fatal(err)
+					}
+					wantParked(t, objectcache.Dynamic(client, corev1.SchemeGroupVersion.WithResource("secrets")), test.options, test.parked, test.why)
+					return
+				}
+				client, err := kubernetes.NewForConfig(config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantParked(t, objectcache.Secrets(client), test.options, test.parked, test.why)
+			})
+		})
+	}
+}
+
+// wantParked checks how many of three streams are parked, and why the others are not.
+func wantParked[T cache.Object](t *testing.T, resource objectcache.Resource[T], options objectcache.WatchOptions, parked int, why string) {
+	t.Helper()
+	options.Gate = objectcache.NewGate(objectcache.GateOptions{})
+	store := newStore(t, resource, options)
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(2), ktesting.BufferLogs(true)))
+	stop := runStore(klog.NewContext(t.Context(), logger), t, store)
+	for i := range 3 {
+		store.AddReference(namespace, fmt.Sprint("tls-", i), "pod-1")
+	}
+	synctest.Wait()
+	inStatus := 0
+	for status := range store.Statuses() {
+		if status.Phase != objectcache.Watching {
+			t.Errorf("status: got %+v, want it watching", status)
+		}
+		if status.Parked {
+			inStatus++
+		}
+	}
+	if got := store.Stats().ParkedStreams; got != parked || inStatus != parked {
+		t.Errorf("parked: got %d in Stats and %d in Statuses, want %d", got, inStatus, parked)
+	}
+	wantReason(t, options.Gate.Status().NotParked, logText(logger), why)
+	stop()
+	if got := store.Stats(); got.OpenStreams != 0 || got.ParkedStreams != 0 {
+		t.Errorf("in the end: got %d open streams, %d parked, want none", got.OpenStreams, got.ParkedStreams)
+	}
+}
+
+// wantReason checks that an error, and one line of a log, say why streams are not parked.
+func wantReason(t *testing.T, err error, log, why string) {
+	t.Helper()
+	lines := strings.Count(log, "Streams are not parked")
+	if why == "" {
+		if err != nil || lines != 0 {
+			t.Errorf("got the reason %v and %d lines, want none:\n%s", err, lines, log)
+		}
+		return
+	}
+	if err == nil || !strings.Contains(err.Error(), why) || lines != 1 || !strings.Contains(log, why) {
+		t.Errorf("got the reason %v and %d lines, want %q and one:\n%s", err, lines, why, log)
+	}
+}
