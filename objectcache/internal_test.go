@@ -4,6 +4,7 @@ package objectcache
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"runtime"
 	"sync"
@@ -81,6 +82,25 @@ func TestIssue8GetTakesNoLock(t *testing.T) {
 	defer s.mu.Unlock()
 	if _, err := s.Get(t.Context(), testKey.Namespace, testKey.Name); err != nil {
 		t.Errorf("got %v, want the object", err)
+	}
+}
+
+// Between the first read and the moment when the store noticed it, a Get whose context had
+// ended returned the state, and a TryGet after it returned ErrNotSynced. A new owner changes
+// nothing: it needs no read of its own.
+func TestTryGetAfterAGetOfTheFirstState(t *testing.T) {
+	for _, owners := range []int{1, 2} {
+		s := newTestStore(t, WatchOptions{})
+		for range owners {
+			s.AddReference(testKey.Namespace, testKey.Name, types.UID(rand.Text()))
+		}
+		_ = s.entry(testKey).watch.Load().slot.Replace([]any{testSecret("5", false)}, "5")
+		_, getErr := s.Get(s.ctx, testKey.Namespace, testKey.Name)
+		_, tryErr := s.TryGet(testKey.Namespace, testKey.Name)
+		if getErr != nil || tryErr != nil {
+			t.Errorf("%d owners: Get and TryGet: got errors %v and %v, want none", owners, getErr, tryErr)
+		}
+		s.background.Wait()
 	}
 }
 

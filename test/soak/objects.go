@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/refwatch/refwatch/test/history"
+)
+
+// writers is how many writes are sent at the same time.
+const writers = 8
+
+// sizes are those of the objects: of ten objects six have the first, and of a hundred one has the last.
+func sizeOf(i int) int {
+	switch {
+	case i%100 == 99:
+		return 100 << 10
+	case i%10 == 9:
+		return 10 << 10
+	case i%10 >= 6:
+		return 1 << 10
+	default:
+		return 100
+	}
+}
+
+// object is a Secret or a ConfigMap.
+type object struct {
+	*history.Object
+	kind kind
+	name string
+	size int
+
+	writing sync.Mutex // held during a write, as the writes to an object follow each other
+}
+
+// put creates the object, or updates it if it exists. The caller holds writing.
+func (o *object) put(ctx context.Context) error {
+	create := !o.Exists()
+	number := o.BeginWrite()
+	s, err := o.kind.put(ctx, o.name, number, o.size, create)
+	if err != nil {
+		return o.settle(ctx, number, false)
+	}
+	o.Acknowledge(number, s.UID, s.Version)
+	return nil
+}
+
+// remove deletes the object, which exists. The caller holds writing.
+func (o *object) remove(ctx context.Context) error {
+	number := o.BeginDelete()
+	if err := o.kind.delete(ctx, o.name); err != nil {
+		return o.settle(ctx, number, true)
+	}
+	o.Acknowledge(number, "", "")
+	return nil
+}
+
+// settle finds out whether a write that has failed was committed. It waits until the server answers.
+func (o *object) settle(ctx context.Context, number int, deleted bool) error {
+	for {
+		s, err := o.kind.read(ctx, o.name)
+		switch {
+		case err == nil && s.Write == number, apierrors.IsNotFound(err) && deleted:
+			o.Acknowledge(number, s.UID, s.Version)
+			return nil
+		case err == nil, apierrors.IsNotFound(err):
+			o.Abandon(number)
+			return nil
+		}
+		if !pause(ctx, retryInterval) {
+			return fmt.Errorf("%s: %w", o.name, err)
+		}
+	}
+}
+
+// writeAll writes all objects for which due returns true.
+func (s *soak) writeAll(ctx context.Context, due func(*object) bool) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(4 * writers)
+	for _, o := range s.objects {
+		if due(o) {
+			group.Go(func() error {
+				o.writing.Lock()
+				defer o.writing.Unlock()
+				return o.put(ctx)
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// write writes random objects until ctx ends: of ten writes one is a deletion. A deleted object is created again soon.
+func (s *soak) write(ctx context.Context, random *rand.Rand) error {
+	var deleted []*object
+	return s.repeat(ctx, s.options.Updates/writers, func() error {
+		o := s.objects[random.IntN(len(s.objects))]
+		if len(deleted) > 10 {
+			o, deleted = deleted[0], deleted[1:]
+		}
+		if !o.writing.TryLock() {
+			return nil
+		}
+		defer o.writing.Unlock()
+		s.writes.Add(1)
+		if o.Exists() && random.IntN(10) == 0 {
+			deleted = append(deleted, o)
+			return o.remove(s.ctx)
+		}
+		return o.put(s.ctx)
+	})
+}
