@@ -71,11 +71,11 @@ type WatchOptions struct {
 	// HTTP/2 client has one goroutine for each connection, which carries as many streams
 	// as the server allows, and a few goroutines of the Gate decode what arrives. It needs
 	// a client of a config that [ConfigFor] returned, and a server that speaks HTTP/2 over
-	// TLS. A stream that cannot be parked has a goroutine that reads it, and no error
-	// reports it. Such are the streams of a [Dynamic] or [Metadata] resource, of a client
-	// without a method GetClient (see [NewResource]), and of a config whose WrapTransport
-	// replaces the body of the response. A goroutine profile shows them: each is in the
-	// method (*session).runStream of package reflector.
+	// TLS. A goroutine reads each stream that cannot be parked. Such are the streams of a
+	// [Dynamic] or [Metadata] resource, of a client without a method GetClient (see
+	// [NewResource]), and of a config whose WrapTransport replaces the body of the
+	// response. [Status].Parked says which streams are parked, and NotParked in the
+	// status of the [Gate] why others are not.
 	//
 	// The feature gate is featuregates.ParkedStreams, which is beta.
 	BlockingStreams bool

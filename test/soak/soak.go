@@ -29,7 +29,7 @@ import (
 
 // watchOptions are those of both managers. They share a Gate.
 func watchOptions(gate *objectcache.Gate) objectcache.WatchOptions {
-	return objectcache.WatchOptions{Gate: gate, ParkedStreams: true}
+	return objectcache.WatchOptions{Gate: gate}
 }
 
 // Server is the API server of a run. It has no Secrets and ConfigMaps in the namespace default.
