@@ -14,6 +14,7 @@ func BenchmarkReceive(b *testing.B) {
 	s := newScript(b, down, false)
 	client := dialConn(b, up)
 	s.accept()
+	s.answersPing() // the client has read SETTINGS
 	var ids []uint32
 	for range streams {
 		c := get(client, "/", receive)
@@ -43,6 +44,7 @@ func BenchmarkOpenAndClose(b *testing.B) {
 	s := newScript(b, down, false)
 	client := dialConn(b, up)
 	s.accept()
+	s.answersPing() // the client has read SETTINGS
 	b.ReportAllocs()
 	for b.Loop() {
 		c := get(client, "/", hold)

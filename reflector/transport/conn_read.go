@@ -57,11 +57,13 @@ func (c *conn) readFrame() (http2.FrameHeader, http2.Frame, error) {
 		return h, nil, err
 	}
 	f, err := c.framer.ReadFrameForHeader(h)
-	broken := http2.StreamError{}
-	if h.Type == http2.FrameHeaders && errors.As(err, &broken) && broken.Cause == nil {
+	if err == nil || h.Type != http2.FrameHeaders {
+		return h, f, err
+	}
+	if broken := (http2.StreamError{}); errors.As(err, &broken) && broken.Cause == nil {
 		err = protocolError{broken.Code, "HEADERS frame with too much padding"}
 	}
-	return h, f, err
+	return h, nil, err
 }
 
 // readError returns why no more frames can be read: the server's error, or that of the
