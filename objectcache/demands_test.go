@@ -143,6 +143,7 @@ func TestLiveGetsInARow(t *testing.T) {
 // Objects without a stream have no pause between two reads: the Gets are spaced instead,
 // however many there are, and also if the reads fail.
 func TestLiveGetsWithoutAStream(t *testing.T) {
+	manyStreams(t)
 	for name, refused := range map[string]bool{"healthy": false, "refused": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {

@@ -127,7 +127,7 @@ func TestDerivedIsNotKept(t *testing.T) {
 	for name, get := range map[string]bool{"garbage collection": false, "Get": true} {
 		dropped := make(chan struct{}) // outside the bubble, as cleanups are
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 				derived := objectcache.NewDerived(r, func(*corev1.Secret) (*[1 << 10]byte, error) {
 					v := new([1 << 10]byte)
 					runtime.AddCleanup(v, func(dropped chan struct{}) { close(dropped) }, dropped)

@@ -27,6 +27,7 @@ func notServed() *apierrors.StatusError {
 // An object that is refused has a first state once the grace has passed, and another
 // one when it can be read. Neither is repeated, however often the read is attempted.
 func TestChangesYieldARefusalOnce(t *testing.T) {
+	manyStreams(t)
 	tests := map[string]struct {
 		err  *apierrors.StatusError
 		want string
@@ -230,6 +231,7 @@ func TestChangesYieldFirstStatesOfImmutableObjects(t *testing.T) {
 
 // Each of 1,000 objects has one first state, and a slow subscriber misses none.
 func TestChangesYieldAThousandFirstStates(t *testing.T) {
+	manyStreams(t)
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
 			if strings.HasPrefix(request.Name, "forbidden") {
@@ -281,7 +283,8 @@ func TestChangesYieldAThousandFirstStates(t *testing.T) {
 // refusal as their first state: those that are referenced long before Run, when another
 // store has met the refusal, and those that come later.
 func TestChangesYieldTheRefusalOfTheServer(t *testing.T) {
-	eachBubble(t, func(t *testing.T) {
+	manyStreams(t)
+	synctest.Test(t, func(t *testing.T) {
 		options := objectcache.WatchOptions{Gate: objectcache.NewGate(objectcache.GateOptions{})}
 		r := newRig(t, apiserver.Options{InMemory: true}, options)
 		defer func() { r.stop() }()

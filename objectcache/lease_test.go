@@ -98,6 +98,7 @@ func TestAcquireOnGetBeforeRun(t *testing.T) {
 
 // Without references by owners a thousand Gets open a thousand streams, and no more.
 func TestAcquireOnGetOfMany(t *testing.T) {
+	manyStreams(t)
 	inBubble(t, objectcache.WatchOptions{AcquireOnGet: time.Minute}, func(t *testing.T, r *rig) {
 		const count = 1000
 		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {

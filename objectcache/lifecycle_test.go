@@ -33,7 +33,7 @@ func TestImmutableEndsItsStream(t *testing.T) {
 	}
 	for name, arrange := range tests {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+			inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 				arrange(r)
 				if got := r.streams("tls"); got != 0 {
 					t.Errorf("streams: got %d, want 0", got)
@@ -50,7 +50,7 @@ func TestImmutableEndsItsStream(t *testing.T) {
 }
 
 func TestWatchImmutable(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{WatchImmutable: true}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{WatchImmutable: true}, func(t *testing.T, r *rig) {
 		r.create("tls", immutable)
 		r.AddReference(namespace, "tls", "pod")
 		r.mustGet("tls")
@@ -68,7 +68,7 @@ func TestWatchImmutable(t *testing.T) {
 // Peer bug 2: after an immutable object is deleted and created again, kubelet returns
 // the old one to a new owner, and after a deletion too.
 func TestPeerBug02_RecreatedImmutable(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		old := r.create("tls", immutable)
 		r.AddReference(namespace, "tls", "pod-1")
 		if got := r.mustGet("tls"); got.UID != old.UID {
@@ -94,7 +94,7 @@ func TestPeerBug02_RecreatedImmutable(t *testing.T) {
 // If an owner is added while the first read is under way, the object may have been
 // created again after that read. The object is read again for this owner.
 func TestNewOwnerDuringTheRead(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		old := r.create("tls", immutable)
 		release := r.holdBack("watch")
 		r.AddReference(namespace, "tls", "pod-1")
@@ -117,7 +117,7 @@ func TestNewOwnerDuringTheRead(t *testing.T) {
 
 // If an owner is added before the first read, one read is enough.
 func TestNewOwnerBeforeTheRead(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls", immutable)
 		r.refuse(unavailable())
 		r.AddReference(namespace, "tls", "pod-1")
@@ -138,7 +138,7 @@ func TestNewOwnerBeforeTheRead(t *testing.T) {
 }
 
 func TestGetAfterIdle(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
 		r.mustGet("tls")
@@ -157,7 +157,7 @@ func TestGetAfterIdle(t *testing.T) {
 }
 
 func TestUsedObjectIsNotIdle(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
 		for range 60 {
@@ -172,7 +172,7 @@ func TestUsedObjectIsNotIdle(t *testing.T) {
 
 // An object is not idle while a Get waits longer than the IdleTimeout.
 func TestObjectWithAWaitingGetIsNotIdle(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{IdleTimeout: 5 * time.Second}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{IdleTimeout: 5 * time.Second}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		release := r.holdBack("watch")
 		r.AddReference(namespace, "tls", "pod")
@@ -191,7 +191,7 @@ func TestObjectWithAWaitingGetIsNotIdle(t *testing.T) {
 // Peer bug 4: in kubelet the time of the last access starts at zero, so the first idle
 // scan stops an object that was just registered.
 func TestPeerBug04_IdleClockStartsAtTheReference(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
 		time.Sleep(59 * time.Second)
@@ -209,7 +209,7 @@ func TestPeerBug04_IdleClockStartsAtTheReference(t *testing.T) {
 // Peer bug 9: kubelet's restarted reflector requests its old version. A server that
 // lags refuses it as too large, and a compacted one as expired.
 func TestPeerBug09_RestartReadsConsistently(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
 		r.mustGet("tls")
@@ -226,7 +226,7 @@ func TestPeerBug09_RestartReadsConsistently(t *testing.T) {
 // Peer bug 16: kubelet scans all objects under its write lock. Here each object goes
 // idle at its own time, exact to the millisecond.
 func TestPeerBug16_NoScan(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		const count = 20
 		for i := range count {
 			r.AddReference(namespace, fmt.Sprintf("tls-%d", i), "pod")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -54,7 +55,7 @@ func TestIssue8NotWatchingWithoutAStream(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			eachBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, test.server, objectcache.WatchOptions{})
 				r.run()
 				r.create("tls")

@@ -18,6 +18,7 @@ import (
 
 // With more objects than polls in 30 s, each is polled at the documented pace.
 func TestPollsAreBounded(t *testing.T) {
+	manyStreams(t)
 	const count, rate = 1800, 50
 	inLimitBubble(t, count, objectcache.WatchOptions{MaxStreams: 1}, func(t *testing.T, l *limitRig) {
 		time.Sleep(40 * time.Second)
@@ -59,6 +60,7 @@ var errBroken = errors.New("broken")
 
 // Neighbours that fail do not delay the polls of others, nor new owners.
 func TestPollsBesideObjectsThatFail(t *testing.T) {
+	manyStreams(t)
 	const count, most = 200, 10
 	faults := map[string]struct {
 		answer func(ctx context.Context) *metav1.Status

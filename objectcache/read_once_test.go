@@ -116,7 +116,7 @@ func TestReadOnceOwnerDuringARead(t *testing.T) {
 	}
 	for name, first := range tests {
 		t.Run(name, func(t *testing.T) {
-			eachBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				late := &lateTransport{}
 				r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
 				r.Store = newStore(t, objectcache.Secrets(late.client(r)), objectcache.WatchOptions{})

@@ -42,7 +42,7 @@ func TestReferencesAreCountedPerOwner(t *testing.T) {
 	}
 	for name, steps := range tests {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+			inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 				for i, step := range steps {
 					if step.add {
 						r.AddReference(namespace, "tls", step.uid)
@@ -64,7 +64,7 @@ func TestReferencesAreCountedPerOwner(t *testing.T) {
 
 // The counts equal those of a model, for calls in random order.
 func TestReferencesEqualAModel(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		random := rand.New(rand.NewPCG(1, 2))
 		model := map[string]map[types.UID]int{"a": {}, "b": {}, "c": {}}
 		names, uids := []string{"a", "b", "c"}, []types.UID{"1", "2", "3"}
@@ -93,7 +93,7 @@ func TestReferencesEqualAModel(t *testing.T) {
 }
 
 func TestLastReferenceEndsAWaitingGet(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.refuse(unavailable())
 		r.AddReference(namespace, "tls", "pod")
 		done := r.async(t.Context(), "tls")
@@ -107,7 +107,7 @@ func TestLastReferenceEndsAWaitingGet(t *testing.T) {
 // The first Get after the first reference sees every write that was acknowledged
 // before it.
 func TestFirstGetSeesEarlierWrites(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		for i := range 20 {
 			want := fmt.Sprint(i)
@@ -129,7 +129,7 @@ func TestFirstGetSeesEarlierWrites(t *testing.T) {
 // Peer bug 1: while kubelet's Get does not hold the lock, DeleteReference removes the
 // item. Get starts it again, and nothing can stop that watch.
 func TestPeerBug01_GetDoesNotRestartARemovedWatch(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		var all sync.WaitGroup
 		for range 50 {
@@ -178,7 +178,7 @@ func TestPeerBug03_LateAnswerIsNotTheState(t *testing.T) {
 // Peer bug 5: in kubelet DeleteReference of an unknown UID stores −1, and the watch
 // never ends.
 func TestPeerBug05_UnknownOwner(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.AddReference(namespace, "tls", "pod")
 		r.DeleteReference(namespace, "tls", "stranger")
 		r.DeleteReference(namespace, "tls", "stranger")
@@ -195,7 +195,7 @@ func TestPeerBug05_UnknownOwner(t *testing.T) {
 // Peer bug 10: kubelet uses no context, so a stop cannot cancel an open, and a restart
 // waits for it.
 func TestPeerBug10_StopCancelsAnOpen(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		cancelled := make(chan struct{})
 		first := true
@@ -223,7 +223,7 @@ func TestPeerBug10_StopCancelsAnOpen(t *testing.T) {
 // Peer bug 11: kubelet's stop channel has a race, and two watches of one item are
 // possible. This test needs the race detector.
 func TestPeerBug11_OneWatchAtATime(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Millisecond}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{IdleTimeout: time.Millisecond}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "keeper")
 		var all sync.WaitGroup
@@ -255,7 +255,7 @@ func TestPeerBug11_OneWatchAtATime(t *testing.T) {
 // Peer bug 13: goroutines of kubelet's manager never end. The bubble ends only when
 // every goroutine in it has ended.
 func TestPeerBug13_RunEndsAllGoroutines(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Hour}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{IdleTimeout: time.Hour}, func(t *testing.T, r *rig) {
 		for i := range 100 {
 			r.AddReference(namespace, fmt.Sprintf("tls-%d", i), "pod")
 		}
@@ -292,7 +292,7 @@ func TestRunWaitsForASlowClient(t *testing.T) {
 // Peer bug 15: a Get after kubelet's shutdown polls for a second, and then returns the
 // error of a failed sync.
 func TestPeerBug15_GetAfterShutdown(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
 		r.mustGet("tls")

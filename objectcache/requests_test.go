@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +38,7 @@ func TestRequestsAreNamed(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			eachBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, test.server, objectcache.WatchOptions{})
 				requests := requestsOfAllKinds(t, r)
 				if len(requests) < 8 {
@@ -63,8 +64,8 @@ func TestRequestsAreNamed(t *testing.T) {
 // requestsOfAllKinds makes a store send all kinds of requests, and returns them.
 func requestsOfAllKinds(t *testing.T, r *rig) []apiserver.Request {
 	const agent = "the-store"
-	config := r.server.Config()
-	config.UserAgent, config.QPS = agent, -1
+	config := objectcache.ConfigFor(r.server.Config())
+	config.UserAgent = agent
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ const (
 	canary = "canary-canary-canary"
 )
 
-// The rig of the tests of this package. rig_engines_test.go runs a test with each engine.
+// The rig of the tests of this package. rig_streams_test.go runs a test in a bubble.
 
 // rig is a store of Secrets with any strategy, a client and an API server in one
 // synctest bubble. The HTTP traffic is real, the time is virtual.

@@ -78,7 +78,7 @@ func TestNoObjectDataInLogsAndErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out := captureLog(t)
 			var errs []error
-			eachBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				errs = runWithFaults(t, newRig(t, options, objectcache.WatchOptions{}))
 			})
 			log := out.String()
@@ -102,8 +102,7 @@ func TestNoObjectDataInLogsAndErrors(t *testing.T) {
 // runWithFaults runs a store through several faults and returns all errors. Its client
 // uses JSON, so that forms finds a body in a log.
 func runWithFaults(t *testing.T, r *rig) (errs []error) {
-	config := r.server.Config()
-	config.QPS = -1
+	config := objectcache.ConfigFor(r.server.Config())
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -174,9 +173,9 @@ func TestObjectIsFreedAfterTheLastReference(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			eachEngine(t, func(t *testing.T) {
+			parkedAndBlocking(t, func(t *testing.T) {
 				freed := make(chan struct{}) // outside the bubble, as cleanups are
-				inOneBubble(t, test.options, func(t *testing.T, r *rig) {
+				inBubble(t, test.options, func(t *testing.T, r *rig) {
 					r.create("tls", test.change...)
 					r.AddReference(namespace, "tls", "pod")
 					r.closeWhenFreed("tls", freed)

@@ -59,7 +59,7 @@ func TestSharedRightsAreRevoked(t *testing.T) {
 
 // Without the right from the beginning, references sync by their own streams.
 func TestSharedIsForbidden(t *testing.T) {
-	eachBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, sharedOptions(4))}
 		r.refused.Store(&forbidden().ErrStatus)
 		r.server.Intercept(r.refuseShared)

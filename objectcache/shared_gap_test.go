@@ -263,6 +263,7 @@ func TestSharedRollback(t *testing.T) {
 
 // Many references among many objects cost one stream.
 func TestSharedManyForeignObjects(t *testing.T) {
+	manyStreams(t)
 	if testing.Short() {
 		t.Skip("10,000 objects")
 	}

@@ -44,7 +44,7 @@ func inSharedBubble(t *testing.T, options objectcache.WatchOptions, f func(*test
 
 func inSharedBubbleOn(t *testing.T, server apiserver.Options, options objectcache.WatchOptions, f func(*testing.T, *sharedRig)) {
 	t.Helper()
-	eachBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := &sharedRig{rig: newRig(t, server, options)}
 		r.server.Intercept(r.refuseShared)
 		r.run()

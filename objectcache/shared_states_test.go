@@ -5,6 +5,7 @@ package objectcache_test
 import (
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -142,7 +143,7 @@ func TestSharedStaleness(t *testing.T) {
 
 // A Get of a state that is too old reads the namespace again, once for all members.
 func TestSharedStaleStateIsReadAgain(t *testing.T) {
-	eachBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		options := sharedOptions(4)
 		options.MaxStaleness = 10 * time.Second
 		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, options)}
@@ -211,7 +212,7 @@ func TestSharedReadOnce(t *testing.T) {
 // The function of WithTransform is applied to what the shared stream brings. If it fails for an object, the others get
 // streams of their own at once.
 func TestSharedTransform(t *testing.T) {
-	eachBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, sharedOptions(4))}
 		resource := objectcache.Secrets(r.client).WithTransform(func(secret *corev1.Secret) *corev1.Secret {
 			if string(secret.Data["password"]) == "bad" {

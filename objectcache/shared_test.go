@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,7 +53,7 @@ func TestSharedThreshold(t *testing.T) {
 
 // References that are there before Run need no streams of their own.
 func TestSharedFirstRead(t *testing.T) {
-	eachBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, sharedOptions(4))}
 		all := names(6)
 		r.createAll(all[1:]...)
@@ -78,7 +79,7 @@ func TestSharedFirstRead(t *testing.T) {
 
 // If the first read takes long, references get streams of their own.
 func TestSharedFirstReadIsSlow(t *testing.T) {
-	eachBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, sharedOptions(4))}
 		all := names(6)
 		r.createAll(all...)

@@ -18,7 +18,7 @@ import (
 // While Allowed does not return, references wait for it once, for 5 s. Those that are
 // added later do not wait.
 func TestSharedLateReferences(t *testing.T) {
-	eachBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		options := sharedOptions(4)
 		options.Shared.Allowed = func(ctx context.Context, _ string) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
 		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, options)}

@@ -206,7 +206,7 @@ func total(opens map[reflector.OpenReason]uint64) (sum int) {
 
 // Each way of losing a stream has its reason. Totals stay when an object is gone.
 func TestStatsCountStreams(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		opens := map[reflector.OpenReason]uint64{}
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")

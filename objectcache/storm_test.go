@@ -42,16 +42,11 @@ type verdict struct {
 	hangs  bool
 }
 
-// inStorm runs f in a bubble, with stores that are running, for each engine. Under the
-// race detector it does not park: TLS then takes minutes. make compat runs all tests
-// without the race detector.
+// inStorm runs f in a bubble, with stores that are running.
 func inStorm(t *testing.T, gate objectcache.GateOptions, f func(*testing.T, *storm)) {
 	t.Helper()
-	run := eachBubble
-	if raceEnabled {
-		run = synctest.Test
-	}
-	run(t, func(t *testing.T) {
+	manyStreams(t)
+	synctest.Test(t, func(t *testing.T) {
 		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true, TLS: !blockingStreams}), gate: objectcache.NewGate(gate), counts: map[string]int{}}
 		s.server.Intercept(s.intercept)
 		client := s.client()

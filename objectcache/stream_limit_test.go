@@ -15,6 +15,7 @@ import (
 // 1,000 references and 100 streams: each object gets its updates within the documented
 // time, and polls are as frequent as documented.
 func TestMaxStreams(t *testing.T) {
+	manyStreams(t)
 	const count, most = 1000, 100
 	inLimitBubble(t, count, objectcache.WatchOptions{MaxStreams: most, ImmutableRecheck: time.Minute}, func(t *testing.T, l *limitRig) {
 		time.Sleep(pollBound)
@@ -66,6 +67,7 @@ func TestMaxStreams(t *testing.T) {
 // Objects that are used take over the streams of those that are not, a bounded number in
 // a time, and keep them.
 func TestUsedObjectsGetStreams(t *testing.T) {
+	manyStreams(t)
 	const count, most = 40, 8
 	inLimitBubble(t, count, objectcache.WatchOptions{MaxStreams: most}, func(t *testing.T, l *limitRig) {
 		use := func(names []string, during time.Duration) {

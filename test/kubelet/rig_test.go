@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kubeletmanager "k8s.io/kubernetes/pkg/kubelet/util/manager"
 
+	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -61,8 +62,12 @@ type starter func(t *testing.T, k kind, client kubernetes.Interface) (m kubeletm
 func inBubble(t *testing.T, k kind, name string, start starter, f func(r *rig)) {
 	t.Run(k.name+"/"+name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			r := &rig{t: t, kind: k, server: apiserver.New(t, apiserver.Options{InMemory: true})}
-			r.Manager, r.stop = start(t, k, r.server.Client())
+			r := &rig{t: t, kind: k, server: apiserver.New(t, apiserver.Options{InMemory: true, TLS: true})}
+			client, err := manager.ClientFor(r.server.Config())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Manager, r.stop = start(t, k, client)
 			f(r)
 			r.server.Intercept(nil)
 			r.stop()

@@ -38,9 +38,8 @@ const (
 	streamsPerConnection = 100
 	// opens is how many streams a Gate opens at the same time.
 	opens = 32
-	// goroutinesPerObject is one that reads the stream and one of the HTTP/2 transport for the request. The tenth is
-	// for the connections, which have one each.
-	goroutinesPerObject = 2.1
+	// goroutinesPerObject is for the connections, which have one each, and for the program's own.
+	goroutinesPerObject = 0.1
 )
 
 // TestKubeletScenario: every referenced secret can be got in time, connections and goroutines are bounded, and nothing
