@@ -84,6 +84,22 @@ func TestIssue8GetTakesNoLock(t *testing.T) {
 	}
 }
 
+// Between the first read and the moment when the store noticed it, a Get whose context had
+// ended returned the state, and a TryGet after it returned ErrNotSynced.
+func TestGetOfTheFirstStateBeforeTheStoreNoticesIt(t *testing.T) {
+	for _, immutable := range []bool{false, true} {
+		s := newTestStore(t, WatchOptions{ImmutableRecheck: -1})
+		s.AddReference(testKey.Namespace, testKey.Name, "pod")
+		_ = s.entry(testKey).watch.Load().slot.Replace([]any{testSecret("5", immutable)}, "5")
+		_, getErr := s.Get(s.ctx, testKey.Namespace, testKey.Name)
+		_, tryErr := s.TryGet(testKey.Namespace, testKey.Name)
+		if (getErr == nil) != (tryErr == nil) {
+			t.Errorf("immutable %v: Get and TryGet: got errors %v and %v, want both or none", immutable, getErr, tryErr)
+		}
+		s.background.Wait()
+	}
+}
+
 func TestCausesOf(t *testing.T) {
 	refused, waiting := errors.New("refused"), errors.New("waiting")
 	ago := time.Now().Add(-time.Hour)
