@@ -34,6 +34,6 @@
 // How soon a state arrives depends on the faults. The test decides when all must be fresh: see [Get.Return] and
 // [Object.ToldNewest].
 //
-// There is one epoch: the server is not rolled back. Options under which Get may return an older state or no state, such
-// as WatchOptions.IdleTimeout, MaxStaleness or MaxStreams, and immutable objects are not covered.
+// There is one epoch: the server is not rolled back. Options under which Get may return an older state or no state,
+// such as WatchOptions.IdleTimeout, MaxStaleness or MaxStreams, and immutable objects are not covered.
 package history

@@ -126,8 +126,8 @@ func (o *Object) ToldNewest() bool {
 	return o.told == o.acked
 }
 
-// observeLocked returns the number of the write whose state a reader was shown. It returns false if that is a violation:
-// the state is older than a write, or nobody wrote it.
+// observeLocked returns the number of the write whose state a reader was shown. It returns false if that is a
+// violation: the state is older than a write, or nobody wrote it.
 func (o *Object) observeLocked(s State, err error, floor int, reader string) (number int, ok bool) {
 	o.history.checked.Add(1)
 	if err != nil {

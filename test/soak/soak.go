@@ -92,10 +92,10 @@ func Run(t *testing.T, server Server, options Options) {
 	}
 	s.awaitStreams(streams)
 	stop()
-	s.measure("stopped", 0)
 	closeConnections()
-	s.finish(before)
 	goleak.VerifyNone(t, append(server.Goroutines, leaked)...)
+	s.measure("stopped", 0)
+	s.finish(before)
 }
 
 // connect makes the clients and managers.
@@ -183,8 +183,8 @@ func (s *soak) start() (stop func()) {
 	return stop
 }
 
-// quarter is a quarter of the period: everything happens at the same time, then everything must become fresh. The server
-// crashes in the third one.
+// quarter is a quarter of the period: everything happens at the same time, then everything must become fresh. The
+// server crashes in the third one.
 func (s *soak) quarter(number int) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, s.options.Period/4)
