@@ -29,8 +29,8 @@ type Object struct {
 	lost     int  // how often certain has become 0
 	synced   bool // a Get has returned a state since certain was 0
 
-	told    int // the newest write that the follower was told
-	repeats int // how often it was told a write again
+	yielded int // the newest write that Changes yielded
+	repeats int // how often it yielded a write again
 	added   int // references that were added so far
 }
 

@@ -148,7 +148,7 @@ func (s *soak) makeObjects() {
 			}
 			s.cohorts = append(s.cohorts, c)
 		}
-		name := fmt.Sprintf("object-%d", i)
+		name := fmt.Sprint("object-", i)
 		o := &object{Object: s.history.Object(name), kind: s.kinds[i%len(s.kinds)], name: name, size: sizeOf(i / len(s.kinds))}
 		s.objects = append(s.objects, o)
 		c := s.cohorts[len(s.cohorts)-1]
@@ -171,7 +171,7 @@ func (s *soak) start() (stop func()) {
 			}
 		})
 		running.Go(func() {
-			k.follow(ctx, func(name string, state history.State, err error) { objects[name].Tell(state, err) })
+			k.follow(ctx, func(name string, state history.State, err error) { objects[name].Yield(state, err) })
 		})
 	}
 	running.Go(func() { s.report(ctx) })
