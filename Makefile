@@ -99,6 +99,18 @@ e2e-long: ## Run all tests on a real control plane: long outages, 10,000 objects
 	cd test/e2e && $(GO) test -count=1 -timeout 25m ./scale
 	cd test/e2e && $(GO) test -count=1 -timeout 25m -run TenThousand ./faults
 
+# The second run has the race detector, with as many streams as it has goroutines for: the server has one for each.
+SOAK ?= 10m
+SOAK_RACE ?= 5m
+SOAK_FLAGS = -soak.updates=100 -soak.churn=10 -soak.faults=5s
+
+.PHONY: soak
+soak: ## Run 10,000 objects under churn and faults for SOAK, 10m by default, and then with the race detector
+	cd test/e2e && $(GO) run ./build
+	cd test/e2e && $(GO) test -v -count=1 -timeout 0 ./soak -args $(SOAK_FLAGS) -soak.period=$(SOAK) -soak.objects=10000 -soak.heap-growth=0.01
+	$(if $(RACE),,@echo "make soak: $(NORACE)" >&2)
+	$(GO) test $(RACE) -v -count=1 -timeout 0 ./test/soak -args $(SOAK_FLAGS) -soak.period=$(SOAK_RACE) -soak.objects=3000
+
 .PHONY: operator-test
 operator-test: ## Test the example operator and run its demo
 	cd examples/operator && $(GO) test -count=1 ./... && $(GO) run . --once

@@ -86,19 +86,16 @@ func TestIssue8GetTakesNoLock(t *testing.T) {
 }
 
 // Between the first read and the moment when the store noticed it, a Get whose context had
-// ended returned the state, and a TryGet after it returned ErrNotSynced. A new owner changes
-// nothing: it needs no read of its own.
-func TestTryGetAfterAGetOfTheFirstState(t *testing.T) {
-	for _, owners := range []int{1, 2} {
-		s := newTestStore(t, WatchOptions{})
-		for range owners {
-			s.AddReference(testKey.Namespace, testKey.Name, types.UID(rand.Text()))
-		}
-		_ = s.entry(testKey).watch.Load().slot.Replace([]any{testSecret("5", false)}, "5")
+// ended returned the state, and a TryGet after it returned ErrNotSynced.
+func TestGetOfTheFirstStateBeforeTheStoreNoticesIt(t *testing.T) {
+	for _, immutable := range []bool{false, true} {
+		s := newTestStore(t, WatchOptions{ImmutableRecheck: -1})
+		s.AddReference(testKey.Namespace, testKey.Name, "pod")
+		_ = s.entry(testKey).watch.Load().slot.Replace([]any{testSecret("5", immutable)}, "5")
 		_, getErr := s.Get(s.ctx, testKey.Namespace, testKey.Name)
 		_, tryErr := s.TryGet(testKey.Namespace, testKey.Name)
-		if getErr != nil || tryErr != nil {
-			t.Errorf("%d owners: Get and TryGet: got errors %v and %v, want none", owners, getErr, tryErr)
+		if (getErr == nil) != (tryErr == nil) {
+			t.Errorf("immutable %v: Get and TryGet: got errors %v and %v, want both or none", immutable, getErr, tryErr)
 		}
 		s.background.Wait()
 	}

@@ -172,9 +172,10 @@ func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (state cache.Stat
 }
 
 // isPrevious reports whether a state is that of an earlier read, which may be served if
-// the read for a new owner fails.
+// the read for a new owner fails. It is not before changed has recorded the first read:
+// a Get that came next could not return it.
 func (s *WatchStore[T]) isPrevious(w *objectWatch[T], state cache.State[T], bound time.Duration) bool {
-	return s.needsOwnerRead(w, state) && (s.isImmutable(state) || !w.isStale(bound))
+	return w.contact.Load() != 0 && s.needsOwnerRead(w, state) && (s.isImmutable(state) || !w.isStale(bound))
 }
 
 // stalenessBound returns the age from which the state of w is too old for g; 0 is no

@@ -4,7 +4,7 @@
 //
 // A [History] has an [Object] for each object under test. The test reports to it, from any goroutine, when a write
 // begins and how it ends, when references are added and deleted, when a Get begins and what it returns, and what a
-// follower of Changes is told:
+// range over Changes yields:
 //
 //	number := object.BeginWrite()
 //	created, err := client.Create(ctx, objectWith(number), metav1.CreateOptions{})
@@ -29,11 +29,11 @@
 //   - A Get returns NotFound only if the object was absent at some time that the two rules above leave.
 //   - While an owner references the object, no Get returns ErrNotRegistered, and after a Get has returned a state, no
 //     later one returns ErrNotSynced. Other errors are never returned.
-//   - A follower of Changes is told the states in their order, and one state again only after a new owner.
+//   - Changes yields the states in their order, and one state again only after a new owner.
 //
 // How soon a state arrives depends on the faults. The test decides when all must be fresh: see [Get.Return] and
-// [Object.ToldNewest].
+// [Object.YieldedNewest].
 //
-// There is one epoch: the server is not rolled back. Options under which Get may return an older state or no state, such
-// as WatchOptions.IdleTimeout, MaxStaleness or MaxStreams, and immutable objects are not covered.
+// There is one epoch: the server is not rolled back. Options under which Get may return an older state or no state,
+// such as WatchOptions.IdleTimeout, MaxStaleness or MaxStreams, and immutable objects are not covered.
 package history

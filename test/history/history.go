@@ -30,7 +30,7 @@ func (h *History) Object(name string) *Object {
 }
 
 // Checked returns how many states were compared with the writes: those that Gets returned, absences included, and those
-// that followers were told.
+// that Changes yielded.
 func (h *History) Checked() int64 { return h.checked.Load() }
 
 // Violations returns the first violations and the number of all.

@@ -18,9 +18,9 @@ import (
 )
 
 var (
-	absent        = apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "x")
-	notSynced     = fmt.Errorf("%w: %w", objectcache.ErrNotSynced, context.DeadlineExceeded)
-	notRegistered = fmt.Errorf("secrets: %w", objectcache.ErrNotRegistered)
+	errAbsent        = apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "x")
+	errNotSynced     = fmt.Errorf("%w: %w", objectcache.ErrNotSynced, context.DeadlineExceeded)
+	errNotRegistered = fmt.Errorf("secrets: %w", objectcache.ErrNotRegistered)
 )
 
 // object is an object with helpers that keep a case short.
@@ -110,14 +110,14 @@ func TestViolations(t *testing.T) {
 			}
 			o.write()
 			o.get(pick(wrong, 2, 1))
-			o.fails(absent)
+			o.fails(errAbsent)
 		}, "as absent"},
 		"older than an absence": {func(o object, wrong bool) {
 			o.write()
 			o.delete()
 			o.write()
 			o.get(1)
-			o.fails(absent)
+			o.fails(errAbsent)
 			o.get(pick(wrong, 1, 3))
 		}, "older than write 2"},
 		"not registered, with an owner": {func(o object, wrong bool) {
@@ -125,7 +125,7 @@ func TestViolations(t *testing.T) {
 			if !wrong {
 				o.BeginRelease()
 			}
-			o.fails(notRegistered)
+			o.fails(errNotRegistered)
 		}, "while an owner referenced"},
 		"not synced, after a state": {func(o object, wrong bool) {
 			o.write()
@@ -133,29 +133,29 @@ func TestViolations(t *testing.T) {
 			if wrong {
 				o.get(1)
 			}
-			o.fails(notSynced)
+			o.fails(errNotSynced)
 		}, "after it had returned a state"},
 		"another error": {func(o object, wrong bool) {
-			o.fails(pick(wrong, errors.New("internal"), notSynced))
+			o.fails(pick(wrong, errors.New("internal"), errNotSynced))
 		}, "unexpected error: internal"},
-		"a follower is told another error": {func(o object, wrong bool) {
-			o.Tell(history.State{}, pick[error](wrong, errors.New("internal"), absent))
+		"Changes yields another error": {func(o object, wrong bool) {
+			o.Yield(history.State{}, pick[error](wrong, errors.New("internal"), errAbsent))
 		}, "unexpected error: internal"},
-		"a follower is told an older state": {func(o object, wrong bool) {
+		"Changes yields an older state": {func(o object, wrong bool) {
 			o.write()
 			o.write()
-			o.Tell(state(2), nil)
+			o.Yield(state(2), nil)
 			o.reference()
-			o.Tell(state(pick(wrong, 1, 2)), nil)
+			o.Yield(state(pick(wrong, 1, 2)), nil)
 		}, "older than write 2"},
-		"a follower is told a state again without a new owner": {func(o object, wrong bool) {
+		"Changes yields a state again without a new owner": {func(o object, wrong bool) {
 			o.write()
-			o.Tell(state(1), nil)
+			o.Yield(state(1), nil)
 			if !wrong {
 				o.reference()
 			}
-			o.Tell(state(1), nil)
-		}, "told states again 1 times"},
+			o.Yield(state(1), nil)
+		}, "yielded states again 1 times"},
 	}
 	for name, test := range tests {
 		for _, wrong := range []bool{false, true} {
@@ -184,7 +184,7 @@ func pick[T any](wrong bool, bad, good T) T {
 	return good
 }
 
-// A Get is compared with the state when it began: what others were shown meanwhile does not bind it.
+// A Get is compared with the state when it began: what other Gets return meanwhile does not bind it.
 func TestConcurrentGets(t *testing.T) {
 	h := &history.History{}
 	o := object{h.Object("x")}
@@ -213,7 +213,7 @@ func TestOldWrites(t *testing.T) {
 		o.write()
 	}
 	slow.Return(history.State{Write: 1, UID: "unknown"}, nil)
-	slower.Return(history.State{}, absent)
+	slower.Return(history.State{}, errAbsent)
 	if violations, count := h.Violations(); count != 0 {
 		t.Errorf("got %q, want no violation", violations)
 	}
@@ -233,24 +233,24 @@ func TestFresh(t *testing.T) {
 		if got := o.BeginGet().Return(s, err); got != want {
 			t.Errorf("%s: fresh: got %v, want %v", what, got, want)
 		}
-		o.reference() // a new owner is told again
-		o.Tell(s, err)
-		if got := o.ToldNewest(); got != want {
-			t.Errorf("%s: told the newest: got %v, want %v", what, got, want)
+		o.reference() // each new owner gets the state
+		o.Yield(s, err)
+		if got := o.YieldedNewest(); got != want {
+			t.Errorf("%s: yielded the newest: got %v, want %v", what, got, want)
 		}
 		if got := o.Exists(); want && got != (err == nil) {
 			t.Errorf("%s: exists: got %v, want %v", what, got, err == nil)
 		}
 	}
-	check("absent before the first write", history.State{}, absent, true)
+	check("absent before the first write", history.State{}, errAbsent, true)
 	o.write()
 	check("written", state(1), nil, true)
 	o.write()
 	check("older", state(1), nil, false)
 	o.delete()
-	check("deleted", history.State{}, absent, true)
+	check("deleted", history.State{}, errAbsent, true)
 	o.Abandon(o.BeginWrite())
-	check("deleted, and a write was abandoned", history.State{}, absent, true)
+	check("deleted, and a write was abandoned", history.State{}, errAbsent, true)
 	if violations, count := h.Violations(); count != 0 {
 		t.Errorf("got %q, want no violation", violations)
 	}

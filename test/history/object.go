@@ -3,6 +3,7 @@
 package history
 
 import (
+	"hash/maphash"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -28,20 +29,23 @@ type Object struct {
 	lost     int  // how often certain has become 0
 	synced   bool // a Get has returned a state since certain was 0
 
-	told    int // the newest write that the follower was told
-	repeats int // how often it was told a write again
+	yielded int // the newest write that Changes yielded
+	repeats int // how often it yielded a write again
 	added   int // references that were added so far
 }
 
-// write is a write to an object. Its state is known when the write was acknowledged, or was seen by a reader.
+// write is a write to an object. Its state is known when the write was acknowledged, or was seen by a reader. It has no
+// pointers, so that the memory of an object does not grow.
 type write struct {
 	number  int
-	deleted bool // also for write 0
-	failed  bool // not committed
-	known   bool // uid and version are set
-	uid     types.UID
-	version string
+	deleted bool   // also for write 0
+	failed  bool   // not committed
+	known   bool   // state is set
+	state   uint64 // a hash of the State
 }
+
+// seed is that of the hashes.
+var seed = maphash.MakeSeed()
 
 // BeginWrite returns the number of a creation or update that begins now.
 func (o *Object) BeginWrite() (number int) { return o.begin(false) }
@@ -94,11 +98,12 @@ func (o *Object) writeLocked(number int) *write {
 
 // identifyLocked compares the UID and version of a write with those that are known of it.
 func (o *Object) identifyLocked(w *write, s State, source string) {
-	if w.known && (w.uid != s.UID || w.version != s.Version) {
-		o.history.Violate("%s: write %d: %s returned UID %s and version %s, and before they were %s and %s",
-			o.name, s.Write, source, s.UID, s.Version, w.uid, w.version)
+	state := maphash.Comparable(seed, s)
+	if w.known && w.state != state {
+		o.history.Violate("%s: write %d: %s returned UID %s and version %s, and another one before",
+			o.name, s.Write, source, s.UID, s.Version)
 	}
-	w.known, w.uid, w.version = true, s.UID, s.Version
+	w.known, w.state = true, state
 }
 
 // absentLocked returns the oldest absence that is not older than a write, and false if there is none. If the writes are

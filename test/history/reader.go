@@ -98,36 +98,35 @@ func (g Get) Return(s State, err error) (fresh bool) {
 	return false
 }
 
-// Tell checks what a follower of Changes was told: a state, or the error that the object is absent. An object has one
-// follower.
-func (o *Object) Tell(s State, err error) {
+// Yield checks what Changes has yielded: a state, or the error that the object is absent. One loop over Changes calls it.
+func (o *Object) Yield(s State, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err != nil && !apierrors.IsNotFound(err) {
-		o.history.Violate("%s: Changes told an unexpected error: %v", o.name, err)
+		o.history.Violate("%s: Changes yielded an unexpected error: %v", o.name, err)
 		return
 	}
-	number, ok := o.observeLocked(s, err, o.told, "Changes")
+	number, ok := o.observeLocked(s, err, o.yielded, "Changes")
 	if !ok {
 		return
 	}
-	if number == o.told && number > 0 {
+	if number == o.yielded && number > 0 {
 		if o.repeats++; o.repeats > o.added {
-			o.history.Violate("%s: Changes told states again %d times, and there were %d new owners", o.name, o.repeats, o.added)
+			o.history.Violate("%s: Changes yielded states again %d times, and there were %d new owners", o.name, o.repeats, o.added)
 		}
 	}
-	o.told = number
+	o.yielded = number
 }
 
-// ToldNewest reports whether the follower was told the newest acknowledged state.
-func (o *Object) ToldNewest() bool {
+// YieldedNewest reports whether Changes has yielded the newest acknowledged state.
+func (o *Object) YieldedNewest() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.told == o.acked
+	return o.yielded == o.acked
 }
 
-// observeLocked returns the number of the write whose state a reader was shown. It returns false if that is a violation:
-// the state is older than a write, or nobody wrote it.
+// observeLocked returns the number of the write whose state a reader has returned. It returns false if that is a
+// violation: the state is older than a write, or nobody wrote it.
 func (o *Object) observeLocked(s State, err error, floor int, reader string) (number int, ok bool) {
 	o.history.checked.Add(1)
 	if err != nil {

@@ -35,7 +35,7 @@ type kind interface {
 	read(ctx context.Context, name string) (history.State, error)
 	get(ctx context.Context, name string) (history.State, error)
 	tryGet(name string) (history.State, error)
-	follow(ctx context.Context, tell func(name string, s history.State, err error))
+	follow(ctx context.Context, yield func(name string, s history.State, err error))
 	run(ctx context.Context) error
 	register(pod *corev1.Pod)
 	unregister(pod *corev1.Pod)
@@ -92,14 +92,14 @@ func (k kindOf[T]) tryGet(name string) (history.State, error) {
 	return k.state(k.manager.TryGet(namespace, name))
 }
 
-// follow calls tell for each change of an object that exists or is absent, until ctx ends.
-func (k kindOf[T]) follow(ctx context.Context, tell func(name string, s history.State, err error)) {
+// follow calls yield for each change of an object that exists or is absent, until ctx ends.
+func (k kindOf[T]) follow(ctx context.Context, yield func(name string, s history.State, err error)) {
 	for change := range k.manager.Changes(ctx) {
 		if change.Err != nil && !apierrors.IsNotFound(change.Err) {
 			continue // refused
 		}
 		s, err := k.state(change.Object, change.Err)
-		tell(change.Key.Name, s, err)
+		yield(change.Key.Name, s, err)
 	}
 }
 

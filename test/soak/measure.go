@@ -78,8 +78,8 @@ func (s *soak) stale() (stale []string) {
 		state, err := o.kind.tryGet(o.name)
 		if !get.Return(state, err) {
 			stale = append(stale, fmt.Sprintf("%s: Get returned write %d, error %v", o.name, state.Write, err))
-		} else if !o.ToldNewest() {
-			stale = append(stale, o.name+": Changes has not told the newest state")
+		} else if !o.YieldedNewest() {
+			stale = append(stale, o.name+": Changes has not yielded the newest state")
 		}
 	}
 	return stale

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// noticedWithin is how soon a client must notice a half-open connection: 30 s of silence, 15 s for the answer to a PING,
-// and some for a machine that is busy.
+// noticedWithin is how soon a client must notice a half-open connection: 30 s of silence, 15 s for the answer to a
+// PING, and some for a machine that is busy.
 const noticedWithin = time.Minute
 
 // network dials the connections of the client under test, counts them, and injects faults into them.

@@ -17,7 +17,7 @@ import (
 // writers is how many writes are sent at the same time.
 const writers = 8
 
-// sizes are those of the objects: of ten objects six have the first, and of a hundred one has the last.
+// sizeOf returns the bytes of an object of a kind: of ten objects six are small, and one of a hundred has 100 KiB.
 func sizeOf(i int) int {
 	switch {
 	case i%100 == 99:

@@ -9,22 +9,22 @@ import (
 
 // Options say how much happens, and for how long. All fields must be set.
 type Options struct {
-	// Period is the time of churn. A run takes longer: all objects must be fresh before, three times meanwhile and at
-	// the end.
+	// Period is the time of churn. A run takes longer: it waits until all objects are fresh before, three times
+	// meanwhile, and at the end.
 	Period time.Duration
-	// Objects is how many objects there are, rounded to a multiple of 20. Half are Secrets, half are ConfigMaps. Each is
-	// referenced by five pods.
+	// Objects is how many objects there are, rounded up to a multiple of 20. Half are Secrets, half are ConfigMaps.
+	// Five pods reference each.
 	Objects int
 	// Updates is how many writes there are a second.
 	Updates float64
 	// Churn is how often a second pods are registered, updated or unregistered: one or five of them.
 	Churn float64
-	// Faults is the mean time between two faults of the network. Of four, three cut a connection, and one makes it half
-	// open.
+	// Faults is the mean time between two faults of the network. Of four, three cut a connection, and one makes it
+	// half open.
 	Faults time.Duration
-	// HeapGrowth is by how much the heap may grow from the second quarter of the period to the last, as a part of it. The
-	// first quarter is for warming up. With zero the heap is not checked, neither its growth nor what is left of it at the
-	// end: for a short period, or a server in the same process.
+	// HeapGrowth is by how much the heap may grow from the second quarter of the period to the last, as a part of it.
+	// The first quarter is for warming up. With zero the heap is not checked, neither its growth nor what is left of it
+	// at the end: for a short period, or a server in the same process.
 	HeapGrowth float64
 }
 

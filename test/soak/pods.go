@@ -57,8 +57,7 @@ func (s *soak) spec(p *pod) *corev1.Pod {
 	return spec
 }
 
-// set registers a pod with references to other objects than before. Without objects it unregisters the pod. The history
-// is told around it.
+// set registers a pod with references to other objects than before. Without objects it unregisters the pod.
 func (s *soak) set(p *pod, objects ...*object) {
 	var added, removed []*object
 	for _, o := range objects {

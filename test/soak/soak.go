@@ -92,10 +92,10 @@ func Run(t *testing.T, server Server, options Options) {
 	}
 	s.awaitStreams(streams)
 	stop()
-	s.measure("stopped", 0)
 	closeConnections()
-	s.finish(before)
 	goleak.VerifyNone(t, append(server.Goroutines, leaked)...)
+	s.measure("stopped", 0)
+	s.finish(before)
 }
 
 // connect makes the clients and managers.
@@ -148,7 +148,7 @@ func (s *soak) makeObjects() {
 			}
 			s.cohorts = append(s.cohorts, c)
 		}
-		name := fmt.Sprintf("object-%d", i)
+		name := fmt.Sprint("object-", i)
 		o := &object{Object: s.history.Object(name), kind: s.kinds[i%len(s.kinds)], name: name, size: sizeOf(i / len(s.kinds))}
 		s.objects = append(s.objects, o)
 		c := s.cohorts[len(s.cohorts)-1]
@@ -171,7 +171,7 @@ func (s *soak) start() (stop func()) {
 			}
 		})
 		running.Go(func() {
-			k.follow(ctx, func(name string, state history.State, err error) { objects[name].Tell(state, err) })
+			k.follow(ctx, func(name string, state history.State, err error) { objects[name].Yield(state, err) })
 		})
 	}
 	running.Go(func() { s.report(ctx) })
@@ -183,8 +183,8 @@ func (s *soak) start() (stop func()) {
 	return stop
 }
 
-// quarter is a quarter of the period: everything happens at the same time, then everything must become fresh. The server
-// crashes in the third one.
+// quarter is a quarter of the period: everything happens at the same time, then everything must become fresh. The
+// server crashes in the third one.
 func (s *soak) quarter(number int) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, s.options.Period/4)
