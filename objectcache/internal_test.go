@@ -4,7 +4,6 @@ package objectcache
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"runtime"
 	"sync"

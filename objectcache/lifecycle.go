@@ -66,9 +66,6 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	w.once = !keeps || !s.takeStreamLocked()
 	w.counted = !w.once && s.limit != nil
 	w.polls = w.once && keeps && state.Synced
-	if w.inherited = state.Synced; !w.inherited {
-		w.live.Store(!w.once) // its first state is that of its stream
-	}
 	resource := s.resource.resource.String()
 	w.reflector = reflector.New(s.resource.sourceOf(e.key), w.slot, reflector.Options{
 		Name:            resource + " " + keyText(e.key),

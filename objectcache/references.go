@@ -81,7 +81,7 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 	case w.shared == nil && (s.unwatchImmutable || readOnce || s.limit != nil):
 		w.reflector.ReadFor(e.owners.reads)
 	}
-	if w != nil && w.inherited && !w.synced {
+	if w != nil && !w.synced {
 		w.live.Store(false) // the state is from a stream that has ended
 	}
 	s.subscribers.notify(e.key)
