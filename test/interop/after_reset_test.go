@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Servers send what is in their queues for a stream that the client has reset. nginx that ignores that clients leave does
-// so even after the acknowledgement of a PING that followed. None of it ends the other streams of the connection.
+// Servers send what is in their queues for a stream that the client has reset. nginx that ignores that clients leave
+// does so even after the acknowledgement of a PING that followed. None of it ends the other streams of the connection.
 func TestCloseAmidData(t *testing.T) {
 	t.Parallel()
 	const rounds, each = 10, 5
