@@ -103,13 +103,16 @@ func TestNoObjectDataInLogsAndErrors(t *testing.T) {
 // uses JSON, so that forms finds a body in a log.
 func runWithFaults(t *testing.T, r *rig) (errs []error) {
 	config := r.server.Config()
+	if parked {
+		config = objectcache.ConfigFor(config)
+	}
 	config.QPS = -1
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
+	store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{ParkedStreams: parked})
 	stop := runStore(t.Context(), t, store)
 	var verbosity klog.Level
 	_ = verbosity.Set("0") // the test's own writes may be logged
@@ -120,6 +123,7 @@ func runWithFaults(t *testing.T, r *rig) (errs []error) {
 		t.Fatal(err)
 	}
 	for _, fault := range []func(){
+		func() { _ = verbosity.Set("0"); r.update("tls", canary+canary); _ = verbosity.Set("10") },
 		func() { r.server.CloseStreams(nil) },
 		func() { r.server.Compact(); r.server.CloseStreams(nil) },
 		func() { r.refuse(unavailable()); r.server.CloseStreams(nil) },
