@@ -3,14 +3,11 @@
 package objectcache_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,10 +30,6 @@ func TestParkedStreamsOfEveryClient(t *testing.T) {
 		"a rate limit": {change: func(_ *parkedRig, c *rest.Config) { c.QPS, c.Burst = 100, 10 }},
 		"JSON": {change: func(_ *parkedRig, c *rest.Config) {
 			c.AcceptContentTypes, c.ContentType = "application/json", "application/json"
-		}},
-		"a proxy": {change: func(r *parkedRig, c *rest.Config) {
-			c.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse("http://proxy:3128") }
-			r.network.dial = proxied(r.network.dial)
 		}},
 		"HTTP/1.1":  {server: apiserver.Options{DisableHTTP2: true}, blocks: true},
 		"a Timeout": {change: func(_ *parkedRig, c *rest.Config) { c.Timeout = time.Minute }, blocks: true},
@@ -75,37 +68,6 @@ func (h hidesBodies) RoundTrip(request *http.Request) (*http.Response, error) {
 		response.Body = struct{ io.ReadCloser }{response.Body}
 	}
 	return response, err
-}
-
-// proxied returns a dial function of a network in which only a proxy dials the server, for
-// whoever sends CONNECT.
-func proxied(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if address != "proxy:3128" {
-			return nil, fmt.Errorf("no route to %s", address)
-		}
-		server, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		client, end := net.Pipe()
-		go func() {
-			defer func() { _ = end.Close() }()
-			defer func() { _ = server.Close() }()
-			reader := bufio.NewReader(end)
-			request, err := http.ReadRequest(reader)
-			if err != nil || request.Method != http.MethodConnect {
-				return
-			}
-			_, _ = io.WriteString(end, "HTTP/1.1 200 OK\r\n\r\n")
-			var up sync.WaitGroup
-			up.Go(func() { _, _ = io.Copy(server, reader); _ = server.Close() })
-			_, _ = io.Copy(end, server)
-			_, _ = end.Close(), server.Close()
-			up.Wait()
-		}()
-		return client, nil
-	}
 }
 
 // After a fault all parked streams are open again, on as many connections as they need.
