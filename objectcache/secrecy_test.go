@@ -74,41 +74,44 @@ func TestNoObjectDataInLogsAndErrors(t *testing.T) {
 		"WatchList":      {InMemory: true},
 		"list and watch": {InMemory: true, DisableWatchList: true},
 	}
-	for name, options := range tests {
-		t.Run(name, func(t *testing.T) {
-			out := captureLog(t)
-			var errs []error
-			synctest.Test(t, func(t *testing.T) {
-				errs = runWithFaults(t, newRig(t, options, objectcache.WatchOptions{}))
-			})
-			log := out.String()
-			if !strings.Contains(log, "Cannot read the object") || !strings.Contains(log, "Starting to watch") {
-				t.Errorf("log: got\n%s\nwant the start and a failure of a stream", log)
-			}
-			for _, form := range forms(canary) {
-				if strings.Contains(log, form) {
-					t.Errorf("the log holds object data as %q", form)
+	parkedAndBlocking(t, func(t *testing.T) {
+		for name, options := range tests {
+			t.Run(name, func(t *testing.T) {
+				out := captureLog(t)
+				var errs []error
+				synctest.Test(t, func(t *testing.T) {
+					errs = runWithFaults(t, newRig(t, options, objectcache.WatchOptions{}))
+				})
+				log := out.String()
+				if !strings.Contains(log, "Cannot read the object") || !strings.Contains(log, "Starting to watch") {
+					t.Errorf("log: got\n%s\nwant the start and a failure of a stream", log)
 				}
-				for _, err := range errs {
-					if err != nil && strings.Contains(err.Error(), form) {
-						t.Errorf("error %v holds object data as %q", err, form)
+				for _, form := range forms(canary) {
+					if strings.Contains(log, form) {
+						t.Errorf("the log holds object data as %q", form)
+					}
+					for _, err := range errs {
+						if err != nil && strings.Contains(err.Error(), form) {
+							t.Errorf("error %v holds object data as %q", err, form)
+						}
 					}
 				}
-			}
-		})
-	}
+			})
+		}
+	})
 }
 
 // runWithFaults runs a store through several faults and returns all errors. Its client
 // uses JSON, so that forms finds a body in a log.
 func runWithFaults(t *testing.T, r *rig) (errs []error) {
 	config := objectcache.ConfigFor(r.server.Config())
+	config.QPS = -1
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
+	store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{BlockingStreams: blockingStreams})
 	stop := runStore(t.Context(), t, store)
 	var verbosity klog.Level
 	_ = verbosity.Set("0") // the test's own writes may be logged
@@ -119,6 +122,7 @@ func runWithFaults(t *testing.T, r *rig) (errs []error) {
 		t.Fatal(err)
 	}
 	for _, fault := range []func(){
+		func() { _ = verbosity.Set("0"); r.update("tls", canary+canary); _ = verbosity.Set("10") },
 		func() { r.server.CloseStreams(nil) },
 		func() { r.server.Compact(); r.server.CloseStreams(nil) },
 		func() { r.refuse(unavailable()); r.server.CloseStreams(nil) },

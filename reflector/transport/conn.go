@@ -180,12 +180,21 @@ func (c *conn) limit() int {
 	return int(min(c.maxStreams, math.MaxInt32))
 }
 
-func (c *conn) close() { c.fail(errConnClosed) }
+// close ends a connection that works: TLS announces the end to the server.
+func (c *conn) close() {
+	c.setError(errConnClosed)
+	_ = c.net.Close()
+}
 
-// fail ends the connection; the reader ends its streams.
+// fail ends a connection after an error; the reader ends its streams. It does not wait:
+// Close of a tls.Conn would write to a server that may not read.
 func (c *conn) fail(err error) {
 	c.setError(err)
-	_ = c.net.Close()
+	nc := c.net
+	if t, ok := nc.(*tls.Conn); ok {
+		nc = t.NetConn()
+	}
+	_ = nc.Close()
 }
 
 // setError sets the error of all open streams, unless there is one.

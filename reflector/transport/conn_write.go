@@ -61,11 +61,12 @@ func (c *conn) flush(err error) error {
 	reset(&c.queue)
 	c.mu.Unlock()
 	if err == nil && c.out.Len() > 0 {
-		// If the deadline cannot be set, the write fails too. It is cleared afterwards,
-		// because a Read of a tls.Conn may write as well.
+		// If the deadline cannot be set, the write fails too. It is cleared after a
+		// success, because a Read of a tls.Conn may write as well.
 		_ = c.net.SetWriteDeadline(time.Now().Add(c.options.writeTimeout))
-		_, err = c.net.Write(c.out.Bytes())
-		_ = c.net.SetWriteDeadline(time.Time{})
+		if _, err = c.net.Write(c.out.Bytes()); err == nil {
+			_ = c.net.SetWriteDeadline(time.Time{})
+		}
 	}
 	reset(&c.out)
 	reset(&c.block)
