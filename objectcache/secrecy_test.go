@@ -121,6 +121,7 @@ func runWithFaults(t *testing.T, r *rig) (errs []error) {
 	if _, err := store.Get(t.Context(), namespace, "tls"); err != nil {
 		t.Fatal(err)
 	}
+	synctest.Wait() // the store logs the start on a goroutine
 	for _, fault := range []func(){
 		func() { _ = verbosity.Set("0"); r.update("tls", canary+canary); _ = verbosity.Set("10") },
 		func() { r.server.CloseStreams(nil) },
