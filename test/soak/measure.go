@@ -106,6 +106,15 @@ func (s *soak) awaitStreams(want int) {
 	}
 }
 
+// closeAll closes idle connections until none is open. One is not idle before the server has acknowledged the end of
+// its streams.
+func (s *soak) closeAll(closeIdle func()) {
+	began := time.Now()
+	for closeIdle(); s.network.counts().open > 0 && time.Since(began) < freshWithin; closeIdle() {
+		pause(s.ctx, retryInterval)
+	}
+}
+
 // connections returns how many connections the streams of all objects need.
 func (s *soak) connections() int {
 	return (len(s.objects) + streamsPerConnection - 1) / streamsPerConnection
