@@ -98,7 +98,8 @@ func (g Get) Return(s State, err error) (fresh bool) {
 	return false
 }
 
-// Yield checks what Changes has yielded: a state, or the error that the object is absent. One loop over Changes calls it.
+// Yield checks what Changes has yielded: a state, or the error that the object is absent. One loop over Changes calls
+// it.
 func (o *Object) Yield(s State, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
