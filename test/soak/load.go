@@ -68,12 +68,15 @@ func (s *soak) read(ctx context.Context, random *rand.Rand) error {
 	})
 }
 
-// fault cuts connections, or makes them half open, until ctx ends.
+// fault cuts connections, or makes them half open, until ctx ends. After a crash it waits for half of the connections:
+// to cut one of two every few seconds is an outage, for which no bound is promised.
 func (s *soak) fault(ctx context.Context, random *rand.Rand) error {
 	for pause(ctx, time.Duration(random.Int64N(2*int64(s.options.Faults)))) {
-		if random.IntN(4) == 0 {
+		switch {
+		case s.network.counts().open < s.connections()/2:
+		case random.IntN(4) == 0:
 			s.network.loseOne()
-		} else {
+		default:
 			s.network.cutOne()
 		}
 	}

@@ -106,6 +106,20 @@ func (s *soak) awaitStreams(want int) {
 	}
 }
 
+// closeAll closes idle connections until none is open. One is not idle before the server has acknowledged the end of
+// its streams.
+func (s *soak) closeAll(closeIdle func()) {
+	began := time.Now()
+	for closeIdle(); s.network.counts().open > 0 && time.Since(began) < freshWithin; closeIdle() {
+		pause(s.ctx, retryInterval)
+	}
+}
+
+// connections returns how many connections the streams of all objects need.
+func (s *soak) connections() int {
+	return (len(s.objects) + streamsPerConnection - 1) / streamsPerConnection
+}
+
 // report writes a line of progress at intervals until ctx ends.
 func (s *soak) report(ctx context.Context) {
 	for pause(ctx, reportInterval) {
@@ -137,8 +151,7 @@ func (s *soak) finish(before float64) {
 			"%.1f %% of it is left at the end, want at most %.0f %%", 100*growth, 100*limit, 100*remains, 100*maxRemains)
 	}
 	n := s.network.counts()
-	full100 := (len(s.objects) + streamsPerConnection - 1) / streamsPerConnection
-	needed := full100*(1+s.crashes) + n.cuts + n.lost
+	needed := s.connections()*(1+s.crashes) + n.cuts + n.lost
 	if n.established > 2*needed {
 		s.history.Violate("%d connections were dialed, and %d were needed", n.established, needed)
 	}

@@ -92,7 +92,7 @@ func Run(t *testing.T, server Server, options Options) {
 	}
 	s.awaitStreams(streams)
 	stop()
-	closeConnections()
+	s.closeAll(closeConnections)
 	goleak.VerifyNone(t, append(server.Goroutines, leaked)...)
 	s.measure("stopped", 0)
 	s.finish(before)
