@@ -103,10 +103,11 @@ type GateStatus struct {
 
 // NewGate returns a gate that no reflector uses yet.
 func NewGate(options GateOptions) *Gate {
+	opens := cmp.Or(max(0, options.Opens), defaultOpens)
 	return &Gate{
 		name:      options.Name,
-		admission: admission.New(cmp.Or(max(0, options.Opens), defaultOpens)),
-		streams:   newOpenStreams(),
+		admission: admission.New(opens),
+		streams:   newOpenStreams(opens),
 		failures:  flowcontrol.NewTokenBucketPassiveRateLimiter(loggedFailuresPerSecond, loggedFailures),
 	}
 }

@@ -35,13 +35,23 @@ const (
 // start as such a stream, if the server is rolled back between the two.
 type openStreams struct {
 	rollbacks atomic.Uint64 // how often the server was found rolled back
+	limit     int           // of verifications of one resource at a time
 
-	mu       sync.Mutex
-	sessions map[*session]struct{}
-	timer    *time.Timer
+	mu        sync.Mutex
+	sessions  map[*session]struct{}
+	timer     *time.Timer
+	silent    map[string]map[*session]struct{} // by resource, those to be verified
+	verifying map[string]int                   // by resource, verifications under way
 }
 
-func newOpenStreams() openStreams { return openStreams{sessions: map[*session]struct{}{}} }
+func newOpenStreams(limit int) openStreams {
+	return openStreams{
+		limit:     limit,
+		sessions:  map[*session]struct{}{},
+		silent:    map[string]map[*session]struct{}{},
+		verifying: map[string]int{},
+	}
+}
 
 func (o *openStreams) add(s *session) {
 	o.mu.Lock()
@@ -61,6 +71,7 @@ func (o *openStreams) remove(s *session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.sessions, s)
+	delete(o.silent[s.r.resource], s)
 	if len(o.sessions) == 0 && o.timer != nil {
 		o.timer.Stop()
 	}
@@ -85,25 +96,64 @@ func (o *openStreams) all() []*session {
 	return slices.Collect(maps.Keys(o.sessions))
 }
 
-// check begins the verification of each silent stream. It takes a goroutine of the
-// session, for the one that reads the stream is blocked.
+// check lets the silent streams be verified.
 func (o *openStreams) check() {
-	for _, s := range o.all() {
-		if s.r.progress.beginVerifying(silentAfter) && s.calls.begin() {
-			go s.verify()
-		}
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for s := range o.sessions {
+		if s.r.progress.isSilent(silentAfter) {
+			o.addSilentLocked(s)
+		}
+	}
+	for resource := range o.silent {
+		o.verifyLocked(resource)
+	}
 	if len(o.sessions) > 0 {
 		o.timer.Reset(silenceCheck)
 	}
 }
 
-// verify reads the selection beside the stream. A change that the stream has not
-// delivered ends the session, for a consistent read.
+func (o *openStreams) addSilentLocked(s *session) {
+	silent := o.silent[s.r.resource]
+	if silent == nil {
+		silent = map[*session]struct{}{}
+		o.silent[s.r.resource] = silent
+	}
+	silent[s] = struct{}{}
+}
+
+// verifyLocked begins verifications of a resource, in no order, as many as there may be. A
+// stream that waits for its own has no goroutine. Lists that hang hold up those of their
+// resource only.
+func (o *openStreams) verifyLocked(resource string) {
+	for s := range o.silent[resource] {
+		if o.verifying[resource] >= o.limit {
+			return
+		}
+		delete(o.silent[resource], s)
+		if s.r.progress.beginVerifying(silentAfter) && s.calls.begin() {
+			o.verifying[resource]++
+			go s.verify()
+		}
+	}
+	delete(o.silent, resource)
+}
+
+// verified follows a verification, also if the source has ended its goroutine.
+func (o *openStreams) verified(resource string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.verifying[resource]--; o.verifying[resource] == 0 {
+		delete(o.verifying, resource)
+	}
+	o.verifyLocked(resource)
+}
+
+// verify reads the selection beside the stream, on a goroutine of its own. A change that
+// the stream has not delivered ends the session, for a consistent read.
 func (s *session) verify() {
 	defer s.calls.end()
+	defer s.r.gate.streams.verified(s.r.resource)
 	defer s.life.dropContext()
 	err := s.compare()
 	s.r.progress.endVerifying(err == nil)

@@ -215,12 +215,23 @@ func (p *progress) refreshLocked(active bool) (end bool) {
 	return active
 }
 
-// beginVerifying reports whether the stream has delivered nothing for so long that it
-// must be verified.
+// isSilent reports whether the stream has delivered nothing for so long that it must be
+// verified, and is not being verified.
+func (p *progress) isSilent(silentAfter time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.isSilentLocked(silentAfter)
+}
+
+func (p *progress) isSilentLocked(silentAfter time.Duration) bool {
+	return !p.current.syncedAt.IsZero() && !p.current.verifying && time.Since(p.lastContact) >= silentAfter
+}
+
+// beginVerifying is isSilent, and begins the verification of a silent stream.
 func (p *progress) beginVerifying(silentAfter time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	silent := !p.current.syncedAt.IsZero() && !p.current.verifying && time.Since(p.lastContact) >= silentAfter
+	silent := p.isSilentLocked(silentAfter)
 	p.current.verifying = p.current.verifying || silent
 	return silent
 }

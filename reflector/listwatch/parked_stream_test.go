@@ -165,6 +165,43 @@ func TestParkedStreamWakes(t *testing.T) {
 	}
 }
 
+// One TryNext drops a bounded number of events, so that a busy namespace does not keep a
+// worker from other streams. The rest, and what follows it, is returned after another Wake.
+func TestTryNextDropsFewEvents(t *testing.T) {
+	for name, frame := range framings {
+		t.Run(name, func(t *testing.T) {
+			dropped := 0
+			filter := newNameFilter(func() runtime.Object { return &corev1.Secret{} }, func(name string) bool {
+				dropped++
+				return name == "tls"
+			})
+			p := park(t, nil, 0, filter)
+			p.body.deliver(append(bytes.Repeat(frame(t, watch.Modified, named("other")), 1000), frame(t, watch.Modified, named("tls"))...))
+			calls := 0
+			for p.wakes = 0; len(p.events) == 0; calls++ {
+				before := dropped
+				event, ok, err := p.tryNext()
+				if dropped-before > droppedAtOnce {
+					t.Fatalf("one TryNext: looked at %d events, want %d at most", dropped-before, droppedAtOnce)
+				}
+				if ok {
+					p.events = append(p.events, event)
+				} else if p.wakes != 1 {
+					t.Fatalf("TryNext returned false, %v, with events left: got %d calls of Wake, want 1", err, p.wakes)
+				}
+				p.wakes = 0
+			}
+			if calls != 1000/droppedAtOnce+1 {
+				t.Errorf("calls of TryNext: got %d, want %d", calls, 1000/droppedAtOnce+1)
+			}
+			p.wakes = 1 // TryNext has not returned false yet
+			if p.end(io.EOF); p.events[0].Type != watch.Modified {
+				t.Errorf("after the dropped events: got %s, want the wanted one", p.events[0].Type)
+			}
+		})
+	}
+}
+
 // What Next has read beyond its last event is returned by TryNext, with the rest.
 func TestParkLosesNothing(t *testing.T) {
 	for name, frame := range framings {

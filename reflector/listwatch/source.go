@@ -71,7 +71,8 @@ type Parkable interface {
 	// TryNext returns the next event, or the error that Next would return, and true.
 	// It does not block. It returns false if there is none: Wake is then called once,
 	// as soon as there is an event or an error. It is called from one goroutine at a
-	// time, and may be called beside Wake. After Close it returns an error.
+	// time, and may be called beside Wake, which it may call itself. After Close it
+	// returns an error.
 	//
 	// What has arrived stays in memory until TryNext has returned it: call TryNext
 	// until it returns false.
