@@ -161,7 +161,7 @@ func TestLiveGetsWithoutAStream(t *testing.T) {
 							get, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 							_, _ = r.GetWithOptions(get, namespace, "tls", objectcache.GetOptions{Live: true})
 							cancel()
-							time.Sleep(time.Millisecond)
+							time.Sleep(10 * time.Millisecond)
 						}
 					})
 				}

@@ -37,7 +37,7 @@ func TestGetsOfForbiddenObjectsAreFewRequests(t *testing.T) {
 		s.references(800, "good")
 		bad := s.references(200, "bad")
 		ctx, stop := context.WithCancel(t.Context())
-		s.loops(ctx, bad, 2*time.Second, 10*time.Millisecond)
+		s.loops(ctx, bad, 2*time.Second, 50*time.Millisecond)
 		time.Sleep(10 * time.Second) // new objects are requested more often at first
 		s.reset()
 		time.Sleep(10 * time.Second)
@@ -211,7 +211,7 @@ func TestGetsOfRefusedObjectsDoNotDelayStreams(t *testing.T) {
 		bad := s.references(300, "bad")
 		time.Sleep(10 * time.Second)
 		ctx, stop := context.WithCancel(t.Context())
-		s.loops(ctx, bad, 50*time.Millisecond, 10*time.Millisecond)
+		s.loops(ctx, bad, 50*time.Millisecond, 50*time.Millisecond)
 		time.Sleep(5 * time.Second)
 		s.server.CloseStreams(func(request apiserver.Request) bool { return request.Name == good[7] || request.Name == good[200] })
 		time.Sleep(5 * time.Second)
