@@ -30,6 +30,11 @@ import (
 // connections may be shared, and its streams keep the header of the response and cannot
 // be parked. The proxy is that of config, else that of the environment. ConfigFor(nil)
 // returns nil.
+//
+// The transport above is part of WrapTransport of the copy. To wrap more, call Wrap of
+// the copy, or set WrapTransport of config before: a WrapTransport that is set on the
+// copy removes it. The same holds for a client that takes an http.Client, such as
+// kubernetes.NewForConfigAndClient: make that from the copy, by rest.HTTPClientFor.
 func ConfigFor(config *rest.Config) *rest.Config {
 	if config == nil {
 		return nil

@@ -86,9 +86,10 @@
 // # Parked streams
 //
 // An open stream of a client of [ConfigFor] can be parked: it has no goroutine while it is
-// quiet, where another has two. A store with thousands of objects then has a goroutine for
-// each hundred. Nothing else differs. [Status].Parked and [Stats].ParkedStreams say which
-// streams are parked, and the status of the [Gate] says why others are not.
+// quiet, where a stream of net/http has two. A store with thousands of parked streams has a
+// goroutine for each connection, which carries a hundred of them. Nothing else differs.
+// [Status].Parked and [Stats].ParkedStreams say which streams are parked, and the status
+// of the [Gate], which [Stats] has, says why others are not.
 //
 // # Permissions
 //

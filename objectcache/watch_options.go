@@ -75,7 +75,7 @@ type WatchOptions struct {
 	// [Dynamic] or [Metadata] resource, of a client without a method GetClient (see
 	// [NewResource]), and of a config whose WrapTransport replaces the body of the
 	// response. [Status].Parked says which streams are parked, and NotParked in the
-	// status of the [Gate] why others are not.
+	// status of the [Gate] why others are not; [Stats] has the Gate of a store.
 	//
 	// The feature gate is featuregates.ParkedStreams, which is beta.
 	BlockingStreams bool

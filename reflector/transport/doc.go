@@ -19,6 +19,6 @@
 // Requests whose context is from [WithParking] use this client. Others use that of
 // net/http, on connections of a pool of their own.
 //
-// The reflectors and stores of this module use the first, unless their option
-// BlockingStreams is set. Programs need none of the names here.
+// The reflectors and stores of this module use the HTTP/2 client of this package, unless
+// their option BlockingStreams is set. Their programs need none of the names here.
 package transport
