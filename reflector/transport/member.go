@@ -62,9 +62,16 @@ func (m *member) dial(ctx context.Context) {
 // or is overdue.
 func (m *member) expectLocked() {
 	m.pool.expected++
-	m.overdue = time.AfterFunc(overdueAfter, func() {
+	after := overdueAfter
+	if m.pool.overdueLocked() && !m.pool.livesLocked() {
+		after = overdueAfterFirst
+	}
+	m.overdue = time.AfterFunc(after, func() {
 		m.pool.mu.Lock()
 		defer m.pool.mu.Unlock()
+		if m.overdue != nil {
+			m.pool.overdue = time.Now()
+		}
 		m.arrivedLocked()
 		m.pool.dialLocked()
 	})
@@ -123,7 +130,7 @@ func (m *member) gone(connection) {
 	}
 	p.removeLocked(m)
 	if m.used {
-		p.serveLocked()
+		p.dialLocked()
 	} else {
 		p.failLocked(errUnused)
 	}

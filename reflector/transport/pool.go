@@ -22,8 +22,12 @@ const (
 	// they take, at most: for servers that allow few streams on a connection, or none.
 	maxDials = 32
 	// overdueAfter is how long a dial may take until another begins beside it: one of
-	// several addresses or servers may be unreachable.
-	overdueAfter = 3 * time.Second
+	// several addresses or servers may be unreachable. It is overdueAfterFirst for those
+	// beside it, unless a connection lives: a server that is away is not dialled often.
+	overdueAfter, overdueAfterFirst = time.Second, 4 * time.Second
+	// spareFor is how long one dial more is made at a time, after one that took long, while
+	// a connection lives: one of several servers may be unreachable.
+	spareFor = time.Minute
 )
 
 // errUnused is the failure of a connection that ended before it took a stream. It is
@@ -35,9 +39,10 @@ var errUnused = errors.New("the server closed the connection before it took a re
 // An opening takes a slot of the oldest connection that has one, so that others can
 // drain and end. If none has, it waits, and openings are served in their order. One
 // connection is dialled for as many waiting openings as a connection takes. A
-// failure to dial goes to as many, so that the rate of dials is bounded by the rate
-// of openings. A dial does not end with the opening that began it: it is canceled
-// when nobody waits.
+// failure to dial goes to as many, or to the oldest if another connection lives: a load
+// balancer gives the next dial to another server. In both cases the rate of dials is
+// bounded by the rate of openings. A dial does not end with the opening that began it:
+// it is canceled when nobody waits.
 type pool struct {
 	dial func(context.Context, connectionEvents) (connection, error)
 
@@ -49,8 +54,9 @@ type pool struct {
 	// expected is how many connections are about to take streams: those that are
 	// dialled, and those that do not know yet how many streams they take.
 	expected int
-	limit    int // the last known limit of a connection
-	closings int // calls of closeIdle
+	limit    int       // the last known limit of a connection
+	overdue  time.Time // when a dial last took long
+	closings int       // calls of closeIdle
 }
 
 // turn is an opening that waits.
@@ -163,9 +169,14 @@ func (p *pool) serveLocked() {
 }
 
 // failLocked returns err to those that wait for the connection that failed: the oldest, as
-// many as a connection takes. Other dials are for the others.
+// many as a connection takes. Other dials are for the others. If a connection lives, the
+// server is not away, and err goes to the oldest only.
 func (p *pool) failLocked(err error) {
-	for range min(p.limit, p.waiting.Len()) {
+	failed := p.limit
+	if p.livesLocked() {
+		failed = 1
+	}
+	for range min(failed, p.waiting.Len()) {
 		p.waiting.Remove(p.waiting.Front()).(*turn).ready <- outcome{err: err}
 	}
 	p.dialLocked()
@@ -183,6 +194,9 @@ func (p *pool) dialLocked() {
 		return
 	}
 	needed := (p.waiting.Len()-1)/p.limit + 1 - p.expected // a limit may be the highest int
+	if p.overdueLocked() && p.livesLocked() {
+		needed++ // the next dial may meet the same server
+	}
 	for range min(needed, maxDials-p.unsettledLocked()) {
 		ctx, cancel := context.WithCancel(context.Background())
 		m := &member{pool: p, closings: p.closings}
@@ -191,6 +205,14 @@ func (p *pool) dialLocked() {
 		go m.dial(ctx)
 	}
 }
+
+// livesLocked reports whether there is a connection that has taken a request.
+func (p *pool) livesLocked() bool {
+	return slices.ContainsFunc(p.members, func(m *member) bool { return m.used })
+}
+
+// overdueLocked reports whether a dial has taken long just now.
+func (p *pool) overdueLocked() bool { return !p.overdue.IsZero() && time.Since(p.overdue) < spareFor }
 
 // unsettledLocked is how many connections are dialled, or do not know how many streams
 // they take.

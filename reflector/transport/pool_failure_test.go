@@ -14,10 +14,10 @@ import (
 func TestPoolReturnsFailuresToThoseThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("connection refused")
-		server := &fakeServer{limit: 100, latency: time.Second, err: refused}
+		server := &fakeServer{limit: 100, latency: time.Second / 2, err: refused}
 		p := newPool(server.dial)
 		all := openAll(t.Context(), p, 50)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second / 2)
 		for i, o := range all {
 			if o.waits() || !errors.Is(o.err, refused) {
 				t.Fatalf("opening %d: got %v, want %v", i, o.err, refused)
@@ -28,7 +28,7 @@ func TestPoolReturnsFailuresToThoseThatWait(t *testing.T) {
 		if later := open(t.Context(), p); !later.waits() {
 			t.Error("opening after a failure: has ended, want it to dial")
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second / 2)
 		server.wantDials(t, 2)
 		end(p)
 	})
@@ -39,7 +39,7 @@ func TestPoolReturnsFailuresToThoseThatWait(t *testing.T) {
 func TestPoolFailureOfOneDialOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("connection refused")
-		server := &fakeServer{limit: 100, latency: time.Second, firstErr: refused}
+		server := &fakeServer{limit: 100, latency: time.Second / 2, firstErr: refused}
 		p := newPool(server.dial)
 		all := openAll(t.Context(), p, 250)
 		time.Sleep(time.Minute)
@@ -56,6 +56,34 @@ func TestPoolFailureOfOneDialOfSeveral(t *testing.T) {
 			t.Errorf("failed openings: got %d, want 100", failed)
 		}
 		server.wantDials(t, 3)
+		end(p)
+	})
+}
+
+// While a connection lives, the failure of a dial is that of one opening: a load balancer
+// gives the next dial to another server.
+func TestPoolFailureWhileAConnectionLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("connection refused")
+		server := &fakeServer{limit: 2, latency: time.Second / 2}
+		p := newPool(server.dial)
+		living := openAll(t.Context(), p, 2)
+		time.Sleep(time.Second / 2)
+		if got := served(living); got != 2 {
+			t.Fatalf("openings: got %d served, want 2", got)
+		}
+		server.set(func() { server.err = refused })
+		all := openAll(t.Context(), p, 2)
+		server.set(func() { server.err = nil }) // of the next dial
+		time.Sleep(time.Second / 2)
+		if first := all[0]; first.waits() || !errors.Is(first.err, refused) {
+			t.Errorf("the oldest opening: got %v, want %v", first.err, refused)
+		}
+		server.wantDials(t, 3)
+		time.Sleep(time.Second / 2)
+		if second := all[1]; second.waits() || second.err != nil {
+			t.Errorf("the other opening: got %v, want the connection of another dial", second.err)
+		}
 		end(p)
 	})
 }

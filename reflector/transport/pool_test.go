@@ -326,7 +326,7 @@ func TestPoolDialsBesideOneThatTakesLong(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		server.wantDials(t, 2)
 		server.set(func() { server.hang = false })
-		time.Sleep(overdueAfter)
+		time.Sleep(overdueAfterFirst)
 		server.wantDials(t, 3)
 		if first.waits() || first.err != nil {
 			t.Errorf("opening: got %v, want the connection that came", first.err)
@@ -343,6 +343,30 @@ func TestPoolDialsBesideOneThatTakesLong(t *testing.T) {
 		<-open(ctx, p).done
 		server.wantDials(t, maxDials)
 		synctest.Wait()
+	})
+}
+
+// While a connection lives, a dial that takes long is that of one bad server of several.
+// The next dial gets another beside it at once.
+func TestPoolDialsTwoBesideOneThatTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{limit: 1}
+		p := newPool(server.dial)
+		open(t.Context(), p).waits()
+		server.set(func() { server.hang = true })
+		second := open(t.Context(), p)
+		time.Sleep(overdueAfter - time.Millisecond)
+		server.wantDials(t, 2)
+		server.set(func() { server.hang = false })
+		time.Sleep(time.Millisecond)
+		server.wantDials(t, 4)
+		if second.waits() || second.err != nil {
+			t.Errorf("opening: got %v, want a connection", second.err)
+		}
+		time.Sleep(spareFor + idleTimeout)
+		open(t.Context(), p).waits()
+		server.wantDials(t, 5)
+		end(p)
 	})
 }
 

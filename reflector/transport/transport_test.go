@@ -307,11 +307,11 @@ func TestTransportCancelsDials(t *testing.T) {
 				config := server.config()
 				config.Dial = hang(d)
 				c := clientFor(t, config, parking)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), overdueAfter/2)
 				defer cancel()
 				began := time.Now()
 				_, err := c.get(ctx, "/api?watch=true") //nolint:bodyclose // it is an error
-				if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != time.Second {
+				if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != overdueAfter/2 {
 					t.Errorf("got %v after %v, want the end of the context", err, took)
 				}
 				synctest.Wait()
@@ -344,7 +344,7 @@ func TestTransportLimitsHandshakes(t *testing.T) {
 				t.Errorf("got %v, want a time-out of the handshake", err)
 			}
 		}
-		want := 1 + int32(10*time.Second/overdueAfter)
+		want := 2 + int32((10*time.Second-overdueAfter)/overdueAfterFirst)
 		if took := time.Since(began); took != 10*time.Second || d.begun.Load() != want {
 			t.Errorf("failed after %v and %d dials, want 10 s and %d", took, d.begun.Load(), want)
 		}
