@@ -180,11 +180,20 @@ func (c *conn) limit() int {
 	return int(min(c.maxStreams, math.MaxInt32))
 }
 
-func (c *conn) close() { c.fail(errConnClosed) }
+// close is called for a connection without streams.
+func (c *conn) close() {
+	c.setError(errConnClosed)
+	_ = c.net.Close()
+}
 
-// fail ends the connection; the reader ends its streams.
+// fail ends the connection; the reader ends its streams. TLS would write an alert first,
+// and wait up to 5 s for a server that takes nothing: the streams must not wait for that.
 func (c *conn) fail(err error) {
 	c.setError(err)
+	if t, ok := c.net.(*tls.Conn); ok {
+		_ = t.NetConn().Close()
+		return
+	}
 	_ = c.net.Close()
 }
 
