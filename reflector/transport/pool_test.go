@@ -75,7 +75,7 @@ func TestPoolWaitsForSilentServers(t *testing.T) {
 // The last connection teaches how many are needed.
 func TestPoolLearnsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{limit: 10, latency: time.Second}
+		server := &fakeServer{limit: 10, latency: overdueAfter / 2}
 		p := newPool(server.dial)
 		openAll(t.Context(), p, 10)
 		time.Sleep(time.Second)
@@ -90,7 +90,7 @@ func TestPoolLearnsTheLimit(t *testing.T) {
 // once.
 func TestPoolBoundsDialsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{limit: 1, latency: time.Second}
+		server := &fakeServer{limit: 1, latency: overdueAfter / 2}
 		p := newPool(server.dial)
 		p.limit = 1
 		ctx, cancel := context.WithCancel(t.Context())
@@ -314,7 +314,7 @@ func TestPoolClosesWhatBecomesIdle(t *testing.T) {
 			wantOpen(t, server, 0, "when nobody waits")
 		},
 		"dialled in vain": func(t *testing.T) {
-			server := &fakeServer{limit: 100, latency: time.Second}
+			server := &fakeServer{limit: 100, latency: overdueAfter / 2}
 			p := newPool(func(ctx context.Context, events connectionEvents) (connection, error) {
 				return server.dial(context.WithoutCancel(ctx), events) // it is too late to end it
 			})
@@ -355,7 +355,7 @@ func TestPoolClosesConnectionsThatCameTooLate(t *testing.T) {
 // one that has refused becomes free first.
 func TestPoolAvoidsConnectionsThatRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{limit: 100, latency: time.Second}
+		server := &fakeServer{limit: 100, latency: overdueAfter / 2}
 		p := newPool(server.dial)
 		first := open(t.Context(), p)
 		<-first.done
