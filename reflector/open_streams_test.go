@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	goruntime "runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -312,79 +311,6 @@ func TestVerificationsAreBounded(t *testing.T) {
 		slices.Sort(ids)
 		if !slices.Equal(ids, numbers(30)) {
 			t.Errorf("lists: got those of %v, want one of each of 30", ids)
-		}
-	})
-}
-
-// A thousand parked streams that are silent at the same time are all verified within half
-// a minute. A bounded number of goroutines does it, and a new reflector waits no longer for
-// its turn.
-func TestSilentStreamsTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, reflector.GateOptions{}, atOnce(nil))
-		c.add(1000, "secrets")
-		before := goruntime.NumGoroutine()
-		var most atomic.Int64
-		c.forget()
-		c.serveAll(func(call call) answer {
-			most.Store(max(most.Load(), int64(goruntime.NumGoroutine()-before)))
-			return healthy(call)
-		})
-		after(2*time.Minute + 10*time.Millisecond) // in the middle of the verifications
-		added := c.add(1, "secrets")
-		after(30*time.Second - 10*time.Millisecond)
-		c.wantSynced(added, soonAwaited, "a new reflector")
-		verified := map[int]bool{}
-		for _, r := range c.seen() {
-			verified[r.id] = verified[r.id] || r.verb == "list"
-		}
-		if verified[1000] = true; len(verified) != 1001 || c.synced() != 1001 {
-			t.Errorf("verified: got %d of 1,001 streams, and %d are open", len(verified), c.synced())
-		}
-		if got := most.Load(); got > 100 {
-			t.Errorf("goroutines: got %d more than without verifications, want 100 at most", got)
-		}
-	})
-}
-
-// Lists that hang delay the verification of other resources' streams by nothing, and take
-// a bounded number of goroutines.
-func TestSilentStreamsOfWhichSomeHang(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, reflector.GateOptions{}, atOnce(nil))
-		hung, others := c.add(500, "secrets"), c.add(500, "configmaps")
-		c.serve(hung, hanging)
-		before := goruntime.NumGoroutine()
-		c.forget()
-		for range 10 {
-			after(30 * time.Second)
-			if got := goruntime.NumGoroutine() - before; got > 200 {
-				t.Fatalf("goroutines: got %d more than without verifications, want 200 at most", got)
-			}
-		}
-		for _, id := range others {
-			if silent := time.Since(c.members[id].Status().LastContact); silent > 151*time.Second {
-				t.Fatalf("stream %d: was verified %v ago, want two and a half minutes at most", id, silent)
-			}
-		}
-		if got := c.synced(); got != 1000 {
-			t.Errorf("streams: got %d kept, want all", got)
-		}
-	})
-}
-
-// A source that ends the goroutine of a verification ends that one only.
-func TestVerificationThatExits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, reflector.GateOptions{Opens: 1}, atOnce(nil))
-		c.add(10, "secrets")
-		c.forget()
-		c.serve([]int{0, 1, 2}, func(call) answer { goruntime.Goexit(); return answer{} })
-		after(150 * time.Second)
-		ids := c.order()
-		slices.Sort(ids)
-		if !slices.Equal(ids, numbers(10)) {
-			t.Errorf("lists: got those of %v, want one of each of 10", ids)
 		}
 	})
 }

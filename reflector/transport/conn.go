@@ -180,21 +180,21 @@ func (c *conn) limit() int {
 	return int(min(c.maxStreams, math.MaxInt32))
 }
 
-// close ends a connection that works: TLS announces the end to the server.
+// close ends a connection without streams. TLS announces the end to the server.
 func (c *conn) close() {
 	c.setError(errConnClosed)
 	_ = c.net.Close()
 }
 
-// fail ends a connection after an error; the reader ends its streams. It does not wait:
-// Close of a tls.Conn would write to a server that may not read.
+// fail ends the connection; the reader ends its streams. TLS would write an alert first,
+// and wait up to 5 s for a server that takes nothing: the streams must not wait for that.
 func (c *conn) fail(err error) {
 	c.setError(err)
-	nc := c.net
-	if t, ok := nc.(*tls.Conn); ok {
-		nc = t.NetConn()
+	if t, ok := c.net.(*tls.Conn); ok {
+		_ = t.NetConn().Close()
+		return
 	}
-	_ = nc.Close()
+	_ = c.net.Close()
 }
 
 // setError sets the error of all open streams, unless there is one.

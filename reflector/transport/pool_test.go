@@ -75,7 +75,7 @@ func TestPoolWaitsForSilentServers(t *testing.T) {
 // The last connection teaches how many are needed.
 func TestPoolLearnsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{limit: 10, latency: time.Second}
+		server := &fakeServer{limit: 10, latency: overdueAfter / 2}
 		p := newPool(server.dial)
 		openAll(t.Context(), p, 10)
 		time.Sleep(time.Second)
@@ -90,7 +90,7 @@ func TestPoolLearnsTheLimit(t *testing.T) {
 // once.
 func TestPoolBoundsDialsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{limit: 1, latency: time.Second}
+		server := &fakeServer{limit: 1, latency: overdueAfter / 2}
 		p := newPool(server.dial)
 		p.limit = 1
 		ctx, cancel := context.WithCancel(t.Context())
@@ -294,7 +294,7 @@ func TestPoolClosesConnectionsThatCameTooLate(t *testing.T) {
 // one that has refused becomes free first.
 func TestPoolAvoidsConnectionsThatRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{limit: 100, latency: time.Second}
+		server := &fakeServer{limit: 100, latency: overdueAfter / 2}
 		p := newPool(server.dial)
 		first := open(t.Context(), p)
 		<-first.done
@@ -310,62 +310,6 @@ func TestPoolAvoidsConnectionsThatRefuse(t *testing.T) {
 		if again == nil || again == first.c {
 			t.Errorf("got %p after a refusal by %p, want another connection", again, first.c)
 		}
-		end(p)
-	})
-}
-
-// A dial that takes long gets another beside it, so that one unreachable address does
-// not hold up all. Dials in flight are bounded all the same.
-func TestPoolDialsBesideOneThatTakesLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{limit: 100, hang: true}
-		p := newPool(server.dial)
-		first := open(t.Context(), p)
-		time.Sleep(overdueAfter - time.Millisecond)
-		server.wantDials(t, 1)
-		time.Sleep(2 * time.Millisecond)
-		server.wantDials(t, 2)
-		server.set(func() { server.hang = false })
-		time.Sleep(overdueAfterFirst)
-		server.wantDials(t, 3)
-		if first.waits() || first.err != nil {
-			t.Errorf("opening: got %v, want the connection that came", first.err)
-		}
-		time.Sleep(10 * overdueAfter)
-		server.wantDials(t, 3)
-		end(p)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{limit: 100, hang: true}
-		p := newPool(server.dial)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		<-open(ctx, p).done
-		server.wantDials(t, maxDials)
-		synctest.Wait()
-	})
-}
-
-// While a connection lives, a dial that takes long is that of one bad server of several.
-// The next dial gets another beside it at once.
-func TestPoolDialsTwoBesideOneThatTakesLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{limit: 1}
-		p := newPool(server.dial)
-		open(t.Context(), p).waits()
-		server.set(func() { server.hang = true })
-		second := open(t.Context(), p)
-		time.Sleep(overdueAfter - time.Millisecond)
-		server.wantDials(t, 2)
-		server.set(func() { server.hang = false })
-		time.Sleep(time.Millisecond)
-		server.wantDials(t, 4)
-		if second.waits() || second.err != nil {
-			t.Errorf("opening: got %v, want a connection", second.err)
-		}
-		time.Sleep(spareFor + idleTimeout)
-		open(t.Context(), p).waits()
-		server.wantDials(t, 5)
 		end(p)
 	})
 }

@@ -26,6 +26,10 @@ func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 		_ = f.WriteGoAway(id-1, http2.ErrCodeNo, nil)
 		return true
 	}
+	calm := func(f *http2.Framer, id uint32) bool {
+		_ = f.WriteGoAway(id-1, http2.ErrCodeEnhanceYourCalm, nil)
+		return true
+	}
 	internal := func(f *http2.Framer, id uint32) bool {
 		_ = f.WriteRSTStream(id, http2.ErrCodeInternal)
 		return true
@@ -38,11 +42,13 @@ func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 		dials   int
 		fails   bool
 		again   bool // whether the error says that the request was not processed
+		parking bool // it is so with this package's client only
 	}{
 		"refused":           {respond: refuse, times: 1, sent: 2, dials: 2},
 		"refused twice":     {respond: refuse, times: 2, sent: 3, dials: 2},
 		"refused each time": {respond: refuse, times: 100, sent: refusals, dials: 2, fails: true, again: true},
 		"GOAWAY":            {respond: goAway, times: 1, sent: 2, dials: 2},
+		"GOAWAY, an error":  {respond: calm, times: 1, sent: 1, dials: 1, fails: true, again: true, parking: true},
 		"reset":             {respond: internal, times: 1, sent: 1, dials: 1, fails: true},
 		"connection ended":  {respond: hangUp, times: 1, sent: 1, dials: 1, fails: true},
 		"processed":         {sent: 1, dials: 1},
@@ -50,6 +56,9 @@ func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			inBubbles(t, func(t *testing.T, parking bool) {
+				if test.parking && !parking {
+					t.Skip("the errors of net/http's client have no code")
+				}
 				sent := 0
 				server := serve(t, func(s *site) {
 					s.TLSConfig.NextProtos = []string{"h2"}

@@ -44,7 +44,7 @@ func (c *conn) open(ctx context.Context, fields []hpack.HeaderField) (*stream, e
 	case c.writing <- struct{}{}:
 	case <-ctx.Done():
 		c.release()
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	}
 	s, err := c.add(ctx, fields)
 	if err != nil {
@@ -63,8 +63,8 @@ func (c *conn) open(ctx context.Context, fields []hpack.HeaderField) (*stream, e
 
 // add adds a stream to the connection, in the reserved slot. The caller holds writing.
 func (c *conn) add(ctx context.Context, fields []hpack.HeaderField) (*stream, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	size := uint64(0)
 	for _, f := range fields {
@@ -113,9 +113,10 @@ func (s *stream) wait(ctx context.Context) (*http.Response, error) {
 		select {
 		case <-w.changed:
 		case <-ctx.Done():
+			err := context.Cause(ctx)
 			s.conn.mu.Lock()
-			s.cancelLocked(ctx.Err())
-			return nil, ctx.Err()
+			s.cancelLocked(err)
+			return nil, err
 		}
 	}
 }
@@ -123,6 +124,6 @@ func (s *stream) wait(ctx context.Context) (*http.Response, error) {
 // tieLocked makes the end of ctx end the stream.
 func (s *stream) tieLocked(ctx context.Context) {
 	if !s.ended && ctx.Done() != nil {
-		s.untie = context.AfterFunc(ctx, func() { s.contextEnded(ctx.Err()) })
+		s.untie = context.AfterFunc(ctx, func() { s.contextEnded(context.Cause(ctx)) })
 	}
 }

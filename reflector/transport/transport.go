@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/http2"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
@@ -60,7 +61,8 @@ func New(base http.RoundTripper) *Transport {
 //
 // A watch may wait for a connection; the end of its context ends the wait. It is sent
 // again on another connection if the server has certainly not processed it: six times at
-// most, and twice if the server has refused its streams.
+// most, twice if the server has refused its streams, and not if it has ended the
+// connection with an error.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	parks := parkingOf(request.Context())
 	if !isWatch(request) || t.usesBase(request.URL.Host) {
@@ -81,7 +83,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		response, err := c.roundTrip(request)
-		if err == nil || !errors.Is(err, errUnprocessed) || attempt == attempts || request.Context().Err() != nil {
+		if err == nil || !errors.Is(err, errUnprocessed) || attempt == attempts || request.Context().Err() != nil || isGoAwayError(err) {
 			return response, err
 		}
 		if isRefusal(err) {
@@ -92,6 +94,13 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		refused = c
 	}
+}
+
+// isGoAwayError reports whether the server has ended a connection with an error, such as
+// ENHANCE_YOUR_CALM, and not to drain it. Only errors of conn have its code.
+func isGoAwayError(err error) bool {
+	var goAway http2.GoAwayError
+	return errors.As(err, &goAway) && goAway.ErrCode != http2.ErrCodeNo
 }
 
 // CloseIdleConnections closes the connections that carry no stream, and those of the
