@@ -155,6 +155,8 @@ type memberStream struct {
 	closed  chan struct{}
 }
 
+func (s *memberStream) endWith(ctx context.Context) { s.ctx = ctx }
+
 func (s *memberStream) Next() (watch.Event, error) {
 	if s.initial != nil {
 		return s.initial()

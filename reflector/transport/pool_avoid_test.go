@@ -39,3 +39,27 @@ func TestPoolServesOthersThanOneThatAvoids(t *testing.T) {
 		end(p)
 	})
 }
+
+// An opening whose request was refused gets another connection, also if a slot of the
+// one that has refused becomes free first.
+func TestPoolAvoidsConnectionsThatRefuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{limit: 100, latency: overdueAfter / 2}
+		p := newPool(server.dial)
+		first := open(t.Context(), p)
+		<-first.done
+		var again connection
+		got := make(chan struct{})
+		go func() {
+			defer close(got)
+			again, _ = p.acquire(t.Context(), first.c)
+		}()
+		synctest.Wait()
+		first.c.release()
+		<-got
+		if again == nil || again == first.c {
+			t.Errorf("got %p after a refusal by %p, want another connection", again, first.c)
+		}
+		end(p)
+	})
+}

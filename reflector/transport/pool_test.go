@@ -290,30 +290,6 @@ func TestPoolClosesConnectionsThatCameTooLate(t *testing.T) {
 	})
 }
 
-// An opening whose request was refused gets another connection, also if a slot of the
-// one that has refused becomes free first.
-func TestPoolAvoidsConnectionsThatRefuse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{limit: 100, latency: overdueAfter / 2}
-		p := newPool(server.dial)
-		first := open(t.Context(), p)
-		<-first.done
-		var again connection
-		got := make(chan struct{})
-		go func() {
-			defer close(got)
-			again, _ = p.acquire(t.Context(), first.c)
-		}()
-		synctest.Wait()
-		first.c.release()
-		<-got
-		if again == nil || again == first.c {
-			t.Errorf("got %p after a refusal by %p, want another connection", again, first.c)
-		}
-		end(p)
-	})
-}
-
 // A server that never says how many streams it takes, or takes none, has a bounded number
 // of connections at a time, however long openings wait.
 func TestPoolBoundsConnectionsWithoutStreams(t *testing.T) {
