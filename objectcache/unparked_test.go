@@ -54,11 +54,11 @@ func TestWhetherStreamsAreParked(t *testing.T) {
 	parks := objectcache.WatchOptions{}
 	tests := map[string]test{
 		"parked":               {tls, objectcache.ConfigFor, false, parks, 3, ""},
-		"without the option":   {tls, objectcache.ConfigFor, false, objectcache.WatchOptions{}, 0, ""},
-		"not of ConfigFor":     {tls, same, false, parks, 0, "not made with manager.ClientFor"},
+		"BlockingStreams":      {tls, objectcache.ConfigFor, false, objectcache.WatchOptions{BlockingStreams: true}, 0, ""},
+		"not of ConfigFor":     {tls, same, false, parks, 0, "do not pass the transport of manager.ConfigFor"},
 		"server with HTTP/1.1": {http1, objectcache.ConfigFor, false, parks, 0, "does not speak HTTP/2 over TLS"},
 		"server without TLS":   {apiserver.Options{InMemory: true}, objectcache.ConfigFor, false, parks, 0, "does not speak HTTP/2 over TLS"},
-		"hidden body":          {tls, hiding, false, parks, 0, "a wrapper of the client's config"},
+		"hidden body":          {tls, hiding, false, parks, 0, "a wrapper of the client's config, or its Timeout"},
 		"dynamic client":       {tls, objectcache.ConfigFor, true, parks, 0, "decodes its streams itself"},
 	}
 	for name, test := range tests {
