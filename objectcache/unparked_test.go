@@ -117,7 +117,7 @@ func wantParked[T cache.Object](t *testing.T, resource objectcache.Resource[T], 
 // wantReason checks that an error, and one line of a log, say why streams are not parked.
 func wantReason(t *testing.T, err error, log, why string) {
 	t.Helper()
-	lines := strings.Count(log, "Streams are not parked")
+	lines := strings.Count(log, "A stream could not be parked")
 	if why == "" {
 		if err != nil || lines != 0 {
 			t.Errorf("got the reason %v and %d lines, want none:\n%s", err, lines, log)
