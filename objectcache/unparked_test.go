@@ -54,7 +54,7 @@ func TestWhetherStreamsAreParked(t *testing.T) {
 	parks := objectcache.WatchOptions{}
 	tests := map[string]test{
 		"parked":               {tls, objectcache.ConfigFor, false, parks, 3, ""},
-		"BlockingStreams":      {tls, objectcache.ConfigFor, false, objectcache.WatchOptions{BlockingStreams: true}, 0, ""},
+		"BlockingStreams":      {tls, objectcache.ConfigFor, false, objectcache.WatchOptions{BlockingStreams: true}, 0, "BlockingStreams is set"},
 		"not of ConfigFor":     {tls, same, false, parks, 0, "do not pass the transport of manager.ConfigFor"},
 		"server with HTTP/1.1": {http1, objectcache.ConfigFor, false, parks, 0, "does not speak HTTP/2 over TLS"},
 		"server without TLS":   {apiserver.Options{InMemory: true}, objectcache.ConfigFor, false, parks, 0, "does not speak HTTP/2 over TLS"},
