@@ -9,9 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/featuregate"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/refwatch/refwatch/featuregates"
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 	"github.com/refwatch/refwatch/manager/debug"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -29,6 +31,13 @@ func managerAfter(config *rest.Config, scheme *runtime.Scheme) (manager.Manager,
 		NewCache: controllerruntime.NewCache(controllerruntime.CacheOptions{}), // Secrets by reference
 	})
 	return mgr, err
+}
+
+// cacheOptions returns the options of docs/guides for a program with feature gates.
+func cacheOptions(gate featuregate.FeatureGate) controllerruntime.CacheOptions {
+	return controllerruntime.CacheOptions{
+		BlockingStreams: !featuregates.Enabled(gate, featuregates.ParkedStreams),
+	}
 }
 
 // observe adds the readiness check and the debug page of docs/guides.
@@ -63,8 +72,10 @@ func Example_guides() {
 			fmt.Println(observe(mgr))
 		}
 	}
+	fmt.Println("BlockingStreams:", cacheOptions(nil).BlockingStreams)
 	// Output:
 	// false
 	// true
 	// <nil>
+	// BlockingStreams: false
 }
