@@ -3,7 +3,6 @@
 package controllerruntime_test
 
 import (
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/refwatch/refwatch/featuregates"
 	"github.com/refwatch/refwatch/manager/controllerruntime"
-	"github.com/refwatch/refwatch/manager/debug"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -40,17 +38,10 @@ func cacheOptions(gate featuregate.FeatureGate) controllerruntime.CacheOptions {
 	}
 }
 
-// observe adds the readiness check and the debug page of docs/guides.
+// observe adds the readiness check of docs/guides.
 func observe(mgr manager.Manager) error {
 	secrets := mgr.GetCache().(*controllerruntime.Cache) // the cache of the one line
-	handler, err := debug.NewHandler(debug.Options{Sources: map[string]debug.Source{"secrets": secrets}})
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		mgr.AddReadyzCheck("secrets", controllerruntime.Healthz(secrets, controllerruntime.HealthzOptions{})),
-		mgr.AddMetricsServerExtraHandler("/debug/refwatch", handler), // beside /metrics
-	)
+	return mgr.AddReadyzCheck("secrets", controllerruntime.Healthz(secrets, controllerruntime.HealthzOptions{}))
 }
 
 // Both managers of the guides can be made; the second one has a cache of its own, which
