@@ -36,7 +36,7 @@ NEXT_NET ?= v0.62.0
 
 .PHONY: test-next
 test-next: export GOTOOLCHAIN = $(NEXT_GO)
-test-next: ## Run the library's tests with the next Go and the newest golang.org/x/net (or NEXT_GO=go1.N.P)
+test-next: ## Run the library's tests with the next Go and a newer golang.org/x/net (or NEXT_GO=go1.N.P NEXT_NET=v0.N.P)
 	@rm -rf _output/next && mkdir -p _output/next && cp go.mod go.sum _output/next
 	$(GO) version
 	$(GO) get -modfile=_output/next/go.mod golang.org/x/net@$(NEXT_NET)
@@ -105,7 +105,7 @@ SOAK_RACE ?= 5m
 SOAK_FLAGS = -soak.updates=100 -soak.churn=10 -soak.faults=5s
 
 .PHONY: soak
-soak: ## Run 10,000 objects under churn and faults for SOAK, 10m by default, and then with the race detector
+soak: ## Run 10,000 objects under churn and faults for SOAK=10m, and then 3,000 with the race detector for SOAK_RACE=5m
 	cd test/e2e && $(GO) run ./build
 	cd test/e2e && $(GO) test -v -count=1 -timeout 0 ./soak -args $(SOAK_FLAGS) -soak.period=$(SOAK) -soak.objects=10000 -soak.heap-growth=0.01
 	$(if $(RACE),,@echo "make soak: $(NORACE)" >&2)
@@ -154,7 +154,7 @@ lint: $(LINTER) ## Check style, format and import direction in every module
 
 # Checks that the modules' go.mod agree, and tests the commands that stand there.
 .PHONY: tools-test
-tools-test: ## Test that all go.mod agree on versions, and test the next four targets
+tools-test: ## Test that all go.mod agree on versions, and test compat, apidiff, vulncheck and sbom
 	cd test/tools && $(GO) test -count=1 ./...
 
 # Pinned, so that a run can be repeated. Raise them with each release.

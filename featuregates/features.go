@@ -64,12 +64,12 @@ func AddFeatureGates(gate featuregate.MutableVersionedFeatureGate) error {
 	return nil
 }
 
-// Apply returns options with WatchImmutable and BlockingStreams set by the features of
-// gate, also where options has another value: a gate with its defaults resets
-// BlockingStreams. The other options stay as they are.
+// Apply returns options with WatchImmutable and BlockingStreams set if the feature of each
+// is off in gate. If options has them set, they stay set: the program's options and its
+// gate may each switch a feature off. The other options stay as they are.
 func Apply(gate featuregate.FeatureGate, options objectcache.WatchOptions) objectcache.WatchOptions {
-	options.WatchImmutable = !Enabled(gate, ImmutableEphemeralVolumes)
-	options.BlockingStreams = !Enabled(gate, ParkedStreams)
+	options.WatchImmutable = options.WatchImmutable || !Enabled(gate, ImmutableEphemeralVolumes)
+	options.BlockingStreams = options.BlockingStreams || !Enabled(gate, ParkedStreams)
 	return options
 }
 

@@ -165,7 +165,8 @@ func TestEnabled(t *testing.T) {
 	}
 }
 
-// Apply sets the options of the features, and no others.
+// Apply sets the options of the features that are off, and no others. Options that are set
+// stay set.
 func TestApply(t *testing.T) {
 	tests := map[string]struct {
 		set                      string
@@ -183,10 +184,13 @@ func TestApply(t *testing.T) {
 			if err := gate.Set(test.set); err != nil {
 				t.Fatal(err)
 			}
-			before := objectcache.WatchOptions{IdleTimeout: 1, WatchImmutable: true, BlockingStreams: true}
 			want := objectcache.WatchOptions{IdleTimeout: 1, WatchImmutable: test.watchImmutable, BlockingStreams: test.blocking}
-			if got := featuregates.Apply(gate, before); !reflect.DeepEqual(got, want) {
+			if got := featuregates.Apply(gate, objectcache.WatchOptions{IdleTimeout: 1}); !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
+			}
+			set := objectcache.WatchOptions{WatchImmutable: true, BlockingStreams: true}
+			if got := featuregates.Apply(gate, set); !reflect.DeepEqual(got, set) {
+				t.Errorf("both set before: got %+v, want %+v", got, set)
 			}
 		})
 	}

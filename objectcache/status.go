@@ -87,7 +87,9 @@ type Status struct {
 	// reads fail.
 	Stream StreamType
 	// Parked is set while that stream is open and has no goroutine: see
-	// WatchOptions.BlockingStreams.
+	// WatchOptions.BlockingStreams. It stays set while a worker of the Gate handles what
+	// the stream brings. It is not set for the moment between the first state and the
+	// parking.
 	Parked bool
 	// Synced is set while the state is known, to the newest owner as well: Get returns
 	// the object, or that it is absent, without waiting. In a [TTLStore] it stays set

@@ -54,11 +54,11 @@ func TestWhetherStreamsAreParked(t *testing.T) {
 	parks := objectcache.WatchOptions{}
 	tests := map[string]test{
 		"parked":               {tls, objectcache.ConfigFor, false, parks, 3, ""},
-		"BlockingStreams":      {tls, objectcache.ConfigFor, false, objectcache.WatchOptions{BlockingStreams: true}, 0, ""},
-		"not of ConfigFor":     {tls, same, false, parks, 0, "not made with manager.ClientFor"},
+		"BlockingStreams":      {tls, objectcache.ConfigFor, false, objectcache.WatchOptions{BlockingStreams: true}, 0, "BlockingStreams is set"},
+		"not of ConfigFor":     {tls, same, false, parks, 0, "do not pass the transport of manager.ConfigFor"},
 		"server with HTTP/1.1": {http1, objectcache.ConfigFor, false, parks, 0, "does not speak HTTP/2 over TLS"},
 		"server without TLS":   {apiserver.Options{InMemory: true}, objectcache.ConfigFor, false, parks, 0, "does not speak HTTP/2 over TLS"},
-		"hidden body":          {tls, hiding, false, parks, 0, "a wrapper of the client's config"},
+		"hidden body":          {tls, hiding, false, parks, 0, "a wrapper of the client's config, or its Timeout"},
 		"dynamic client":       {tls, objectcache.ConfigFor, true, parks, 0, "decodes its streams itself"},
 	}
 	for name, test := range tests {
@@ -117,7 +117,7 @@ func wantParked[T cache.Object](t *testing.T, resource objectcache.Resource[T], 
 // wantReason checks that an error, and one line of a log, say why streams are not parked.
 func wantReason(t *testing.T, err error, log, why string) {
 	t.Helper()
-	lines := strings.Count(log, "Streams are not parked")
+	lines := strings.Count(log, "A stream could not be parked")
 	if why == "" {
 		if err != nil || lines != 0 {
 			t.Errorf("got the reason %v and %d lines, want none:\n%s", err, lines, log)

@@ -96,8 +96,8 @@ type GateStatus struct {
 	// CauseTime is when that was last seen.
 	CauseTime time.Time
 	// NotParked is why the last stream that could not be parked has a goroutine: its
-	// client, or the server, is not one whose streams can be parked. Nil if there was no
-	// such stream.
+	// client, or the server, is not one whose streams can be parked, or BlockingStreams
+	// is set. Nil if there was no such stream. That stream may have ended.
 	NotParked error
 }
 

@@ -305,9 +305,10 @@ func without(ids, some []int) []int {
 	return slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return slices.Contains(some, id) })
 }
 
-// statusNow returns the state of a gate, without what it has counted.
+// statusNow returns the state of a gate, without what it has counted and noted of streams
+// that are open.
 func statusNow(gate *reflector.Gate) reflector.GateStatus {
 	status := gate.Status()
-	status.Waits = histogram.Snapshot{}
+	status.Waits, status.NotParked = histogram.Snapshot{}, nil
 	return status
 }

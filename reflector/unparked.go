@@ -10,10 +10,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// errDecodes is why a stream that is not [listwatch.Parkable] is not parked.
-var errDecodes = errors.New("the client decodes its streams itself, as dynamic and metadata clients do, and those without GetClient")
+var (
+	// errDecodes is why a stream that is not [listwatch.Parkable] is not parked.
+	errDecodes = errors.New("the client decodes its streams itself, as dynamic and metadata clients do, and those without GetClient")
+	// errBlocking is why a stream is not parked that could be.
+	errBlocking = errors.New("BlockingStreams is set")
+)
 
-// unparked is why streams of a gate are not parked, though they should be.
+// unparked is why streams of a gate are not parked.
 type unparked struct {
 	mu     sync.Mutex
 	causes []error // each once; the last one is that of the last stream
@@ -30,7 +34,7 @@ func (u *unparked) add(r *Reflector, cause error) {
 	u.causes = append(u.causes, cause)
 	u.mu.Unlock()
 	if i < 0 {
-		klog.FromContext(r.ctx).V(2).Info("Streams are not parked, each has a goroutine", "reflector", r.name, "reason", cause)
+		klog.FromContext(r.ctx).V(2).Info("A stream could not be parked, and has a goroutine", "reflector", r.name, "reason", cause)
 	}
 }
 

@@ -3,17 +3,17 @@
 package controllerruntime_test
 
 import (
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/featuregate"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/refwatch/refwatch/featuregates"
 	"github.com/refwatch/refwatch/manager/controllerruntime"
-	"github.com/refwatch/refwatch/manager/debug"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -31,17 +31,17 @@ func managerAfter(config *rest.Config, scheme *runtime.Scheme) (manager.Manager,
 	return mgr, err
 }
 
-// observe adds the readiness check and the debug page of docs/guides.
+// cacheOptions returns the options of docs/guides for a program with feature gates.
+func cacheOptions(gate featuregate.FeatureGate) controllerruntime.CacheOptions {
+	return controllerruntime.CacheOptions{
+		BlockingStreams: !featuregates.Enabled(gate, featuregates.ParkedStreams),
+	}
+}
+
+// observe adds the readiness check of docs/guides.
 func observe(mgr manager.Manager) error {
 	secrets := mgr.GetCache().(*controllerruntime.Cache) // the cache of the one line
-	handler, err := debug.NewHandler(debug.Options{Sources: map[string]debug.Source{"secrets": secrets}})
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		mgr.AddReadyzCheck("secrets", controllerruntime.Healthz(secrets, controllerruntime.HealthzOptions{})),
-		mgr.AddMetricsServerExtraHandler("/debug/refwatch", handler), // beside /metrics
-	)
+	return mgr.AddReadyzCheck("secrets", controllerruntime.Healthz(secrets, controllerruntime.HealthzOptions{}))
 }
 
 // Both managers of the guides can be made; the second one has a cache of its own, which
@@ -63,8 +63,10 @@ func Example_guides() {
 			fmt.Println(observe(mgr))
 		}
 	}
+	fmt.Println("BlockingStreams:", cacheOptions(nil).BlockingStreams)
 	// Output:
 	// false
 	// true
 	// <nil>
+	// BlockingStreams: false
 }

@@ -56,6 +56,7 @@ type page struct {
 	Phases    []count
 	Total     int // objects before the filter
 	Problems  int // of Total
+	Unparked  int // of Total, whose stream is open and not parked
 	Matching  int // objects after it; Report.Objects are the first maxRows
 }
 
@@ -72,6 +73,9 @@ func newPage(options Options, q query, report Report, host string) page {
 		counts[object.Phase]++
 		if object.Problem != "" {
 			p.Problems++
+		}
+		if object.Phase == objectcache.Watching && !object.Parked {
+			p.Unparked++
 		}
 	}
 	for _, phase := range phases {

@@ -83,7 +83,8 @@ type Gate struct {
 	// CauseTime is when that was last seen.
 	Cause     string    `json:"cause,omitempty"`
 	CauseTime time.Time `json:"causeTime,omitzero"`
-	// NotParked is why the last stream was not parked that should be.
+	// NotParked is why the last stream that could not be parked has a goroutine; empty if
+	// there was no such stream. That stream may have ended.
 	NotParked string `json:"notParked,omitempty"`
 }
 

@@ -70,7 +70,8 @@ func TestLifeOfASecret(t *testing.T) {
 	})
 }
 
-// The Gate shows why streams are not parked. A server in memory without TLS has HTTP/1.1.
+// The Gate shows why a stream is not parked, and the page does while such a stream is open.
+// A server in memory without TLS has HTTP/1.1.
 func TestWhyStreamsAreNotParked(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.reference("tls")
@@ -81,8 +82,27 @@ func TestWhyStreamsAreNotParked(t *testing.T) {
 		if got := report(r, r.handler, "").Gates[0].NotParked; !strings.Contains(got, want) {
 			r.Errorf("Gate: got the reason %q, want %q", got, want)
 		}
-		if page := get(r.handler, "").Body.String(); !strings.Contains(page, want) {
+		shows := func(handler *debug.Handler) bool {
+			return strings.Contains(get(handler, "").Body.String(), "A stream could not be parked, and has a goroutine: "+want)
+		}
+		if !shows(r.handler) {
 			r.Error("the page does not show the reason")
+		}
+		parked := object("tls", objectcache.Watching)
+		parked.Parked = true
+		others := newHandler(r, debug.Options{
+			Sources: map[string]debug.Source{"secrets": source{parked, object("failing", objectcache.Failing)}},
+			Gates:   map[string]*objectcache.Gate{"cluster": r.secrets.Stats().Gate},
+		})
+		if shows(others) {
+			r.Error("the page shows the reason, but its only open stream is parked")
+		}
+		r.reference()
+		if shows(r.handler) {
+			r.Error("the page shows the reason, but no stream is open")
+		}
+		if report(r, r.handler, "").Gates[0].NotParked == "" {
+			r.Error("the JSON has no reason any more, want that of the last such stream")
 		}
 	})
 }

@@ -10,9 +10,10 @@ import (
 
 // What WhyNoBody returns. Logs and pages show these texts.
 var (
-	errNotPassed = errors.New("the client is not made with manager.ClientFor or objectcache.ConfigFor, or its config has a Transport")
+	errUnmarked  = errors.New("the context is not from WithParking")
+	errNotPassed = errors.New("the requests do not pass the transport of manager.ConfigFor: the client is not made with it, or its transport was replaced")
 	errNoHTTP2   = errors.New("the server does not speak HTTP/2 over TLS, or the client's transport does not")
-	errHidden    = errors.New("a wrapper of the client's config replaces the body of the response")
+	errHidden    = errors.New("a wrapper of the client's config, or its Timeout, replaces the body of the response")
 )
 
 type parkingKey struct{}
@@ -35,12 +36,13 @@ func WithParking(ctx context.Context) context.Context {
 
 // WhyNoBody returns why the body of a response is no [Body], though its request had a
 // context from [WithParking]: the request did not pass a [Transport], the server does not
-// speak HTTP/2 over TLS, or a wrapper of the transport replaces the body. ctx is that
-// context, and the request the last one with it. The error is for people.
+// speak HTTP/2 over TLS, or a wrapper of the transport, or the Timeout of the
+// [net/http.Client], replaces the body. ctx is that context, and the request the last one
+// with it. The error is for people.
 func WhyNoBody(ctx context.Context) error {
 	p := parkingOf(ctx)
 	if p == nil {
-		return errNotPassed
+		return errUnmarked
 	}
 	switch p.way.Load() {
 	case wayBase:

@@ -3,7 +3,6 @@
 package transport
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -46,7 +45,7 @@ func TestWhyNoBody(t *testing.T) {
 			}
 		})
 	}
-	if got := WhyNoBody(context.Background()); !errors.Is(got, errNotPassed) {
-		t.Errorf("without WithParking: got %v, want %v", got, errNotPassed)
+	if got := WhyNoBody(t.Context()); !errors.Is(got, errUnmarked) {
+		t.Errorf("without WithParking: got %v, want %v", got, errUnmarked)
 	}
 }

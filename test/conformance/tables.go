@@ -56,6 +56,9 @@ func newTable(results []Result, wanted func(Result) bool) *table {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
+	slices.SortFunc(t.columns, func(a, b string) int { // the default comes first of each server
+		return strings.Compare(strings.TrimSuffix(a, "parked"), strings.TrimSuffix(b, "parked"))
+	})
 	order := Names()
 	slices.SortStableFunc(t.names, func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) })
 	return t

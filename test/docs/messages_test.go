@@ -31,6 +31,7 @@ var internal = map[string]string{
 	"cluster-scoped (else omit ClusterScoped)":           "part of another message",
 	"the server is used through the base transport":      "sends a watch through the base transport",
 	"the connection was taken":                           "ends the request that makes a connection",
+	"the context is not from WithParking":                "for callers of transport.WhyNoBody, and the library does not ask without it",
 	"read of a body whose data a Receiver takes":         "for callers of transport.Body, and the library does not make this error",
 	"only GET requests without a body are possible here": "Transport sends all other requests through the base transport",
 	"the request has no URL":                             "as above",

@@ -18,5 +18,15 @@
 //   - When all pods are unregistered, the server has no stream; when the managers have stopped and idle connections are
 //     closed, no connection and no goroutine is left, and at most a tenth of the heap.
 //
-// A line each ten seconds shows the progress, a table at the end the result: run the test with -v.
+// # Flags and output
+//
+// [Flags] defines a flag for each field of [Options]: -soak.period, -soak.objects, -soak.updates, -soak.churn,
+// -soak.faults and -soak.heap-growth. Without flags a run takes some seconds. To run five minutes with 3,000 objects:
+//
+//	go test -v -count=1 -timeout 0 ./test/soak -args -soak.period=5m -soak.objects=3000
+//
+// With -v a line each ten seconds shows the progress. There, an object is stale while a Get or Changes lacks its newest
+// state: some are while there are writes and faults, and none may be when they have stopped. A table at the end has the
+// result. The time in it is that of the whole run, with the pauses in which all objects become fresh: it is longer than
+// the period.
 package soak

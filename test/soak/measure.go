@@ -178,12 +178,16 @@ func (s *soak) summary(n counts, needed int, growth, remains, before float64) {
 	}
 	_ = w.Flush()
 	_, violations := s.history.Violations()
+	unchecked := ""
+	if s.options.HeapGrowth == 0 {
+		unchecked = " (not checked)"
+	}
 	s.printf("%s\n%d objects, %d references, %v: %d writes, %d changes of pods\n"+
 		"%d connections dialed, %d needed, %d dials failed; %d cut, %d half open, %d crashes of the server\n"+
-		"heap from the second quarter to the last: %+.2f %%; left at the end: %.1f %%\n%d states checked, %d violations\n",
+		"heap from the second quarter to the last: %+.2f %%; left at the end: %.1f %%%s\n%d states checked, %d violations\n",
 		table, len(s.objects), len(s.objects)*podsPerCohort, time.Since(s.began).Round(time.Second),
 		s.writes.Load(), s.replaced.Load(), n.established, needed, n.refused, n.cuts, n.lost, s.crashes,
-		100*growth, 100*remains, s.history.Checked(), violations)
+		100*growth, 100*remains, unchecked, s.history.Checked(), violations)
 }
 
 // printf writes to the output of the test.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Options say how much happens, and for how long. All fields must be set.
+// Options say how much happens, and for how long. All fields but HeapGrowth must be set.
 type Options struct {
 	// Period is the time of churn. A run takes longer: it waits until all objects are fresh before, three times
 	// meanwhile, and at the end.
@@ -37,6 +37,6 @@ func Flags(defaults Options) *Options {
 	flag.Float64Var(&o.Churn, "soak.churn", defaults.Churn, "changes of pods a second")
 	flag.DurationVar(&o.Faults, "soak.faults", defaults.Faults, "the mean time between two faults of the network")
 	flag.Float64Var(&o.HeapGrowth, "soak.heap-growth", defaults.HeapGrowth,
-		"how much the heap may grow after the first half of the period, as a part of it; 0 for no limit")
+		"by how much the heap may grow from the second quarter of the period to the last, as a part of it; 0: not checked")
 	return o
 }

@@ -21,10 +21,10 @@ const page = `# Conformance
 The conformance cases test the promises of stores, a manager and a reflector, and the server behaviour that these
 promises depend on. Each case runs on the in-process server of ` + "`test/apiserver`" + ` and on a real kube-apiserver 1.36.3 with
 etcd 3.6.8. The promises of the strategy that watches are tested with parked streams, as by default (parked), and with
-BlockingStreams (blocking). The columns TTL and direct are the other two strategies. In the column client-go its own
-Reflector runs the cases about reflectors, as the reference for ours; it may back off for seconds where ours does not. A
-– means that a case does not apply. A ✓ stands for four runs: on a server with WatchList and on one without it, each in
-JSON and in protobuf. ` + "`make e2e`" + ` runs them and writes this page.
+BlockingStreams (blocking). The columns TTL and direct are the other two strategies. The column client-go is the
+reference: there client-go's own Reflector runs the cases about reflectors, and may back off for seconds where ours does
+not. A – means that a case does not apply. A ✓ stands for four runs: on a server with WatchList and on one without it,
+each in JSON and in protobuf. ` + "`make e2e`" + ` runs them and writes this page.
 `
 
 func main() {
