@@ -126,13 +126,7 @@ func (b *balanced) sync() (took, down time.Duration) {
 		if b.gate.Status().Cause != nil {
 			down += step
 		}
-		open := 0
-		for i := range balancedObjects {
-			if status, _ := b.Status(namespace, fmt.Sprint("s", i)); status.Phase == objectcache.Watching {
-				open++
-			}
-		}
-		if open == balancedObjects {
+		if b.Stats().OpenStreams == balancedObjects {
 			return took, down
 		}
 	}

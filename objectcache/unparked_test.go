@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
@@ -44,44 +45,65 @@ func TestWhetherStreamsAreParked(t *testing.T) {
 		return objectcache.ConfigFor(config)
 	}
 	type test struct {
-		server  apiserver.Options
-		config  func(*rest.Config) *rest.Config
-		dynamic bool
-		options objectcache.WatchOptions
-		parked  int
-		why     string // part of the reason; empty if there is none
+		server apiserver.Options
+		config func(*rest.Config) *rest.Config
+		check  func(t *testing.T, config *rest.Config, parked int, why string)
+		parked int
+		why    string // part of the reason; empty if there is none
 	}
-	parks := objectcache.WatchOptions{}
 	tests := map[string]test{
-		"parked":               {tls, objectcache.ConfigFor, false, parks, 3, ""},
-		"BlockingStreams":      {tls, objectcache.ConfigFor, false, objectcache.WatchOptions{BlockingStreams: true}, 0, "BlockingStreams is set"},
-		"not of ConfigFor":     {tls, same, false, parks, 0, "do not pass the transport of manager.ConfigFor"},
-		"server with HTTP/1.1": {http1, objectcache.ConfigFor, false, parks, 0, "does not speak HTTP/2 over TLS"},
-		"server without TLS":   {apiserver.Options{InMemory: true}, objectcache.ConfigFor, false, parks, 0, "does not speak HTTP/2 over TLS"},
-		"hidden body":          {tls, hiding, false, parks, 0, "a wrapper of the client's config, or its Timeout"},
-		"dynamic client":       {tls, objectcache.ConfigFor, true, parks, 0, "decodes its streams itself"},
+		"parked":               {tls, objectcache.ConfigFor, typed(false), 3, ""},
+		"FromConfig":           {tls, same, fromConfig, 3, ""},
+		"BlockingStreams":      {tls, objectcache.ConfigFor, typed(true), 0, "BlockingStreams is set"},
+		"not of ConfigFor":     {tls, same, typed(false), 0, "do not pass the transport of manager.ConfigFor"},
+		"server with HTTP/1.1": {http1, objectcache.ConfigFor, typed(false), 0, "does not speak HTTP/2 over TLS"},
+		"server without TLS":   {apiserver.Options{InMemory: true}, objectcache.ConfigFor, typed(false), 0, "does not speak HTTP/2 over TLS"},
+		"hidden body":          {tls, hiding, typed(false), 0, "a wrapper of the client's config, or its Timeout"},
+		"dynamic client":       {tls, objectcache.ConfigFor, ofDynamic, 0, "decodes its streams itself"},
+		"metadata client":      {tls, objectcache.ConfigFor, ofMetadata, 0, "decodes its streams itself"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := apiserver.New(t, test.server)
-				config := test.config(server.Config())
-				if test.dynamic {
-					client, err := dynamic.NewForConfig(config)
-					if err != nil {
-						t.Fatal(err)
-					}
-					wantParked(t, objectcache.Dynamic(client, corev1.SchemeGroupVersion.WithResource("secrets")), test.options, test.parked, test.why)
-					return
-				}
-				client, err := kubernetes.NewForConfig(config)
-				if err != nil {
-					t.Fatal(err)
-				}
-				wantParked(t, objectcache.Secrets(client), test.options, test.parked, test.why)
+				test.check(t, test.config(server.Config()), test.parked, test.why)
 			})
 		})
 	}
+}
+
+var secretsGVR = corev1.SchemeGroupVersion.WithResource("secrets")
+
+// typed returns the check of a typed client.
+func typed(blocking bool) func(*testing.T, *rest.Config, int, string) {
+	return func(t *testing.T, config *rest.Config, parked int, why string) {
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantParked(t, objectcache.Secrets(client), objectcache.WatchOptions{BlockingStreams: blocking}, parked, why)
+	}
+}
+
+func fromConfig(t *testing.T, config *rest.Config, parked int, why string) {
+	resource := objectcache.FromConfig[*corev1.Secret, *corev1.SecretList](config, secretsGVR)
+	wantParked(t, resource, objectcache.WatchOptions{}, parked, why)
+}
+
+func ofDynamic(t *testing.T, config *rest.Config, parked int, why string) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantParked(t, objectcache.Dynamic(client, secretsGVR), objectcache.WatchOptions{}, parked, why)
+}
+
+func ofMetadata(t *testing.T, config *rest.Config, parked int, why string) {
+	client, err := metadata.NewForConfig(metadata.ConfigFor(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantParked(t, objectcache.Metadata(client, secretsGVR), objectcache.WatchOptions{}, parked, why)
 }
 
 // wantParked checks how many of three streams are parked, and why the others are not.
@@ -106,6 +128,9 @@ func wantParked[T cache.Object](t *testing.T, resource objectcache.Resource[T], 
 	}
 	if got := store.Stats().ParkedStreams; got != parked || inStatus != parked {
 		t.Errorf("parked: got %d in Stats and %d in Statuses, want %d", got, inStatus, parked)
+	}
+	if got := readers(); got != 3-parked {
+		t.Errorf("got %d goroutines that read streams, want %d", got, 3-parked)
 	}
 	wantReason(t, options.Gate.Status().NotParked, logText(logger), why)
 	stop()

@@ -85,3 +85,22 @@ func TestVerificationThatExits(t *testing.T) {
 		}
 	})
 }
+
+// The gate admits verifications as it admits attempts.
+func TestVerificationsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, reflector.GateOptions{Opens: 3}, atOnce(nil))
+		c.add(30, "secrets")
+		c.forget()
+		c.serveAll(taking(200*time.Millisecond, healthy))
+		after(150 * time.Second)
+		if got := c.mostOpening(); got != 3 {
+			t.Errorf("lists at a time: got %d, want 3", got)
+		}
+		ids := c.order()
+		slices.Sort(ids)
+		if !slices.Equal(ids, numbers(30)) {
+			t.Errorf("lists: got those of %v, want one of each of 30", ids)
+		}
+	})
+}
