@@ -48,8 +48,9 @@
 //     it until Get, called every 50 µs, returns it: neighbour-quiet when nothing else happens, and neighbour-busy while
 //     one of the streams receives objects of 1 MiB as fast as the client consumes them.
 //   - outage-2s, outage-60s: the server is killed, and started again after that time. Seconds count from its first
-//     answer to a request for a Secret, which is sent every 20 ms. It accepts watches from the same moment on. Open
-//     streams are accepted watches whose body has not ended, sampled every 50 ms in the client. At the end the server
+//     answer to a request for a Secret, which is sent every 20 ms, or from the first stream that is open again, if the
+//     requests of the contender have delayed that answer. It accepts watches from the same moment on. Open streams are
+//     accepted watches whose body has not ended, sampled every 50 ms in the client. At the end the server
 //     must have as many, and Gets must return updates of 20 Secrets. Informers are omitted: kubelet has the same
 //     reflectors.
 //   - shared: 300 references in a namespace of 400, and of 20,000 Secrets. controller-runtime stands for an informer of

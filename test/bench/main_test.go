@@ -170,6 +170,13 @@ func TestOutage(t *testing.T) {
 		{at(900), 3, 3, 0}, {at(1000), 3, 3, 0}, {at(1100), 0, 3, 0}, {at(2000), 0, 13, 0}, {at(2900), 0, 13, 0},
 		{at(3200), 1, 63, 0}, {at(3900), 2, 113, 0}, {at(4500), 3, 163, 0},
 	}}
+	if got := o.firstAnswer(); got != at(3000) {
+		t.Errorf("ready: got %v, want the time of the answer, before which no stream was open", got)
+	}
+	delayed := outage{ready: at(4400), samples: o.samples}
+	if got := delayed.firstAnswer(); got != at(3200) {
+		t.Errorf("ready, if the answer was delayed: got %v, want the time of the first stream", got)
+	}
 	requests := func(s sample) int64 { return s.requests }
 	if got := o.rate(requests); got != 5 {
 		t.Errorf("requests per second during the outage: got %v, want 5", got)

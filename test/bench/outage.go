@@ -46,6 +46,7 @@ func (w *worker) measureOutage(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("waiting for all streams after the outage: %w", err)
 	}
+	o.ready = o.firstAnswer()
 	// The server has as many streams as were counted, and they deliver updates.
 	if err := w.awaitWatches(ctx, w.Set.Count); err != nil {
 		return err
@@ -77,15 +78,29 @@ func (w *worker) awaitAnswer(ctx context.Context, ready chan<- time.Time) {
 	}
 }
 
-// recovery returns the open streams until all are open. Streams do not break all at once: the last sample without any
-// ends the outage.
-func (o *outage) recovery() results.Recovery {
-	at := 0
+// firstAnswer returns when the server was ready. A client that sends many requests delays the answer that awaitAnswer
+// waits for. Then the first stream that is open again is the first answer.
+func (o *outage) firstAnswer() time.Time {
+	if next := o.lastWithoutStreams() + 1; next < len(o.samples) && o.samples[next].at.Before(o.ready) {
+		return o.samples[next].at
+	}
+	return o.ready
+}
+
+// lastWithoutStreams returns the last sample without open streams, which ends the outage: streams do not break all at
+// once.
+func (o *outage) lastWithoutStreams() (last int) {
 	for i, s := range o.samples {
 		if s.open == 0 {
-			at = i
+			last = i
 		}
 	}
+	return last
+}
+
+// recovery returns the open streams until all are open.
+func (o *outage) recovery() results.Recovery {
+	at := o.lastWithoutStreams()
 	for at < len(o.samples)-1 && o.samples[at].open < o.want {
 		at++
 	}

@@ -79,8 +79,8 @@ func (r *Results) Page() string {
 Measured %s on %d CPUs (%s) with Go %s. A real kube-apiserver %s
 and its etcd ran on the same machine. Secrets have 100 bytes, pods reference 20 each, and clients use protobuf without a
 limit of requests. Every number is the median of %d to %d rounds; in each round all contenders are measured once.
-Numbers depend on the machine: compare within the page. *Floor* is a bare stream per object, without a cache, and refwatch-nethttp is
-refwatch whose streams are read through net/http; *ratio* is refwatch by kubelet.
+Numbers depend on the machine: compare within the page. *Floor* is a bare stream per object, without a cache, and
+refwatch-nethttp is refwatch whose streams are read through net/http; *ratio* is refwatch by kubelet.
 [test/bench/doc.go](../test/bench/doc.go) describes the scenarios, and what is not fair about them.
 
 ## Aims
