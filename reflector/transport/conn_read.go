@@ -48,9 +48,9 @@ func (c *conn) readFrames() error {
 	}
 }
 
-// readFrame reads a frame and its header. The framer's error for a HEADERS frame with too much padding
-// concerns the stream only, but the header is not decoded then, and those that follow
-// need what it would have added to the HPACK table (RFC 9113, section 4.3).
+// readFrame reads a frame and its header. The framer's error for a HEADERS frame with too
+// much padding concerns the stream only. But the header is not decoded then, and those
+// that follow need what it would have added to the HPACK table (RFC 9113, section 4.3).
 func (c *conn) readFrame() (http2.FrameHeader, http2.Frame, error) {
 	h, err := c.framer.ReadFrameHeader()
 	if err != nil {

@@ -44,7 +44,7 @@ func TestTables(t *testing.T) {
 			results: []conformance.Result{server("A", false), server("A", true)},
 			want:    serverHeads + "| `server/conflict` | q | failed |\n",
 		},
-		"two engines, in the order of the cases": {
+		"two columns, in the order of the cases": {
 			results: []conformance.Result{
 				library("store/updates", "parked", "A", true),
 				library("reflector/broken-stream", "parked", "A", true),
