@@ -36,7 +36,7 @@ func (s *Server) Config() *rest.Config {
 		config.Dial = memory.Dial
 	}
 	if s.tls != nil {
-		config.CAData = s.tls.caPEM
+		config.CAData = s.tls.caPEM()
 	}
 	return config
 }
@@ -58,7 +58,7 @@ func (s *Server) WriteKubeconfig(path string) error {
 		return errors.New("apiserver: no kubeconfig for a server in memory: set Options.InMemory to false")
 	}
 	config := clientcmdapi.NewConfig()
-	config.Clusters["test"] = &clientcmdapi.Cluster{Server: s.URL(), CertificateAuthorityData: s.tls.caPEM}
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: s.URL(), CertificateAuthorityData: s.tls.caPEM()}
 	config.AuthInfos[userName] = &clientcmdapi.AuthInfo{Token: s.options.Token}
 	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: userName}
 	config.CurrentContext = "test"

@@ -40,7 +40,7 @@ func (c *call) deleteCollection() error {
 	if err != nil {
 		return err
 	}
-	objects, version, err := c.store.list(c.table, c.selection(listOptions), 0, 0)
+	objects, version, err := c.store.list(c.table, c.selection(listOptions), listPlan{})
 	if err != nil {
 		return err
 	}

@@ -50,9 +50,9 @@
 //     that its type requires, but not their values. It sets the defaults of the pod fields that most clients read.
 //   - The tokens of serviceaccounts/token have the same claims as real ones. They can be bound to pods only, and are
 //     signed with random bytes: no server accepts them.
-//   - The watch cache never lags: "0" reads the newest state, and a future version is refused at once instead of
-//     after three seconds. Only writes of clients raise the counter, so a bookmark may repeat a version.
-//     [Server.Compact] applies to watches at once; a real watch cache keeps its history for a while.
+//   - The watch cache does not lag without [Server.Lag]: "0" reads the newest state, and a future version is refused at
+//     once instead of after three seconds. Only writes of clients raise the counter, so a bookmark may repeat a
+//     version. [Server.Compact] applies to watches at once; a real watch cache keeps its history for a while.
 //   - Errors never quote object data. The real server quotes the first bytes of bodies, and patched objects.
 //   - Discovery is not aggregated. OpenAPI has only the facts that kubectl reads before it writes. There is no gzip, no
 //     CBOR, no audit, no priority and fairness.
@@ -65,10 +65,22 @@
 //
 // # Faults and observation
 //
-// [Server.Authorize] refuses requests, [Server.Intercept] responds to them with errors, [Server.CloseStreams] ends
-// watches, [Server.Compact] drops the history, [Server.Snapshot] and [Server.Restore] simulate an etcd that is restored
-// from a backup. [Server.Requests] and [Server.OpenStreams] return the requests and open watches of clients, and
-// [Server.WaitFor] waits for a condition on them without polling.
+// All faults work over every transport and in virtual time, on requests and open watches of any client. Each lasts
+// until the test ends it.
+//
+//   - [Server.Authorize] refuses requests, and [Server.Intercept] responds to them with errors, late or never.
+//   - [Server.Rewrite] drops, delays, repeats, reorders and replaces events, and changes objects and lists.
+//     [Server.Send] sends events that no write has caused, such as an old state or an error. [Server.CloseStreams]
+//     ends watches.
+//   - [Server.Wrap] responds with any status, header and bytes. [EndBody], [ResetBody], [ThrottleBody] and [HoldHeader]
+//     make the server's own response end at any byte, take its time, or begin with its first event.
+//   - [Server.Lag] stops the watch cache, [Server.Compact] drops the history, [Server.Snapshot] and [Server.Restore]
+//     simulate an etcd that is restored from a backup.
+//   - [Server.GoAway] makes the clients connect again, [Server.RotateCertificate] and [Server.RotateCA] replace what
+//     they trust. Package [github.com/refwatch/refwatch/test/network] has the faults of connections.
+//
+// [Server.Observe] notifies of writes, requests and watches as they happen. [Server.Requests] and [Server.OpenStreams]
+// return the requests and open watches of clients, and [Server.WaitFor] waits for a condition on them without polling.
 //
 // # Concurrency
 //

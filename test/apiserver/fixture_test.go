@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/test/network"
 )
 
 // hangTimeout makes a test fail instead of hang. No test takes nearly as long.
@@ -45,6 +47,16 @@ func newFixture(t *testing.T, options Options) *fixture {
 	}
 	t.Cleanup(client.CloseIdleConnections)
 	return &fixture{Server: s, t: t, client: s.Client(), http: client}
+}
+
+// throughNetwork gives the fixture a client with connections of its own, and returns their network.
+func (f *fixture) throughNetwork() *network.Network {
+	f.t.Helper()
+	config := f.Config()
+	faults := network.New(config.Dial)
+	config.Dial = faults.Dial
+	f.client = newClientFor(f.t, config)
+	return faults
 }
 
 func newClientFor(t *testing.T, config *rest.Config) kubernetes.Interface {

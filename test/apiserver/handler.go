@@ -40,8 +40,7 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController flush.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// serveHTTP records every request, applies the interceptor, authenticates the client, authorizes the request, and calls
-// the endpoint.
+// serveHTTP records every request, and gives it to the middleware, or handles it.
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.begin() {
 		return
@@ -49,15 +48,28 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.running.Done()
 	request := parseRequest(r)
 	record := s.records.add(request)
+	recording := &statusWriter{w, func(code int) { s.records.setCode(record, code) }}
+	wrap, intercept := s.faults.current()
+	if wrap == nil {
+		s.handle(recording, r, request, intercept)
+		return
+	}
+	wrap(recording, r, request, func(w http.ResponseWriter, r *http.Request) {
+		s.handle(w, r, parseRequest(r), intercept)
+	})
+}
+
+// handle applies the interceptor, authenticates the client, authorizes the request, and calls the endpoint.
+func (s *Server) handle(w http.ResponseWriter, r *http.Request, request Request, intercept Interceptor) {
 	c := &call{
 		Server:  s,
-		w:       &statusWriter{w, func(code int) { s.records.setCode(record, code) }},
+		w:       w,
 		r:       r,
 		request: request,
 		table:   s.store.tables[request.groupResource().WithVersion(request.Version)],
 	}
 	c.w.Header().Set("Cache-Control", "no-cache, private")
-	if intercept := s.faults.interceptor(); intercept != nil {
+	if intercept != nil {
 		if status := intercept(r.Context(), request); status != nil {
 			c.respondError(&apierrors.StatusError{ErrStatus: *status})
 			return

@@ -21,6 +21,8 @@ type event struct {
 	// bookmark is true for an event that has only a version, endsInitialEvents for the bookmark that ends the initial
 	// events of a WatchList.
 	bookmark, endsInitialEvents bool
+
+	injected *watch.Event // what a test sends; no other field is set
 }
 
 // forSelection returns the event as a watcher of sel receives it, and false if the watcher does not receive it. An

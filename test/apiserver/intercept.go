@@ -4,6 +4,7 @@ package apiserver
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,8 @@ type Interceptor func(ctx context.Context, request Request) *metav1.Status
 type faults struct {
 	mu        sync.Mutex
 	intercept Interceptor
+	wrap      Middleware
+	rewriter  Rewriter
 }
 
 // Intercept calls f for every request from now on, authenticated or not. A nil f removes the interceptor. The server
@@ -28,16 +31,26 @@ func (s *Server) Intercept(f Interceptor) {
 	s.faults.intercept = f
 }
 
-func (f *faults) interceptor() Interceptor {
+// current returns the faults that apply to a request.
+func (f *faults) current() (Middleware, Interceptor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.intercept
+	return f.wrap, f.intercept
 }
 
 // CloseStreams ends the open watches for which match returns true, or all if match is nil. The body of each response
 // ends without an error, as when kube-apiserver terminates a watch. CloseStreams returns the number of watches, and
 // does not wait until they have ended.
 func (s *Server) CloseStreams(match func(Request) bool) int {
+	watchers := s.watchers(match)
+	for _, w := range watchers {
+		w.end()
+	}
+	return len(watchers)
+}
+
+// watchers returns the open watches for which match returns true, or all if match is nil.
+func (s *Server) watchers(match func(Request) bool) []*watcher {
 	s.store.mu.Lock()
 	var all []*watcher
 	for _, t := range s.store.tables {
@@ -48,12 +61,5 @@ func (s *Server) CloseStreams(match func(Request) bool) int {
 		}
 	}
 	s.store.mu.Unlock()
-	ended := 0
-	for _, w := range all {
-		if match == nil || match(*w.request) {
-			w.end()
-			ended++
-		}
-	}
-	return ended
+	return slices.DeleteFunc(all, func(w *watcher) bool { return match != nil && !match(*w.request) })
 }

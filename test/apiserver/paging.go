@@ -19,6 +19,7 @@ import (
 type listPlan struct {
 	notOlderThan uint64 // the newest version that the client has read
 	exact        uint64 // zero: the newest version
+	cached       bool   // the watch cache responds
 	after        string // storage key of the last object of the previous page
 	limit        int    // zero: no limit
 }
@@ -63,6 +64,7 @@ func planList(options *internalversion.ListOptions) (listPlan, error) {
 		options.ResourceVersionMatch == "" && plan.limit > 0:
 		plan.exact = version
 	}
+	plan.cached = options.ResourceVersion != "" && plan.exact == 0
 	return plan, nil
 }
 

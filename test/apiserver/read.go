@@ -29,7 +29,12 @@ func (c *call) get() error {
 		return apierrors.NewBadRequest("invalid resource version: " + invalid.Error())
 	}
 	key := c.key()
-	obj, current := c.store.get(c.table, key)
+	read := c.store.get
+	if options.ResourceVersion != "" {
+		read = c.store.getCached
+		c.store.awaitCache(c.r.Context(), version)
+	}
+	obj, current := read(c.table, key)
 	if version > current {
 		return tooLarge(version, current)
 	}
@@ -50,7 +55,10 @@ func (c *call) list() error {
 		return err
 	}
 	sel := c.selection(options)
-	objects, version, err := c.store.list(c.table, sel, plan.notOlderThan, plan.exact)
+	if plan.cached {
+		c.store.awaitCache(c.r.Context(), plan.notOlderThan)
+	}
+	objects, version, err := c.store.list(c.table, sel, plan)
 	if err != nil {
 		return plan.expired(err)
 	}
@@ -148,7 +156,7 @@ func parseVersion(version string) (uint64, *field.Error) {
 }
 
 // tooLarge returns the error for a version that the server has not reached. kube-apiserver waits three seconds for its
-// watch cache to reach it; this server has nothing to wait for.
+// watch cache to reach it; this server waits only during a [Server.Lag].
 func tooLarge(version, current uint64) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, current), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{

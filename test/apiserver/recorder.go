@@ -21,6 +21,7 @@ type recorder struct {
 	requests []*Request
 	open     map[streamKey]int
 	total    int
+	observer Observer
 	changed  chan struct{} // closed at the next change; nil if there is no waiter
 }
 
@@ -39,6 +40,7 @@ func (r *recorder) add(req Request) *Request {
 		r.requests = slices.Clone(r.requests[len(r.requests)/2:])
 	}
 	r.requests = append(r.requests, &req)
+	notify(r.observer.Request, req)
 	r.notifyLocked()
 	return &req
 }
@@ -48,6 +50,7 @@ func (r *recorder) setCode(req *Request, code int) {
 	defer r.mu.Unlock()
 	if req.Code == 0 {
 		req.Code = code
+		notify(r.observer.Response, *req)
 		r.notifyLocked()
 	}
 }
@@ -61,7 +64,19 @@ func (r *recorder) stream(req *Request, delta int) {
 	if r.open[key] += delta; r.open[key] == 0 {
 		delete(r.open, key)
 	}
+	if delta > 0 {
+		notify(r.observer.StreamOpened, *req)
+	} else {
+		notify(r.observer.StreamClosed, *req)
+	}
 	r.notifyLocked()
+}
+
+// notify calls an observer's function.
+func notify(f func(Request), req Request) {
+	if f != nil {
+		f(req)
+	}
 }
 
 func (r *recorder) notifyLocked() {

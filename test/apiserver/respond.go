@@ -19,6 +19,7 @@ import (
 // respond sends obj in the form that the client accepts. The TypeMeta of obj must be set. respond does not change obj,
 // so that callers can pass objects of the store.
 func (c *call) respond(code int, obj runtime.Object) error {
+	obj = c.rewriteObject(obj)
 	_, custom := obj.(runtime.Unstructured)
 	out, err := negotiateOutput(c.r, custom, false)
 	if err != nil {

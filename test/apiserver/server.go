@@ -24,12 +24,14 @@ type Server struct {
 	faults     faults
 	authorizer authorizer
 	listener   net.Listener
+	accepted   chan net.Conn
 	tls        *authority // nil without TLS
-	http       *http.Server
 	client     kubernetes.Interface
-	stop       context.CancelFunc // ends the context of every request
+	requests   context.Context // that of every request
+	stop       context.CancelFunc
 
 	mu     sync.Mutex
+	http   []*http.Server // the last one gets new connections; the others have sent GOAWAY
 	closed bool
 
 	// running counts the goroutines of the server: its accept loop, connections and requests.
@@ -58,6 +60,8 @@ func Start(options Options) (*Server, error) {
 		options: options,
 		store:   newStore(options.resources(), options.HistoryLimit),
 		records: newRecorder(),
+
+		accepted: make(chan net.Conn),
 	}
 	if err := s.store.createInitialNamespaces(); err != nil {
 		return nil, err
@@ -65,14 +69,15 @@ func Start(options Options) (*Server, error) {
 	if err := s.listen(); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	s.http = s.newHTTPServer(ctx)
+	s.requests, s.stop = context.WithCancel(context.Background())
 	if s.client, err = s.newClient(); err != nil {
 		_ = s.listener.Close()
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
-	s.running.Go(s.serve)
+	s.running.Go(s.accept)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serveLocked()
 	return s, nil
 }
 
@@ -91,7 +96,7 @@ func (s *Server) listen() error {
 	return err
 }
 
-func (s *Server) newHTTPServer(ctx context.Context) *http.Server {
+func (s *Server) newHTTPServer() *http.Server {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(!s.options.DisableHTTP2 && s.tls != nil)
@@ -103,7 +108,7 @@ func (s *Server) newHTTPServer(ctx context.Context) *http.Server {
 		// net/http logs only about clients that disconnected.
 		ErrorLog:    log.New(io.Discard, "", 0),
 		ConnState:   s.trackConnection,
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		BaseContext: func(net.Listener) context.Context { return s.requests },
 	}
 	if s.tls != nil {
 		server.TLSConfig = s.tls.serverConfig()
@@ -111,17 +116,59 @@ func (s *Server) newHTTPServer(ctx context.Context) *http.Server {
 	return server
 }
 
-func (s *Server) serve() {
-	// Both return when the listener is closed. No caller needs their errors.
-	if s.tls != nil {
-		_ = s.http.ServeTLS(s.listener, "", "")
-	} else {
-		_ = s.http.Serve(s.listener)
+// accept passes connections on, until the listener is closed.
+func (s *Server) accept() {
+	for {
+		conn, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		select {
+		case s.accepted <- conn:
+		case <-s.requests.Done():
+			_ = conn.Close()
+		}
 	}
 }
 
-// trackConnection counts connections in running, so that Close can wait for their goroutines. The accept loop reports
-// new connections and is counted itself, so that running is never zero here.
+// serveLocked starts an HTTP server for new connections, and returns the one before, or nil.
+func (s *Server) serveLocked() (previous *http.Server) {
+	server := s.newHTTPServer()
+	if len(s.http) > 0 {
+		previous = s.http[len(s.http)-1]
+	}
+	s.http = append(s.http, server)
+	s.running.Go(func() {
+		connections := &connections{Listener: s.listener, accepted: s.accepted, closed: make(chan struct{})}
+		// Both return when connections is closed. No caller needs their errors.
+		if s.tls != nil {
+			_ = server.ServeTLS(connections, "", "")
+		} else {
+			_ = server.Serve(connections)
+		}
+	})
+	return previous
+}
+
+// GoAway sends a GOAWAY on each HTTP/2 connection, as a kube-apiserver that shuts down does: requests and watches go
+// on, but later requests need another connection, which the server accepts. Connections close after their last
+// request. Over HTTP/1.1, where a request may fail because of it, connections close after the response under way. For
+// a GOAWAY on one connection see [Middleware].
+func (s *Server) GoAway() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	previous := s.serveLocked()
+	s.mu.Unlock()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = previous.Shutdown(ended) // returns at once, with the error of its context
+}
+
+// trackConnection counts connections in running, so that Close can wait for their goroutines. The loop that serves
+// connections reports new ones and is counted itself, so that running is never zero here.
 func (s *Server) trackConnection(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -154,10 +201,14 @@ func (s *Server) begin() bool {
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
+	servers := s.http
 	s.mu.Unlock()
 	s.stop()
-	// It fails only because the listener or a connection is already closed.
-	_ = s.http.Close()
+	// These fail only because the listener or a connection is already closed.
+	_ = s.listener.Close()
+	for _, server := range servers {
+		_ = server.Close()
+	}
 	s.running.Wait()
 }
 

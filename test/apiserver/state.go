@@ -29,9 +29,9 @@ func (s *Server) Snapshot() *State {
 	return state
 }
 
-// Restore sets the objects and the version counter back to state, drops the history and ends all watches, as an etcd
-// restored from a backup and a restarted API server do. Later versions become future versions, and the server assigns
-// them again to other writes.
+// Restore sets the objects and the version counter back to state, drops the history, and ends all watches and a lag, as
+// an etcd restored from a backup and a restarted API server do. Later versions become future versions, and the server
+// assigns them again to other writes.
 func (s *Server) Restore(state *State) {
 	s.store.restore(state)
 }
@@ -40,6 +40,7 @@ func (s *store) restore(state *State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version = state.version
+	s.endLagLocked()
 	for gvr, t := range s.tables {
 		t.objects = map[types.NamespacedName]object{}
 		maps.Copy(t.objects, state.objects[gvr])

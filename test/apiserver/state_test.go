@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,10 +30,10 @@ func testRestore(t *testing.T) {
 	for _, want := range []watch.EventType{watch.Added, watch.Added, watch.Bookmark} {
 		expect(t, w, want)
 	}
-	version := f.ResourceVersion()
+	version, restored := f.ResourceVersion(), time.Now()
 	f.Restore(state)
-	if event, ok := <-w.ResultChan(); ok {
-		t.Errorf("got %v, want the stream to end", event)
+	if event, ok := <-w.ResultChan(); ok || time.Since(restored) > 0 {
+		t.Errorf("got %v after %v, want the stream to end at once", event, time.Since(restored))
 	}
 	if got := f.listSecrets(metav1.ListOptions{}); len(got.Items) != 1 || string(got.Items[0].Data["key"]) != "value of a" || got.ResourceVersion != first.ResourceVersion {
 		t.Errorf("got %v, want the restored state at version %s", got, first.ResourceVersion)

@@ -38,6 +38,8 @@ type store struct {
 
 	mu      sync.Mutex
 	version uint64
+	observe func(Write) // nil: nobody observes
+	lag     *lag        // nil: the watch cache is up to date
 }
 
 // table is the part of the store for one resource. store.mu guards all fields but resource.
@@ -74,6 +76,13 @@ func (s *store) get(t *table, key types.NamespacedName) (object, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return t.objects[key], s.version
+}
+
+// getCached is get from the watch cache.
+func (s *store) getCached(t *table, key types.NamespacedName) (object, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cacheLocked(t)[key], s.cacheVersionLocked()
 }
 
 // swap is the only way to write. It replaces old by next under key, and notifies the watchers whose scope covers key. A
@@ -145,10 +154,23 @@ func (s *store) deleteLocked(t *table, key types.NamespacedName) object {
 	return last
 }
 
-// publishLocked adds the event to the history, and to the queues of the watchers that select its object by name, by
-// namespace, or all. The cost of a write grows with their number, not with that of all open streams.
+// publishLocked adds the event to the history, and to the queues of watchers, or to what a lagging watch cache has
+// missed.
 func (s *store) publishLocked(t *table, e *event) {
+	if s.observe != nil {
+		s.observe(e.write(t.resource.groupResource()))
+	}
 	t.history.add(e)
+	if s.lag != nil {
+		s.lag.pending = append(s.lag.pending, publication{t, e})
+		return
+	}
+	t.deliverLocked(e)
+}
+
+// deliverLocked adds the event to the queues of the watchers that select its object by name, by namespace, or all. The
+// cost of a write grows with their number, not with that of all open streams.
+func (t *table) deliverLocked(e *event) {
 	scopes := []types.NamespacedName{e.key, {Namespace: e.key.Namespace}, {Name: e.key.Name}, {}}
 	if e.key.Namespace == "" {
 		scopes = []types.NamespacedName{e.key, {}}
@@ -160,29 +182,33 @@ func (s *store) publishLocked(t *table, e *event) {
 	}
 }
 
-// list returns the selected objects at version exact, sorted by storage key, and that version. Zero is the newest
-// version. It returns Expired if the history does not reach back to exact, and Timeout with cause
-// ResourceVersionTooLarge if the store has not reached notOlderThan.
-func (s *store) list(t *table, sel *selection, notOlderThan, exact uint64) ([]object, uint64, error) {
-	found, version, err := s.listUnsorted(t, sel, notOlderThan, exact)
+// list returns the objects that are selected at the version of the plan, sorted by storage key, and that version. It
+// returns Expired if the history does not reach back to plan.exact, and Timeout with cause ResourceVersionTooLarge if
+// the store, or the watch cache that the plan reads, has not reached plan.notOlderThan.
+func (s *store) list(t *table, sel *selection, plan listPlan) ([]object, uint64, error) {
+	found, version, err := s.listUnsorted(t, sel, plan)
 	sortByKey(found)
 	return found, version, err
 }
 
-func (s *store) listUnsorted(t *table, sel *selection, notOlderThan, exact uint64) ([]object, uint64, error) {
+func (s *store) listUnsorted(t *table, sel *selection, plan listPlan) ([]object, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if notOlderThan > s.version {
-		return nil, 0, tooLarge(notOlderThan, s.version)
+	objects, version := t.objects, s.version
+	if plan.cached {
+		objects, version = s.cacheLocked(t), s.cacheVersionLocked()
 	}
-	if exact == 0 {
-		return selectFrom(t.objects, sel), s.version, nil
+	if plan.notOlderThan > version {
+		return nil, 0, tooLarge(plan.notOlderThan, version)
 	}
-	objects, ok := t.history.undo(t.objects, exact)
+	if plan.exact == 0 {
+		return selectFrom(objects, sel), version, nil
+	}
+	objects, ok := t.history.undo(t.objects, plan.exact)
 	if !ok {
 		return nil, 0, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 	}
-	return selectFrom(objects, sel), exact, nil
+	return selectFrom(objects, sel), plan.exact, nil
 }
 
 // selectFrom returns the selected objects. It looks a single object up by its key.

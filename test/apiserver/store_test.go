@@ -131,7 +131,7 @@ func TestListIsInKeyOrder(t *testing.T) {
 			mustSwap(t, s, table, keyOf(secret), nil, secret)
 		}
 	}
-	found, _, err := s.list(table, all(secrets), 0, 0)
+	found, _, err := s.list(table, all(secrets), listPlan{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestHistoryModel(t *testing.T) {
 }
 
 func checkVersion(t *rapid.T, s *store, table *table, version uint64, then, present map[string]string) {
-	found, at, err := s.list(table, all(secrets), 0, version)
+	found, at, err := s.list(table, all(secrets), listPlan{exact: version})
 	if version < table.history.floor {
 		if !apierrors.IsResourceExpired(err) {
 			t.Fatalf("got error %v at dropped version %d, want Expired", err, version)

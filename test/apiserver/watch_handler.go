@@ -4,6 +4,7 @@ package apiserver
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -54,6 +55,10 @@ func (c *call) watch() error {
 	}
 	// Without sendInitialEvents, a watch at "" or "0" begins with the state too, but without the bookmark that ends it.
 	watchList := isTrue(options.SendInitialEvents)
+	if watchList {
+		version = c.store.consistent(options.ResourceVersion, version)
+		c.store.awaitCache(c.r.Context(), version)
+	}
 	w, events, watchErr := c.store.watch(c.table, c.selection(options), start{
 		request: &c.request, version: version,
 		initial:     watchList || options.SendInitialEvents == nil && version == 0,
@@ -65,11 +70,13 @@ func (c *call) watch() error {
 		defer c.records.stream(&c.request, -1)
 	}
 	s := &stream{call: c, watcher: w, out: out, bookmarks: options.AllowWatchBookmarks, deadline: time.Now().Add(timeout(options))}
-	s.begin()
+	if err := s.begin(); err != nil {
+		return nil //nolint:nilerr // The client has disconnected, or a fault has ended the body.
+	}
 	if watchErr == nil {
 		s.run(events)
-	} else if err := s.write(watch.Event{Type: watch.Error, Object: statusOf(watchErr)}); err == nil {
-		_ = s.flush()
+	} else {
+		_ = s.send(s.rewriteEvent(watch.Event{Type: watch.Error, Object: statusOf(watchErr)}))
 	}
 	return nil
 }
@@ -82,7 +89,7 @@ func timeout(options *internalversion.ListOptions) time.Duration {
 }
 
 // begin sends the headers at once, so that the client's call returns before the first event.
-func (s *stream) begin() {
+func (s *stream) begin() error {
 	contentType := s.out.MediaType
 	if contentType != runtime.ContentTypeJSON {
 		contentType += ";stream=watch"
@@ -91,7 +98,7 @@ func (s *stream) begin() {
 	s.w.WriteHeader(http.StatusOK)
 	s.frames = s.out.StreamSerializer.Framer.NewFrameWriter(s.w)
 	s.flush = http.NewResponseController(s.w).Flush
-	_ = s.flush()
+	return s.flush()
 }
 
 // run sends events until the client disconnects, the deadline is reached, the watcher ends or the server closes.
@@ -100,7 +107,7 @@ func (s *stream) run(events []*event) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
 	for open := true; open; {
-		if err := s.send(events); err != nil {
+		if err := s.sendSelected(events); err != nil {
 			return
 		}
 		select {
@@ -135,26 +142,51 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// send writes the events that the watch selects, and flushes once.
-func (s *stream) send(events []*event) error {
-	sent := false
+// errStreamError ends a stream after an ERROR event, as kube-apiserver does.
+var errStreamError = errors.New("an ERROR event ends the stream")
+
+// sendSelected sends the events that the watch selects, after the Rewriter. Because a Rewriter may block, the client
+// gets what precedes an event before the Rewriter gets that event.
+func (s *stream) sendSelected(events []*event) error {
+	rewrite := s.faults.rewrite().Event
+	var unsent []watch.Event
 	for _, e := range events {
 		out, ok := s.toWatchEvent(e)
-		if !ok {
-			continue
+		switch {
+		case !ok:
+		case rewrite == nil || e.injected != nil:
+			unsent = append(unsent, out)
+		default:
+			if err := s.send(unsent); err != nil {
+				return err
+			}
+			unsent = s.rewriteEvent(out)
 		}
-		if err := s.write(out); err != nil {
+	}
+	return s.send(unsent)
+}
+
+// send writes the events, and flushes once.
+func (s *stream) send(events []watch.Event) error {
+	for _, e := range events {
+		if err := s.write(e); err != nil {
 			return err
 		}
-		sent = true
+		if e.Type == watch.Error {
+			_ = s.flush()
+			return errStreamError
+		}
 	}
-	if !sent {
+	if len(events) == 0 {
 		return nil
 	}
 	return s.flush()
 }
 
 func (s *stream) toWatchEvent(e *event) (watch.Event, bool) {
+	if e.injected != nil {
+		return *e.injected, true
+	}
 	if !e.bookmark {
 		return e.forSelection(s.watcher.selection)
 	}

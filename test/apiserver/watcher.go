@@ -4,6 +4,7 @@ package apiserver
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,13 +24,18 @@ type watcher struct {
 	ended bool
 }
 
-// add appends an event to the queue, or ends the watcher if the queue is full.
+// add appends an event to the queue if it is above the version at which the watch began.
 func (w *watcher) add(e *event) {
 	// A watch at a future version is silent until the counter has passed that version. A bookmark may repeat the
 	// version at which the watch began.
 	if e.version < w.after || e.version == w.after && !e.bookmark {
 		return
 	}
+	w.inject(e)
+}
+
+// inject appends an event of any version to the queue, or ends the watcher if the queue is full.
+func (w *watcher) inject(e *event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended {
@@ -89,20 +95,22 @@ func (s *store) watch(t *table, sel *selection, from start, limit int) (*watcher
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	cached := s.cacheVersionLocked()
 	var events []*event
 	switch {
-	case from.initial && from.version > s.version:
-		return nil, nil, tooLarge(from.version, s.version)
+	case from.initial && from.version > cached:
+		return nil, nil, tooLarge(from.version, cached)
 	case from.initial:
-		events, w.after = s.stateLocked(t, sel, from.endBookmark), s.version
+		events, w.after = s.stateLocked(t, sel, from.endBookmark), cached
 	case from.version == 0:
-		w.after = s.version
+		w.after = cached
 	default:
 		var ok bool
 		if events, ok = t.history.since(from.version); !ok {
 			return nil, nil, apierrors.NewResourceExpired(
 				fmt.Sprintf("too old resource version: %d (%d)", from.version, t.history.floor))
 		}
+		events = slices.DeleteFunc(events, func(e *event) bool { return e.version > cached }) // they follow
 	}
 	scope := sel.scope()
 	if t.watchers[scope] == nil {
@@ -112,16 +120,16 @@ func (s *store) watch(t *table, sel *selection, from start, limit int) (*watcher
 	return w, events, nil
 }
 
-// stateLocked returns the current state as additions, with a bookmark at the end if endBookmark is true.
+// stateLocked returns the state of the watch cache as additions, with a bookmark at the end if endBookmark is true.
 func (s *store) stateLocked(t *table, sel *selection, endBookmark bool) []*event {
-	objects := selectFrom(t.objects, sel)
+	objects := selectFrom(s.cacheLocked(t), sel)
 	sortByKey(objects)
 	events := make([]*event, 0, len(objects)+1)
 	for _, obj := range objects {
 		events = append(events, &event{key: keyOf(obj), object: obj})
 	}
 	if endBookmark {
-		events = append(events, &event{version: s.version, bookmark: true, endsInitialEvents: true})
+		events = append(events, &event{version: s.cacheVersionLocked(), bookmark: true, endsInitialEvents: true})
 	}
 	return events
 }
@@ -137,10 +145,10 @@ func (s *store) removeWatcher(t *table, w *watcher) {
 	}
 }
 
-// bookmark queues a bookmark at the current version. It holds the store's lock, so that all events up to that version
-// precede the bookmark in the queue.
+// bookmark queues a bookmark at the version of the watch cache. It holds the store's lock, so that all events up to
+// that version precede the bookmark in the queue.
 func (s *store) bookmark(w *watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w.add(&event{version: s.version, bookmark: true})
+	w.add(&event{version: s.cacheVersionLocked(), bookmark: true})
 }
