@@ -108,6 +108,16 @@ func (s *Slot[T]) Load() State[T] {
 	return State[T]{}
 }
 
+// Version returns the highest resource version that the slot has seen in this epoch: that
+// of a read, an event or a bookmark. A state that is loaded after the call has all changes
+// up to it, once the slot has synced. It is empty if nothing was seen, and from
+// [Slot.NewEpoch] to the next read. [Slot.Next] keeps it.
+func (s *Slot[T]) Version() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
+}
+
 // Changed returns a channel that is closed at the next change of state. Call
 // Changed before Load, so as not to miss a change in between. A read of the state
 // that is already held is not a change.

@@ -38,7 +38,7 @@ func TestExportedNamesAreUsed(t *testing.T) {
 	for _, library := range libraryPackages {
 		for _, name := range exportedNames(t, library) {
 			delete(used[name], library)
-			if len(used[name]) == 0 {
+			if len(used[name]) == 0 && name != "MarshalText" { // encoding/json calls it
 				t.Errorf("package %s: nothing outside uses %s: add an example or a test, or unexport it", library, name)
 			}
 		}

@@ -3,12 +3,8 @@
 package objectcache_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,60 +13,26 @@ import (
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/network"
 )
 
-// balancer stands before three API servers, and gives them the connections in turn. The
-// first of them may be dead.
-type balancer struct {
-	server func(ctx context.Context, network, address string) (net.Conn, error)
-	dead   func(context.Context) (net.Conn, error) // nil while all servers are alive
-
-	mu    sync.Mutex
-	dials int
-	conns []net.Conn // of the first server
-}
-
-func (b *balancer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	b.mu.Lock()
-	first, dead := b.dials%3 == 0, b.dead
-	b.dials++
-	b.mu.Unlock()
-	if first && dead != nil {
-		return dead(ctx)
-	}
-	c, err := b.server(ctx, network, address)
-	if first && err == nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.conns = append(b.conns, c)
-	}
-	return c, err
-}
-
-// kill ends the connections of the first server, which is dead from now on.
-func (b *balancer) kill(dead func(context.Context) (net.Conn, error)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.dead = dead
-	for _, c := range b.conns {
-		_ = c.Close()
-	}
-}
-
 // deadServers is what a dial of a dead server gets.
-var deadServers = map[string]func(context.Context) (net.Conn, error){
-	"refuses": func(context.Context) (net.Conn, error) { return nil, errors.New("connection refused") },
-	"hangs": func(ctx context.Context) (net.Conn, error) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(30 * time.Second): // client-go's
+var deadServers = map[string]network.Dial{"refuses": network.Refuse, "hangs": network.Hang, "hangs up": network.HangUp}
+
+// kill makes the first of the three servers behind the balancer a dead one: every third
+// dial gets to it.
+func (b *balanced) kill(dead network.Dial) {
+	b.network.OnDial(func(number int) network.Dial {
+		if number%3 == 0 {
+			return dead
 		}
-		return nil, errors.New("i/o timeout")
-	},
-	"hangs up": func(context.Context) (net.Conn, error) {
-		client, server := net.Pipe()
-		return client, server.Close()
-	},
+		return nil
+	})
+	b.network.Each(func(c *network.Conn) {
+		if c.Number()%3 == 0 {
+			c.Reset()
+		}
+	})
 }
 
 // distant is a server whose answers take 30 ms.
@@ -85,13 +47,13 @@ func (d distant) RoundTrip(request *http.Request) (*http.Response, error) {
 type balanced struct {
 	*rig
 
-	balancer *balancer
-	gate     *objectcache.Gate
+	network *network.Network // the balancer
+	gate    *objectcache.Gate
 }
 
 const balancedObjects = 1000
 
-func newBalanced(t *testing.T, dead func(context.Context) (net.Conn, error)) *balanced {
+func newBalanced(t *testing.T, dead network.Dial) *balanced {
 	t.Helper()
 	server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true})
 	r := &rig{t: t, server: server, client: server.Client()}
@@ -99,8 +61,9 @@ func newBalanced(t *testing.T, dead func(context.Context) (net.Conn, error)) *ba
 		r.create(fmt.Sprint("s", i))
 	}
 	config := server.Config()
-	b := &balanced{rig: r, balancer: &balancer{server: config.Dial, dead: dead}, gate: objectcache.NewGate(objectcache.GateOptions{})}
-	config.Dial = b.balancer.dial
+	b := &balanced{rig: r, network: network.New(config.Dial), gate: objectcache.NewGate(objectcache.GateOptions{})}
+	b.kill(dead)
+	config.Dial = b.network.Dial
 	config = objectcache.ConfigFor(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return distant{next} })
 	client, err := kubernetes.NewForConfig(config)
@@ -149,7 +112,7 @@ func TestOneDeadServerOfThree(t *testing.T) {
 				b := newBalanced(t, dead)
 				defer b.stop()
 				took, down := b.sync()
-				t.Logf("start: %v instead of %v, down for %v, %d dials", took, usual, down, b.balancer.dials)
+				t.Logf("start: %v instead of %v, down for %v, %d dials", took, usual, down, b.network.Counts().Dials)
 				if took > 3*usual || down > 0 {
 					t.Errorf("start: took %v, and the server was taken for down for %v; without the dead server: %v", took, down, usual)
 				}
@@ -158,10 +121,10 @@ func TestOneDeadServerOfThree(t *testing.T) {
 				b := newBalanced(t, nil)
 				defer b.stop()
 				b.sync()
-				b.balancer.kill(dead)
+				b.kill(dead)
 				synctest.Wait()
 				took, down := b.sync()
-				t.Logf("a server dies: %v, down for %v, %d dials", took, down, b.balancer.dials)
+				t.Logf("a server dies: %v, down for %v, %d dials", took, down, b.network.Counts().Dials)
 				// While the first dial hangs, nothing shows that the other servers answer.
 				if took > 3*usual || down > time.Second || down > 0 && name != "hangs" {
 					t.Errorf("a server dies: the streams were open again after %v, and the server was taken for down for %v", took, down)

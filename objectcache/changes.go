@@ -179,9 +179,9 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 		now.id.refusal, now.err = s.refusalLocked(e, w)
 		return now, now.err != nil
 	case !s.servableToAllLocked(e, w, state):
-		// If no reflector reaches the server, Get returns the previous state of an
-		// object without a stream then, and nothing else notifies the subscribers.
-		s.notifyLaterLocked(key, awayGrace)
+		// If no reflector reaches the server, or it refuses reads, Get returns the previous
+		// state of an object without a stream then, and nothing else notifies the subscribers.
+		s.notifyLaterLocked(key, s.untilOwnerReadFailed(w.status(), e.ownerAddedAt))
 		return now, false
 	}
 	s.cancelNoticeLocked(key)
@@ -218,7 +218,10 @@ func (s *WatchStore[T]) refusal(key types.NamespacedName, status reflector.Statu
 // servableToAllLocked reports whether Get would return a synced state to every
 // owner, whatever its age.
 func (s *WatchStore[T]) servableToAllLocked(e *entry[T], w *objectWatch[T], state cache.State[T]) bool {
-	return !s.needsOwnerRead(w, state) || w.readFor.Load() >= e.newestOwnerLocked(w) || readFailed(w.status(), e.ownerAddedAt)
+	if !s.needsOwnerRead(w, state) || w.readFor.Load() >= e.newestOwnerLocked(w) {
+		return true
+	}
+	return s.ownerReadFailed(w.status(), e.ownerAddedAt)
 }
 
 // addSubscriber implements changeSource. It also starts the watches of idle entries,

@@ -123,6 +123,11 @@ func TestChangesAfterTheLastReference(t *testing.T) {
 		want(t, "no reference", sub.seen())
 		r.AddReference(namespace, "tls", "pod")
 		want(t, "referenced again", sub.seen(), "tls="+canary)
+		r.DeleteReference(namespace, "tls", "pod")
+		want(t, "no reference again", sub.seen())
+		r.remove("tls")
+		r.AddReference(namespace, "tls", "pod")
+		want(t, "referenced after the deletion", sub.seen(), "tls absent")
 	})
 }
 

@@ -75,21 +75,28 @@ func (g *waiter[T]) readDone(w *objectWatch[T]) bool {
 	return g.read > 0 && w.readFor.Load() >= g.read
 }
 
-// isMet reports whether the state of w, if it is loaded after status, meets what g
-// demands beyond its age.
-func (g *waiter[T]) isMet(w *objectWatch[T], state cache.State[T], status reflector.Status) bool {
-	if g.live && !g.readDone(w) {
+// isMet reports whether a state, which has all changes up to a version, meets what g
+// demands beyond its age. readDone was loaded before the state.
+func (g *waiter[T]) isMet(readDone bool, version string) bool {
+	if g.live && !readDone {
 		return false
 	}
 	if g.notOlderThan == "" {
 		return true
 	}
-	for _, version := range []string{status.ResourceVersion, state.ResourceVersion} {
-		if order, err := cache.CompareVersions(version, g.notOlderThan); err == nil && order >= 0 {
-			return true
-		}
+	order, err := cache.CompareVersions(version, g.notOlderThan)
+	return err == nil && order >= 0
+}
+
+// versionOf returns the highest resource version that the object was seen at by w, whose
+// status was loaded before. A state of w that is loaded after the call has all changes up to it.
+func (e *entry[T]) versionOf(w *objectWatch[T], status reflector.Status) string {
+	version := w.slot.Version() // with that of its predecessors
+	order, _ := cache.CompareVersions(status.ResourceVersion, version)
+	if w.shared != nil && e.watch.Load() == w && order > 0 { // one that was replaced gets no events
+		return status.ResourceVersion // of a bookmark of the shared stream
 	}
-	return false
+	return version
 }
 
 // readForLocked asks for a consistent read that begins after the call. Gets that ask
@@ -107,14 +114,7 @@ func (s *WatchStore[T]) readForLocked(g *waiter[T]) {
 	}
 }
 
-// isBehind reports whether the read that g has asked for is older than g demands, so
-// that waiting does not help. Call it after isMet has failed.
-func (g *waiter[T]) isBehind(w *objectWatch[T]) bool { return g.notOlderThan != "" && g.readDone(w) }
-
-// staleError returns why the state is too old for g.
-func (g *waiter[T]) staleError(w *objectWatch[T], status reflector.Status) error {
-	if !g.isBehind(w) {
-		return ErrStale
-	}
-	return fmt.Errorf("%w: the server is at version %s, and %s was demanded", ErrStale, status.ResourceVersion, g.notOlderThan)
+// behindError returns that the server is behind the version that g demands.
+func (g *waiter[T]) behindError(version string) error {
+	return fmt.Errorf("%w: the server is at version %s, and %s was demanded", ErrStale, version, g.notOlderThan)
 }

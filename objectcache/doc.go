@@ -40,7 +40,8 @@
 // errors. apierrors.IsNotFound holds only if the server has no such object, and
 // not if it answers 404 because it does not serve the path: see [NotServedError].
 //
-// All callers share what Get returns. It must not be changed.
+// All callers share what Get returns. It must not be changed: test/history.NewStore finds
+// callers that do.
 //
 // # When a stream ends
 //

@@ -225,6 +225,9 @@ func TestChangesYieldFirstStatesOfImmutableObjects(t *testing.T) {
 		r.AddReference(namespace, "tls", "d")
 		time.Sleep(2 * time.Second)
 		want(t, "refused", sub.seen(), "tls="+canary)
+		time.Sleep(time.Second)
+		r.AddReference(namespace, "tls", "e")
+		want(t, "a recent refusal", sub.seen(), "tls="+canary)
 		r.refuse(nil)
 	})
 }

@@ -23,7 +23,8 @@ type GetOptions struct {
 	// earlier write, for a program that has to read its own writes. If no event
 	// brings the version within 100 ms, the object is read again. If that read is
 	// older still, the server has never had the version, or was rolled back, and the
-	// error has [ErrStale] joined to it. Default: any version.
+	// error has [ErrStale] joined to it. A bookmark of that version or a later one counts
+	// as well: the server sends it after all events up to it. Default: any version.
 	NotOlderThan string
 	// Live demands a consistent read that begins after the call. The stream of the object
 	// is opened again for it. Gets that wait for the same object share a read, and

@@ -81,6 +81,133 @@ func TestIssue8OwnersKeepAnImmutableObject(t *testing.T) {
 	}
 }
 
+// A server that has refused reads for long is asked again for a new owner, but after its back-off. Owners that had the
+// object keep it meanwhile.
+func TestOwnersKeepAnImmutableObjectBeforeTheNextRefusal(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
+		uid := r.create("tls", immutable).UID
+		r.AddReference(namespace, "tls", "pod-1")
+		r.within("tls", time.Second, uid)
+		r.refuse(forbidden())
+		r.AddReference(namespace, "tls", "pod-2")
+		for i := range 60 {
+			time.Sleep(100 * time.Millisecond)
+			r.AddReference(namespace, "tls", types.UID(fmt.Sprint("late-", i)))
+			r.within("tls", 2*time.Second, uid)
+			if got, err := r.TryGet(namespace, "tls"); i >= 20 && (err != nil || got.UID != uid) {
+				t.Errorf("TryGet: got %v, %v, want UID %s", got, err, uid)
+			}
+		}
+		r.refuse(nil)
+	})
+}
+
+// A new owner that came soon after a refusal has the previous state when RefusalGrace has passed, and keeps it.
+func TestNewOwnerAfterARefusal(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
+		uid := r.create("tls", immutable).UID
+		r.AddReference(namespace, "tls", "pod-1")
+		r.within("tls", time.Second, uid)
+		r.refuse(forbidden())
+		r.AddReference(namespace, "tls", "pod-2")
+		for i := range 10 {
+			time.Sleep(time.Minute) // the next attempt is then far away
+			r.refusedJustNow("tls")
+			r.AddReference(namespace, "tls", types.UID(fmt.Sprint("new-", i)))
+			time.Sleep(2500 * time.Millisecond)
+			if _, err := r.TryGet(namespace, "tls"); err != nil {
+				t.Error(err)
+			}
+		}
+		r.refuse(nil)
+	})
+}
+
+// refusedJustNow waits until the server has refused a read just now.
+func (r *rig) refusedJustNow(name string) {
+	for {
+		status, _ := r.Status(namespace, name)
+		if time.Since(status.LastErrorTime) < 200*time.Millisecond {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// Get returns the previous state to a new owner, and Changes yields it, when RefusalGrace has passed, although no
+// attempt ends then.
+func TestPreviousStateAfterRefusalGrace(t *testing.T) {
+	const grace = 5 * time.Second
+	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1, RefusalGrace: grace}, func(t *testing.T, r *rig) {
+		uid := r.create("tls", immutable).UID
+		r.AddReference(namespace, "tls", "pod-1")
+		r.within("tls", time.Second, uid)
+		subscriber := r.subscribe()
+		defer subscriber.stop()
+		r.refuse(forbidden())
+		r.AddReference(namespace, "tls", "pod-2")
+		refused := time.Now()
+		time.Sleep(time.Second)
+		release := r.holdBack("list")
+		r.refuse(nil)
+		subscriber.seen()
+		r.AddReference(namespace, "tls", "pod-3")
+		want(t, "before RefusalGrace has passed", subscriber.seen())
+		time.Sleep(2200 * time.Millisecond)
+		get := r.async(t.Context(), "tls")
+		time.Sleep(time.Until(refused.Add(grace + 10*time.Millisecond)))
+		select {
+		case got := <-get:
+			if got.err != nil {
+				t.Error(got.err)
+			}
+		default:
+			t.Error("Get waits after RefusalGrace")
+		}
+		if seen := subscriber.seen(); len(seen) != 1 {
+			t.Errorf("after RefusalGrace: got %q, want the object", seen)
+		}
+		if _, err := r.TryGet(namespace, "tls"); err != nil {
+			t.Error(err)
+		}
+		release()
+	})
+}
+
+// Gets that return the previous state expedite the read for a new owner: it follows soon when the server has recovered.
+func TestNewOwnerHasTheObjectSoonAfterRefusals(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
+		for i := range 5 {
+			name := fmt.Sprint("tls-", i)
+			uid := r.create(name, immutable).UID
+			r.AddReference(namespace, name, "pod-1")
+			r.within(name, time.Second, uid)
+			r.remove(name)
+			uid = r.create(name, immutable).UID
+			r.refuse(forbidden())
+			r.AddReference(namespace, name, "pod-2")
+			waits := func() bool {
+				time.Sleep(100 * time.Millisecond)
+				got, err := r.get(name, time.Minute)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return got.UID != uid
+			}
+			for range 600 {
+				waits()
+			}
+			r.refuse(nil)
+			began := time.Now()
+			for waits() {
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("the new owner got the object %v after the server had recovered, want 2s at most", took)
+			}
+		}
+	})
+}
+
 // With a new owner every 80 ms, and reads of 100 ms, an immutable object never
 // synced. One read serves all owners that were added before it began.
 func TestIssue8ManyNewOwners(t *testing.T) {

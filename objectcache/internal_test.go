@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/util/workqueue"
 
+	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -67,6 +69,76 @@ func TestIssue8LateChangeDoesNotRestart(t *testing.T) {
 		}
 		s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
 		s.background.Wait()
+	}
+}
+
+// What a watch that was replaced reports changes nothing: its successor is not replaced in turn.
+func TestLateChangeOfAReplacedWatch(t *testing.T) {
+	s := newTestStore(t, WatchOptions{ImmutableRecheck: -1})
+	s.AddReference(testKey.Namespace, testKey.Name, "pod")
+	e := s.entry(testKey)
+	w := e.watch.Load()
+	_ = w.slot.Replace([]any{testSecret("5", true)}, "5")
+	w.readFor.Store(1)
+	s.mu.Lock()
+	s.unwatchLocked(e, w, Immutable)
+	s.mu.Unlock()
+	_ = w.slot.Update(testSecret("6", false)) // came while the stream ended
+	s.changed(e, w)
+	next := e.watch.Load()
+	s.changed(e, w)
+	if got := e.watch.Load(); next == w || got != next {
+		t.Errorf("the watch was replaced: %v, and its successor too: %v, want the first only", next != w, got != next)
+	}
+	s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
+	s.background.Wait()
+}
+
+// A change reached the slot of a watch, and the watch was replaced before the store noticed it. Followers learn of the
+// change at once, and not with the next read, which may fail for long.
+func TestChangeBetweenTwoWatches(t *testing.T) {
+	s := newTestStore(t, WatchOptions{})
+	s.AddReference(testKey.Namespace, testKey.Name, "pod")
+	queue := workqueue.NewTyped[types.NamespacedName]()
+	if !s.addSubscriber(queue) {
+		t.Fatal("got no subscription")
+	}
+	s.mu.Lock()
+	for queue.Len() > 0 { // the first state
+		key, _ := queue.Get()
+		queue.Done(key)
+	}
+	e := s.entry(testKey)
+	_ = e.watch.Load().slot.Update(testSecret("6", false))
+	s.startLocked(e)
+	got := queue.Len()
+	s.mu.Unlock()
+	if got != 1 {
+		t.Errorf("got %d keys to look at, want that of the object", got)
+	}
+	s.removeSubscriber(queue)
+	queue.ShutDown()
+	s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
+	s.background.Wait()
+}
+
+// The reads of a TTLStore count the rollbacks of the server: after one, a version may stand for other content.
+func TestTTLReadsCountRollbacks(t *testing.T) {
+	var held *reading[*corev1.Secret]
+	for i, read := range []struct {
+		version, content string
+		epoch            uint64
+	}{
+		{"7", "lost", 0}, {"7", "lost", 0}, {"5", "restored", 1}, {"7", "other", 1}, {"7", "another", 2}, {"8", "newer", 2},
+	} {
+		object := testSecret(read.version, false)
+		object.Annotations = map[string]string{"content": read.content}
+		held = held.replacedBy(&reading[*corev1.Secret]{
+			state: cache.State[*corev1.Secret]{Object: object, Exists: true, Synced: true, ResourceVersion: read.version},
+		})
+		if held.state.Epoch != read.epoch || held.state.Object.Annotations["content"] != read.content {
+			t.Errorf("read %d: got epoch %d, want %d, and the content that was read", i, held.state.Epoch, read.epoch)
+		}
 	}
 }
 

@@ -57,8 +57,12 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 // else a first watch.
 func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	slot := s.newSlotLocked(e)
-	if previous := e.watch.Load(); previous != nil {
-		slot = previous.slot.Next()
+	var previous *reflector.Reflector
+	if w := e.watch.Load(); w != nil {
+		slot = w.slot.Next()
+		if w.shared == nil {
+			previous = w.reflector
+		}
 	}
 	w := s.nextWatchLocked(e, slot)
 	state := w.slot.Load()
@@ -74,6 +78,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		Gate:            s.options.Gate,
 		Once:            w.once,
 		Known:           w.polls,
+		Previous:        previous,
 		BlockingStreams: s.options.BlockingStreams,
 		Counters:        &s.counters,
 	})

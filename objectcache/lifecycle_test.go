@@ -188,6 +188,17 @@ func TestObjectWithAWaitingGetIsNotIdle(t *testing.T) {
 	})
 }
 
+// Nor is one that has synced, while a Get waits for a newer state.
+func TestObjectWithAWaitingLiveGetIsNotIdle(t *testing.T) {
+	inBubbles(t, objectcache.WatchOptions{IdleTimeout: 5 * time.Second}, func(t *testing.T, r *rig) {
+		r.referenced("tls")
+		time.AfterFunc(50*time.Second, r.holdBack("watch"))
+		if _, err := r.demand("tls", objectcache.GetOptions{Live: true}); err != nil {
+			t.Errorf("got %v, want the object", err)
+		}
+	})
+}
+
 // Peer bug 4: in kubelet the time of the last access starts at zero, so the first idle
 // scan stops an object that was just registered.
 func TestPeerBug04_IdleClockStartsAtTheReference(t *testing.T) {

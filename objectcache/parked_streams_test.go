@@ -5,7 +5,6 @@ package objectcache_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/network"
 )
 
 // A store that parks its streams works with every client and server. A stream that cannot
@@ -50,7 +50,7 @@ func TestParkedStreamsOfEveryClient(t *testing.T) {
 				time.Sleep(90 * time.Second) // longer than the Timeout
 				r.updateAll("new")
 				r.wantAll("after an update", "new", 5*time.Second)
-				r.network.cut(false)
+				r.cut()
 				r.updateAll("newest")
 				r.wantAll("after a cut", "newest", 5*time.Second)
 			})
@@ -66,16 +66,17 @@ func TestParkedStreamsAfterAFault(t *testing.T) {
 		fault func(*parkedRig)
 		limit time.Duration
 	}{
-		"connections cut": {func(r *parkedRig) { r.network.cut(false); r.updateAll("new") }, time.Second},
+		"connections cut": {func(r *parkedRig) { r.cut(); r.updateAll("new") }, time.Second},
 		"streams ended":   {func(r *parkedRig) { r.server.CloseStreams(nil); r.updateAll("new") }, time.Second},
 		"outage and compaction": {func(r *parkedRig) {
-			r.network.cut(true)
+			r.network.OnDial(func(int) network.Dial { return network.Refuse })
+			r.cut()
 			r.updateAll("new")
 			r.server.Compact()
 			time.Sleep(time.Minute)
-			r.network.cut(false)
+			r.network.OnDial(nil)
 		}, 10 * time.Second},
-		"half-open connections": {func(r *parkedRig) { r.network.freeze(); r.updateAll("new") }, 50 * time.Second},
+		"half-open connections": {func(r *parkedRig) { r.network.Each((*network.Conn).Freeze); r.updateAll("new") }, 50 * time.Second},
 		"etcd restored": {func(r *parkedRig) {
 			r.updateAll("new")
 			state := r.server.Snapshot()
@@ -96,11 +97,11 @@ func TestParkedStreamsAfterAFault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inParkedBubble(t, n, apiserver.Options{}, nil, func(t *testing.T, r *parkedRig) {
 				r.reference()
-				_, before := r.network.connections()
+				before := r.connections()
 				test.fault(r)
 				r.wantAll("after the fault", "new", test.limit)
-				if _, dials := r.network.connections(); dials-before > n/streamsPerConnection+2 {
-					t.Errorf("got %d connections more, want %d at most", dials-before, n/streamsPerConnection+2)
+				if more := r.connections() - before; more > n/streamsPerConnection+2 {
+					t.Errorf("got %d connections more, want %d at most", more, n/streamsPerConnection+2)
 				}
 				r.updateAll("newest")
 				r.wantAll("later", "newest", time.Second)
@@ -134,11 +135,7 @@ func TestStopAtAnyMoment(t *testing.T) {
 	slow := func(r *parkedRig, _ *rest.Config) {
 		r.transform = func(secret *corev1.Secret) *corev1.Secret { time.Sleep(time.Millisecond); return secret }
 		r.server.Intercept(func(context.Context, apiserver.Request) *metav1.Status { time.Sleep(time.Millisecond); return nil })
-		dial := r.network.dial
-		r.network.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			time.Sleep(time.Millisecond)
-			return dial(ctx, network, address)
-		}
+		r.network.OnDial(func(int) network.Dial { time.Sleep(time.Millisecond); return nil })
 	}
 	for name, begin := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func (r *Resource[T]) read(ctx context.Context, key types.NamespacedName) (T, er
 func (r *Resource[T]) readState(ctx context.Context, key types.NamespacedName) (state cache.State[T], err error) {
 	object, err := listwatch.Redacted(ctx, func(ctx context.Context) (T, error) { return r.get(ctx, key) })
 	if err == nil {
-		err = checkObject(object, key)
+		err = r.checkObject(object, key)
 	}
 	switch {
 	case r.isAbsence(err, key.Name):
@@ -60,7 +60,7 @@ func (r *Resource[T]) isAbsence(err error, name string) bool {
 }
 
 // checkObject returns an error if the answer to a GET is not the object of that key.
-func checkObject[T cache.Object](object T, key types.NamespacedName) error {
+func (r *Resource[T]) checkObject(object T, key types.NamespacedName) error {
 	if isNil(object) {
 		return listwatch.Loggable(fmt.Errorf("%w: the client returned neither an object nor an error", cache.ErrMalformed))
 	}
@@ -68,7 +68,7 @@ func checkObject[T cache.Object](object T, key types.NamespacedName) error {
 		return listwatch.Loggable(fmt.Errorf("%w: the object %s/%s, where %s was asked for",
 			cache.ErrMalformed, object.GetNamespace(), object.GetName(), key))
 	}
-	return nil
+	return r.checkVersion(object)
 }
 
 // getFromREST returns a function that gets an object over a REST client.
@@ -79,7 +79,7 @@ func getFromREST[T cache.Object](resource *listwatch.RESTResource) func(context.
 			var none T
 			return none, err
 		}
-		return object.(T), nil // of the type that NewObject returns
+		return object.(T), nil // Get returns nothing but the type of NewObject
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -150,6 +151,18 @@ func TestReadNotServedIsNotAbsent(t *testing.T) {
 					t.Errorf("got %v, want NotFound: %v, else a NotServedError", err, test.absent)
 				}
 			})
+		}
+	}
+}
+
+// client-go puts the name of the request into the error for a proxy's 404. That is no absence, also if the name is kept
+// when the error is cleaned of the answer.
+func TestProxysNotFoundIsNotAbsence(t *testing.T) {
+	secrets := Secrets(fake.NewClientset())
+	for proxy, absent := range map[bool]bool{true: false, false: true} {
+		err := apierrors.NewGenericServerResponse(http.StatusNotFound, "get", corev1.Resource("secrets"), "tls", "page not found", 0, proxy)
+		if got := secrets.isAbsence(err, "tls"); got != absent {
+			t.Errorf("from a proxy: %v: got absence %v, want %v", proxy, got, absent)
 		}
 	}
 }

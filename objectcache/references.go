@@ -82,7 +82,7 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 		w.reflector.ReadFor(e.owners.reads)
 	}
 	if w != nil && !w.synced {
-		w.live.Store(false) // the state is from a stream that has ended
+		w.live.Store(false) // the state, if there is one, is from a stream that has ended
 	}
 	s.subscribers.notify(e.key)
 }

@@ -96,10 +96,12 @@ func TestLastReferenceEndsAWaitingGet(t *testing.T) {
 	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.refuse(unavailable())
 		r.AddReference(namespace, "tls", "pod")
-		done := r.async(t.Context(), "tls")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		done, deleted := r.async(ctx, "tls"), time.Now()
 		r.DeleteReference(namespace, "tls", "pod")
-		if got := <-done; !errors.Is(got.err, objectcache.ErrNotRegistered) {
-			t.Errorf("got %v, want ErrNotRegistered", got.err)
+		if got := <-done; !errors.Is(got.err, objectcache.ErrNotRegistered) || !got.at.Equal(deleted) {
+			t.Errorf("got %v after %v, want ErrNotRegistered at once", got.err, got.at.Sub(deleted))
 		}
 	})
 }

@@ -224,7 +224,7 @@ func (r *Resource[T]) sourceOf(key types.NamespacedName) listwatch.Source {
 	} else {
 		source = r.source(key)
 	}
-	return r.transformedSource(source)
+	return r.accepted(source)
 }
 
 // pathResource returns the group, version and resource of the path.

@@ -3,13 +3,9 @@
 package objectcache_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	goruntime "runtime"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +17,7 @@ import (
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/network"
 )
 
 // streamsPerConnection is the limit of the server of a parkedRig.
@@ -30,7 +27,7 @@ const streamsPerConnection = 5
 type parkedRig struct {
 	*rig
 
-	network   *network
+	network   *network.Network
 	names     []string // of the Secrets
 	transform func(*corev1.Secret) *corev1.Secret
 }
@@ -42,10 +39,11 @@ func inParkedBubble(t *testing.T, n int, server apiserver.Options, change func(*
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server.InMemory, server.TLS, server.MaxStreamsPerConnection = true, true, streamsPerConnection
-		r := &parkedRig{rig: &rig{t: t, server: apiserver.New(t, server)}, network: &network{open: map[*wire]bool{}}}
+		r := &parkedRig{rig: &rig{t: t, server: apiserver.New(t, server)}}
 		r.client = r.server.Client()
 		config := r.server.Config()
-		r.network.dial, config.Dial = config.Dial, r.network.Dial
+		r.network = network.New(config.Dial)
+		config.Dial = r.network.Dial
 		config = objectcache.ConfigFor(config)
 		if change != nil {
 			change(r, config)
@@ -114,9 +112,18 @@ func (r *parkedRig) wantNothingOpen(when string) {
 		r.t.Errorf("a second after %s: got %d streams, want none", when, got)
 	}
 	time.Sleep(90 * time.Second)
-	if open, _ := r.network.connections(); open != 0 {
-		r.t.Errorf("91 s after %s: got %d connections, want none", when, open)
+	if got := r.network.Counts().Open; got != 0 {
+		r.t.Errorf("91 s after %s: got %d connections, want none", when, got)
 	}
+}
+
+// cut resets all connections.
+func (r *parkedRig) cut() { r.network.Each((*network.Conn).Reset) }
+
+// connections returns how many have been made.
+func (r *parkedRig) connections() int {
+	counts := r.network.Counts()
+	return counts.Dials - counts.Failed
 }
 
 // readers returns how many streams have a goroutine of the store that reads them.
@@ -125,110 +132,4 @@ func readers() int {
 	stacks := make([]byte, 8<<20)
 	stacks = stacks[:goruntime.Stack(stacks, true)]
 	return strings.Count(string(stacks), "reflector.(*session).runStream(")
-}
-
-// network is what the connections of a client pass.
-type network struct {
-	dial func(ctx context.Context, network, address string) (net.Conn, error)
-
-	mu    sync.Mutex
-	open  map[*wire]bool
-	dials int // that have succeeded
-	down  bool
-}
-
-// wire is a connection of the network.
-type wire struct {
-	net.Conn
-	network *network
-
-	mu   sync.Mutex
-	dead bool // it loses everything, and neither side is notified
-}
-
-// Dial is that of a rest.Config.
-func (n *network) Dial(ctx context.Context, protocol, address string) (net.Conn, error) {
-	n.mu.Lock()
-	down := n.down
-	n.mu.Unlock()
-	if down {
-		return nil, syscall.ECONNREFUSED
-	}
-	c, err := n.dial(ctx, protocol, address)
-	if err != nil {
-		return nil, err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	w := &wire{Conn: c, network: n}
-	n.open[w] = true
-	n.dials++
-	return w, nil
-}
-
-// each calls f for each open connection.
-func (n *network) each(f func(*wire)) {
-	n.mu.Lock()
-	var all []*wire
-	for w := range n.open {
-		all = append(all, w)
-	}
-	n.mu.Unlock()
-	for _, w := range all {
-		f(w)
-	}
-}
-
-// cut closes all connections. If down is set, no other is made.
-func (n *network) cut(down bool) {
-	n.mu.Lock()
-	n.down = down
-	n.mu.Unlock()
-	n.each(func(w *wire) { _ = w.Close() })
-}
-
-// freeze makes all connections half-open.
-func (n *network) freeze() {
-	n.each(func(w *wire) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.dead = true
-	})
-}
-
-// connections returns how many are open, and how many there were.
-func (n *network) connections() (open, dials int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.open), n.dials
-}
-
-func (w *wire) isDead() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dead
-}
-
-// Read implements net.Conn.
-func (w *wire) Read(p []byte) (n int, err error) {
-	for n, err = w.Conn.Read(p); err == nil && w.isDead(); {
-		n, err = w.Conn.Read(p)
-	}
-	return n, err
-}
-
-// Write implements net.Conn.
-func (w *wire) Write(p []byte) (int, error) {
-	if w.isDead() {
-		return len(p), nil
-	}
-	return w.Conn.Write(p)
-}
-
-// Close implements net.Conn.
-func (w *wire) Close() error {
-	w.network.mu.Lock()
-	delete(w.network.open, w)
-	w.network.mu.Unlock()
-	return w.Conn.Close()
 }

@@ -69,7 +69,7 @@ func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] 
 	st := &sharedStream[T]{store: s, namespace: n, base: time.Now()}
 	resource := s.resource.resource.String()
 	namespace := listwatch.FromRESTNamespace(s.resource.rest, n.name, st.isMember)
-	source := &sharedSource[T]{Source: s.resource.transformedSource(namespace), stream: st}
+	source := &sharedSource[T]{Source: s.resource.accepted(namespace), stream: st}
 	st.reflector = reflector.New(source, st, reflector.Options{
 		Name:            resource + " of namespace " + n.name,
 		Resource:        resource + " of namespaces",

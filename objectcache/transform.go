@@ -3,16 +3,12 @@
 package objectcache
 
 import (
-	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/util/watchlist"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
@@ -86,37 +82,21 @@ func identityOf(object metav1.Object) identity {
 	return identity{object.GetNamespace(), object.GetName(), string(object.GetUID()), object.GetResourceVersion()}
 }
 
-// transformedSource returns a source whose objects are transformed as soon as they are decoded.
-// A failure ends the attempt, with its cause.
-func (r *Resource[T]) transformedSource(source listwatch.Source) listwatch.Source {
+// transformList transforms the items of a list. A store refuses an item of another type.
+func (r *Resource[T]) transformList(list runtime.Object) (runtime.Object, error) {
 	if r.userTransform == nil {
-		return source // the slot drops the managedFields
-	}
-	return &transformingSource[T]{source, r}
-}
-
-type transformingSource[T cache.Object] struct {
-	listwatch.Source
-
-	resource *Resource[T]
-}
-
-// IsWatchListSemanticsUnSupported implements the method that reflectors look for.
-func (s *transformingSource[T]) IsWatchListSemanticsUnSupported() bool {
-	return watchlist.DoesClientNotSupportWatchListSemantics(s.Source)
-}
-
-func (s *transformingSource[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := s.Source.List(ctx, options)
-	if err != nil {
-		return nil, err
+		return list, nil
 	}
 	objects, err := meta.ExtractListWithAlloc(list)
 	if err != nil {
 		return list, nil // the reflector reports what it is
 	}
-	for i, object := range objects {
-		if objects[i], err = s.resource.transformItem(object); err != nil {
+	for i, item := range objects {
+		object, ok := item.(T)
+		if !ok || isNil(object) {
+			continue
+		}
+		if objects[i], err = r.transform(object); err != nil {
 			return nil, err
 		}
 	}
@@ -124,65 +104,4 @@ func (s *transformingSource[T]) List(ctx context.Context, options metav1.ListOpt
 		return nil, listwatch.Loggable(fmt.Errorf("%w: a %T cannot hold a %T", ErrTransform, list, objects[0]))
 	}
 	return list, nil
-}
-
-func (s *transformingSource[T]) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
-	stream, err := s.Source.Watch(ctx, options)
-	if err != nil || stream == nil {
-		return nil, err
-	}
-	return &transformingStream[T]{stream, s.resource}, nil
-}
-
-type transformingStream[T cache.Object] struct {
-	listwatch.Stream
-
-	resource *Resource[T]
-}
-
-// Next returns the next event.
-func (s *transformingStream[T]) Next() (watch.Event, error) {
-	event, err := s.Stream.Next()
-	if err != nil {
-		return event, err
-	}
-	return s.resource.transformEvent(event)
-}
-
-// Park implements [listwatch.Parkable], if the stream within does.
-func (s *transformingStream[T]) Park(wake listwatch.Waker) bool {
-	stream, ok := s.Stream.(listwatch.Parkable)
-	return ok && stream.Park(wake)
-}
-
-// TryNext implements [listwatch.Parkable].
-func (s *transformingStream[T]) TryNext() (event watch.Event, ok bool, err error) {
-	event, ok, err = s.Stream.(listwatch.Parkable).TryNext()
-	if err == nil && ok {
-		event, err = s.resource.transformEvent(event)
-	}
-	return event, ok, err
-}
-
-// transformEvent transforms the object of an event. That of a deletion is not stored, nor
-// is that of a bookmark or an error.
-func (r *Resource[T]) transformEvent(event watch.Event) (watch.Event, error) {
-	if event.Type != watch.Added && event.Type != watch.Modified {
-		return event, nil
-	}
-	var err error
-	if event.Object, err = r.transformItem(event.Object); err != nil {
-		return watch.Event{}, err
-	}
-	return event, nil
-}
-
-// transformItem is transform for what a source has decoded. A store refuses an object of
-// another type.
-func (r *Resource[T]) transformItem(item runtime.Object) (runtime.Object, error) {
-	object, ok := item.(T)
-	if !ok || isNil(object) {
-		return item, nil
-	}
-	return r.transform(object)
 }

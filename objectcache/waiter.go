@@ -70,8 +70,10 @@ func (s *WatchStore[T]) waitUncounted(g *waiter[T]) (T, error) {
 			return none, err
 		}
 		state, ok, err := s.check(g, w)
-		if w != nil && !ok {
-			s.requestRead(g, w) // again after each attempt, which uses the request up
+		if w != nil && (!ok || s.needsOwnerRead(w, state) && w.readFor.Load() < g.newestOwner) {
+			// Again after each attempt, which uses the request up. A Get that returns the
+			// previous state does not wait for the read.
+			s.requestRead(g, w)
 		}
 		if !ok && err == nil {
 			g.slept = true
@@ -145,25 +147,34 @@ func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (state cache.Stat
 		}
 		return state, false, err
 	}
-	status := w.status() // before the state, which is then no older
+	// Each is loaded before the next, which is then no older.
+	readDone := g.readDone(w)
+	behind := readDone && g.notOlderThan != ""
+	status := w.status()
+	version := g.entry.versionOf(w, status)
 	bound := s.stalenessBound(g, w)
 	state, ok = s.servable(w, min(g.newestOwner, g.entry.newestOwner.Load()), bound)
-	ok = ok && g.isMet(w, state, status)
+	ok = ok && g.isMet(readDone, version)
+	refused := graceLeft(s.options.RefusalGrace, status, g.began) == 0
 	switch {
 	case ok:
 		return state, true, nil
 	case g.demandsRead():
-		if !ended && !g.isBehind(w) && graceLeft(s.options.RefusalGrace, status, g.began) != 0 {
+		if !ended && !behind && !refused {
 			return state, false, nil
 		}
-	case s.isPrevious(w, state, bound) && (g.ctx.Err() != nil || readFailed(status, g.ownerAddedAt)):
+	case s.isPrevious(w, state, bound) && (g.ctx.Err() != nil || s.ownerReadFailed(status, g.ownerAddedAt)):
 		return state, true, nil // an owner that had it may be asking
-	case !ended && graceLeft(s.options.RefusalGrace, status, g.began) != 0:
+	case !ended && !refused:
 		return state, false, nil
 	}
 	causes := causesOf(status)
-	if state.Synced && (g.isBehind(w) || w.isStale(bound)) {
-		causes = append([]error{g.staleError(w, status)}, causes...)
+	switch {
+	case !state.Synced:
+	case behind:
+		causes = append([]error{g.behindError(version)}, causes...)
+	case w.isStale(bound):
+		causes = append([]error{ErrStale}, causes...)
 	}
 	if ended {
 		causes = append(causes, s.resource.rateLimitError())
@@ -172,8 +183,8 @@ func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (state cache.Stat
 }
 
 // isPrevious reports whether a state is that of an earlier read, which may be served if
-// the read for a new owner fails. It is not before changed has recorded the first read:
-// a Get that came next could not return it.
+// the read for a new owner fails. Until changed has recorded the first read it returns
+// false: the next Get would not return that state.
 func (s *WatchStore[T]) isPrevious(w *objectWatch[T], state cache.State[T], bound time.Duration) bool {
 	return w.contact.Load() != 0 && s.needsOwnerRead(w, state) && (s.isImmutable(state) || !w.isStale(bound))
 }
@@ -195,6 +206,23 @@ func (s *WatchStore[T]) stalenessBound(g *waiter[T], w *objectWatch[T]) time.Dur
 // failed, or cannot be tried because no reflector reaches the server.
 func readFailed(status reflector.Status, addedAt time.Time) bool {
 	return status.FailedAt.After(addedAt) && status.Failures > 0 || status.Away && time.Since(addedAt) >= awayGrace
+}
+
+// ownerReadFailed also holds while the server refuses reads for longer than RefusalGrace.
+func (s *WatchStore[T]) ownerReadFailed(status reflector.Status, addedAt time.Time) bool {
+	return readFailed(status, addedAt) || graceLeft(s.options.RefusalGrace, status, addedAt) == 0
+}
+
+// untilOwnerReadFailed returns when to call ownerReadFailed again although no attempt ends.
+func (s *WatchStore[T]) untilOwnerReadFailed(status reflector.Status, addedAt time.Time) time.Duration {
+	after := time.Until(addedAt.Add(awayGrace))
+	if after <= 0 {
+		after = awayGrace // the server was not away then, and may be later
+	}
+	if left := graceLeft(s.options.RefusalGrace, status, addedAt); left > 0 {
+		after = min(after, left)
+	}
+	return after
 }
 
 // graceLeft returns for how much longer a Get that began then tolerates refusals.
@@ -256,14 +284,11 @@ func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.
 	if !s.needsOwnerRead(w, state) {
 		return grace
 	}
-	away := time.Until(g.ownerAddedAt.Add(awayGrace))
-	if away <= 0 {
-		away = awayGrace // the server was not away then, and may be later
-	}
+	failed := s.untilOwnerReadFailed(w.status(), g.ownerAddedAt)
 	if grace < 0 {
-		return away
+		return failed
 	}
-	return min(grace, away)
+	return min(grace, failed)
 }
 
 // logNotStarted logs, once for each store, that a Get that began then has waited for

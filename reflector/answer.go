@@ -65,7 +65,8 @@ func checkEvent(event watch.Event) error {
 		}
 		return fmt.Errorf("%w: an error event that holds a %T", cache.ErrMalformed, event.Object)
 	}
-	return fmt.Errorf("%w: an event of type %q", cache.ErrMalformed, event.Type)
+	// Without the type: where frames are mixed up, it may be a part of an object.
+	return fmt.Errorf("%w: an event of an unknown type", cache.ErrMalformed)
 }
 
 // endsInitialEvents reports whether an event is the bookmark that ends the initial
@@ -80,7 +81,13 @@ func endsInitialEvents(event watch.Event) bool {
 
 // initialState collects the initial events of a WatchList. The server may mix in
 // changes (KEP-3157).
-type initialState map[types.NamespacedName]any
+type initialState map[types.NamespacedName]initialEvent
+
+// initialEvent is the newest event of an object.
+type initialEvent struct {
+	object  any // nil if it was deleted
+	version string
+}
 
 // add adds an event that [checkEvent] has passed. It reports whether the state is
 // complete, and at which version.
@@ -89,16 +96,32 @@ func (s initialState) add(event watch.Event) (version string, complete bool, err
 	if err != nil {
 		return "", false, err
 	}
-	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-	switch event.Type {
-	case watch.Added, watch.Modified:
-		s[key] = event.Object
-	case watch.Deleted:
-		delete(s, key)
-	case watch.Bookmark:
+	if event.Type == watch.Bookmark {
 		return object.GetResourceVersion(), endsInitialEvents(event), nil
 	}
+	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+	next := initialEvent{version: object.GetResourceVersion()}
+	if event.Type != watch.Deleted {
+		next.object = event.Object
+	}
+	if before, ok := s[key]; ok {
+		if order, err := cache.CompareVersions(next.version, before.version); err == nil && order < 0 {
+			return "", false, nil // repeated or late
+		}
+	}
+	s[key] = next
 	return "", false, nil
+}
+
+// items returns the objects that exist.
+func (s initialState) items() []any {
+	items := make([]any, 0, len(s))
+	for _, event := range s {
+		if event.object != nil {
+			items = append(items, event.object)
+		}
+	}
+	return items
 }
 
 // bookmarkVersion returns the version of a bookmark that [checkEvent] has passed.

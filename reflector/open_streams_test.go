@@ -218,6 +218,34 @@ func TestStopDuringVerification(t *testing.T) {
 	})
 }
 
+// lingeringLists are slowLists that return a second after their context has ended.
+type lingeringLists struct {
+	*slowLists
+
+	ended atomic.Bool
+}
+
+func (l *lingeringLists) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, err := l.slowLists.List(ctx, options)
+	if ctx.Err() != nil {
+		time.Sleep(time.Second)
+		l.ended.Store(true)
+	}
+	return list, err
+}
+
+func TestRunWaitsForAVerification(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		source := &lingeringLists{slowLists: newSlowLists(&fakeSource{onList: lists(brings("7")), onWatch: streams(opens())})}
+		r := start(t, source, reflector.Options{})
+		<-source.begun
+		r.stop()
+		if !source.ended.Load() {
+			t.Error("Run returned while a verification was under way")
+		}
+	})
+}
+
 // A verification that hangs is given up after a minute. The stream is kept.
 func TestVerificationThatHangs(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -80,9 +80,6 @@ func (s *session) tryNext() (event watch.Event, ok bool, err error) {
 // unpark ends the session. A worker must not wait for what the session has started.
 func (s *session) unpark(err error) {
 	s.life.unpark()
-	if s.isOver() {
-		err = nil // the session was ended from this side, which has the cause
-	}
 	ended := s.finish(err)
 	if ended == nil && s.r.store.resyncer == nil {
 		s.r.next(s)

@@ -53,6 +53,7 @@ func quotingSources() map[string]listwatch.Source {
 		"event":                 both(opens(undecoded(canary))),
 		"event after the state": both(opens(append(state(secret("5"), "7"), undecoded(canary))...)),
 		"list, not of objects":  listsOf(func() (runtime.Object, error) { return notObjects, nil }),
+		"event of another type": both(opens(event(watch.EventType(canary), secret("5")))),
 		"event with a list":     both(opens(event(watch.Added, list("7", secret("5"))))),
 	}
 }

@@ -53,6 +53,11 @@ type Options struct {
 	// Counters count what the reflector does. Reflectors may share them. Default: it has
 	// counters of its own, which nothing reads.
 	Counters *Counters
+	// Previous is a reflector of the same object, resource and gate whose place this one
+	// takes; it may have ended. If its last attempt failed less than 15 s ago, the first
+	// attempt of this one waits as its next one would have. The server's Retry-After is
+	// honored in any case. Default: none.
+	Previous *Reflector
 	// ResyncPeriod is the time between two calls of the store's Resync. A DeltaFIFO and
 	// a RealFIFO then deliver all objects that their consumer knows. The time begins
 	// with Run and goes on when a stream ends. Resync is called only while a stream is
@@ -114,6 +119,9 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 	r.member = r.gate.admission.Join(r.resource, r.onChange)
 	if options.Known {
 		r.member.Known()
+	}
+	if previous := options.Previous; previous != nil && previous.gate == r.gate {
+		r.member.Continue(previous.member)
 	}
 	return r
 }

@@ -3,9 +3,7 @@
 package reflector
 
 import (
-	"maps"
 	"math/rand/v2"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -25,9 +23,6 @@ func (s *session) runStream() (parked bool, err error) {
 	}
 	for err == nil && !s.r.once {
 		err = s.handle(s.stream.Next())
-	}
-	if s.isOver() {
-		return false, nil // the session was ended from this side, which has the cause
 	}
 	return false, err
 }
@@ -123,7 +118,7 @@ func (s *session) readInitialEvents() (items []any, version string, err error) {
 			return nil, "", err
 		}
 	}
-	return slices.AppendSeq(make([]any, 0, len(state)), maps.Values(state)), version, nil
+	return state.items(), version, nil
 }
 
 // watchListOptions asks for the state and then the changes, at the version that

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/refwatch/refwatch/test/network"
 )
 
 // asProgram in the environment makes the test binary run as the program.
@@ -98,12 +99,8 @@ func TestSignals(t *testing.T) {
 
 // TestMetrics: the operator serves its metrics and the debug page at --metrics-bind-address.
 func TestMetrics(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := network.FreeAddress()
 	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
 	command, _ := program(t, "--metrics-bind-address="+address)

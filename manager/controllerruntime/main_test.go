@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -15,11 +16,24 @@ import (
 // reads them. SetLogger has an effect only once in a process.
 var rootLines atomic.Pointer[func(prefix, args string)]
 
+// rootSink is on while a test reads rootLines: from verbosity 5 on, controller-runtime's queues log their items without
+// a lock.
+type rootSink struct{ logr.LogSink }
+
+func (s rootSink) Enabled(int) bool { return rootLines.Load() != nil }
+
+func (s rootSink) WithName(name string) logr.LogSink { return rootSink{s.LogSink.WithName(name)} }
+
+func (s rootSink) WithValues(values ...any) logr.LogSink {
+	return rootSink{s.LogSink.WithValues(values...)}
+}
+
 func TestMain(m *testing.M) {
-	logf.SetLogger(funcr.New(func(prefix, args string) {
+	logger := funcr.New(func(prefix, args string) {
 		if lines := rootLines.Load(); lines != nil {
 			(*lines)(prefix, args)
 		}
-	}, funcr.Options{}))
+	}, funcr.Options{Verbosity: 10})
+	logf.SetLogger(logger.WithSink(rootSink{logger.GetSink()}))
 	goleak.VerifyTestMain(m)
 }

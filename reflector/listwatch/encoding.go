@@ -4,11 +4,14 @@ package listwatch
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -50,11 +53,8 @@ func accept(request *rest.Request, answer, object runtime.Object) {
 	case isMetadata:
 		// As client-go's metadata client does. A server that does not know the
 		// transformation sends the whole objects in JSON.
-		kind := "PartialObjectMetadata"
-		if answer != object {
-			kind = "PartialObjectMetadataList"
-		}
-		as := ";as=" + kind + ";g=" + metav1.GroupName + ";v=v1"
+		kind := metadataKind(answer)
+		as := ";as=" + kind.Kind + ";g=" + kind.Group + ";v=" + kind.Version
 		request.SetHeader("Accept", runtime.ContentTypeProtobuf+as+","+runtime.ContentTypeJSON+as+","+runtime.ContentTypeJSON)
 	case isProtobuf(answer):
 		request.UseProtobufAsDefault()
@@ -73,32 +73,93 @@ func isProtobuf(object runtime.Object) bool {
 // decodeAnswer decodes the answer to a list or a get into an object of its type. Like the
 // events of a stream, it is decoded by the codecs of this package, whatever serializer
 // the client has.
-func decodeAnswer(body []byte, into runtime.Object) (runtime.Object, error) {
+func (r *RESTResource) decodeAnswer(body []byte, into runtime.Object) (runtime.Object, error) {
 	decoder := jsonEncoding().object
 	if bytes.HasPrefix(body, protobufPrefix) {
 		decoder = protobufEncoding().object
 	}
-	answer, err := decodeObject(decoder, body, into)
+	answer, kind, err := decodeObject(decoder, body, into)
 	if err != nil {
-		return nil, undecodable(err)
+		return nil, err
 	}
 	if status, ok := answer.(*metav1.Status); ok && status.Status != metav1.StatusSuccess {
-		return nil, redact.Loggable(apierrors.FromObject(status))
+		return nil, apierrors.FromObject(status)
+	}
+	if err := r.check(answer, into, kind); err != nil {
+		return nil, err
 	}
 	return answer, nil
 }
 
-// decodeObject decodes an object into one of its type. The decoders drop kind and
-// apiVersion. Typed clients do so too, but an object without a Go type needs them.
-func decodeObject(decoder runtime.Decoder, data []byte, into runtime.Object) (runtime.Object, error) {
-	object, kind, err := decoder.Decode(data, nil, into)
+// decodeList decodes the answer to a list. One object, decoded into a list type that the
+// scheme does not have, is a list without items: as a list it would prove that the object
+// is absent. Only an object has a name.
+func (r *RESTResource) decodeList(body []byte, into runtime.Object) (runtime.Object, error) {
+	list, err := r.decodeAnswer(body, into)
 	if err != nil {
 		return nil, err
+	}
+	if untyped, ok := list.(*unstructured.UnstructuredList); ok {
+		for i := range untyped.Items {
+			if err := r.checkVersion(untyped.Items[i].GroupVersionKind(), untyped); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if meta.LenList(list) > 0 {
+		return list, nil
+	}
+	var object metav1.PartialObjectMetadata
+	if json.Unmarshal(body, &object) == nil && object.Name != "" { // protobuf is no JSON
+		return nil, redact.Loggable(fmt.Errorf("%w: one object where a list belongs", cache.ErrMalformed))
+	}
+	return list, nil
+}
+
+// decodeObject decodes an object into one of its type, if it is of that type. The decoders
+// drop kind and apiVersion. Typed clients do so too, but an object without a Go type needs
+// them.
+func decodeObject(decoder runtime.Decoder, data []byte, into runtime.Object) (runtime.Object, schema.GroupVersionKind, error) {
+	object, kind, err := decoder.Decode(data, nil, into)
+	if err != nil {
+		return nil, schema.GroupVersionKind{}, undecodable(err)
 	}
 	if _, ok := object.(runtime.Unstructured); ok {
 		object.GetObjectKind().SetGroupVersionKind(*kind)
 	}
-	return object, nil
+	return object, *kind, nil
+}
+
+// check returns an error if an object is not of the resource. The decoders make an object
+// of another type than into if the scheme has the types of both. If it does not have that
+// of into, they decode any kind into it: the group and version are compared, for the kind is
+// not known.
+func (r *RESTResource) check(object, into runtime.Object, kind schema.GroupVersionKind) error {
+	if object != into {
+		return redact.Loggable(fmt.Errorf("%w: a %T where a %T belongs", cache.ErrMalformed, object, into))
+	}
+	return r.checkVersion(kind, into)
+}
+
+func (r *RESTResource) checkVersion(kind schema.GroupVersionKind, into runtime.Object) error {
+	want := r.Client.APIVersion()
+	if kind.GroupVersion() == want || kind == metadataKind(into) {
+		return nil
+	}
+	// Without that of the object: where bodies are mixed up, it may be data.
+	return redact.Loggable(fmt.Errorf("%w: an object of another group and version where one of %q belongs", cache.ErrMalformed, want))
+}
+
+// metadataKind returns the kind of an answer of metadata only, if into is of its type. A
+// server that does not know the transformation sends the kind of the resource.
+func metadataKind(into runtime.Object) schema.GroupVersionKind {
+	switch into.(type) {
+	case *metav1.PartialObjectMetadata:
+		return metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+	case *metav1.PartialObjectMetadataList:
+		return metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
+	}
+	return schema.GroupVersionKind{}
 }
 
 // undecodable replaces the error of a decoder, which may quote an object.

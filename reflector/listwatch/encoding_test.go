@@ -139,7 +139,7 @@ func TestRESTStatusInsteadOfAList(t *testing.T) {
 		want func(error) bool
 	}{
 		"failure": {`{"apiVersion":"v1","kind":"Status","status":"Failure","code":403,"reason":"Forbidden"}`, apierrors.IsForbidden},
-		"success": {`{"apiVersion":"v1","kind":"Status","status":"Success","code":200}`, func(err error) bool { return err == nil }},
+		"success": {`{"apiVersion":"v1","kind":"Status","status":"Success","code":200}`, func(err error) bool { return errors.Is(err, cache.ErrMalformed) }},
 		"nothing": {``, func(err error) bool { return errors.Is(err, cache.ErrMalformed) }},
 	}
 	for name, test := range tests {
@@ -150,6 +150,90 @@ func TestRESTStatusInsteadOfAList(t *testing.T) {
 			}
 			if _, isList := list.(*corev1.SecretList); isList {
 				t.Errorf("list: got a %T, want none", list)
+			}
+		})
+	}
+}
+
+// An answer of another kind is refused wherever that can be known, whether it would be an object or the absence of one.
+func TestRESTAnswerOfAnotherKind(t *testing.T) {
+	object := func(apiVersion, kind string) string {
+		return `{"apiVersion":"` + apiVersion + `","kind":"` + kind + `","metadata":{"namespace":"shop","name":"red","resourceVersion":"5"}}`
+	}
+	list := func(apiVersion, kind, items string) string {
+		return `{"apiVersion":"` + apiVersion + `","kind":"` + kind + `","metadata":{"resourceVersion":"5"},"items":[` + items + `]}`
+	}
+	types := map[string]struct {
+		newObject, newList       func() runtime.Object
+		objects, lists           []string // that are accepted
+		otherObjects, otherLists []string
+	}{
+		"typed": {
+			func() runtime.Object { return &corev1.Secret{} }, func() runtime.Object { return &corev1.SecretList{} },
+			[]string{object("v1", "Secret")}, []string{list("v1", "SecretList", "")},
+			[]string{object("v1", "Pod"), object("example.com/v1", "Secret"), list("v1", "SecretList", "")},
+			[]string{list("v1", "PodList", ""), list("v1", "List", ""), object("v1", "Secret")},
+		},
+		"unstructured": {
+			kindsOfTypes["unstructured"].newObject, kindsOfTypes["unstructured"].newList,
+			[]string{object("v1", "Secret")}, []string{list("v1", "SecretList", ""), list("v1", "Secrets", object("v1", "Secret"))},
+			[]string{object("example.com/v1", "Secret"), object("", "Secret"), object(canary, "Secret")},
+			[]string{list("meta.k8s.io/v1", "Table", ""), list("v1", "SecretList", object("apps/v1", "Deployment")), object("v1", "Secret")},
+		},
+		"metadata": {
+			kindsOfTypes["metadata"].newObject, kindsOfTypes["metadata"].newList,
+			[]string{object("v1", "Secret"), object("meta.k8s.io/v1", "PartialObjectMetadata")},
+			[]string{list("v1", "SecretList", ""), list("meta.k8s.io/v1", "PartialObjectMetadataList", "")},
+			[]string{object("example.com/v1", "Secret"), object("meta.k8s.io/v1", "Table")},
+			[]string{list("meta.k8s.io/v1", "Table", ""), object("v1", "Secret"), object("meta.k8s.io/v1", "PartialObjectMetadata")},
+		},
+		"a type that is not registered": {
+			func() runtime.Object { return &Kettle{} }, func() runtime.Object { return &KettleList{} },
+			[]string{object("v1", "Kettle")}, []string{list("v1", "Kettles", "")},
+			[]string{object("example.com/v1", "Kettle")},
+			[]string{list("example.com/v1", "KettleList", ""), object("v1", "Kettle")},
+		},
+	}
+	for name, test := range types {
+		t.Run(name, func(t *testing.T) {
+			check := func(how, body string, err error, ok bool) {
+				t.Helper()
+				checkSecrecy(t, err)
+				if ok && err != nil || !ok && !errors.Is(err, cache.ErrMalformed) {
+					t.Errorf("%s of %s: got %v, want it accepted: %v", how, body, err, ok)
+				}
+			}
+			ask := func(body string, f func(*RESTResource)) {
+				var path string
+				resource := secretsOf(versionClient{alwaysAnswers(t, body, &path), corev1.SchemeGroupVersion})
+				resource.NewObject, resource.NewList = test.newObject, test.newList
+				f(resource)
+			}
+			for ok, bodies := range map[bool][]string{true: test.objects, false: test.otherObjects} {
+				for _, body := range bodies {
+					ask(body, func(r *RESTResource) {
+						_, err := r.Get(t.Context(), "shop", "red")
+						check("get", body, err, ok)
+					})
+					for _, event := range []string{"ADDED", "MODIFIED", "DELETED", "BOOKMARK"} {
+						ask(`{"type":"`+event+`","object":`+body+`}`, func(r *RESTResource) {
+							stream, err := FromREST(r, "shop", "red").Watch(t.Context(), metav1.ListOptions{})
+							if err == nil {
+								_, err = stream.Next()
+								_ = stream.Close()
+							}
+							check(event, body, err, ok)
+						})
+					}
+				}
+			}
+			for ok, bodies := range map[bool][]string{true: test.lists, false: test.otherLists} {
+				for _, body := range bodies {
+					ask(body, func(r *RESTResource) {
+						_, err := FromREST(r, "shop", "red").List(t.Context(), metav1.ListOptions{})
+						check("list", body, err, ok)
+					})
+				}
 			}
 		})
 	}

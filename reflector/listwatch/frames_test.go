@@ -147,3 +147,31 @@ func BenchmarkParkedEvent(b *testing.B) {
 		}
 	}
 }
+
+// A parked stream takes memory for what has arrived of a frame, not for the length that it announces.
+func TestAnnouncedLengthTakesNoMemoryWhileParked(t *testing.T) {
+	emptyBuffers(t)
+	f := newFrames()
+	f.add(append(binary.BigEndian.AppendUint32(nil, largestFrame), "short"...), formatProtobuf)
+	f.add(make([]byte, 1<<10), formatProtobuf) // now the announced length is known
+	if got := cap(f.data); got > largestKept {
+		t.Errorf("got %d bytes for about 1 KiB", got)
+	}
+}
+
+// A large frame that arrives in pieces is copied a few times: its memory grows in large steps, up to its length.
+func TestLargeFrameIsCopiedSeldom(t *testing.T) {
+	emptyBuffers(t)
+	f := newFrames()
+	frame := append(binary.BigEndian.AppendUint32(nil, 1<<20), make([]byte, 1<<20)...)
+	var sizes []int
+	for piece := range slices.Chunk(frame, 16<<10) {
+		f.add(piece, formatProtobuf)
+		if size := cap(f.data); len(sizes) == 0 || size != sizes[len(sizes)-1] {
+			sizes = append(sizes, size)
+		}
+	}
+	if !f.ready() || len(sizes) > 6 {
+		t.Errorf("got a complete frame: %v, after memory of %d bytes, want one after 6 sizes at most", f.ready(), sizes)
+	}
+}

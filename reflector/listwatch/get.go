@@ -18,13 +18,13 @@ func (r *RESTResource) Get(ctx context.Context, namespace, name string) (runtime
 	accept(request, object, object)
 	result := request.Do(ctx)
 	if err := result.Error(); err != nil {
-		return nil, redact.Loggable(err)
+		return nil, err
 	}
 	body, err := result.Raw()
 	if err != nil {
-		return nil, redact.Loggable(err)
+		return nil, err
 	}
-	return decodeAnswer(body, object)
+	return r.decodeAnswer(body, object)
 }
 
 // Redacted calls get, which reads an object with any client. It hides the text of an

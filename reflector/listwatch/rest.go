@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-
-	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // RESTResource describes one kind of object and the client that reaches it.
@@ -20,14 +18,16 @@ type RESTResource struct {
 	// Client is the client of the group and version, like
 	// kubernetes.Interface.CoreV1().RESTClient(). A source asks for protobuf if the
 	// type supports it, unless the client's config sets AcceptContentTypes, and for JSON
-	// if it does not.
+	// if it does not. An answer of another group and version is cache.ErrMalformed.
 	Client rest.Interface
 	// Name is the name of the resource in a path, like "secrets".
 	Name string
 	// NewObject and NewList return an empty object of the kind, and an empty list of
 	// such objects. The types need not be registered in a scheme.
 	// *unstructured.Unstructured holds an object of any kind. For
-	// *metav1.PartialObjectMetadata the source asks for metadata only.
+	// *metav1.PartialObjectMetadata the source asks for metadata only. An answer of
+	// another type is cache.ErrMalformed, if client-go's scheme has the type. For other
+	// types it cannot be known whether an answer of the group and version is of the kind.
 	NewObject, NewList func() runtime.Object
 }
 
@@ -77,13 +77,13 @@ func (r *RESTResource) list(ctx context.Context, namespace string, options metav
 	accept(request, list, r.NewObject())
 	result := request.Do(ctx)
 	if err := result.Error(); err != nil {
-		return nil, redact.Loggable(err)
+		return nil, err
 	}
 	body, err := result.Raw()
 	if err != nil {
-		return nil, redact.Loggable(err)
+		return nil, err
 	}
-	return decodeAnswer(body, list)
+	return r.decodeList(body, list)
 }
 
 // watch opens a stream. filter is nil if every event is wanted.
@@ -94,7 +94,7 @@ func (r *RESTResource) watch(ctx context.Context, namespace string, options meta
 	accept(request, object, object)
 	body, err := request.Stream(ctx)
 	if err != nil {
-		return nil, redact.Loggable(err)
+		return nil, err
 	}
-	return &restStream{body: body, newObject: r.NewObject, filter: filter}, nil
+	return &restStream{body: body, resource: r, filter: filter}, nil
 }

@@ -38,11 +38,11 @@ const (
 // Once it is parked ([Parkable]), it holds a buffer only while frames wait. See
 // parked_stream.go.
 type restStream struct {
-	body      io.ReadCloser
-	newObject func() runtime.Object
-	filter    *nameFilter // nil: every event is wanted
-	json      *jsonBody   // nil if the frames are protobuf, none has come, or the stream is parked
-	wake      Waker       // nil until the stream is parked
+	body     io.ReadCloser
+	resource *RESTResource
+	filter   *nameFilter // nil: every event is wanted
+	json     *jsonBody   // nil if the frames are protobuf, none has come, or the stream is parked
+	wake     Waker       // nil until the stream is parked
 
 	mu       sync.Mutex
 	frames   *frames // what has arrived since the stream is parked; nil if TryNext has returned all of it
@@ -88,7 +88,7 @@ func (s *restStream) Next() (watch.Event, error) {
 func (s *restStream) nextFrame() (watch.Event, error) {
 	if s.json == nil {
 		if _, err := io.ReadFull(s.body, s.length[:]); err != nil {
-			return watch.Event{}, connectionError(err)
+			return watch.Event{}, err
 		}
 	}
 	return s.next()
@@ -97,8 +97,7 @@ func (s *restStream) nextFrame() (watch.Event, error) {
 func (s *restStream) next() (watch.Event, error) {
 	if s.format == formatUnknown {
 		if s.format = formatOf(s.length[0]); s.format == formatJSON {
-			s.json = &jsonBody{Reader: io.MultiReader(bytes.NewReader(s.length[:]), s.body)}
-			s.json.decoder = json.NewDecoder(s.json)
+			s.json = newJSONBody(io.MultiReader(bytes.NewReader(s.length[:]), s.body))
 		}
 	}
 	if s.json == nil {
@@ -115,7 +114,7 @@ func (s *restStream) Close() error {
 }
 
 // errLongFrame means that a JSON frame exceeds the limit.
-var errLongFrame = fmt.Errorf("%w: a frame of more than %d bytes", cache.ErrMalformed, largestFrame)
+var errLongFrame = redact.Loggable(fmt.Errorf("%w: a frame of more than %d bytes", cache.ErrMalformed, largestFrame))
 
 // jsonBody limits how much is read for one frame, for JSON frames have no length in
 // front. It keeps errors of the connection apart from errors in the content.
@@ -125,6 +124,12 @@ type jsonBody struct {
 	decoder *json.Decoder // reads the jsonBody
 	left    int           // how much of the frame may still be read
 	err     error
+}
+
+func newJSONBody(body io.Reader) *jsonBody {
+	b := &jsonBody{Reader: body}
+	b.decoder = json.NewDecoder(b)
+	return b
 }
 
 func (b *jsonBody) Read(p []byte) (n int, err error) {
@@ -146,9 +151,9 @@ func (s *restStream) nextJSON() (watch.Event, error) {
 	case err == nil:
 		return s.decodeJSON(frame)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return watch.Event{}, connectionError(err)
+		return watch.Event{}, err
 	case s.json.err != nil && !errors.Is(s.json.err, io.EOF):
-		return watch.Event{}, connectionError(s.json.err)
+		return watch.Event{}, s.json.err
 	}
 	return watch.Event{}, undecodable(err)
 }
@@ -177,7 +182,7 @@ func (s *restStream) nextProtobuf() (watch.Event, error) {
 	// The buffer grows with the bytes that arrive, not with the announced length.
 	buffer.Grow(int(min(length, largestKept)))
 	if n, err := buffer.ReadFrom(io.LimitReader(s.body, length)); err != nil {
-		return watch.Event{}, connectionError(err)
+		return watch.Event{}, err
 	} else if n < length {
 		return watch.Event{}, io.ErrUnexpectedEOF
 	}
@@ -209,23 +214,17 @@ func putBuffer(buffer *bytes.Buffer) {
 func (s *restStream) decode(event *metav1.WatchEvent, decoder runtime.Decoder) (watch.Event, error) {
 	var into runtime.Object
 	if event.Type != string(watch.Error) { // which brings a Status
-		into = s.newObject()
+		into = s.resource.NewObject()
 	}
-	object, err := decodeObject(decoder, event.Object.Raw, into)
+	object, kind, err := decodeObject(decoder, event.Object.Raw, into)
+	if err == nil && into != nil {
+		err = s.resource.check(object, into, kind)
+	}
 	if err != nil {
-		return watch.Event{}, undecodable(err)
+		return watch.Event{}, err
 	}
 	if s.filter.drops(event.Type, object) {
 		return watch.Event{}, errDropped
 	}
 	return watch.Event{Type: watch.EventType(event.Type), Object: object}, nil
-}
-
-// connectionError returns an error of the connection, whose text quotes no object.
-// io.EOF is returned as it is.
-func connectionError(err error) error {
-	if err == io.EOF { //nolint:errorlint // callers compare it
-		return err
-	}
-	return redact.Loggable(err)
 }

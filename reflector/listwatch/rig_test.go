@@ -88,8 +88,17 @@ type framing func(testing.TB, watch.EventType, runtime.Object) []byte
 var framings = map[string]framing{"protobuf": protobufFrame, "JSON": jsonFrame}
 
 func streamOf(body io.Reader) *restStream {
-	return &restStream{body: io.NopCloser(body), newObject: func() runtime.Object { return &corev1.Secret{} }}
+	return &restStream{body: io.NopCloser(body), resource: secretsOf(versionClient{version: corev1.SchemeGroupVersion})}
 }
+
+// versionClient is a client of a group and version. It may send nothing.
+type versionClient struct {
+	rest.Interface
+
+	version schema.GroupVersion
+}
+
+func (c versionClient) APIVersion() schema.GroupVersion { return c.version }
 
 // drain reads a stream to its end.
 func drain(stream *restStream) (events []watch.Event, err error) {

@@ -33,11 +33,11 @@ import (
 // error means that no answer arrived: if many reflectors of a gate that have synced
 // before get such errors, the gate takes the server for down.
 //
-// The text of an error appears in logs and in errors of a reflector if the type of
-// the error quotes no object: an API status, a *url.Error or another error of the
-// network, of a context, or io.EOF, or if it is marked by [Loggable]. Otherwise
-// only the type of the error appears; errors.Is still finds what it wraps. A panic
-// in a method fails the attempt, as an error does.
+// Logs and errors of a reflector show an error if it is an API status, and otherwise the
+// part of it that quotes no object: an error that [Loggable] has marked, or one of the
+// network, of a context or of client-go's credentials. The text around that part is
+// dropped. Of any other error only the type appears. errors.Is still finds what the
+// error wraps. A panic in a method fails the attempt, as an error does.
 type Source interface {
 	// List reads the selection. The result is a list type with a resource version.
 	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)

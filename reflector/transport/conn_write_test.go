@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -197,4 +198,16 @@ func TestRequestFields(t *testing.T) {
 		}
 		p.wantSent()
 	})
+}
+
+// A buffer that a large write has enlarged is given back; that of a small one serves the next write.
+func TestWriteBuffersAreKeptIfSmall(t *testing.T) {
+	for size, kept := range map[int]bool{keptBuffer / 2: true, 2 * keptBuffer: false} {
+		var buffer bytes.Buffer
+		buffer.Write(make([]byte, size))
+		reset(&buffer)
+		if got := buffer.Cap() > 0; got != kept || buffer.Len() != 0 {
+			t.Errorf("after %d bytes: got %d bytes in memory of %d, want it kept: %v", size, buffer.Len(), buffer.Cap(), kept)
+		}
+	}
 }

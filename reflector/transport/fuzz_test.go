@@ -91,6 +91,36 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
+// FuzzDifferential performs a script of regular frames, and of one kind of fault, with
+// this package's client and that of net/http. Both callers see the same.
+func FuzzDifferential(f *testing.F) {
+	for i := range byte(40) {
+		f.Add(append([]byte{i}, bytes.Repeat([]byte{0, i, 2, 0, 8, 0, 9, i, i * 3}, 8)...))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 {
+			return
+		}
+		table := validOps
+		if i := int(b[0]) % (2 * len(faultyOps)); i < len(faultyOps) {
+			table = append(table[:len(table):len(table)], faultyOps[i])
+		}
+		results := map[string]string{}
+		for _, kind := range clientKinds() {
+			synctest.Test(t, func(t *testing.T) {
+				o := &ops{exchange: newExchange(t, kind), bytes: b[1:min(len(b), 500)]}
+				o.run(table)
+				results[kind.name] = o.describe()
+			})
+		}
+		for _, kind := range ownKinds() {
+			if got, want := results[kind.name], results[reference.name]; got != want {
+				t.Errorf("bodies taken by %s:\ngot  %s\nwant %s", kind.name, got, want)
+			}
+		}
+	})
+}
+
 // brokenOps are faults that both ways of reading treat alike, and net/http does not.
 var brokenOps = []op{
 	{name: "any frame", do: func(o *ops) {

@@ -48,6 +48,7 @@ func (m *member) dial(ctx context.Context) {
 	if m.overdue != nil {
 		m.overdue.Stop() // a silent server is not dialled again and again
 	}
+	p.overdues = 0
 	m.connection = c
 	m.closing = m.closings < p.closings
 	p.members = append(p.members, m)
@@ -63,7 +64,7 @@ func (m *member) dial(ctx context.Context) {
 func (m *member) expectLocked() {
 	m.pool.expected++
 	after := overdueAfter
-	if m.pool.overdueLocked() && !m.pool.livesLocked() {
+	if m.pool.overdueLocked() && m.pool.mayBeAwayLocked() {
 		after = overdueAfterFirst
 	}
 	m.overdue = time.AfterFunc(after, func() {
@@ -71,6 +72,7 @@ func (m *member) expectLocked() {
 		defer m.pool.mu.Unlock()
 		if m.overdue != nil {
 			m.pool.overdue = time.Now()
+			m.pool.overdues++
 		}
 		m.arrivedLocked()
 		m.pool.dialLocked()

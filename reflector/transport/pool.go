@@ -22,12 +22,15 @@ const (
 	// they take, at most: for servers that allow few streams on a connection, or none.
 	maxDials = 32
 	// overdueAfter is how long a dial may take until another begins beside it: one of
-	// several addresses or servers may be unreachable. It is overdueAfterFirst for those
-	// beside it, unless a connection lives: a server that is away is not dialled often.
+	// several addresses or servers may be unreachable. If the server may be away, those
+	// that follow have overdueAfterFirst, and begin one at a time.
 	overdueAfter, overdueAfterFirst = time.Second, 4 * time.Second
 	// spareFor is how long one dial more is made at a time, after one that took long, while
 	// a connection lives: one of several servers may be unreachable.
 	spareFor = time.Minute
+	// maxOverdue is how many dials in a row may take long while a connection lives. After
+	// more, all servers may be away, and the connection may not have noticed.
+	maxOverdue = 4
 )
 
 // errUnused is the failure of a connection that ended before it took a stream. It is
@@ -56,6 +59,7 @@ type pool struct {
 	expected int
 	limit    int       // the last known limit of a connection
 	overdue  time.Time // when a dial last took long
+	overdues int       // dials that have taken long since one has succeeded
 	closings int       // calls of closeIdle
 }
 
@@ -194,7 +198,11 @@ func (p *pool) dialLocked() {
 		return
 	}
 	needed := (p.waiting.Len()-1)/p.limit + 1 - p.expected // a limit may be the highest int
-	if p.overdueLocked() && p.livesLocked() {
+	switch {
+	case !p.overdueLocked():
+	case p.mayBeAwayLocked():
+		needed = min(needed, 1-p.expected) // one more at a time
+	default:
 		needed++ // the next dial may meet the same server
 	}
 	for range min(needed, maxDials-p.unsettledLocked()) {
@@ -210,6 +218,9 @@ func (p *pool) dialLocked() {
 func (p *pool) livesLocked() bool {
 	return slices.ContainsFunc(p.members, func(m *member) bool { return m.used })
 }
+
+// mayBeAwayLocked reports whether the server may be away, in which case dials take long.
+func (p *pool) mayBeAwayLocked() bool { return !p.livesLocked() || p.overdues > maxOverdue }
 
 // overdueLocked reports whether a dial has taken long just now.
 func (p *pool) overdueLocked() bool { return !p.overdue.IsZero() && time.Since(p.overdue) < spareFor }

@@ -41,6 +41,32 @@ func TestPoolDialsBesideOneThatTakesLong(t *testing.T) {
 	})
 }
 
+// Dials that take long get one more at a time beside all of them, however many there are. A
+// server that is away got as many more every few seconds as its streams need connections.
+func TestPoolDialsOnceBesideSeveralThatTakeLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{limit: 1}
+		p := newPool(server.dial)
+		open(t.Context(), p).waits()
+		end(p)
+		server.set(func() { server.hang = true })
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := openAll(ctx, p, 5)
+		server.wantDials(t, 1+5)
+		time.Sleep(overdueAfter)
+		server.wantDials(t, 1+5+1)
+		time.Sleep(2 * overdueAfterFirst)
+		server.wantDials(t, 1+5+3)
+		server.set(func() { server.hang = false })
+		time.Sleep(overdueAfterFirst)
+		if got := served(waiting); got != len(waiting) {
+			t.Errorf("after the server is back: got %d connections, want %d", got, len(waiting))
+		}
+		cancel()
+		end(p)
+	})
+}
+
 // While a connection lives, a dial that takes long is that of one bad server of several.
 // The next dial gets another beside it at once.
 func TestPoolDialsTwoBesideOneThatTakesLong(t *testing.T) {
@@ -61,6 +87,32 @@ func TestPoolDialsTwoBesideOneThatTakesLong(t *testing.T) {
 		time.Sleep(spareFor + idleTimeout)
 		open(t.Context(), p).waits()
 		server.wantDials(t, 5)
+		end(p)
+	})
+}
+
+// A connection that lives may not have noticed yet that the server is away. After some
+// dials that take long it does not count any more.
+func TestPoolDialsSeldomWhileAFrozenConnectionLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{limit: 1}
+		p := newPool(server.dial)
+		open(t.Context(), p).waits()
+		server.set(func() { server.hang = true })
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := openAll(ctx, p, 3)
+		time.Sleep(overdueAfter)
+		server.wantDials(t, 1+3+4)
+		time.Sleep(overdueAfter)
+		server.wantDials(t, 1+3+4+1)
+		time.Sleep(2 * overdueAfterFirst)
+		server.wantDials(t, 1+3+4+1+2)
+		server.set(func() { server.hang = false })
+		time.Sleep(overdueAfterFirst)
+		if got := served(waiting); got != len(waiting) {
+			t.Errorf("after the server is back: got %d connections, want %d", got, len(waiting))
+		}
+		cancel()
 		end(p)
 	})
 }

@@ -35,6 +35,24 @@ func TestReceiverMayCallTheBody(t *testing.T) {
 	})
 }
 
+// The receiver is called without the lock of the connection: it may call the body, and may take long.
+func TestReceiverIsCalledWithoutTheLock(t *testing.T) {
+	c, calls := &conn{}, 0
+	s := &stream{conn: c, waiter: newWaiter(), receiver: &sink{onData: func([]byte) {
+		if calls++; !c.mu.TryLock() {
+			t.Errorf("call %d: the lock is held", calls)
+			return
+		}
+		c.mu.Unlock()
+	}}}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.waiter.data = []byte("second")
+	if consumed := s.deliverLocked([]byte("first ")); consumed != len("first second") || calls != 2 {
+		t.Errorf("got %d calls with %d bytes, want 2 with all", calls, consumed)
+	}
+}
+
 // TestReceiverIsCalledByOneAtATime: what comes while Receive or Data runs follows
 // it, and End follows the last Data.
 func TestReceiverIsCalledByOneAtATime(t *testing.T) {

@@ -179,8 +179,8 @@ func managerGate(s *suite) {
 	}
 	stopSecrets()
 	stopConfigMaps()
-	if got := reads.max(); got != limit {
-		s.Errorf("reads at a time: got %d, want %d, the limit of the Gate", got, limit)
+	if got := reads.max(); got > limit {
+		s.Errorf("reads at a time: got %d, want at most %d, the limit of the Gate", got, limit)
 	}
 	if got := options.Gate.Status(); got.Opening > 0 || got.Queued > 0 || got.Paused > 0 || got.Cause != nil {
 		s.Errorf("Gate: got %+v, want an idle one", got)

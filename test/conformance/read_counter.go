@@ -5,18 +5,23 @@ package conformance
 import (
 	"net/http"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
 
+// countedFor is how long a read is counted: less than the time after which a Gate takes an opening as hung, and begins
+// another.
+const countedFor = 50 * time.Millisecond
+
 // readCounter counts the reads of a client that are in flight: lists, and watches that begin with the state. It holds
-// them back until limit reads are in flight, so that a client that may send limit reads at a time is seen to do so.
+// them back until limit reads are in flight. So a client that never sends limit reads at a time gets no answer.
 type readCounter struct {
 	limit int
-	full  chan struct{} // closed once limit reads are in flight
+	full  chan struct{} // closed once limit reads have begun
 
-	mu             sync.Mutex
-	inFlight, peak int
+	mu                    sync.Mutex
+	begun, inFlight, peak int
 }
 
 func newReadCounter(limit int) *readCounter {
@@ -30,27 +35,32 @@ func (r *readCounter) wrap(config *rest.Config) *rest.Config {
 	return config
 }
 
-// max returns the highest number of reads that were in flight at one time.
+// max returns the highest number of reads that were in flight at one time. A read that takes long is not counted.
 func (r *readCounter) max() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.peak
 }
 
-func (r *readCounter) begin() {
+// begin counts a read, until end is called or countedFor has passed.
+func (r *readCounter) begin() (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inFlight++
-	if r.inFlight == r.limit && r.peak < r.limit {
+	r.peak = max(r.peak, r.inFlight)
+	if r.begun++; r.begun == r.limit {
 		close(r.full)
 	}
-	r.peak = max(r.peak, r.inFlight)
-}
-
-func (r *readCounter) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.inFlight--
+	once := sync.OnceFunc(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.inFlight--
+	})
+	timer := time.AfterFunc(countedFor, once)
+	return func() {
+		timer.Stop()
+		once()
+	}
 }
 
 type countingTripper struct {
@@ -64,8 +74,7 @@ func (t countingTripper) RoundTrip(request *http.Request) (*http.Response, error
 	if query.Has("watch") && !query.Has("sendInitialEvents") {
 		return t.RoundTripper.RoundTrip(request)
 	}
-	t.reads.begin()
-	defer t.reads.end()
+	defer t.reads.begin()()
 	select {
 	case <-t.reads.full:
 		return t.RoundTripper.RoundTrip(request)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/refwatch/refwatch/test/network"
 )
 
 // frontEnd is a proxy that ends TLS and HTTP/2 in front of an API server.
@@ -127,7 +129,10 @@ func configure(t *testing.T, config string, o frontEndOptions) (address, dir, fi
 	t.Helper()
 	dir = t.TempDir()
 	writeCertificate(t, dir)
-	address = freeAddress(t)
+	address, err := network.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
 	scheme := map[bool]string{false: "http", true: "https"}[o.tls]
 	if config == haproxyConfig {
 		scheme = map[bool]string{false: "", true: "ssl verify none alpn h2"}[o.tls]

@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +20,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 const (
@@ -188,10 +188,10 @@ func (t *tokens) store(key tokenKey, value string, expires time.Time, err error)
 	return before, true
 }
 
-// request requests a token and returns it with its lifetime. client-go would log the body of the answer at high
-// verbosity, so the request has no logger.
+// request requests a token and returns it with its lifetime. Logs and errors quote nothing of the answer, which could
+// hold the token, except the message of an API status.
 func (t *tokens) request(ctx context.Context, key tokenKey) (value string, lifetime time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), tokenTimeout)
+	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
 	defer cancel()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: &key.seconds,
@@ -200,9 +200,11 @@ func (t *tokens) request(ctx context.Context, key tokenKey) (value string, lifet
 	if key.audience != "" {
 		request.Spec.Audiences = []string{key.audience}
 	}
-	answer, err := t.client.CoreV1().ServiceAccounts(key.namespace).CreateToken(ctx, key.account, request, metav1.CreateOptions{})
+	answer, err := listwatch.Redacted(ctx, func(ctx context.Context) (*authenticationv1.TokenRequest, error) {
+		return t.client.CoreV1().ServiceAccounts(key.namespace).CreateToken(ctx, key.account, request, metav1.CreateOptions{})
+	})
 	if err != nil {
-		return "", 0, fmt.Errorf("service account %q: %w", key.namespace+"/"+key.account, redact(err))
+		return "", 0, fmt.Errorf("service account %q: %w", key.namespace+"/"+key.account, err)
 	}
 	// Use the lifetime, not the time of expiry: the server's clock may differ from this machine's.
 	lifetime = time.Duration(ptr.Deref(answer.Spec.ExpirationSeconds, 0)) * time.Second
@@ -210,16 +212,6 @@ func (t *tokens) request(ctx context.Context, key tokenKey) (value string, lifet
 		return "", 0, fmt.Errorf("service account %q: the answer has no token or no lifetime", key.namespace+"/"+key.account)
 	}
 	return answer.Status.Token, lifetime, nil
-}
-
-// redact returns err if it cannot hold the token, and another error otherwise: a decoder's error may quote the answer.
-func redact(err error) error {
-	var status apierrors.APIStatus
-	var transport *url.Error
-	if errors.As(err, &status) || errors.As(err, &transport) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return errors.New("the answer cannot be decoded")
 }
 
 // renewAfter returns how long after its request to renew a token of that lifetime.

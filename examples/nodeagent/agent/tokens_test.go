@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -16,8 +18,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/canary"
 )
 
 // accessVolume returns the volume that the ServiceAccount admission plugin adds to each pod, with a token of that
@@ -234,17 +241,59 @@ func TestTokensHang(t *testing.T) {
 	})
 }
 
-func TestRedact(t *testing.T) {
+// roundTripper is an http.RoundTripper.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// answers returns a round tripper that answers each request like this.
+func answers(code int, header http.Header, body string) roundTripper {
+	return func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	}
+}
+
+// TestTokenStaysSecret: no error of a token request and no log line quotes what may be the token.
+func TestTokenStaysSecret(t *testing.T) {
+	var canaries canary.Canaries
+	secret := canaries.New()
+	object := fmt.Sprintf(`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","status":{"token":"%s"}}`, secret)
+	json, text := http.Header{"Content-Type": {"application/json"}}, http.Header{"Content-Type": {"text/plain"}}
 	for name, tc := range map[string]struct {
-		err  error
-		want bool
+		server roundTripper
+		want   string // in the error
 	}{
-		"a status":   {apierrors.NewForbidden(corev1.Resource("x"), "y", nil), true},
-		"a deadline": {context.DeadlineExceeded, true},
-		"decoding":   {errors.New(`Object 'Kind' is missing in '{"token":"canary"}'`), false},
+		"an error of the connection": {
+			server: func(*http.Request) (*http.Response, error) { return nil, errors.New("malformed: " + secret) },
+			want:   "text is hidden",
+		},
+		"the URL of a redirect": {
+			server: func(r *http.Request) (*http.Response, error) {
+				if r.URL.Host == "other.example" {
+					return nil, io.ErrUnexpectedEOF
+				}
+				return answers(307, http.Header{"Location": {"https://other.example/" + secret}}, "")(r)
+			},
+			want: `Post "https://other.example": unexpected EOF`,
+		},
+		"a body that is no token":      {answers(201, json, strings.Replace(object, "TokenRequest", secret, 1)), "text is hidden"},
+		"a body that is no status":     {answers(500, text, secret), "500 Internal Server Error, with a text that is hidden"},
+		"a token without its lifetime": {answers(201, json, object), "no token or no lifetime"},
+		"the message of a status":      {answers(403, json, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden","code":403}`), ": no"},
 	} {
-		if got := redact(tc.err); errors.Is(got, tc.err) != tc.want || strings.Contains(got.Error(), "canary") {
-			t.Errorf("%s: got %v, want kept: %v", name, got, tc.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			var log ktesting.BufferTL
+			ctx := klog.NewContext(t.Context(), ktesting.NewLogger(&log, ktesting.NewConfig(ktesting.Verbosity(10))))
+			client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://server.example", Transport: tc.server})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _, err = (&tokens{client: client}).request(ctx, tokenKey{namespace: "default", pod: "web-1", account: "default"})
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), `service account "default/default": `) {
+				t.Errorf("got error %v, want one of the service account with %q", err, tc.want)
+			}
+			canaries.Check(t, "error", canary.Print(err))
+			canaries.Check(t, "log", log.String())
+		})
 	}
 }

@@ -27,7 +27,7 @@ func TestModesIgnoreUmask(t *testing.T) {
 	}
 	path := tree.Path("uid-1", "v")
 	checkVolume(t, path, payload)
-	for dir, want := range map[string]os.FileMode{path: 0o755, filepath.Dir(path): 0o750} {
+	for dir, want := range map[string]os.FileMode{path: 0o755, filepath.Dir(path): 0o700} {
 		info, err := os.Stat(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -39,16 +39,22 @@ func TestModesIgnoreUmask(t *testing.T) {
 }
 
 // TestWriteFailsHalfWay limits the size of files, so that a file of a new version fails as on a full disk: the old
-// version stays, and nothing of the new one is left.
+// version stays, and nothing of the new one is left. The next attempt has the same error, so that the agent
+// logs it once.
 func TestWriteFailsHalfWay(t *testing.T) {
 	dir, path := newDir(t)
 	old := text("a", "1", "b/c", "1")
 	mustWrite(t, dir, old, true)
-	restore := limitFileSize(t, 4096)
-	changed, err := write(dir, text("a", "2", "b/c", strings.Repeat("2", 5000)))
+	restore := limitFileSize(t)
+	large := text("a", "2", "b/c", tooLarge)
+	changed, err := write(dir, large)
+	_, again := write(dir, large)
 	restore()
 	if !errors.Is(err, syscall.EFBIG) || changed {
 		t.Errorf("write: got changed %v and error %v, want EFBIG", changed, err)
+	}
+	if again == nil || again.Error() != err.Error() {
+		t.Errorf("second attempt: got error %v, want again %v", again, err)
 	}
 	checkVolume(t, path, old)
 }
@@ -72,7 +78,7 @@ func TestModesRepaired(t *testing.T) {
 	if _, err := openTree(t, root).Write("uid-1", "v", text("a", "1")); err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]os.FileMode{"pods": 0o750, "pods/uid-1": 0o750, "pods/uid-1/volumes": 0o750, "pods/uid-1/volumes/v": 0o755} {
+	for dir, want := range map[string]os.FileMode{"pods": 0o700, "pods/uid-1": 0o700, "pods/uid-1/volumes": 0o700, "pods/uid-1/volumes/v": 0o755} {
 		info, err := os.Stat(filepath.Join(root, dir))
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +89,7 @@ func TestModesRepaired(t *testing.T) {
 	}
 }
 
-// TestFullDisk: issue 8, point 13. While no byte can be written, Open succeeds on an existing tree, Write fails and
+// TestFullDisk: issue 8, point 13. While a file cannot be written, Open succeeds on an existing tree, Write fails and
 // keeps the version before, and Remove succeeds. A limit on the size of files stands for a full disk.
 func TestFullDisk(t *testing.T) {
 	root := t.TempDir()
@@ -93,13 +99,13 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	restore := limitFileSize(t, 0)
+	restore := limitFileSize(t)
 	tree, openErr := Open(root)
 	if openErr != nil {
 		restore()
 		t.Fatalf("Open on a full disk: got error %v, want none", openErr)
 	}
-	_, writeErr := tree.Write("kept", "v", text("a", "2"))
+	_, writeErr := tree.Write("kept", "v", text("a", tooLarge))
 	uids, podsErr := tree.Pods()
 	removeErr := tree.Remove("deleted")
 	restore()
@@ -116,15 +122,21 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// limitFileSize makes every write beyond size bytes of a file fail until restore is called.
-func limitFileSize(t *testing.T, size uint64) (restore func()) {
+// maxFileSize is a limit that the log of package testing does not reach: the limit is that of the whole process.
+const maxFileSize = 8 << 20
+
+// tooLarge does not fit into a file.
+var tooLarge = strings.Repeat("2", maxFileSize+1)
+
+// limitFileSize makes every write beyond maxFileSize bytes of a file fail until restore is called.
+func limitFileSize(t *testing.T) (restore func()) {
 	t.Helper()
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		t.Skipf("cannot read the limit of file sizes: %v", err)
 	}
 	tight := limit
-	tight.Cur = size
+	tight.Cur = maxFileSize
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &tight); err != nil {
 		t.Skipf("cannot set the limit of file sizes: %v", err)
 	}

@@ -23,9 +23,9 @@ const (
 	podsDir    = "pods"
 	volumesDir = "volumes"
 
-	// podDirMode is the mode of the folders above volumes, as in kubelet. If other users could enter them, they could
-	// read every secret volume of mode 0644.
-	podDirMode fs.FileMode = 0o750
+	// podDirMode is the mode of the folders above volumes. If other users could enter them, they could read every
+	// secret volume of mode 0644. kubelet's are open to the group, 0750.
+	podDirMode fs.FileMode = 0o700
 
 	// ownerFile marks a root folder of this package. Open refuses a folder that has pods and no mark: the agent would
 	// remove them, and kubelet's root folder has the same layout.
@@ -141,9 +141,10 @@ func (t *Tree) write(uid types.UID, volume string, payload Payload, memory *tmpf
 	return write(dir, payload)
 }
 
-// Has reports whether a volume on disk has a file. file is a path as in a payload.
+// Has reports whether a volume on disk has a file. file is a path as in a payload. No volume has one whose path leads
+// out of it.
 func (t *Tree) Has(uid types.UID, volume, file string) bool {
-	if checkUID(uid) != nil {
+	if checkUID(uid) != nil || checkPath(volume) != nil || checkPath(file) != nil {
 		return false
 	}
 	_, err := t.pods.Lstat(path.Join(string(uid), volumesDir, volume, dataLink, file))

@@ -39,7 +39,7 @@ func TestTreeLayout(t *testing.T) {
 	}
 	checkVolume(t, tree.Path("uid-1", "tls"), payload)
 	for name, want := range map[string]fs.FileMode{
-		"pods": 0o750, "pods/uid-1": 0o750, "pods/uid-1/volumes": 0o750, "pods/uid-1/volumes/tls": 0o755,
+		"pods": 0o700, "pods/uid-1": 0o700, "pods/uid-1/volumes": 0o700, "pods/uid-1/volumes/tls": 0o755,
 	} {
 		info, err := os.Stat(filepath.Join(root, name))
 		if err != nil {
@@ -311,5 +311,23 @@ func TestPodsIgnoresOtherNames(t *testing.T) {
 	uids, err := tree.Pods()
 	if diff := cmp.Diff([]types.UID{"uid-1"}, uids); diff != "" || err != nil {
 		t.Errorf("Pods: got error %v and (-want +got):\n%s", err, diff)
+	}
+}
+
+// Has knows the files of one volume, also where a path leads to those of another.
+func TestTreeHas(t *testing.T) {
+	tree := openTree(t, t.TempDir())
+	for _, uid := range []types.UID{"uid-1", "uid-2"} {
+		if _, err := tree.Write(uid, "v", text("a", "1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !tree.Has("uid-1", "v", "a") || tree.Has("uid-1", "v", "b") {
+		t.Error("Has: got the wrong answer for a file of the volume, or for none")
+	}
+	for _, path := range [][2]string{{"v", "../../../../uid-2/volumes/v/a"}, {"../../uid-2/volumes/v", "a"}} {
+		if tree.Has("uid-1", path[0], path[1]) {
+			t.Errorf("Has of %q: got true for a file of another pod", path)
+		}
 	}
 }

@@ -112,10 +112,22 @@ func (f *folder) isAt(parent *os.Root, name string) bool {
 func writeVersion(dir *os.Root, payload Payload) (string, error) {
 	name := time.Now().UTC().Format(versionStamp) + strconv.FormatUint(rand.Uint64(), 10)
 	if err := payload.tree().create(dir, name); err != nil {
-		return "", errors.Join(err, dir.RemoveAll(name))
+		return "", &versionError{errors.Join(err, dir.RemoveAll(name)), name}
 	}
 	return name, nil
 }
+
+// versionError is an error without the name of the new version in its text, so that each attempt has the same text.
+type versionError struct {
+	cause error
+	name  string
+}
+
+func (e *versionError) Error() string {
+	return strings.NewReplacer(e.name+"/", "", e.name, "the new version").Replace(e.cause.Error())
+}
+
+func (e *versionError) Unwrap() error { return e.cause }
 
 // create creates the folder and its content. It sets modes with Chmod because the umask applies at creation. A folder
 // is closed to other users until it is complete, so that they cannot plant a link for a Chmod to follow.

@@ -227,6 +227,22 @@ func TestWriteDeep(t *testing.T) {
 	}
 }
 
+// TestVersionError: the text of an error does not name the version, and nothing that is joined is lost.
+func TestVersionError(t *testing.T) {
+	err := &versionError{errors.Join(
+		&fs.PathError{Op: "write", Path: "v/..1/a", Err: fs.ErrInvalid},
+		&fs.PathError{Op: "close", Path: "v/..1/a", Err: fs.ErrClosed},
+		&fs.PathError{Op: "mkdirat", Path: "..1", Err: fs.ErrExist},
+	), "..1"}
+	want := "write v/a: invalid argument\nclose v/a: file already closed\nmkdirat the new version: file already exists"
+	if got := err.Error(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !errors.Is(err, fs.ErrInvalid) || !errors.Is(err, fs.ErrClosed) || !errors.Is(err, fs.ErrExist) {
+		t.Error("errors.Is does not find each cause")
+	}
+}
+
 // relink replaces a file or link with a link.
 func relink(target, name string) error {
 	return errors.Join(os.Remove(name), os.Symlink(target, name))

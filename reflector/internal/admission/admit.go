@@ -88,15 +88,15 @@ func (s *server) pickHealthy(now time.Time) *member {
 	if s.opening >= s.limit {
 		return nil
 	}
-	spaced := s.lastBegan
-	if s.failures >= spacingThreshold {
+	spaced, othersFail := s.lastBegan, s.failures >= spacingThreshold
+	if othersFail {
 		spaced = spaced.Add(attemptSpacing)
 	}
 	for _, r := range s.roundRobin() {
 		if r.outage.confirmed || r.opening >= int(r.window.size) {
 			continue
 		}
-		m, notBefore := r.nextHealthy(now)
+		m, notBefore := r.nextHealthy(othersFail, now)
 		if m == nil || !s.ready(later(notBefore, spaced), now) {
 			continue
 		}

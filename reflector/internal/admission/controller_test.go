@@ -67,6 +67,20 @@ func TestWindow(t *testing.T) {
 	})
 }
 
+// A server that has too many requests gets one at a time, and then more with each success.
+func TestThrottleNarrowsTheWindow(t *testing.T) {
+	inBubble(t, 20, func(r *rig) {
+		r.join(100, "secrets", healthy())
+		advance(10 * time.Second)
+		wide := r.Status().Window
+		r.join(1, "secrets", throttled(time.Second))
+		advance(100 * time.Millisecond)
+		if narrow := r.Status().Window; wide != 20 || narrow != 1 {
+			t.Errorf("window: got %d before a 429 and %d after it, want 20 and 1", wide, narrow)
+		}
+	})
+}
+
 // Hung attempts leave the window: after half a second, or earlier if the usual latency is short.
 func TestHungAttemptsLeaveTheWindow(t *testing.T) {
 	inBubble(t, 32, func(r *rig) {
@@ -209,6 +223,21 @@ func TestNoOutage(t *testing.T) {
 		advance(time.Second)
 		if r.countSynced(late) != 1 {
 			t.Error("a new member is not admitted within a second")
+		}
+	})
+}
+
+// The server throttles the requests for one of two objects: that is no outage of the resource.
+func TestThrottledMemberIsNoOutage(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		r.join(1, "secrets", healthy())
+		advance(time.Second)
+		r.join(1, "secrets", fails(admission.Throttled))
+		for range 200 {
+			advance(50 * time.Millisecond)
+			if got := r.Status().Cause; got != nil {
+				t.Fatalf("cause: got %v, want none", got)
+			}
 		}
 	})
 }

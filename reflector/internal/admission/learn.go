@@ -128,7 +128,7 @@ func (s *server) learnAnswer(kind Kind, now time.Time) {
 		s.failures = 0
 		s.retryFirstFailures(func(_ *member, kind Kind) bool { return kind == Unreachable || kind == Unauthorized }, now)
 	}
-	s.outage.clear()
+	s.outage.interrupt(serverBackoff, now)
 }
 
 // learnFailure learns from the failure of a healthy member, or from a 401: the cause may be the resource or the server.

@@ -25,7 +25,7 @@ type outage struct {
 
 	confirmed bool
 	since     time.Time // when it was confirmed
-	probes    uint32    // begun so far
+	probes    uint32    // begun so far, also before it was interrupted
 	probe     *member   // whose attempt is the probe under way, nil if none
 	nextProbe time.Time // no probe begins before
 }
@@ -34,6 +34,9 @@ type outage struct {
 func (o *outage) record(m *member, outcome Outcome, threshold int, now time.Time) bool {
 	if o.confirmed && (o.kind != outcome.Kind || errors.Is(outcome.Cause, errHung)) {
 		return false
+	}
+	if o.kind != outcome.Kind {
+		o.probes, o.nextProbe = 0, time.Time{} // they were those of an interrupted outage of another kind
 	}
 	o.kind, o.cause, o.lastSeen = outcome.Kind, outcome.Cause, now
 	if o.confirmed {
@@ -45,7 +48,7 @@ func (o *outage) record(m *member, outcome Outcome, threshold int, now time.Time
 	if len(o.failed) < threshold {
 		return false
 	}
-	o.confirmed, o.since, o.nextProbe = true, now, now
+	o.confirmed, o.since, o.nextProbe = true, now, later(now, o.nextProbe)
 	return true
 }
 
@@ -66,6 +69,16 @@ func (o *outage) beginProbe(m *member) {
 func (o *outage) endProbe(b backoff, notBefore, now time.Time) {
 	o.probe = nil
 	o.nextProbe = later(now.Add(b.pause(o.probes)), notBefore)
+}
+
+// interrupt ends the outage because of an answer that is no success, and discards the failures recorded. If servers
+// behind a load balancer fail in several ways, it is soon confirmed again, with the same kind: its pauses go on then.
+func (o *outage) interrupt(b backoff, now time.Time) {
+	interrupted := outage{kind: o.kind, probes: o.probes, nextProbe: o.nextProbe}
+	if o.probes > 0 {
+		interrupted.nextProbe = later(o.nextProbe, now.Add(b.pause(o.probes)))
+	}
+	*o = interrupted
 }
 
 // clear ends the outage, and discards the failures recorded.

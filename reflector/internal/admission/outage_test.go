@@ -4,6 +4,7 @@ package admission_test
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -132,6 +133,31 @@ func TestOneBadServerOfThree(t *testing.T) {
 	}
 }
 
+// Servers behind a load balancer that fail in several ways get few requests: an answer of one ends the outage of the
+// others, and begins no new series of short pauses.
+func TestServersThatFailInSeveralWays(t *testing.T) {
+	for _, kind := range []admission.Kind{admission.Unauthorized, admission.Unreachable} {
+		inBubble(t, 32, func(r *rig) {
+			all := r.join(300, "secrets", healthy())
+			advance(time.Minute)
+			r.behave(all, fails(kind))
+			r.override = func(n int) (behavior, bool) { return fails(admission.Failed), n%3 == 0 }
+			r.cutStreams(all)
+			advance(time.Minute)
+			began := time.Now()
+			advance(time.Minute)
+			if got := r.attemptsSince(began); got > 60 {
+				t.Errorf("kind %d: got %d attempts in a minute, want at most 60", kind, got)
+			}
+			r.behave(all, healthy())
+			advance(20 * time.Second)
+			if got := r.countSynced(all); got != len(all) {
+				t.Errorf("kind %d: got %d of %d synced 20 s after the outage", kind, got, len(all))
+			}
+		})
+	}
+}
+
 // A server that hangs from the start is in an outage: few requests are under way.
 func TestHangsFromTheStart(t *testing.T) {
 	inBubble(t, 32, func(r *rig) {
@@ -162,6 +188,35 @@ func TestRefusedStreamsShareTheBudget(t *testing.T) {
 		advance(time.Minute)
 		if got := r.attemptsSince(began); got > 21*60 || got < 5*60 {
 			t.Errorf("attempts in a minute: got %d, want some, and at most 20 a second", got)
+		}
+	})
+}
+
+// A member that leaves during its probe does not stop the probes.
+func TestProbesGoOnWithoutAMemberThatLeaves(t *testing.T) {
+	inBubble(t, 4, func(r *rig) {
+		all := r.join(20, "secrets", healthy())
+		advance(time.Second)
+		r.behave(all, fails(admission.Unreachable))
+		r.cutStreams(all)
+		advance(30 * time.Second) // an outage by now
+		r.behave(all, hangs())
+		for i := range 5 {
+			began := time.Now()
+			begun := func(c *client) bool {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				return !c.attempts[len(c.attempts)-1].Before(began)
+			}
+			probe := -1
+			for probe < 0 && time.Since(began) < 6*time.Second {
+				advance(10 * time.Millisecond)
+				probe = slices.IndexFunc(all, begun)
+			}
+			if probe < 0 {
+				t.Fatalf("after %d probes during which a member left: got no probe in 6 s", i)
+			}
+			all[probe].Leave()
 		}
 	})
 }

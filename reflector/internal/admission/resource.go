@@ -76,22 +76,25 @@ func (r *resource) throttle(m *member, now time.Time) {
 
 // nextHealthy returns the healthy member to admit next, and the time before which it is not admitted; nil if none is
 // queued. It moves the members that a success has since shown to fail alone to the lane of failing members: another
-// 429 of theirs would pause the whole resource again.
-func (r *resource) nextHealthy(now time.Time) (*member, time.Time) {
-	m, notBefore := r.peekHealthy()
+// 429 of theirs would pause the whole resource again. othersFail is set after some failures in a row.
+func (r *resource) nextHealthy(othersFail bool, now time.Time) (*member, time.Time) {
+	m, notBefore := r.peekHealthy(othersFail, now)
 	for m != nil && m.failedAlone() {
 		r.dequeue(m)
 		m.failing = true
 		r.enqueue(m, now)
-		m, notBefore = r.peekHealthy()
+		m, notBefore = r.peekHealthy(othersFail, now)
 	}
 	return m, notBefore
 }
 
 // peekHealthy returns the first of the healthy members, and the time before which it is not admitted; nil if none is
-// queued. After a 429 it is the newest member, or else a random one: the oldest may be the one that is throttled.
-func (r *resource) peekHealthy() (*member, time.Time) {
+// queued. After a 429 it is the newest member, or else a random one: the oldest may be the one that is throttled. While
+// others fail it is the newest member once its deadline has passed: all before it may fail.
+func (r *resource) peekHealthy(othersFail bool, now time.Time) (*member, time.Time) {
 	switch {
+	case r.throttles == 0 && othersFail && r.newest != nil && !r.newest.deadline().After(now):
+		return r.newest, r.throttledUntil
 	case r.throttles == 0:
 		return r.healthy.next(anyClass, false), r.throttledUntil
 	case r.newest == nil:

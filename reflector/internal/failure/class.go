@@ -54,8 +54,8 @@ const (
 	Forbidden Class = "Forbidden"
 	// Refused means another 4xx: no such resource (404), or an invalid request.
 	Refused Class = "Refused"
-	// Failed means that the server answered without the state: 5xx, an event that
-	// client-go cannot decode (500), or a WatchList that ended early.
+	// Failed means that the server answered without the state: 5xx, a status without a
+	// code, an event that client-go cannot decode (500), or a WatchList that ended early.
 	Failed Class = "Failed"
 	// Unreachable means that no answer arrived: refused, reset, or timed out.
 	Unreachable Class = "Unreachable"
@@ -95,6 +95,7 @@ func Of(err error) Class {
 	case isTooLarge(err):
 		return TooLarge
 	}
+	var status apierrors.APIStatus
 	switch code := StatusCode(err); {
 	case code == http.StatusTooManyRequests || apierrors.IsTooManyRequests(err):
 		return Throttled
@@ -106,7 +107,7 @@ func Of(err error) Class {
 		return Failed
 	case code >= http.StatusBadRequest && code < http.StatusInternalServerError:
 		return Refused
-	case code != 0, errors.Is(err, ErrEndedEarly), errors.Is(err, ErrNoBookmark):
+	case errors.As(err, &status), errors.Is(err, ErrEndedEarly), errors.Is(err, ErrNoBookmark):
 		return Failed
 	}
 	return Unreachable

@@ -3,14 +3,9 @@
 package redact
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,16 +41,13 @@ func hide(err, shown error) error {
 }
 
 // Error returns err, or a replacement if its text may quote an object: decoders
-// quote what they cannot decode ("Object 'Kind' is missing in ..."). The text
-// stays if err is an API status, an error of the network or of a context, io.EOF,
-// or is marked by [Loggable].
+// quote what they cannot decode ("Object 'Kind' is missing in ..."), and net/http what
+// it cannot parse. An API status stays, and so does the part of err that [visible]
+// knows. The text around that part is dropped.
 func Error(err error) error {
 	var (
-		status  apierrors.APIStatus
-		request *url.Error
-		network net.Error
-		marked  loggable
-		done    *hidden
+		status apierrors.APIStatus
+		done   *hidden
 	)
 	switch {
 	case err == nil:
@@ -68,15 +60,23 @@ func Error(err error) error {
 			return statusError(err, status.Status())
 		}
 		return hide(err, statusError(shown, status.Status()))
-	case errors.As(err, &marked),
-		slices.Contains([]error{io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded}, err):
-		return err
-	case errors.As(err, &request): // without the text around it
-		return request
-	case errors.As(err, &network):
-		return network
 	}
-	return hide(err, fmt.Errorf("an error of type %T, whose text is hidden because it may quote an object", err))
+	shown := visible(err)
+	if shown == nil {
+		shown = textHidden(err)
+	}
+	return hide(err, shown)
+}
+
+// textHidden names the type of the error that err wraps, which says the most.
+func textHidden(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return fmt.Errorf("an error of type %T, whose text is hidden because it may quote an object", err)
+		}
+		err = inner
+	}
 }
 
 // statusError hides the text of a status that client-go built from something

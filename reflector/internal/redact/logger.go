@@ -57,19 +57,26 @@ func newCappedSink(sink logr.LogSink) cappedSink {
 // Info hides the text of errors at the levels where client-go logs them.
 func (s cappedSink) Info(level int, msg string, keysAndValues ...any) {
 	if level >= quotingLevel {
-		keysAndValues = slices.Clone(keysAndValues)
-		for i, value := range keysAndValues {
-			if err, ok := value.(error); ok {
-				keysAndValues[i] = Error(err)
-			}
-		}
+		keysAndValues = redacted(keysAndValues)
 	}
 	s.LogSink.Info(level, msg, keysAndValues...)
 }
 
-// Error exists to be as deep on the stack as Info.
+// Error hides the text of errors: client-go logs those of connections, which quote what
+// net/http could not parse.
 func (s cappedSink) Error(err error, msg string, keysAndValues ...any) {
-	s.LogSink.Error(err, msg, keysAndValues...)
+	s.LogSink.Error(Error(err), msg, redacted(keysAndValues)...)
+}
+
+// redacted hides the text of the errors in a copy of keysAndValues.
+func redacted(keysAndValues []any) []any {
+	keysAndValues = slices.Clone(keysAndValues)
+	for i, value := range keysAndValues {
+		if err, ok := value.(error); ok {
+			keysAndValues[i] = Error(err)
+		}
+	}
+	return keysAndValues
 }
 
 func (s cappedSink) Enabled(level int) bool {

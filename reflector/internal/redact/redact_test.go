@@ -4,12 +4,16 @@ package redact_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/textproto"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
+	"golang.org/x/net/http2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
@@ -46,22 +51,48 @@ func htmlPage() error {
 	return apierrors.NewGenericServerResponse(502, http.MethodGet, resource, "", canary, 7, true)
 }
 
+// request is the error of a request.
+func request(err error) error {
+	return &url.Error{Op: "Get", URL: "https://server/api/v1/namespaces/default/secrets?watch=true", Err: err}
+}
+
+// timeout is an error of the network with any text, as net/http makes one of that of a
+// body.
+type timeout struct{ text string }
+
+func (t timeout) Error() string { return t.text }
+func (timeout) Timeout() bool   { return true }
+func (timeout) Temporary() bool { return true }
+
 func TestErrorHidesText(t *testing.T) {
 	tests := map[string]struct {
 		err  error
 		want string // in the text
 	}{
-		"decoder":                    {errQuoting, "*errors.errorString"},
-		"wrapped":                    {fmt.Errorf("x: %w", errQuoting), "*fmt.wrapError"},
-		"wrapped with an EOF":        {fmt.Errorf("%w: %w", errQuoting, io.ErrUnexpectedEOF), "*fmt.wrapErrors"},
-		"joined with a cancellation": {errors.Join(errQuoting, context.Canceled), "*errors.joinError"},
-		"around a connection error":  {fmt.Errorf("%w: %w", errQuoting, syscall.ECONNRESET), "connection reset"},
-		"around a request":           {fmt.Errorf("%s: %w", canary, &url.Error{Op: "Get", URL: "https://server", Err: io.EOF}), "https://server"},
-		"an event not decoded":       {undecoded(), "500 Internal Server Error"},
-		"an HTML page":               {htmlPage(), "502 Bad Gateway"},
-		"an HTML page, wrapped":      {fmt.Errorf("%s: %w", canary, htmlPage()), "502 Bad Gateway"},
-		"around a status":            {fmt.Errorf("%s: %w", canary, apierrors.NewUnauthorized("expired")), "expired"},
-		"joined with a status":       {errors.Join(errors.New(canary), apierrors.NewUnauthorized("expired")), "expired"},
+		"decoder":                       {errQuoting, "*errors.errorString"},
+		"wrapped":                       {fmt.Errorf("x: %w", errQuoting), "*errors.errorString"},
+		"wrapped with an EOF":           {fmt.Errorf("%w: %w", errQuoting, io.ErrUnexpectedEOF), "unexpected EOF"},
+		"joined with a cancellation":    {errors.Join(errQuoting, context.Canceled), "context canceled"},
+		"around a connection error":     {fmt.Errorf("%w: %w", errQuoting, syscall.ECONNRESET), "connection reset"},
+		"around a request":              {fmt.Errorf("%s: %w", canary, &url.Error{Op: "Get", URL: "https://server", Err: io.EOF}), "https://server"},
+		"around a loggable one":         {fmt.Errorf("%s: %w", canary, redact.Loggable(errors.New("too long"))), "too long"},
+		"a header of HTTP/1.1":          {request(textproto.ProtocolError("malformed MIME header line: " + canary)), "textproto.ProtocolError"},
+		"a trailer of HTTP/1.1":         {fmt.Errorf("unexpected error: %w", textproto.ProtocolError("malformed MIME header line: "+canary)), "textproto.ProtocolError"},
+		"an answer of HTTP/1.1":         {request(fmt.Errorf("net/http: HTTP/1.x transport connection broken: %w", fmt.Errorf("malformed HTTP response %q", canary))), `Get "https://server": malformed HTTP response`},
+		"a Location":                    {request(fmt.Errorf("failed to parse Location header %q: %w", canary, &url.Error{Op: "parse", URL: canary, Err: url.EscapeError(canary)})), "url.EscapeError"},
+		"redirects":                     {&url.Error{Op: "Get", URL: "/" + canary, Err: errors.New("stopped after 10 redirects")}, "*errors.errorString"},
+		"a redirected request":          {&url.Error{Op: "Get", URL: "https://server/" + canary, Err: io.EOF}, `Get "https://server": EOF`},
+		"a URL that is none":            {&url.Error{Op: "Get", URL: "://" + canary, Err: io.EOF}, `Get "": EOF`},
+		"a status line of a proxy":      {request(&net.OpError{Op: "proxyconnect", Net: "tcp", Err: errors.New(canary)}), "proxyconnect tcp: an error of type *errors.errorString"},
+		"a time-out while reading":      {timeout{canary}, "redact_test.timeout"},
+		"a GOAWAY":                      {http2.GoAwayError{ErrCode: http2.ErrCodeNo, DebugData: canary}, "http2: server sent GOAWAY and closed the connection; LastStreamID=0, ErrCode=NO_ERROR"},
+		"a GOAWAY of package transport": {request(fmt.Errorf("HTTP/2 connection ended: %w", http2.GoAwayError{ErrCode: http2.ErrCodeNo, DebugData: canary})), "HTTP/2 connection ended: http2: server sent GOAWAY"},
+		"a header of HTTP/2":            {http2.StreamError{StreamID: 3, Code: http2.ErrCodeProtocol, Cause: fmt.Errorf("invalid header field name %q", canary)}, "stream error: stream ID 3; PROTOCOL_ERROR; invalid header field name"},
+		"an event not decoded":          {undecoded(), "500 Internal Server Error"},
+		"an HTML page":                  {htmlPage(), "502 Bad Gateway"},
+		"an HTML page, wrapped":         {fmt.Errorf("%s: %w", canary, htmlPage()), "502 Bad Gateway"},
+		"around a status":               {fmt.Errorf("%s: %w", canary, apierrors.NewUnauthorized("expired")), "expired"},
+		"joined with a status":          {errors.Join(errors.New(canary), apierrors.NewUnauthorized("expired")), "expired"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -76,6 +107,11 @@ func TestErrorHidesText(t *testing.T) {
 	}
 }
 
+// dialing is an error of the network.
+func dialing(err error) error {
+	return &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 443}, Err: err}
+}
+
 func TestErrorKeepsText(t *testing.T) {
 	tests := map[string]struct {
 		err  error
@@ -83,7 +119,20 @@ func TestErrorKeepsText(t *testing.T) {
 	}{
 		"status":            {apierrors.NewForbidden(resource, "tls", errors.New("no")), `secrets "tls" is forbidden: no`},
 		"status, wrapped":   {fmt.Errorf("x: %w", apierrors.NewForbidden(resource, "tls", errors.New("no"))), `secrets "tls" is forbidden: no`},
-		"request":           {&url.Error{Op: "Get", URL: "https://server", Err: syscall.ECONNREFUSED}, `Get "https://server": connection refused`},
+		"refused":           {request(dialing(os.NewSyscallError("connect", syscall.ECONNREFUSED))), `Get "https://server": dial tcp 10.0.0.1:443: connect: connection refused`},
+		"no such host":      {request(dialing(&net.DNSError{Err: "no such host", Name: "server", IsNotFound: true})), `Get "https://server": dial tcp 10.0.0.1:443: lookup server: no such host`},
+		"timed out":         {request(dialing(os.ErrDeadlineExceeded)), `Get "https://server": dial tcp 10.0.0.1:443: i/o timeout`},
+		"closed":            {request(dialing(net.ErrClosed)), `Get "https://server": dial tcp 10.0.0.1:443: use of closed network connection`},
+		"not HTTPS":         {request(http.ErrSchemeMismatch), `Get "https://server": http: server gave HTTP response to HTTPS client`},
+		"certificate":       {request(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), `Get "https://server": tls: failed to verify certificate: x509: certificate signed by unknown authority`},
+		"alert":             {request(&net.OpError{Op: "remote error", Err: tls.AlertError(40)}), `Get "https://server": remote error: tls: handshake failure`},
+		"no TLS":            {request(tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}), `Get "https://server": tls: first record does not look like a TLS handshake`},
+		"canceled request":  {request(errors.New("net/http: request canceled (Client.Timeout exceeded while awaiting headers)")), `Get "https://server": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`},
+		"lost":              {request(errors.New("http2: client connection lost")), `Get "https://server": http2: client connection lost`},
+		"reset":             {http2.StreamError{StreamID: 3, Code: http2.ErrCodeInternal}, "stream error: stream ID 3; INTERNAL_ERROR"},
+		"credentials":       {request(errors.New(`getting credentials: exec: executable "x" failed with exit code 1`)), `Get "https://server": getting credentials: exec: executable "x" failed with exit code 1`},
+		"token":             {request(errors.New(`failed to read token file "/x": open /x: no such file or directory`)), `Get "https://server": failed to read token file "/x": open /x: no such file or directory`},
+		"rate limiter":      {fmt.Errorf("client rate limiter Wait returned an error: %w", errors.New("would exceed context deadline")), "client rate limiter Wait returned an error: would exceed context deadline"},
 		"of two attempts":   {fmt.Errorf("%w - error from a previous attempt: %w", &url.Error{Op: "Get", Err: io.EOF}, io.EOF), `Get "": EOF`},
 		"network":           {&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}, "dial tcp: connection refused"},
 		"EOF":               {io.EOF, "EOF"},
@@ -91,7 +140,7 @@ func TestErrorKeepsText(t *testing.T) {
 		"canceled":          {context.Canceled, "context canceled"},
 		"deadline":          {context.DeadlineExceeded, "context deadline exceeded"},
 		"loggable":          {redact.Loggable(errors.New("too long")), "too long"},
-		"loggable, wrapped": {fmt.Errorf("x: %w", redact.Loggable(errors.New("too long"))), "x: too long"},
+		"loggable, wrapped": {fmt.Errorf("x: %w", redact.Loggable(errors.New("too long"))), "too long"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -197,16 +246,17 @@ func TestContextCapsTheVerbosity(t *testing.T) {
 	}
 }
 
-// client-go logs errors that quote an object from verbosity 5 up.
+// client-go logs errors that quote an object: as errors, and from verbosity 5 up.
 func TestContextHidesQuotingErrors(t *testing.T) {
 	var lines []string
 	logger := klog.FromContext(redact.Context(klog.NewContext(t.Context(), logTo(&lines, 10))))
 	for level := 5; level < 11; level++ {
 		logger.V(level).Info("cannot decode", "err", errQuoting, "other", "kept")
 	}
+	logger.Error(errQuoting, "cannot decode", "err", errQuoting, "other", "kept")
 	text := strings.Join(lines, "\n")
-	if len(lines) != 3 || strings.Contains(text, "canary") || strings.Count(text, "kept") != 3 {
-		t.Errorf("log: got %s\nwant the lines of levels 5 to 7, without the text of the error", text)
+	if len(lines) != 4 || strings.Contains(text, "canary") || strings.Count(text, "kept") != 4 {
+		t.Errorf("log: got %s\nwant the lines of levels 5 to 7, and the error, without the text of the error", text)
 	}
 }
 

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache_test
+
+import (
+	"errors"
+	"math/big"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/cache"
+)
+
+// number returns a resource version as a number, and nil if it is none.
+func number(version string) *big.Int {
+	if !regexp.MustCompile(`^[1-9][0-9]*$`).MatchString(version) {
+		return nil
+	}
+	n, _ := new(big.Int).SetString(version, 10)
+	return n
+}
+
+// FuzzVersions compares resource versions as numbers of any length.
+func FuzzVersions(f *testing.F) {
+	for _, version := range []string{"", "0", "1", "9", "10", "01", "-1", "+1", "1e3", " 1", "1\n", "٣", "18446744073709551616", "abc"} {
+		f.Add(version, "10")
+		f.Add("18446744073709551615", version)
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		for _, version := range []string{a, b} {
+			if err := cache.CheckVersion(version); (err == nil) != (number(version) != nil) || err != nil && !errors.Is(err, cache.ErrMalformed) {
+				t.Errorf("CheckVersion(%q): got %v", version, err)
+			}
+		}
+		got, err := cache.CompareVersions(a, b)
+		opposite, oppositeErr := cache.CompareVersions(b, a)
+		if got != -opposite || (err == nil) != (oppositeErr == nil) {
+			t.Errorf("CompareVersions(%q, %q): got %d and %v, the other way round %d and %v", a, b, got, err, opposite, oppositeErr)
+		}
+		numberA, numberB := number(a), number(b)
+		switch {
+		case a != "" && numberA == nil || b != "" && numberB == nil:
+			if got != 0 || !errors.Is(err, cache.ErrMalformed) {
+				t.Errorf("CompareVersions(%q, %q): got %d and %v, want 0 and ErrMalformed", a, b, got, err)
+			}
+		case got != compare(numberA, numberB) || err != nil:
+			t.Errorf("CompareVersions(%q, %q): got %d and %v, want %d", a, b, got, err, compare(numberA, numberB))
+		}
+	})
+}
+
+// compare orders versions; nil is the oldest.
+func compare(a, b *big.Int) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return -1
+	case b == nil:
+		return 1
+	}
+	return a.Cmp(b)
+}
+
+// slotModel is what a slot promises, in its simplest form.
+type slotModel struct {
+	highest   *big.Int // the highest version since the last epoch began; nil: none
+	epoch     uint64   // of what is stored next
+	state     cache.State[*corev1.Secret]
+	inherited bool
+	dropped   cache.Dropped
+}
+
+// refuses counts an object that does not belong in the slot, and reports whether it is one.
+func (m *slotModel) refuses(object any) bool {
+	s, ok := object.(*corev1.Secret)
+	switch {
+	case !ok || s == nil || s.Name != key.Name || s.Namespace != key.Namespace:
+		m.dropped.Foreign++
+	case number(s.ResourceVersion) == nil:
+		m.dropped.Malformed++
+	default:
+		return false
+	}
+	return true
+}
+
+func (m *slotModel) event(object any, exists bool) {
+	if m.refuses(object) {
+		return
+	}
+	s, state := object.(*corev1.Secret), cache.State[*corev1.Secret]{Exists: exists, Synced: m.state.Synced}
+	switch held := m.state.Object; {
+	case compare(number(s.ResourceVersion), m.highest) > 0:
+		m.highest = number(s.ResourceVersion)
+	case !exists && m.state.Exists && held.ResourceVersion == s.ResourceVersion && held.UID == s.UID:
+	default:
+		m.dropped.Stale++
+		return
+	}
+	if exists {
+		state.Object = s
+	}
+	m.show(state)
+}
+
+func (m *slotModel) bookmark(version string) {
+	switch n := number(version); {
+	case n == nil:
+		m.dropped.Malformed++
+	case compare(n, m.highest) > 0:
+		m.highest = n
+	}
+}
+
+func (m *slotModel) read(items []any, version string) {
+	read := number(version)
+	state := cache.State[*corev1.Secret]{Synced: true, Exists: len(items) == 1}
+	switch {
+	case read == nil:
+		m.dropped.Malformed++
+		return
+	case len(items) > 1:
+		m.dropped.Foreign++
+		return
+	case state.Exists:
+		if m.refuses(items[0]) {
+			return
+		}
+		if state.Object = items[0].(*corev1.Secret); compare(number(state.Object.ResourceVersion), read) > 0 {
+			m.dropped.Malformed++
+			return
+		}
+	}
+	older := compare(read, m.highest) < 0
+	if older && !m.inherited {
+		m.dropped.Stale++
+		return
+	}
+	same := state.Exists == m.state.Exists
+	if same && state.Exists {
+		same = state.Object.ResourceVersion == m.state.Object.ResourceVersion && state.Object.UID == m.state.Object.UID &&
+			string(state.Object.Data["a"]) == string(m.state.Object.Data["a"])
+	}
+	// A later read cannot bring an older object, or another one at the same version.
+	contradicts := m.state.Synced && state.Exists && !same && m.state.ResourceVersion != "" &&
+		compare(number(state.Object.ResourceVersion), number(m.state.ResourceVersion)) <= 0
+	if m.highest != nil && (older || contradicts) {
+		m.epoch++
+	}
+	m.highest, m.inherited = read, false
+	if !same || !m.state.Synced {
+		m.show(state)
+	}
+}
+
+// show makes a state that of the slot, unless readers see no difference.
+func (m *slotModel) show(state cache.State[*corev1.Secret]) {
+	state.ResourceVersion = m.highest.String()
+	if state.Exists {
+		state.ResourceVersion = state.Object.ResourceVersion
+	}
+	state.Epoch = m.epoch
+	if m.state.ResourceVersion == "" || !sameState(m.state, state) {
+		m.state = state // an absence keeps the version that first showed it
+	}
+}
+
+// slotScript reads the operations of FuzzSlot.
+type slotScript []byte
+
+func (s *slotScript) next() (b byte) {
+	if len(*s) > 0 {
+		b, *s = (*s)[0], (*s)[1:]
+	}
+	return b
+}
+
+// version returns a version: mostly one of a few numbers, that are close.
+func (s *slotScript) version() string {
+	b := s.next()
+	odd := []string{"", "0", "x", "07", "-3", "18446744073709551616", "99999999999999999999999"}
+	if int(b) >= 256-len(odd) {
+		return odd[255-b]
+	}
+	return big.NewInt(int64(b % 24)).String()
+}
+
+// object returns an object, mostly that of the slot.
+func (s *slotScript) object() any {
+	b, version := s.next(), s.version()
+	object := secret(version, types.UID("one"), "two")
+	object.UID = types.UID([]string{"one", "two"}[b&1])
+	object.Data = map[string][]byte{"a": {b >> 1 & 3}}
+	object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	switch b >> 4 {
+	case 15:
+		return (*corev1.Secret)(nil)
+	case 14:
+		return &corev1.ConfigMap{ObjectMeta: object.ObjectMeta}
+	case 13:
+		object.Name = "other"
+	case 12:
+		object.Namespace = "other"
+	}
+	return object
+}
+
+// FuzzSlot compares a slot with a model, after each of any events, bookmarks, reads, epochs
+// and hand-overs to another slot.
+func FuzzSlot(f *testing.F) {
+	f.Add([]byte{4, 1, 0, 5, 7, 0, 0, 8, 1, 0, 9, 2, 0, 9, 4, 0, 12})
+	f.Add([]byte{4, 1, 0, 5, 5, 5, 6, 4, 1, 1, 3, 3, 4, 1, 2, 3, 3})
+	f.Add([]byte(strings.Repeat("\x00\x01\xff\x05\x04\x00\x07\x06\x03\x09", 8)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		slot, model, script := newSlot(), &slotModel{}, slotScript(b)
+		for len(script) > 0 {
+			changed, before := slot.Changed(), slot.Load()
+			what := slotOps[script.next()%byte(len(slotOps))](&script, &slot, model)
+			got, want := slot.Load(), model.state
+			if !sameState(got, want) || slot.Dropped() != model.dropped {
+				t.Fatalf("%s: got %s and %+v, want %s and %+v", what, describe(got), slot.Dropped(), describe(want), model.dropped)
+			}
+			if got.Exists && got.Object.ManagedFields != nil {
+				t.Fatalf("%s: the object was not transformed", what)
+			}
+			select {
+			case <-changed:
+				// The first absence is a change, although the slot is not synced.
+				if sameState(before, got) && before.ResourceVersion != "" {
+					t.Errorf("%s: Changed was closed without a change", what)
+				}
+			default:
+				if what != "next" && !sameState(before, got) {
+					t.Errorf("%s: Changed was not closed: %s and then %s", what, describe(before), describe(got))
+				}
+			}
+		}
+	})
+}
+
+// slotOps are the operations of FuzzSlot. Each is done to the slot and to the model.
+var slotOps = []func(*slotScript, **cache.Slot[*corev1.Secret], *slotModel) string{
+	func(s *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
+		object := s.object()
+		m.event(object, true)
+		_ = (*slot).Add(object)
+		return "add"
+	},
+	func(s *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
+		object := s.object()
+		m.event(object, true)
+		_ = (*slot).Update(object)
+		return "update"
+	},
+	func(s *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
+		object := s.object()
+		m.event(object, false)
+		_ = (*slot).Delete(object)
+		return "delete"
+	},
+	func(s *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
+		version := s.version()
+		m.bookmark(version)
+		_ = (*slot).Bookmark(version)
+		return "bookmark"
+	},
+	func(s *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
+		var items []any
+		for range s.next() % 3 {
+			items = append(items, s.object())
+		}
+		version := s.version()
+		m.read(items, version)
+		_ = (*slot).Replace(items, version)
+		return "read"
+	},
+	func(_ *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
+		m.highest = nil
+		m.epoch++
+		(*slot).NewEpoch()
+		return "epoch"
+	},
+	func(s *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
+		old := *slot
+		*slot = old.Next()
+		// What the replaced slot gets does not reach the other.
+		_ = old.Add(s.object())
+		_ = old.Bookmark(s.version())
+		old.NewEpoch()
+		m.inherited, m.dropped = true, cache.Dropped{}
+		if !m.state.Synced {
+			m.state = cache.State[*corev1.Secret]{}
+		}
+		return "next"
+	},
+}
+
+// sameState reports whether two states are the same. The version of an absence may differ.
+func sameState(a, b cache.State[*corev1.Secret]) bool {
+	if a.Exists != b.Exists || a.Synced != b.Synced || a.Epoch != b.Epoch {
+		return false
+	}
+	return !a.Exists || a.ResourceVersion == b.ResourceVersion && a.Object.UID == b.Object.UID &&
+		string(a.Object.Data["a"]) == string(b.Object.Data["a"])
+}
+
+func describe(s cache.State[*corev1.Secret]) string {
+	text := "epoch " + big.NewInt(int64(s.Epoch)).String() + " version " + s.ResourceVersion
+	if s.Exists {
+		text += " uid " + string(s.Object.UID) + " data " + string('0'+s.Object.Data["a"][0])
+	}
+	if s.Synced {
+		text += " synced"
+	}
+	return text
+}

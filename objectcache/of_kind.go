@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/watchlist"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+)
+
+// accepted returns a source that refuses answers that are not of the resource, and transforms
+// objects as soon as they are decoded. An error ends the attempt. [listwatch.RESTResource]
+// checks its answers itself.
+func (r *Resource[T]) accepted(source listwatch.Source) listwatch.Source {
+	if r.rest != nil && r.userTransform == nil {
+		return source // the slot drops the managedFields
+	}
+	return &acceptedSource[T]{source, r}
+}
+
+type acceptedSource[T cache.Object] struct {
+	listwatch.Source
+
+	resource *Resource[T]
+}
+
+// IsWatchListSemanticsUnSupported implements the method that reflectors look for.
+func (s *acceptedSource[T]) IsWatchListSemanticsUnSupported() bool {
+	return watchlist.DoesClientNotSupportWatchListSemantics(s.Source)
+}
+
+func (s *acceptedSource[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, err := s.Source.List(ctx, options)
+	if err == nil {
+		err = s.resource.checkList(list)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.resource.transformList(list)
+}
+
+func (s *acceptedSource[T]) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
+	stream, err := s.Source.Watch(ctx, options)
+	if err != nil || stream == nil {
+		return nil, err
+	}
+	accepted := &acceptedStream[T]{stream, s.resource}
+	if parkable, ok := stream.(listwatch.Parkable); ok {
+		return &acceptedParkable[T]{accepted, parkable}, nil
+	}
+	return accepted, nil
+}
+
+type acceptedStream[T cache.Object] struct {
+	listwatch.Stream
+
+	resource *Resource[T]
+}
+
+// Next returns the next event.
+func (s *acceptedStream[T]) Next() (watch.Event, error) {
+	event, err := s.Stream.Next()
+	if err != nil {
+		return event, err
+	}
+	return s.resource.accept(event)
+}
+
+// acceptedParkable is a [listwatch.Parkable] acceptedStream.
+type acceptedParkable[T cache.Object] struct {
+	*acceptedStream[T]
+
+	parkable listwatch.Parkable
+}
+
+// Park implements [listwatch.Parkable].
+func (s *acceptedParkable[T]) Park(wake listwatch.Waker) bool { return s.parkable.Park(wake) }
+
+// TryNext implements [listwatch.Parkable].
+func (s *acceptedParkable[T]) TryNext() (event watch.Event, ok bool, err error) {
+	event, ok, err = s.parkable.TryNext()
+	if err == nil && ok {
+		event, err = s.resource.accept(event)
+	}
+	return event, ok, err
+}
+
+// accept checks the object of an event, and transforms it if it is to be stored. A bookmark
+// of another kind is refused too: it may end the initial events, and would prove that there
+// is no object.
+func (r *Resource[T]) accept(event watch.Event) (watch.Event, error) {
+	if event.Type == watch.Error {
+		return event, nil // it holds a Status
+	}
+	object, ok := event.Object.(T)
+	if !ok || isNil(object) {
+		return watch.Event{}, listwatch.Loggable(fmt.Errorf("%w: a %T where a %v belongs", cache.ErrMalformed, event.Object, reflect.TypeFor[T]()))
+	}
+	err := r.checkVersion(event.Object)
+	if err == nil && r.userTransform != nil && (event.Type == watch.Added || event.Type == watch.Modified) {
+		event.Object, err = r.transform(object)
+	}
+	if err != nil {
+		return watch.Event{}, err
+	}
+	return event, nil
+}
+
+// checkList returns an error if an answer is a list without a Go type, and not of the
+// resource. client-go's dynamic client takes a Table, and one object, for a list without items,
+// as which it would prove that the object is absent. Only an object has a name.
+func (r *Resource[T]) checkList(answer runtime.Object) error {
+	list, ok := answer.(*unstructured.UnstructuredList)
+	if !ok {
+		return nil
+	}
+	if name, ok, _ := unstructured.NestedFieldNoCopy(list.Object, "metadata", "name"); ok && name != "" {
+		return listwatch.Loggable(fmt.Errorf("%w: one object where a list belongs", cache.ErrMalformed))
+	}
+	err := r.checkVersion(list)
+	for i := 0; err == nil && i < len(list.Items); i++ {
+		err = r.checkVersion(&list.Items[i])
+	}
+	return err
+}
+
+// checkVersion returns an error if an object without a Go type is of another group and
+// version than the resource. Its kind is not compared: that of the resource is not known.
+func (r *Resource[T]) checkVersion(object runtime.Object) error {
+	if _, ok := object.(runtime.Unstructured); !ok {
+		return nil
+	}
+	want := r.pathResource().GroupVersion()
+	// Fake clients may leave it empty.
+	if got := object.GetObjectKind().GroupVersionKind().GroupVersion(); got.Empty() || got == want {
+		return nil
+	}
+	// Without that of the object: where bodies are mixed up, it may be data.
+	return listwatch.Loggable(fmt.Errorf("%w: an object of another group and version where one of %q belongs", cache.ErrMalformed, want))
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// A request of a session that has ended ends at once: Stop may come when the request is about to begin, and Run waits
+// for it.
+func TestContextOfAnEndedSession(t *testing.T) {
+	for name, parked := range map[string]bool{"parked": true, "not parked": false} {
+		t.Run(name, func(t *testing.T) {
+			l := &life{parked: parked}
+			l.end(errEnded)
+			ctx := l.context(t.Context(), true)
+			if got := context.Cause(ctx); !errors.Is(got, errEnded) {
+				t.Errorf("cause of the end of the context: got %v, want %v", got, errEnded)
+			}
+		})
+	}
+}
