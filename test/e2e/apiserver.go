@@ -27,21 +27,31 @@ const serviceAccountIssuer = "https://refwatch-e2e.invalid"
 
 // writeAPIServerFiles writes the files that kube-apiserver reads at its start.
 func writeAPIServerFiles(dir string, authority *authority) error {
-	server, err := authority.server()
-	if err != nil {
-		return err
-	}
 	_, serviceAccountKey, err := newKey()
 	if err != nil {
 		return err
 	}
-	for name, content := range map[string][]byte{
+	if err := writeCertificate(dir, authority); err != nil {
+		return err
+	}
+	return writeFiles(dir, map[string][]byte{
 		"ca.crt":             authority.bundle,
-		"apiserver.crt":      server.certificate,
-		"apiserver.key":      server.key,
 		"serviceaccount.key": serviceAccountKey,
 		"audit.yaml":         []byte(auditPolicy),
-	} {
+	})
+}
+
+// writeCertificate writes a new certificate of the server.
+func writeCertificate(dir string, authority *authority) error {
+	server, err := authority.server()
+	if err != nil {
+		return err
+	}
+	return writeFiles(dir, map[string][]byte{"apiserver.crt": server.certificate, "apiserver.key": server.key})
+}
+
+func writeFiles(dir string, files map[string][]byte) error {
+	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			return fmt.Errorf("writing a file for kube-apiserver: %w", err)
 		}
@@ -50,10 +60,10 @@ func writeAPIServerFiles(dir string, authority *authority) error {
 }
 
 // apiServerArgs returns the arguments of kube-apiserver. A comment says why one differs from a production server's.
-func apiServerArgs(dir string, port *port, etcd *etcd, options Options) []string {
+func apiServerArgs(dir string, port *port, etcdURL string, options Options) []string {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	args := []string{
-		"--etcd-servers=" + etcd.url(),
+		"--etcd-servers=" + etcdURL,
 		"--bind-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(port.number),
 		"--permit-port-sharing", // a socket reserves the port, see port

@@ -30,9 +30,13 @@ type Cluster struct {
 	authority *authority
 	admin     *rest.Config
 	etcd      *etcd
+	options   Options
 
 	stop    sync.Once
 	stopErr error
+
+	mu       sync.Mutex
+	replicas []*Replica
 }
 
 // New starts a cluster for a test, and stops it when the test ends. If it cannot, it fails the test.
@@ -60,7 +64,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, err
 	}
 	start := time.Now()
-	c := &Cluster{}
+	c := &Cluster{options: options}
 	if err := c.start(ctx, binaries, options); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -91,7 +95,7 @@ func (c *Cluster) start(ctx context.Context, binaries Binaries, options Options)
 	c.admin = c.Admin()
 	c.etcd = newEtcd(c.dir)
 	c.Etcd = newProcess("etcd", c.dir, binaries.Etcd, c.etcd.args(), c.etcd.ready)
-	c.APIServer = newProcess("kube-apiserver", c.dir, binaries.APIServer, apiServerArgs(c.dir, c.port, c.etcd, options),
+	c.APIServer = newProcess("kube-apiserver", c.dir, binaries.APIServer, apiServerArgs(c.dir, c.port, c.etcd.url(), options),
 		func(ctx context.Context) error { return apiServerReady(ctx, c.admin) })
 	if err = c.Etcd.Restart(ctx); err != nil {
 		return err
@@ -102,6 +106,12 @@ func (c *Cluster) start(ctx context.Context, binaries Binaries, options Options)
 // Stop kills the processes and removes their files. Further calls return the result of the first.
 func (c *Cluster) Stop() error {
 	c.stop.Do(func() {
+		for _, replica := range c.allReplicas() {
+			replica.Kill()
+			replica.Proxy.close()
+			replica.Etcd.close()
+			c.stopErr = errors.Join(c.stopErr, replica.port.release())
+		}
 		if c.APIServer != nil {
 			c.APIServer.Kill()
 			c.Etcd.Kill()
@@ -110,7 +120,7 @@ func (c *Cluster) Stop() error {
 			c.Proxy.close()
 		}
 		if c.port != nil {
-			c.stopErr = c.port.release()
+			c.stopErr = errors.Join(c.stopErr, c.port.release())
 		}
 		if c.guard != nil {
 			c.stopErr = errors.Join(c.stopErr, c.guard.close())

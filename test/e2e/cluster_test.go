@@ -43,6 +43,8 @@ func TestCluster(t *testing.T) {
 		{"proxy black hole", testProxyBlackHole},
 		{"proxy delay and throttle", testProxyDelayAndThrottle},
 		{"restart", testRestart},
+		{"rotate certificate", testRotateCertificate},
+		{"replica", testReplica},
 	} {
 		t.Run(step.name, func(t *testing.T) { step.test(t, c) })
 	}

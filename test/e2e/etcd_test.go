@@ -109,7 +109,7 @@ func TestEtcdCompactErrors(t *testing.T) {
 // The options' arguments are last, so that they override the others.
 func TestAPIServerArgs(t *testing.T) {
 	args := func(options Options) []string {
-		return apiServerArgs("dir", &port{number: 7}, newEtcd("dir"), options)
+		return apiServerArgs("dir", &port{number: 7}, newEtcd("dir").url(), options)
 	}
 	const off = "--feature-gates=WatchList=false"
 	plain := args(Options{})

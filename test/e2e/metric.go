@@ -13,15 +13,32 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
-// Metric returns a metric from the API server's /metrics: the sum of all samples that have at least these labels. For a
-// histogram or summary it is the number of observations. It is 0 if there is no such sample: counters appear with their
-// first event.
+// Metric returns a metric from the /metrics of all API servers: the sum of all samples that have at least these labels.
+// For a histogram or summary it is the number of observations. It is 0 if there is no such sample: counters appear with
+// their first event.
 //
 //	streams, err := cluster.Metric(ctx, "apiserver_longrunning_requests", map[string]string{"resource": "secrets"})
-func (c *Cluster) Metric(ctx context.Context, name string, labels map[string]string) (float64, error) {
-	client, err := kubernetes.NewForConfig(c.admin)
+func (c *Cluster) Metric(ctx context.Context, name string, labels map[string]string) (sum float64, err error) {
+	configs := []*rest.Config{c.admin}
+	for _, replica := range c.allReplicas() {
+		configs = append(configs, replica.At(c.admin))
+	}
+	for _, config := range configs {
+		value, err := metric(ctx, config, name, labels)
+		if err != nil {
+			return 0, err
+		}
+		sum += value
+	}
+	return sum, nil
+}
+
+// metric returns the metric of one server.
+func metric(ctx context.Context, config *rest.Config, name string, labels map[string]string) (float64, error) {
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return 0, fmt.Errorf("making a client: %w", err)
 	}
@@ -52,7 +69,7 @@ func sumMetric(text io.Reader, name string, labels map[string]string) (float64, 
 }
 
 // OpenWatches returns how many watches of single objects, and of whole namespaces, of a resource are open, by the API
-// server's own count. The server's own watches are of the whole cluster.
+// servers' own count. The servers' own watches are of the whole cluster.
 func (c *Cluster) OpenWatches(ctx context.Context, resource string) (int, error) {
 	sum := 0.0
 	for _, scope := range []string{"resource", "namespace"} {

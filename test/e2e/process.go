@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -40,6 +41,7 @@ type Process struct {
 	semaphore chan struct{}
 
 	mu       sync.Mutex
+	extra    []string  // further arguments
 	instance *instance // nil while the process does not run
 }
 
@@ -84,6 +86,21 @@ func (p *Process) Restart(ctx context.Context) error {
 	defer p.acquire()()
 	p.stop(ctx)
 	return p.start(ctx)
+}
+
+// SetArgs sets further arguments, which override those of the options. They apply from the next start on, until they
+// are set again.
+func (p *Process) SetArgs(args ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.extra = args
+}
+
+// allArgs returns the arguments for a start.
+func (p *Process) allArgs() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Concat(p.args, p.extra)
 }
 
 // current returns the running instance, or nil.
@@ -161,7 +178,7 @@ func (p *Process) launch(ctx context.Context) (*instance, error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the child has a copy
-	cmd := exec.Command(p.path, p.args...)
+	cmd := exec.Command(p.path, p.allArgs()...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

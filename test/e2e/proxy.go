@@ -66,6 +66,13 @@ func (p *Proxy) Cut() {
 	}
 }
 
+// Connections returns how many connections are open.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
 // Delay delays all bytes by d, in both directions. Bytes that arrive during a delay are delayed after it, so that a
 // connection forwards at most 32 KiB per d. 0 ends the delay.
 func (p *Proxy) Delay(d time.Duration) { p.set(func(s *settings) { s.delay = d }) }

@@ -36,12 +36,20 @@ func (c *Cluster) Snapshot(ctx context.Context) (*Snapshot, error) {
 }
 
 // Restore rolls the cluster back to a snapshot: objects and resource versions are those of the snapshot, and later
-// writes are lost. Both processes are killed and started, whether they ran or not. A snapshot can be restored more than
+// writes are lost. All processes are killed and started, whether they ran or not. A snapshot can be restored more than
 // once.
 func (c *Cluster) Restore(ctx context.Context, snapshot *Snapshot) error {
-	defer c.APIServer.acquire()()
+	servers := []*Process{c.APIServer}
+	for _, replica := range c.allReplicas() {
+		servers = append(servers, replica.Process)
+	}
+	for _, server := range servers {
+		defer server.acquire()()
+	}
 	defer c.Etcd.acquire()()
-	c.APIServer.kill()
+	for _, server := range servers {
+		server.kill()
+	}
 	c.Etcd.kill()
 	if err := os.RemoveAll(c.etcd.data); err != nil {
 		return fmt.Errorf("restoring etcd's data: %w", err)
@@ -52,5 +60,10 @@ func (c *Cluster) Restore(ctx context.Context, snapshot *Snapshot) error {
 	if err := c.Etcd.start(ctx); err != nil {
 		return err
 	}
-	return c.APIServer.start(ctx)
+	for _, server := range servers {
+		if err := server.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }

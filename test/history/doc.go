@@ -1,39 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history checks what a cache returns against what was written to the server.
+// Package history records the calls of a cache and their results, and checks them against what was written to the
+// server.
 //
-// A [History] has an [Object] for each object under test. The test reports to it, from any goroutine, when a write
-// begins and how it ends, when references are added and deleted, when a Get begins and what it returns, and what a
-// range over Changes yields:
+// A [Recorder] records events in their order. A test reports to it when a write begins and how it ends, when
+// references are added and deleted, when a Get begins and what it returns, what a range over Changes yields, what the
+// server and the network have seen, and which faults are injected:
 //
-//	number := object.BeginWrite()
-//	created, err := client.Create(ctx, objectWith(number), metav1.CreateOptions{})
-//	object.Acknowledge(number, created.UID, created.ResourceVersion)
+//	server.Observe(apiserver.Observer{Write: func(w apiserver.Write) { // Deleted for a deletion
+//		recorder.Object(w.Resource.String() + "/" + w.Key.String()).Written(history.StateOf(w.Object))
+//	}})
 //	...
-//	get := object.BeginGet()
-//	secret, err := secrets.Get(ctx, namespace, name)
-//	get.Return(stateOf(secret), err)
+//	get := recorder.Object("secrets/default/tls").BeginGet(ctx)
+//	secret, err := secrets.Get(ctx, "default", "tls")
+//	get.Return(history.StateOf(secret), err)
 //
-// The writes to one object follow each other, and each has the number that BeginWrite or BeginDelete returned. The test
-// stores it in the object's data, so that each state says which write it is. A write whose outcome is unknown is read
-// back from the server, and then acknowledged or abandoned.
+// For a server that does not report its writes, the test calls [Object.BeginWrite] before each:
+//
+//	write := recorder.Object("secrets/default/tls").BeginWrite(history.Digest(secret))
+//	written, err := client.CoreV1().Secrets("default").Update(ctx, secret, metav1.UpdateOptions{})
+//	if err != nil {
+//		... // read the Secret, to know whether it was written: Commit or Fail
+//	}
+//	write.Commit(history.StateOf(written))
+//
+// The events go to a [Checker], or to a file as JSON lines, which [Check] and the command check read:
+//
+//	go run github.com/refwatch/refwatch/test/history/check trace.jsonl
+//
+// [NewStore] records what a store is asked in production. The writes of other programs are unknown there
+// ([Options].IncompleteWrites), and what depends on them is not checked. Nor does the history have requests, streams
+// and dials: leave [Limits].Attempt at zero, as the command check does.
 //
 // # What is checked
 //
-// These are the promises of package objectcache, as far as they hold at any moment, whatever fails meanwhile:
+// The rules of safety (S) say what must never happen, and the rules of liveness (L) what must happen in time. Packages
+// model and secrecy check S8, that no output has object data. An epoch ends only when the server is rolled back. The
+// restored state then counts as newer than all before it.
 //
-//   - A Get returns what one of the writes wrote, with the UID and version that the server gave to it.
-//   - A Get returns no older state than any Get that returned before it began. That holds for all goroutines together,
-//     and across references.
-//   - A Get returns no older state than the newest write that was acknowledged before the first reference.
-//   - A Get returns NotFound only if the object was absent at some time that the two rules above leave.
-//   - While an owner references the object, no Get returns ErrNotRegistered, and after a Get has returned a state, no
-//     later one returns ErrNotSynced. Other errors are never returned.
-//   - Changes yields the states in their order, and one state again only after a new owner.
+// These rules hold at any moment, whatever fails meanwhile:
 //
-// How soon a state arrives depends on the faults. The test decides when all must be fresh: see [Get.Return] and
-// [Object.YieldedNewest].
+//   - S1: each state that a Get returns is that of a write to this object, with its UID, version and content. It breaks
+//     too if a caller changes an object that a Get has returned, which all callers share (S9).
+//   - S2: no Get returns an older state than a Get that returned before it began: for all goroutines together, across
+//     references, and across epochs. No Get returns ErrNotSynced after one has returned a state, while there is a
+//     reference. It may of an immutable object: a new owner waits for another read, and a Get whose context ends is
+//     served without it. It also may if the Get has demands.
+//   - S3: no Get returns an older state than the newest write that was committed before the first reference. The same
+//     holds for each new owner of an immutable object as long as it is the newest, unless a fault affects the object or
+//     the context of the Get ends. A Get that demands the newest state returns none that is older than the newest write
+//     that was committed before it began.
+//   - S4: a Get returns NotFound only if the object was absent at some time that S2 and S3 allow. Its other errors are
+//     ErrNotSynced, ErrNotRegistered and the end of its context.
+//   - S5: no Get returns ErrNotRegistered while an owner references the object. While no owner does, each Get returns
+//     it, and one that waits ends soon after the last reference was deleted ([Limits].Released).
+//   - S7: there are no other requests than list and watch of one object. None begins for an object that was never
+//     referenced, or later than soon after its last reference was deleted ([Limits].Released).
+//   - S10: Changes yields the states in their order. It yields one again only after a new owner, and yields the
+//     newest in the end, to a new owner too.
+//   - L3 and L5: few requests come and fail, and few connections are dialed: L3 counts those of one object
+//     ([Limits].ObjectRequests and ObjectFailures), and L5 those of all (Failures and Dials, and in an outage
+//     OutageFailures and OutageDials).
 //
-// There is one epoch: the server is not rolled back. Options under which Get may return an older state or no state,
-// such as WatchOptions.IdleTimeout, MaxStaleness or MaxStreams, and immutable objects are not covered.
+// These rules do not hold while a fault affects the object, and until it must have recovered:
+//
+//   - S6: an object has few streams at a time ([Limits].Streams).
+//   - L1: a Get returns no state that was replaced long before, and does not wait for long ([Limits].Fresh).
+//   - L2: no stream is open soon after the last reference was deleted ([Limits].Released).
+//   - L4: there is a request soon after the first reference to an object, whatever others fail at ([Limits].Attempt).
+//
+// A rule is decided each time that the checker could have found it broken. One that a run never decides says nothing
+// about the run: see [Report].Decided.
+//
+// Each event is checked in constant time. Of each object the last writes are kept. A state that is older than those is
+// known to be older than they are, and two such states are not compared.
 package history

@@ -3,255 +3,247 @@
 package history_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/history"
 )
 
-var (
-	errAbsent        = apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "x")
-	errNotSynced     = fmt.Errorf("%w: %w", objectcache.ErrNotSynced, context.DeadlineExceeded)
-	errNotRegistered = fmt.Errorf("secrets: %w", objectcache.ErrNotRegistered)
-)
-
-// object is an object with helpers that keep a case short.
-type object struct{ *history.Object }
-
-// state returns the state of a write.
-func state(number int) history.State {
-	return history.State{Write: number, UID: "uid", Version: fmt.Sprint(100 + number)}
+// testCase is a history with one thing wrong. The same history without it has none.
+type testCase struct {
+	rule string
+	run  func(r *rig, wrong bool)
+	want string
 }
 
-func (o object) write()          { s := state(o.BeginWrite()); o.Acknowledge(s.Write, s.UID, s.Version) }
-func (o object) delete()         { o.Acknowledge(o.BeginDelete(), "", "") }
-func (o object) reference()      { o.BeginReference(); o.EndReference() }
-func (o object) release()        { o.BeginRelease(); o.EndRelease() }
-func (o object) get(number int)  { o.BeginGet().Return(state(number), nil) }
-func (o object) fails(err error) { o.BeginGet().Return(history.State{}, err) }
+func testCases() map[string]testCase {
+	all := maps.Clone(safetyCases)
+	maps.Copy(all, changesCases)
+	maps.Copy(all, livenessCases)
+	return all
+}
 
-// Each history has one thing wrong, and the same history without it has none.
+// Each wrong history has one violation, of the expected rule, and the right one has none.
 func TestViolations(t *testing.T) {
-	tests := map[string]struct {
-		run  func(o object, wrong bool)
-		want string
-	}{
-		"a write that nobody began": {func(o object, wrong bool) {
-			o.write()
-			o.get(pick(wrong, 2, 1))
-		}, "which is none"},
-		"the number of a deletion": {func(o object, wrong bool) {
-			o.write()
-			o.delete()
-			o.write()
-			o.get(pick(wrong, 2, 3))
-		}, "which is none"},
-		"a write that the server did not commit": {func(o object, wrong bool) {
-			o.write()
-			o.Abandon(o.BeginWrite())
-			o.get(pick(wrong, 2, 1))
-		}, "which is none"},
-		"a write in flight that the server did not commit": {func(o object, wrong bool) {
-			o.write()
-			number := o.BeginWrite()
-			o.get(pick(wrong, 2, 1))
-			o.Abandon(number)
-		}, "did not commit"},
-		"another version than the server's": {func(o object, wrong bool) {
-			o.write()
-			s := state(1)
-			s.Version = pick(wrong, "999", s.Version)
-			o.BeginGet().Return(s, nil)
-		}, "version 999"},
-		"another UID than another Get": {func(o object, wrong bool) {
-			s := state(o.BeginWrite())
-			o.BeginGet().Return(s, nil)
-			s.UID = pick[types.UID](wrong, "other", s.UID)
-			o.BeginGet().Return(s, nil)
-		}, "UID other"},
-		"older than a Get before": {func(o object, wrong bool) {
-			o.write()
-			o.write()
-			o.get(2)
-			o.get(pick(wrong, 1, 2))
-		}, "older than write 2"},
-		"older than a Get before, after a new first reference": {func(o object, wrong bool) {
-			o.reference()
-			o.write()
-			o.BeginWrite()
-			o.get(2)
-			o.release()
-			o.reference()
-			o.get(pick(wrong, 1, 2))
-		}, "older than write 2"},
-		"older than a write before the first reference": {func(o object, wrong bool) {
-			o.write()
-			if wrong {
-				o.write()
-				o.reference()
-			} else {
-				o.reference()
-				o.write()
-			}
-			o.get(1)
-		}, "older than write 2"},
-		"absent, and it always existed": {func(o object, wrong bool) {
-			o.write()
-			if !wrong {
-				o.delete()
-			}
-			o.write()
-			o.get(pick(wrong, 2, 1))
-			o.fails(errAbsent)
-		}, "as absent"},
-		"older than an absence": {func(o object, wrong bool) {
-			o.write()
-			o.delete()
-			o.write()
-			o.get(1)
-			o.fails(errAbsent)
-			o.get(pick(wrong, 1, 3))
-		}, "older than write 2"},
-		"not registered, with an owner": {func(o object, wrong bool) {
-			o.reference()
-			if !wrong {
-				o.BeginRelease()
-			}
-			o.fails(errNotRegistered)
-		}, "while an owner referenced"},
-		"not synced, after a state": {func(o object, wrong bool) {
-			o.write()
-			o.reference()
-			if wrong {
-				o.get(1)
-			}
-			o.fails(errNotSynced)
-		}, "after it had returned a state"},
-		"another error": {func(o object, wrong bool) {
-			o.fails(pick(wrong, errors.New("internal"), errNotSynced))
-		}, "unexpected error: internal"},
-		"Changes yields another error": {func(o object, wrong bool) {
-			o.Yield(history.State{}, pick[error](wrong, errors.New("internal"), errAbsent))
-		}, "unexpected error: internal"},
-		"Changes yields an older state": {func(o object, wrong bool) {
-			o.write()
-			o.write()
-			o.Yield(state(2), nil)
-			o.reference()
-			o.Yield(state(pick(wrong, 1, 2)), nil)
-		}, "older than write 2"},
-		"Changes yields a state again without a new owner": {func(o object, wrong bool) {
-			o.write()
-			o.Yield(state(1), nil)
-			if !wrong {
-				o.reference()
-			}
-			o.Yield(state(1), nil)
-		}, "yielded states again 1 times"},
-	}
-	for name, test := range tests {
+	for name, test := range testCases() {
 		for _, wrong := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/wrong=%v", name, wrong), func(t *testing.T) {
-				h := &history.History{}
-				test.run(object{h.Object("x")}, wrong)
-				violations, count := h.Violations()
-				if !wrong {
-					if count != 0 {
-						t.Errorf("right history: got %q, want no violation", violations)
-					}
-					return
-				}
-				if count != 1 || !strings.Contains(violations[0], test.want) {
-					t.Errorf("wrong history: got %d violations %q, want one with %q", count, violations, test.want)
+				report := inBubble(t, limitsOf(test.rule), false, func(r *rig) { test.run(r, wrong) })
+				switch {
+				case !wrong && report.Count != 0:
+					t.Errorf("right history: got %v, want no violation", report.Violations)
+				case !wrong:
+				case report.Count != 1 || report.Violations[0].Rule != test.rule || !strings.Contains(report.Violations[0].String(), test.want):
+					t.Errorf("wrong history: got %d violations %v, want one of %s with %q", report.Count, report.Violations, test.rule, test.want)
 				}
 			})
 		}
 	}
 }
 
-func pick[T any](wrong bool, bad, good T) T {
-	if wrong {
-		return bad
+// Each rule of the package documentation has a case.
+func TestRules(t *testing.T) {
+	rules := map[string]bool{}
+	for _, test := range testCases() {
+		rules[test.rule] = true
+		if !slices.Contains(history.Rules, test.rule) {
+			t.Errorf("rule %s is not in Rules", test.rule)
+		}
 	}
-	return good
+	for _, rule := range history.Rules {
+		if !rules[rule] {
+			t.Errorf("rule %s has no case", rule)
+		}
+	}
+}
+
+// Report counts how often each rule was decided.
+func TestDecided(t *testing.T) {
+	for name, test := range testCases() {
+		report := inBubble(t, limitsOf(test.rule), false, func(r *rig) { test.run(r, true) })
+		if report.Decided[test.rule] == 0 {
+			t.Errorf("%s: rule %s: got decided 0 times, want more", name, test.rule)
+		}
+	}
+}
+
+// A history that has not all writes is compared with itself.
+func TestIncompleteWrites(t *testing.T) {
+	tests := map[string]struct {
+		run  func(r *rig, wrong bool)
+		want string
+	}{
+		"an older version": {func(r *rig, wrong bool) {
+			r.get(2)
+			r.get(pick(wrong, 1, 3))
+		}, "S2"},
+		"another state of the same version": {func(r *rig, wrong bool) {
+			r.get(1)
+			s := state(1)
+			s.UID = pick(wrong, "other", s.UID)
+			r.gets(s)
+		}, "S1"},
+		"no version": {func(r *rig, wrong bool) {
+			s := state(1)
+			s.Version = pick(wrong, "one", s.Version)
+			r.gets(s)
+		}, "S1"},
+		"yielded again": {func(r *rig, wrong bool) {
+			follower := r.Follow()
+			follower.Yield(r.x, state(1), nil)
+			follower.Yield(r.x, history.State{}, errAbsent)
+			follower.Yield(r.x, history.State{}, errAbsent)
+			follower.Yield(r.x, state(pick(wrong, 1, 2)), nil)
+		}, "S10"},
+	}
+	for name, test := range tests {
+		for _, wrong := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/wrong=%v", name, wrong), func(t *testing.T) {
+				report := inBubble(t, limits, true, func(r *rig) { test.run(r, wrong) })
+				if report.Decided[test.want] == 0 {
+					t.Errorf("rule %s: got decided 0 times, want more", test.want)
+				}
+				if !wrong && report.Count != 0 || wrong && (report.Count != 1 || report.Violations[0].Rule != test.want) {
+					t.Errorf("got %d violations %v, want one of %s in the wrong history", report.Count, report.Violations, test.want)
+				}
+			})
+		}
+	}
 }
 
 // A Get is compared with the state when it began: what other Gets return meanwhile does not bind it.
 func TestConcurrentGets(t *testing.T) {
-	h := &history.History{}
-	o := object{h.Object("x")}
-	o.write()
-	slow := o.BeginGet()
-	o.write()
-	o.get(2)
-	if fresh := slow.Return(state(1), nil); fresh {
-		t.Error("a Get that returned write 1 of 2: got fresh, want not")
-	}
-	if violations, count := h.Violations(); count != 0 {
-		t.Errorf("got %q, want no violation", violations)
-	}
-	if got := h.Checked(); got != 2 {
-		t.Errorf("checked: got %d, want 2", got)
+	report := inBubble(t, limits, false, func(r *rig) {
+		r.write()
+		slow := r.beginGet()
+		r.write()
+		r.get(2)
+		if newest := slow.Return(state(1), nil); newest {
+			t.Error("a Get that returned write 1 of 2: got newest, want not")
+		}
+	})
+	if report.Count != 0 || report.Checked != 2 {
+		t.Errorf("got %d states checked and %v, want 2 and no violation", report.Checked, report.Violations)
 	}
 }
 
 // Of writes that are too old only the order is checked.
 func TestOldWrites(t *testing.T) {
-	h := &history.History{}
-	o := object{h.Object("x")}
-	o.write()
-	slow, slower := o.BeginGet(), o.BeginGet()
-	for range 100 {
-		o.write()
-	}
-	slow.Return(history.State{Write: 1, UID: "unknown"}, nil)
-	slower.Return(history.State{}, errAbsent)
-	if violations, count := h.Violations(); count != 0 {
-		t.Errorf("got %q, want no violation", violations)
-	}
-	o.get(101)
-	o.get(1)
-	if _, count := h.Violations(); count != 1 {
-		t.Errorf("violations after an old state: got %d, want 1", count)
+	report := inBubble(t, limits, false, func(r *rig) {
+		r.write()
+		slow, slower := r.beginGet(), r.beginGet()
+		for range 100 {
+			r.write()
+		}
+		slow.Return(history.State{UID: "unknown", Version: "101"}, nil)
+		slower.Return(history.State{}, errAbsent)
+		r.get(101)
+		r.get(1)
+	})
+	if report.Count != 1 || report.Violations[0].Rule != "S2" {
+		t.Errorf("got %v, want one violation of S2", report.Violations)
 	}
 }
 
-// Fresh is the newest acknowledged state, which may be an absence.
-func TestFresh(t *testing.T) {
-	h := &history.History{}
-	o := object{h.Object("x")}
-	check := func(what string, s history.State, err error, want bool) {
-		t.Helper()
-		if got := o.BeginGet().Return(s, err); got != want {
-			t.Errorf("%s: fresh: got %v, want %v", what, got, want)
-		}
-		o.reference() // each new owner gets the state
-		o.Yield(s, err)
-		if got := o.YieldedNewest(); got != want {
-			t.Errorf("%s: yielded the newest: got %v, want %v", what, got, want)
-		}
-		if got := o.Exists(); want && got != (err == nil) {
-			t.Errorf("%s: exists: got %v, want %v", what, got, err == nil)
-		}
+// A file with two histories, as of a program that was restarted, has a violation.
+func TestTwoHistories(t *testing.T) {
+	run := `{"time":"2026-01-01T00:00:00Z","op":"run"}` + "\n"
+	get := `{"op":"beginGet","call":1,"object":"x"}{"op":"endGet","call":1,"object":"x","version":"101"}` + "\n"
+	report, err := history.Check(strings.NewReader(run+get+strings.Replace(run, "}", `,"writes":true}`, 1)+get), limits)
+	if err != nil || report.Count != 1 || !strings.Contains(report.Violations[0].Text, "two histories") {
+		t.Errorf("got %v and %v, want one violation that names two histories", report.Violations, err)
 	}
-	check("absent before the first write", history.State{}, errAbsent, true)
-	o.write()
-	check("written", state(1), nil, true)
-	o.write()
-	check("older", state(1), nil, false)
-	o.delete()
-	check("deleted", history.State{}, errAbsent, true)
-	o.Abandon(o.BeginWrite())
-	check("deleted, and a write was abandoned", history.State{}, errAbsent, true)
-	if violations, count := h.Violations(); count != 0 {
-		t.Errorf("got %q, want no violation", violations)
+}
+
+// What is not kept leads to no violation: the newest committed state is kept, and the others are remembered by their
+// version.
+func TestManyWrites(t *testing.T) {
+	tests := map[string]func(r *rig){
+		"failed": func(r *rig) {
+			r.write()
+			for range 100 {
+				r.begin().Fail()
+			}
+			r.get(1)
+		},
+		"under way": func(r *rig) {
+			r.write()
+			for range 100 {
+				r.begin()
+			}
+			r.get(1)
+		},
+		"deletions": func(r *rig) {
+			r.begin().Commit(immutable(1))
+			r.reference()
+			for range 10 {
+				r.delete()
+				r.begin().Commit(immutable(*r.writes))
+			}
+			r.gets(immutable(1))
+		},
 	}
+	for name, run := range tests {
+		t.Run(name, func(t *testing.T) {
+			if report := inBubble(t, limits, false, run); report.Count != 0 {
+				t.Errorf("got %v, want no violation", report.Violations)
+			}
+		})
+	}
+}
+
+// Get.Return, Yield and HasNewest report what is the newest committed state, which may be an absence.
+func TestNewest(t *testing.T) {
+	report := inBubble(t, limits, false, func(r *rig) {
+		follower := r.Follow()
+		check := func(what string, s history.State, err error, want bool) {
+			t.Helper()
+			if got := r.beginGet().Return(s, err); got != want {
+				t.Errorf("%s: Get: got newest %v, want %v", what, got, want)
+			}
+			r.reference() // each new owner gets the state
+			if got := follower.Yield(r.x, s, err); got != want {
+				t.Errorf("%s: Yield: got newest %v, want %v", what, got, want)
+			}
+			if got := follower.HasNewest(r.x); got != want {
+				t.Errorf("%s: HasNewest: got %v, want %v", what, got, want)
+			}
+		}
+		check("absent before the first write", history.State{}, errAbsent, true)
+		r.write()
+		check("written", state(1), nil, true)
+		r.write()
+		check("older", state(1), nil, false)
+		r.delete()
+		check("deleted", history.State{}, errAbsent, true)
+		r.begin().Fail()
+		check("deleted, and a write has failed", history.State{}, errAbsent, true)
+	})
+	if report.Count != 0 {
+		t.Errorf("got %v, want no violation", report.Violations)
+	}
+}
+
+// The newest state is also the one that a rollback has brought back, or a second absence, although nobody has read what
+// was between them.
+func TestNewestAgain(t *testing.T) {
+	inBubble(t, limits, false, func(r *rig) {
+		r.begin().Commit(state(1))
+		r.reference()
+		follower := r.Follow()
+		follower.Yield(r.x, state(1), nil)
+		backup := r.Snapshot()
+		r.begin().Commit(state(2))
+		if r.beginGet().Return(state(1), nil) {
+			t.Error("got the replaced state as the newest one")
+		}
+		backup.End()
+		if !r.beginGet().Return(state(1), nil) || !follower.HasNewest(r.x) {
+			t.Error("rolled back: got the state as an old one, want the newest one")
+		}
+		follower.End()
+	})
 }

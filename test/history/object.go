@@ -3,119 +3,269 @@
 package history
 
 import (
+	"fmt"
 	"hash/maphash"
-	"sync"
-
-	"k8s.io/apimachinery/pkg/types"
+	"strconv"
+	"time"
 )
 
-// kept is how many writes of an object are remembered. Of older ones only the order is checked.
-const kept = 8
+// kept is how many entries of an object are kept. Of older ones the order is checked, as far as it is known.
+const kept = 16
 
-// Object is the history of one object. Its methods may be called from any goroutine, but the writes to the object must
-// follow each other. Make one with [History.Object].
-type Object struct {
-	history *History
-	name    string
+// object is the history of one object.
+type object struct {
+	name   string
+	faults scope
 
-	mu     sync.Mutex
-	writes [kept]write // the newest ones: write n is at n % kept. Write 0 is the absence before the first
-	last   int         // the number of the newest write that has begun
-	acked  int         // the number of the newest write that was acknowledged
-	floor  int         // no Get that begins now may return an older write
+	entries   []entry // the newest states it had, in their order, and first its absence before all writes
+	base      int     // the position of entries[0]
+	dropped   uint64  // the highest version before them
+	absent    int     // the position of the last absence before them
+	newest    int     // the position of the newest committed entry
+	backups   map[uint64]entry
+	immutable bool // it was once
 
-	possible int  // references that the cache has, or may have
-	certain  int  // references that the cache has
-	lost     int  // how often certain has become 0
-	synced   bool // a Get has returned a state since certain was 0
+	read   int   // the position of the newest state that a Get has returned
+	first  int   // the newest position when the first reference began
+	synced bool  // a Get has returned a state since certain was 0
+	missed int64 // when the first state after read was committed, in nanoseconds; 0 if there is none
 
-	yielded int // the newest write that Changes yielded
-	repeats int // how often it yielded a write again
-	added   int // references that were added so far
+	owners    map[string]*owner // those with a name
+	possible  int               // references that the store has, or may have
+	certain   int               // references that the store has
+	lost      int               // how often certain has become 0
+	added     int               // references whose addition has begun
+	adding    int               // those whose addition has not ended
+	addedAt   int64             // the number of the event at which the last addition ended
+	since     time.Time         // when certain became 1; zero while there is no reference for certain
+	released  time.Time         // when possible became 0
+	owner     arrival           // of the newest owner that is left
+	last      arrival           // of the newest owner, also if it is gone
+	ownerGone int               // how often the newest owner has gone
+
+	requested bool // there was a request since possible was 0
+	unserved  bool // none has succeeded
+	streams   int
+
+	requests, failed, newOwners window
 }
 
-// write is a write to an object. Its state is known when the write was acknowledged, or was seen by a reader. It has no
-// pointers, so that the memory of an object does not grow.
-type write struct {
-	number  int
-	deleted bool   // also for write 0
-	failed  bool   // not committed
-	known   bool   // state is set
-	state   uint64 // a hash of the State
+// owner is an owner with a name.
+type owner struct {
+	references int
+	arrival    arrival
+}
+
+// arrival is when an owner came.
+type arrival struct {
+	newest int       // the newest position when the addition of its reference began; 0 if that does not matter any more
+	event  int64     // the number of the event at which the addition ended; 0 if it has not
+	began  time.Time // when the addition began
+	at     time.Time // when it ended
+}
+
+// entry is a state that an object had, or may have had. It has no pointers, so that the memory of an object does not
+// grow.
+type entry struct {
+	flags
+
+	state, digest uint64 // hashes of the State and of its Digest
+	version       uint64 // zero if it is unknown
+	at            int64  // when the write was committed, in nanoseconds
+}
+
+type flags struct {
+	deleted   bool
+	pending   bool // the write is under way
+	failed    bool // it was not committed
+	known     bool // state is set, by the server or by a reader; of an absence: a reader has returned it
+	immutable bool
 }
 
 // seed is that of the hashes.
 var seed = maphash.MakeSeed()
 
-// BeginWrite returns the number of a creation or update that begins now.
-func (o *Object) BeginWrite() (number int) { return o.begin(false) }
-
-// BeginDelete returns the number of a deletion that begins now.
-func (o *Object) BeginDelete() (number int) { return o.begin(true) }
-
-func (o *Object) begin(deleted bool) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.last++
-	o.writes[o.last%kept] = write{number: o.last, deleted: deleted}
-	return o.last
+// hash returns that of a state. Whether it is immutable is part of its digest.
+func (s State) hash() uint64 {
+	s.Immutable = false
+	return maphash.Comparable(seed, s)
 }
 
-// Acknowledge ends a write that the server has acknowledged. A deletion has neither UID nor version.
-func (o *Object) Acknowledge(number int, uid types.UID, version string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.acked = number
-	if w := o.writeLocked(number); !w.deleted {
-		o.identifyLocked(w, State{Write: number, UID: uid, Version: version}, "the server")
+// number returns the version as a number, and zero if it is none.
+func (s State) number() uint64 {
+	version, _ := strconv.ParseUint(s.Version, 10, 63)
+	return version
+}
+
+// identify sets what the server or a reader has returned.
+func (e *entry) identify(s State) {
+	e.state, e.version, e.known, e.immutable = s.hash(), s.number(), true, s.Immutable
+}
+
+// is reports whether an entry is, or may be, a state or an absence.
+func (e *entry) is(s State, absent bool) bool {
+	switch {
+	case e.failed, e.deleted != absent:
+		return false
+	case absent:
+		return true
+	case e.known:
+		return e.state == s.hash()
+	}
+	return e.digest == maphash.String(seed, s.Digest)
+}
+
+// String describes an entry without its content.
+func (e *entry) String() string {
+	switch {
+	case e.deleted:
+		return "its absence"
+	case e.version > 0:
+		return fmt.Sprintf("version %d", e.version)
+	case e.pending:
+		return "a write that has not ended"
+	}
+	return "a write whose version is unknown"
+}
+
+// String describes a state without its content. The zero State is an absence.
+func (s State) String() string {
+	if s == (State{}) {
+		return "its absence"
+	}
+	text := fmt.Sprintf("version %s of UID %s with digest %s", s.Version, s.UID, s.Digest)
+	if s.Immutable {
+		return "immutable " + text
+	}
+	return text
+}
+
+// at returns the entry at a position, or the oldest one that is kept.
+func (o *object) at(position int) *entry { return &o.entries[max(position-o.base, 0)] }
+
+// end is the position after the last entry.
+func (o *object) end() int { return o.base + len(o.entries) }
+
+// append adds an entry, and returns its position. It drops old ones, but never the newest committed one.
+func (o *object) append(e entry) (position int) {
+	if len(o.entries) >= kept {
+		drop := min(kept/2, o.newest-o.base)
+		for i, old := range o.entries[:drop] {
+			if o.dropped = max(o.dropped, old.version); old.deleted && !old.failed {
+				o.absent = o.base + i
+			}
+		}
+		o.base += drop
+		o.entries = o.entries[:copy(o.entries, o.entries[drop:])]
+	}
+	o.entries = append(o.entries, e)
+	return o.end() - 1
+}
+
+// find returns the oldest position, not before from, of a state or an absence.
+func (o *object) find(s State, absent bool, from int) (position int, ok bool) {
+	for position := max(from, o.base); position < o.end(); position++ {
+		if o.at(position).is(s, absent) {
+			return position, true
+		}
+	}
+	return 0, false
+}
+
+// same reports whether two entries are certainly the same state, such as two absences.
+func (e *entry) same(other *entry) bool {
+	return e.deleted && other.deleted || !e.deleted && !other.deleted && e.known && other.known && e.state == other.state
+}
+
+// newestLike returns the newest position of the same state as that of a position. A reader of one may have seen the
+// other.
+func (o *object) newestLike(position int) int {
+	if position < o.base {
+		return position
+	}
+	for newest := o.end() - 1; newest > position; newest-- {
+		if e := o.at(newest); !e.failed && e.same(o.at(position)) {
+			return newest
+		}
+	}
+	return position
+}
+
+// firstAfter returns when the first state after a position was committed, in nanoseconds, of those that are kept; 0 if
+// there is none.
+func (o *object) firstAfter(position int) (at int64) {
+	for later := max(position+1, o.base); later <= o.newest; later++ {
+		if e := o.at(later); !e.pending && !e.failed {
+			return e.at
+		}
+	}
+	return 0
+}
+
+// committed is called after the entry at a position was committed.
+func (o *object) committed(position int) {
+	o.newest = max(o.newest, position)
+	if position > o.read && o.missed == 0 {
+		o.missed = o.at(position).at
 	}
 }
 
-// Abandon ends a write that the server did not commit.
-func (o *Object) Abandon(number int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	w := o.writeLocked(number)
-	if w.failed = true; w.known {
-		o.history.Violate("%s: a Get returned write %d, which the server did not commit", o.name, number)
+// isNewest reports whether the state at a position is the newest one, or the same.
+func (o *object) isNewest(position int) bool { return o.newestLike(position) >= o.newest }
+
+// locateLocked returns the position of a state that a reader has returned, not before from. It returns false if that
+// is a violation, of the given rule if the state is too old.
+func (c *Checker) locateLocked(o *object, s State, absent bool, from int, rule, reader string) (position int, ok bool) {
+	c.report.Checked++
+	o.immutable = o.immutable || s.Immutable
+	if !c.writes {
+		return c.locateVersionLocked(o, s, absent, from, rule, reader)
 	}
-}
-
-// Exists reports whether the object exists after the newest acknowledged write.
-func (o *Object) Exists() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.acked > 0 && !o.writeLocked(o.acked).deleted
-}
-
-// writeLocked returns a write, or nil if it is too old.
-func (o *Object) writeLocked(number int) *write {
-	if w := &o.writes[number%kept]; w.number == number && number <= o.last {
-		return w
+	c.report.Decided["S1"]++
+	c.report.Decided[rule]++
+	if absent {
+		c.report.Decided["S4"]++
 	}
-	return nil
-}
-
-// identifyLocked compares the UID and version of a write with those that are known of it.
-func (o *Object) identifyLocked(w *write, s State, source string) {
-	state := maphash.Comparable(seed, s)
-	if w.known && w.state != state {
-		o.history.Violate("%s: write %d: %s returned UID %s and version %s, and another one before",
-			o.name, s.Write, source, s.UID, s.Version)
+	position, ok = o.find(s, absent, from)
+	switch {
+	case ok && !absent && !o.at(position).known:
+		o.at(position).identify(s)
+	case ok:
+		o.at(position).known = true
+	case from < o.base && (absent && from <= o.absent || !absent && s.number() <= o.dropped):
+		return from, true // it may be one of those that are not kept
+	case absent:
+		c.violateLocked("S4", o.name, "%s reported the object as absent, and it existed since %v", reader, o.at(from))
+	default:
+		if _, older := o.find(s, false, 0); !older && s.number() > o.dropped {
+			c.violateLocked("S1", o.name, "%s returned %v, and no write had this version, UID and digest", reader, s)
+			break
+		}
+		c.violateLocked(rule, o.name, "%s returned %v, want %v or a later write", reader, s, o.at(from))
 	}
-	w.known, w.state = true, state
+	return position, ok
 }
 
-// absentLocked returns the oldest absence that is not older than a write, and false if there is none. If the writes are
-// too old to know, it returns the given one.
-func (o *Object) absentLocked(from int) (int, bool) {
-	if o.writeLocked(from) == nil {
+// locateVersionLocked is locateLocked for a history without writes. The position is the version.
+func (c *Checker) locateVersionLocked(o *object, s State, absent bool, from int, rule, reader string) (position int, ok bool) {
+	if absent {
 		return from, true
 	}
-	for number := from; number <= o.last; number++ {
-		if w := o.writeLocked(number); w.deleted && !w.failed {
-			return number, true
+	c.report.Decided["S1"]++
+	c.report.Decided[rule]++
+	version, newest := s.number(), &o.entries[0]
+	switch {
+	case version == 0:
+		c.violateLocked("S1", o.name, "%s returned %v, whose version is not a positive number", reader, s)
+	case version < uint64(from):
+		c.violateLocked(rule, o.name, "%s returned %v, want version %d or a later one", reader, s, from)
+	case version == newest.version && newest.state != s.hash():
+		c.violateLocked("S1", o.name, "%s returned %v, and the version was that of another state before", reader, s)
+	default:
+		if version > newest.version {
+			newest.identify(s)
 		}
+		return int(version), true
 	}
 	return 0, false
 }

@@ -19,9 +19,6 @@ import (
 	"github.com/refwatch/refwatch/test/history"
 )
 
-// namespace is that of all objects and pods.
-const namespace = metav1.NamespaceDefault
-
 // The keys of an object's data: the number of the write, and bytes that give the object its size.
 const (
 	writeKey   = "write"
@@ -30,7 +27,7 @@ const (
 
 // kind is Secrets or ConfigMaps: how they are written, and the manager under test.
 type kind interface {
-	put(ctx context.Context, name string, write, size int, create bool) (history.State, error)
+	put(ctx context.Context, o *object, create bool) (history.State, error)
 	delete(ctx context.Context, name string) error
 	read(ctx context.Context, name string) (history.State, error)
 	get(ctx context.Context, name string) (history.State, error)
@@ -52,18 +49,19 @@ type client[T any] interface {
 
 // kindOf implements kind. client belongs to the writers, and does not use the network with faults.
 type kindOf[T cache.Object] struct {
-	client  client[T]
-	manager *manager.Manager[T]
-	object  func(metav1.ObjectMeta, map[string][]byte) T
-	data    func(T) map[string][]byte
+	namespace string
+	client    client[T]
+	manager   *manager.Manager[T]
+	object    func(m metav1.ObjectMeta, data map[string][]byte, immutable *bool) T
+	content   func(T) (data map[string][]byte, immutable *bool)
 }
 
-// put creates or updates an object.
-func (k kindOf[T]) put(ctx context.Context, name string, write, size int, create bool) (history.State, error) {
-	object := k.object(metav1.ObjectMeta{Name: name}, map[string][]byte{
-		writeKey:   []byte(strconv.Itoa(write)),
-		fillingKey: bytes.Repeat([]byte{byte(write)}, size),
-	})
+// put creates or updates an object with its newest write.
+func (k kindOf[T]) put(ctx context.Context, o *object, create bool) (history.State, error) {
+	object := k.object(metav1.ObjectMeta{Name: o.name}, map[string][]byte{
+		writeKey:   []byte(strconv.Itoa(o.writes)),
+		fillingKey: bytes.Repeat([]byte{byte(o.writes)}, o.size),
+	}, &o.immutable)
 	var err error
 	if create {
 		object, err = k.client.Create(ctx, object, metav1.CreateOptions{})
@@ -84,12 +82,12 @@ func (k kindOf[T]) read(ctx context.Context, name string) (history.State, error)
 
 // get returns the state in the manager.
 func (k kindOf[T]) get(ctx context.Context, name string) (history.State, error) {
-	return k.state(k.manager.Get(ctx, namespace, name))
+	return k.state(k.manager.Get(ctx, k.namespace, name))
 }
 
 // tryGet returns the state in the manager without waiting.
 func (k kindOf[T]) tryGet(name string) (history.State, error) {
-	return k.state(k.manager.TryGet(namespace, name))
+	return k.state(k.manager.TryGet(k.namespace, name))
 }
 
 // follow calls yield for each change of an object that exists or is absent, until ctx ends.
@@ -116,11 +114,17 @@ func (k kindOf[T]) state(object T, err error) (history.State, error) {
 	if err != nil {
 		return history.State{}, err
 	}
-	data := k.data(object)
+	data, immutable := k.content(object)
 	write, err := strconv.Atoi(string(data[writeKey]))
 	filling := data[fillingKey]
 	if err != nil || bytes.Count(filling, []byte{byte(write)}) != len(filling) {
 		return history.State{}, fmt.Errorf("%s: %w", object.GetName(), errData)
 	}
-	return history.State{Write: write, UID: object.GetUID(), Version: object.GetResourceVersion()}, nil
+	return history.State{
+		UID: object.GetUID(), Version: object.GetResourceVersion(), Digest: digestOf(write),
+		Immutable: immutable != nil && *immutable,
+	}, nil
 }
+
+// digestOf returns the digest of a write: nothing else has its number.
+func digestOf(write int) string { return strconv.Itoa(write) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,52 +34,67 @@ func sizeOf(i int) int {
 
 // object is a Secret or a ConfigMap.
 type object struct {
-	*history.Object
+	history.Object
 	kind kind
 	name string
 	size int
 
+	immutable bool // deleted and created again instead of updated
+
+	references atomic.Int32 // of pods
+
 	writing sync.Mutex // held during a write, as the writes to an object follow each other
+	writes  int        // the number of the newest write
+	exists  bool       // after the newest committed write
 }
 
 // put creates the object, or updates it if it exists. The caller holds writing.
 func (o *object) put(ctx context.Context) error {
-	create := !o.Exists()
-	number := o.BeginWrite()
-	s, err := o.kind.put(ctx, o.name, number, o.size, create)
-	if err != nil {
-		return o.settle(ctx, number, false)
+	if o.exists && o.immutable {
+		if err := o.remove(ctx); err != nil {
+			return err
+		}
 	}
-	o.Acknowledge(number, s.UID, s.Version)
+	o.writes++
+	digest := digestOf(o.writes)
+	write := o.BeginWrite(digest)
+	s, err := o.kind.put(ctx, o, !o.exists)
+	if err != nil {
+		return o.settle(ctx, write, digest)
+	}
+	o.exists = true
+	write.Commit(s)
 	return nil
 }
 
 // remove deletes the object, which exists. The caller holds writing.
 func (o *object) remove(ctx context.Context) error {
-	number := o.BeginDelete()
+	write := o.BeginDelete()
 	if err := o.kind.delete(ctx, o.name); err != nil {
-		return o.settle(ctx, number, true)
+		return o.settle(ctx, write, "")
 	}
-	o.Acknowledge(number, "", "")
+	o.exists = false
+	write.Commit(history.State{})
 	return nil
 }
 
-// settle finds out whether a write that has failed was committed. It waits until the server answers.
-func (o *object) settle(ctx context.Context, number int, deleted bool) error {
-	for {
+// settle finds out whether a write that has failed was committed. It waits until the server answers. The digest of a
+// deletion is empty.
+func (o *object) settle(ctx context.Context, write history.Write, digest string) error {
+	for pause(ctx, retryInterval) { // a server that has died may have sent the write to etcd
 		s, err := o.kind.read(ctx, o.name)
-		switch {
-		case err == nil && s.Write == number, apierrors.IsNotFound(err) && deleted:
-			o.Acknowledge(number, s.UID, s.Version)
-			return nil
-		case err == nil, apierrors.IsNotFound(err):
-			o.Abandon(number)
-			return nil
+		if err != nil && !apierrors.IsNotFound(err) {
+			continue
 		}
-		if !pause(ctx, retryInterval) {
-			return fmt.Errorf("%s: %w", o.name, err)
+		o.exists = err == nil
+		if s.Digest == digest { // of no object, it is empty too
+			write.Commit(s)
+		} else {
+			write.Fail()
 		}
+		return nil
 	}
+	return fmt.Errorf("%s: %w", o.name, ctx.Err())
 }
 
 // writeAll writes all objects for which due returns true.
@@ -87,11 +103,7 @@ func (s *soak) writeAll(ctx context.Context, due func(*object) bool) error {
 	group.SetLimit(4 * writers)
 	for _, o := range s.objects {
 		if due(o) {
-			group.Go(func() error {
-				o.writing.Lock()
-				defer o.writing.Unlock()
-				return o.put(ctx)
-			})
+			group.Go(func() error { return s.writing(o, func() error { return o.put(ctx) }) })
 		}
 	}
 	return group.Wait()
@@ -105,12 +117,14 @@ func (s *soak) write(ctx context.Context, random *rand.Rand) error {
 		if len(deleted) > 10 {
 			o, deleted = deleted[0], deleted[1:]
 		}
+		s.quiet.RLock()
+		defer s.quiet.RUnlock()
 		if !o.writing.TryLock() {
 			return nil
 		}
 		defer o.writing.Unlock()
 		s.writes.Add(1)
-		if o.Exists() && random.IntN(10) == 0 {
+		if o.exists && random.IntN(10) == 0 {
 			deleted = append(deleted, o)
 			return o.remove(s.ctx)
 		}

@@ -13,11 +13,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/test/history"
 )
 
 const (
 	// objectsPerCohort is how many objects a cohort references: as many Secrets as ConfigMaps.
 	objectsPerCohort = 20
+	// immutablePerCohort is how many of them are immutable.
+	immutablePerCohort = 2
 	// podsPerCohort is how many pods reference each object of a cohort.
 	podsPerCohort = 5
 	// getTimeout bounds a Get that follows a registration. During an outage it is too short.
@@ -41,7 +45,7 @@ type pod struct {
 
 // spec returns the pod with its references: Secrets in volumes, ConfigMaps in the environment of a container.
 func (s *soak) spec(p *pod) *corev1.Pod {
-	spec := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: p.name, UID: p.uid}}
+	spec := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.server.Namespace, Name: p.name, UID: p.uid}}
 	container := corev1.Container{Name: "main"}
 	for _, o := range p.objects {
 		if o.kind == s.secrets {
@@ -59,17 +63,17 @@ func (s *soak) spec(p *pod) *corev1.Pod {
 
 // set registers a pod with references to other objects than before. Without objects it unregisters the pod.
 func (s *soak) set(p *pod, objects ...*object) {
-	var added, removed []*object
+	begun := map[kind][]history.Call{}
 	for _, o := range objects {
 		if !slices.Contains(p.objects, o) {
-			added = append(added, o)
-			o.BeginReference()
+			begun[o.kind] = append(begun[o.kind], o.BeginReference(string(p.uid)))
+			o.references.Add(1)
 		}
 	}
 	for _, o := range p.objects {
 		if !slices.Contains(objects, o) {
-			removed = append(removed, o)
-			o.BeginRelease()
+			begun[o.kind] = append(begun[o.kind], o.BeginRelease(string(p.uid)))
+			o.references.Add(-1)
 		}
 	}
 	p.objects = objects
@@ -80,19 +84,18 @@ func (s *soak) set(p *pod, objects ...*object) {
 		} else {
 			k.unregister(spec)
 		}
-	}
-	for _, o := range added {
-		o.EndReference()
-	}
-	for _, o := range removed {
-		o.EndRelease()
+		for _, call := range begun[k] {
+			call.End()
+		}
 	}
 }
 
-// register registers the pods of all cohorts with the objects of their cohorts.
+// register registers the pods of all cohorts with the objects of their cohorts, and replaces one pod of each: an
+// immutable object is read again for a new owner.
 func (s *soak) register() {
 	for _, c := range s.cohorts {
 		c.register(s)
+		s.replace(c.pods[0], c.objects...)
 	}
 }
 
@@ -118,33 +121,52 @@ func (s *soak) replace(p *pod, objects ...*object) {
 // churn changes the pods of random cohorts until ctx ends.
 func (s *soak) churn(ctx context.Context, random *rand.Rand) error {
 	return s.repeat(ctx, s.options.Churn/churners, func() error {
-		c := s.cohorts[random.IntN(len(s.cohorts))]
-		if !c.mu.TryLock() {
-			return nil
-		}
-		defer c.mu.Unlock()
-		s.replaced.Add(1)
-		p := c.pods[random.IntN(len(c.pods))]
-		switch random.IntN(3) {
-		case 0:
-			s.replace(p, c.objects...)
-		case 1: // update: some references go, and one to an object of another cohort comes
-			other := s.objects[random.IntN(len(s.objects))]
-			kept := slices.Clone(c.objects[random.IntN(len(c.objects)):])
-			if !slices.Contains(kept, other) {
-				kept = append(kept, other)
-			}
-			s.set(p, kept...)
-		case 2: // all streams of the cohort end, and others open
-			c.unregister(s)
-			if random.IntN(2) == 0 {
-				pause(ctx, time.Duration(random.IntN(100))*time.Millisecond)
-			}
-			c.register(s)
-			s.getAll(ctx, c.objects)
-		}
+		s.change(ctx, random, s.cohorts[random.IntN(len(s.cohorts))], random.IntN(3))
 		return nil
 	})
+}
+
+// churnGently is like churn, but of every other cohort it only replaces pods.
+func (s *soak) churnGently(ctx context.Context, random *rand.Rand) error {
+	return s.repeat(ctx, s.options.Churn/churners, func() error {
+		i, change := random.IntN(len(s.cohorts)), random.IntN(3)
+		if i%2 == 1 {
+			change = 0
+		}
+		s.change(ctx, random, s.cohorts[i], change)
+		return nil
+	})
+}
+
+// change changes the pods of a cohort in one of three ways.
+func (s *soak) change(ctx context.Context, random *rand.Rand, c *cohort, how int) {
+	if !c.mu.TryLock() {
+		return
+	}
+	defer c.mu.Unlock()
+	s.replaced.Add(1)
+	p := c.pods[random.IntN(len(c.pods))]
+	switch how {
+	case 0:
+		s.replace(p, c.objects...)
+	case 1: // update: some references go, and one to an object of another cohort comes
+		other := s.objects[random.IntN(len(s.objects))]
+		kept := slices.Clone(c.objects[random.IntN(len(c.objects)):])
+		if !slices.Contains(kept, other) {
+			kept = append(kept, other)
+		}
+		s.set(p, kept...)
+	case 2: // all streams of the cohort end, and others open
+		c.unregister(s)
+		switch n := random.IntN(20); {
+		case n == 0: // a request or a stream is too late now
+			pause(ctx, 2*released)
+		case n < 10:
+			pause(ctx, time.Duration(random.IntN(100))*time.Millisecond)
+		}
+		c.register(s)
+		s.getAll(ctx, c.objects)
+	}
 }
 
 // getAll gets objects after their first references.
@@ -152,7 +174,7 @@ func (s *soak) getAll(ctx context.Context, objects []*object) {
 	ctx, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
 	for _, o := range objects {
-		get := o.BeginGet()
+		get := o.BeginGet(ctx)
 		get.Return(o.kind.get(ctx, o.name))
 	}
 }

@@ -5,7 +5,6 @@ package operator_test
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -14,17 +13,6 @@ import (
 )
 
 const mega = 1e6
-
-// freeAddress returns a loopback address on which nothing listens at the moment.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
-}
 
 // memory returns the resident memory of a process and its maximum so far, in MB.
 func (r *rig) memory(pid int) (rss, peak float64) {

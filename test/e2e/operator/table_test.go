@@ -22,6 +22,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/refwatch/refwatch/test/network"
 )
 
 const (
@@ -188,7 +190,10 @@ func (r *rig) measureRefusal() (string, float64) {
 func (r *rig) measure(cache string) figures {
 	r.Helper()
 	r.createSites()
-	metrics, pprof := freeAddress(r.T), freeAddress(r.T)
+	metrics, err := network.FreeAddress()
+	r.must(err)
+	pprof, err := network.FreeAddress()
+	r.must(err)
 	began := time.Now()
 	p := r.start("--cache="+cache, "--metrics-bind-address="+metrics, "--pprof-bind-address="+pprof)
 	for i := range ownSites {

@@ -15,7 +15,7 @@ import (
 )
 
 var options = soak.Flags(soak.Options{
-	Period: 8 * time.Second, Objects: 200, Updates: 100, Churn: 10, Faults: time.Second,
+	Period: 8 * time.Second, Objects: 200, Updates: 100, Churn: 10, Faults: time.Second, Fresh: 5 * time.Second,
 })
 
 // All promises hold on a real API server, which is killed meanwhile.
