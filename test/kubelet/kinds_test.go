@@ -65,10 +65,15 @@ func run(t *testing.T, m runner) (stop func()) {
 	}
 }
 
-// startKubelet starts kubelet's manager. Kubelet's own constructors start goroutines that never end, so this one puts
-// the same parts together with a stop channel.
+// startKubelet starts kubelet's manager.
 func startKubelet(t *testing.T, k kind, client kubernetes.Interface) (kubeletmanager.Manager, func()) {
-	ctx, cancel := context.WithCancel(t.Context())
+	return newKubelet(t.Context(), k, client)
+}
+
+// newKubelet starts kubelet's manager. Kubelet's own constructors start goroutines that never end, so this one puts the
+// same parts together with a stop channel.
+func newKubelet(ctx context.Context, k kind, client kubernetes.Interface) (m kubeletmanager.Manager, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	store := kubeletmanager.NewObjectCache(
 		func(namespace string, options metav1.ListOptions) (runtime.Object, error) {
 			return k.list(ctx, client, namespace, options)

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/history"
+)
+
+// stateOf returns what a Get has returned, for the history.
+func (w *World) stateOf(object metav1.Object, err error) (history.State, error) {
+	if err != nil {
+		w.output.add(fmt.Sprintf("%+v", err))
+		return history.State{}, err
+	}
+	return history.StateOf(object), nil
+}
+
+// get calls Get in a goroutine.
+func (w *World) get(o *Object, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(w.ctx, timeout)
+	get := o.BeginGet(ctx)
+	w.calls.Go(func() {
+		defer cancel()
+		get.Return(w.stateOf(w.subjects[o.Kind].Get(ctx, o.Key.Namespace, o.Key.Name)))
+	})
+}
+
+// getNow calls Get, and waits for it.
+func (w *World) getNow(o *Object, timeout time.Duration) (state history.State, err error) {
+	ctx, cancel := context.WithTimeout(w.ctx, timeout)
+	defer cancel()
+	get := o.BeginGet(ctx)
+	state, err = w.stateOf(w.subjects[o.Kind].Get(ctx, o.Key.Namespace, o.Key.Name))
+	get.Return(state, err)
+	return state, err
+}
+
+func (w *World) tryGet(o *Object) {
+	s, ok := w.subjects[o.Kind].(Demander)
+	if !ok {
+		return
+	}
+	begin := o.BeginGet
+	if watch := w.settings.watch; o.unwatched || watch.MaxStreams > 0 || watch.Shared.Threshold > 0 {
+		// An object without a stream of its own is read again for a new owner. TryGet does not wait for that.
+		begin = func(ctx context.Context) history.Get { return o.BeginDemandingGet(ctx, false) }
+	}
+	begin(context.Background()).Return(w.stateOf(s.TryGet(o.Key.Namespace, o.Key.Name)))
+}
+
+// loop calls Get again and again, for a time.
+func (w *World) loop(o *Object, period time.Duration) {
+	w.calls.Go(func() {
+		ctx, cancel := context.WithTimeout(w.ctx, min(period, 20*time.Second))
+		defer cancel()
+		for ctx.Err() == nil {
+			get := o.BeginGet(ctx)
+			get.Return(w.stateOf(w.subjects[o.Kind].Get(ctx, o.Key.Namespace, o.Key.Name)))
+			sleep(100 * time.Millisecond)
+		}
+	})
+}
+
+// getWithOptions calls GetWithOptions in a goroutine. NotOlderThan is the version of the object, or empty. Without a
+// fault only the end of its context ends the Get without a state.
+func (w *World) getWithOptions(o *Object, timeout time.Duration, options objectcache.GetOptions) {
+	s, ok := w.subjects[o.Kind].(Demander)
+	if !ok {
+		return
+	}
+	quiet, faults := w.isQuiet(), w.begun.Load()
+	ctx, cancel := context.WithTimeout(w.ctx, timeout)
+	get := o.BeginDemandingGet(ctx, options.Live || options.NotOlderThan != "" && !w.misleads(o))
+	w.calls.Go(func() {
+		defer cancel()
+		state, err := w.stateOf(s.GetWithOptions(ctx, o.Key.Namespace, o.Key.Name, options))
+		get.Return(state, err)
+		if errors.Is(err, objectcache.ErrNotSynced) && ctx.Err() == nil && quiet && faults == w.begun.Load() {
+			w.violate("L1", o, "Get with %+v returned %v before its context ended, and there was no fault", options, err)
+		}
+	})
+}
+
+// follower is a range over the changes of all subjects.
+type follower struct {
+	recorded history.Call
+	cancel   context.CancelFunc
+	done     sync.WaitGroup
+
+	mu   sync.Mutex
+	last map[*Object]seen
+}
+
+// seen is what a follower has last seen of an object.
+type seen struct {
+	state history.State
+	err   error
+}
+
+func (s seen) String() string {
+	if s.err != nil {
+		return fmt.Sprintf("%v", s.err)
+	}
+	return s.state.String()
+}
+
+// follow starts a follower.
+func (w *World) follow() {
+	if !slices.ContainsFunc(w.subjects, func(s Subject) bool { _, ok := s.(Follower); return ok }) {
+		return
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	f := &follower{cancel: cancel, last: map[*Object]seen{}}
+	w.followers = append(w.followers, f)
+	recorded := w.recorder.Follow()
+	for kind, s := range w.subjects {
+		s, ok := s.(Follower)
+		if !ok {
+			continue
+		}
+		f.done.Go(func() {
+			s.Follow(ctx, func(key types.NamespacedName, object metav1.Object, err error) {
+				o := w.named(nameOf(w.kinds[kind].resource.String(), key))
+				state, err := w.stateOf(object, err)
+				recorded.Yield(o.Object, state, err)
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.last[o] = seen{state, err}
+			})
+		})
+	}
+	f.recorded = recorded.Call
+}
+
+// unfollow ends a follower.
+func (w *World) unfollow(i int) {
+	if i < len(w.followers) {
+		f := w.followers[i]
+		w.followers = append(w.followers[:i:i], w.followers[i+1:]...)
+		f.stop()
+	}
+}
+
+func (f *follower) stop() {
+	f.cancel()
+	f.done.Wait()
+	f.recorded.End()
+}
+
+// isCurrent reports whether a state or an error of a Get is what the server has.
+func (o *Object) isCurrent(state history.State, err error) bool {
+	current, exists := o.current()
+	if err != nil {
+		return !exists && apierrors.IsNotFound(err)
+	}
+	return exists && state == current
+}

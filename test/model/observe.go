@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/history"
+)
+
+// observer reports what the server observes to the history.
+func (w *World) observer() apiserver.Observer {
+	return apiserver.Observer{
+		Write: w.observeWrite, Request: w.observeRequest, Response: w.observeResponse,
+		StreamOpened: w.observeStream(history.Object.StreamOpened, 1), StreamClosed: w.observeStream(history.Object.StreamClosed, -1),
+	}
+}
+
+// observeWrite is called by the server for each write.
+func (w *World) observeWrite(write apiserver.Write) {
+	o := w.named(nameOf(write.Resource.String(), write.Key))
+	switch {
+	case o == nil:
+	case write.Type == watch.Deleted:
+		o.set(history.State{}, false)
+		o.Deleted()
+	default:
+		state := history.StateOf(write.Object)
+		o.set(state, true)
+		o.Written(state)
+	}
+}
+
+// observeRequest is called by the server when a request arrives.
+func (w *World) observeRequest(request apiserver.Request) {
+	if !ofSubjects(request) {
+		return
+	}
+	o := w.object(request)
+	if o == nil && (!w.settings.sharesStreams() || request.Name != "") || request.Verb != "list" && request.Verb != "watch" {
+		w.recorder.Foreign(request.Verb + " " + request.Path)
+	} else if o != nil {
+		o.requests.Add(1)
+		o.Request(request.Verb)
+	}
+}
+
+// observeResponse is called by the server when it responds.
+func (w *World) observeResponse(request apiserver.Request) {
+	if o := w.object(request); o != nil && ofSubjects(request) {
+		o.Response(request.Verb, request.Code)
+	}
+}
+
+// observeStream returns a function that the server calls when a stream was opened or closed.
+func (w *World) observeStream(f func(history.Object), change int64) func(apiserver.Request) {
+	return func(request apiserver.Request) {
+		if o := w.object(request); o != nil && ofSubjects(request) {
+			o.streams.Add(change)
+			f(o.Object)
+		}
+	}
+}
+
+// noteRetryAfter remembers a Retry-After.
+func (w *World) noteRetryAfter(request apiserver.Request, status *metav1.Status) {
+	o := w.object(request)
+	if o == nil || !w.alone.Load() || !w.kinds[o.Kind].noticesRetryAfter || status.Details == nil || status.Details.RetryAfterSeconds == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.notBefore = time.Now().Add(time.Duration(status.Details.RetryAfterSeconds) * time.Second)
+	o.throttled = o.additions
+}
+
+// checkRetryAfter checks that a request honors the last Retry-After: L3.
+func (w *World) checkRetryAfter(request apiserver.Request) {
+	o := w.object(request)
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	early := time.Until(o.notBefore)
+	same := o.throttled == o.additions
+	o.mu.Unlock()
+	if early > 0 && same {
+		w.violate("L3", o, "a %s comes %v before the end of the server's Retry-After", request.Verb, early)
+	}
+}
+
+// object returns the object that a request is for, and nil if it is for another one or for several.
+func (w *World) object(request apiserver.Request) *Object {
+	resource := request.Resource
+	if request.Group != "" {
+		resource += "." + request.Group
+	}
+	return w.named(nameOf(resource, request.Key()))
+}
+
+// named returns the object of a name, and nil if there is none.
+func (w *World) named(name string) *Object {
+	o, _ := w.byName.Load(name)
+	object, _ := o.(*Object)
+	return object
+}
+
+func nameOf(resource string, key types.NamespacedName) string { return resource + "/" + key.String() }

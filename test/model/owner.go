@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/test/history"
+)
+
+// owner is a pod, or another owner of read-once references.
+type owner struct {
+	number    int
+	namespace string
+	uid       types.UID
+	successor int  // how many pods of the name there were before it
+	readOnce  bool // its references are
+	objects   []*Object
+}
+
+// ownerAt returns an owner. Those with an even number are in another namespace than those with an odd one.
+func (w *World) ownerAt(number int, readOnce bool) *owner {
+	key := number * 2
+	if readOnce {
+		key++
+	}
+	o := w.owners[key]
+	if o == nil {
+		o = &owner{number: number, readOnce: readOnce, namespace: w.namespaces[number%len(w.namespaces)]}
+		o.identify()
+		w.owners[key] = o
+	}
+	return o
+}
+
+func (o *owner) name() string { return fmt.Sprint("pod-", o.number) }
+
+func (o *owner) identify() {
+	o.uid = types.UID(fmt.Sprintf("%s-%d", o.name(), o.successor))
+	if o.readOnce {
+		o.uid = "reader-" + o.uid
+	}
+}
+
+// register sets the references of an owner to objects of its namespace, by their numbers.
+func (w *World) register(number int, indexes []int, readOnce bool) {
+	o := w.ownerAt(number, readOnce)
+	var own, objects []*Object
+	for _, object := range w.objects[:w.settings.objects] {
+		if object.Key.Namespace == o.namespace {
+			own = append(own, object)
+		}
+	}
+	for _, index := range indexes {
+		if len(own) > 0 && !slices.Contains(objects, own[index%len(own)]) {
+			objects = append(objects, own[index%len(own)])
+		}
+	}
+	w.set(o, objects)
+}
+
+// set sets the references of an owner.
+func (w *World) set(o *owner, objects []*Object) {
+	var calls []history.Call
+	for _, object := range objects {
+		w.keep(object)
+		if slices.Contains(o.objects, object) {
+			continue
+		}
+		calls = append(calls, object.BeginReference(string(o.uid)))
+		state, _ := object.current()
+		if object.owners == 0 {
+			object.unwatched = w.isUnwatched(state)
+		}
+		object.owners++
+		object.added()
+		w.countReadOnce(object, o, 1)
+	}
+	for _, object := range o.objects {
+		w.keep(object)
+		if !slices.Contains(objects, object) {
+			calls = append(calls, object.BeginRelease(string(o.uid)))
+			if object.owners--; object.owners == 0 || !o.readOnce && object.owners == object.readOnce {
+				w.kept[object] = lost
+			}
+			defer w.countReadOnce(object, o, -1)
+		}
+	}
+	o.objects = objects
+	if o.readOnce {
+		w.setReadOnce(o)
+	} else {
+		w.setPod(o)
+	}
+	for _, call := range calls {
+		call.End()
+	}
+}
+
+// countReadOnce counts the references of owners that do not need the changes of an object. While there are any, its
+// state may be old. For the history that is a fault.
+func (w *World) countReadOnce(object *Object, o *owner, change int) {
+	if !o.readOnce {
+		return
+	}
+	object.unwatched = true
+	switch object.readOnce += change; {
+	case object.readOnce == 1 && change == 1:
+		call := w.recorder.Fault("read-once", w.settings.fresh(), object.Object)
+		object.unread = &call
+	case object.readOnce == 0:
+		object.unread.End()
+	}
+}
+
+func (w *World) setReadOnce(o *owner) {
+	for kind, s := range w.subjects {
+		if s, ok := s.(ReadOnce); ok {
+			s.SetReadOnceReferences(manager.Owner{Kind: "Reader", Namespace: o.namespace, Name: o.name(), UID: o.uid}, keysOf(o.objects, kind)...)
+		}
+	}
+}
+
+func (w *World) setPod(o *owner) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.name(), UID: o.uid},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}},
+	}
+	for _, object := range o.objects {
+		w.kinds[object.Kind].refer(pod, object.Key.Name)
+	}
+	for _, s := range w.subjects {
+		if len(o.objects) > 0 {
+			s.RegisterPod(pod)
+		} else {
+			s.UnregisterPod(pod)
+		}
+	}
+}
+
+// replace replaces a pod by one with the same name and references. If both is set, the successor is registered before
+// the pod is unregistered.
+func (w *World) replace(number int, both bool) {
+	before := *w.ownerAt(number, false)
+	o := w.ownerAt(number, false)
+	o.successor++
+	o.identify()
+	o.objects = nil
+	if both {
+		w.set(o, before.objects)
+		w.set(&before, nil)
+	} else {
+		w.set(&before, nil)
+		w.set(o, before.objects)
+	}
+}
+
+// objectsOfOwner is how many objects each owner of populate references.
+const objectsOfOwner = 10
+
+// populate creates nearly all objects, some of them immutable, and registers owners that reference all of them.
+func (w *World) populate() {
+	own := map[string][]*Object{}
+	for i, o := range w.objects {
+		if i%13 != 7 {
+			w.put(o, i%11 == 5)
+		}
+		own[o.Key.Namespace] = append(own[o.Key.Namespace], o)
+	}
+	number := 0
+	for i, namespace := range w.namespaces {
+		for objects := range slices.Chunk(own[namespace], objectsOfOwner) {
+			w.set(w.ownerAt(firstOwner+number*len(w.namespaces)+i, false), objects)
+			number++
+		}
+	}
+}
+
+// firstOwner is the number of the first owner of populate.
+const firstOwner = 10_000_000
+
+// referenced returns the objects that owners reference.
+func (w *World) referenced() (objects []*Object) {
+	for _, o := range w.objects {
+		if o.owners > 0 {
+			objects = append(objects, o)
+		}
+	}
+	return objects
+}
+
+// lost stands for the requests of an object whose last reference went in the step, or the last that is not read-once.
+const lost = -1
+
+// keep remembers an object that has a stream before its references change. With MaxStreams and a fault the server may
+// have a stream that the client has closed. The object is then polled, and a new owner causes a request.
+func (w *World) keep(o *Object) {
+	if w.settings.watch.MaxStreams > 0 && !w.isQuiet() {
+		return
+	}
+	if _, ok := w.kept[o]; !ok && o.owners > 0 && o.streams.Load() > 0 {
+		w.kept[o] = o.requests.Load()
+	}
+}
+
+// checkKept checks that a step has caused no request for an object that had a stream and kept a reference: L3. All was
+// at rest before the step, and is again.
+func (w *World) checkKept(after Step) {
+	for o, before := range w.kept {
+		if got := o.requests.Load() - before; before != lost && got > 0 {
+			w.violate("L3", o, "after %q: got %d requests, want none: it had a stream, and always an owner", after, got)
+		}
+	}
+}

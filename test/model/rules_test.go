@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model_test
+
+import (
+	"testing"
+
+	"github.com/refwatch/refwatch/test/model"
+)
+
+// rules are schedules that meet one rule each: a seeded bug that breaks only this rule fails one of them.
+var rules = map[string]string{
+	"a registration that keeps an object causes no request: L3": `
+			put 0
+			put 6
+			register 0 0
+			sleep 1000
+			register 0 0 3
+			register 2 0
+			register 0 3
+			replace 2 1
+			read-once 4 0`,
+	"a demanding Get returns the newest state: S3": `
+			put 0
+			register 0 0
+			sleep 1000
+			inject half-open
+			put 0
+			live 0 20000
+			newest 0 20000`,
+	"a demanding Get returns no absence from before a write: S4": `
+			register 0 0
+			sleep 1000
+			inject half-open
+			put 0
+			live 0 20000
+			newest 0 20000`,
+	"a demanding Get waits until its context ends: L1": `
+			with max-streams 1
+			put 0
+			put 6
+			register 0 0 3
+			sleep 1000
+			put-and-get 0 5000 0
+			put-and-get 6 5000 0
+			sleep 6000`,
+	"a Get whose context ends returns no absence: S4": `
+			put 0
+			inject objects-hang 0
+			register 0 0
+			loop 0 3000
+			sleep 6000`,
+	"a Get that waits ends with the last reference: S5": `
+			put 0
+			inject objects-hang 0
+			register 0 0
+			get 0 20000
+			unregister 0
+			sleep 6000`,
+	"a Get without a reference returns ErrNotRegistered: S5": `
+			put 0
+			register 0 0
+			get 0 1000
+			unregister 0
+			get 0 1000
+			try 0`,
+	"an immutable object that is watched is fresh: L1": `
+			with watch-immutable
+			put 0 1
+			register 0 0
+			sleep 1000
+			put 0 1
+			sleep 16000
+			get 0 1000
+			check`,
+	"an immutable object is read again: L1": `
+			put 0 1
+			register 0 0
+			sleep 1000
+			delete 0
+			sleep 700000
+			sleep 700000
+			get 0 1000`,
+}
+
+func TestRules(t *testing.T) {
+	for name, schedule := range rules {
+		t.Run(name, func(t *testing.T) { model.Replay(t, schedule) })
+	}
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/history"
+)
+
+// Step is one action of a schedule: an operation and its arguments. Arguments that are missing are 0. Steps with an
+// unknown operation do not exist: see [Parse].
+type Step struct {
+	Op   string
+	Args []int
+}
+
+// Schedule is the steps of a run, in their order. Those that begin with "with" are applied first.
+type Schedule []Step
+
+// Parse returns the schedule that String has printed.
+func Parse(text string) (s Schedule, err error) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		step := Step{Op: fields[0]}
+		fields = fields[1:]
+		if _, ok := operations[step.Op+" "+firstOf(fields)]; ok { // such as "with idle-timeout" and "inject hang"
+			step.Op += " " + fields[0]
+			fields = fields[1:]
+		}
+		if _, ok := operations[step.Op]; !ok {
+			return nil, fmt.Errorf("parse schedule: %q: there is no such step", strings.TrimSpace(line))
+		}
+		for _, field := range fields {
+			arg, err := strconv.Atoi(field)
+			if err != nil {
+				return nil, fmt.Errorf("parse schedule: %q: %w", strings.TrimSpace(line), err)
+			}
+			step.Args = append(step.Args, arg)
+		}
+		s = append(s, step)
+	}
+	return s, nil
+}
+
+func firstOf(fields []string) string {
+	if len(fields) == 0 {
+		return ""
+	}
+	return fields[0]
+}
+
+// String returns one line for each step.
+func (s Schedule) String() string {
+	var b strings.Builder
+	for _, step := range s {
+		b.WriteString(step.String())
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// String returns the operation and the arguments.
+func (s Step) String() string {
+	text := s.Op
+	for _, arg := range s.Args {
+		text += " " + strconv.Itoa(arg)
+	}
+	return text
+}
+
+// arg returns an argument.
+func (s Step) arg(i int) int {
+	if i >= len(s.Args) {
+		return 0
+	}
+	return s.Args[i]
+}
+
+// duration returns an argument, which is in milliseconds.
+func (s Step) duration(i int) time.Duration { return time.Duration(s.arg(i)) * time.Millisecond }
+
+// run runs the step.
+func (s Step) run(w *World) {
+	if op := operations[s.Op]; op != nil && op.run != nil {
+		op.run(w, s)
+	}
+}
+
+// Replay runs a schedule that has failed once, as its failure printed it, and fails the test if it fails again.
+func Replay(t *testing.T, text string) {
+	t.Helper()
+	s, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result := s.Run(t, Options{}); result.Failure() != "" {
+		t.Error(result.Failure())
+	}
+}
+
+// settings are what a run begins with.
+type settings struct {
+	objects, namespaces int
+	watch               objectcache.WatchOptions
+	server              apiserver.Options
+	restWidgets         bool // by a REST client of their own, which can share streams
+}
+
+// The bounds that hold without faults: see L1, L2 and S6 in the documentation of package history.
+const (
+	freshBound    = 15 * time.Second
+	polledBound   = 45 * time.Second            // with MaxStreams; for more than 1,500 objects, it is 50 a second
+	recheckBound  = 20*time.Minute + freshBound // of an immutable object that is not watched
+	releasedBound = time.Second
+	attemptBound  = 5 * time.Second
+)
+
+func (s Schedule) settings() settings {
+	all := settings{objects: 8, namespaces: 2}
+	for _, step := range s {
+		if op := operations[step.Op]; op != nil && op.set != nil {
+			op.set(&all, step)
+		}
+	}
+	return all
+}
+
+// sharesStreams reports whether a stream may be that of a namespace.
+func (s *settings) sharesStreams() bool { return s.watch.Shared.Allowed != nil }
+
+// fresh returns how soon a write must be seen.
+func (s *settings) fresh() time.Duration {
+	if s.watch.MaxStreams > 0 {
+		return max(polledBound, time.Duration(s.objects/50)*time.Second+freshBound)
+	}
+	return freshBound
+}
+
+// limits returns those that are checked of the history.
+func (s *settings) limits() history.Limits {
+	limits := history.Limits{
+		Fresh: s.fresh(), ImmutableFresh: recheckBound, Attempt: attemptBound, Released: releasedBound, Streams: 2,
+		ObjectRequests: 32, ObjectFailures: 26, OutageFailures: 50, OutageDials: 25,
+		Forgets: s.watch.IdleTimeout > 0 || s.watch.MaxStaleness > 0,
+	}
+	if s.watch.WatchImmutable {
+		limits.ImmutableFresh = limits.Fresh
+	}
+	if s.watch.MaxStreams > 0 { // see "Limits" in docs/design/0004: polls that fail are 20 ms apart, and repeated
+		limits.OutageFailures = 700
+	}
+	if s.sharesStreams() {
+		limits.Attempt = 0 // a stream that is open already may have the object
+	}
+	return limits
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/refwatch/refwatch/test/model"
+)
+
+// What a failure prints can be replayed.
+func TestParseReturnsWhatStringPrints(t *testing.T) {
+	drawn := model.Draw()
+	rapid.Check(t, func(rt *rapid.T) {
+		s := drawn.Draw(rt, "schedule")
+		got, err := model.Parse(s.String())
+		if err != nil || got.String() != s.String() {
+			rt.Fatalf("parse: got\n%s%v, want\n%s", got, err, s)
+		}
+	})
+}
+
+// A step that does not exist is an error: a misspelt schedule must not pass.
+func TestParseRefusesUnknownSteps(t *testing.T) {
+	for _, text := range []string{"nothing 1", "inject nothing 1", "with nothing", "get one"} {
+		if s, err := model.Parse(text); err == nil {
+			t.Errorf("parse %q: got %q, want an error", text, s)
+		}
+	}
+}
+
+// A schedule without faults: register, read, write, delete, and no stream in the end.
+func TestReplayOfAnOrdinaryLife(t *testing.T) {
+	model.Replay(t, `
+		put 0 0
+		follow
+		register 0 0 1 2
+		get 0 5000
+		put 0 0
+		sleep 1000
+		check
+		delete 0
+		register 1 3
+		unregister 0
+	`)
+}
+
+// A dead token under many references causes few requests, whatever else fails: L5.
+func TestReplayOfADeadTokenAndABadBackend(t *testing.T) {
+	model.Replay(t, `
+		with objects 300
+		populate
+		sleep 5000
+		inject one-backend-of-three-unavailable
+		inject token-expired-streams-closed
+		sleep 61000
+	`)
+}
+
+// A server that allows few streams on a connection is not dialed more often than others while dials hang: L5. The pool
+// of connections began as many dials every four seconds as it had in flight.
+func TestReplayOfDialsThatHangWithManyConnections(t *testing.T) {
+	model.Replay(t, `
+		with streams 5
+		with objects 400
+		populate
+		sleep 5000
+		inject dials-hang
+		sleep 60000
+	`)
+}
+
+// Each response may need another connection in an outage, too. Such dials are not in vain: L5.
+func TestReplayOfConnectionsThatEndInAnOutage(t *testing.T) {
+	for _, outage := range []string{"etcd-down-streams-closed", "throttled-streams-closed"} {
+		model.Replay(t, `
+			populate
+			inject `+outage+`
+			inject goaway-again-and-again
+			sleep 61000
+		`)
+	}
+}
+
+// Connections that are frozen count as living until PINGs have failed. Dials beside them are bounded, too: L5.
+func TestReplayOfDialsBesideFrozenConnections(t *testing.T) {
+	model.Replay(t, `
+		with max-staleness 150000
+		with streams 3
+		with objects 10
+		populate
+		sleep 5000
+		follow
+		sleep 1500
+		delete 0
+		inject black-hole
+		get 0 1
+		get 7 50
+		newest 6 5000
+		sleep 3000
+		put 6 1
+		inject other-type-in-bookmarks 8 9 5 2 6
+		sleep 1500
+		heal 1
+		sleep 700000
+	`)
+}
+
+// The server has not noticed that the stream of an object was closed, which is polled now. A new owner causes a read:
+// L3.
+func TestReplayOfAPolledObjectWithAHalfOpenStream(t *testing.T) {
+	model.Replay(t, `
+		with max-streams 3
+		with objects 10
+		populate
+		inject half-open
+		release 2
+		reference 0 2
+		reference 1 2
+	`)
+}
+
+// A fault that ends takes its responses with it, also those that another fault slows down.
+func TestReplayOfAFrameWithoutEndThatIsSlow(t *testing.T) {
+	model.Replay(t, `
+		with objects 2
+		inject frame-without-end 1
+		inject slow-body 0 1
+		read-once 4 1
+	`)
+}

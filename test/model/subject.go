@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"context"
+	"iter"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// Subject is the manager of one kind under test. A subject may also be a [Follower], a [Demander], a [ReadOnce] or a
+// [Lister]; steps that need more than it has are left out.
+type Subject interface {
+	// Run runs the manager. It returns when ctx and all that it started have ended.
+	Run(ctx context.Context) error
+	RegisterPod(pod *corev1.Pod)
+	UnregisterPod(pod *corev1.Pod)
+	// Get returns an object that a registered pod references.
+	Get(ctx context.Context, namespace, name string) (metav1.Object, error)
+}
+
+// Follower is a subject that reports changes.
+type Follower interface {
+	// Follow calls yield for each change, until ctx ends. The object is nil if err is not.
+	Follow(ctx context.Context, yield func(key types.NamespacedName, object metav1.Object, err error))
+}
+
+// Demander is a subject with all forms of Get.
+type Demander interface {
+	TryGet(namespace, name string) (metav1.Object, error)
+	GetWithOptions(ctx context.Context, namespace, name string, options objectcache.GetOptions) (metav1.Object, error)
+}
+
+// ReadOnce is a subject with read-once references.
+type ReadOnce interface {
+	SetReadOnceReferences(owner manager.Owner, keys ...types.NamespacedName)
+}
+
+// Lister is a subject that knows what is referenced.
+type Lister interface {
+	Statuses() iter.Seq[objectcache.Status]
+}
+
+// newSubjects returns managers of this library, of the kinds in their order, that share one Gate and one client.
+func (s *settings) newSubjects(_ context.Context, config *rest.Config, options objectcache.WatchOptions) ([]Subject, error) {
+	client, err := manager.ClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	dynamicClient, err := dynamic.NewForConfig(manager.ConfigFor(config))
+	if err != nil {
+		return nil, err
+	}
+	options.Gate = objectcache.NewGate(objectcache.GateOptions{})
+	secrets, err := manager.NewSecrets(client, options)
+	if err != nil {
+		return nil, err
+	}
+	configMaps, err := manager.NewConfigMaps(client, options)
+	if err != nil {
+		return nil, err
+	}
+	resource := objectcache.Dynamic(dynamicClient, widgets)
+	if s.restWidgets {
+		resource = objectcache.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, widgets)
+	} else {
+		options.Shared = objectcache.SharedOptions{} // the dynamic client decodes objects before they can be dropped
+	}
+	store, err := objectcache.NewWatchStore(resource, options)
+	if err != nil {
+		return nil, err
+	}
+	custom, err := manager.New(store, visitWidgets)
+	if err != nil {
+		return nil, err
+	}
+	return []Subject{managed(secrets), managed(configMaps), managed(custom)}, nil
+}
+
+// visitWidgets visits the widgets that a pod of this package names.
+func visitWidgets(pod *corev1.Pod, visit func(name string)) {
+	for name := range strings.FieldsSeq(pod.Annotations[widgets.Resource]) {
+		visit(name)
+	}
+}
+
+// subject is a manager of this library.
+type subject[T cache.Object] struct{ *manager.Manager[T] }
+
+var _ interface {
+	Subject
+	Follower
+	Demander
+	ReadOnce
+	Lister
+} = subject[*corev1.Secret]{}
+
+func managed[T cache.Object](m *manager.Manager[T]) Subject { return subject[T]{m} }
+
+func (s subject[T]) Get(ctx context.Context, namespace, name string) (metav1.Object, error) {
+	return s.Manager.Get(ctx, namespace, name)
+}
+
+func (s subject[T]) TryGet(namespace, name string) (metav1.Object, error) {
+	return s.Manager.TryGet(namespace, name)
+}
+
+func (s subject[T]) GetWithOptions(ctx context.Context, namespace, name string, options objectcache.GetOptions) (metav1.Object, error) {
+	return s.Manager.GetWithOptions(ctx, namespace, name, options)
+}
+
+func (s subject[T]) Follow(ctx context.Context, yield func(key types.NamespacedName, object metav1.Object, err error)) {
+	for change := range s.Changes(ctx) {
+		yield(change.Key, change.Object, change.Err)
+	}
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/history"
+	"github.com/refwatch/refwatch/test/network"
+)
+
+// userAgent is that of the subjects. Faults affect their requests only.
+const userAgent = "refwatch-model"
+
+// Options are those of a run.
+type Options struct {
+	// NewSubjects makes the managers under test: one for each of Secrets, ConfigMaps and widgets, or for the first of
+	// them. Default: those of this library.
+	NewSubjects func(ctx context.Context, config *rest.Config, options objectcache.WatchOptions) ([]Subject, error)
+}
+
+// World is a server, a network, and managers under test, in one bubble of testing/synctest.
+type World struct {
+	server  *apiserver.Server
+	network *network.Network
+
+	settings   settings
+	ctx        context.Context
+	client     kubernetes.Interface // writes
+	kinds      []*kind
+	subjects   []Subject
+	namespaces []string
+	objects    []*Object
+	byName     sync.Map // *Object by its name; the server reads it while probes add objects
+	owners     map[int]*owner
+	backup     *backup
+	contents   int               // writes so far
+	restores   atomic.Int64      // of backups
+	late       int               // owners that probe and finish have made
+	kept       map[*Object]int64 // the requests that there were of objects with a stream, before their references changed
+
+	output   *output
+	checker  *history.Checker
+	recorder *history.Recorder
+
+	faults    []*activeFault
+	begun     atomic.Int64 // faults so far
+	quietFrom time.Time    // when all must be fresh again after the faults so far
+	followers []*follower
+	calls     sync.WaitGroup // Gets under way
+	requests  atomic.Int64
+	alone     atomic.Bool // the newest fault found all at rest, so no other one disturbs its responses
+	injected  injections
+	effects   atomic.Int64 // of faults on the subjects
+	closed    atomic.Int64 // responses that have closed their connection, and that no dial has followed
+
+	mu         sync.Mutex
+	problem    error // of the world itself: the first one
+	lags       int   // faults that have stopped the watch cache
+	intercepts list[apiserver.Interceptor]
+	dials      list[func(number int) network.Dial]
+}
+
+// Result is what a run has found.
+type Result struct {
+	history.Report
+
+	Requests int64
+	Reached  int64 // how often a fault has changed something for a subject
+	Texts    int64 // log lines, errors and statuses that were searched for object data
+	Dials    int
+	Virtual  time.Duration // how long it took in virtual time
+	Err      error         // the run itself went wrong
+}
+
+// Failure describes what went wrong, and is empty if nothing did.
+func (r *Result) Failure() string {
+	var b strings.Builder
+	if r.Err != nil {
+		fmt.Fprintln(&b, r.Err)
+	}
+	for _, v := range r.Violations {
+		fmt.Fprintln(&b, v)
+	}
+	if more := r.Count - len(r.Violations); more > 0 {
+		fmt.Fprintf(&b, "and %d more\n", more)
+	}
+	return b.String()
+}
+
+// Run runs the schedule in a bubble.
+func (s Schedule) Run(t *testing.T, options Options) (result Result) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		w, err := newWorld(t.Context(), s.settings(), options)
+		if w.server != nil {
+			defer w.server.Close()
+		}
+		if err != nil {
+			result.Err = err
+			return
+		}
+		stop := w.run()
+		w.do(s)
+		w.finish()
+		stop()
+		for _, leak := range w.output.find() {
+			w.violate("S8", nil, "the output of the managers has object data: %v", leak)
+		}
+		result = Result{
+			Report: w.checker.Finish(time.Now()), Requests: w.requests.Load(), Reached: w.effects.Load(), Texts: w.output.texts,
+			Dials: w.network.Counts().Dials, Virtual: time.Since(began), Err: w.failed(),
+		}
+	})
+	return result
+}
+
+func newWorld(ctx context.Context, s settings, options Options) (w *World, err error) {
+	w = &World{
+		settings: s, ctx: klog.NewContext(ctx, logr.Discard()), output: newOutput(), owners: map[int]*owner{}, kept: map[*Object]int64{},
+		checker: history.NewChecker(s.limits()),
+	}
+	w.recorder = history.NewRecorder(history.Options{Checker: w.checker})
+	s.server.InMemory, s.server.TLS, s.server.CustomResources = true, true, []apiserver.CustomResource{widgetDefinition}
+	if w.server, err = apiserver.Start(s.server); err != nil {
+		return w, err
+	}
+	config := w.server.Config()
+	config.QPS = -1
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return w, err
+	}
+	if w.client, err = kubernetes.NewForConfigAndClient(config, httpClient); err != nil {
+		return w, err
+	}
+	dynamicClient, err := dynamic.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return w, err
+	}
+	w.kinds = newKinds(w.client, dynamicClient)
+
+	config = w.server.Config()
+	config.UserAgent = userAgent
+	w.network = network.New(config.Dial)
+	w.network.OnDial(w.dial)
+	config.Dial = w.network.Dial
+	w.hook()
+	newSubjects := options.NewSubjects
+	if newSubjects == nil {
+		newSubjects = s.newSubjects
+	}
+	if w.subjects, err = newSubjects(w.ctx, config, s.watch); err != nil {
+		return w, err
+	}
+	w.kinds = w.kinds[:len(w.subjects)]
+	for i := range s.namespaces {
+		w.namespaces = append(w.namespaces, fmt.Sprint("ns-", i))
+		w.createNamespace(w.namespaces[i])
+	}
+	for range s.objects {
+		w.newObject()
+	}
+	w.server.Observe(w.observer())
+	w.server.Intercept(w.interceptRequest)
+	w.snapshot()
+	return w, w.failed()
+}
+
+// newObject adds an object that does not exist.
+func (w *World) newObject() *Object {
+	i := len(w.objects)
+	o := &Object{Index: i, Kind: i % len(w.kinds)}
+	o.Key.Namespace = w.namespaces[i/len(w.kinds)%len(w.namespaces)]
+	o.Key.Name = fmt.Sprint("object-", i)
+	name := nameOf(w.kinds[o.Kind].resource.String(), o.Key)
+	o.Object = w.recorder.Object(name)
+	w.objects = append(w.objects, o)
+	w.byName.Store(name, o)
+	return o
+}
+
+// run runs the managers. stop checks that they end within a second.
+func (w *World) run() (stop func()) {
+	ctx, cancel := context.WithCancel(klog.NewContext(w.ctx, w.output.logger()))
+	var running sync.WaitGroup
+	for _, s := range w.subjects {
+		running.Go(func() { w.must(s.Run(ctx)) })
+	}
+	synctest.Wait()
+	return func() {
+		began := time.Now()
+		cancel()
+		running.Wait()
+		if took := time.Since(began); took > time.Second {
+			w.violate("L2", nil, "Run returned %v after its context had ended, want it within a second", took)
+		}
+	}
+}
+
+// do runs the steps of a schedule.
+func (w *World) do(s Schedule) {
+	quick, rested := 0, true
+	for _, step := range s {
+		if w.failed() != nil {
+			return
+		}
+		if step.Op == opQuick {
+			quick = step.arg(0) + 1
+		}
+		step.run(w)
+		if quick--; quick < 0 {
+			synctest.Wait()
+		}
+		if rested && quick < 0 {
+			w.checkKept(step)
+		}
+		clear(w.kept)
+		rested = quick < 0
+		if len(w.objects) <= mostChecked {
+			w.checkKeys(step)
+		}
+	}
+}
+
+// must records that the world itself does not work.
+func (w *World) must(err error) {
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.problem == nil {
+			w.problem = fmt.Errorf("the run itself failed: %w", err)
+		}
+	}
+}
+
+// failed returns why the world itself does not work.
+func (w *World) failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.problem
+}
+
+// violate records that a rule does not hold. The object may be nil.
+func (w *World) violate(rule string, o *Object, format string, args ...any) {
+	name := ""
+	if o != nil {
+		name = o.Name()
+	}
+	w.checker.Violate(rule, name, format, args...)
+}
+
+// intercept adds a function that the server calls for each request of the subjects, until remove is called. The first
+// of them that returns a Status decides.
+func (w *World) intercept(f apiserver.Interceptor) (remove func()) { return addTo(w, &w.intercepts, f) }
+
+// onDial adds a function that is called with the number of each dial of the subjects, until remove is called. The first
+// of them that returns a Dial decides.
+func (w *World) onDial(f func(number int) network.Dial) (remove func()) { return addTo(w, &w.dials, f) }
+
+func (w *World) interceptRequest(ctx context.Context, request apiserver.Request) *metav1.Status {
+	if !ofSubjects(request) {
+		return nil
+	}
+	w.requests.Add(1)
+	w.checkRetryAfter(request)
+	for _, f := range functionsOf(w, &w.intercepts) {
+		if status := f(ctx, request); status != nil {
+			w.noteRetryAfter(request, status)
+			w.reached()
+			return status
+		}
+	}
+	return nil
+}
+
+func (w *World) dial(number int) network.Dial {
+	if w.closed.Add(-1) < 0 { // it replaces no connection that the server has closed
+		w.closed.Add(1)
+		w.recorder.Dial()
+	}
+	for _, f := range functionsOf(w, &w.dials) {
+		if dial := f(number); dial != nil {
+			w.reached()
+			return dial
+		}
+	}
+	return nil
+}
+
+func namespaceOf(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// keysOf returns the keys of objects of one kind.
+func keysOf(objects []*Object, kind int) (keys []types.NamespacedName) {
+	for _, o := range objects {
+		if o.Kind == kind {
+			keys = append(keys, o.Key)
+		}
+	}
+	return keys
+}
+
+// sleep waits, in virtual time.
+func sleep(d time.Duration) { <-time.After(d) }
