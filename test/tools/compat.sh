@@ -17,6 +17,7 @@ mkdir -p "$copy"
 git ls-files -co --exclude-standard -z | while IFS= read -r -d '' file; do
   [ ! -e "$file" ] || printf '%s\0' "$file" # not the deleted ones
 done | tar -c --null -T - | tar -x -C "$copy"
+git init -q -b main "$copy" # test/fuzz asks git for the files
 
 export GOWORK=off PATH="$root/_output/bin:$PATH" # kubectl
 for module; do

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command mutants proves that the tests notice bugs. It has a list of seeded bugs, the mutants, each of which breaks a
+// promise. It runs tests with one mutant at a time, and fails if they pass.
+//
+//	mutants [-run PATTERN | -o docs/mutants.md]
+//
+// PATTERN is a regular expression for names of mutants. `make mutants` runs all and writes the page; `make mutants
+// MUTANTS=PATTERN` runs some and writes nothing.
+//
+// The source is not touched: go's -overlay puts the changed file in its place. In the end, the tests that have noticed
+// a mutant run without one, and must pass.
+//
+// # Lists
+//
+// The files in list/ hold the mutants. One looks like this:
+//
+//	mutant event-of-an-equal-version
+//	breaks: An event at the version that was seen already is not taken for a change.
+//	tests: ./cache
+//	file: cache/slot.go
+//	-	case order > 0 && !s.replaced:
+//	+	case order >= 0 && !s.replaced:
+//
+// The changed lines, with the lines around them that begin with a space, must be in the file once. A line
+// "run: PATTERN" selects tests, as go test's -run does, where a package has slow ones. A line "timeout: 30s" ends them
+// early, where a bug makes a test hang.
+//
+// A mutant is a bug that somebody could have written, not a typing error. If it survives, a promise has no test: write
+// one, in the package that has the promise.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/refwatch/refwatch/test/reliability"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	mutants, err := readLists()
+	if err == nil {
+		err = run(ctx, mutants, os.Args[1:], os.Stdout)
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags of the command.
+type options struct {
+	runner
+
+	pattern         string // of the mutants' names
+	suite, suiteRun string
+	page            string
+}
+
+// parseOptions parses and checks the flags. It prints the usage to out if that was asked for, or if a flag is unknown.
+func parseOptions(args []string, out io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.StringVar(&o.root, "root", ".", "the `folder` of the repository")
+	flags.StringVar(&o.pattern, "run", "", "test only the mutants whose name matches this `pattern`")
+	flags.StringVar(&o.suite, "suite", "", "run these `packages` in place of the tests of each mutant")
+	flags.StringVar(&o.suiteRun, "suite-run", "", "with -suite, the `pattern` of the tests")
+	flags.StringVar(&o.page, "o", "", "write this `page`, if all mutants are caught")
+	flags.IntVar(&o.parallel, "parallel", 2, "how many mutants to test at a time")
+	flags.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long the tests of one package may take")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	absolute, err := filepath.Abs(o.root)
+	if err != nil {
+		return o, err
+	}
+	o.root = absolute
+	_, err = os.Stat(filepath.Join(o.root, "go.mod"))
+	switch {
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("unknown argument %q: select mutants with -run", flags.Arg(0))
+	case err != nil:
+		return o, fmt.Errorf("-root is not the folder of the repository: %w", err)
+	case o.parallel < 1 || o.timeout <= 0:
+		return o, errors.New("-parallel and -timeout must be positive")
+	case o.suiteRun != "" && o.suite == "":
+		return o, errors.New("-suite-run needs -suite")
+	case o.page != "" && (o.pattern != "" || o.suite != ""):
+		return o, errors.New("the page needs all mutants and their own tests: omit -run and -suite, or -o")
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) error {
+	o, err := parseOptions(args, out)
+	if err != nil {
+		return err
+	}
+	selected, err := matching(mutants, o.pattern)
+	if err != nil {
+		return err
+	}
+	if o.suite != "" {
+		for i := range selected {
+			selected[i].packages, selected[i].run = strings.Fields(o.suite), o.suiteRun
+		}
+	}
+	o.progress = func(o outcome) { fmt.Fprintln(out, o) }
+	began := time.Now()
+	outcomes, err := o.run(ctx, selected)
+	if err != nil {
+		return err
+	}
+	failed, took := countFailed(outcomes), time.Since(began)
+	fmt.Fprintf(out, "%d of %d mutants caught in %v\n", len(outcomes)-failed, len(outcomes), took.Round(time.Second))
+	if len(selected) == len(mutants) && o.suite == "" {
+		if err := record(len(outcomes), failed, took); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d mutants are not caught", failed)
+	}
+	if o.page != "" {
+		return os.WriteFile(o.page, []byte(pageOf(outcomes)), 0o644)
+	}
+	return nil
+}
+
+// record counts a complete run for docs/reliability.md.
+func record(mutants, failed int, took time.Duration) error {
+	return reliability.Record(reliability.Result{
+		Part: "mutants", Name: reliability.MutantsCaught, Count: int64(mutants - failed), Violations: int64(failed), Seconds: took.Seconds(),
+		Note: "a violation is a bug that no test has noticed",
+	})
+}
+
+// matching returns the mutants whose name matches a pattern.
+func matching(mutants []mutant, pattern string) ([]mutant, error) {
+	name, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, err
+	}
+	selected := slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return !name.MatchString(m.name) })
+	if len(selected) == 0 {
+		return nil, fmt.Errorf("no mutant has a name that matches %q", pattern)
+	}
+	return selected, nil
+}
+
+func countFailed(outcomes []outcome) (n int) {
+	for _, o := range outcomes {
+		if o.err != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// String is the progress line. For a mutant that is not caught it says what to do.
+func (o outcome) String() string {
+	line := fmt.Sprintf("%-45s %5.1fs  ", o.mutant.name, o.took.Seconds())
+	switch {
+	case o.err == nil:
+		return line + o.caught
+	case errors.Is(o.err, errSurvived):
+		return line + fmt.Sprintf("SURVIVED: %s\n\tNo test of %s fails. Write one that does, for the promise that is broken: %s",
+			o.mutant.file, strings.Join(o.mutant.packages, " "), o.mutant.breaks)
+	case errors.Is(o.err, errNotApplied):
+		return line + fmt.Sprintf("NOT APPLIED: %v\n\tThe source has changed: adapt the mutant in test/mutants/list, or correct its lines.", o.err)
+	case errors.Is(o.err, errNotBuilt):
+		return line + fmt.Sprintf("NOT BUILT: %v\n\tAdapt the mutant in test/mutants/list, so that it compiles.", o.err)
+	case errors.Is(o.err, errNoTests):
+		return line + fmt.Sprintf("UNKNOWN: no test of %s matches %q\n\tAdapt the mutant in test/mutants/list.",
+			strings.Join(o.mutant.packages, " "), o.mutant.run)
+	case errors.Is(o.err, errBaseline):
+		return line + fmt.Sprintf("UNKNOWN: %v\n\tMend the test first.", o.err)
+	}
+	return line + fmt.Sprintf("UNKNOWN: %v", o.err)
+}

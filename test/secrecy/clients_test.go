@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package secrecy_test
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
+
+// hidden is a typed client without its REST client.
+type hidden struct{ typedcorev1.SecretInterface }
+
+// clients start a subject with each kind of client.
+var clients = map[string]func(*rig, strategy) *subject{
+	"clientset": func(r *rig, s strategy) *subject {
+		return newSubject(r, objectcache.Secrets(clientset(r, r.config)), s)
+	},
+	"clientset with JSON": func(r *rig, s strategy) *subject {
+		config := rest.CopyConfig(r.config)
+		config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+		return newSubject(r, objectcache.Secrets(clientset(r, config)), s)
+	},
+	"clientset over HTTP/1.1": func(r *rig, s strategy) *subject {
+		config := rest.CopyConfig(r.config)
+		config.NextProtos = []string{"http/1.1"}
+		return newSubject(r, objectcache.Secrets(clientset(r, config)), s)
+	},
+	"clientset, its REST client hidden": func(r *rig, s strategy) *subject {
+		client := clientset(r, r.config)
+		return newSubject(r, objectcache.NewResource(func(namespace string) hidden {
+			return hidden{client.CoreV1().Secrets(namespace)}
+		}, secrets), s)
+	},
+	"typed": func(r *rig, s strategy) *subject {
+		return newSubject(r, objectcache.NewResource(clientset(r, r.config).CoreV1().Secrets, secrets), s)
+	},
+	"config": func(r *rig, s strategy) *subject {
+		return newSubject(r, objectcache.FromConfig[*corev1.Secret, *corev1.SecretList](r.config, secrets), s)
+	},
+	"dynamic": func(r *rig, s strategy) *subject {
+		client, err := dynamic.NewForConfig(r.config)
+		if err != nil {
+			r.Fatal(err)
+		}
+		return newSubject(r, objectcache.Dynamic(client, secrets), s)
+	},
+	"metadata": func(r *rig, s strategy) *subject {
+		client, err := metadata.NewForConfig(r.config)
+		if err != nil {
+			r.Fatal(err)
+		}
+		return newSubject(r, objectcache.Metadata(client, secrets), s)
+	},
+}
+
+// restClients are the clients that can share a stream.
+var restClients = map[string]bool{"clientset": true, "clientset with JSON": true, "clientset over HTTP/1.1": true, "typed": true, "config": true}
+
+func clientset(r *rig, config *rest.Config) kubernetes.Interface {
+	r.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return client
+}
+
+// strategy is how objects are kept.
+type strategy struct {
+	options   objectcache.StoreOptions
+	readOnce  bool
+	transform func(object any)     // may panic
+	change    func(*corev1.Secret) // of each write
+	unread    bool                 // no read can succeed
+}
+
+var strategies = map[string]strategy{
+	"watch":     {options: objectcache.WatchOptions{}},
+	"blocking":  {options: objectcache.WatchOptions{BlockingStreams: true}},
+	"TTL":       {options: objectcache.TTLOptions{TTL: time.Second}},
+	"direct":    {options: objectcache.DirectOptions{}},
+	"polled":    {options: objectcache.WatchOptions{MaxStreams: 1}},
+	"idle":      {options: objectcache.WatchOptions{IdleTimeout: time.Second, AcquireOnGet: time.Second}},
+	"read-once": {options: objectcache.WatchOptions{}, readOnce: true},
+	"shared": {options: objectcache.WatchOptions{
+		Shared: objectcache.SharedOptions{Namespaces: []string{namespace}, Threshold: 1},
+	}},
+	"immutable": {options: objectcache.WatchOptions{}, change: func(s *corev1.Secret) { yes := true; s.Immutable = &yes }},
+	"a transform that panics": {
+		options: objectcache.WatchOptions{}, unread: true, transform: func(object any) { panic(object) },
+	},
+	"a transform that panics with a text": {
+		options: objectcache.TTLOptions{}, unread: true, transform: func(object any) { panic(fmt.Sprintf("%v", object)) },
+	},
+}
