@@ -42,16 +42,41 @@ test-next: ## Run the library's tests with the next Go and a newer golang.org/x/
 	$(GO) get -modfile=_output/next/go.mod golang.org/x/net@$(NEXT_NET)
 	$(GO) test -modfile=_output/next/go.mod ./cache/... ./featuregates/... ./manager/... ./objectcache/... ./reflector/...
 
-# go test fuzzes one target at a time. An input that fails is kept in testdata/fuzz.
+# Also a number of executions: FUZZTIME=500000x. The first run compiles the libraries once more, with fewer counters.
 FUZZTIME ?= 30s
+FUZZ ?= .
 
 .PHONY: fuzz
-fuzz: ## Fuzz each target of all modules for FUZZTIME, 30s by default
-	@git grep -E '^func Fuzz' -- '*_test.go' | sed -E 's|^(.*)/[^/]*:func (Fuzz[A-Za-z0-9]*)\(.*|\1 \2|' | \
-		while read -r dir target; do \
-			echo "== $$dir $$target"; \
-			(cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) .) || exit 1; \
-		done
+fuzz: ## Fuzz each target of all modules for FUZZTIME, 30s by default (or FUZZTIME=500000x), or those that match FUZZ
+	@mkdir -p _output/bin && $(GO) build -o _output/bin/fuzz ./test/fuzz
+	@_output/bin/fuzz -time $(FUZZTIME) -run '$(FUZZ)'
+
+# A number of schedules, or a duration such as 10m. A failure prints the schedule: see test/model. The schedules are other
+# ones in each run; those of make test are always the same.
+MODEL ?= 10000
+MODEL_FLAGS = $(if $(filter %s %m %h,$(MODEL)),-model.period=$(MODEL),-model.schedules=$(MODEL))
+MATRIX_RUNS ?= 20
+MATRIX_PAIRS ?= 1
+MATRIX_SCALE ?= 10
+MATRIX_FAULTS ?=
+
+.PHONY: model
+model: ## Run MODEL=10000 random schedules of actions and faults (or MODEL=10m), in virtual time
+	$(GO) test -count=1 -timeout 0 -v -run 'TestModel$$' ./test/model -args -model.seed=0 $(MODEL_FLAGS)
+
+.PHONY: matrix
+matrix: ## Run each fault MATRIX_RUNS=20 times and each pair MATRIX_PAIRS=1 times, with MATRIX_SCALE=10 references (or MATRIX_FAULTS=NAME,NAME only)
+	$(GO) test -count=1 -timeout 0 -v -run 'TestMatrix$$' ./test/model -args -model.seed=0 -model.runs=$(MATRIX_RUNS) \
+		-model.pairs=$(MATRIX_PAIRS) -model.scale=$(MATRIX_SCALE) -model.faults=$(MATRIX_FAULTS)
+
+.PHONY: matrix-of-kubelet
+matrix-of-kubelet: ## Run each fault MATRIX_RUNS=20 times on kubelet's managers and on refwatch's, and print a table
+	cd test/kubelet && $(GO) test -count=1 -timeout 0 -v -run 'TestModelOfKubelet$$' . -args -model.runs=$(MATRIX_RUNS)
+
+.PHONY: secrecy
+secrecy: ## Search all outputs for object data, under each fault, and kill a process that writes volumes at each step
+	$(GO) test -count=1 -timeout 0 -run 'TestNoObjectDataInOutputs$$' ./test/secrecy -args -all
+	$(GO) test -count=1 -timeout 0 -run 'AtEveryStep$$' ./examples/nodeagent/volume
 
 .PHONY: kubelet-test
 kubelet-test: ## Test that refwatch can take the place of kubelet's managers
@@ -80,6 +105,27 @@ interop: ## Test the HTTP/2 client with h2spec, nginx and HAProxy (root on Debia
 		{ echo "make interop: missing:$$missing (Debian: apt-get install$$missing)" >&2; exit 1; }
 	cd test/interop && $(GO) test $(RACE) -count=1 -timeout 5m ./...
 
+# docs/mutants.md is committed, so git shows what a run changes. MUTANTS selects some by their names; then no page is written.
+MUTANTS ?=
+
+.PHONY: mutants
+mutants: ## Put seeded bugs into the code, one at a time, test that each is noticed, and write docs/mutants.md (or MUTANTS=PATTERN)
+	$(GO) run ./test/mutants $(if $(MUTANTS),-run '$(MUTANTS)',-o docs/mutants.md)
+
+# One of each list. That all mutants fit the code is part of make test.
+FEW_MUTANTS = event-of-an-older-version|lagging-read-is-a-rollback|retry-after-is-ignored|merged-names|goaway-ends-every-stream|new-owner-of-an-immutable|deletes-before-it-adds|files-that-others-can-read|checker-s2-older-state
+
+.PHONY: mutants-quick
+mutants-quick: ## Test that a few seeded bugs are noticed, in some minutes
+	$(GO) run ./test/mutants -run '^($(FEW_MUTANTS))$$'
+
+.PHONY: protocol
+protocol: ## Search all states of the model of a reflector's sessions with SPIN (root on Debian installs it)
+	@command -v spin >/dev/null || { [ "$$(id -u)" = 0 ] && \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends spin >/dev/null; } || \
+		{ echo "make protocol: spin is missing: install it (Debian: apt-get install spin)" >&2; exit 1; }
+	test/protocol/check.sh
+
 # docs/conformance.md is committed, so git shows what a run changes.
 # Two packages run at a time, as the tests mostly wait.
 .PHONY: e2e
@@ -102,7 +148,7 @@ e2e-long: ## Run all tests on a real control plane: long outages, 10,000 objects
 # The second run has the race detector, with as many streams as it has goroutines for: the server has one for each.
 SOAK ?= 10m
 SOAK_RACE ?= 5m
-SOAK_FLAGS = -soak.updates=100 -soak.churn=10 -soak.faults=5s
+SOAK_FLAGS = -soak.updates=100 -soak.churn=10 -soak.faults=5s -soak.fresh=15s
 
 .PHONY: soak
 soak: ## Run 10,000 objects under churn and faults for SOAK=10m, and then 3,000 with the race detector for SOAK_RACE=5m
@@ -110,6 +156,34 @@ soak: ## Run 10,000 objects under churn and faults for SOAK=10m, and then 3,000 
 	cd test/e2e && $(GO) test -v -count=1 -timeout 0 ./soak -args $(SOAK_FLAGS) -soak.period=$(SOAK) -soak.objects=10000 -soak.heap-growth=0.01
 	$(if $(RACE),,@echo "make soak: $(NORACE)" >&2)
 	$(GO) test $(RACE) -v -count=1 -timeout 0 ./test/soak -args $(SOAK_FLAGS) -soak.period=$(SOAK_RACE) -soak.objects=3000
+
+CHAOS_ROUNDS ?= 10
+
+.PHONY: chaos
+chaos: ## Inject more than 100 faults into a real control plane, one after another, under load: an hour (or CHAOS_ROUNDS=N)
+	cd test/e2e && $(GO) run ./build
+	cd test/e2e && $(GO) test -v -count=1 -timeout 0 ./chaos -args -chaos.rounds=$(CHAOS_ROUNDS)
+
+# The faults of all objects at once, with 10,000 references: a run takes a minute and 2 GB.
+TOGETHER = rollback,rollback-to-the-same-versions,connection-refused,dials-hang,etcd-down-streams-closed,throttled-streams-closed,token-expired-streams-closed
+AT_SCALE = MATRIX_PAIRS=-1 MATRIX_SCALE
+RELIABILITY = model MODEL=100000|matrix MATRIX_RUNS=1000 MATRIX_PAIRS=20|matrix MATRIX_RUNS=3 $(AT_SCALE)=1000|matrix MATRIX_RUNS=3 $(AT_SCALE)=10000 MATRIX_FAULTS=$(TOGETHER)|matrix-of-kubelet|secrecy|fuzz FUZZTIME=450000x|mutants
+RELIABILITY_HOUR = model MODEL=25000|matrix MATRIX_RUNS=100 MATRIX_PAIRS=1|matrix MATRIX_RUNS=1 $(AT_SCALE)=1000|matrix MATRIX_RUNS=1 $(AT_SCALE)=10000 MATRIX_FAULTS=$(TOGETHER)|secrecy|fuzz FUZZTIME=100000x|mutants|matrix-of-kubelet MATRIX_RUNS=1
+# These mostly wait, and so run beside the others.
+RELIABILITY_BESIDE = chaos|soak
+# A part that fails leaves its counts, and then the page names what is wrong.
+each-part = echo '$(1)' | tr '|' '\n' | while read -r part; do $(2) $(MAKE) $$part </dev/null || echo "make reliability: $$part failed" >&2; done
+
+.PHONY: reliability
+reliability: export RELIABILITY_RESULTS = $(CURDIR)/_output/reliability.jsonl
+reliability: ## Run model, matrix, secrecy, fuzz, chaos, soak and mutants in full, for hours, and write docs/reliability.md
+	@mkdir -p _output && rm -f $(RELIABILITY_RESULTS)
+	@{ $(call each-part,$(RELIABILITY_BESIDE)); } & { $(call each-part,$(RELIABILITY),nice); }; wait
+	$(GO) run ./test/reliability/page -o docs/reliability.md $(RELIABILITY_RESULTS)
+
+.PHONY: reliability-hour
+reliability-hour: ## The same in about an hour, with smaller counts
+	@$(MAKE) reliability RELIABILITY='$(RELIABILITY_HOUR)' SOAK_RACE=1m
 
 .PHONY: operator-test
 operator-test: ## Test the example operator and run its demo
