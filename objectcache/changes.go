@@ -174,14 +174,12 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 		return now, false
 	}
 	state := w.slot.Load()
-	switch {
-	case !state.Synced:
+	if !state.Synced {
 		now.id.refusal, now.err = s.refusalLocked(e, w)
 		return now, now.err != nil
-	case !s.servableToAllLocked(e, w, state):
-		// If no reflector reaches the server, or it refuses reads, Get returns the previous
-		// state of an object without a stream then, and nothing else notifies the subscribers.
-		s.notifyLaterLocked(key, s.untilOwnerReadFailed(w.status(), e.ownerAddedAt))
+	}
+	if after := s.untilServableToAllLocked(e, w, state); after > 0 {
+		s.notifyLaterLocked(key, after) // nothing else notifies the subscribers then
 		return now, false
 	}
 	s.cancelNoticeLocked(key)
@@ -215,13 +213,13 @@ func (s *WatchStore[T]) refusal(key types.NamespacedName, status reflector.Statu
 	return reason, s.resource.newError(key, notSynced(context.Background(), causesOf(status)...)...)
 }
 
-// servableToAllLocked reports whether Get would return a synced state to every
-// owner, whatever its age.
-func (s *WatchStore[T]) servableToAllLocked(e *entry[T], w *objectWatch[T], state cache.State[T]) bool {
+// untilServableToAllLocked returns after how long Get returns a synced state to every
+// owner, whatever its age. 0 means now.
+func (s *WatchStore[T]) untilServableToAllLocked(e *entry[T], w *objectWatch[T], state cache.State[T]) time.Duration {
 	if !s.needsOwnerRead(w, state) || w.readFor.Load() >= e.newestOwnerLocked(w) {
-		return true
+		return 0
 	}
-	return s.ownerReadFailed(w.status(), e.ownerAddedAt)
+	return s.untilPrevious(w.status(), e.ownerAddedAt)
 }
 
 // addSubscriber implements changeSource. It also starts the watches of idle entries,

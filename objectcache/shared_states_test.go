@@ -114,6 +114,27 @@ func TestSharedDemands(t *testing.T) {
 	})
 }
 
+// Live Gets that follow each other fast wait for a read of their own. They disturb no other object of the stream.
+func TestSharedDemandsInARow(t *testing.T) {
+	inSharedBubble(t, sharedOptions(3), func(t *testing.T, r *sharedRig) {
+		all := names(4)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined)
+		before := r.sharedRequests()
+		for range 5 {
+			version := r.update(all[0], "1").ResourceVersion
+			got, err := r.GetWithOptions(t.Context(), namespace, all[0], objectcache.GetOptions{Live: true})
+			if err != nil || got.ResourceVersion != version {
+				t.Errorf("got %v, %v, want version %s", got, err, version)
+			}
+		}
+		if got := r.sharedRequests() - before; got != 0 {
+			t.Errorf("got %d requests for the namespace, want none", got)
+		}
+	})
+}
+
 // next returns the version after a version.
 func next(version string) string {
 	number, _ := strconv.Atoi(version)

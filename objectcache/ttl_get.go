@@ -243,12 +243,12 @@ func (s *TTLStore[T]) waitsOn(g *ttlWaiter[T], r *reading[T], status reflector.S
 }
 
 // checkAway is waitsOn for a Get that can return the previous object: it does so if no
-// reader reaches the server. For a new owner it tries for awayGrace. Nothing wakes g if
-// the outage began before, so it checks once the read that it has asked for is queued.
+// reader reaches the server. A new owner waits for as long as readGrace says. Nothing wakes
+// g if the outage began before, so it checks once the read that it has asked for is queued.
 func (g *ttlWaiter[T]) checkAway(r *reading[T], status reflector.Status) (limit time.Duration, ok bool) {
-	switch left := time.Until(g.ownerAddedAt.Add(awayGrace)); {
-	case status.Away && r.triedFor < g.newestOwner && left > 0:
-		return left, true
+	switch left, stuck := readGrace(status, g.ownerAddedAt); {
+	case stuck && r.triedFor < g.newestOwner:
+		return left, left > 0
 	case status.Away:
 		return 0, false
 	}

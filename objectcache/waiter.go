@@ -22,6 +22,9 @@ const (
 	// awayGrace is how long a Get of an object without a stream waits for a read for a
 	// new owner while no reflector reaches the server. The gate has tried by then.
 	awayGrace = 1500 * time.Millisecond
+	// pausedGrace is how long such a Get waits while the object's own pause lasts. A Get ends
+	// any other pause than a Retry-After within 1.6 s.
+	pausedGrace = 2 * time.Second
 	// startGrace is how long a Get waits before it logs that Run has not been
 	// called. A program may call Run in a goroutine that has not begun.
 	startGrace = time.Second
@@ -163,7 +166,7 @@ func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (state cache.Stat
 		if !ended && !behind && !refused {
 			return state, false, nil
 		}
-	case s.isPrevious(w, state, bound) && (g.ctx.Err() != nil || s.ownerReadFailed(status, g.ownerAddedAt)):
+	case s.isPrevious(w, state, bound) && (g.ctx.Err() != nil || s.untilPrevious(status, g.ownerAddedAt) == 0):
 		return state, true, nil // an owner that had it may be asking
 	case !ended && !refused:
 		return state, false, nil
@@ -202,27 +205,39 @@ func (s *WatchStore[T]) stalenessBound(g *waiter[T], w *objectWatch[T]) time.Dur
 	return bound
 }
 
-// readFailed reports whether the read for an owner that was added at that time has
-// failed, or cannot be tried because no reflector reaches the server.
-func readFailed(status reflector.Status, addedAt time.Time) bool {
-	return status.FailedAt.After(addedAt) && status.Failures > 0 || status.Away && time.Since(addedAt) >= awayGrace
-}
-
-// ownerReadFailed also holds while the server refuses reads for longer than RefusalGrace.
-func (s *WatchStore[T]) ownerReadFailed(status reflector.Status, addedAt time.Time) bool {
-	return readFailed(status, addedAt) || graceLeft(s.options.RefusalGrace, status, addedAt) == 0
-}
-
-// untilOwnerReadFailed returns when to call ownerReadFailed again although no attempt ends.
-func (s *WatchStore[T]) untilOwnerReadFailed(status reflector.Status, addedAt time.Time) time.Duration {
-	after := time.Until(addedAt.Add(awayGrace))
-	if after <= 0 {
-		after = awayGrace // the server was not away then, and may be later
+// untilPrevious returns after how long all owners may have the previous state, although
+// there was no read for the newest of them, which was added at that time. 0 means now: the
+// read has failed, or cannot be made, or the server has refused reads for longer than
+// RefusalGrace. After the result the caller calls it again, and when an attempt has ended.
+func (s *WatchStore[T]) untilPrevious(status reflector.Status, addedAt time.Time) time.Duration {
+	if status.Failures > 0 && status.FailedAt.After(addedAt) {
+		return 0
 	}
-	if left := graceLeft(s.options.RefusalGrace, status, addedAt); left > 0 {
+	after, stuck := readGrace(status, addedAt)
+	if !stuck {
+		if after = time.Until(addedAt.Add(awayGrace)); after <= 0 {
+			after = awayGrace // it may be stuck then
+		}
+	}
+	if left := graceLeft(s.options.RefusalGrace, status, addedAt); left >= 0 {
 		after = min(after, left)
 	}
 	return after
+}
+
+// readGrace reports whether a read for an owner that was added at that time cannot be made
+// now, as no reflector reaches the server, or after a failure. It returns for how much
+// longer the owner waits for it.
+func readGrace(status reflector.Status, addedAt time.Time) (left time.Duration, stuck bool) {
+	grace := awayGrace
+	switch {
+	case status.Away:
+	case status.Failures > 0 && time.Now().Before(status.PausedUntil):
+		grace = pausedGrace
+	default:
+		return 0, false
+	}
+	return max(0, time.Until(addedAt.Add(grace))), true
 }
 
 // graceLeft returns for how much longer a Get that began then tolerates refusals.
@@ -261,7 +276,7 @@ func (s *WatchStore[T]) requestRead(g *waiter[T], w *objectWatch[T]) {
 	}
 	bound := s.stalenessBound(g, w)
 	tooOld := bound > 0 && time.Since(status.LastContact) > bound && !s.isImmutable(state)
-	if state.Synced && (tooOld || g.read > 0 && !g.readDone(w)) {
+	if state.Synced && (tooOld || w.shared == nil && g.read > 0 && !g.readDone(w)) {
 		w.reflector.Refresh()
 		return
 	}
@@ -281,14 +296,14 @@ func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.
 	if pause := s.readPause(g, w); pause >= 0 {
 		return pause
 	}
-	if !s.needsOwnerRead(w, state) {
+	if g.demandsRead() || !s.isPrevious(w, state, s.stalenessBound(g, w)) {
 		return grace
 	}
-	failed := s.untilOwnerReadFailed(w.status(), g.ownerAddedAt)
+	previous := s.untilPrevious(w.status(), g.ownerAddedAt)
 	if grace < 0 {
-		return failed
+		return previous
 	}
-	return min(grace, failed)
+	return min(grace, previous)
 }
 
 // logNotStarted logs, once for each store, that a Get that began then has waited for

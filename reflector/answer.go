@@ -105,8 +105,9 @@ func (s initialState) add(event watch.Event) (version string, complete bool, err
 		next.object = event.Object
 	}
 	if before, ok := s[key]; ok {
-		if order, err := cache.CompareVersions(next.version, before.version); err == nil && order < 0 {
-			return "", false, nil // repeated or late
+		order, err := cache.CompareVersions(next.version, before.version)
+		if err == nil && (order < 0 || order == 0 && next.object != nil) {
+			return "", false, nil // repeated or late; some servers send a deletion with the last version of the object
 		}
 	}
 	s[key] = next

@@ -281,7 +281,7 @@ func (s *scriptedServer) events(initial, consistent bool) (events []watch.Event,
 			ended = !s.read(version, consistent) || !s.replace(held, version)
 			initial = false
 		case event.Type == watch.Bookmark:
-		case older(version, newest): // repeated or late
+		case repeated(version, newest, event.Type != watch.Deleted):
 		case event.Type == watch.Deleted:
 			held, newest = nil, version
 		default:
@@ -291,9 +291,11 @@ func (s *scriptedServer) events(initial, consistent bool) (events []watch.Event,
 	return events, !initial
 }
 
-func older(version, than string) bool {
-	order, err := cache.CompareVersions(version, than)
-	return err == nil && order < 0
+// repeated reports whether an initial event is an old one: of a version below the newest, or of that version, unless it
+// is a deletion.
+func repeated(version, newest string, exists bool) bool {
+	order, err := cache.CompareVersions(version, newest)
+	return err == nil && (order < 0 || order == 0 && exists)
 }
 
 // List implements listwatch.Source.

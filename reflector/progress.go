@@ -139,6 +139,17 @@ func (p *progress) contact(version string) {
 	}
 }
 
+// inherit takes over the failures of the reflector whose pause p continues: they are why the next attempt waits. p has
+// made no attempt.
+func (p *progress) inherit(previous *progress) {
+	previous.mu.Lock()
+	defer previous.mu.Unlock()
+	if previous.failures > 0 {
+		p.failures, p.lastError, p.failedAt = previous.failures, previous.lastError, previous.failedAt
+		p.refusedSince, p.lastClass = previous.refusedSince, previous.lastClass
+	}
+}
+
 // sessionEnded returns the attempt that has ended, and forgets it.
 func (p *progress) sessionEnded() attempt {
 	p.mu.Lock()

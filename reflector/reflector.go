@@ -121,7 +121,9 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		r.member.Known()
 	}
 	if previous := options.Previous; previous != nil && previous.gate == r.gate {
-		r.member.Continue(previous.member)
+		if r.member.Continue(previous.member) {
+			r.progress.inherit(&previous.progress)
+		}
 	}
 	return r
 }

@@ -44,12 +44,15 @@ type Status struct {
 	// Away is set while this reflector waits because no reflector can reach the
 	// server, or the resource. LastError is then their failure.
 	Away bool
-	// FailedAt is when an attempt of this reflector itself last failed; zero if none
-	// did.
+	// FailedAt is when an attempt of this reflector itself, or of the one that it
+	// continues ([Options].Previous), last failed; zero if none did.
 	FailedAt time.Time
 	// Waiting is why no request is under way, [ErrWaiting] with a reason; nil while
 	// one is, or while the stream is open.
 	Waiting error
+	// PausedUntil is when the pause before the next attempt ends: that of a back-off,
+	// or of the server's Retry-After. Zero if no pause is under way.
+	PausedUntil time.Time
 	// RefusedSince is when the server began to answer every attempt with 401, 403 or
 	// another refusal (4xx); zero if the last answer was none.
 	RefusedSince time.Time
@@ -65,7 +68,7 @@ var ErrWaiting = errors.New("waiting")
 // wait adds why the reflector waits. While the server or the resource is in an
 // outage, the failure of the others is also this reflector's.
 func (s *Status) wait(w admission.Waiting) {
-	s.Waiting = waitingError(w)
+	s.Waiting, s.PausedUntil = waitingError(w), w.Until
 	if w.Cause == nil || !w.At.After(s.LastErrorTime) {
 		return
 	}

@@ -42,6 +42,8 @@ func TestChangesAmongInitialEvents(t *testing.T) {
 		"an older one again":  {[]watch.Event{event(watch.Added, secret("6")), event(watch.Modified, secret("5"))}, "6"},
 		"an older deletion":   {[]watch.Event{event(watch.Added, secret("6")), event(watch.Deleted, secret("5"))}, "6"},
 		"older than deleted":  {[]watch.Event{event(watch.Deleted, secret("6")), event(watch.Added, secret("5"))}, ""},
+		"deleted at its last": {[]watch.Event{event(watch.Added, secret("5")), event(watch.Deleted, secret("5"))}, ""},
+		"and then repeated":   {[]watch.Event{event(watch.Deleted, secret("5")), event(watch.Added, secret("5"))}, ""},
 	}
 	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, test test) {

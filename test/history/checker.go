@@ -38,8 +38,9 @@ type Limits struct {
 	// seconds. ObjectFailures is added to both for each object that a fault of its own affects or that the server has
 	// not served yet, and for each new owner.
 	OutageFailures, OutageDials int
-	// Forgets is set for a store that may drop the state of an object while there are references, as with an
-	// IdleTimeout. Then a Get may return that the object has not synced although it had.
+	// Forgets is set for a store that may drop the state of an object while there are references, or not return it: one
+	// with an IdleTimeout or a MaxStaleness, and a DirectStore. Then a Get may return that the object has not synced
+	// although it had.
 	Forgets bool
 }
 

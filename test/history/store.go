@@ -26,7 +26,8 @@ type store[T cache.Object] struct {
 //
 // A rollback of the server is a violation of S2 for each Get after it: the recorder cannot know of one. The history has
 // no writes, no requests, no streams and no dials. So set [Options].IncompleteWrites, unless the test reports all
-// writes with [Object.Written], and leave [Limits].Attempt at zero.
+// writes with [Object.Written], and leave [Limits].Attempt at zero. For a store with an IdleTimeout or a MaxStaleness,
+// and for a DirectStore, set [Limits].Forgets.
 //
 // The history has no object data, and no digest that reveals any.
 func NewStore[T cache.Object](wrapped objectcache.Store[T], resource string, recorder *Recorder) objectcache.Store[T] {

@@ -24,7 +24,7 @@ const (
 
 // Fault is a fault of the server or the network.
 type Fault struct {
-	// Class is the number of its class in docs/reliability.md.
+	// Class is a number that faults of the same kind share.
 	Class int
 	// Name is unique, and is that of the step that injects the fault: "inject NAME".
 	Name  string

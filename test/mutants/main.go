@@ -84,6 +84,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
+	o.pattern = strings.ReplaceAll(o.pattern, " ", "-") // docs/mutants.md shows the names with spaces
 	absolute, err := filepath.Abs(o.root)
 	if err != nil {
 		return o, err

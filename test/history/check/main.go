@@ -3,11 +3,11 @@
 // Command check checks a history in JSON lines. It prints each violation in a line, with the rule and the object. Then
 // it prints how much it has checked, how often it has decided each rule, and the rules that it has never decided: the
 // history lacks the events, or the flag of a bound is 0. It exits with 1 if a rule does not hold, and with 2 if it
-// cannot read the file or the file is empty.
+// cannot read the file or the file is empty. go run exits with 1 in both cases: build the command to tell them apart.
 //
 //	check [flags] FILE     # - is standard input
 //
-// The flags are the bounds of history.Limits, and -h lists them. By default it checks only -fresh and -immutable-fresh
+// The flags are bounds of history.Limits, and -h lists them. By default it checks only -fresh and -immutable-fresh
 // of those. Set -attempt only for a history that has requests: without them it reports violations that are none.
 // Package history explains the rules.
 package main
@@ -64,22 +64,26 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (exitCode int
 	}
 	limits := history.Limits{}
 	flags.DurationVar(&limits.Fresh, "fresh", 15*time.Second, "how soon a Get must return a write")
-	flags.DurationVar(&limits.ImmutableFresh, "immutable-fresh", 21*time.Minute, "the same for immutable objects")
+	flags.DurationVar(&limits.ImmutableFresh, "immutable-fresh", 21*time.Minute, "how soon a Get must return a write of an immutable object")
 	flags.DurationVar(&limits.Attempt, "attempt", 0, "how soon after its first reference an object must be requested")
 	flags.DurationVar(&limits.Released, "released", 0, "how long after its last reference an object may be requested")
 	flags.IntVar(&limits.Failures, "failures", 0, "how many requests may fail in ten seconds")
-	flags.IntVar(&limits.ObjectFailures, "object-failures", 0, "the same for one object")
+	flags.IntVar(&limits.ObjectFailures, "object-failures", 0, "how many requests for one object may fail in ten seconds")
 	flags.IntVar(&limits.Streams, "streams", 0, "how many streams of an object may be open at once")
 	flags.IntVar(&limits.Dials, "dials", 0, "how many connections may be dialed in ten seconds")
-	flags.BoolVar(&limits.Forgets, "forgets", false, "the store may forget objects, as with an IdleTimeout")
+	flags.BoolVar(&limits.Forgets, "forgets", false, "the store may return that an object has not synced although it had: with an IdleTimeout, a MaxStaleness or DirectOptions")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
 		return 2
 	case flags.NArg() != 1:
-		flags.Usage()
-		fmt.Fprintf(stderr, "check: got %d files, want one\n", flags.NArg())
+		fmt.Fprintf(stderr, "check: got %d files, want one, after the flags; -h lists them\n", flags.NArg())
+		return 2
+	}
+	if limits.Fresh < 0 || limits.ImmutableFresh < 0 || limits.Attempt < 0 || limits.Released < 0 ||
+		limits.Failures < 0 || limits.ObjectFailures < 0 || limits.Streams < 0 || limits.Dials < 0 {
+		fmt.Fprintln(stderr, "check: a bound must not be negative; 0 is not checked")
 		return 2
 	}
 	input := stdin

@@ -50,6 +50,7 @@ func TestCheck(t *testing.T) {
 		"no file":       {[]string{file + "x"}, "", 2, "", "no such file"},
 		"no argument":   {nil, "", 2, "", "check: got 0 files, want one"},
 		"help":          {[]string{"-h"}, "", 0, "", "usage: check"},
+		"negative":      {[]string{"-streams=-3", file}, "", 2, "", "check: a bound must not be negative"},
 		"unknown flag":  {[]string{"-x"}, "", 2, "", "not defined: -x"},
 		"folder":        {[]string{filepath.Dir(file)}, "", 2, "", "is a directory"},
 		"no JSON":       {[]string{"-"}, recorded("1") + "{", 2, "5 events", "line 6 of the history: unexpected EOF"},
