@@ -24,10 +24,11 @@ NORACE = WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc o
 # The tests of test/apiserver run kubectl: this one, or else the one in PATH.
 KUBECTL := _output/bin/kubectl
 
+# With the race detector, a package may need the ten minutes that go test grants by default, on a busy machine.
 .PHONY: test
 test: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the library's tests with the race detector
 	$(if $(RACE),,@echo "make test: $(NORACE)" >&2)
-	$(GO) test $(RACE) ./...
+	$(GO) test $(RACE) -timeout 30m ./...
 
 # Both change net/http's HTTP/2 client, and the time of testing/synctest. Pinned, so that a run can be repeated: raise
 # them with each release.
@@ -103,7 +104,7 @@ interop: ## Test the HTTP/2 client with h2spec, nginx and HAProxy (root on Debia
 		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing >/dev/null && \
 		for service in $$missing; do service $$service stop >/dev/null 2>&1 || true; done; } || \
 		{ echo "make interop: missing:$$missing (Debian: apt-get install$$missing)" >&2; exit 1; }
-	cd test/interop && $(GO) test $(RACE) -count=1 -timeout 5m ./...
+	cd test/interop && $(GO) test $(RACE) -count=1 -timeout 15m ./...
 
 # docs/mutants.md is committed, so git shows what a run changes. MUTANTS selects some by their names; then no page is written.
 MUTANTS ?=
