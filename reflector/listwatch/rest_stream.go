@@ -143,6 +143,18 @@ func (b *jsonBody) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
+// restIsNoEvent reports whether what was not decoded begins as no object or array does. A
+// number or a string is no event, whether its end has come or not.
+func (b *jsonBody) restIsNoEvent() bool {
+	rest, first := b.decoder.Buffered(), make([]byte, 1)
+	for n, _ := rest.Read(first); n > 0; n, _ = rest.Read(first) {
+		if len(trimBlanks(first)) > 0 {
+			return !bytes.Contains([]byte("{["), first)
+		}
+	}
+	return false
+}
+
 func (s *restStream) nextJSON() (watch.Event, error) {
 	s.json.left = largestFrame
 	var frame json.RawMessage
@@ -150,6 +162,8 @@ func (s *restStream) nextJSON() (watch.Event, error) {
 	switch {
 	case err == nil:
 		return s.decodeJSON(frame)
+	case s.json.restIsNoEvent():
+		return watch.Event{}, undecodable(err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return watch.Event{}, err
 	case s.json.err != nil && !errors.Is(s.json.err, io.EOF):
