@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"testing/iotest"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+)
+
+// A document that is no event ends a stream in the same way, parked or not, also if the
+// body breaks off in it.
+func TestStreamsEndInTheSameWay(t *testing.T) {
+	rests := []string{
+		"", " ", "1", "12", "-", "t", "nul", "true", "a", "]", ":", `"`, `"x`, `"x"`, "{", `{"type"`, "{}", "[", "[1]", "[1", "\n 1",
+	}
+	for _, rest := range rests {
+		for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, errors.New("reset")} {
+			event := jsonFrame(t, watch.Added, canarySecret())
+			body := append(bytes.Clone(event), rest...)
+			_, want := drain(streamOf(io.MultiReader(bytes.NewReader(body), iotest.ErrReader(end))))
+			for arrived := range len(body) {
+				p := park(t, body[:arrived], 0, nil)
+				p.body.deliver(body[arrived:])
+				p.end(end)
+				if failure.Of(p.err) != failure.Of(want) || errors.Is(p.err, io.EOF) != errors.Is(want, io.EOF) {
+					t.Fatalf("%q and %v, %d bytes arrived before: got %v, want %v, as Next", rest, end, arrived, p.err, want)
+				}
+			}
+		}
+	}
+}
