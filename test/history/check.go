@@ -15,6 +15,7 @@ import (
 func Check(lines io.Reader, limits Limits) (Report, error) {
 	checker := NewChecker(limits)
 	decoder := json.NewDecoder(lines)
+	decoder.DisallowUnknownFields()
 	for line := 1; ; line++ {
 		var e Event
 		err := decoder.Decode(&e)

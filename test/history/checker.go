@@ -46,7 +46,8 @@ type Limits struct {
 
 // Violation is a rule that does not hold.
 type Violation struct {
-	Rule   string    `json:"rule"` // one of Rules, or empty if the history itself is wrong
+	Rule   string    `json:"rule"`  // one of Rules, or empty if the history itself is wrong
+	Event  int64     `json:"event"` // the number of the event that shows it, from 1: its line in a file
 	Time   time.Time `json:"time"`
 	Object string    `json:"object,omitempty"`
 	Text   string    `json:"text"`
@@ -58,7 +59,7 @@ func (v Violation) String() string {
 	if v.Object != "" {
 		text += v.Object + " "
 	}
-	return v.Time.Format(timeOfDay) + ": " + text + v.Text
+	return fmt.Sprintf("event %d, %s: %s", v.Event, v.Time.Format(timeOfDay), text+v.Text)
 }
 
 // Rules are those that a Checker decides: see the package documentation.
@@ -156,7 +157,7 @@ func (c *Checker) expectLocked(holds bool, rule string, o *object, format string
 func (c *Checker) violateLocked(rule, object, format string, args ...any) {
 	c.report.Count++
 	if len(c.report.Violations) < maxViolations {
-		c.report.Violations = append(c.report.Violations, Violation{rule, c.now, object, fmt.Sprintf(format, args...)})
+		c.report.Violations = append(c.report.Violations, Violation{rule, c.report.Events, c.now, object, fmt.Sprintf(format, args...)})
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command check checks a history in JSON lines. It prints each violation in a line, with the rule and the object. Then
-// it prints how much it has checked, how often it has decided each rule, and the rules that it has never decided: the
+// Command check checks a history in JSON lines. It prints each violation in a line: the number of the event that shows
+// it, which is its line in the file, its time, the rule and the object. Then it prints how much it has checked, how often it has decided each rule, and the rules that it has never decided: the
 // history lacks the events, or the flag of a bound is 0. It exits with 1 if a rule does not hold, and with 2 if it
 // cannot read the file or the file is empty. go run exits with 1 in both cases: build the command to tell them apart.
 //
@@ -103,7 +103,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (exitCode int
 	if more := report.Count - len(report.Violations); more > 0 {
 		fmt.Fprintf(stdout, "and %d more\n", more)
 	}
-	fmt.Fprintf(stdout, "%d events, %d states checked, %d violations\n%s", report.Events, report.Checked, report.Count, decided(report))
+	if report.Events > 0 {
+		fmt.Fprintf(stdout, "%d events, %d states checked, %d violations\n%s", report.Events, report.Checked, report.Count, decided(report))
+	}
 	switch {
 	case err != nil:
 		fmt.Fprintln(stderr, "check:", err)
