@@ -178,9 +178,12 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 		now.id.refusal, now.err = s.refusalLocked(e, w)
 		return now, now.err != nil
 	}
-	if after := s.untilServableToAllLocked(e, w, state); after > 0 {
+	switch after, previous := s.untilServableToAllLocked(e, w, state); {
+	case after > 0:
 		s.notifyLaterLocked(key, after) // nothing else notifies the subscribers then
 		return now, false
+	case previous:
+		e.servePrevious(e.newestOwner.Load())
 	}
 	s.cancelNoticeLocked(key)
 	now.setState(&s.resource, key, state)
@@ -214,12 +217,13 @@ func (s *WatchStore[T]) refusal(key types.NamespacedName, status reflector.Statu
 }
 
 // untilServableToAllLocked returns after how long Get returns a synced state to every
-// owner, whatever its age. 0 means now.
-func (s *WatchStore[T]) untilServableToAllLocked(e *entry[T], w *objectWatch[T], state cache.State[T]) time.Duration {
+// owner, whatever its age. 0 means now. previous reports whether there was no read for the
+// newest owner.
+func (s *WatchStore[T]) untilServableToAllLocked(e *entry[T], w *objectWatch[T], state cache.State[T]) (after time.Duration, previous bool) {
 	if !s.needsOwnerRead(w, state) || w.readFor.Load() >= e.newestOwnerLocked(w) {
-		return 0
+		return 0, false
 	}
-	return s.untilPrevious(w.status(), e.ownerAddedAt)
+	return s.untilPrevious(e, e.newestOwner.Load(), w.status(), e.ownerAddedAt), true
 }
 
 // addSubscriber implements changeSource. It also starts the watches of idle entries,

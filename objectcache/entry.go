@@ -29,7 +29,10 @@ type entry[T cache.Object] struct {
 	// newestOwner is the number of the newest read for an owner that a Get must
 	// have. If an object that needs no stream has no such read, it is read again.
 	// Written with WatchStore.mu held.
-	newestOwner  atomic.Uint64
+	newestOwner atomic.Uint64
+	// previousFor is the newest owner without whose read all owners have the previous
+	// state.
+	previousFor  atomic.Uint64
 	ownerAddedAt time.Time // when the last owner was added
 	readBegan    time.Time // when the last read began that startReadLocked started
 

@@ -65,15 +65,16 @@ func (w *objectWatch[T]) status() reflector.Status {
 // recordLocked updates contact and readFor. The slot is never behind them.
 func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 	if !status.LastContact.IsZero() {
-		w.contact.Store(int64(status.LastContact.Sub(w.base)))
+		w.contact.Store(max(w.contact.Load(), int64(status.LastContact.Sub(w.base))))
 	}
 	w.readFor.Store(max(w.readFor.Load(), status.ReadFor))
 }
 
 // lastContactLocked returns when the server last sent something about the object.
 func (w *objectWatch[T]) lastContactLocked(status reflector.Status) time.Time {
-	if contact := w.contact.Load(); status.LastContact.IsZero() && contact > 0 {
-		return w.base.Add(time.Duration(contact)) // of its predecessors
+	own := w.base.Add(time.Duration(w.contact.Load())) // or that of its predecessors
+	if w.contact.Load() > 0 && own.After(status.LastContact) {
+		return own
 	}
 	return status.LastContact
 }
@@ -84,9 +85,14 @@ func (w *objectWatch[T]) isStale(bound time.Duration) bool {
 	if bound <= 0 {
 		return false
 	}
-	contact, base := w.contact.Load(), w.base
-	if w.shared != nil {
-		contact, base = w.shared.contact.Load(), w.shared.base
+	if isRecent(w.base, w.contact.Load(), bound) {
+		return false
 	}
-	return contact == 0 || time.Since(base)-time.Duration(contact) > bound
+	return w.shared == nil || !isRecent(w.shared.base, w.shared.contact.Load(), bound)
+}
+
+// isRecent reports whether a contact, as a duration since base, is no older than a bound. 0
+// is none.
+func isRecent(base time.Time, contact int64, bound time.Duration) bool {
+	return contact != 0 && time.Since(base)-time.Duration(contact) <= bound
 }

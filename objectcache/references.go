@@ -81,6 +81,9 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 	case w.shared == nil && (s.unwatchImmutable || readOnce || s.limit != nil):
 		w.reflector.ReadFor(e.owners.reads)
 	}
+	if w := e.watch.Load(); w != nil && w.status().Failures > 0 && s.needsOwnerRead(w, w.slot.Load()) {
+		w.reflector.Expedite() // other owners may not have the object until the attempt
+	}
 	if w != nil && !w.synced {
 		w.live.Store(false) // the state, if there is one, is from a stream that has ended
 	}

@@ -37,7 +37,7 @@ func (r *rig) recheckFails(err *apierrors.StatusError) {
 	time.Sleep(500 * time.Millisecond)
 }
 
-// takes checks how long a Get takes that could wait for longer than the Retry-After.
+// takes checks how long a Get takes. Its context allows two minutes.
 func (r *rig) takes(want time.Duration) {
 	began := time.Now()
 	r.mustGetWithin("tls", 2*time.Minute)
@@ -46,8 +46,8 @@ func (r *rig) takes(want time.Duration) {
 	}
 }
 
-// The owners of an immutable object keep it when a new owner comes while the server has asked to wait. The new owner
-// has the previous state as soon. Others lost it for up to a minute.
+// During a Retry-After a new owner of an immutable object gets the previous state after 1.5 s, and so do the others. Get,
+// TryGet, Changes and Status agree. All owners keep it, also if the read after the Retry-After hangs.
 func TestOwnersKeepTheObjectDuringARetryAfter(t *testing.T) {
 	for name, options := range map[string]objectcache.StoreOptions{
 		"immutable": objectcache.WatchOptions{}, "TTL": objectcache.TTLOptions{},
@@ -55,20 +55,42 @@ func TestOwnersKeepTheObjectDuringARetryAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, options, func(t *testing.T, r *rig) {
 				r.referenced("tls", immutable)
+				subscriber := r.subscribe()
+				defer subscriber.stop()
 				time.Sleep(time.Second)
 				r.failAfterAWhile(slowDown())
 				r.AddReference(namespace, "tls", "pod-0")
 				r.takes(10 * time.Millisecond) // the read has failed
 				time.Sleep(500 * time.Millisecond)
+				subscriber.seen()
 				r.AddReference(namespace, "tls", "pod-1")
-				r.takes(2 * time.Second)
-				r.takes(0)
+				r.takes(1500 * time.Millisecond)
+				r.hasPrevious("after the first Get")
+				if seen := subscriber.seen(); len(seen) != 1 {
+					t.Errorf("Changes: got %q, want the object", seen)
+				}
 				r.AddReference(namespace, "tls", "pod-2")
-				time.Sleep(2 * time.Second)
-				r.takes(0)
+				time.Sleep(1500 * time.Millisecond)
+				r.hasPrevious("without a Get")
+				release := r.holdBack("list", "watch", "get")
+				time.Sleep(85 * time.Second) // the Retry-After has passed
+				r.hasPrevious("while the next read hangs")
+				release()
 				r.server.Intercept(nil)
 			})
 		})
+	}
+}
+
+// hasPrevious checks that owners have the previous state at once.
+func (r *rig) hasPrevious(when string) {
+	r.t.Helper()
+	if _, err := r.TryGet(namespace, "tls"); err != nil {
+		r.t.Errorf("%s: TryGet: %v", when, err)
+	}
+	r.takes(0)
+	if status, _ := r.Status(namespace, "tls"); !status.Synced {
+		r.t.Errorf("%s: got status %+v, want Synced", when, status)
 	}
 }
 
@@ -81,11 +103,11 @@ func TestChangesDuringARetryAfter(t *testing.T) {
 		subscriber.seen()
 		r.recheckFails(slowDown())
 		r.AddReference(namespace, "tls", "pod-2")
-		time.Sleep(1900 * time.Millisecond)
-		want(t, "before 2 s have passed", subscriber.seen())
+		time.Sleep(1400 * time.Millisecond)
+		want(t, "before 1.5 s have passed", subscriber.seen())
 		time.Sleep(200 * time.Millisecond)
 		if seen := subscriber.seen(); len(seen) != 1 {
-			t.Errorf("after 2 s: got %q, want the object", seen)
+			t.Errorf("after 1.5 s: got %q, want the object", seen)
 		}
 		r.server.Intercept(nil)
 	})
@@ -114,25 +136,60 @@ func TestTryGetBetweenFailures(t *testing.T) {
 	})
 }
 
-// A Get waits for the read for a new owner if no Retry-After delays it, however long the pause is that the Get ends.
+// A new owner ends a back-off, however long it is. A Get for that owner waits for the read, also if it comes late.
 func TestNewOwnerWaitsForAReadAfterFailures(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
-		r.referenced("tls", immutable)
-		r.refuse(unavailable())
-		r.AddReference(namespace, "tls", "pod-0")
-		for i := range 20 {
-			r.refuse(unavailable())
-			time.Sleep(5 * time.Minute)
-			r.refusedJustNow("tls")
-			r.remove("tls")
-			uid := r.create("tls", immutable).UID
-			r.refuse(nil)
-			r.AddReference(namespace, "tls", types.UID(names(20)[i]))
-			r.within("tls", 2*time.Second, uid)
-			r.refuse(unavailable())
-			r.AddReference(namespace, "tls", types.UID(names(20)[i]+"-fails"))
+	for _, late := range []time.Duration{0, time.Second, 2500 * time.Millisecond} {
+		for name, err := range map[string]*apierrors.StatusError{"unavailable": unavailable(), "forbidden": forbidden()} {
+			t.Run(name+", Get after "+late.String(), func(t *testing.T) {
+				inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
+					r.referenced("tls", immutable)
+					for i := range 20 {
+						r.refuse(err)
+						r.AddReference(namespace, "tls", types.UID(names(20)[i]+"-fails"))
+						time.Sleep(5 * time.Minute)
+						r.refusedJustNow("tls")
+						r.remove("tls")
+						uid := r.create("tls", immutable).UID
+						r.refuse(nil)
+						time.Sleep(3 * time.Second) // the last refusal is old
+						r.AddReference(namespace, "tls", types.UID(names(20)[i]))
+						time.Sleep(late)
+						r.within("tls", 2*time.Second, uid)
+					}
+				})
+			})
 		}
+	}
+}
+
+// Owners keep the previous state if the server refuses the read in the moment in which a new owner is added.
+func TestOwnersKeepTheObjectAfterARefusalAtOnce(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
+		r.referenced("tls", immutable)
+		r.refuse(forbidden())
+		for before := r.reads("tls"); r.reads("tls") == before; {
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(5 * time.Second)
+		r.AddReference(namespace, "tls", "pod-1")
+		time.Sleep(300 * time.Millisecond)
+		r.mustGetWithin("tls", time.Minute)
 		r.refuse(nil)
+	})
+}
+
+// A Get that demands a read returns the refusal at once if the server has refused reads for RefusalGrace, although
+// the reads were those of other reflectors.
+func TestADemandAfterARefusal(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute, RefusalGrace: 400 * time.Millisecond}, func(t *testing.T, r *rig) {
+		r.referenced("tls", immutable)
+		r.recheckFails(forbidden())
+		began := time.Now()
+		_, err := r.demandFor(time.Minute, "tls", objectcache.GetOptions{Live: true})
+		if took := time.Since(began); took != 0 || !apierrors.IsForbidden(err) {
+			t.Errorf("got %v after %v, want the refusal at once", err, took)
+		}
+		r.server.Intercept(nil)
 	})
 }
 
@@ -157,7 +214,7 @@ func TestADemandThatWaitsHasTheCause(t *testing.T) {
 					t.Errorf("got %v, want the cause", err)
 				}
 				status, _ := r.Status(namespace, "tls")
-				if status.Failures == 0 || !test.is(status.LastError) {
+				if status.Failures == 0 || !test.is(status.LastError) || status.LastErrorTime.IsZero() {
 					t.Errorf("status: got %d failures and %v, want the cause", status.Failures, status.LastError)
 				}
 				r.server.Intercept(nil)

@@ -122,15 +122,41 @@ func TestSharedDemandsInARow(t *testing.T) {
 		r.reference(all...)
 		time.Sleep(joined)
 		before := r.sharedRequests()
-		for range 5 {
-			version := r.update(all[0], "1").ResourceVersion
-			got, err := r.GetWithOptions(t.Context(), namespace, all[0], objectcache.GetOptions{Live: true})
-			if err != nil || got.ResourceVersion != version {
-				t.Errorf("got %v, %v, want version %s", got, err, version)
+		for _, options := range []objectcache.GetOptions{{Live: true}, {MaxStaleness: 10 * time.Millisecond}} {
+			for range 5 {
+				version := r.update(all[0], "1").ResourceVersion
+				time.Sleep(20 * time.Millisecond)
+				got, err := r.GetWithOptions(t.Context(), namespace, all[0], options)
+				if err != nil || got.ResourceVersion != version {
+					t.Errorf("%+v: got %v, %v, want version %s", options, got, err, version)
+				}
 			}
 		}
 		if got := r.sharedRequests() - before; got != 0 {
 			t.Errorf("got %d requests for the namespace, want none", got)
+		}
+	})
+}
+
+// A read of one object counts for its age also after the object has joined the shared stream again.
+func TestSharedObjectThatWasRead(t *testing.T) {
+	inSharedBubble(t, sharedOptions(3), func(t *testing.T, r *sharedRig) {
+		all := names(4)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined + 30*time.Second)
+		began, before := time.Now(), r.reads(all[0])
+		for range 10 {
+			if _, err := r.GetWithOptions(t.Context(), namespace, all[0], objectcache.GetOptions{MaxStaleness: 10 * time.Second}); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(300 * time.Millisecond)
+			if status, _ := r.Status(namespace, all[0]); status.Phase != objectcache.Shared || status.LastContact.Before(began) {
+				t.Errorf("got phase %s and contact %v before the read, want it shared, and no earlier contact", status.Phase, began.Sub(status.LastContact))
+			}
+		}
+		if got := r.reads(all[0]) - before; got != 1 {
+			t.Errorf("10 Gets within 3 s with a bound of 10 s: got %d reads, want 1", got)
 		}
 	})
 }

@@ -160,7 +160,10 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	status.Parked = stream.Parked && status.Stream != StreamNone
 	status.LastContact, status.Failures, status.Waiting = w.lastContactLocked(stream), stream.Failures, stream.Waiting
 	status.LastError, status.LastErrorTime = s.resource.explained(stream.LastError), stream.LastErrorTime
-	status.Synced = state.Synced && s.untilServableToAllLocked(e, w, state) == 0 && (s.isImmutable(state) || !w.isStale(s.options.MaxStaleness))
+	status.Synced = state.Synced && (s.isImmutable(state) || !w.isStale(s.options.MaxStaleness))
+	if after, _ := s.untilServableToAllLocked(e, w, state); after > 0 {
+		status.Synced = false
+	}
 	if status.Exists = state.Exists; state.Exists {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
 	}

@@ -169,7 +169,13 @@ func (s *TTLStore[T]) check(g *ttlWaiter[T]) (state cache.State[T], wake <-chan 
 	switch {
 	case ok:
 		return state, e.wakeChanLocked(), limit, nil
-	case s.isFallback(g, r):
+	case s.isFallback(g, r, status):
+		if g.ctx.Err() == nil && r.triedFor < g.newestOwner {
+			r = r.afterFailure(g.newestOwner) // all owners keep it until the next one is added
+			e.reading.Store(r)
+			e.wakeLocked()
+			s.subscribers.notify(e.key)
+		}
 		return r.state, nil, 0, nil
 	}
 	return state, nil, 0, s.notReadError(g, r, status)
@@ -200,12 +206,15 @@ func (g *ttlWaiter[T]) includes(r *reading[T]) bool {
 
 // isFallback reports whether a reading, which may be nil, may be returned although its
 // TTL is over. An owner that had the object may be asking.
-func (s *TTLStore[T]) isFallback(g *ttlWaiter[T], r *reading[T]) bool {
+func (s *TTLStore[T]) isFallback(g *ttlWaiter[T], r *reading[T], status reflector.Status) bool {
 	if r == nil || !r.state.Exists || g.live || !g.includes(r) || s.isStale(r, g.maxStaleness) {
 		return false
 	}
-	return !g.try || r.triedFor >= g.newestOwner
+	return !g.try || r.triedFor >= g.newestOwner || isStuck(status) && g.ownerLeft() <= 0
 }
+
+// ownerLeft returns for how much longer the newest owner waits for a read that is stuck.
+func (g *ttlWaiter[T]) ownerLeft() time.Duration { return time.Until(g.ownerAddedAt.Add(stuckGrace)) }
 
 // isBehind reports whether the read that g has asked for is older than g demands, so
 // that waiting does not help.
@@ -235,27 +244,25 @@ func (s *TTLStore[T]) waitsOn(g *ttlWaiter[T], r *reading[T], status reflector.S
 		return 0, false
 	case g.notStarted:
 		return -1, true
-	case s.isFallback(g, r):
-		return g.checkAway(r, status)
+	case s.isFallback(g, r, status):
+		return g.checkStuck(r, status)
 	}
 	limit = graceLeft(s.options.RefusalGrace, status, g.began)
 	return limit, limit != 0
 }
 
-// checkAway is waitsOn for a Get that can return the previous object: it does so if no
-// reader reaches the server. A new owner waits for as long as readGrace says. Nothing wakes
-// g if the outage began before, so it checks once the read that it has asked for is queued.
-func (g *ttlWaiter[T]) checkAway(r *reading[T], status reflector.Status) (limit time.Duration, ok bool) {
-	switch left, stuck := readGrace(status, g.ownerAddedAt); {
-	case stuck && r.triedFor < g.newestOwner:
-		return left, left > 0
-	case status.Away:
-		return 0, false
+// checkStuck is waitsOn for a Get that can return the previous object: it does so if the
+// read is stuck. A new owner waits for stuckGrace. Nothing wakes g if the outage began
+// before, so it checks once the read that it has asked for is queued.
+func (g *ttlWaiter[T]) checkStuck(r *reading[T], status reflector.Status) (limit time.Duration, ok bool) {
+	if isStuck(status) {
+		left := g.ownerLeft()
+		return left, left > 0 && r.triedFor < g.newestOwner
 	}
 	if queued := time.Until(g.began.Add(queueGrace)); queued > 0 {
 		return queued, true
 	}
-	return awayGrace, true
+	return stuckGrace, true
 }
 
 // notReadError returns why g ends without a state.

@@ -19,12 +19,9 @@ const (
 	// recentRefusal is the age up to which Get returns a refusal at once. While
 	// Gets wait, the server is asked again every 1.1 to 1.6 s.
 	recentRefusal = 2 * time.Second
-	// awayGrace is how long a Get of an object without a stream waits for a read for a
-	// new owner while no reflector reaches the server. The gate has tried by then.
-	awayGrace = 1500 * time.Millisecond
-	// pausedGrace is how long such a Get waits while the object's own pause lasts. A Get ends
-	// any other pause than a Retry-After within 1.6 s.
-	pausedGrace = 2 * time.Second
+	// stuckGrace is how long a Get of an object without a stream waits for a read for a
+	// new owner while the read is stuck. The gate has tried to reach the server by then.
+	stuckGrace = 1500 * time.Millisecond
 	// startGrace is how long a Get waits before it logs that Run has not been
 	// called. A program may call Run in a goroutine that has not begun.
 	startGrace = time.Second
@@ -156,7 +153,9 @@ func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (state cache.Stat
 	status := w.status()
 	version := g.entry.versionOf(w, status)
 	bound := s.stalenessBound(g, w)
-	state, ok = s.servable(w, min(g.newestOwner, g.entry.newestOwner.Load()), bound)
+	owner := min(g.newestOwner, g.entry.newestOwner.Load())
+	state, ok = s.servable(w, owner, bound)
+	isPrevious := s.isPrevious(w, state, bound)
 	ok = ok && g.isMet(readDone, version)
 	refused := graceLeft(s.options.RefusalGrace, status, g.began) == 0
 	switch {
@@ -166,8 +165,11 @@ func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (state cache.Stat
 		if !ended && !behind && !refused {
 			return state, false, nil
 		}
-	case s.isPrevious(w, state, bound) && (g.ctx.Err() != nil || s.untilPrevious(status, g.ownerAddedAt) == 0):
+	case isPrevious && s.untilPrevious(g.entry, owner, status, g.ownerAddedAt) == 0:
+		g.entry.servePrevious(owner)
 		return state, true, nil // an owner that had it may be asking
+	case isPrevious && (g.ctx.Err() != nil || refused):
+		return state, true, nil
 	case !ended && !refused:
 		return state, false, nil
 	}
@@ -205,19 +207,17 @@ func (s *WatchStore[T]) stalenessBound(g *waiter[T], w *objectWatch[T]) time.Dur
 	return bound
 }
 
-// untilPrevious returns after how long all owners may have the previous state, although
-// there was no read for the newest of them, which was added at that time. 0 means now: the
-// read has failed, or cannot be made, or the server has refused reads for longer than
-// RefusalGrace. After the result the caller calls it again, and when an attempt has ended.
-func (s *WatchStore[T]) untilPrevious(status reflector.Status, addedAt time.Time) time.Duration {
-	if status.Failures > 0 && status.FailedAt.After(addedAt) {
+// untilPrevious returns for how much longer Gets wait for the read for an owner, which was
+// added at that time, before all owners have the previous state. 0 means no longer: the
+// read has failed, or is stuck, or the server has refused reads for longer than
+// RefusalGrace. After the result, and when an attempt has ended, the caller calls it again.
+func (s *WatchStore[T]) untilPrevious(e *entry[T], owner uint64, status reflector.Status, addedAt time.Time) time.Duration {
+	if e.previousFor.Load() >= owner || status.FailedAt.After(addedAt) {
 		return 0
 	}
-	after, stuck := readGrace(status, addedAt)
-	if !stuck {
-		if after = time.Until(addedAt.Add(awayGrace)); after <= 0 {
-			after = awayGrace // it may be stuck then
-		}
+	after := max(0, time.Until(addedAt.Add(stuckGrace)))
+	if after == 0 && !isStuck(status) {
+		after = stuckGrace // it may be stuck then
 	}
 	if left := graceLeft(s.options.RefusalGrace, status, addedAt); left >= 0 {
 		after = min(after, left)
@@ -225,19 +225,21 @@ func (s *WatchStore[T]) untilPrevious(status reflector.Status, addedAt time.Time
 	return after
 }
 
-// readGrace reports whether a read for an owner that was added at that time cannot be made
-// now, as no reflector reaches the server, or after a failure. It returns for how much
-// longer the owner waits for it.
-func readGrace(status reflector.Status, addedAt time.Time) (left time.Duration, stuck bool) {
-	grace := awayGrace
-	switch {
-	case status.Away:
-	case status.Failures > 0 && time.Now().Before(status.PausedUntil):
-		grace = pausedGrace
-	default:
-		return 0, false
+// isStuck reports whether no Get can begin an attempt now: no reflector reaches the server,
+// or the server has asked to wait.
+func isStuck(status reflector.Status) bool {
+	return status.Away || time.Now().Before(status.RetryAfter)
+}
+
+// servePrevious records that owners have the previous state, although there was no read for
+// the given one. They keep it until the next owner is added.
+func (e *entry[T]) servePrevious(owner uint64) {
+	for {
+		before := e.previousFor.Load()
+		if before >= owner || e.previousFor.CompareAndSwap(before, owner) {
+			return
+		}
 	}
-	return max(0, time.Until(addedAt.Add(grace))), true
 }
 
 // graceLeft returns for how much longer a Get that began then tolerates refusals.
@@ -276,7 +278,8 @@ func (s *WatchStore[T]) requestRead(g *waiter[T], w *objectWatch[T]) {
 	}
 	bound := s.stalenessBound(g, w)
 	tooOld := bound > 0 && time.Since(status.LastContact) > bound && !s.isImmutable(state)
-	if state.Synced && (tooOld || w.shared == nil && g.read > 0 && !g.readDone(w)) {
+	readAlone := w.shared != nil && (g.read > 0 || g.maxStaleness > 0) // not with the others of the stream
+	if state.Synced && !readAlone && (tooOld || g.read > 0 && !g.readDone(w)) {
 		w.reflector.Refresh()
 		return
 	}
@@ -299,7 +302,7 @@ func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.
 	if g.demandsRead() || !s.isPrevious(w, state, s.stalenessBound(g, w)) {
 		return grace
 	}
-	previous := s.untilPrevious(w.status(), g.ownerAddedAt)
+	previous := s.untilPrevious(g.entry, min(g.newestOwner, g.entry.newestOwner.Load()), w.status(), g.ownerAddedAt)
 	if grace < 0 {
 		return previous
 	}

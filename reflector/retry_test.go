@@ -131,8 +131,12 @@ func TestRetryHonorsRetryAfter(t *testing.T) {
 				t.Errorf("gap: got %v, want at least the 20 s that the server asked for", gap)
 			}
 		}
-		if got := failure.Of(r.Status().LastError); got != failure.Throttled {
+		status := r.Status()
+		if got := failure.Of(status.LastError); got != failure.Throttled {
 			t.Errorf("class: got %q, want Throttled", got)
+		}
+		if left := time.Until(status.RetryAfter); left <= 0 || left > 30*time.Second {
+			t.Errorf("Status.RetryAfter: got in %v, want within the 20 s that the server asked for, and the jitter", left)
 		}
 	})
 }

@@ -42,7 +42,7 @@ type Status struct {
 	// LastErrorTime is when that was.
 	LastErrorTime time.Time
 	// Away is set while this reflector waits because no reflector can reach the
-	// server, or the resource. LastError is then their failure.
+	// server, or the resource. LastError is then the newest failure of any of them.
 	Away bool
 	// FailedAt is when an attempt of this reflector itself, or of the one that it
 	// continues ([Options].Previous), last failed; zero if none did.
@@ -50,9 +50,9 @@ type Status struct {
 	// Waiting is why no request is under way, [ErrWaiting] with a reason; nil while
 	// one is, or while the stream is open.
 	Waiting error
-	// PausedUntil is when the pause before the next attempt ends: that of a back-off,
-	// or of the server's Retry-After. Zero if no pause is under way.
-	PausedUntil time.Time
+	// RetryAfter is the time before which the server asked for no other attempt
+	// (Retry-After), while this reflector waits for it; else zero or past.
+	RetryAfter time.Time
 	// RefusedSince is when the server began to answer every attempt with 401, 403 or
 	// another refusal (4xx); zero if the last answer was none.
 	RefusedSince time.Time
@@ -68,13 +68,13 @@ var ErrWaiting = errors.New("waiting")
 // wait adds why the reflector waits. While the server or the resource is in an
 // outage, the failure of the others is also this reflector's.
 func (s *Status) wait(w admission.Waiting) {
-	s.Waiting, s.PausedUntil = waitingError(w), w.Until
-	if w.Cause == nil || !w.At.After(s.LastErrorTime) {
+	s.Waiting, s.RetryAfter, s.Away = waitingError(w), w.RetryAfter, w.Cause != nil
+	if !s.Away || !w.At.After(s.LastErrorTime) {
 		return
 	}
 	err := outageError(w)
 	s.Failures = max(1, s.Failures)
-	s.LastError, s.LastErrorTime, s.Away = err, w.At, true
+	s.LastError, s.LastErrorTime = err, w.At
 	s.RefusedSince = time.Time{}
 	if failure.Of(err).IsRefusal() {
 		s.RefusedSince = w.Since

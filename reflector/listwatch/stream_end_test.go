@@ -17,14 +17,19 @@ import (
 // A document that is no event ends a stream in the same way, parked or not, also if the
 // body breaks off in it.
 func TestStreamsEndInTheSameWay(t *testing.T) {
-	rests := []string{
-		"", " ", "1", "12", "-", "t", "nul", "true", "a", "]", ":", `"`, `"x`, `"x"`, "{", `{"type"`, "{}", "[", "[1]", "[1", "\n 1",
+	malformed := map[string]bool{
+		"": false, " ": false, "{": false, `{"type"`: false, "[": false, "[1": false, "\n [": false,
+		"1": true, "12": true, "-": true, "t": true, "nul": true, "true": true, "a": true, "]": true, ":": true,
+		`"`: true, `"x`: true, `"x"`: true, "{}": true, "[1]": true, "\n 1": true,
 	}
-	for _, rest := range rests {
+	for rest, malformed := range malformed {
 		for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, errors.New("reset")} {
 			event := jsonFrame(t, watch.Added, canarySecret())
 			body := append(bytes.Clone(event), rest...)
 			_, want := drain(streamOf(io.MultiReader(bytes.NewReader(body), iotest.ErrReader(end))))
+			if got := failure.Of(want) == failure.Malformed; got != malformed {
+				t.Errorf("%q and %v: got %v, want malformed: %v", rest, end, want, malformed)
+			}
 			for arrived := range len(body) {
 				p := park(t, body[:arrived], 0, nil)
 				p.body.deliver(body[arrived:])

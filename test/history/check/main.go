@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command check checks a history in JSON lines. It prints each violation in a line: the number of the event that shows
-// it, which is its line in the file, its time, the rule and the object. Then it prints how much it has checked, how often it has decided each rule, and the rules that it has never decided: the
-// history lacks the events, or the flag of a bound is 0. It exits with 1 if a rule does not hold, and with 2 if it
-// cannot read the file or the file is empty. go run exits with 1 in both cases: build the command to tell them apart.
+// it, which is its line in the file, its time, the rule and the object. Then it prints how much it has checked, how
+// often it has decided each rule, and the rules that it has never decided: the history lacks the events, or the flag of
+// a bound is 0. It exits with 1 if a rule does not hold, and with 2 if it cannot read the file or the file is empty. go
+// run exits with 1 in both cases: build the command to tell them apart.
 //
 //	check [flags] FILE     # - is standard input
 //
