@@ -21,9 +21,9 @@ import (
 // An object without a stream, such as an immutable one, is read again for each new
 // owner. A Get that is called after the owner was added waits for that read. If the
 // read fails, or ctx ends first, or no reflector reaches the server within 1.5 s, or a
-// Retry-After of the server lasts for longer than 2 s, or the server has refused reads for
+// Retry-After of the server lasts for longer than that, or the server has refused reads for
 // longer than WatchOptions.RefusalGrace, Get returns the previous state, because an owner
-// that had it may be asking.
+// that had it may be asking. All owners then have that state until the next one is added.
 // [Status].LastContact is the time of that state. Owners that are added while Get waits
 // do not make it wait longer.
 //

@@ -46,8 +46,8 @@ func (r *rig) takes(want time.Duration) {
 	}
 }
 
-// During a Retry-After a new owner of an immutable object gets the previous state after 1.5 s, and so do the others. Get,
-// TryGet, Changes and Status agree. All owners keep it, also if the read after the Retry-After hangs.
+// During a Retry-After a new owner of an immutable object gets the previous state after 1.5 s, and so do the others.
+// Get, TryGet, Changes and Status agree. All owners keep it, also if the read after the Retry-After hangs.
 func TestOwnersKeepTheObjectDuringARetryAfter(t *testing.T) {
 	for name, options := range map[string]objectcache.StoreOptions{
 		"immutable": objectcache.WatchOptions{}, "TTL": objectcache.TTLOptions{},
@@ -160,6 +160,24 @@ func TestNewOwnerWaitsForAReadAfterFailures(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A Get for a new owner waits for a read that is slow, although reads have failed before.
+func TestSlowReadForANewOwner(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
+		r.referenced("tls", immutable)
+		r.recheckFails(unavailable())
+		r.server.Intercept(nil)
+		r.remove("tls")
+		uid := r.create("tls", immutable).UID
+		r.server.Intercept(func(context.Context, apiserver.Request) *metav1.Status {
+			time.Sleep(3 * time.Second)
+			return nil
+		})
+		r.AddReference(namespace, "tls", "pod-1")
+		r.within("tls", 6*time.Second, uid)
+		r.server.Intercept(nil)
+	})
 }
 
 // Owners keep the previous state if the server refuses the read in the moment in which a new owner is added.

@@ -26,8 +26,9 @@ var errReadBegins = errors.New("a read of the object begins")
 // An object that cannot be read again, for another reason than that it is absent, is
 // served for as long as that lasts, however old it is, unless TTLOptions.MaxStaleness is
 // set. So Get returns the previous object when the read that it waits for fails, when
-// ctx ends first, or when no reader reaches the server; and at once until a later read
-// succeeds. That holds for all owners, also new ones, because Get does not know which
+// ctx ends first, or when no reader reaches the server or the server has asked to wait
+// (Retry-After); and at once until a later read succeeds. For a new owner an outage and a
+// Retry-After count after 1.5 s. That holds for all owners, also new ones, because Get does not know which
 // owner asks. [Status] has the failure, and LastContact the time of the last read. An
 // absence is not served beyond its TTL.
 //
@@ -50,7 +51,7 @@ func (s *TTLStore[T]) Get(ctx context.Context, namespace, name string) (T, error
 // TryGet returns a referenced object from memory, and never waits. If its TTL is over,
 // it is read again in the background, and TryGet returns the previous object meanwhile.
 // [ErrNotSynced] means that no object is held, or that it was read before the newest
-// owner was added, or is older than TTLOptions.MaxStaleness; TryGet then asks for a read.
+// owner was added and Get would wait, or is older than TTLOptions.MaxStaleness; TryGet then asks for a read.
 // The other errors are those of Get.
 func (s *TTLStore[T]) TryGet(namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}

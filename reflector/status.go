@@ -44,7 +44,7 @@ type Status struct {
 	// Away is set while this reflector waits because no reflector can reach the
 	// server, or the resource. LastError is then the newest failure of any of them.
 	Away bool
-	// FailedAt is when an attempt of this reflector itself, or of the one that it
+	// FailedAt is when an attempt of this reflector itself, or of the one whose pause it
 	// continues ([Options].Previous), last failed; zero if none did.
 	FailedAt time.Time
 	// Waiting is why no request is under way, [ErrWaiting] with a reason; nil while

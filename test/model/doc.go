@@ -36,6 +36,8 @@
 //	register P O...      register pod P, which references the objects, in place of what it referenced before
 //	unregister P         unregister pod P
 //	replace P B          replace P by a pod with the same name and another UID; if B, register that one first
+//	reference N O        add O to what pod 2*N, or in namespace ns-1 pod 2*N+1, references
+//	release O            remove O from what all pods reference
 //	read-once P O...     the same as register, for an owner of read-once references
 //	get O T              call Get, with that time-out, in a goroutine
 //	try O                call TryGet
@@ -45,6 +47,8 @@
 //	put-and-get O T B    put O, and call GetWithOptions with NotOlderThan; if B, with Live too
 //	loop O T             call Get every 100 ms, for that time or 20 s
 //	follow, unfollow N   begin a range over Changes; end the one with number N
+//	block-follower K T   begin a range over the Changes of kind K that does not return from the first one for that time
+//	expedite K           if no fault is there, check that a Get ends the long pauses of a new object of kind K
 //	inject FAULT         inject a fault that affects all objects
 //	inject FAULT K       inject one that affects all objects of kind K
 //	inject FAULT O...    inject one that affects these objects
@@ -62,8 +66,8 @@
 // three faults last at a time: a further one is not injected.
 //
 // Steps that begin with "with" are applied before all others. These are options of the managers: idle-timeout T,
-// max-staleness T, max-streams N, shared N (the Threshold), watch-immutable, blocking. These are options of the server:
-// streams N (for each connection), no-watchlist.
+// max-staleness T, max-streams N, shared N (the Threshold), watch-immutable, blocking, rest-widgets (which makes the
+// widgets of a REST client). These are options of the server: streams N (for each connection), no-watchlist.
 //
 // # Checks
 //

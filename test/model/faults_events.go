@@ -17,6 +17,7 @@ import (
 )
 
 // The faults of the events of watches, of lists, and of the watch cache.
+
 // eventsLost is a fault after which bookmarks have a newer version than the state that was sent.
 const eventsLost = "events-lost"
 

@@ -3,6 +3,8 @@
 package model_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -130,4 +132,21 @@ func TestReplayOfAFrameWithoutEndThatIsSlow(t *testing.T) {
 		inject slow-body 0 1
 		read-once 4 1
 	`)
+}
+
+// The package documentation explains every step that a failure may print.
+func TestEveryStepIsExplained(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := model.Draw()
+	rapid.Check(t, func(rt *rapid.T) {
+		for _, step := range drawn.Draw(rt, "schedule") {
+			op, _, _ := strings.Cut(strings.TrimPrefix(step.Op, "with "), " ")
+			if !strings.Contains(string(doc), op) {
+				rt.Fatalf("the documentation has no step %q", step.Op)
+			}
+		}
+	})
 }
