@@ -47,7 +47,7 @@
 //	put-and-get O T B    put O, and call GetWithOptions with NotOlderThan; if B, with Live too
 //	loop O T             call Get every 100 ms, for that time or 20 s
 //	follow, unfollow N   begin a range over Changes; end the one with number N
-//	block-follower K T   begin a range over the Changes of kind K that does not return from the first one for that time
+//	block-follower K T   begin a range over the Changes of kind K, whose first iteration lasts for that time
 //	expedite K           if no fault is there, check that a Get ends the long pauses of a new object of kind K
 //	inject FAULT         inject a fault that affects all objects
 //	inject FAULT K       inject one that affects all objects of kind K

@@ -51,16 +51,16 @@ func (m *Member) Known() {
 }
 
 // Continue says that the member takes the place of another one. If that has failed, or its stream was refused, the
-// member continues its pause in the same lane, and is not new. A failure of long ago is forgotten, unless its
-// Retry-After still counts: the object may be healthy since. Continue reports whether the member continues the pause.
-// It precedes the first Acquire.
+// member continues its pause in the same lane, and is not new. A failure of long ago is forgotten: the object may be
+// healthy since. A Retry-After is not. Continue reports whether the last attempt was recent, or a Retry-After still
+// counts. Continue precedes the first Acquire.
 func (m *Member) Continue(previous *Member) bool {
 	m.controller.mu.Lock()
 	defer m.controller.mu.Unlock()
 	now := time.Now()
 	m.retryAfter = previous.retryAfter
-	if now.Sub(previous.ended) > memberBackoff.longest && !m.retryAfter.After(now) {
-		return false
+	if now.Sub(previous.ended) > memberBackoff.longest {
+		return m.retryAfter.After(now)
 	}
 	m.attempted = m.attempted || previous.failing || previous.failures > 0
 	m.failures, m.failing, m.retried = previous.failures, previous.failing, previous.retried
