@@ -57,7 +57,7 @@ func TestCheck(t *testing.T) {
 		"no JSON":       {[]string{"-"}, recorded("1") + "{", 2, "5 events", "line 6 of the history: unexpected EOF"},
 		"another file":  {[]string{"-"}, `{"kind":"Event"}`, 2, "", `line 1 of the history: json: unknown field "kind"`},
 		"no begin":      {[]string{"-"}, `{"op":"dialed"}`, 2, "", "has lost its begin"},
-		"unknown field": {[]string{"-"}, recorded() + `{"op":"dialed","adress":"x"}`, 2, "3 events", `line 4 of the history: json: unknown field "adress"`},
+		"unknown field": {[]string{"-"}, recorded() + `{"op":"dialed","port":1}`, 2, "3 events", `line 4 of the history: json: unknown field "port"`},
 		"unknown event": {[]string{"-"}, recorded() + `{"op":"x"}`, 1, `event 4, 00:00:00.000: wrong history: unknown event "x"`, ""},
 	}
 	for name, test := range tests {
