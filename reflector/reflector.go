@@ -56,7 +56,8 @@ type Options struct {
 	// Previous is a reflector of the same object, resource and gate whose place this one
 	// takes; it may have ended. If its last attempt failed less than 15 s ago, the first
 	// attempt of this one waits as its next one would have. The server's Retry-After is
-	// honored in any case. Default: none.
+	// honored in any case. Until that attempt, Status has the failures that it waits for.
+	// Default: none.
 	Previous *Reflector
 	// ResyncPeriod is the time between two calls of the store's Resync. A DeltaFIFO and
 	// a RealFIFO then deliver all objects that their consumer knows. The time begins
