@@ -146,9 +146,13 @@ func (b *jsonBody) Read(p []byte) (n int, err error) {
 // restIsNoEvent reports whether what was not decoded begins as no object or array does. A
 // number or a string is no event, whether its end has come or not.
 func (b *jsonBody) restIsNoEvent() bool {
-	rest, _ := io.ReadAll(b.decoder.Buffered()) // from memory
-	rest = trimBlanks(rest)
-	return len(rest) > 0 && rest[0] != '{' && rest[0] != '['
+	rest, first := b.decoder.Buffered(), make([]byte, 1) // without a copy: a frame may be long
+	for n, _ := rest.Read(first); n > 0; n, _ = rest.Read(first) {
+		if len(trimBlanks(first)) > 0 {
+			return !bytes.Contains([]byte("{["), first)
+		}
+	}
+	return false
 }
 
 func (s *restStream) nextJSON() (watch.Event, error) {
