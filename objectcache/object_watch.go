@@ -72,8 +72,8 @@ func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 
 // lastContactLocked returns when the server last sent something about the object.
 func (w *objectWatch[T]) lastContactLocked(status reflector.Status) time.Time {
-	own := w.base.Add(time.Duration(w.contact.Load())) // or that of its predecessors
-	if w.contact.Load() > 0 && own.After(status.LastContact) {
+	contact := w.contact.Load() // or that of its predecessors
+	if own := w.base.Add(time.Duration(contact)); contact > 0 && own.After(status.LastContact) {
 		return own
 	}
 	return status.LastContact
