@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -168,7 +168,7 @@ func (s *Slot[T]) NewEpoch() {
 }
 
 // Holds reports whether a complete read brought what the slot holds already, by
-// UID and resource version.
+// UID and resource version. The read may have metadata only.
 func (s *Slot[T]) Holds(items []any) bool {
 	state := s.Load()
 	if !state.Synced || len(items) > 1 || state.Exists != (len(items) == 1) {
@@ -177,8 +177,14 @@ func (s *Slot[T]) Holds(items []any) bool {
 	if !state.Exists {
 		return true
 	}
-	object, err := s.checked(items[0])
-	return err == nil && object.GetUID() == state.Object.GetUID() && object.GetResourceVersion() == state.ResourceVersion
+	var header metav1.Object
+	var err error
+	if partial, ok := items[0].(*metav1.PartialObjectMetadata); ok {
+		header, err = partial, s.checkHeader(partial)
+	} else {
+		header, err = s.checked(items[0])
+	}
+	return err == nil && header.GetUID() == state.Object.GetUID() && header.GetResourceVersion() == state.ResourceVersion
 }
 
 // Add implements client-go's ReflectorStore: an ADDED event. It always returns nil.
@@ -231,7 +237,7 @@ func (s *Slot[T]) Replace(items []any, version string) error {
 	if state.Exists {
 		state.Object = s.transform(state.Object)
 	}
-	s.mu.Lock()
+	same := s.lockAndCompare(state)
 	defer s.mu.Unlock()
 	if err != nil {
 		s.dropLocked(err)
@@ -243,7 +249,6 @@ func (s *Slot[T]) Replace(items []any, version string) error {
 		return nil
 	}
 	held := s.Load()
-	same := identical(held, state)
 	// An empty version means that nothing was seen in this epoch.
 	if s.version != "" && (order < 0 || !same && contradicts(held, state)) {
 		s.epoch++
@@ -255,23 +260,18 @@ func (s *Slot[T]) Replace(items []any, version string) error {
 	return nil
 }
 
-// identical reports whether two states hold the same version of the object with
-// the same content, or both hold none.
-func identical[T Object](a, b State[T]) bool {
-	if a.Exists != b.Exists || !a.Exists {
-		return a.Exists == b.Exists
+// lockAndCompare takes mu, and reports whether the slot holds a state. It compares content
+// without mu, and again in the rare case that the state has changed meanwhile.
+func (s *Slot[T]) lockAndCompare(state State[T]) (same bool) {
+	for {
+		held := s.state.Load()
+		same = held != nil && identical(*held, state) || held == nil && !state.Exists
+		s.mu.Lock()
+		if s.state.Load() == held {
+			return same
+		}
+		s.mu.Unlock()
 	}
-	return a.ResourceVersion == b.ResourceVersion && equality.Semantic.DeepEqual(a.Object, b.Object)
-}
-
-// contradicts reports whether a later read, which is not identical to the state
-// held, cannot come after it in one epoch.
-func contradicts[T Object](held, read State[T]) bool {
-	if !held.Synced || !read.Exists {
-		return false // nothing is held, or an object was deleted
-	}
-	order, _ := CompareVersions(read.ResourceVersion, held.ResourceVersion)
-	return order <= 0
 }
 
 // put applies one event.
@@ -344,14 +344,18 @@ func (s *Slot[T]) checked(item any) (T, error) {
 	if !ok || any(object) == any(none) {
 		return none, fmt.Errorf("%w: a %T where a %T belongs", ErrForeign, item, none)
 	}
-	if object.GetName() != s.key.Name || object.GetNamespace() != s.key.Namespace {
-		return none, fmt.Errorf("%w: %s/%s where %s belongs",
-			ErrForeign, object.GetNamespace(), object.GetName(), s.key)
-	}
-	if err := CheckVersion(object.GetResourceVersion()); err != nil {
+	if err := s.checkHeader(object); err != nil {
 		return none, err
 	}
 	return object, nil
+}
+
+// checkHeader returns why the slot does not accept an object with that metadata.
+func (s *Slot[T]) checkHeader(object metav1.Object) error {
+	if object.GetName() != s.key.Name || object.GetNamespace() != s.key.Namespace {
+		return fmt.Errorf("%w: %s/%s where %s belongs", ErrForeign, object.GetNamespace(), object.GetName(), s.key)
+	}
+	return CheckVersion(object.GetResourceVersion())
 }
 
 func (s *Slot[T]) dropLocked(err error) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/cache"
 )
@@ -19,6 +20,10 @@ func slotWith(items ...any) func(*testing.T) *cache.Slot[*corev1.Secret] {
 		}
 		return slot
 	}
+}
+
+func metadataOf(object *corev1.Secret) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: object.ObjectMeta}
 }
 
 func TestSlotHolds(t *testing.T) {
@@ -50,6 +55,10 @@ func TestSlotHolds(t *testing.T) {
 		"created again":              {deleted, []any{secret("5")}, false},
 		"another object":             {slotWith(secret("5")), []any{other}, false},
 		"another type":               {slotWith(secret("5")), []any{&corev1.ConfigMap{ObjectMeta: secret("5").ObjectMeta}}, false},
+		"its metadata":               {slotWith(secret("5")), []any{metadataOf(secret("5"))}, true},
+		"metadata, another version":  {slotWith(secret("5")), []any{metadataOf(secret("6"))}, false},
+		"metadata, another UID":      {slotWith(secret("5")), []any{metadataOf(secret("5", "two"))}, false},
+		"metadata of another object": {slotWith(secret("5")), []any{metadataOf(other)}, false},
 		"no object":                  {slotWith(secret("5")), []any{nil}, false},
 		"two objects":                {slotWith(secret("5")), []any{secret("5"), secret("5")}, false},
 		"two objects, absent before": {slotWith(), []any{secret("5"), secret("6")}, false},

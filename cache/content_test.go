@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache_test
+
+import (
+	"bytes"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/refwatch/refwatch/cache"
+)
+
+const mebibyte = 1 << 20
+
+// largeSecret returns the slot's object with 1 MiB of data.
+func largeSecret(version string) *corev1.Secret {
+	object := secret(version)
+	object.Data = map[string][]byte{"value": bytes.Repeat([]byte("x"), mebibyte)}
+	return object
+}
+
+// A read that brings the large object that is held allocates for its fields, not for its bytes: streams are opened
+// again by the thousand.
+func TestSlotReadsLargeObjectAgain(t *testing.T) {
+	slot := newSlot()
+	_ = slot.Replace([]any{largeSecret("10")}, "10")
+	before := slot.Load().Object
+	read := []any{largeSecret("10")}
+	allocations := testing.AllocsPerRun(5, func() { _ = slot.Replace(read, "20") })
+	if allocations > 500 {
+		t.Errorf("got %v allocations for a read of the object that is held, want at most 500", allocations)
+	}
+	if slot.Load().Object != before {
+		t.Error("a read of the same object replaced it")
+	}
+}
+
+func TestSameContent(t *testing.T) {
+	large, other := largeSecret("10"), largeSecret("10")
+	other.Data["value"][mebibyte-1]++
+	without, empty := secret("10"), secret("10")
+	empty.Data = map[string][]byte{}
+	custom := func(value string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"values": []any{value, int64(3)}}}}
+	}
+	tests := map[string]struct {
+		a, b cache.Object
+		want bool
+	}{
+		"one object":       {large, large, true},
+		"equal bytes":      {large, largeSecret("10"), true},
+		"another byte":     {large, other, false},
+		"another version":  {large, largeSecret("11"), false},
+		"nil and empty":    {without, empty, true},
+		"custom, equal":    {custom("a"), custom("a"), true},
+		"custom, other":    {custom("a"), custom("b"), false},
+		"of another type":  {large, custom("a"), false},
+		"nil and no bytes": {secretWith("10", ""), &corev1.Secret{ObjectMeta: large.ObjectMeta, Data: map[string][]byte{"value": nil}}, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := cache.SameContent(test.a, test.b); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func BenchmarkSlotReplaceLarge(b *testing.B) {
+	slot := newSlot()
+	_ = slot.Replace([]any{largeSecret("10")}, "10")
+	read := []any{largeSecret("10")}
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = slot.Replace(read, "20")
+	}
+}
