@@ -3,7 +3,11 @@
 package transport
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -57,4 +61,50 @@ func BenchmarkOpenAndClose(b *testing.B) {
 		s.take("RST_STREAM", func(f frame) bool { return f.code != 0 })
 	}
 	client.close()
+}
+
+// 64 goroutines close all streams of a pool of 19 connections and open as many, as after the
+// restart of a node. The profile of -mutexprofile shows who waits for the lock of the pool.
+func BenchmarkChurn(b *testing.B) {
+	const open, workers = 1900, 64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "hello")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	server.EnableHTTP2, server.Config.HTTP2 = true, &http.HTTP2Config{MaxConcurrentStreams: 100}
+	server.StartTLS()
+	defer server.Close()
+	transport := New(server.Client().Transport)
+	defer transport.CloseIdleConnections()
+	begin := func() io.Closer {
+		request, err := http.NewRequestWithContext(WithParking(b.Context()), http.MethodGet, server.URL+"/?watch=true", nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			b.Error(err)
+			return io.NopCloser(nil)
+		}
+		return response.Body
+	}
+	streams := make([]io.Closer, open)
+	share := func(work func(i int)) {
+		var all sync.WaitGroup
+		for w := range workers {
+			all.Go(func() {
+				for i := w; i < open; i += workers {
+					work(i)
+				}
+			})
+		}
+		all.Wait()
+	}
+	share(func(i int) { streams[i] = begin() })
+	for b.Loop() {
+		share(func(i int) { _ = streams[i].Close() })
+		share(func(i int) { streams[i] = begin() })
+	}
+	share(func(i int) { _ = streams[i].Close() })
 }

@@ -64,9 +64,12 @@ func (c *clientConn) limit() int {
 	return c.conn.Available() + c.conn.InFlight()
 }
 
+// probe leaves the check to net/http's own.
+func (c *clientConn) probe() {}
+
 func (c *clientConn) close() { _ = c.conn.Close() }
 
-func (c *clientConn) roundTrip(request *http.Request) (*http.Response, error) {
+func (c *clientConn) roundTrip(request *http.Request, _ <-chan struct{}) (*http.Response, error) {
 	lent := lend(request)
 	response, err := c.conn.RoundTrip(lent.request)
 	if err != nil {

@@ -69,11 +69,20 @@ type conn struct {
 	resets     resets
 	health     health
 	goAway     *http2.GoAwayError // the server's last GOAWAY
+	poisoned   bool               // the server has reset a stream with PROTOCOL_ERROR: it may reset all new ones
 	err        error              // why the connection ended; nil while it lives
-	freed      bool               // slots may have become free: unlock reports it
-	idle       bool               // no slot was taken when unlock last looked
-	lost       bool               // unlock has reported that no new streams are taken
+	seen       slots              // what unlock has reported
 }
+
+// slots are the slots of a connection.
+type slots struct {
+	limit int64 // 0 until the server has said it
+	used  int
+	lost  bool // no new streams are taken
+}
+
+// free is negative if the server has lowered the limit below what is used.
+func (s slots) free() int64 { return s.limit - int64(s.used) }
 
 // newConn starts an HTTP/2 connection on nc, which it closes if it returns an error.
 // Events come from the moment it returns; a connection that takes no streams by then is
@@ -92,7 +101,6 @@ func newConn(nc net.Conn, events connectionEvents, options connOptions) (*conn, 
 		peerWindow:    initialWindow,
 		outflow:       initialWindow,
 		inflow:        inflow{available: connWindow},
-		idle:          true,
 	}
 	if t, ok := nc.(*tls.Conn); ok {
 		state := t.ConnectionState()
@@ -135,6 +143,8 @@ func (c *conn) refusalLocked() error {
 		return *c.goAway
 	case c.nextID > maxStreamID:
 		return errors.New("the connection has used all stream ids")
+	case c.poisoned:
+		return errors.New("the server has reset a stream for an error of the protocol")
 	case c.health.overdue:
 		return errors.New("the server does not acknowledge PINGs")
 	}
@@ -146,22 +156,29 @@ func (c *conn) usedLocked() int {
 	return len(c.streams) + c.reserved + c.resets.covered + c.resets.after
 }
 
+func (c *conn) slotsLocked() slots {
+	s := slots{used: c.usedLocked(), lost: c.refusalLocked() != nil}
+	if c.settled {
+		s.limit = int64(c.maxStreams)
+	}
+	return s
+}
+
 func (c *conn) reserve() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ids := (maxStreamID+2-int64(c.nextID))/2 - int64(c.reserved)
-	if c.refusalLocked() != nil || !c.settled || ids <= 0 || int64(c.usedLocked()) >= int64(c.maxStreams) {
+	if now := c.slotsLocked(); now.lost || ids <= 0 || now.free() <= 0 {
 		return false
 	}
 	c.reserved++
-	c.idle = false
+	c.seen.used++ // no event: the caller knows
 	return true
 }
 
 func (c *conn) release() {
 	c.mu.Lock()
 	c.reserved--
-	c.freed = true
 	c.unlock()
 }
 
@@ -206,15 +223,13 @@ func (c *conn) setError(err error) {
 	c.unlock()
 }
 
-// unlock unlocks mu and reports what has changed meanwhile. A connection that takes no
-// streams is closed when it has none.
+// unlock unlocks mu and reports how the slots have changed. The end of a stream that this
+// client has reset is no change: its slot stays taken. A connection that takes no streams
+// is closed when it has none.
 func (c *conn) unlock() {
-	refusal := c.refusalLocked()
-	empty := c.usedLocked() == 0
-	freed, idle := c.freed, empty && !c.idle
-	gone := refusal != nil && !c.lost
-	c.freed, c.idle, c.lost = false, empty, refusal != nil
-	if refusal != nil && len(c.streams)+c.reserved == 0 && c.err == nil {
+	before, now := c.seen, c.slotsLocked()
+	c.seen = now
+	if now.lost && len(c.streams)+c.reserved == 0 && c.err == nil {
 		c.err = errConnFinished
 		c.background.Go(func() { _ = c.net.Close() }) // TLS writes an alert before
 	}
@@ -223,14 +238,15 @@ func (c *conn) unlock() {
 
 	switch {
 	case events == nil:
-	case gone:
-		events.gone(c)
-	case refusal != nil:
+	case now.lost:
+		if !before.lost {
+			events.gone(c)
+		}
 	default:
-		if freed {
+		if now.free() > max(before.free(), 0) {
 			events.slotFreed(c)
 		}
-		if idle {
+		if now.used == 0 && before.used > 0 {
 			events.idle(c)
 		}
 	}

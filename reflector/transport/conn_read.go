@@ -151,6 +151,7 @@ func (c *conn) readReset(f *http2.RSTStreamFrame) error {
 	if f.ErrCode == http2.ErrCodeRefusedStream {
 		reset = fmt.Errorf("%w: %w", errUnprocessed, reset)
 	}
+	c.poisoned = c.poisoned || f.ErrCode == http2.ErrCodeProtocol
 	notify := s.endLocked(reset)
 	c.unlock()
 	notify()

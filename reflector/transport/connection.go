@@ -33,8 +33,10 @@ type connection interface {
 	// header has come. It wraps errUnprocessed if the server has certainly not
 	// processed the request (REFUSED_STREAM, GOAWAY with a lower stream id, a
 	// connection that ended before the request was written): it may be sent again on
-	// another connection.
-	roundTrip(*http.Request) (*http.Response, error)
+	// another connection. It may return errMoved, without a response, when moved is closed.
+	roundTrip(request *http.Request, moved <-chan struct{}) (*http.Response, error)
+	// probe asks the server for a sign of life. Without one, gone follows.
+	probe()
 	// close closes the connection at once; every stream ends.
 	close()
 }

@@ -87,8 +87,8 @@ func (f *fleet) requestOn(n int) opened {
 	return opened{id: f.scripts[n].request("/v?watch=true")}
 }
 
-// A request is sent again if the server has not processed it, and only then. One that
-// was refused goes to another connection than the last time.
+// A request is sent again if the server has not processed it, or takes the connection for
+// broken (PROTOCOL_ERROR), and only then. One that was refused goes to another connection than the last time.
 func TestFaultResent(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault    func(e *exchange, id uint32)
@@ -99,7 +99,7 @@ func TestFaultResent(t *testing.T) {
 		"GOAWAY and cut":           {func(e *exchange, id uint32) { e.together(func() { e.goAway(0, http2.ErrCodeNo) }); e.cut() }, attempts},
 		"GOAWAY with its id, cut":  {func(e *exchange, id uint32) { e.goAway(id, http2.ErrCodeNo); e.cut() }, 1},
 		"INTERNAL_ERROR":           {func(e *exchange, id uint32) { e.reset(id, http2.ErrCodeInternal) }, 1},
-		"PROTOCOL_ERROR":           {func(e *exchange, id uint32) { e.reset(id, http2.ErrCodeProtocol) }, 1},
+		"PROTOCOL_ERROR":           {func(e *exchange, id uint32) { e.reset(id, http2.ErrCodeProtocol) }, refusals},
 		"cut":                      {func(e *exchange, _ uint32) { e.cut() }, 1},
 		"silence":                  {func(*exchange, uint32) { time.Sleep(46 * time.Second) }, 1},
 		"a malformed response":     {func(e *exchange, id uint32) { e.header(id) }, 1},
@@ -123,7 +123,7 @@ func TestFaultResent(t *testing.T) {
 				if got, want := c.end(), "error"; got != want {
 					t.Errorf("got %s (%v) after %d requests, want %s", got, c.failure(), test.requests, want)
 				}
-				if got, want := errors.Is(c.failure(), errUnprocessed), test.requests > 1; got != want {
+				if got, want := errors.Is(c.failure(), errUnprocessed), test.requests > 1 && name != "PROTOCOL_ERROR"; got != want {
 					t.Errorf("got unprocessed %t (%v), want %t", got, c.failure(), want)
 				}
 			})

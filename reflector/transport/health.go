@@ -60,6 +60,15 @@ func (c *conn) sawFrame() {
 	c.mu.Unlock()
 }
 
+// probe sends a PING. Without an answer in time the connection takes no new streams.
+func (c *conn) probe() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.pingLocked()
+	}
+}
+
 // checkSilence runs when the timer silence fires.
 func (c *conn) checkSilence() {
 	c.mu.Lock()
@@ -143,7 +152,6 @@ func (c *conn) pinged(data [8]byte) {
 		h.asked = false
 		h.silence.Reset(c.options.pingAfter)
 	}
-	c.freed = c.freed || c.resets.covered > 0
 	c.resets.covered = 0
 	if c.resets.after > 0 {
 		c.pingLocked()

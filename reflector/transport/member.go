@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -19,6 +20,11 @@ type member struct {
 	used    bool        // it has taken a request
 	removed bool        // it takes no more
 	timer   *time.Timer // closes it when it was idle for long enough
+
+	suspect  bool      // its server does not answer openings
+	answered time.Time // when the server has last answered one, zero for never
+	resets   int       // openings that the server has reset since
+	trial    time.Time // until then, openings that it resets are tried elsewhere
 
 	closings int  // pool.closings when the dial began
 	closing  bool // closeIdle was called, and no stream was begun since
@@ -75,7 +81,7 @@ func (m *member) expectLocked() {
 			m.pool.overdues++
 		}
 		m.arrivedLocked()
-		m.pool.dialLocked()
+		m.pool.serveLocked()
 	})
 }
 
@@ -112,7 +118,7 @@ func (m *member) slotFreed(connection) {
 // idle implements connectionEvents.
 func (m *member) idle(connection) {
 	m.pool.mu.Lock()
-	defer m.pool.unlock()
+	defer m.pool.unlock() // which closes it if it drains
 	if m.connection != nil && !m.removed {
 		m.startTimerLocked()
 	}
@@ -124,6 +130,7 @@ func (m *member) gone(connection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m.removed {
+		p.draining = slices.DeleteFunc(p.draining, func(other *member) bool { return other == m })
 		return
 	}
 	if m.connection == nil {

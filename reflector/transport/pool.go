@@ -46,12 +46,25 @@ var errUnused = errors.New("the server closed the connection before it took a re
 // balancer gives the next dial to another server. In both cases the rate of dials is
 // bounded by the rate of openings. A dial does not end with the opening that began it:
 // it is canceled when nobody waits.
+//
+// A connection whose server leaves an opening without an answer is suspect until it
+// answers one. While one is suspect, openings prefer the connection that has answered
+// last. If only suspect connections have slots, one is dialled as often as trials allow,
+// and otherwise they are used.
 type pool struct {
 	dial func(context.Context, connectionEvents) (connection, error)
 
-	mu      sync.Mutex
-	members []*member // oldest first
-	waiting list.List // of *turn
+	moves bool // an opening without an answer may be sent again on another connection
+
+	mu       sync.Mutex
+	members  []*member // oldest first
+	draining []*member // closed after their last stream
+	waiting  list.List // of *turn
+	openings list.List // of *opening, in the order of their beginnings
+	suspects int       // members that are suspect
+	trials   trials
+	reviewer *time.Timer // runs review; nil before the first opening
+	reviewAt time.Time   // when it fires, zero for never
 	// dials are the dials in flight. One that was canceled is not among them.
 	dials map[*member]context.CancelFunc
 	// expected is how many connections are about to take streams: those that are
@@ -66,44 +79,81 @@ type pool struct {
 // turn is an opening that waits.
 type turn struct {
 	avoid connection
-	ready chan outcome // with room for one
+	ready chan outcome // with room for one; nil for an opening that was sent
+	from  *member      // these three are those of the opening to come
+	reset bool
+	sent  int
+
+	opening *opening // was sent on the connection to avoid
+	trial   bool     // it may have a dial of its own, though suspect connections have slots
 }
 
-// outcome is the connection of an opening, with a reserved slot, or an error.
+// outcome is an opening, with a reserved slot, or an error.
 type outcome struct {
-	connection connection
-	err        error
+	opening *opening
+	err     error
+}
+
+// serve passes an opening to whoever waits for it.
+func (t *turn) serve(o *opening) {
+	if t.opening == nil {
+		t.ready <- outcome{opening: o}
+		return
+	}
+	t.opening.turn, t.opening.next = nil, o
+	close(t.opening.moved)
+}
+
+// fail ends the wait. An opening that was sent goes on waiting for its answer.
+func (t *turn) fail(err error) {
+	if t.opening == nil {
+		t.ready <- outcome{err: err}
+		return
+	}
+	t.opening.turn = nil
 }
 
 func newPool(dial func(context.Context, connectionEvents) (connection, error)) *pool {
 	return &pool{dial: dial, dials: map[*member]context.CancelFunc{}, limit: defaultLimit}
 }
 
-// acquire returns a connection with a reserved slot, other than avoid. It waits until
-// there is one, a dial fails, or ctx ends.
-func (p *pool) acquire(ctx context.Context, avoid connection) (connection, error) {
-	ready := make(chan outcome, 1)
+// acquire returns an opening with a reserved slot of a connection other than avoid. It
+// waits until there is one, a dial fails, or ctx ends. finish must follow.
+func (p *pool) acquire(ctx context.Context, avoid connection) (*opening, error) {
+	return p.await(ctx, &turn{avoid: avoid})
+}
+
+// elsewhere is acquire for an opening that the server has reset.
+func (p *pool) elsewhere(ctx context.Context, o *opening) (*opening, error) {
+	return p.await(ctx, &turn{avoid: o.member.connection, from: o.member, reset: true, sent: o.sent, trial: true})
+}
+
+func (p *pool) await(ctx context.Context, t *turn) (*opening, error) {
+	t.ready = make(chan outcome, 1)
 	p.mu.Lock()
-	element := p.waiting.PushBack(&turn{avoid, ready})
+	element := p.waiting.PushBack(t)
 	p.serveLocked()
 	p.mu.Unlock()
 
 	select {
-	case o := <-ready:
-		return o.connection, o.err
+	case o := <-t.ready:
+		return o.opening, o.err
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
 	var late outcome
 	select {
-	case late = <-ready:
+	case late = <-t.ready:
 	default:
 		p.waiting.Remove(element)
 		p.dialLocked()
 	}
+	if late.opening != nil {
+		p.openings.Remove(late.opening.element)
+	}
 	p.unlock()
-	if late.connection != nil {
-		late.connection.release()
+	if late.opening != nil {
+		late.opening.member.connection.release()
 	}
 	return nil, context.Cause(ctx)
 }
@@ -120,8 +170,7 @@ func (p *pool) closeIdle() {
 	p.unlock()
 }
 
-// unlock unlocks mu. It closes the connections that closeIdle has marked and that are
-// idle.
+// unlock unlocks mu. It closes the connections that are to be closed and that are idle.
 func (p *pool) unlock() {
 	var idle []*member
 	for _, m := range p.members {
@@ -132,56 +181,101 @@ func (p *pool) unlock() {
 	for _, m := range idle {
 		p.removeLocked(m)
 	}
+	p.draining = slices.DeleteFunc(p.draining, func(m *member) bool {
+		done := m.connection.taken() == 0
+		if done {
+			idle = append(idle, m)
+		}
+		return done
+	})
 	p.mu.Unlock()
 	for _, m := range idle {
 		m.connection.close()
 	}
 }
 
-// reserveLocked takes a slot, and returns nil if no connection but avoid has one.
-func (p *pool) reserveLocked(avoid connection) connection {
-	for _, m := range p.members {
-		if m.full || m.connection == avoid {
-			continue
+// reserveLocked takes a slot of a connection that is suspect, or of one that is not. It
+// returns nil if no connection but avoid has one.
+func (p *pool) reserveLocked(avoid connection, suspect bool) *member {
+	for {
+		m := p.candidateLocked(avoid, suspect)
+		if m == nil {
+			return nil
 		}
 		if m.connection.reserve() {
 			m.used, m.closing = true, false
 			m.stopTimerLocked()
-			return m.connection
+			return m
 		}
 		m.full = true
 	}
-	return nil
 }
 
-// serveLocked gives slots to those that wait, in their order, and dials for the rest. One
-// that avoids the only connection with slots does not hold up others.
+// candidateLocked returns the oldest connection that may have a slot. While one is
+// suspect, others may lead to the same server: then it is the one that has answered last.
+func (p *pool) candidateLocked(avoid connection, suspect bool) (best *member) {
+	for _, m := range p.members {
+		switch {
+		case m.full || m.connection == avoid || m.suspect != suspect:
+		case p.suspects == 0:
+			return m
+		case best == nil || m.answered.After(best.answered):
+			best = m
+		}
+	}
+	return best
+}
+
+// serveLocked gives slots to those that wait, and dials for the rest. If no connection is
+// expected, those of suspect connections are used.
 func (p *pool) serveLocked() {
+	p.giveLocked(false)
+	p.dialLocked()
+	if p.suspects > 0 && p.expected == 0 {
+		p.giveLocked(true)
+		p.dialLocked()
+	}
+}
+
+// giveLocked gives slots to those that wait, in their order. One that avoids the only
+// connection with slots does not hold up others.
+func (p *pool) giveLocked(suspect bool) {
 	for e := p.waiting.Front(); e != nil; {
 		waiting, next := e.Value.(*turn), e.Next()
-		c := p.reserveLocked(waiting.avoid)
+		var m *member
+		if !suspect || waiting.opening == nil {
+			m = p.reserveLocked(waiting.avoid, suspect)
+		}
 		switch {
-		case c != nil:
+		case m != nil:
 			p.waiting.Remove(e)
-			waiting.ready <- outcome{connection: c}
+			waiting.serve(p.beginLocked(m, waiting))
 		case waiting.avoid == nil:
 			next = nil // no connection has a slot
 		}
 		e = next
 	}
-	p.dialLocked()
 }
 
 // failLocked returns err to those that wait for the connection that failed: the oldest, as
 // many as a connection takes. Other dials are for the others. If a connection lives, the
-// server is not away, and err goes to the oldest only.
+// server is not away, and err goes to the oldest only. Nobody fails while a suspect
+// connection has slots.
 func (p *pool) failLocked(err error) {
 	failed := p.limit
 	if p.livesLocked() {
 		failed = 1
 	}
-	for range min(failed, p.waiting.Len()) {
-		p.waiting.Remove(p.waiting.Front()).(*turn).ready <- outcome{err: err}
+	p.giveLocked(true)
+	for e := p.waiting.Front(); e != nil && failed > 0; {
+		t, at := e.Value.(*turn), e
+		e = e.Next()
+		p.waiting.Remove(at)
+		if t.fail(err); t.opening == nil {
+			failed--
+		} else { // it may be tried elsewhere again
+			p.reviewInLocked(max(0, time.Until(p.trials.next)))
+		}
 	}
 	p.dialLocked()
 }
@@ -197,14 +291,7 @@ func (p *pool) dialLocked() {
 		}
 		return
 	}
-	needed := (p.waiting.Len()-1)/p.limit + 1 - p.expected // a limit may be the highest int
-	switch {
-	case !p.overdueLocked():
-	case p.mayBeAwayLocked():
-		needed = min(needed, 1-p.expected) // one more at a time
-	default:
-		needed++ // the next dial may meet the same server
-	}
+	needed := p.neededLocked()
 	for range min(needed, maxDials-p.unsettledLocked()) {
 		ctx, cancel := context.WithCancel(context.Background())
 		m := &member{pool: p, closings: p.closings}
@@ -214,9 +301,48 @@ func (p *pool) dialLocked() {
 	}
 }
 
+// neededLocked returns how many dials are to begin.
+func (p *pool) neededLocked() int {
+	waiting := p.waiting.Len()
+	if slices.ContainsFunc(p.members, func(m *member) bool { return m.suspect && !m.full }) {
+		if waiting = p.trialsLocked(); waiting == 0 {
+			return 0
+		}
+	}
+	needed := (waiting-1)/p.limit + 1 - p.expected // a limit may be the highest int
+	switch {
+	case !p.overdueLocked():
+		return needed
+	case p.mayBeAwayLocked():
+		return min(needed, 1-p.expected) // one more at a time
+	}
+	return needed + 1 // the next dial may meet the same server
+}
+
+// trialsLocked returns how many wait for a dial, though suspect connections have slots. If
+// there is none, and no connection is expected, the oldest becomes one if it may.
+func (p *pool) trialsLocked() (n int) {
+	for e := p.waiting.Front(); e != nil; e = e.Next() {
+		if e.Value.(*turn).trial {
+			n++
+		}
+	}
+	if n == 0 && p.expected == 0 && p.trials.begin(time.Now()) {
+		p.waiting.Front().Value.(*turn).trial = true
+		n = 1
+	}
+	return n
+}
+
 // livesLocked reports whether there is a connection that has taken a request.
 func (p *pool) livesLocked() bool {
 	return slices.ContainsFunc(p.members, func(m *member) bool { return m.used })
+}
+
+func (p *pool) lives() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.livesLocked()
 }
 
 // mayBeAwayLocked reports whether the server may be away, in which case dials take long.
@@ -239,6 +365,7 @@ func (p *pool) unsettledLocked() int {
 
 // removeLocked removes a connection, which takes no new streams from here on.
 func (p *pool) removeLocked(m *member) {
+	p.suspectLocked(m, false)
 	m.removed = true
 	m.stopTimerLocked()
 	m.arrivedLocked()

@@ -18,17 +18,17 @@ func TestPoolServesOthersThanOneThatAvoids(t *testing.T) {
 		server.set(func() { server.hang = true })
 		avoids := make(chan error)
 		go func() {
-			_, err := p.acquire(t.Context(), first.c)
+			_, err := acquire(t.Context(), p, first.c)
 			avoids <- err
 		}()
 		synctest.Wait()
 		second, third := open(t.Context(), p), open(t.Context(), p)
-		if served([]*opening{second, third}) != 1 {
+		if served([]*acquisition{second, third}) != 1 {
 			t.Error("got no slot of the connection that another opening avoids")
 		}
 		server.set(func() { server.hang = false })
 		first.c.release()
-		if served([]*opening{second, third}) != 2 {
+		if served([]*acquisition{second, third}) != 2 {
 			t.Error("got no slot that became free")
 		}
 		<-third.done
@@ -52,7 +52,7 @@ func TestPoolAvoidsConnectionsThatRefuse(t *testing.T) {
 		got := make(chan struct{})
 		go func() {
 			defer close(got)
-			again, _ = p.acquire(t.Context(), first.c)
+			again, _ = acquire(t.Context(), p, first.c)
 		}()
 		synctest.Wait()
 		first.c.release()

@@ -16,7 +16,7 @@ func TestPoolUnderChurn(t *testing.T) {
 		server := &fakeServer{limit: 100, latency: 20 * time.Millisecond}
 		p := newPool(server.dial)
 		random := rand.New(rand.NewPCG(1, 2))
-		var streams []*opening
+		var streams []*acquisition
 		for minute := range 240 {
 			target := 200 + 1800*(minute/60%2) // 200 streams for an hour, 2,000 for the next
 			for range 300 {                    // of them end in a minute, and others begin

@@ -158,9 +158,11 @@ func (c *fakeConnection) isClosed() bool {
 	return c.closed
 }
 
-func (c *fakeConnection) roundTrip(*http.Request) (*http.Response, error) {
+func (c *fakeConnection) roundTrip(*http.Request, <-chan struct{}) (*http.Response, error) {
 	return nil, errors.New("a fake connection has no streams")
 }
+
+func (c *fakeConnection) probe() {}
 
 func (c *fakeConnection) close() {
 	c.mu.Lock()
@@ -169,25 +171,35 @@ func (c *fakeConnection) close() {
 	c.events.gone(c)
 }
 
-// opening is a call of acquire.
-type opening struct {
+// acquisition is a call of acquire.
+type acquisition struct {
 	done chan struct{}
 	c    connection
 	err  error
 }
 
-func open(ctx context.Context, p *pool) *opening {
-	o := &opening{done: make(chan struct{})}
+func open(ctx context.Context, p *pool) *acquisition {
+	o := &acquisition{done: make(chan struct{})}
 	go func() {
 		defer close(o.done)
-		o.c, o.err = p.acquire(ctx, nil)
+		o.c, o.err = acquire(ctx, p, nil)
 	}()
 	return o
 }
 
+// acquire returns a connection of p, whose server answers at once.
+func acquire(ctx context.Context, p *pool, avoid connection) (connection, error) {
+	o, err := p.acquire(ctx, avoid)
+	if err != nil {
+		return nil, err
+	}
+	p.finish(o, &http.Response{StatusCode: http.StatusOK}, nil)
+	return o.member.connection, nil
+}
+
 // openAll opens n streams, in the order of the result.
-func openAll(ctx context.Context, p *pool, n int) []*opening {
-	all := make([]*opening, n)
+func openAll(ctx context.Context, p *pool, n int) []*acquisition {
+	all := make([]*acquisition, n)
 	for i := range all {
 		all[i] = open(ctx, p)
 		synctest.Wait()
@@ -196,7 +208,7 @@ func openAll(ctx context.Context, p *pool, n int) []*opening {
 }
 
 // waits reports whether acquire has not returned.
-func (o *opening) waits() bool {
+func (o *acquisition) waits() bool {
 	synctest.Wait()
 	select {
 	case <-o.done:
@@ -207,7 +219,7 @@ func (o *opening) waits() bool {
 }
 
 // served counts the openings that have a connection.
-func served(all []*opening) (n int) {
+func served(all []*acquisition) (n int) {
 	synctest.Wait()
 	for _, o := range all {
 		if !o.waits() && o.err == nil {

@@ -32,7 +32,7 @@ func TestPoolDialsNoMoreThanNeeded(t *testing.T) {
 				server := &fakeServer{limit: test.limit, latency: 50 * time.Millisecond, unknown: test.unknown}
 				p := newPool(server.dial)
 				turns := make(chan struct{}, test.parallel)
-				all := make([]*opening, test.streams)
+				all := make([]*acquisition, test.streams)
 				for i := range all {
 					turns <- struct{}{}
 					all[i] = open(t.Context(), p)

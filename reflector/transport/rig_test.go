@@ -196,7 +196,7 @@ func (p *peer) request(req *http.Request) *answer {
 	a := &answer{done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
-		a.resp, a.err = p.c.roundTrip(req)
+		a.resp, a.err = p.c.roundTrip(req, nil)
 		if a.err == nil {
 			a.body = a.resp.Body.(Body)
 		}

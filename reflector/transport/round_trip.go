@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
+func (c *conn) roundTrip(req *http.Request, moved <-chan struct{}) (*http.Response, error) {
 	fields, err := requestFields(req)
 	if err != nil {
 		c.release()
@@ -19,14 +19,14 @@ func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ctx := req.Context()
 	trace := httptrace.ContextClientTrace(ctx)
-	s, err := c.open(ctx, fields)
+	s, err := c.open(ctx, moved, fields)
 	if trace != nil && trace.WroteRequest != nil {
 		trace.WroteRequest(httptrace.WroteRequestInfo{Err: err})
 	}
 	if err != nil {
 		return nil, err
 	}
-	resp, err := s.wait(ctx)
+	resp, err := s.wait(ctx, moved)
 	if err != nil {
 		return nil, err
 	}
@@ -39,12 +39,15 @@ func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
 
 // open writes the request of a new stream. The ids of streams grow in the order of
 // their requests, because writing is held.
-func (c *conn) open(ctx context.Context, fields []hpack.HeaderField) (*stream, error) {
+func (c *conn) open(ctx context.Context, moved <-chan struct{}, fields []hpack.HeaderField) (*stream, error) {
 	select {
 	case c.writing <- struct{}{}:
 	case <-ctx.Done():
 		c.release()
 		return nil, context.Cause(ctx)
+	case <-moved:
+		c.release()
+		return nil, errMoved
 	}
 	s, err := c.add(ctx, fields)
 	if err != nil {
@@ -93,8 +96,8 @@ func (c *conn) add(ctx context.Context, fields []hpack.HeaderField) (*stream, er
 	return s, nil
 }
 
-// wait waits for the header of the response.
-func (s *stream) wait(ctx context.Context) (*http.Response, error) {
+// wait waits for the header of the response, or until moved is closed before that.
+func (s *stream) wait(ctx context.Context, moved <-chan struct{}) (*http.Response, error) {
 	w := s.waiter // it is replaced after this only
 	for {
 		s.conn.mu.Lock()
@@ -117,6 +120,13 @@ func (s *stream) wait(ctx context.Context) (*http.Response, error) {
 			s.conn.mu.Lock()
 			s.cancelLocked(err)
 			return nil, err
+		case <-moved:
+			s.conn.mu.Lock()
+			if w.response == nil && w.end == nil {
+				s.cancelLocked(errMoved)
+				return nil, errMoved
+			}
+			s.conn.mu.Unlock()
 		}
 	}
 }

@@ -4,6 +4,7 @@ package transport
 
 import (
 	"net"
+	"net/http"
 	"testing"
 )
 
@@ -32,6 +33,10 @@ type ownClient struct {
 	*conn
 	events *eventLog
 	t      testing.TB
+}
+
+func (c *ownClient) roundTrip(r *http.Request) (*http.Response, error) {
+	return c.conn.roundTrip(r, nil)
 }
 
 func (c *ownClient) close() {

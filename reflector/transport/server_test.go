@@ -140,7 +140,7 @@ func TestNetHTTPServer(t *testing.T) {
 			for !c.reserve() {
 				<-slots
 			}
-			resp, err := c.roundTrip(req)
+			resp, err := c.roundTrip(req, nil)
 			if err != nil {
 				t.Error(err)
 				return

@@ -49,7 +49,7 @@ func (c *conn) applySettings(f *http2.SettingsFrame) error {
 		return invalid
 	}
 	c.mu.Lock()
-	c.settled, c.freed = true, true
+	c.settled = true
 	c.unlock()
 	return err
 }

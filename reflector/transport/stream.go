@@ -48,7 +48,6 @@ func (w *waiter) wake() {
 // refused returns to a pool that knows of the free slot already, and avoids it.
 func (s *stream) endLocked(err error) (notify func()) {
 	delete(s.conn.streams, s.id)
-	s.conn.freed = true
 	s.ended = true
 	s.untieLocked()
 	switch {

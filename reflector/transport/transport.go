@@ -23,9 +23,10 @@ const (
 	// refusals is how often a watch is sent to servers that refuse its stream
 	// (REFUSED_STREAM): they may have too much to do.
 	refusals = 3
-	// useBaseFor is how long the watches of a server go through the base transport when
-	// it was seen not to speak HTTP/2.
-	useBaseFor = time.Hour
+	// useBaseFirst is how long the watches of a server go through the base transport when
+	// it was seen not to speak HTTP/2: one of several servers behind a load balancer may
+	// not. The time doubles each time, up to useBaseMost, until a server speaks HTTP/2.
+	useBaseFirst, useBaseMost = time.Minute, time.Hour
 )
 
 // Transport is an http.RoundTripper for clients with many watches. It is made by [New].
@@ -35,7 +36,13 @@ type Transport struct {
 
 	mu      sync.Mutex
 	pools   map[poolKey]*pool
-	useBase map[string]time.Time // by authority, until when
+	useBase map[string]baseUse // by authority
+}
+
+// baseUse is how long the watches of a server go through the base transport.
+type baseUse struct {
+	until time.Time
+	next  time.Duration // how long, the next time
 }
 
 // poolKey names the connections of one HTTP/2 client to one server.
@@ -54,7 +61,7 @@ type poolKey struct {
 // requests go to base if it contains no *http.Transport, or one without HTTP/2 or with
 // Dial, DialTLS or DialTLSContext instead of DialContext.
 func New(base http.RoundTripper) *Transport {
-	return &Transport{base: base, pools: map[poolKey]*pool{}, useBase: map[string]time.Time{}}
+	return &Transport{base: base, pools: map[poolKey]*pool{}, useBase: map[string]baseUse{}}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -62,8 +69,19 @@ func New(base http.RoundTripper) *Transport {
 // A watch may wait for a connection; the end of its context ends the wait. It is sent
 // again on another connection if the server has certainly not processed it: six times at
 // most, twice if the server has refused its streams, and not if it has ended the
-// connection with an error.
+// connection with an error. It is also sent again if the server does not answer it, or
+// resets it as the one before on that connection: three times at most, and less often if
+// that does not help. The body of an error ends after 1 MiB.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.roundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	boundErrorBody(response)
+	return response, nil
+}
+
+func (t *Transport) roundTrip(request *http.Request) (*http.Response, error) {
 	parks := parkingOf(request.Context())
 	if !isWatch(request) || t.usesBase(request.URL.Host) {
 		parks.take(wayBase)
@@ -71,29 +89,39 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	parks.take(wayOwn)
 	p := t.poolFor(poolKey{request.URL.Host, parks != nil})
-	var refused connection
+	ctx := request.Context()
 	refusedStreams := 0
-	for attempt := 1; ; attempt++ {
-		c, err := p.acquire(request.Context(), refused)
-		if errors.Is(err, errUseBase) {
-			parks.take(wayBase)
-			return t.base.RoundTrip(request)
-		}
-		if err != nil {
-			return nil, err
-		}
-		response, err := c.roundTrip(request)
-		if err == nil || !errors.Is(err, errUnprocessed) || attempt == attempts || request.Context().Err() != nil || isGoAwayError(err) {
-			return response, err
+	o, err := p.acquire(ctx, nil)
+	for attempt := 1; err == nil; attempt++ {
+		var response *http.Response
+		response, err = o.member.connection.roundTrip(request, o.moved)
+		next := p.finish(o, response, err)
+		if next != nil {
+			o, err = next, nil
+			continue
 		}
 		if isRefusal(err) {
 			refusedStreams++
 		}
-		if refusedStreams == refusals {
+		switch {
+		case err == nil || ctx.Err() != nil || attempt == attempts:
+			return response, err
+		case o.again:
+			o, err = p.elsewhere(ctx, o)
+		case !errors.Is(err, errUnprocessed) || isGoAwayError(err) || refusedStreams == refusals:
 			return nil, err
+		default:
+			o, err = p.acquire(ctx, o.member.connection)
 		}
-		refused = c
 	}
+	if errors.Is(err, errUseBase) {
+		if !p.lives() {
+			t.beginBase(request.URL.Host)
+		}
+		parks.take(wayBase)
+		return t.base.RoundTrip(request)
+	}
+	return nil, err
 }
 
 // isGoAwayError reports whether the server has ended a connection with an error, such as
@@ -139,12 +167,26 @@ func isWatch(r *http.Request) bool {
 func (t *Transport) usesBase(authority string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	until, found := t.useBase[authority]
-	if found && !time.Now().Before(until) {
-		delete(t.useBase, authority)
-		return false
+	return time.Now().Before(t.useBase[authority].until)
+}
+
+// beginBase makes the base transport serve the watches of a server for a while.
+func (t *Transport) beginBase(authority string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, use := time.Now(), t.useBase[authority]
+	if now.Before(use.until) {
+		return // another request has
 	}
-	return found
+	wait := max(use.next, useBaseFirst)
+	t.useBase[authority] = baseUse{until: now.Add(wait), next: min(2*wait, useBaseMost)}
+}
+
+// endBase forgets that a server does not speak HTTP/2.
+func (t *Transport) endBase(authority string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.useBase, authority)
 }
 
 func (t *Transport) poolFor(key poolKey) *pool {
@@ -155,6 +197,7 @@ func (t *Transport) poolFor(key poolKey) *pool {
 		p = newPool(func(ctx context.Context, events connectionEvents) (connection, error) {
 			return t.dial(ctx, key, events)
 		})
+		p.moves = key.parking
 		t.pools[key] = p
 	}
 	return p
@@ -163,14 +206,10 @@ func (t *Transport) poolFor(key poolKey) *pool {
 // dial makes a connection.
 func (t *Transport) dial(ctx context.Context, key poolKey, events connectionEvents) (connection, error) {
 	c, base, err := dialHTTP2(ctx, t.base, key.authority)
-	if errors.Is(err, errUseBase) {
-		t.mu.Lock()
-		t.useBase[key.authority] = time.Now().Add(useBaseFor)
-		t.mu.Unlock()
-	}
 	if err != nil {
 		return nil, err
 	}
+	t.endBase(key.authority)
 	if !key.parking {
 		return newClientConn(c, events, base)
 	}

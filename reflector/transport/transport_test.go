@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -148,36 +147,6 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 func (r *recorder) CloseIdleConnections() { r.closed++ }
-
-// A server without HTTP/2 has its watches through the base transport, for an hour. It
-// sees one connection more than without a Transport, and no broken request.
-func TestTransportWithAServerWithoutHTTP2(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
-		server := serve(t, func(s *site) {
-			s.Protocols = new(http.Protocols)
-			s.Protocols.SetHTTP1(true)
-		})
-		c := clientFor(t, server.config(), parking)
-		wantDials := func(want int) {
-			t.Helper()
-			if r := c.watch(); r.Proto != "HTTP/1.1" {
-				t.Errorf("protocol: got %s, want HTTP/1.1", r.Proto)
-			}
-			dials, requests := server.seen()
-			others := slices.DeleteFunc(requests, func(r string) bool { return r == "GET /api?watch=true HTTP/1.1" })
-			if dials != want || len(others) > 0 {
-				t.Errorf("got %d dials and also requests %q, want %d dials", dials, others, want)
-			}
-		}
-		wantDials(2) // a watch of HTTP/1.1 has a connection of its own, and one was closed
-		wantDials(3)
-		time.Sleep(useBaseFor)
-		wantDials(5)
-		if server.errors.Len() > 0 {
-			t.Errorf("log of the server: got %q, want none", server.errors.String())
-		}
-	})
-}
 
 // DISABLE_HTTP2 disables it here as well.
 func TestTransportWithHTTP2Disabled(t *testing.T) {
