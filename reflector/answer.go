@@ -124,12 +124,3 @@ func (s initialState) items() []any {
 	}
 	return items
 }
-
-// bookmarkVersion returns the version of a bookmark that [checkEvent] has passed.
-func bookmarkVersion(event watch.Event) string {
-	object, err := meta.Accessor(event.Object)
-	if err != nil {
-		return ""
-	}
-	return object.GetResourceVersion()
-}

@@ -3,7 +3,6 @@
 package reflector
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
@@ -20,10 +19,12 @@ type progress struct {
 	mu           sync.Mutex
 	version      string // the highest seen since the last rollback
 	synced       bool
-	consistent   bool   // the next read must be a consistent one
-	readFor      uint64 // the highest number that the next consistent read covers
-	lastReadFor  uint64 // the one that the last consistent read covered
-	rollbacks    uint64 // of the gate, before the last consistent read
+	consistent   bool   // the next read must be a consistent one of its own
+	needed       uint64 // when a state of that time or later was last needed: see consistentReads
+	includes     uint64 // when the newest consistent read began that the state includes, 0 if it includes none
+	readFor      uint64 // the highest number that the next read of what is needed covers
+	lastReadFor  uint64 // the one that the last such read covered
+	rollbacks    uint64 // of the gate, before that read
 	lastContact  time.Time
 	failures     int
 	lastError    error
@@ -36,9 +37,10 @@ type progress struct {
 
 // attempt is the part of progress that is about the session under way.
 type attempt struct {
-	askedAt    time.Time // when the request for the state was sent
-	syncedAt   time.Time // when the state reached the store; zero before
-	consistent bool      // the request asked for a consistent read
+	since      time.Time // when the request for the state was sent or, once stored is set, when that reached the store
+	includes   uint64    // when the newest consistent read began that the answer includes, 0 if it includes none
+	stored     bool      // the state has reached the store
+	consistent bool      // the request asked for a consistent read of its own
 	rolledBack bool      // the answer proved that the server was rolled back
 	streaming  bool      // the stream is open
 	parked     bool      // no goroutine belongs to it
@@ -50,58 +52,88 @@ type attempt struct {
 }
 
 // ask begins an attempt. It returns the version to read at; an empty one asks for a
-// consistent read. After a rollback that any reflector has proved, the versions seen
-// before are of no use.
-func (p *progress) ask(rollbacks uint64) (version string) {
+// consistent read. After a rollback that any reflector has proved, the versions seen before
+// are of no use. shared is the newest consistent read of the resource, zero if there is
+// none. The clock of reads is read with the lock held, so that its order is that of ask,
+// requireReadFor and refresh.
+func (p *progress) ask(rollbacks uint64, reads *consistentReads, shared consistentRead) (version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.consistent && p.rollbacks == rollbacks && p.readFor <= p.lastReadFor {
-		version = p.version
-	}
+	now := reads.now()
+	known := p.version == "" || p.rollbacks == rollbacks // what was seen is of use
 	a := &p.current
-	a.askedAt, a.consistent, a.rollbacks, a.readFor = time.Now(), version == "", rollbacks, p.readFor
-	return version
+	a.since, a.consistent, a.includes, a.rollbacks, a.readFor = time.Now(), false, 0, rollbacks, p.readFor
+	switch {
+	case p.consistent || !known:
+	case p.includes > p.needed:
+		a.includes = p.includes
+		return p.version
+	case shared.began > p.needed && shared.rollbacks == rollbacks:
+		a.includes = shared.began
+		return laterVersion(shared.version, p.version)
+	}
+	a.consistent, a.includes = true, now
+	return ""
 }
 
-// checkRead checks the version of a complete read that is about to reach the store. A
-// consistent read below a version that was seen proves that the server was rolled
-// back. rollbacks is how many rollbacks the gate knew when the read began.
-func (p *progress) checkRead(version string) (rolledBack bool, rollbacks uint64, err error) {
-	if err := cache.CheckVersion(version); err != nil {
-		return false, 0, err
+// laterVersion returns the later one of two versions; an empty one is the earliest.
+func laterVersion(a, b string) string {
+	if order, _ := cache.CompareVersions(a, b); order < 0 {
+		return b
 	}
+	return a
+}
+
+// unansweredSince returns when the request for the state was sent, if it has no answer yet,
+// else zero. The header of a stream is an answer.
+func (p *progress) unansweredSince() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.current.stored || p.current.streaming {
+		return time.Time{}
+	}
+	return p.current.since
+}
+
+// checkRead checks the version of a complete read that is about to reach the store, and is
+// not older than what was asked for. Below a version that was seen it is a consistent read,
+// and proves that the server was rolled back. rollbacks is how many rollbacks the gate knew
+// when the read began.
+func (p *progress) checkRead(version string) (rolledBack bool, rollbacks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if order, _ := cache.CompareVersions(version, p.version); order >= 0 {
-		return false, 0, nil
+		return false, 0
 	}
-	if !p.current.consistent {
-		return false, 0, fmt.Errorf("%w: a read at version %s, older than the one asked for", cache.ErrMalformed, version)
-	}
-	p.version = "" // even if the store refuses this read, the next one proves nothing more
+	p.version, p.includes = "", 0 // even if the store refuses this read, the next one proves nothing more
 	p.current.rolledBack = true
-	return true, p.current.rollbacks, nil
+	return true, p.current.rollbacks
 }
 
 // stateStored records that a complete read has reached the store. If the selection is
-// not watchable, its failures count on.
-func (p *progress) stateStored(version string, watchable bool) {
+// not watchable, its failures count on. It returns the read if it was a consistent one of
+// its own, else zero.
+func (p *progress) stateStored(version string, watchable bool) (read consistentRead) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, a := time.Now(), &p.current
 	p.synced, p.version, p.lastContact = true, version, now
 	p.consistent = false
-	if a.consistent {
-		p.rollbacks, p.lastReadFor = a.rollbacks, a.readFor
+	if a.includes > 0 {
+		p.includes, p.rollbacks, p.lastReadFor = a.includes, a.rollbacks, a.readFor
 		if a.rolledBack {
 			p.rollbacks++
 		}
+	}
+	if a.consistent {
+		read = consistentRead{began: a.includes, version: version, rollbacks: p.rollbacks}
 	}
 	p.refusedSince = time.Time{}
 	if watchable {
 		p.failures, p.lastClass = 0, failure.None
 	}
-	a.syncedAt = now
+	a.since, a.stored = now, true
+	return read
 }
 
 // watchAllowed records that a watch that was refused before is open.
@@ -188,41 +220,46 @@ func (p *progress) failed(err error) (class failure.Class, changed bool) {
 	return class, changed
 }
 
-// requireReadFor makes the next read a consistent one that covers number.
-func (p *progress) requireReadFor(number uint64) {
+// requireReadFor makes the next read one that covers number: its state is not older than
+// this call.
+func (p *progress) requireReadFor(number uint64, reads *consistentReads) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.readFor = max(p.readFor, number)
+	if number > p.readFor {
+		p.readFor, p.needed = number, reads.now()
+	}
 }
 
-// refresh makes the next read a consistent one. active says whether a session is under
-// way. refresh reports whether that session must end; one that is reading the state is
-// left alone.
-func (p *progress) refresh(active bool) (end bool) {
+// refresh makes the next read one whose state is not older than this call. active says
+// whether a session is under way. refresh reports whether that session must end; one that
+// is reading the state is left alone.
+func (p *progress) refresh(reads *consistentReads, active bool) (end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.refreshLocked(active)
+	p.needed = reads.now()
+	if p.isReadingLocked(active) {
+		return false
+	}
+	p.current.refreshed = p.current.refreshed || active
+	return active
 }
 
-// refreshBeyond is refresh for a selection that has seen versions above the given one,
-// and no consistent read since so many rollbacks of the server.
+// isReadingLocked reports whether the session that is under way, if active is set, reads
+// the state.
+func (p *progress) isReadingLocked(active bool) bool { return active && !p.current.stored }
+
+// refreshBeyond is refresh, with a consistent read, for a selection that has seen versions
+// above the given one, and no consistent read since so many rollbacks of the server.
 func (p *progress) refreshBeyond(version string, rollbacks uint64, active bool) (end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if order, _ := cache.CompareVersions(version, p.version); order >= 0 || p.rollbacks > rollbacks {
-		return false
-	}
-	end = p.refreshLocked(active)
-	p.current.beyond = p.current.beyond || end
-	return end
-}
-
-func (p *progress) refreshLocked(active bool) (end bool) {
-	if active && p.current.syncedAt.IsZero() {
+	order, _ := cache.CompareVersions(version, p.version)
+	if order >= 0 || p.rollbacks > rollbacks || p.isReadingLocked(active) {
 		return false
 	}
 	p.consistent = true
 	p.current.refreshed = p.current.refreshed || active
+	p.current.beyond = p.current.beyond || active
 	return active
 }
 
@@ -235,7 +272,7 @@ func (p *progress) isSilent(silentAfter time.Duration) bool {
 }
 
 func (p *progress) isSilentLocked(silentAfter time.Duration) bool {
-	return !p.current.syncedAt.IsZero() && !p.current.verifying && time.Since(p.lastContact) >= silentAfter
+	return p.current.stored && !p.current.verifying && time.Since(p.lastContact) >= silentAfter
 }
 
 // beginVerifying is isSilent, and begins the verification of a silent stream.
@@ -280,8 +317,8 @@ func (p *progress) status() Status {
 		RefusedSince:    p.refusedSince,
 		Malformed:       p.malformed,
 	}
-	if p.current.syncedAt.IsZero() {
-		status.AskedAt = p.current.askedAt
+	if !p.current.stored {
+		status.AskedAt = p.current.since
 	} else {
 		status.Streaming, status.Parked = p.current.streaming, p.current.parked
 	}

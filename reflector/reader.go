@@ -50,7 +50,7 @@ func (r *Reader) Read(ctx context.Context, read func(context.Context) error) err
 	if err := r.member.Acquire(ctx); err != nil {
 		return err
 	}
-	r.progress.ask(0)
+	r.progress.ask(0, &r.gate.reads, consistentRead{})
 	err := attemptRead(ctx, read)
 	if ctx.Err() != nil {
 		r.progress.sessionEnded()

@@ -24,7 +24,9 @@ type Options struct {
 	// Resource is the kind of the objects, like "secrets". Reflectors of one gate and
 	// resource share what one of them learns about the resource: whether the server
 	// serves WatchList, how many streams may open at a time, and whether the resource
-	// can be read at all. Default: "", which is a resource like any other.
+	// can be read at all. Versions of their objects must be comparable: a consistent read
+	// of one reflector serves those that needed one before it began. Default: "", which is
+	// a resource like any other, but shares no reads.
 	Resource string
 	// OnChange is called after everything that can matter to a waiting caller: a
 	// complete read, an event that reached the store, a failed attempt, and an outage
@@ -115,7 +117,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 	if r.counters == nil {
 		r.counters = &Counters{}
 	}
-	r.progress.counters = r.counters
+	r.progress.counters, r.progress.needed = r.counters, r.gate.reads.now()
 	r.chooser = r.gate.watchLists.NewChooser(r.resource, r.name, watchlist.Unsupported(source))
 	r.member = r.gate.admission.Join(r.resource, r.onChange)
 	if options.Known {
@@ -131,7 +133,14 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 
 // Status returns the state of the reflector. While it waits because no reflector can
 // reach the server, or the resource, the failure of the others is in its Status.
-func (r *Reflector) Status() Status { return statusOf(r.member, &r.progress) }
+func (r *Reflector) Status() Status {
+	status := statusOf(r.member, &r.progress)
+	status.Polled = status.Failures > 0 && r.chooser.Polls()
+	if !status.AskedAt.IsZero() {
+		status.GiveUpAt = r.giveUpAt()
+	}
+	return status
+}
 
 func statusOf(member *admission.Member, progress *progress) Status {
 	waiting, waits := member.Waiting()
@@ -140,6 +149,7 @@ func statusOf(member *admission.Member, progress *progress) Status {
 	if waits && status.AskedAt.IsZero() && !status.Streaming {
 		status.wait(waiting)
 	}
+	status.Hung = waiting.Hung && !status.AskedAt.IsZero()
 	return status
 }
 
@@ -165,15 +175,18 @@ func (r *Reflector) synced(s *session) {
 func (r *Reflector) finish(s *session, err error) bool {
 	r.gate.streams.remove(s)
 	ended, over := r.unsetSession()
-	r.chooser.SessionEnded(err)
+	r.chooser.SessionEnded(err, s.listMode, s.began)
+	if failure.Of(err) == failure.TooLarge && !ended.consistent {
+		r.gate.reads.remove(r.resource, ended.includes) // before another reflector is admitted
+	}
 	switch {
-	case over, r.once && !ended.syncedAt.IsZero():
+	case over, r.once && ended.stored:
 		r.member.Release(admission.Outcome{})
-		if r.once && !ended.syncedAt.IsZero() {
+		if r.once && ended.stored {
 			r.counters.CountRead(nil)
 		}
 		return false
-	case ended.syncedAt.IsZero():
+	case !ended.stored:
 		err = cmp.Or(err, failure.ErrEndedEarly)
 		if r.once {
 			r.counters.CountRead(err)
@@ -181,10 +194,13 @@ func (r *Reflector) finish(s *session, err error) bool {
 		r.member.Release(failure.Outcome(err))
 	default:
 		outcome := failure.Outcome(err)
-		if ended.refreshed {
+		switch {
+		case ended.refreshed:
 			outcome.Kind = admission.Answered
+		case s.listMode && r.chooser.Polls():
+			outcome.Kind = admission.Refused // of the watch, however it failed
 		}
-		r.member.Ended(time.Since(ended.syncedAt), outcome)
+		r.member.Ended(time.Since(ended.since), outcome)
 	}
 	r.reason = reasonAfter(ended, err)
 	r.record(err)
@@ -233,27 +249,46 @@ func (r *Reflector) Stop() {
 // it shortens the pause before the next one, which then begins at the latest 1.1 to 1.6 s
 // after the last, and is preferred, by weight, to those of reflectors that no caller waits
 // for. A server's Retry-After and an outage are still honored. This holds for one attempt.
-// Expedite does nothing while an attempt is under way or the stream is open.
+//
+// Expedite gives up an attempt under way whose request has no answer for 5 s, and for twice
+// as long after each attempt that ended so, up to a minute: the answer may be lost. Another
+// attempt follows. Call Expedite again at Status.GiveUpAt. Otherwise it does nothing while
+// an attempt is under way or the stream is open.
 func (r *Reflector) Expedite() {
 	r.mu.Lock()
 	busy := r.session != nil
+	if giveUpAt := r.giveUpAt(); busy && !giveUpAt.IsZero() && !time.Now().Before(giveUpAt) {
+		r.session.end(failure.ErrGivenUp)
+	}
 	r.mu.Unlock()
 	if !busy {
 		r.member.Expedite()
 	}
 }
 
-// ReadFor marks the next read that begins: it is a consistent one and carries number.
-// Once it has reached the store, Status.ReadFor is at least number. ReadFor begins no
-// read and does not disturb one under way; Refresh begins one now. Numbers must not
-// decrease.
-func (r *Reflector) ReadFor(number uint64) { r.progress.requireReadFor(number) }
+// giveUpAt returns when a caller that waits gives up the attempt under way, zero if it has
+// an answer or there is none.
+func (r *Reflector) giveUpAt() time.Time {
+	since := r.progress.unansweredSince()
+	if since.IsZero() {
+		return since
+	}
+	return since.Add(r.chooser.Patience())
+}
 
-// Refresh begins a new consistent read now: a synced stream is closed and opened again,
-// and a pause is cut short. A read under way is left alone.
+// ReadFor marks the next read that begins and carries number: its state is not older than
+// this call. It is a consistent read, or not older than a consistent read that another
+// reflector of the gate has begun since. Once it has reached the store, Status.ReadFor is at
+// least number. ReadFor begins no read and does not disturb one under way; Refresh begins
+// one now. Numbers must not decrease.
+func (r *Reflector) ReadFor(number uint64) { r.progress.requireReadFor(number, &r.gate.reads) }
+
+// Refresh begins a new read now, whose state is not older than this call, as that of
+// ReadFor: a synced stream is closed and opened again, and a pause is cut short. A read
+// under way is left alone, and may be older; then this holds for the next one.
 func (r *Reflector) Refresh() {
 	r.mu.Lock()
-	if r.progress.refresh(r.session != nil) {
+	if r.progress.refresh(&r.gate.reads, r.session != nil) {
 		r.session.end(nil)
 	}
 	r.mu.Unlock()

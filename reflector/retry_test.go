@@ -121,7 +121,7 @@ func TestManyRetriesAreNotManyRequests(t *testing.T) {
 
 func TestRetryHonorsRetryAfter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := start(t, watching(fails(throttled(20))), reflector.Options{})
+		r := start(t, &fakeSource{onList: lists(listFails(throttled(20))), onWatch: streams(fails(throttled(20)))}, reflector.Options{})
 		for range 100 {
 			after(time.Second)
 			r.Expedite()

@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +74,7 @@ func list(version string, items ...*corev1.Secret) *corev1.SecretList {
 var resource = schema.GroupResource{Resource: "secrets"}
 
 // errDown is the error of a server that cannot be reached.
-var errDown = errors.New("connection refused")
+var errDown error = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
 func forbidden() error            { return apierrors.NewForbidden(resource, key.Name, errors.New("no")) }
 func unauthorized() error         { return apierrors.NewUnauthorized("the token has expired") }

@@ -55,7 +55,7 @@ type session struct {
 }
 
 func newSession(r *Reflector) *session {
-	return &session{r: r, began: time.Now(), listMode: r.chooser.NextUsesList() || r.once}
+	return &session{r: r, began: time.Now(), listMode: r.once || r.chooser.NextUsesList()}
 }
 
 // start starts the timer of the read. It precedes runStream.
@@ -93,9 +93,16 @@ func (s *session) isOver() bool { return s.life.cause() != nil }
 // isParked reports whether the workers handle the stream.
 func (s *session) isParked() bool { return s.life.isParked() }
 
-// ask begins the request for the state. It returns the version to read at.
+// ask begins the request for the state. It returns the version to read at. Only WatchLists
+// share consistent reads: the version of a list may be one that no watch cache has reached
+// yet, and the request at that version would wait for it.
 func (s *session) ask() (version string) {
-	return s.r.progress.ask(s.r.gate.streams.rollbacks.Load())
+	gate := s.r.gate
+	rollbacks, shared := gate.streams.rollbacks.Load(), consistentRead{}
+	if !s.listMode {
+		shared = gate.reads.of(s.r.resource)
+	}
+	return s.r.progress.ask(rollbacks, &gate.reads, shared)
 }
 
 // cause returns why the session ended, nil for a regular end.
@@ -112,12 +119,13 @@ func (s *session) list() (list runtime.Object, version string, err error) {
 	s.listMode = true
 	// Without options of its own a list is complete and not of any past: no limit, and not
 	// version "0".
-	list, err = s.listAt(s.context(), s.ask())
+	asked := s.ask()
+	list, err = s.listAt(s.context(), asked)
 	if err != nil {
 		return nil, "", s.r.chooser.ListFailed(err)
 	}
 	if version, err = versionOf(list); err == nil {
-		err = s.checkRead(version)
+		err = s.checkRead(version, asked)
 	}
 	return list, version, err
 }
@@ -150,32 +158,30 @@ func closeStream(stream listwatch.Stream) {
 	_ = stream.Close()
 }
 
-// check returns an error if an event does not belong to the selection. initial is set
-// until the initial events have ended.
-func (s *session) check(event watch.Event, initial bool) error {
+// check returns an error if an event does not belong to the selection.
+func (s *session) check(event watch.Event) error {
 	s.r.counters.countEvent(event.Type)
-	if err := checkEvent(event); err != nil {
+	if err := checkEvent(event); err != nil || event.Type == watch.Bookmark {
 		return err
 	}
-	switch {
-	case event.Type != watch.Bookmark:
-		return s.r.store.check(event.Object)
-	case initial && endsInitialEvents(event):
-		return s.checkRead(bookmarkVersion(event))
-	}
-	return nil
+	return s.r.store.check(event.Object)
 }
 
-// checkRead checks the version of a complete read that is about to be stored. If it
-// proves a rollback of the server, the store and the other reflectors of the gate are
-// notified.
-func (s *session) checkRead(version string) error {
-	rolledBack, rollbacks, err := s.r.progress.checkRead(version)
-	if rolledBack {
+// checkRead checks the version of a complete read that is about to be stored, and that was
+// asked for at a version. If it proves a rollback of the server, the store and the other
+// reflectors of the gate are notified.
+func (s *session) checkRead(version, asked string) error {
+	if err := cache.CheckVersion(version); err != nil {
+		return err
+	}
+	if order, _ := cache.CompareVersions(version, asked); order < 0 {
+		return fmt.Errorf("%w: a read at version %s, older than the one asked for", cache.ErrMalformed, version)
+	}
+	if rolledBack, rollbacks := s.r.progress.checkRead(version); rolledBack {
 		s.r.store.newEpoch()
 		s.r.gate.streams.serverRolledBack(rollbacks, version)
 	}
-	return err
+	return nil
 }
 
 // replace stores a complete read.
@@ -183,15 +189,22 @@ func (s *session) replace(items []any, version string) error {
 	if err := s.r.store.replace(items, version); err != nil {
 		return err
 	}
-	well := s.r.chooser.Synced(s.listMode, time.Since(s.began))
-	s.r.progress.stateStored(version, well)
+	s.stateStored(version, s.listMode)
+	return nil
+}
+
+// stateStored follows the state's way into the store, by a list or a WatchList.
+func (s *session) stateStored(version string, list bool) {
+	well := s.r.chooser.Synced(list, time.Since(s.began))
+	if read := s.r.progress.stateStored(version, well); !list {
+		s.r.gate.reads.add(s.r.resource, read)
+	}
 	if s.expire != nil {
 		s.expire()
 		s.expire = nil
 		s.r.synced(s)
 	}
 	s.r.onChange()
-	return nil
 }
 
 // apply stores an event after the complete read.

@@ -27,9 +27,19 @@ type Status struct {
 	Streaming bool
 	// Parked is set while that stream has no goroutine: see Options.BlockingStreams.
 	Parked bool
+	// Polled is set while lists work, and the watches after them do not: they are refused,
+	// or fail with 5xx, 429 or a lost connection. The selection is then listed again at the
+	// pace of the back-off, and LastError is that of the watch.
+	Polled bool
 	// AskedAt is when the source was asked for the state, if it has not answered yet;
 	// else zero. The source may hold a request back, for instance in a rate limiter.
 	AskedAt time.Time
+	// GiveUpAt is when a call of [Reflector.Expedite] ends the attempt under way. It is zero
+	// if no attempt is under way, or if the server has begun to answer.
+	GiveUpAt time.Time
+	// Hung is set while the attempt under way takes longer than four times the usual for the
+	// resource, but not less than 0.25 s and not more than 5 s.
+	Hung bool
 	// ReadFor is the highest number that was given to [Reflector.ReadFor] before the
 	// last consistent read began.
 	ReadFor uint64

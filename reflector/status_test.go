@@ -26,7 +26,7 @@ import (
 func TestStatusOfRefusals(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := start(t, watching(
-			fails(errors.New("reset")), fails(forbidden()), fails(forbidden()), fails(errors.New("reset")),
+			fails(errDown), fails(forbidden()), fails(forbidden()), fails(errDown),
 			opens(state(secret("5"), "7")...),
 		), reflector.Options{})
 		var refused []bool
@@ -226,15 +226,15 @@ func TestStatusHasNoFailureOfASingleOther(t *testing.T) {
 // else is: client-go's Reflector warns there about every short or silent stream.
 func TestLinesAtLevel0(t *testing.T) {
 	parkedAndBlocking(t, func(t *testing.T) {
-		reset, short := fails(errors.New("reset")), breaks(io.EOF, state(secret("5"), "7")...)
+		away, short := fails(errDown), breaks(io.EOF, state(secret("5"), "7")...)
 		tests := map[string]struct {
 			answers []watchAnswer
 			want    int
 		}{
 			"short streams": {[]watchAnswer{short}, 0},
-			"failing":       {[]watchAnswer{reset}, 1},
-			"other classes": {[]watchAnswer{reset, reset, fails(forbidden()), fails(forbidden()), reset}, 3},
-			"failing again": {[]watchAnswer{reset, reset, short, reset}, 2},
+			"failing":       {[]watchAnswer{away}, 1},
+			"other classes": {[]watchAnswer{away, away, fails(forbidden()), fails(forbidden()), away}, 3},
+			"failing again": {[]watchAnswer{away, away, short, away}, 2},
 			// A line for the WatchList, and one for the watch after the list.
 			"watch refused": {[]watchAnswer{fails(forbidden())}, 2},
 		}

@@ -26,6 +26,9 @@ import (
 //	NewEpoch()                                    // the server was rolled back
 //	Holds(items []any) bool                       // reports whether a read brings nothing new
 //
+// Holds may get *metav1.PartialObjectMetadata in place of the objects: see
+// [listwatch.Resumable].
+//
 // What it refuses does not reach it: the stream ends and another follows. Silent streams
 // are compared with what it holds.
 type Store = toolscache.ReflectorStore
@@ -71,6 +74,15 @@ func (s safeStore) newEpoch() {
 func (s safeStore) holds(items []any) (same, known bool) {
 	store, ok := s.Store.(comparer)
 	return ok && store.Holds(items), ok
+}
+
+// confirm notifies the store that it holds the state of a version.
+func (s safeStore) confirm(version string) {
+	s.resyncer.beginWrite()
+	defer s.resyncer.endWrite()
+	if store, ok := s.Store.(toolscache.ReflectorBookmarkStore); ok {
+		_ = store.Bookmark(version)
+	}
 }
 
 // replace stores a complete read.

@@ -34,7 +34,7 @@ func (s *session) handle(event watch.Event, end error) (err error) {
 	if end != nil {
 		return streamError(end)
 	}
-	if err := s.check(event, false); err != nil {
+	if err := s.check(event); err != nil {
 		return err
 	}
 	return s.apply(event)
@@ -43,6 +43,9 @@ func (s *session) handle(event watch.Event, end error) (err error) {
 // readState stores the state, and leaves the stream open that delivers the changes
 // after it.
 func (s *session) readState() error {
+	if resumed, err := s.resume(); resumed || err != nil {
+		return err
+	}
 	if s.listMode {
 		err := s.readList()
 		if !s.r.once || !s.r.chooser.TryWatchList(err) {
@@ -50,13 +53,17 @@ func (s *session) readState() error {
 		}
 		s.listMode = false
 	}
-	if err := s.open(s.watchListOptions()); err != nil {
-		if s.r.chooser.OpenFailed(s.r.ctx, err, s.began) {
+	options := s.watchListOptions()
+	if err := s.open(options); err != nil {
+		if !s.isOver() && s.r.chooser.OpenFailed(s.r.ctx, err, s.began) {
 			return s.readList()
 		}
 		return err
 	}
 	items, version, err := s.readInitialEvents()
+	if err == nil {
+		err = s.checkRead(version, options.ResourceVersion)
+	}
 	if err != nil {
 		if !s.isOver() { // else the session was ended from this side
 			err = s.r.chooser.EndedEarly(s.r.ctx, err, s.began)
@@ -79,10 +86,15 @@ func (s *session) readList() error {
 	if err := s.replace(items, version); err != nil || s.r.once {
 		return err
 	}
+	return s.watchFrom(version)
+}
+
+// watchFrom opens the watch that follows a list.
+func (s *session) watchFrom(version string) error {
 	if err := s.r.chooser.WatchRefusal(); err != nil {
 		return err
 	}
-	err = s.open(watchOptions(version))
+	err := s.open(watchOptions(version))
 	s.watchAnswered(err)
 	return err
 }
@@ -111,7 +123,7 @@ func (s *session) readInitialEvents() (items []any, version string, err error) {
 		if err != nil {
 			return nil, "", streamError(err)
 		}
-		if err := s.check(event, true); err != nil {
+		if err := s.check(event); err != nil {
 			return nil, "", err
 		}
 		if version, complete, err = state.add(event); err != nil {

@@ -19,20 +19,27 @@ import (
 
 // Rights are given by verb: the tests of this file refuse a list or a watch.
 
-// Where list is allowed and watch is not, the listed state is served, the list is
-// repeated at the pace of the back-off, and the status has the refusal.
+// Where list is allowed and watch is not, or fails, the listed state is served, the list is
+// repeated at the pace of the back-off, and the status has the cause.
 func TestListAllowedAndWatchNot(t *testing.T) {
 	type test struct {
-		err   error
-		large bool
+		err      error
+		large    bool
+		requests int // for each list
 	}
-	tests := map[string]test{"403": {forbidden(), true}, "404": {refusal(404), false}, "501": {refusal(501), false}}
+	tests := map[string]test{
+		"403": {forbidden(), true, 1}, "404": {refusal(404), false, 1}, "501": {refusal(501), false, 1},
+		"500": {refusal(500), true, 2}, "503": {unavailable(), false, 2}, "429": {throttled(1), false, 2},
+		"closed": {io.ErrUnexpectedEOF, false, 2},
+	}
 	parkedAndBlocking(t, func(t *testing.T) {
-		eachCase(t, tests, func(t *testing.T, test test) { listAllowedAndWatchNot(t, test.err, large(test.large, 1000)) })
+		eachCase(t, tests, func(t *testing.T, test test) {
+			listAllowedAndWatchNot(t, test.err, test.requests, large(test.large, 1000))
+		})
 	})
 }
 
-func listAllowedAndWatchNot(t *testing.T, err error, n int) {
+func listAllowedAndWatchNot(t *testing.T, err error, requests, n int) {
 	var version atomic.Pointer[string]
 	var allowed atomic.Bool
 	version.Store(ptr.To("5"))
@@ -53,14 +60,14 @@ func listAllowedAndWatchNot(t *testing.T, err error, n int) {
 	after(time.Minute)
 	for i, r := range g {
 		got := r.Status()
-		if !r.slot.Load().Exists || got.Failures == 0 || failure.Of(got.LastError) != failure.Of(err) {
+		if !r.slot.Load().Exists || got.Failures == 0 || !got.Polled || failure.Of(got.LastError) != failure.Of(err) {
 			t.Fatalf("reflector %d: got %+v, want the state of the list, and a failure with %v", i, got, err)
 		}
 	}
 	before := g.requests()
 	after(2 * time.Minute)
-	if got, most := g.requests()-before, n*2*60/7; got > most {
-		t.Errorf("requests in two minutes: got %d, want at most %d: one each 7.5 to 15 s, and a watch a minute", got, most)
+	if got, most := g.requests()-before, requests*n*2*60/7; got > most {
+		t.Errorf("requests in two minutes: got %d, want at most %d: a list each 7.5 to 15 s, and a watch a minute or after each", got, most)
 	}
 	version.Store(ptr.To("6"))
 	after(max(16*time.Second, time.Duration(n)*time.Second/15)) // they share 20 attempts a second
@@ -71,7 +78,7 @@ func listAllowedAndWatchNot(t *testing.T, err error, n int) {
 	}
 	allowed.Store(true)
 	after(80*time.Second + time.Duration(n)*time.Second/10)
-	if got := g.synced(); got != n {
+	if got := g.synced(); got != n || g[0].Status().Polled {
 		t.Errorf("watching once that is allowed: got %d of %d, the first: %+v", got, n, g[0].Status())
 	}
 }

@@ -53,15 +53,20 @@ func accept(request *rest.Request, answer, object runtime.Object) {
 	case isMetadata:
 		// As client-go's metadata client does. A server that does not know the
 		// transformation sends the whole objects in JSON.
-		kind := metadataKind(answer)
-		as := ";as=" + kind.Kind + ";g=" + kind.Group + ";v=" + kind.Version
-		request.SetHeader("Accept", runtime.ContentTypeProtobuf+as+","+runtime.ContentTypeJSON+as+","+runtime.ContentTypeJSON)
+		request.SetHeader("Accept", metadataTypes(answer)+","+runtime.ContentTypeJSON)
 	case isProtobuf(answer):
 		request.UseProtobufAsDefault()
 	default:
 		// The config of the client may prefer protobuf, or CBOR.
 		request.SetHeader("Accept", runtime.ContentTypeJSON)
 	}
+}
+
+// metadataTypes returns the media types of an answer of metadata only, of the type of into.
+func metadataTypes(into runtime.Object) string {
+	kind := metadataKind(into)
+	as := ";as=" + kind.Kind + ";g=" + kind.Group + ";v=" + kind.Version
+	return runtime.ContentTypeProtobuf + as + "," + runtime.ContentTypeJSON + as
 }
 
 // isProtobuf reports whether an object can be decoded from protobuf.
@@ -74,11 +79,7 @@ func isProtobuf(object runtime.Object) bool {
 // events of a stream, it is decoded by the codecs of this package, whatever serializer
 // the client has.
 func (r *RESTResource) decodeAnswer(body []byte, into runtime.Object) (runtime.Object, error) {
-	decoder := jsonEncoding().object
-	if bytes.HasPrefix(body, protobufPrefix) {
-		decoder = protobufEncoding().object
-	}
-	answer, kind, err := decodeObject(decoder, body, into)
+	answer, kind, err := decodeObject(decoderOf(body), body, into)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +90,14 @@ func (r *RESTResource) decodeAnswer(body []byte, into runtime.Object) (runtime.O
 		return nil, err
 	}
 	return answer, nil
+}
+
+// decoderOf returns the decoder of an answer.
+func decoderOf(body []byte) runtime.Decoder {
+	if bytes.HasPrefix(body, protobufPrefix) {
+		return protobufEncoding().object
+	}
+	return jsonEncoding().object
 }
 
 // decodeList decodes the answer to a list. One object, decoded into a list type that the

@@ -147,9 +147,22 @@ func (f *frames) worked() (credit int) {
 	}
 	n := copy(f.data, f.data[f.complete:])
 	f.cut(n)
+	f.shrink()
 	f.complete, f.taken = 0, 0
 	credit, f.owed = f.owed, 0
 	return credit
+}
+
+// shrink gives the memory of a large frame back, if little is left in it.
+func (f *frames) shrink() {
+	if cap(f.data) <= largestKept || len(f.data) > largestKept {
+		return
+	}
+	small := newFrames()
+	small.data = append(small.data, f.data...)
+	large := frames{buffer: f.buffer, data: f.data}
+	f.buffer, f.data = small.buffer, small.data
+	large.put()
 }
 
 // cut drops the bytes after the first n. They may be those of a secret.

@@ -23,7 +23,7 @@ import (
 func TestParkedStreamFlowControl(t *testing.T) {
 	const window, piece = 1 << 20, 16 << 10
 	large := canarySecret()
-	large.Data["large"] = bytes.Repeat([]byte("x"), 5<<20)
+	large.Data["large"] = bytes.Repeat([]byte("x"), 5<<19)
 	for name, frame := range framings {
 		t.Run(name, func(t *testing.T) {
 			event := frame(t, watch.Modified, large)
@@ -79,6 +79,32 @@ func TestParkedStreamFrameThatIsTooLong(t *testing.T) {
 				t.Errorf("got %d events and %v, want one and %v", len(p.events), p.err, want)
 			}
 			checkSecrecy(t, p.err)
+		})
+	}
+}
+
+// The beginning of a frame that came with the end of a large one does not keep the memory of
+// that: the next byte may come in an hour.
+func TestParkedStreamGivesLargeBufferBack(t *testing.T) {
+	large := canarySecret()
+	large.Data["large"] = bytes.Repeat([]byte("x"), 1<<20)
+	for name, frame := range framings {
+		t.Run(name, func(t *testing.T) {
+			made := emptyBuffers(t)
+			next := frame(t, watch.Modified, canarySecret())
+			p := park(t, nil, 0, nil)
+			for piece := range slices.Chunk(append(frame(t, watch.Added, large), next[0]), 16<<10) {
+				p.body.deliver(piece)
+			}
+			p.read()
+			if held := cap(p.stream.frames.data); held > largestKept {
+				t.Errorf("got %d bytes of memory for one byte", held)
+			}
+			p.body.deliver(next[1:])
+			if p.end(io.EOF); len(p.events) != 2 || !errors.Is(p.err, io.EOF) {
+				t.Errorf("got %d events and %v, want 2 and io.EOF", len(p.events), p.err)
+			}
+			checkCleared(t, made())
 		})
 	}
 }

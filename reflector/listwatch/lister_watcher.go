@@ -22,7 +22,7 @@ import (
 // cache.ToListWatcherWithWatchListSemantics), a reflector lists and then watches it.
 //
 // The client decodes the answers: it reads a frame of a JSON stream into memory
-// whole, however long the frame is. [FromREST] reads at most 16 MiB of a frame.
+// whole, however long the frame is. [FromREST] reads at most 4 MiB of a frame.
 func FromListerWatcher(lw toolscache.ListerWatcher) Source {
 	return &listerWatcher{
 		ListerWatcherWithContext: toolscache.ToListerWatcherWithContext(lw),

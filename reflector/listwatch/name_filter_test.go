@@ -25,8 +25,8 @@ func isTLS(name string) bool { return name == "tls" }
 // filtered returns a stream of secrets that drops all names but tls. It counts the objects that are made.
 func filtered(body io.Reader) (stream *restStream, made *int) {
 	stream, made = streamOf(body), new(int)
-	stream.filter = newNameFilter(stream.resource.NewObject, isTLS)
-	stream.resource.NewObject = func() runtime.Object { *made++; return &corev1.Secret{} }
+	stream.filter = newNameFilter(stream.source.resource.NewObject, isTLS)
+	stream.source.resource.NewObject = func() runtime.Object { *made++; return &corev1.Secret{} }
 	return stream, made
 }
 

@@ -103,7 +103,7 @@ func (s *restStream) decodeTaken(frame []byte, end error) (watch.Event, error) {
 // the body after it.
 func (s *restStream) endError(rest []byte, end error) error {
 	body := io.MultiReader(bytes.NewReader(rest), endOfBody{end})
-	reader := &restStream{body: io.NopCloser(body), resource: s.resource, format: s.format}
+	reader := &restStream{body: io.NopCloser(body), source: s.source, format: s.format}
 	if s.format == formatJSON {
 		reader.json = newJSONBody(body) // the rest may be shorter than what Next needs to find the format
 	}

@@ -41,7 +41,7 @@ func TestParkedStreamReturnsWhatNextReturns(t *testing.T) {
 
 				arrived := rapid.IntRange(0, len(body)).Draw(rt, "arrived")
 				byNext := 0
-				if all, _ := drain(&restStream{body: io.NopCloser(bytes.NewReader(body[:arrived])), resource: next.resource, filter: filter}); len(all) > 0 {
+				if all, _ := drain(&restStream{body: io.NopCloser(bytes.NewReader(body[:arrived])), source: next.source, filter: filter}); len(all) > 0 {
 					byNext = rapid.IntRange(0, len(all)).Draw(rt, "by Next")
 				}
 				p := park(t, body[:arrived], byNext, filter)
@@ -111,7 +111,7 @@ func TestParkedStreamPieces(t *testing.T) {
 			for size := 1; size <= len(first)+len(second); size++ {
 				p := park(t, nil, 0, nil)
 				made := 0
-				p.stream.resource.NewObject = func() runtime.Object { made++; return &corev1.Secret{} }
+				p.stream.source.resource.NewObject = func() runtime.Object { made++; return &corev1.Secret{} }
 				for piece := range slices.Chunk(append(bytes.Clone(first), second...), size) {
 					before := made
 					p.body.deliver(piece)
@@ -259,7 +259,7 @@ func TestWhileTryNextDecodes(t *testing.T) {
 			made := emptyBuffers(t)
 			p := park(t, frame, 0, nil)
 			decoding, decode, read := make(chan struct{}), make(chan struct{}), make(chan watch.Event, 1)
-			p.stream.resource.NewObject = func() runtime.Object {
+			p.stream.source.resource.NewObject = func() runtime.Object {
 				close(decoding)
 				<-decode
 				return &corev1.Secret{}

@@ -4,6 +4,7 @@ package listwatch
 
 import (
 	"context"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +42,8 @@ type RESTResource struct {
 // client sends a request up to eleven times, a second or more apart, if the connection
 // breaks or the answer has a Retry-After header; a reflector would learn of the failure
 // only then.
+//
+// An event of more than 4 MiB, twice what kube-apiserver can store, is cache.ErrMalformed.
 func FromREST(resource *RESTResource, namespace, name string) Source {
 	return &restSource{resource: resource, namespace: namespace, name: name}
 }
@@ -48,16 +51,22 @@ func FromREST(resource *RESTResource, namespace, name string) Source {
 type restSource struct {
 	resource        *RESTResource
 	namespace, name string
+	large           atomic.Uint64 // the mark of the object that was delivered last; 0 if it is not large
 }
 
 func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	s.selectName(&options)
-	return s.resource.list(ctx, s.namespace, options)
+	list, size, err := s.resource.list(ctx, s.namespace, options)
+	if err != nil {
+		return nil, err
+	}
+	s.rememberList(list, size)
+	return list, nil
 }
 
 func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
 	s.selectName(&options)
-	return s.resource.watch(ctx, s.namespace, options, nil)
+	return s.watch(ctx, options, nil)
 }
 
 func (s *restSource) selectName(options *metav1.ListOptions) {
@@ -71,30 +80,32 @@ func (r *RESTResource) request(namespace string, options *metav1.ListOptions) *r
 		MaxRetries(0)
 }
 
-func (r *RESTResource) list(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
-	list := r.NewList()
+// list returns a list, and its size on the wire.
+func (r *RESTResource) list(ctx context.Context, namespace string, options metav1.ListOptions) (list runtime.Object, size int, err error) {
+	list = r.NewList()
 	request := r.request(namespace, &options)
 	accept(request, list, r.NewObject())
 	result := request.Do(ctx)
 	if err := result.Error(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	body, err := result.Raw()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return r.decodeList(body, list)
+	list, err = r.decodeList(body, list)
+	return list, len(body), err
 }
 
 // watch opens a stream. filter is nil if every event is wanted.
-func (r *RESTResource) watch(ctx context.Context, namespace string, options metav1.ListOptions, filter *nameFilter) (Stream, error) {
+func (s *restSource) watch(ctx context.Context, options metav1.ListOptions, filter *nameFilter) (Stream, error) {
 	options.Watch = true
-	request := r.request(namespace, &options)
-	object := r.NewObject()
+	request := s.resource.request(s.namespace, &options)
+	object := s.resource.NewObject()
 	accept(request, object, object)
 	body, err := request.Stream(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &restStream{body: body, resource: r, filter: filter}, nil
+	return &restStream{body: body, source: s, filter: filter}, nil
 }

@@ -36,7 +36,8 @@ type namespaceSource struct {
 }
 
 func (s *namespaceSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
-	return s.resource.watch(ctx, s.namespace, options, s.filter)
+	source := &restSource{resource: s.resource, namespace: s.namespace}
+	return source.watch(ctx, options, s.filter)
 }
 
 // List returns the wanted objects in one list, at the version of its first page. All
@@ -49,7 +50,7 @@ func (s *namespaceSource) List(ctx context.Context, options metav1.ListOptions) 
 	}
 	var items []runtime.Object
 	for {
-		page, err := s.resource.list(ctx, s.namespace, options)
+		page, _, err := s.resource.list(ctx, s.namespace, options)
 		if err != nil {
 			return nil, err
 		}

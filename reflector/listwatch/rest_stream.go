@@ -20,9 +20,11 @@ import (
 )
 
 const (
-	// largestFrame is the limit of client-go, 16 MiB. etcd's default limit for a request
-	// is 1.5 MiB.
-	largestFrame = 16 << 20
+	// largestFrame is twice what kube-apiserver can store: its etcd client sends at most
+	// 2 MiB, and etcd accepts 1.5 MiB by default. The rest is for defaults, another version
+	// of the object, and base64 and escapes in JSON. A larger limit would let a server
+	// make a stream allocate a GiB, for a decoded object may take forty times its bytes.
+	largestFrame = 4 << 20
 	// largestKept is the size above which a buffer is not reused.
 	largestKept = 64 << 10
 )
@@ -38,11 +40,11 @@ const (
 // Once it is parked ([Parkable]), it holds a buffer only while frames wait. See
 // parked_stream.go.
 type restStream struct {
-	body     io.ReadCloser
-	resource *RESTResource
-	filter   *nameFilter // nil: every event is wanted
-	json     *jsonBody   // nil if the frames are protobuf, none has come, or the stream is parked
-	wake     Waker       // nil until the stream is parked
+	body   io.ReadCloser
+	source *restSource
+	filter *nameFilter // nil: every event is wanted
+	json   *jsonBody   // nil if the frames are protobuf, none has come, or the stream is parked
+	wake   Waker       // nil until the stream is parked
 
 	mu       sync.Mutex
 	frames   *frames // what has arrived since the stream is parked; nil if TryNext has returned all of it
@@ -228,17 +230,23 @@ func putBuffer(buffer *bytes.Buffer) {
 func (s *restStream) decode(event *metav1.WatchEvent, decoder runtime.Decoder) (watch.Event, error) {
 	var into runtime.Object
 	if event.Type != string(watch.Error) { // which brings a Status
-		into = s.resource.NewObject()
+		into = s.source.resource.NewObject()
 	}
 	object, kind, err := decodeObject(decoder, event.Object.Raw, into)
 	if err == nil && into != nil {
-		err = s.resource.check(object, into, kind)
+		err = s.source.resource.check(object, into, kind)
 	}
 	if err != nil {
 		return watch.Event{}, err
 	}
 	if s.filter.drops(event.Type, object) {
 		return watch.Event{}, errDropped
+	}
+	switch watch.EventType(event.Type) {
+	case watch.Added, watch.Modified:
+		s.source.remember(object, len(event.Object.Raw))
+	case watch.Deleted:
+		s.source.remember(nil, 0)
 	}
 	return watch.Event{Type: watch.EventType(event.Type), Object: object}, nil
 }

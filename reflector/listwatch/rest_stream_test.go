@@ -13,8 +13,10 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/cache"
@@ -228,6 +230,42 @@ func TestNoBufferBetweenFrames(t *testing.T) {
 	// Under the race detector a pool drops some of its items.
 	if got := len(made()); got > 15 {
 		t.Errorf("buffers of %d waiting streams: got %d, want them shared", len(all), got)
+	}
+}
+
+// An element of a list may take forty times the memory of its bytes in a frame, so the limit
+// of a frame bounds what a server can make a stream allocate. An object of 1.5 MiB, etcd's
+// default limit for a request, is far below it.
+func TestFrameOfEmptyElements(t *testing.T) {
+	const elements = 4 << 20
+	large := canarySecret()
+	large.Data["large"] = bytes.Repeat([]byte("x"), 3<<19)
+	secret := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), bytes.Repeat([]byte{13<<3 | 2, 0}, elements))
+	raw, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Secret"}, Raw: secret}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	event, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: append(protobufPrefix, raw...)}}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames := map[string][]byte{
+		"protobuf": append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...),
+		"JSON": []byte(`{"type":"ADDED","object":{"apiVersion":"v1","kind":"Secret","metadata":{"ownerReferences":[{}` +
+			strings.Repeat(",{}", elements) + `]}}}`),
+	}
+	for name, frame := range frames {
+		body := append(framings[name](t, watch.Added, large), frame...)
+		var before, after goruntime.MemStats
+		goruntime.ReadMemStats(&before)
+		events, err := drain(streamOf(bytes.NewReader(body)))
+		goruntime.ReadMemStats(&after)
+		if len(events) != 1 || !errors.Is(err, cache.ErrMalformed) {
+			t.Errorf("%s: got %d events and %v, want the one of 1.5 MiB and ErrMalformed", name, len(events), err)
+		}
+		if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 64 {
+			t.Errorf("%s: allocated %d MiB, want 64 at most", name, got)
+		}
 	}
 }
 

@@ -88,7 +88,7 @@ type framing func(testing.TB, watch.EventType, runtime.Object) []byte
 var framings = map[string]framing{"protobuf": protobufFrame, "JSON": jsonFrame}
 
 func streamOf(body io.Reader) *restStream {
-	return &restStream{body: io.NopCloser(body), resource: secretsOf(versionClient{version: corev1.SchemeGroupVersion})}
+	return &restStream{body: io.NopCloser(body), source: &restSource{resource: secretsOf(versionClient{version: corev1.SchemeGroupVersion})}}
 }
 
 // versionClient is a client of a group and version. It may send nothing.

@@ -42,7 +42,10 @@ func (s *server) endPause(m *member, now time.Time) {
 // calls admit then.
 func (s *server) pick(now time.Time) *member {
 	if s.outage.confirmed {
-		return s.pickProbe(&s.outage, s.resources, now)
+		if m := s.pickProbe(&s.outage, s.resources, now); m != nil {
+			return m
+		}
+		return s.pickReserved(now)
 	}
 	for _, r := range s.resources {
 		if !r.outage.confirmed {
@@ -56,6 +59,9 @@ func (s *server) pick(now time.Time) *member {
 		}
 	}
 	if m := s.pickHealthy(now); m != nil {
+		return m
+	}
+	if m := s.pickReserved(now); m != nil {
 		return m
 	}
 	return s.pickFailing(now)
@@ -85,15 +91,12 @@ func (s *server) ready(at, now time.Time) bool {
 
 // pickHealthy returns the healthy member to admit, nil if there is none.
 func (s *server) pickHealthy(now time.Time) *member {
-	if s.opening >= s.limit {
-		return nil
-	}
 	spaced, othersFail := s.lastBegan, s.failures >= spacingThreshold
 	if othersFail {
 		spaced = spaced.Add(attemptSpacing)
 	}
 	for _, r := range s.roundRobin() {
-		if r.outage.confirmed || r.opening >= int(r.window.size) {
+		if r.outage.confirmed || r.opening >= int(r.window.size) || !s.hasPlace(r) {
 			continue
 		}
 		m, notBefore := r.nextHealthy(othersFail, now)
@@ -128,7 +131,7 @@ func (s *server) pickFailing(now time.Time) *member {
 // pickFirstAttempt returns a member of a resource in an outage that has made no attempt yet, nil if there is none. It
 // may be healthy where the server answers. Hence 5xx of others do not keep it from its first attempt.
 func (s *server) pickFirstAttempt(r *resource, now time.Time) *member {
-	if r.outage.kind != Failed || errors.Is(r.outage.cause, errHung) || r.opening >= firstWindow || s.opening >= s.limit {
+	if r.outage.kind != Failed || errors.Is(r.outage.cause, errHung) || r.opening >= firstWindow || !s.hasPlace(r) {
 		return nil
 	}
 	m := r.newest
@@ -151,11 +154,19 @@ func (s *server) pickProbe(o *outage, resources []*resource, now time.Time) *mem
 		return nil
 	}
 	at := o.nextProbe
-	if m.resource.newest == m {
-		at = earlier(at, m.deadline())
+	switch {
+	case members(resources) == 1: // its own pause is over
+		at = now
+	case m.resource.newest == m:
+		at = earlier(at, m.resource.deadline())
 	}
 	if !s.ready(at, now) {
 		return nil
+	}
+	if m.resource.newest == m { // one newest member at a time, of all resources
+		for _, r := range resources {
+			r.newestSince = now
+		}
 	}
 	s.schedule.remove(m)
 	s.served(m.resource)
@@ -208,8 +219,11 @@ func newestOf(resources []*resource) (m *member) {
 }
 
 // firstPaused returns the member of some resources whose pause ends first, nil if there is none. A probe ends a pause
-// early, but not a Retry-After.
+// early, but not a Retry-After, and not that of the only member: no other probes meanwhile.
 func (s *server) firstPaused(resources []*resource, now time.Time) (first *member) {
+	if members(resources) == 1 {
+		return nil
+	}
 	for _, m := range s.schedule {
 		if m.state == paused && !m.retryAfter.After(now) && slices.Contains(resources, m.resource) &&
 			(first == nil || m.due.Before(first.due)) {
@@ -217,4 +231,12 @@ func (s *server) firstPaused(resources []*resource, now time.Time) (first *membe
 		}
 	}
 	return first
+}
+
+// members returns how many members some resources have.
+func members(resources []*resource) (count int) {
+	for _, r := range resources {
+		count += r.members
+	}
+	return count
 }

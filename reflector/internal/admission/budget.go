@@ -7,13 +7,14 @@ import "time"
 // budget is a token bucket for the attempts of failing members. Unlike golang.org/x/time/rate, it can be given tokens:
 // an attempt that succeeds adds some.
 type budget struct {
-	perSecond float64 // how fast it fills, and how many tokens it holds at most
+	perSecond float64 // how fast it fills
+	most      float64 // how many tokens it holds at most
 	tokens    float64
 	filledAt  time.Time
 }
 
-func newBudget(perSecond float64) *budget {
-	return &budget{perSecond: perSecond, tokens: perSecond}
+func newBudget(perSecond, most float64) *budget {
+	return &budget{perSecond: perSecond, most: most, tokens: most}
 }
 
 // next returns when a token is available: now or later.
@@ -33,7 +34,7 @@ func (b *budget) fill(now time.Time) {
 	b.filledAt = now
 }
 
-func (b *budget) add(tokens float64) { b.tokens = min(b.tokens+tokens, b.perSecond) }
+func (b *budget) add(tokens float64) { b.tokens = min(b.tokens+tokens, b.most) }
 
 // empty discards the tokens.
 func (b *budget) empty() { b.tokens = 0 }

@@ -98,8 +98,9 @@ func (m *Member) request(turn func()) {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.server.request(&m.member, turn)
-	c.admitLocked(time.Now())
+	now := time.Now()
+	c.server.request(&m.member, turn, now)
+	c.admitLocked(now)
 }
 
 // Release reports the outcome of an attempt, or withdraws a request that still waits. If there is neither, Release does

@@ -23,7 +23,11 @@
 //     So do 429s, also of members that have never synced.
 //   - Failures to reach the server confirm an outage of the server in the same way.
 //     Before the server's first answer, members that have never synced count too.
-//   - A 401 is an outage of the server at once.
+//   - A 401 is an outage of the resource at once. If another resource gets a 401, too,
+//     with no success since, or if there is no other, it is one of the server.
+//   - Two failures in a row of the only member, to reach the server or to get an answer
+//     in time, are an outage.
+//   - The failure of a member that came alone says little: see the reserve below.
 //
 // In an outage, members make one attempt at a time: a probe. The first begins at once,
 // the next ones 0.25 to 5 s apart (for a resource 0.25 to 2 s; after 429s 0.1 to
@@ -35,10 +39,16 @@
 //   - A healthy member (new, or synced at its last attempt) does not wait for
 //     failing members. It waits for other healthy members only until each has made
 //     one attempt.
+//   - Each resource has a reserve. A healthy member that comes one by one (up to 20 a
+//     second, 16 at a time) makes its attempt within 0.3 s, also in an outage
+//     or after a 429. Its failure delays no other. After 128 such attempts one of any
+//     member must succeed before more begin.
 //   - The window of a resource is 4 attempts at first. It grows by one with each
-//     success, up to the controller's limit, and shrinks to 1 after a 429. An
-//     attempt leaves the window after four times the usual latency (at least
-//     0.25 s, at most 5 s; 0.5 s while the latency is not known).
+//     success, up to the controller's limit, and shrinks to 1 after a 429. Above 32
+//     it grows only while the latency is less than 1.5 times its minimum, and shrinks
+//     while it is more than twice that. An attempt leaves the window after four times
+//     the usual latency (at least 0.25 s, at most 5 s; 0.5 s while it is not known).
+//   - If other resources hold all places, a resource has up to 8 more.
 //   - Half of the attempts are for members that a caller waits for, a quarter each
 //     for members that synced before and for members that have never synced.
 //     [Member.Expedite] holds for one attempt.

@@ -30,8 +30,9 @@ func (s *server) succeed(m *member, now time.Time) {
 	s.lastSuccess, r.lastSuccess = now, now
 	r.throttles, r.throttledUntil = 0, time.Time{}
 	r.latency.observe(now.Sub(m.began))
+	r.rise.observe(now.Sub(m.began), now)
 	if !m.failingAttempt {
-		r.window.grow(s.limit)
+		r.window.grow(s.limit, r.rise.ratio())
 	} else if m.shortStreams <= 1 {
 		s.budgets[expedited].add(successTokens)
 		s.budgets[unsynced].add(successTokens)
@@ -44,11 +45,15 @@ func (s *server) succeed(m *member, now time.Time) {
 	m.failures, m.failing, m.retried = 0, false, false
 	m.setPause(0, 0, now)
 	delete(s.firstFailures, m)
-	s.answered, s.failures = true, 0
+	s.answered, s.failures, s.credit = true, 0, fullCredit
+	invalid := s.outage.confirmed && s.outage.kind == Unauthorized // the token was
+	if s.outage.wasSlow(m) || r.outage.wasSlow(m) {
+		r.window.widen()
+	}
 	s.outage.clear()
 	r.outage.clear()
 	s.retryFirstFailures(func(m *member, kind Kind) bool {
-		return m.resource == r || kind == Unreachable || kind == Unauthorized
+		return m.resource == r || kind == Unreachable || invalid && kind == Unauthorized
 	}, now)
 }
 
@@ -87,7 +92,8 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now time.Time) {
 	s.outage.seen(outcome.Kind, now)
 	m.resource.outage.seen(outcome.Kind, now)
 	healthy := !wasHung && !m.failingAttempt && (!m.retried || outcome.Kind == Unreachable)
-	if healthy || outcome.Kind == Unauthorized {
+	only := s.members == 1 && !wasHung && (outcome.Kind == Unreachable || outcome.Kind == Failed)
+	if healthy || outcome.Kind == Unauthorized || only {
 		s.learnFailure(m, outcome, now)
 	}
 	s.endProbe(m, now)
@@ -98,8 +104,10 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now time.Time) {
 func (s *server) backOff(m *member, outcome Outcome, now time.Time) {
 	b, transient := memberBackoff, false
 	switch outcome.Kind {
-	case Answered, Throttled:
+	case Answered:
 		transient = m.failures == 1
+	case Throttled:
+		transient = m.failures == 1 && !m.cameAlone()
 	case Unreachable:
 		b = unreachableBackoff
 	}
@@ -110,6 +118,9 @@ func (s *server) backOff(m *member, outcome Outcome, now time.Time) {
 	}
 	m.setPause(pause, outcome.RetryAfter, now)
 	duringOutage := s.outage.confirmed && s.outage.kind == outcome.Kind // then it is not the member's failure
+	if s.firstFailures[m] != outcome.Kind {
+		delete(s.firstFailures, m)
+	}
 	switch outcome.Kind {
 	case Failed, Unreachable, Unauthorized:
 		if duringOutage || m.failures == 1 && !m.retried {
@@ -131,27 +142,54 @@ func (s *server) learnAnswer(kind Kind, now time.Time) {
 	s.outage.interrupt(serverBackoff, now)
 }
 
-// learnFailure learns from the failure of a healthy member, or from a 401: the cause may be the resource or the server.
+// learnFailure learns from the failure of a healthy member, from a 401, and from any failure of an only member to
+// reach the server, or to get more than a 5xx from it: the cause may be the resource or the server. A reserved attempt
+// may be that of a member that fails alone. So it delays no other.
 func (s *server) learnFailure(m *member, outcome Outcome, now time.Time) {
 	r := m.resource
-	s.failures++
-	if outcome.Kind == Throttled {
-		r.throttle(m, now)
+	if !m.cameAlone() {
+		s.failures++
+		if outcome.Kind == Throttled {
+			r.throttle(m, now)
+		}
 	}
-	if r.lastSuccess.After(m.began) || outcome.Kind == Unauthorized && s.lastSuccess.After(m.began) {
+	if r.lastSuccess.After(m.began) {
 		return // another member was served meanwhile
 	}
 	switch {
 	case outcome.Kind == Unauthorized:
-		s.record(&s.outage, m, outcome, 1, now)
-	case outcome.Kind == Unreachable && m.synced:
-		s.record(&s.outage, m, outcome, failureThreshold(s.synced), now)
+		s.learnUnauthorized(m, outcome, now)
+	case outcome.Kind == Unreachable && (m.synced || s.members == 1):
+		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.synced, s.members == 1), now)
 	case outcome.Kind == Unreachable && !s.answered:
-		s.record(&s.outage, m, outcome, failureThreshold(s.members), now)
-	case outcome.Kind == Failed && m.synced:
-		s.record(&r.outage, m, outcome, failureThreshold(r.synced), now)
+		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.members, s.members == 1), now)
+	case outcome.Kind == Failed && (m.synced || s.members == 1):
+		s.record(&r.outage, m, outcome, r.outage.threshold(m, r.synced, s.members == 1), now)
 	case outcome.Kind == Throttled:
 		s.record(&r.outage, m, outcome, failureThreshold(r.members), now)
+	}
+}
+
+// learnUnauthorized learns from a 401: the token may be invalid, or not be accepted for one kind, as by an aggregated
+// API server. It is an outage of the resource at once, and of the server if another resource agrees, or if there is no
+// other.
+func (s *server) learnUnauthorized(m *member, outcome Outcome, now time.Time) {
+	threshold := 1
+	if m.cameAlone() {
+		threshold = failureThreshold(m.resource.members)
+	}
+	s.record(&m.resource.outage, m, outcome, threshold, now)
+	agree, others := 0, 0
+	for _, r := range s.resources {
+		switch {
+		case r.outage.confirmed && r.outage.kind == Unauthorized && !s.lastSuccess.After(r.outage.since):
+			agree++
+		case r.members > 0:
+			others++
+		}
+	}
+	if agree > 1 || agree == 1 && others == 0 {
+		s.record(&s.outage, m, outcome, 1, now)
 	}
 }
 
@@ -162,11 +200,11 @@ func (s *server) attemptHung(m *member, now time.Time) {
 	m.state = hung
 	s.hung++
 	switch {
-	case m.failingAttempt || r.lastSuccess.After(m.began):
-	case m.synced:
-		s.record(&r.outage, m, Outcome{Kind: Failed, Cause: errHung}, failureThreshold(r.synced), now)
+	case m.failingAttempt && r.members > 1, r.lastSuccess.After(m.began):
+	case m.synced, s.answered && r.members == 1:
+		s.record(&r.outage, m, Outcome{Kind: Failed, Cause: errHung}, r.outage.threshold(m, r.synced, r.members == 1), now)
 	case !s.answered:
-		s.record(&s.outage, m, Outcome{Kind: Unreachable, Cause: errHung}, failureThreshold(s.members), now)
+		s.record(&s.outage, m, Outcome{Kind: Unreachable, Cause: errHung}, s.outage.threshold(m, s.members, s.members == 1), now)
 	}
 	s.endProbe(m, now)
 }
@@ -183,7 +221,7 @@ func (s *server) record(o *outage, m *member, outcome Outcome, threshold int, no
 	for _, b := range s.budgets {
 		b.empty()
 	}
-	involved := func(r *resource) bool { return o == &s.outage || o == &r.outage }
+	involved := func(r *resource) bool { return o == &s.outage && !r.outage.confirmed || o == &r.outage }
 	for _, r := range s.resources {
 		if involved(r) {
 			r.window.shrink()

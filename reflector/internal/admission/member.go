@@ -20,6 +20,10 @@ const (
 // every stream at once are therefore asked less and less often.
 const stableStream = 10 * time.Second
 
+// cutStream is how long a stream must live for the pause after it to be half of that at most. A server that cuts
+// streams every few seconds costs few requests, and they are soon back once it stops.
+const cutStream = 2 * time.Second
+
 // state is the state of a member. docs/design/0004-admission.md has the diagram.
 type state uint8
 
@@ -47,20 +51,21 @@ type member struct {
 	resource *resource
 	notify   func() // may be nil
 
-	state          state
-	expedited      bool   // Expedite was called since the last attempt
-	synced         bool   // an attempt has synced
-	attempted      bool   // an attempt has begun
-	failing        bool   // belongs to the lane of failing members
-	failingAttempt bool   // its attempt under way began in that lane
-	retried        bool   // its pause was ended early since it last synced
-	failures       uint32 // failed attempts in a row
-	shortStreams   uint32 // streams in a row that lived for less than stableStream
+	state           state
+	expedited       bool   // Expedite was called since the last attempt
+	synced          bool   // an attempt has synced
+	attempted       bool   // an attempt has begun
+	failing         bool   // belongs to the lane of failing members
+	failingAttempt  bool   // its attempt under way began in that lane
+	reserved        bool   // is in the reserve of its resource
+	reservedAttempt bool   // its last attempt began from there
+	retried         bool   // its pause was ended early since it last synced
+	failures        uint32 // failed attempts in a row
+	shortStreams    uint32 // streams in a row that lived for less than stableStream
 
-	turn     func()        // called, with the lock held, when the member is admitted or leaves
-	queue    *list.List    // the queue it is in, nil if none
-	element  *list.Element // its place there
-	queuedAt time.Time     // of a member that has made no attempt
+	turn    func()        // called, with the lock held, when the member is admitted or leaves
+	queue   *list.List    // the queue it is in, nil if none
+	element *list.Element // its place there
 
 	index int       // in the schedule, from 1 on; 0 if it is not there
 	due   time.Time // when it leaves the schedule; since when it is queued
@@ -96,6 +101,9 @@ func (m *member) streamEnded(lived time.Duration, outcome Outcome, now time.Time
 		m.shortStreams = 1
 	}
 	pause := memberBackoff.pause(m.shortStreams)
+	if lived >= cutStream {
+		pause = min(pause, lived/2)
+	}
 	switch outcome.Kind {
 	case Answered: // the next attempt sends another request
 		pause = max(0, pause-lived)
@@ -114,18 +122,16 @@ func (m *member) pauseEnd() time.Time {
 	return later(m.ended.Add(pause), m.retryAfter)
 }
 
-// deadline returns when the newest member of a resource makes its first attempt at the latest.
-func (m *member) deadline() time.Time {
-	if m.expedited {
-		return m.queuedAt.Add(expeditedDeadline)
-	}
-	return m.queuedAt.Add(newestDeadline)
-}
-
 // failedAlone reports whether the last failure of m was its own: others of its resource have succeeded since. A failure
 // without a pause, as of an expired resource version, is no reason to think so.
 func (m *member) failedAlone() bool {
 	return m.failures > 0 && m.pause > 0 && m.resource.lastSuccess.After(m.ended)
+}
+
+// cameAlone reports whether m made its last attempt as one of few members: then its failure says little about the
+// others.
+func (m *member) cameAlone() bool {
+	return m.reservedAttempt && m.resource.reserve.crowdAt.Before(m.began.Add(-crowdTime))
 }
 
 // sameResource reports whether both members belong to one resource.

@@ -81,6 +81,12 @@ func (o *outage) interrupt(b backoff, now time.Time) {
 	*o = interrupted
 }
 
+// wasSlow reports whether the answer to m, which has just come, shows that answers are slow, and that there was no
+// outage.
+func (o *outage) wasSlow(m *member) bool {
+	return o.confirmed && errors.Is(o.cause, errHung) && m.began.Before(o.since)
+}
+
 // clear ends the outage, and discards the failures recorded.
 func (o *outage) clear() { *o = outage{} }
 
@@ -91,8 +97,17 @@ func (o *outage) remove(m *member) {
 	}
 }
 
-// failureThreshold returns how many members must fail to confirm an outage, of so many that could fail. One alone never
-// does.
+// threshold returns how many members must fail to confirm the outage when m fails, of so many that could fail. If m is
+// the only member, its second failure is enough.
+func (o *outage) threshold(m *member, couldFail int, only bool) int {
+	if only && slices.Contains(o.failed, m) {
+		return 1
+	}
+	return failureThreshold(couldFail)
+}
+
+// failureThreshold returns how many members must fail to confirm an outage, of so many that could fail. One failure
+// never does.
 func failureThreshold(members int) int {
 	return max(2, min(minFailures+members/membersPerFailure, maxFailures, members))
 }

@@ -17,16 +17,9 @@ import (
 // A caller may hold a lock that notify takes.
 func TestMembersAreNotifiedOnTheTimersGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := admission.New(1)
 		var mu sync.Mutex
 		notified := 0
-		first := c.Join("secrets", nil)
-		second := c.Join("secrets", func() { mu.Lock(); defer mu.Unlock(); notified++ })
-		if err := first.Acquire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		go func() { _ = second.Acquire(t.Context()) }()
-		synctest.Wait()
+		first, _ := oneOfACrowd(t, func() { mu.Lock(); defer mu.Unlock(); notified++ })
 		mu.Lock()
 		first.Release(admission.Outcome{Kind: admission.Unauthorized, Cause: errBad}) // begins an outage
 		mu.Unlock()
@@ -36,32 +29,37 @@ func TestMembersAreNotifiedOnTheTimersGoroutine(t *testing.T) {
 		if notified == 0 {
 			t.Error("a member that waits was not notified")
 		}
-		second.Leave()
-		first.Leave()
 	})
 }
 
 // A notify that ends its goroutine, as a test's FailNow does, keeps it from no other member.
 func TestMembersAreNotifiedAfterOneThatEndsTheGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := admission.New(1)
-		first := c.Join("secrets", nil)
-		if err := first.Acquire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		var notified atomic.Int32
-		for range 3 {
-			m := c.Join("secrets", func() { notified.Add(1); runtime.Goexit() })
-			m.Request(func() {})
-			defer m.Leave()
-		}
+		first, others := oneOfACrowd(t, func() { notified.Add(1); runtime.Goexit() })
 		first.Release(admission.Outcome{Kind: admission.Unauthorized, Cause: errBad}) // begins an outage
 		synctest.Wait()
-		if got := notified.Load(); got != 3 {
-			t.Errorf("notified: got %d of 3 members that wait", got)
+		if got := int(notified.Load()); got != others {
+			t.Errorf("notified: got %d of %d members that wait", got, others)
 		}
-		first.Leave()
 	})
+}
+
+// oneOfACrowd begins the only attempt that is allowed, for the first of many members.
+func oneOfACrowd(t *testing.T, notify func()) (first *admission.Member, others int) {
+	c := admission.New(1)
+	first = c.Join("secrets", nil)
+	t.Cleanup(first.Leave)
+	if err := first.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 40 {
+		m := c.Join("secrets", notify)
+		m.Request(func() {})
+		t.Cleanup(m.Leave)
+	}
+	synctest.Wait()
+	return first, 40
 }
 
 // An outage that begins before many members have synced again is noticed.

@@ -8,9 +8,11 @@ import "time"
 type resource struct {
 	name             string
 	healthy, failing lane // queued members
-	opening          int  // attempts of healthy members that are under way and count
+	reserve          reserve
+	opening          int // attempts of healthy members that are under way and count
 	window           window
 	latency          latency
+	rise             rise
 	members          int
 	synced           int // members that have synced
 	outage           outage
@@ -22,11 +24,12 @@ type resource struct {
 
 	// newest is the newest queued member that has made no attempt yet; one that a caller waits for, if there is one. It
 	// may be healthy, whatever others fail with.
-	newest *member
+	newest      *member
+	newestSince time.Time // since when there has been one
 }
 
 func newResource(name string, limit int) *resource {
-	return &resource{name: name, window: newWindow(limit)}
+	return &resource{name: name, reserve: newReserve(), window: newWindow(limit)}
 }
 
 // lane returns the lane that m belongs to.
@@ -43,10 +46,21 @@ func (r *resource) enqueue(m *member, now time.Time) {
 	if m.attempted {
 		return
 	}
-	m.queuedAt = now
+	if r.newest == nil {
+		r.newestSince = now
+	}
 	if r.newest == nil || m.expedited || !r.newest.expedited {
 		r.newest = m
 	}
+}
+
+// deadline returns when the newest member makes its first attempt at the latest. It does not move when a newer one
+// comes: as long as members come, one makes its attempt.
+func (r *resource) deadline() time.Time {
+	if r.newest.expedited {
+		return r.newestSince.Add(expeditedDeadline)
+	}
+	return r.newestSince.Add(newestDeadline)
 }
 
 // dequeue removes m from its queue, if it is in one.
@@ -93,14 +107,14 @@ func (r *resource) nextHealthy(othersFail bool, now time.Time) (*member, time.Ti
 // others fail it is the newest member once its deadline has passed: all before it may fail.
 func (r *resource) peekHealthy(othersFail bool, now time.Time) (*member, time.Time) {
 	switch {
-	case r.throttles == 0 && othersFail && r.newest != nil && !r.newest.deadline().After(now):
+	case r.throttles == 0 && othersFail && r.newest != nil && !r.deadline().After(now):
 		return r.newest, r.throttledUntil
 	case r.throttles == 0:
 		return r.healthy.next(anyClass, false), r.throttledUntil
 	case r.newest == nil:
 		return r.healthy.next(anyClass, true), r.throttledUntil
 	}
-	return r.newest, earlier(r.newest.deadline(), r.throttledUntil)
+	return r.newest, earlier(r.deadline(), r.throttledUntil)
 }
 
 func anyClass(class) bool { return true }

@@ -62,6 +62,8 @@ type client struct {
 	synced   bool
 	cut      chan struct{} // closed when its stream ends
 	notified int
+	endedAt  time.Time     // when its last stream ended
+	away     time.Duration // the longest time from the end of a stream until the next
 }
 
 // inBubble runs f with a rig, in virtual time.
@@ -154,6 +156,11 @@ func (c *client) setSynced(synced bool) {
 	c.rig.mu.Lock()
 	defer c.rig.mu.Unlock()
 	c.synced = synced
+	if !synced {
+		c.endedAt = time.Now()
+	} else if !c.endedAt.IsZero() {
+		c.away = max(c.away, time.Since(c.endedAt))
+	}
 }
 
 func (c *client) isSynced() bool {

@@ -29,6 +29,7 @@ type server struct {
 	hung     int // attempts that are under way and count no longer
 	failing  int // attempts of failing members that are under way and count
 	budgets  [classes]*budget
+	credit   int // reserved attempts that may begin until the next success
 
 	outage        outage
 	answered      bool             // the server has answered
@@ -43,11 +44,12 @@ type server struct {
 }
 
 func newServer(limit int) server {
-	failing := newBudget(failingRate)
+	failing := newBudget(failingRate, failingRate)
 	return server{
 		limit:         max(1, limit),
-		budgets:       [classes]*budget{expedited: newBudget(expeditedRate), returning: failing, unsynced: failing},
+		budgets:       [classes]*budget{expedited: newBudget(expeditedRate, expeditedRate), returning: failing, unsynced: failing},
 		firstFailures: map[*member]Kind{},
+		credit:        fullCredit,
 	}
 }
 
@@ -99,7 +101,7 @@ func (s *server) leave(m *member, now time.Time) {
 }
 
 // request begins the pause of m before an attempt. turn is called when m is admitted, or has left.
-func (s *server) request(m *member, turn func()) {
+func (s *server) request(m *member, turn func(), now time.Time) {
 	if m.state == left {
 		turn()
 		return
@@ -107,10 +109,12 @@ func (s *server) request(m *member, turn func()) {
 	m.turn = turn
 	m.state = paused
 	s.schedule.set(m, m.pauseEnd())
+	m.resource.reserve.offer(m, now)
 }
 
 // withdraw removes m from its queue and from the schedule.
 func (s *server) withdraw(m *member) {
+	m.resource.reserve.remove(m)
 	m.resource.dequeue(m)
 	s.schedule.remove(m)
 }
@@ -132,6 +136,8 @@ func (s *server) expedite(m *member, now time.Time) {
 // begin begins an attempt of m.
 func (s *server) begin(m *member, now time.Time) {
 	r := m.resource
+	m.reservedAttempt = m.reserved
+	r.reserve.remove(m)
 	if m.state == queued {
 		s.waits.Observe(now.Sub(m.due))
 	}
@@ -162,6 +168,9 @@ func (s *server) uncount(m *member) {
 	default:
 		s.opening--
 		m.resource.opening--
+		if m.resource.opening == 0 {
+			m.resource.window.rest(max(firstWindow, wideWindow/len(s.resources)))
+		}
 	}
 }
 

@@ -80,6 +80,9 @@ type Waiting struct {
 	Kind      Kind
 	Cause     error
 	Since, At time.Time
+	// Hung is set while the member does not wait: its attempt is under way, and takes much longer than usual for the
+	// resource.
+	Hung bool
 }
 
 // Waiting returns why the member waits, and false if it does not.
@@ -93,6 +96,7 @@ func (m *Member) Waiting() (Waiting, bool) {
 	case queued:
 		w.Queued = m.resource.queued()
 	default:
+		w.Hung = m.state == hung
 		return w, false
 	}
 	for _, o := range []*outage{&m.controller.server.outage, &m.resource.outage} {

@@ -7,6 +7,7 @@ package failure
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,6 +26,8 @@ var (
 	ErrNoBookmark = errors.New("the server did not end the initial events of a WatchList in time")
 	// ErrNoAnswer means that the state did not arrive in time.
 	ErrNoAnswer = errors.New("the server did not answer in time")
+	// ErrGivenUp is ErrNoAnswer of an attempt that was given up early, because a caller waited.
+	ErrGivenUp = fmt.Errorf("%w, while a caller waited", ErrNoAnswer)
 	// ErrSilent means that a list showed a change that a silent stream had not
 	// delivered.
 	ErrSilent = errors.New("the stream was silent about a change")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -24,10 +25,18 @@ const (
 	AnswerTimeout = time.Minute
 	// longestAnswer bounds the wait for the state after attempts without an answer.
 	longestAnswer = 4 * AnswerTimeout
+	// patience is how long a caller waits for the answer to a first attempt before it is
+	// repeated. It doubles with each attempt without an answer, up to AnswerTimeout.
+	patience = 5 * time.Second
 	// listAfter and listEvery are when a chooser whose WatchLists are refused tries a
 	// list: at the third refusal in a row, since the Node authorizer refuses requests
 	// for a fresh binding, and at each eighth after it.
 	listAfter, listEvery = 3, 8
+	// failedEvery is after how many WatchLists of a selection that failed its next attempt
+	// is a list, and failedEveryOfAll is the same for a resource. Watches may fail where
+	// lists work: a proxy that waits for the end of an answer before it forwards the first
+	// byte serves lists only. One bad server of three fails four in a row now and then.
+	failedEvery, failedEveryOfAll = 2, 4
 	// watchAgainAfter is how long a selection is listed only, if its list is allowed
 	// and its watch is refused. The watch is then tried again.
 	watchAgainAfter = time.Minute
@@ -42,6 +51,7 @@ type Chooser struct {
 	listOnly       bool
 
 	mu       sync.Mutex
+	read     bool     // the selection has been read
 	listNext bool     // the next session begins with a list
 	trouble  *trouble // nil, as nearly always, if WatchLists have simply worked
 }
@@ -52,9 +62,12 @@ type trouble struct {
 	refused     int       // WatchLists that were refused since the last read
 	refusal     error     // of the WatchList in whose place a list is tried
 	listRefused bool      // the last attempt was a list, and was answered with a refusal
+	failed      int       // WatchLists that failed to open since the last one that worked
+	failedSince time.Time // when the first of these was asked for
 	broken      int       // WatchLists that broke since the last one that worked
 	late        int       // attempts in a row without an answer in time
-	watchError  error     // the refusal of the watch after a list; nil if it is allowed
+	givenUp     int       // attempts in a row that were given up while a caller waited
+	watchError  error     // why there was no watch after the last list; nil if there was
 	watchAgain  time.Time // no watch is tried before
 }
 
@@ -80,14 +93,15 @@ func (c *Chooser) troubleLocked() *trouble {
 func (c *Chooser) NextUsesList() bool {
 	needed, refused := c.server.needsList(c.resource)
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	listRefused := c.trouble != nil && c.trouble.listRefused
 	if listRefused && !c.listOnly {
 		c.trouble.listRefused = false
 	}
 	list := c.listOnly || c.listNext || needed && (refused || !listRefused)
 	c.listNext = false
-	return list
+	c.mu.Unlock()
+	once := !c.listOnly && c.server.takeListOnce(c.resource)
+	return list || once
 }
 
 // AnswerTimeout returns how long the next attempt may take to deliver the state.
@@ -102,6 +116,17 @@ func (c *Chooser) AnswerTimeout() time.Duration {
 	return min(AnswerTimeout<<min(c.trouble.late/2, 8), longestAnswer)
 }
 
+// Patience returns after how long without an answer the next attempt is given up while a
+// caller waits: the answer may be lost, or the server slow.
+func (c *Chooser) Patience() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.trouble == nil {
+		return patience
+	}
+	return min(patience<<min(c.trouble.givenUp+c.trouble.late, 8), AnswerTimeout)
+}
+
 // Synced records that a read has delivered the state, by a list or a WatchList, and
 // how long that took. It reports whether all is well: it is not while the watch
 // after a list is refused. A server that was slow keeps the longer time-out.
@@ -111,16 +136,21 @@ func (c *Chooser) Synced(list bool, took time.Duration) (well bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.read = true
 	t := c.trouble
 	if t == nil {
 		return true
 	}
 	t.refused, t.refusal, t.listRefused = 0, nil, false
 	if !list {
+		t.failed, t.failedSince = 0, time.Time{}
 		t.broken, t.watchError, t.watchAgain = 0, nil, time.Time{}
 	}
 	if took < AnswerTimeout/2 {
 		t.late = 0
+	}
+	if took < patience/2 {
+		t.givenUp = 0
 	}
 	well = t.watchError == nil
 	if *t == (trouble{}) {
@@ -129,14 +159,22 @@ func (c *Chooser) Synced(list bool, took time.Duration) (well bool) {
 	return well
 }
 
-// SessionEnded records why a session ended.
-func (c *Chooser) SessionEnded(err error) {
+// SessionEnded records why a session ended that began then, with a list or a WatchList. A
+// WatchList without an answer has failed to open.
+func (c *Chooser) SessionEnded(err error, list bool, began time.Time) {
 	if !errors.Is(err, failure.ErrNoAnswer) {
 		return
 	}
+	if !list {
+		c.openFailed(began)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.troubleLocked().late++
+	if t := c.troubleLocked(); errors.Is(err, failure.ErrGivenUp) {
+		t.givenUp++
+	} else {
+		t.late++
+	}
 }
 
 // OpenFailed records that a WatchList, asked for at that time, could not be opened.
@@ -158,8 +196,25 @@ func (c *Chooser) OpenFailed(ctx context.Context, err error, asked time.Time) (l
 		return true
 	case failure.Of(err) == failure.Malformed: // the source is at fault
 		c.Broke(ctx, err, asked)
+	case mayListInstead(err):
+		c.openFailed(asked)
 	}
 	return false
+}
+
+// openFailed counts a WatchList, asked for at that time, that failed to open although lists
+// may work. After each second one of the resource since one worked, the next session of any
+// selection lists. So does this selection after each second one of its own, if it was never
+// read.
+func (c *Chooser) openFailed(asked time.Time) {
+	c.server.openFailed(c.resource)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.troubleLocked()
+	if t.failed++; t.failed == 1 {
+		t.failedSince = asked
+	}
+	c.listNext = c.listNext || !c.read && t.failed%failedEvery == 0
 }
 
 // EndedEarly records that a WatchList, asked for at that time, ended before it had
@@ -225,7 +280,8 @@ func (c *Chooser) TryWatchList(err error) bool {
 }
 
 // WatchRefusal returns the refusal of the watch after a list, if it is too recent to
-// try again. The next session then lists again.
+// try again. The next session then lists again. A watch that failed otherwise is tried
+// after each list.
 func (c *Chooser) WatchRefusal() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,22 +292,50 @@ func (c *Chooser) WatchRefusal() error {
 	return c.trouble.watchError
 }
 
-// WatchAnswered records the answer to the watch after a list. While the watch is
-// refused, the list is repeated at the pace of the back-off. It reports whether a
-// watch that was refused before is allowed now.
+// WatchAnswered records the answer to the watch after a list. While the watch is refused,
+// or fails where WatchLists did too, the list is repeated at the pace of the back-off. It
+// reports whether a watch that was refused or failed before works now.
 func (c *Chooser) WatchAnswered(err error) (recovered bool) {
+	fails := false
+	if err == nil {
+		c.server.watchWorked(c.resource)
+	} else if mayListInstead(err) {
+		fails = c.server.watchFailed(c.resource, c.failingSince()) || c.Polls()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case err == nil && c.trouble != nil && c.trouble.watchError != nil:
+	case err == nil && c.trouble != nil:
+		recovered = c.trouble.watchError != nil
+		c.trouble.failed, c.trouble.failedSince = 0, time.Time{}
 		c.trouble.watchError, c.trouble.watchAgain = nil, time.Time{}
-		return true
 	case refusesRequest(err), refusesCaller(err):
 		t := c.troubleLocked()
 		t.watchError, t.watchAgain = err, time.Now().Add(watchAgainAfter)
 		c.listNext = true
+	case fails:
+		c.troubleLocked().watchError = err
+		c.listNext = true
 	}
-	return false
+	return recovered
+}
+
+// failingSince returns when the first WatchList was asked for of those that failed since
+// the last one that worked, zero if none did.
+func (c *Chooser) failingSince() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.trouble == nil {
+		return time.Time{}
+	}
+	return c.trouble.failedSince
+}
+
+// Polls reports whether lists work, and the watch after them does not.
+func (c *Chooser) Polls() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.trouble != nil && c.trouble.watchError != nil
 }
 
 func (c *Chooser) logLists(ctx context.Context, err error) {
@@ -289,4 +373,18 @@ func refusesRequest(err error) bool {
 func refusesCaller(err error) bool {
 	class := failure.Of(err)
 	return class.IsRefusal() && class != failure.Unauthorized && !refusesRequest(err)
+}
+
+// mayListInstead reports whether a watch failed although a list may work: the server has
+// answered with 5xx or 429, or the connection was lost. Without a connection no request
+// works.
+func mayListInstead(err error) bool {
+	var noConnection *net.OpError
+	switch failure.Of(err) {
+	case failure.Failed, failure.Throttled:
+		return true
+	case failure.Unreachable:
+		return !errors.Is(err, failure.ErrNoAnswer) && (!errors.As(err, &noConnection) || noConnection.Op != "dial")
+	}
+	return false
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"testing"
@@ -201,22 +202,132 @@ func TestAnswerTimeout(t *testing.T) {
 	minutes := func(n int) (all []float64) {
 		for range n {
 			all = append(all, c.AnswerTimeout().Minutes())
-			c.SessionEnded(failure.ErrNoAnswer)
+			c.SessionEnded(failure.ErrNoAnswer, true, time.Now())
 		}
 		return all
 	}
 	if got, want := minutes(9), []float64{1, 1, 2, 1, 4, 1, 4, 1, 4}; !slices.Equal(got, want) {
 		t.Errorf("time-outs in minutes: got %v, want %v", got, want)
 	}
-	c.SessionEnded(errReset)
+	c.SessionEnded(errReset, true, time.Now())
 	c.Synced(false, 50*time.Second)
-	c.SessionEnded(failure.ErrNoAnswer)
+	c.SessionEnded(failure.ErrNoAnswer, true, time.Now())
 	if got := c.AnswerTimeout(); got != 4*time.Minute {
 		t.Errorf("time-out after a slow answer: got %v, want 4m", got)
 	}
 	c.Synced(false, time.Second)
 	if got, want := minutes(3), []float64{1, 1, 2}; !slices.Equal(got, want) {
 		t.Errorf("time-outs after a fast answer: got %v, want %v", got, want)
+	}
+}
+
+// While a caller waits, an attempt without an answer is given up after 5 s, and after twice
+// as long each time. That makes no attempt longer that no caller waits for.
+func TestPatience(t *testing.T) {
+	var server watchlist.Server
+	c := server.NewChooser("secrets", "", false)
+	var got []float64
+	for range 6 {
+		got = append(got, c.Patience().Seconds())
+		c.SessionEnded(failure.ErrGivenUp, true, time.Now())
+	}
+	if want := []float64{5, 10, 20, 40, 60, 60}; !slices.Equal(got, want) {
+		t.Errorf("patience in seconds: got %v, want %v", got, want)
+	}
+	if got := c.AnswerTimeout(); got != time.Minute {
+		t.Errorf("time-out without a caller: got %v, want a minute", got)
+	}
+	c.Synced(false, 10*time.Second)
+	if got := c.Patience(); got != time.Minute {
+		t.Errorf("patience after a slow answer: got %v, want a minute", got)
+	}
+	c.Synced(false, time.Second)
+	if got := c.Patience(); got != 5*time.Second {
+		t.Errorf("patience after a fast answer: got %v, want 5s", got)
+	}
+}
+
+// Where WatchLists fail with 5xx, 429 or a lost connection, a list follows two of them in
+// a selection that was never read, and four of them in a resource. Without a connection a
+// list would fail as well, and a server that does not answer has not refused.
+func TestFailedWatchLists(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: errReset}
+	tests := map[string]struct {
+		err  error
+		read bool // the selection has been read
+		want []int
+	}{
+		"500":           {answer(500), false, []int{2, 4, 6, 8}},
+		"503":           {answer(503), false, []int{2, 4, 6, 8}},
+		"429":           {answer(429), false, []int{2, 4, 6, 8}},
+		"reset":         {errReset, false, []int{2, 4, 6, 8}},
+		"reset, read":   {errReset, true, []int{4, 8}},
+		"no connection": {dial, false, nil},
+		"no answer":     {failure.ErrNoAnswer, false, nil},
+		"401":           {answer(401), false, nil},
+		"410":           {answer(410), false, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var server watchlist.Server
+			c := server.NewChooser("secrets", "", false)
+			if test.read {
+				c.Synced(false, time.Second)
+			}
+			var lists []int
+			for i := range 8 {
+				if openFailed(t, &c, test.err) {
+					t.Errorf("list in place of WatchList %d: want it in the next session", i+1)
+				}
+				if c.NextUsesList() {
+					lists = append(lists, i+1)
+				}
+			}
+			if !slices.Equal(lists, test.want) {
+				t.Errorf("lists after failures: got %v, want %v", lists, test.want)
+			}
+			other := server.NewChooser("configmaps", "", false)
+			if other.NextUsesList() {
+				t.Error("another resource uses a list")
+			}
+		})
+	}
+}
+
+// A list that works where WatchLists and the watch after it fail proves that watches do
+// not work: of the resource, if no other WatchList has worked meanwhile. The first watch
+// that works ends that.
+func TestWatchFailedWhereWatchListsDo(t *testing.T) {
+	for name, othersWork := range map[string]bool{"all": false, "one selection": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var server watchlist.Server
+				c, other := server.NewChooser("secrets", "", false), server.NewChooser("secrets", "", false)
+				for range 2 {
+					openFailed(t, &c, answer(503))
+				}
+				time.Sleep(time.Second)
+				if othersWork {
+					other.Synced(false, time.Second)
+				}
+				if !c.NextUsesList() {
+					t.Fatal("after two failures: got a WatchList")
+				}
+				c.Synced(true, time.Second)
+				if c.WatchAnswered(answer(503)) || !c.Polls() || !c.NextUsesList() {
+					t.Error("the watch failed: got no polling by lists")
+				}
+				if c.Synced(true, time.Second) {
+					t.Error("a list while watches fail: got well")
+				}
+				if got := other.NextUsesList(); got == othersWork {
+					t.Errorf("another selection uses a list: got %v, want %v", got, !othersWork)
+				}
+				if !c.WatchAnswered(nil) || c.Polls() || c.NextUsesList() || other.NextUsesList() {
+					t.Error("the watch works: got no recovery, or a list")
+				}
+			})
+		})
 	}
 }
 

@@ -27,12 +27,17 @@ const (
 type Server struct {
 	mu        sync.Mutex
 	resources map[string]*support
-	choosers  uint64 // made so far
+	choosers  uint64               // made so far
+	whole     map[string]time.Time // by resource, until when no metadata is asked for
 }
 
 // support is what is known about the WatchLists of one resource.
 type support struct {
 	works     bool          // one has delivered the state
+	workedAt  time.Time     // when the last one did
+	failed    int           // that failed to open since then
+	once      bool          // the next session lists
+	unwatched bool          // listUntil is set because lists work, and watches do not
 	refused   bool          // listUntil is set because the server refused one
 	listUntil time.Time     // no WatchList is tried before
 	listFor   time.Duration // how long that was, the last time
@@ -74,7 +79,58 @@ func (s *Server) worked(resource string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.supportLocked(resource)
-	*w = support{works: true, refused: w.refused, listUntil: w.listUntil}
+	works := support{works: true, workedAt: time.Now()}
+	if !w.unwatched {
+		works.refused, works.listUntil = w.refused, w.listUntil
+	}
+	*w = works
+}
+
+// openFailed counts a WatchList that failed to open. After each fourth one since one worked,
+// the next session of the resource lists.
+func (s *Server) openFailed(resource string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.supportLocked(resource)
+	w.failed++
+	w.once = w.once || w.failed%failedEveryOfAll == 0
+}
+
+// takeListOnce reports whether the session that begins now lists because others failed.
+func (s *Server) takeListOnce(resource string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.supportLocked(resource)
+	once := w.once
+	w.once = false
+	return once
+}
+
+// watchFailed records that the watch failed after a list that worked. since is when the
+// WatchLists of the same selection began to fail, zero if they do not. watchFailed reports
+// whether watches fail where lists work: of this selection, or of the resource. They fail
+// for the whole resource if no WatchList of any selection has worked since then.
+func (s *Server) watchFailed(resource string, since time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, now := s.supportLocked(resource), time.Now()
+	if now.Before(w.listUntil) {
+		return w.unwatched || !since.IsZero()
+	}
+	if !since.IsZero() && !w.workedAt.After(since) {
+		w.unwatched = true
+		w.listLonger(now)
+	}
+	return !since.IsZero()
+}
+
+// watchWorked records that the watch after a list is open.
+func (s *Server) watchWorked(resource string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.supportLocked(resource); w.unwatched {
+		w.unwatched, w.listUntil = false, time.Time{}
+	}
 }
 
 // refused records that the server does not know the request.
@@ -96,9 +152,15 @@ func (s *Server) broke(c *Chooser, opened time.Time) bool {
 	if w.works && !w.countBroken(c.id, opened, now) {
 		return false
 	}
-	listFor := min(max(2*w.listFor, relearnFirst), relearnAfter)
-	*w = support{listUntil: now.Add(listFor), listFor: listFor}
+	*w = support{listFor: w.listFor}
+	w.listLonger(now)
 	return true
+}
+
+// listLonger makes the resource be listed from now on, for twice as long as the last time.
+func (w *support) listLonger(now time.Time) {
+	w.listFor = min(max(2*w.listFor, relearnFirst), relearnAfter)
+	w.listUntil = now.Add(w.listFor)
 }
 
 // countBroken counts a broken WatchList. It reports whether these are enough.

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// consistentReads remembers the newest consistent read of each resource, for all reflectors
+// of a gate.
+//
+// A consistent read costs more than any other: kube-apiserver asks etcd for its revision, and
+// answers when the watch cache of the resource has reached it. If something else was
+// written meanwhile, that takes up to 100 ms (KEP-2340). But a state that is not older than a
+// consistent read is new enough for all who needed one before that read began, and the
+// server has it in memory.
+//
+// The clock orders what matters here: when a state is needed, and when a read begins. It is
+// no time of day, because both may happen in the same moment.
+type consistentReads struct {
+	clock atomic.Uint64
+
+	mu     sync.Mutex
+	newest map[string]consistentRead
+}
+
+// consistentRead is a consistent read that has reached a store. The zero value is none.
+type consistentRead struct {
+	began     uint64 // on the clock
+	version   string // of the state, which a watch cache of the server has reached
+	rollbacks uint64 // of the gate, this read's included
+}
+
+// now returns a number above all that it has returned before.
+func (c *consistentReads) now() uint64 { return c.clock.Add(1) }
+
+// of returns the newest read of a resource, zero if there is none. Reflectors without a
+// resource may read anything, and versions of two resources cannot be compared.
+func (c *consistentReads) of(resource string) consistentRead {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.newest[resource]
+}
+
+// add adds a read of a resource, which may be zero.
+func (c *consistentReads) add(resource string, read consistentRead) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if resource == "" || read.began <= c.newest[resource].began {
+		return
+	}
+	if c.newest == nil {
+		c.newest = map[string]consistentRead{}
+	}
+	c.newest[resource] = read
+}
+
+// remove removes the read of a resource that began then, because a server does not have its
+// version: the server lags, or was rolled back.
+func (c *consistentReads) remove(resource string, began uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.newest[resource].began == began {
+		delete(c.newest, resource)
+	}
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package watchlist
+
+import (
+	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+)
+
+// MayCompare reports whether the server may be asked for the metadata of the selection
+// alone. It may not for an hour after it did not know that form.
+func (c *Chooser) MayCompare() bool {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	return !time.Now().Before(c.server.whole[c.resource])
+}
+
+// CompareFailed records that a list of metadata failed. It reports whether to read the
+// state in its place, now: the server may answer that.
+func (c *Chooser) CompareFailed(err error) (read bool) {
+	class := failure.Of(err)
+	if refusesRequest(err) || class == failure.Malformed {
+		c.server.mu.Lock()
+		defer c.server.mu.Unlock()
+		if c.server.whole == nil {
+			c.server.whole = map[string]time.Time{}
+		}
+		c.server.whole[c.resource] = time.Now().Add(relearnAfter)
+		return true
+	}
+	return refusesCaller(err) || class == failure.Failed
+}
