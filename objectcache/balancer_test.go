@@ -113,7 +113,8 @@ func TestOneDeadServerOfThree(t *testing.T) {
 				defer b.stop()
 				took, down := b.sync()
 				t.Logf("start: %v instead of %v, down for %v, %d dials", took, usual, down, b.network.Counts().Dials)
-				if took > 3*usual || down > 0 {
+				// One round of answers is short beside the wait for dials that hang: two in a row now and then.
+				if took > max(3*usual, 3*time.Second) || down > 0 {
 					t.Errorf("start: took %v, and the server was taken for down for %v; without the dead server: %v", took, down, usual)
 				}
 			})
@@ -126,7 +127,7 @@ func TestOneDeadServerOfThree(t *testing.T) {
 				took, down := b.sync()
 				t.Logf("a server dies: %v, down for %v, %d dials", took, down, b.network.Counts().Dials)
 				// While the first dial hangs, nothing shows that the other servers answer.
-				if took > 3*usual || down > time.Second || down > 0 && name != "hangs" {
+				if took > max(3*usual, 3*time.Second) || down > time.Second || down > 0 && name != "hangs" {
 					t.Errorf("a server dies: the streams were open again after %v, and the server was taken for down for %v", took, down)
 				}
 			})

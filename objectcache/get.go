@@ -15,15 +15,20 @@ import (
 // Get returns a referenced object from memory. All callers share it, and it must
 // not be changed. Until the object has synced, Get waits for as long as ctx allows.
 // Meanwhile attempts that fail follow each other after 1.1 to 1.6 s, or after the
-// server's Retry-After. After the sync Get returns the last known state, however long
+// server's Retry-After. An attempt without an answer is given up after 5 s, and after 10,
+// 20, 40 and 60 s the next times. After the sync Get returns the last known state, however long
 // ago the server sent it, unless WatchOptions.MaxStaleness is set.
 //
 // An object without a stream, such as an immutable one, is read again for each new
-// owner. A Get that is called after the owner was added waits for that read. If the
-// read fails, or ctx ends first, or no reflector reaches the server within 1.5 s, or a
-// Retry-After of the server lasts for longer than that, or the server has refused reads for
-// longer than WatchOptions.RefusalGrace, Get returns the previous state, because an owner
-// that had it may be asking. All owners then have that state until the next one is added.
+// owner. A Get that is called after the owner was added waits for that read. Get returns
+// the previous state, because an owner that had it may be asking, if
+//   - the read fails, or ctx ends first,
+//   - no reflector reaches the server within 1.5 s, or a Retry-After of the server lasts for
+//     longer than that,
+//   - the read has no answer for 1.5 s, and for much longer than usual, or
+//   - the server has refused reads for longer than WatchOptions.RefusalGrace.
+//
+// All owners then have that state until the next one is added.
 // [Status].LastContact is the time of that state. Owners that are added while Get waits
 // do not make it wait longer.
 //

@@ -4,6 +4,7 @@ package objectcache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -47,6 +48,20 @@ func (s *acceptedSource[T]) List(ctx context.Context, options metav1.ListOptions
 		return nil, err
 	}
 	return s.resource.transformList(list)
+}
+
+// IsLarge implements [listwatch.Resumable].
+func (s *acceptedSource[T]) IsLarge() bool {
+	source, ok := s.Source.(listwatch.Resumable)
+	return ok && source.IsLarge()
+}
+
+// Compare implements [listwatch.Resumable]. It is called if IsLarge.
+func (s *acceptedSource[T]) Compare(ctx context.Context, options metav1.ListOptions) (list runtime.Object, same bool, err error) {
+	if source, ok := s.Source.(listwatch.Resumable); ok {
+		return source.Compare(ctx, options)
+	}
+	return nil, false, errors.ErrUnsupported
 }
 
 func (s *acceptedSource[T]) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {

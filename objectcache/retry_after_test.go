@@ -162,18 +162,17 @@ func TestNewOwnerWaitsForAReadAfterFailures(t *testing.T) {
 	}
 }
 
-// A Get for a new owner waits for a read that is slow, although reads have failed before.
+// A Get for a new owner waits for a read that is as slow as others, although reads have failed before.
 func TestSlowReadForANewOwner(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
-		r.referenced("tls", immutable)
+		r.answerAfter("tls", 3*time.Second)
+		r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGetWithin("tls", time.Minute)
 		r.recheckFails(unavailable())
-		r.server.Intercept(nil)
+		r.answerAfter("tls", 3*time.Second)
 		r.remove("tls")
 		uid := r.create("tls", immutable).UID
-		r.server.Intercept(func(context.Context, apiserver.Request) *metav1.Status {
-			time.Sleep(3 * time.Second)
-			return nil
-		})
 		r.AddReference(namespace, "tls", "pod-1")
 		r.within("tls", 6*time.Second, uid)
 		r.server.Intercept(nil)

@@ -34,8 +34,9 @@ const (
 	// regularly and is being opened again, or an object without a stream is being
 	// read again.
 	Reopening Phase = "Reopening"
-	// Failing: the last attempts to read the object failed. The previous state, if
-	// any, is served.
+	// Failing: the last attempts to read the object, or to watch it, failed. The previous
+	// state, if any, is served. If the object can be read but not watched, Status.Stream is
+	// [StreamPolled], and Status.LastContact is the time of the last read.
 	Failing Phase = "Failing"
 	// Immutable: the object is immutable. It is served from memory, without a
 	// stream, and read again for a new owner and after WatchOptions.ImmutableRecheck.
@@ -69,8 +70,10 @@ const (
 	StreamNamed StreamType = "Named"
 	// StreamShared: a stream of the whole namespace brings its changes: see [SharedOptions].
 	StreamShared StreamType = "Shared"
-	// StreamPolled: the object is read again from time to time: see
-	// WatchOptions.MaxStreams.
+	// StreamPolled: the object is read again from time to time: because of
+	// WatchOptions.MaxStreams, or because lists of it work and watches do not. In the second
+	// case its phase is [Failing], and Status.LastError is the error of the watch. It is set
+	// once a watch after a list has failed.
 	StreamPolled StreamType = "Polled"
 	// StreamNone: no changes arrive. The object is immutable, read-once or idle, or the
 	// store does not run, or keeps no streams.
@@ -157,6 +160,9 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	}
 	stream, state := w.status(), w.slot.Load()
 	status.Phase, status.Stream = phaseLocked(w, state, stream), s.streamTypeLocked(e, w, state)
+	if status.Stream == StreamNamed && stream.Polled {
+		status.Stream = StreamPolled
+	}
 	status.Parked = stream.Parked && status.Stream != StreamNone
 	status.LastContact, status.Failures, status.Waiting = w.lastContactLocked(stream), stream.Failures, stream.Waiting
 	status.LastError, status.LastErrorTime = s.resource.explained(stream.LastError), stream.LastErrorTime

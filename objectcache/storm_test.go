@@ -175,6 +175,16 @@ func (s *storm) read(names []string) (count int) {
 	return count
 }
 
+// countStatus returns how many Secrets have a status for which f returns true.
+func (s *storm) countStatus(f func(objectcache.Status) bool) (count int) {
+	for status := range s.secrets.Statuses() {
+		if f(status) {
+			count++
+		}
+	}
+	return count
+}
+
 // getAll calls Get for all names at once, and checks that each is read within limit.
 func (s *storm) getAll(names []string, limit time.Duration, message string) {
 	s.t.Helper()

@@ -177,7 +177,7 @@ func TestStatusSynced(t *testing.T) {
 		r.AddReference(namespace, "sealed", "pod-2")
 		synced("immutable, while it is read for a new owner", "sealed", false)
 		releaseList()
-		release := r.holdBack("watch")
+		release := r.holdBack("watch", "list")
 		r.server.CloseStreams(nil)
 		synced("reopening", "tls", true)
 		time.Sleep(11 * time.Minute)

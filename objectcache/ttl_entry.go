@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
@@ -54,7 +53,8 @@ func (s *TTLStore[T]) entry(key types.NamespacedName) *ttlEntry[T] {
 }
 
 // replacedBy returns the reading that follows r, which may be nil, when a read has
-// succeeded. The object that is held stays the same one if nothing has changed.
+// succeeded. The object that is held stays the same one if nothing has changed. It
+// compares content, so no lock is held.
 //
 // The reads of an entry do not overlap, and each brings the newest state on the server.
 // So a version that is older than the one held, or has other content, proves that the
@@ -71,7 +71,7 @@ func (r *reading[T]) replacedBy(read *reading[T]) *reading[T] {
 	order, err := cache.CompareVersions(state.ResourceVersion, held.ResourceVersion)
 	same := state.ResourceVersion == held.ResourceVersion
 	switch {
-	case same && equality.Semantic.DeepEqual(state.Object, held.Object):
+	case same && cache.SameContent(state.Object, held.Object):
 		state.Object = held.Object
 	case same, err == nil && order < 0:
 		state.Epoch++

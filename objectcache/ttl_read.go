@@ -57,17 +57,20 @@ func (s *TTLStore[T]) began(e *ttlEntry[T]) *reading[T] {
 
 // ended records the outcome of an attempt. It reports whether another must follow.
 func (s *TTLStore[T]) ended(ctx context.Context, e *ttlEntry[T], read *reading[T], err error) (again bool) {
+	if err == nil && ctx.Err() == nil {
+		// Only the reads of the entry, which do not overlap, change the state in its reading.
+		read = e.reading.Load().replacedBy(read)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.underWay = false
 	if ctx.Err() != nil { // the entry is dropped
 		return false
 	}
-	held := e.reading.Load()
 	if err != nil {
-		e.reading.Store(held.afterFailure(read.triedFor))
+		e.reading.Store(e.reading.Load().afterFailure(read.triedFor))
 	} else {
-		e.reading.Store(held.replacedBy(read))
+		e.reading.Store(read)
 		if again = e.asked > read.readFor; !again {
 			e.cancel()
 			e.cancel = nil

@@ -22,6 +22,8 @@ const (
 	// stuckGrace is how long a Get of an object without a stream waits for a read for a
 	// new owner while the read is stuck. The gate has tried to reach the server by then.
 	stuckGrace = 1500 * time.Millisecond
+	// giveUpCheck is how often a Get looks whether the attempt under way must be given up.
+	giveUpCheck = 5 * time.Second
 	// startGrace is how long a Get waits before it logs that Run has not been
 	// called. A program may call Run in a goroutine that has not begun.
 	startGrace = time.Second
@@ -225,10 +227,10 @@ func (s *WatchStore[T]) untilPrevious(e *entry[T], owner uint64, status reflecto
 	return after
 }
 
-// isStuck reports whether no Get can begin an attempt now: no reflector reaches the server,
-// or the server has asked to wait.
+// isStuck reports whether no Get can count on an attempt now: no reflector reaches the server,
+// the server has asked to wait, or the answer to the attempt under way may be lost.
 func isStuck(status reflector.Status) bool {
-	return status.Away || time.Now().Before(status.RetryAfter)
+	return status.Away || time.Now().Before(status.RetryAfter) || status.Hung && time.Since(status.AskedAt) >= stuckGrace
 }
 
 // servePrevious records that owners have the previous state, although there was no read for
@@ -292,7 +294,33 @@ func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.
 	if w == nil {
 		return logNotStarted(&s.loggedNotStarted, s.logger, s.resource.resource, g.key, g.began)
 	}
-	grace := graceLeft(s.options.RefusalGrace, w.status(), g.began)
+	status := w.status()
+	return sooner(s.checkStateAfter(g, w, status, state), giveUpAfter(status))
+}
+
+// giveUpAfter returns after how long requestRead may have to give up an attempt that the
+// server does not answer. Negative means never: the stream is open.
+func giveUpAfter(status reflector.Status) time.Duration {
+	switch {
+	case status.Streaming:
+		return -1
+	case status.GiveUpAt.IsZero(): // no Get is woken when an attempt begins
+		return giveUpCheck
+	}
+	return max(time.Until(status.GiveUpAt), eventGrace) // the end of an attempt takes a moment
+}
+
+// sooner returns the shorter one of two durations of which a negative one means never.
+func sooner(a, b time.Duration) time.Duration {
+	if a < 0 || b >= 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// checkStateAfter is checkAfter without the end of the attempt under way.
+func (s *WatchStore[T]) checkStateAfter(g *waiter[T], w *objectWatch[T], status reflector.Status, state cache.State[T]) time.Duration {
+	grace := graceLeft(s.options.RefusalGrace, status, g.began)
 	if event := time.Until(g.began.Add(eventGrace)); g.notOlderThan != "" && g.read == 0 && (grace < 0 || event < grace) {
 		return max(0, event)
 	}
@@ -302,11 +330,7 @@ func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.
 	if g.demandsRead() || !s.isPrevious(w, state, s.stalenessBound(g, w)) {
 		return grace
 	}
-	previous := s.untilPrevious(g.entry, min(g.newestOwner, g.entry.newestOwner.Load()), w.status(), g.ownerAddedAt)
-	if grace < 0 {
-		return previous
-	}
-	return min(grace, previous)
+	return sooner(grace, s.untilPrevious(g.entry, min(g.newestOwner, g.entry.newestOwner.Load()), status, g.ownerAddedAt))
 }
 
 // logNotStarted logs, once for each store, that a Get that began then has waited for

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	refcache "github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 )
 
@@ -256,5 +256,5 @@ func eventsOf(before client.Object, change objectcache.Change[client.Object]) (e
 // sameVersionOnly reports whether two states of an object differ, though their versions
 // are equal.
 func sameVersionOnly(a, b client.Object) bool {
-	return a.GetResourceVersion() == b.GetResourceVersion() && !equality.Semantic.DeepEqual(a, b)
+	return a.GetResourceVersion() == b.GetResourceVersion() && !refcache.SameContent(a, b)
 }

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// loseAnswers makes the server never answer the next n requests for an object.
+func (r *rig) loseAnswers(name string, n int32) {
+	var lost atomic.Int32
+	r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+		if request.Name == name && request.Verb != "create" && request.Verb != "update" && lost.Add(1) <= n {
+			<-ctx.Done()
+		}
+		return nil
+	})
+}
+
+// answerAfter makes the server answer each request for an object after some time.
+func (r *rig) answerAfter(name string, takes time.Duration) {
+	r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+		if request.Name == name && (request.Verb == "list" || request.Verb == "watch") {
+			timer := time.NewTimer(takes)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	})
+}
+
+// addOwner is how a new owner of each kind of object without a stream comes.
+var addOwner = map[string]struct {
+	change func(*rig, string) // creates the object
+	add    func(r *rig, name, owner string)
+}{
+	"immutable": {
+		func(r *rig, name string) { r.create(name, immutable) },
+		func(r *rig, name, owner string) { r.AddReference(namespace, name, types.UID(owner)) },
+	},
+	"read-once": {
+		func(r *rig, name string) { r.create(name) },
+		func(r *rig, name, owner string) { r.AddReadOnceReference(namespace, name, types.UID(owner)) },
+	},
+}
+
+// One lost answer, of the read for a new owner, took an object without a stream from all
+// its owners for a minute.
+func TestLostAnswerTakesNoObjectFromItsOwners(t *testing.T) {
+	for kind, object := range addOwner {
+		t.Run(kind, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				object.change(r, "tls")
+				object.add(r, "tls", "pod-1")
+				r.mustGet("tls")
+				time.Sleep(time.Minute)
+				r.loseAnswers("tls", 1)
+				object.add(r, "tls", "pod-2")
+				failed := 0
+				for range 600 {
+					if _, err := r.TryGet(namespace, "tls"); err != nil {
+						failed++
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				if failed > 20 {
+					t.Errorf("TryGet in the minute after the lost answer: got %d of 600 failed, want only those of the first two seconds", failed)
+				}
+			})
+		})
+	}
+}
+
+// A Get of a new owner waits for 1.5 to 3 s for the answer that was lost, and then returns
+// the previous object.
+func TestGetAfterALostAnswerReturnsThePreviousObject(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "pod-1")
+		r.mustGet("tls")
+		time.Sleep(time.Minute)
+		r.loseAnswers("tls", 1)
+		r.AddReference(namespace, "tls", "pod-2")
+		began := time.Now()
+		r.mustGetWithin("tls", 2*time.Minute)
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("Get took %v, want at most 3 s", took)
+		}
+	})
+}
+
+// A server that is slow for all has lost no answer: the new owner of an object that was
+// created again gets the new one, although that takes longer than the grace.
+func TestSlowAnswerIsNotALostOne(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.answerAfter("tls", 2*time.Second)
+		r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "pod-1")
+		r.mustGetWithin("tls", time.Minute)
+		r.remove("tls")
+		again := r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "pod-2")
+		if got := r.mustGetWithin("tls", time.Minute); got.UID != again.UID {
+			t.Errorf("Get of a new owner: got the predecessor %s, want %s", got.UID, again.UID)
+		}
+	})
+}
+
+// While a Get waits, a request without an answer is given up after 5 s, and then after
+// twice as long each time.
+func TestLostAnswerIsAskedForAgainWhileAGetWaits(t *testing.T) {
+	tests := map[string]struct {
+		lost   int32
+		within time.Duration // 5, 15, 35 s of waiting, and the pauses
+	}{
+		"one":   {1, 7 * time.Second},
+		"two":   {2, 19 * time.Second},
+		"three": {3, 41 * time.Second},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.create("other")
+				r.AddReference(namespace, "other", "pod-1")
+				r.mustGet("other")
+				r.create("tls")
+				r.loseAnswers("tls", test.lost)
+				r.AddReference(namespace, "tls", "pod-1")
+				r.mustGetWithin("tls", test.within)
+			})
+		})
+	}
+}
+
+// The same for a read without a stream, which only Get can give up: the transport sends
+// watches again, and no lists.
+func TestLostAnswerToAListIsAskedForAgain(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.loseAnswers("tls", 2)
+		r.AddReadOnceReference(namespace, "tls", "pod-1")
+		r.mustGetWithin("tls", 19*time.Second)
+	})
+}
+
+// A Get that comes later than the request does not wait for longer.
+func TestLostAnswerIsAskedForAgainWhenAGetComes(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.loseAnswers("tls", 1)
+		r.AddReference(namespace, "tls", "pod-1")
+		time.Sleep(30 * time.Second)
+		r.mustGetWithin("tls", 2*time.Second)
+	})
+}
+
+// A server whose answers take long gets the time that it needs, and few requests are in
+// vain, also while a Get waits. The transport sends the first ones again on another
+// connection after 1.5 s, and rarely later, for that does not help.
+func TestSlowServerGetsItsTime(t *testing.T) {
+	for takes, want := range map[time.Duration]struct {
+		within   time.Duration
+		requests int
+	}{
+		4 * time.Second:  {15 * time.Second, 8},
+		8 * time.Second:  {40 * time.Second, 12},
+		30 * time.Second: {3 * time.Minute, 25},
+		50 * time.Second: {6 * time.Minute, 30},
+	} {
+		t.Run(takes.String(), func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.create("tls")
+				r.answerAfter("tls", takes)
+				r.AddReference(namespace, "tls", "pod-1")
+				began := time.Now()
+				r.mustGetWithin("tls", want.within)
+				t.Logf("took %v, %d requests", time.Since(began), r.opens("tls"))
+				if got := r.opens("tls"); got > want.requests {
+					t.Errorf("requests: got %d, want at most %d", got, want.requests)
+				}
+			})
+		})
+	}
+}
