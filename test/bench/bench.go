@@ -85,8 +85,8 @@ func (b *bench) measure(ctx context.Context, s scenario) (map[string][]results.R
 		sizes = sizes[len(sizes)-1:]
 	}
 	for _, size := range sizes {
-		j := job{Scenario: s.name, Set: set{"all", size}, Samples: b.samples, Calls: b.calls, Profiles: b.profiles}
-		j.Outage, j.Period = min(s.outage, b.maxOutage), b.period
+		j := job{Scenario: s.name, Set: set{Name: "all", Count: size, Bytes: s.bytes}, Samples: b.samples, Calls: b.calls, Profiles: b.profiles}
+		j.Outage, j.Latency, j.Period = min(s.outage, b.maxOutage), min(s.latency, b.maxLatency), b.period
 		if s.sizes != nil {
 			j.Set.Name = s.name
 		}
@@ -131,6 +131,7 @@ func (b *bench) prepare(ctx context.Context, s scenario, j *job) (err error) {
 		}
 		b.made = map[set]bool{}
 	}
+	j.ControlPlane = []int{b.cluster.APIServer.PID(), b.cluster.Etcd.PID()}
 	config := protobuf(b.cluster.Admin())
 	j.Host, j.TLS = config.Host, config.TLSClientConfig
 	client, err := kubernetes.NewForConfig(config)
@@ -143,13 +144,13 @@ func (b *bench) prepare(ctx context.Context, s scenario, j *job) (err error) {
 	}
 	b.kubernetes = version.GitVersion
 	if s.ownSet {
-		j.Set = set{s.name, warmUps + b.samples}
+		j.Set = set{Name: s.name, Count: warmUps + b.samples}
 	}
 	if b.made[j.Set] {
 		return nil
 	}
 	b.made[j.Set] = true
-	if err := create(ctx, client, j.Set); err != nil || s.ownSet || s.sizes != nil {
+	if err := create(ctx, client, j.Set); err != nil || s.ownSet || s.sizes != nil && s.bytes == 0 {
 		return err
 	}
 	warmUp := *j

@@ -29,14 +29,20 @@
 // # Scenarios
 //
 // Secrets have 100 bytes. Each pod references 20, and no Secret is referenced twice. The namespace holds nothing else.
+// Nobody else writes, unless a scenario says otherwise.
 //
 //   - memory: allocated heap, stacks in use, and goroutines per object, after nine garbage collections and without
 //     those of the process before the first RegisterPod. sync-seconds is the time from the first RegisterPod until 64
 //     goroutines have got every Secret. A Get takes as long as the contender allows (kubelet: one second) or a minute;
 //     failed Gets are counted and repeated. The server's heap and stacks are compared after a forced garbage
-//     collection. dials counts the connections that were dialled for all this. At the end all pods are unregistered:
-//     the figures are the heap after collections, and the server's streams a second later.
+//     collection. server-cpu is the CPU time of kube-apiserver, and control-plane-cpu that of kube-apiserver and etcd.
+//     dials counts the connections that were dialled for all this. At the end all pods are unregistered: the figures
+//     are the heap after collections, and the server's streams a second later.
+//   - sync-busy: the sync of memory, while another client in a process of its own writes 200 ConfigMaps a second to the
+//     same server and etcd. control-plane-cpu includes its writes. writes-per-second is what all clients wrote: it is
+//     less if the contender keeps the machine too busy for the writer.
 //   - first-get: RegisterPod with one new Secret and the first Get, repeatedly, on open connections.
+//   - first-get-busy: the same, while another client writes as in sync-busy.
 //   - get: a Get of loaded Secrets in order, from one goroutine, and from one per CPU. The time is divided by all
 //     calls, as in testing.B.RunParallel.
 //   - register: RegisterPod and UnregisterPod of one pod with 20 Secrets, over a store that does nothing.
@@ -53,6 +59,14 @@
 //     accepted watches whose body has not ended, sampled every 50 ms in the client. At the end the server
 //     must have as many, and Gets must return updates of 20 Secrets. Informers are omitted: kubelet has the same
 //     reflectors.
+//   - cut-4kB, cut-100kB, cut-1MiB: 1,000 Secrets of 4,000 bytes, 500 of 100,000 bytes, and 100 of 1 MiB, the most that
+//     a Secret may have. Their values do not compress. When the last stream is two seconds old, all connections of the
+//     client are reset. Seconds, the bytes that the client receives, and its CPU time, count from then until all
+//     streams are open again, as in an outage, and the client is at rest: in the second after, it receives at most
+//     16 KiB and uses at most 100 ms of CPU. At the end the server must have as many streams, and Gets must return
+//     updates of 20 Secrets. Memory and the sync before the cut are measured as in memory.
+//   - sync-latency: the sync of memory, on a stub server that answers each request after 1.4 s. Connections, and events
+//     after the answer, are not delayed.
 //   - shared: 300 references in a namespace of 400, and of 20,000 Secrets. controller-runtime stands for an informer of
 //     the namespace. Memory is measured when all references share the stream, minutes after the first Get.
 //     cpu-us-per-foreign is the CPU of the process for each update of a Secret that is not referenced, which another
@@ -61,9 +75,9 @@
 //     first update until Get has returned all; close-seconds is the time until the server has no stream. It measures
 //     refwatch only.
 //
-// The scenarios churn, neighbour and many run on a stub server, see package stub: kube-apiserver would need 6 GB for
-// 100,000 streams, and its updates take longer than what neighbour measures. The stub server has a process of its own,
-// and authenticates nobody.
+// The scenarios churn, neighbour, sync-latency and many run on a stub server, see package stub: kube-apiserver would
+// need 6 GB for 100,000 streams, its updates take longer than what neighbour measures, and it cannot delay single
+// answers. The stub server has a process of its own, and authenticates nobody.
 //
 // # Assertions
 //
@@ -83,5 +97,9 @@
 //     list all Secrets. In first-get it has them before they are registered. Its Get returns a copy.
 //   - kubelet ends a stream that no Get has used for five minutes. No scenario takes that long.
 //   - Every process links all contenders, which adds the same few megabytes to every heap.
-//   - Requests are counted in outages only, because counting costs a little.
+//   - Requests are counted in outages and cuts only, because counting costs a little.
+//   - The writer of busy scenarios shares the CPUs, too. A contender that takes more of them has fewer writes beside
+//     it: compare writes-per-second.
+//   - After a cut, kubelet and informers resume watches. They do not notice if the server has lost some of its state,
+//     for instance in a restore of etcd. refwatch and the floor do.
 package main

@@ -32,7 +32,7 @@ type options struct {
 	rounds, samples, calls int
 	sizes                  []int         // the other scenarios have the last one
 	period                 time.Duration // of updates
-	maxOutage              time.Duration // for tests
+	maxOutage, maxLatency  time.Duration // for tests
 	out, profiles          string
 	contenders             []contender.Kind
 	scenarios              []scenario
@@ -87,7 +87,7 @@ Flags:
 func parse(args []string, stderr io.Writer) (options, error) {
 	o := options{
 		rounds: 5, samples: 200, calls: 1_000_000, sizes: []int{1000, 5000}, period: 30 * time.Second,
-		maxOutage: time.Minute, out: "out", contenders: contender.Kinds, scenarios: scenarios,
+		maxOutage: time.Minute, maxLatency: time.Minute, out: "out", contenders: contender.Kinds, scenarios: scenarios,
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -98,7 +98,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.BoolFunc("quick", "measure small sizes once, into out/quick; later flags change that", func(string) error {
 		o.rounds, o.samples, o.calls, o.sizes, o.out = 1, 50, 200_000, []int{1000}, filepath.Join("out", "quick")
 		o.period = 3 * time.Second
-		o.scenarios = scenarios[:len(scenarios)-3] // without the long outage, shared streams and very many
+		o.scenarios = slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return s.long })
 		return nil
 	})
 	flags.IntVar(&o.rounds, "rounds", o.rounds, "how often each contender is measured")
@@ -148,7 +148,7 @@ func kindOf(name string) (contender.Kind, error) {
 }
 
 func scenarioOf(name string) (scenario, error) {
-	return find(append(scenarios, warmUpScenario, foreignWriter, steadyWriter), name, func(s scenario) string { return s.name })
+	return find(append(scenarios, warmUpScenario, foreignWriter, steadyWriter, busyWriter), name, func(s scenario) string { return s.name })
 }
 
 func find[T any](all []T, name string, nameOf func(T) string) (none T, err error) {

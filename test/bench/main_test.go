@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 		err               string
 	}{
 		"default":          {"", 5, len(scenarios), ""},
-		"quick":            {"-quick", 1, len(scenarios) - 3, ""},
+		"quick":            {"-quick", 1, 10, ""},
 		"quick, then more": {"-quick -rounds=7 -scenarios=get,update", 7, 2, ""},
 		"size":             {"-sizes=1000,many", 0, 0, `"many": invalid syntax`},
 		"zero":             {"-rounds=0", 0, 0, "at least 1"},
@@ -67,11 +67,16 @@ func TestParse(t *testing.T) {
 var figures = map[string]func(contender.Kind) bool{
 	"memory-bytes-per-object-20 goroutines-per-object-20 sync-seconds-20 failed-gets-20 server-bytes-per-object-20": all,
 	"server-cpu-ms-per-object-20 streams-left-20 heap-after-unregister-bytes-20 dials-20 cpu-us-per-update":         all,
+	"control-plane-cpu-ms-per-object-20 sync-busy-control-plane-cpu-ms-per-object-20":                               all,
+	"sync-busy-seconds-20 sync-busy-failed-gets-20 sync-busy-writes-per-second-20":                                  all,
 	"first-get-p50-ms first-get-p99-ms get-ns get-bytes get-all-cores-ns get-all-cores-bytes":                       all,
+	"first-get-busy-p50-ms first-get-busy-p99-ms":                                                                   all,
 	"update-to-get-p50-ms update-to-get-p99-ms update-response-to-get-p50-ms update-response-to-get-p99-ms":         all,
 	"register-unregister-ns register-unregister-bytes":                                                              registrars,
 	"outage-2s-all-streams-seconds outage-2s-requests-per-second-down outage-2s-requests-per-second-peak":           inOutages,
 	"outage-2s-dials-per-second-down outage-2s-dials-per-second-peak outage-60s-all-streams-seconds":                inOutages,
+	"cut-seconds-100kB cut-bytes-100kB cut-client-cpu-seconds-100kB cut-control-plane-cpu-seconds-100kB":            streamPerObject,
+	"cut-dials-100kB sync-seconds-100kB memory-bytes-per-object-100kB":                                              streamPerObject,
 }
 
 // stubFigures are those of a run on stub servers.
@@ -80,6 +85,7 @@ var stubFigures = map[string]func(contender.Kind) bool{
 	"neighbour-quiet-p50-ms neighbour-busy-p99-ms neighbour-mib-per-second neighbour-cpu-ms-per-mib": onStub,
 	"many-open-seconds-200 many-memory-bytes-per-object-200 many-goroutines-200 many-dials-200":      inMany,
 	"many-connections-200 many-update-seconds-200 many-close-seconds-200":                            inMany,
+	"sync-latency-seconds-40 sync-latency-failed-gets-40 sync-latency-dials-40":                      streamPerObject,
 }
 
 // checkFigures checks that exactly the contenders that have a figure have one.
@@ -107,17 +113,20 @@ func checkFigures(t *testing.T, figures map[string]func(contender.Kind) bool, ou
 // TestSmokeOnStub measures every scenario of the stub server, small.
 func TestSmokeOnStub(t *testing.T) {
 	out := t.TempDir()
-	o, err := parse([]string{"-rounds=1", "-sizes=40", "-period=300ms", "-scenarios=churn,neighbour,many", "-out", out}, t.Output())
+	o, err := parse([]string{"-rounds=1", "-sizes=40", "-period=300ms",
+		"-scenarios=churn,neighbour,sync-latency,many", "-out", out}, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.scenarios[2].sizes = []int{200}
+	o.maxLatency, o.scenarios[3].sizes = 20*time.Millisecond, []int{200}
 	var lines bytes.Buffer
 	if err := (&bench{options: o, stdout: &lines, stderr: t.Output()}).run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r := checkFigures(t, stubFigures, out, lines.String())
-	for name, want := range map[string]float64{"many-connections-200": 2, "many-dials-200": 2, "churn-dials-40": 1} {
+	for name, want := range map[string]float64{
+		"many-connections-200": 2, "many-dials-200": 2, "churn-dials-40": 1, "sync-latency-seconds-40": 0.02,
+	} {
 		if got := r.Median(name, contender.Refwatch); got < want {
 			t.Errorf("%s: got %v, want at least %v", name, got, want)
 		}
@@ -125,7 +134,7 @@ func TestSmokeOnStub(t *testing.T) {
 }
 
 // TestSmoke measures every scenario of the real control plane with every contender, small, but for shared, which takes
-// minutes. The run itself asserts that the contenders work.
+// minutes, and for all but one size of objects. The run itself asserts that the contenders work.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three control planes")
@@ -137,7 +146,10 @@ func TestSmoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.maxOutage, o.samples, o.calls, o.period = time.Second, 5, 1000, 300*time.Millisecond
-	o.scenarios = slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return s.stub || s.name == "shared" })
+	o.scenarios = slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool {
+		return s.stub || s.name == "shared" || s.name == "cut-4kB" || s.name == "cut-1MiB"
+	})
+	o.scenarios[len(o.scenarios)-1].sizes = []int{4} // of cut-100kB
 	var lines bytes.Buffer
 	if err := (&bench{options: o, stdout: &lines, stderr: t.Output()}).run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -151,7 +163,10 @@ func TestSmoke(t *testing.T) {
 			t.Errorf("%s of refwatch: got %v, want %v", name, got, want)
 		}
 	}
-	for name, least := range map[string]float64{"dials-20": 1, "get-ns": 1, "update-to-get-p50-ms": 0.01} {
+	for name, least := range map[string]float64{
+		"dials-20": 1, "get-ns": 1, "update-to-get-p50-ms": 0.01, "sync-busy-writes-per-second-20": 1,
+		"cut-seconds-100kB": 0.001, "cut-bytes-100kB": 1, "cut-dials-100kB": 1, "memory-bytes-per-object-100kB": 1,
+	} {
 		if got := r.Median(name, contender.Refwatch); got < least {
 			t.Errorf("%s of refwatch: got %v, want at least %v", name, got, least)
 		}
@@ -163,12 +178,51 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
+func TestRecovered(t *testing.T) {
+	const want = 3
+	sampleAt := func(milliseconds, open, received, cpu int64) cutSample {
+		return cutSample{
+			sample{at: time.UnixMilli(milliseconds), open: open, received: received}, time.Duration(cpu) * time.Millisecond,
+		}
+	}
+	tests := map[string]struct {
+		samples []cutSample
+		at      int
+	}{
+		"at rest since all are open": {[]cutSample{
+			sampleAt(0, want, 0, 0), sampleAt(100, 0, 0, 0), sampleAt(200, want, 9, 9), sampleAt(1200, want, 99, 99),
+		}, 2},
+		"at rest, but not for long": {[]cutSample{
+			sampleAt(0, want, 0, 0), sampleAt(300, want, 9, 9), sampleAt(1200, want, 99, 99),
+		}, -1},
+		"the end of a stream was not noticed at first": {[]cutSample{
+			sampleAt(0, want, 0, 0), sampleAt(100, want, 0, 0), sampleAt(500, want-1, 0, 0), sampleAt(1200, want, 0, 0),
+		}, -1},
+		"an object arrives after all are open": {[]cutSample{
+			sampleAt(0, want, 0, 0), sampleAt(200, want, 0, 0), sampleAt(700, want, 1<<20, 9), sampleAt(1200, want, 1<<20, 9),
+		}, -1},
+		"an object is handled after all are open": {[]cutSample{
+			sampleAt(0, want, 0, 0), sampleAt(200, want, 9, 0), sampleAt(700, want, 9, 400), sampleAt(1200, want, 9, 400),
+		}, -1},
+		"an object was handled": {[]cutSample{
+			sampleAt(0, want, 0, 0), sampleAt(200, want, 9, 0), sampleAt(700, want, 9, 400), sampleAt(1700, want, 9, 400),
+		}, 2},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := recovered(test.samples, want); got != test.at {
+				t.Errorf("got sample %d, want %d", got, test.at)
+			}
+		})
+	}
+}
+
 func TestOutage(t *testing.T) {
 	at := func(milliseconds int64) time.Time { return time.UnixMilli(milliseconds) }
 	// From 1 s to 3 s, with 10 requests at 2 s, and 50 each at 3.2 s, 3.9 s and 4.5 s.
 	o := outage{want: 3, down: at(1000), ready: at(3000), samples: []sample{
-		{at(900), 3, 3, 0}, {at(1000), 3, 3, 0}, {at(1100), 0, 3, 0}, {at(2000), 0, 13, 0}, {at(2900), 0, 13, 0},
-		{at(3200), 1, 63, 0}, {at(3900), 2, 113, 0}, {at(4500), 3, 163, 0},
+		{at(900), 3, 3, 0, 0}, {at(1000), 3, 3, 0, 0}, {at(1100), 0, 3, 0, 0}, {at(2000), 0, 13, 0, 0}, {at(2900), 0, 13, 0, 0},
+		{at(3200), 1, 63, 0, 0}, {at(3900), 2, 113, 0, 0}, {at(4500), 3, 163, 0, 0},
 	}}
 	if got := o.firstAnswer(); got != at(3000) {
 		t.Errorf("ready: got %v, want the time of the answer, before which no stream was open", got)

@@ -24,7 +24,7 @@ type outage struct {
 
 // measureOutage samples the open streams from before the server is killed until all are open again.
 func (w *worker) measureOutage(ctx context.Context) error {
-	const sampleInterval, recoveryTimeout, verified = 50 * time.Millisecond, 7 * time.Minute, 20
+	const sampleInterval, recoveryTimeout = 50 * time.Millisecond, 7 * time.Minute
 	w.streams.countRequests(w.config)
 	if err := w.startAndLoad(ctx); err != nil {
 		return err
@@ -47,14 +47,8 @@ func (w *worker) measureOutage(ctx context.Context) error {
 		return fmt.Errorf("waiting for all streams after the outage: %w", err)
 	}
 	o.ready = o.firstAnswer()
-	// The server has as many streams as were counted, and they deliver updates.
-	if err := w.awaitWatches(ctx, w.Set.Count); err != nil {
+	if err := w.verifyStreams(ctx); err != nil {
 		return err
-	}
-	for _, i := range rand.Perm(w.Set.Count)[:min(verified, w.Set.Count)] {
-		if _, _, _, err := w.update(ctx, i); err != nil {
-			return err
-		}
 	}
 	recovery := o.recovery()
 	w.round.Recovery = &recovery
@@ -64,6 +58,20 @@ func (w *worker) measureOutage(ctx context.Context) error {
 	} {
 		w.round.Values[w.Scenario+name+"-per-second-down"] = o.rate(count)
 		w.round.Values[w.Scenario+name+"-per-second-peak"] = o.peak(count)
+	}
+	return nil
+}
+
+// verifyStreams waits until the server has a stream per Secret, and checks that Gets return updates of some.
+func (w *worker) verifyStreams(ctx context.Context) error {
+	const verified = 20
+	if err := w.awaitWatches(ctx, w.Set.Count); err != nil {
+		return err
+	}
+	for _, i := range rand.Perm(w.Set.Count)[:min(verified, w.Set.Count)] {
+		if _, _, _, err := w.update(ctx, i); err != nil {
+			return err
+		}
 	}
 	return nil
 }

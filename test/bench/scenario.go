@@ -21,16 +21,21 @@ type scenario struct {
 	takes    func(contender.Kind) bool
 	allSizes bool          // measured with every size
 	sizes    []int         // of its own sets
+	bytes    int           // of a Secret's value, 0 for secretBytes
 	ownSet   bool          // has a set of its own
 	outage   time.Duration // of the server
+	latency  time.Duration // of an answer of the stub server
 	stub     bool          // runs on the stub server
 	writer   bool          // only writes, while another scenario measures
+	long     bool          // omitted by a quick run
 }
 
-// scenarios are all scenarios in their order. A quick run omits the last three.
+// scenarios are all scenarios in their order.
 var scenarios = []scenario{
 	{name: "memory", measure: (*worker).measureMemory, takes: all, allSizes: true},
+	{name: "sync-busy", measure: (*worker).measureSyncBusy, takes: all},
 	{name: "first-get", measure: (*worker).measureFirstGet, takes: all, ownSet: true},
+	{name: "first-get-busy", measure: (*worker).measureFirstGetBusy, takes: all, ownSet: true, long: true},
 	{name: "get", measure: (*worker).measureGet, takes: all},
 	{name: "register", measure: (*worker).measureRegister, takes: registrars},
 	{name: "update", measure: (*worker).measureUpdate, takes: all},
@@ -38,16 +43,24 @@ var scenarios = []scenario{
 	{name: "churn", measure: (*worker).measureChurn, takes: onStub, stub: true},
 	{name: "neighbour", measure: (*worker).measureNeighbour, takes: onStub, sizes: []int{neighbours}, stub: true},
 	{name: "outage-2s", measure: (*worker).measureOutage, takes: inOutages, outage: 2 * time.Second},
-	{name: "outage-60s", measure: (*worker).measureOutage, takes: inOutages, outage: time.Minute},
-	{name: "shared", measure: (*worker).measureShared, takes: sharers, sizes: []int{400, 20_000}},
-	{name: "many", measure: (*worker).measureMany, takes: inMany, sizes: []int{100_000}, stub: true},
+	{name: "outage-60s", measure: (*worker).measureOutage, takes: inOutages, outage: time.Minute, long: true},
+	{name: "cut-4kB", measure: (*worker).measureCut, takes: streamPerObject, sizes: []int{1000}, bytes: 4000, long: true},
+	{name: "cut-100kB", measure: (*worker).measureCut, takes: streamPerObject, sizes: []int{500}, bytes: 100_000, long: true},
+	{name: "cut-1MiB", measure: (*worker).measureCut, takes: streamPerObject, sizes: []int{100}, bytes: 1 << 20, long: true},
+	{
+		name: "sync-latency", measure: (*worker).measureSyncLatency, takes: streamPerObject,
+		latency: 1400 * time.Millisecond, stub: true, long: true,
+	},
+	{name: "shared", measure: (*worker).measureShared, takes: sharers, sizes: []int{400, 20_000}, long: true},
+	{name: "many", measure: (*worker).measureMany, takes: inMany, sizes: []int{100_000}, stub: true, long: true},
 }
 
 var warmUpScenario = scenario{name: "warm-up", measure: (*worker).startAndLoad, takes: all}
 
-func all(kind contender.Kind) bool        { return !kind.Special }
-func registrars(kind contender.Kind) bool { return !kind.Special && kind.Registrar != nil }
-func inOutages(kind contender.Kind) bool  { return !kind.Special && kind.InOutages }
+func all(kind contender.Kind) bool             { return !kind.Special }
+func registrars(kind contender.Kind) bool      { return !kind.Special && kind.Registrar != nil }
+func inOutages(kind contender.Kind) bool       { return !kind.Special && kind.InOutages }
+func streamPerObject(kind contender.Kind) bool { return !kind.Special && kind.StreamPerObject }
 
 // onStub accepts the contenders that the scenarios of a single connection compare.
 func onStub(kind contender.Kind) bool {
@@ -88,7 +101,9 @@ func (w *worker) measureMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(w.load(ctx, pods), profile()); err != nil {
+	load := func() error { return errors.Join(w.load(ctx, pods), profile()) }
+	figure := fmt.Sprint("control-plane-cpu-ms-per-object-", w.Set.Count)
+	if err := w.controlPlaneCPU(figure, time.Duration(w.Set.Count)*time.Millisecond, load); err != nil {
 		return err
 	}
 	metrics, err := w.server.metrics(ctx)
@@ -162,7 +177,7 @@ func (w *worker) measureFirstGet(ctx context.Context) error {
 			return err
 		}
 	}
-	w.round.AddPercentiles("first-get", took[warmUps:])
+	w.round.AddPercentiles(w.Scenario, took[warmUps:])
 	return nil
 }
 
@@ -221,7 +236,7 @@ func (w *worker) measureRegister(context.Context) error {
 	if err != nil {
 		return err
 	}
-	pod := set{"register", secretsPerPod}.pods(secretsPerPod)[0]
+	pod := set{Name: "register", Count: secretsPerPod}.pods(secretsPerPod)[0]
 	run := func(_, calls int) error {
 		for range calls {
 			registrar.RegisterPod(pod)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -84,18 +83,4 @@ func (w *worker) updateForeign(ctx context.Context) error {
 		})
 	}
 	return group.Wait()
-}
-
-// cpuOfProcess returns the CPU time that this process has used.
-func cpuOfProcess() time.Duration {
-	var usage syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage) // cannot fail for these arguments
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
-// peakOfProcess returns the most memory that was resident, in bytes.
-func peakOfProcess() float64 {
-	var usage syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage) // cannot fail for these arguments
-	return float64(usage.Maxrss) * 1024                // Linux has kilobytes
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/reflector/transport"
+	"github.com/refwatch/refwatch/test/network"
 )
 
 // sample is what streams has counted until one moment.
@@ -22,11 +23,12 @@ type sample struct {
 	open     int64 // streams
 	requests int64 // sent so far, answered or not
 	dials    int64 // begun so far
+	received int64 // bytes so far, of TLS records, if they are counted
 }
 
-// streams counts a client's dials and requests, and its open watches. To count in the client costs next to nothing. To
-// ask the server, which writes a megabyte of metrics, would disturb the measurement.
-type streams struct{ open, requests, dials atomic.Int64 }
+// streams counts a client's dials, requests and bytes, and its open watches. To count in the client costs next to
+// nothing. To ask the server, which writes a megabyte of metrics, would disturb the measurement.
+type streams struct{ open, requests, dials, received atomic.Int64 }
 
 // countRequests makes the clients of a configuration count requests and open watches, which costs a little.
 func (s *streams) countRequests(config *rest.Config) {
@@ -42,8 +44,35 @@ func (s *streams) countDials(config *rest.Config) {
 	}
 }
 
+// countBytes makes the clients of a configuration count the bytes that they receive. It returns their connections, so
+// that they can be cut.
+func (s *streams) countBytes(config *rest.Config) *network.Network {
+	connections := network.New(config.Dial)
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := connections.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &countedConn{conn, &s.received}, nil
+	}
+	return connections
+}
+
+// countedConn counts the bytes that are read.
+type countedConn struct {
+	net.Conn
+	received *atomic.Int64
+}
+
+// Read implements net.Conn.
+func (c *countedConn) Read(into []byte) (int, error) {
+	n, err := c.Conn.Read(into)
+	c.received.Add(int64(n))
+	return n, err
+}
+
 func (s *streams) sample() sample {
-	return sample{time.Now(), s.open.Load(), s.requests.Load(), s.dials.Load()}
+	return sample{time.Now(), s.open.Load(), s.requests.Load(), s.dials.Load(), s.received.Load()}
 }
 
 // countingTransport counts requests, and accepted watches until their bodies end.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
@@ -58,8 +59,14 @@ type stubServer struct {
 	decoder *json.Decoder
 }
 
-// startStub starts a stub server with a set of Secrets. The process ends with this one, or with ctx.
-func startStub(ctx context.Context, set set) (*stubServer, *rest.Config, error) {
+// stubOptions are what a stub server serves, and how late.
+type stubOptions struct {
+	Set     set
+	Latency time.Duration // of each answer
+}
+
+// startStub starts a stub server. The process ends with this one, or with ctx.
+func startStub(ctx context.Context, options stubOptions) (*stubServer, *rest.Config, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
@@ -73,7 +80,7 @@ func startStub(ctx context.Context, set set) (*stubServer, *rest.Config, error) 
 		return nil, nil, fmt.Errorf("starting the stub server: %w", err)
 	}
 	s := &stubServer{json.NewEncoder(input), json.NewDecoder(output)}
-	if err := s.encoder.Encode(set); err != nil {
+	if err := s.encoder.Encode(options); err != nil {
 		return nil, nil, err
 	}
 	r, err := s.reply()
@@ -124,14 +131,15 @@ type stubProcess struct {
 // serveStub reads a set and orders from the input to its end, and writes the replies.
 func serveStub(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 	decoder, encoder := json.NewDecoder(input), json.NewEncoder(output)
-	p := &stubProcess{}
-	if err := decoder.Decode(&p.set); err != nil {
+	var options stubOptions
+	if err := decoder.Decode(&options); err != nil {
 		return err
 	}
+	p := &stubProcess{set: options.Set}
 	ctx, cancel := context.WithCancel(ctx)
 	defer p.flood.Wait()
 	defer cancel()
-	if p.server, err = stub.Start(); err != nil {
+	if p.server, err = stub.Start(options.Latency); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.server.Close()) }()

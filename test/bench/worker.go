@@ -31,7 +31,9 @@ type job struct {
 	Set                 set
 	Samples, Calls      int
 	Outage, Period      time.Duration
-	Profiles            string // the folder, "" for none
+	Latency             time.Duration // of the stub server's answers
+	ControlPlane        []int         // the process IDs of kube-apiserver and etcd
+	Profiles            string        // the folder, "" for none
 	Host                string
 	TLS                 rest.TLSClientConfig
 }
@@ -88,7 +90,7 @@ func work(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 		w.names = append(w.names, nameOf(i))
 	}
 	if s.stub {
-		w.stub, w.config, err = startStub(ctx, w.Set)
+		w.stub, w.config, err = startStub(ctx, stubOptions{w.Set, w.Latency})
 	} else {
 		w.config = &rest.Config{Host: w.Host, TLSClientConfig: w.TLS}
 		w.server.Interface, err = kubernetes.NewForConfig(protobuf(rest.CopyConfig(w.config)))

@@ -3,8 +3,14 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/refwatch/refwatch/manager"
 )
@@ -45,8 +51,41 @@ func TestMemoryCountsStacks(t *testing.T) {
 	}
 }
 
+// TestCPUOfProcesses: what the kernel says of this process in two places is about the same.
+func TestCPUOfProcesses(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the kernel has no /proc")
+	}
+	const ticks = 20 * time.Millisecond // of user and of system time
+	before := cpuOfProcess()
+	got, err := cpuOf([]int{os.Getpid()})
+	if err != nil || got < before-ticks || got > cpuOfProcess()+ticks {
+		t.Errorf("got %v, %v; want about %v", got, err, before)
+	}
+	if got, err := cpuOf([]int{-1}); err == nil {
+		t.Errorf("of no process: got %v, want an error", got)
+	}
+}
+
+func TestLargeSet(t *testing.T) {
+	s := set{Name: "test", Count: 1, Bytes: 1 << 20}
+	secret := s.secret(0, 7)
+	if got := len(secret.Data[dataKey]); got != s.Bytes {
+		t.Errorf("size: got %d, want %d", got, s.Bytes)
+	}
+	if err := s.check(secret, 0); err != nil || editionOf(secret) != 7 {
+		t.Errorf("got %v, edition %d; want no error, 7", err, editionOf(secret))
+	}
+	var compressed bytes.Buffer
+	writer := gzip.NewWriter(&compressed)
+	_, err := writer.Write(secret.Data[dataKey])
+	if err := errors.Join(err, writer.Close()); err != nil || compressed.Len() < s.Bytes {
+		t.Errorf("compressed: got %d bytes, %v; want as many as before", compressed.Len(), err)
+	}
+}
+
 func TestSet(t *testing.T) {
-	s := set{"test", 45}
+	s := set{Name: "test", Count: 45}
 	seen := map[string]int{}
 	for _, pod := range s.pods(20) {
 		manager.VisitPodSecretNames(pod, func(name string) { seen[name]++ })

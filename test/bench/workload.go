@@ -4,7 +4,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +16,7 @@ import (
 )
 
 const (
-	// secretBytes is the size of a Secret's only value, which is under dataKey.
+	// secretBytes is the size of a Secret's only value, which is under dataKey, if the set has no size.
 	secretBytes = 100
 	dataKey     = "value"
 	// secretsPerPod is how many Secrets a pod references. No two pods reference the same one.
@@ -24,9 +27,12 @@ const (
 type set struct {
 	Name  string
 	Count int
+	Bytes int // of a value, 0 for secretBytes
 }
 
-func (s set) namespace() string { return fmt.Sprintf("bench-%s-%d", s.Name, s.Count) }
+func (s set) namespace() string { return strings.ToLower(fmt.Sprintf("bench-%s-%d", s.Name, s.Count)) }
+
+func (s set) size() int { return cmp.Or(s.Bytes, secretBytes) }
 
 // nameOf returns the name of the i-th Secret.
 func nameOf(i int) string { return fmt.Sprintf("secret-%05d", i) }
@@ -43,11 +49,22 @@ func newEdition() int64 { return time.Now().UnixNano() }
 // secret returns an edition of the i-th Secret.
 func (s set) secret(i int, edition int64) *corev1.Secret {
 	value := fmt.Appendf(nil, "%s %d ", nameOf(i), edition)
-	value = append(value, bytes.Repeat([]byte{'.'}, secretBytes-len(value))...)
+	value = append(value, filler(s.size()-len(value))...)
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: nameOf(i)},
 		Data:       map[string][]byte{dataKey: value},
 	}
+}
+
+// filler returns the rest of a value. A large one does not shrink in compression, as the keys and certificates of real
+// Secrets do not.
+func filler(size int) []byte {
+	if size <= secretBytes {
+		return bytes.Repeat([]byte{'.'}, size)
+	}
+	random := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random) // never fails
+	return random
 }
 
 // editionOf returns the edition of a Secret, or -1.
@@ -63,7 +80,7 @@ func editionOf(secret *corev1.Secret) int64 {
 // check returns an error if a Secret is not the i-th, in any edition. The error does not contain its value.
 func (s set) check(secret *corev1.Secret, i int) error {
 	if secret == nil || secret.Namespace != s.namespace() || secret.Name != nameOf(i) ||
-		len(secret.Data[dataKey]) != secretBytes || !bytes.HasPrefix(secret.Data[dataKey], []byte(nameOf(i)+" ")) {
+		len(secret.Data[dataKey]) != s.size() || !bytes.HasPrefix(secret.Data[dataKey], []byte(nameOf(i)+" ")) {
 		return fmt.Errorf("%s: got another Secret", nameOf(i))
 	}
 	return nil

@@ -36,7 +36,10 @@ type picture struct {
 
 var pictures = []picture{
 	{"memory.svg", "Heap and stacks per object", "KB per object", 1e-3, []string{"memory-bytes-per-object-1000", "memory-bytes-per-object-5000"}, ""},
-	{"sync.svg", "Register and sync all", "seconds", 1, []string{"sync-seconds-1000", "sync-seconds-5000"}, ""},
+	{
+		"sync.svg", "Register and sync all, quiet and busy", "seconds", 1,
+		[]string{"sync-seconds-1000", "sync-seconds-5000", "sync-busy-seconds-5000"}, "",
+	},
 	{"first-get.svg", "Register one Secret and get it", "ms", 1, []string{"first-get-p50-ms", "first-get-p99-ms"}, ""},
 	{"update.svg", "From an update until Get returns it", "ms", 1, []string{"update-to-get-p50-ms", "update-to-get-p99-ms"}, ""},
 	{"outage-2s.svg", "Streams open after an outage of 2 s of the API server", "open streams", 1, nil, "outage-2s"},

@@ -41,6 +41,8 @@ type Environment struct {
 type Figure struct {
 	Rounds  int                `json:"rounds"`
 	Medians map[string]float64 `json:"medians"`
+	// WorstRatio is the greatest ratio of refwatch to kubelet in a round, or 0 if there is none.
+	WorstRatio float64 `json:"worstRatio,omitempty"`
 }
 
 // Recovery is the number of open streams after an outage, from a second before the server was ready until all were
@@ -114,6 +116,7 @@ func (r *Results) Save(path string) error {
 func (r *Results) Add(scenario string, rounds map[string][]Round) []string {
 	figures := map[string]Figure{}
 	recoveries := map[string]Recovery{}
+	worst := worstRatios(rounds[contender.Refwatch], rounds[contender.Kubelet])
 	for contender, rounds := range rounds {
 		values, all := map[string][]float64{}, []Recovery{}
 		for _, round := range rounds {
@@ -126,7 +129,7 @@ func (r *Results) Add(scenario string, rounds map[string][]Round) []string {
 		}
 		for name, values := range values {
 			if figures[name].Medians == nil {
-				figures[name] = Figure{Rounds: len(values), Medians: map[string]float64{}}
+				figures[name] = Figure{Rounds: len(values), Medians: map[string]float64{}, WorstRatio: worst[name]}
 			}
 			figures[name].Medians[contender] = median(values)
 		}
@@ -140,6 +143,19 @@ func (r *Results) Add(scenario string, rounds map[string][]Round) []string {
 		r.Recoveries[scenario] = recoveries
 	}
 	return slices.Sorted(maps.Keys(figures))
+}
+
+// worstRatios returns the greatest ratio of two contenders in a round, by figure.
+func worstRatios(these, others []Round) map[string]float64 {
+	worst := map[string]float64{}
+	for i, this := range these[:min(len(these), len(others))] {
+		for name, value := range this.Values {
+			if other := others[i].Values[name]; value > 0 && other > 0 {
+				worst[name] = max(worst[name], value/other)
+			}
+		}
+	}
+	return worst
 }
 
 // Median returns a contender's number, or NaN if it has none.

@@ -33,8 +33,10 @@ func filled(t *testing.T) *Results {
 			for _, aim := range aims {
 				values[aim.figure] = value + float64(i*100)
 			}
-			for _, row := range many {
-				values[row.figure] = value + float64(i*100)
+			for _, section := range sections {
+				for _, row := range section.rows {
+					values[row.figure] = value + float64(i*100)
+				}
 			}
 			rounds[kind.Name] = append(rounds[kind.Name], Round{Values: values})
 		}
@@ -99,10 +101,12 @@ func TestPageAndPlot(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"| heap and stacks per object, bytes (`memory-bytes-per-object-5000`) | 1.50 | 102 | 302 | 602 | 0.0148 | 0.1 × kubelet, 0.22 × floor, 3500 | yes |",
-		"| Gets that failed meanwhile (`failed-gets-5000`) | 1.50 | 102 | 302 | 602 | 0.0148 | 0 | **no** |",
+		"| heap and stacks per object, bytes (`memory-bytes-per-object-5000`) | quiet, 100 B | 1.50 | 102 | 302 | 602 | 0.0148 | 0.1 × kubelet, 0.22 × floor, 3500 | yes |",
+		"| Gets that failed meanwhile (`failed-gets-5000`) | quiet, 100 B | 1.50 | 102 | 302 | 602 | 0.0148 | 0 | **no** |",
 		"| `register-unregister-ns` | 1.50 | 102 |",
-		"## 100,000 streams\n", "| goroutines | 1.50 | 602 |",
+		"| register and sync all, seconds (`sync-busy-seconds-5000`) | busy, 100 B | 1.50 | 102 | 302 | 602 | 0.0148, in the worst round 0.0196 | 2.50, 1 × kubelet in every round | yes |",
+		"Why an aim is missed:\n\n- ", "## A busy etcd\n", "| busy | 1.50 | 102 | 202 | 302 | 402 |\n",
+		"## A slow server\n", "## Large objects\n", "## 100,000 streams\n", "| goroutines | 1.50 | 602 |",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("page: got no %q, want it in:\n%s", want, page)
@@ -119,8 +123,49 @@ func TestPageAndPlot(t *testing.T) {
 		}
 	}
 	r.Figures = nil
-	if page := r.Page(); strings.Contains(page, "| yes |") || strings.Contains(page, "100,000") {
-		t.Errorf("page without figures: got a reached aim, or 100,000 streams, want none in:\n%s", page)
+	if page := r.Page(); strings.Contains(page, "| yes |") || strings.Contains(page, notReached) || strings.Contains(page, "100,000") {
+		t.Errorf("page without figures: got an aim that is reached or not, or 100,000 streams, want none in:\n%s", page)
+	}
+}
+
+// The ratio of each round counts, not only that of the medians.
+func TestEveryRound(t *testing.T) {
+	aim := aim{figure: "a", limits: []limit{{1, everyRound}}}
+	for name, test := range map[string]struct {
+		refwatch, kubelet []float64
+		want              string
+	}{
+		"ahead in each":        {[]float64{1, 2, 3}, []float64{2, 3, 4}, "yes"},
+		"ahead in the median":  {[]float64{1, 5, 3}, []float64{2, 4, 9}, notReached},
+		"no kubelet":           {[]float64{1}, nil, notReached},
+		"kubelet has a figure": {nil, []float64{1}, notMeasured},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rounds := map[string][]Round{}
+			for kind, values := range map[string][]float64{contender.Refwatch: test.refwatch, kubelet: test.kubelet} {
+				for _, value := range values {
+					rounds[kind] = append(rounds[kind], Round{Values: map[string]float64{"a": value}})
+				}
+			}
+			r := &Results{Figures: map[string]Figure{}}
+			r.Add("any", rounds)
+			if got := aim.result(r); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A row of the saved results that misses its aim has the reason.
+func TestMissedAimsHaveReasons(t *testing.T) {
+	r, err := Load(filepath.Join("..", "out", "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, aim := range aims {
+		if aim.result(r) == notReached && aim.missed == "" {
+			t.Errorf("%s misses its aim: got no reason, want one in aims", aim.figure)
+		}
 	}
 }
 

@@ -90,7 +90,7 @@ func seconds(d time.Duration) string {
 }
 
 const (
-	// gateOpens is the Gate's default.
+	// gateOpens is how many openings a Gate allows at a time while the latency does not matter.
 	gateOpens = 32
 	// slowestProbe is the shortest pause between two probes of the Gate when they are slowest. fastProbes is how many
 	// come before.

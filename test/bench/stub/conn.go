@@ -36,6 +36,7 @@ type conn struct {
 	net    *tls.Conn
 	framer *http2.Framer // read by the connection's goroutine, written under mu
 	small  atomic.Int32  // writers of small frames that wait for mu
+	done   chan struct{} // closed when the connection ends
 
 	mu      sync.Mutex
 	out     *bufio.Writer
@@ -46,10 +47,10 @@ type conn struct {
 	streams map[uint32]*stream
 }
 
-// stream is an open watch. Its connection's lock guards window.
+// stream is an open watch, or a request that is not answered yet. Its connection's lock guards window.
 type stream struct {
 	conn   *conn
-	name   string
+	name   string // of the Secret
 	id     uint32
 	window int64
 }
@@ -76,7 +77,7 @@ func headerBlock(status int, contentType string) []byte {
 
 func newConn(server *Server, net *tls.Conn) *conn {
 	c := &conn{
-		server: server, net: net, out: bufio.NewWriter(net), credit: make(chan struct{}),
+		server: server, net: net, out: bufio.NewWriter(net), credit: make(chan struct{}), done: make(chan struct{}),
 		window: initialWindow, initial: initialWindow, streams: map[uint32]*stream{},
 	}
 	c.framer = http2.NewFramer(c.out, net)
@@ -115,6 +116,7 @@ func (c *conn) serve() {
 // end ends all streams. Closing the connection interrupts a write.
 func (c *conn) end() {
 	_ = c.net.NetConn().Close()
+	close(c.done)
 	c.mu.Lock()
 	c.closed = true
 	c.wakeLocked()
@@ -196,9 +198,10 @@ func (c *conn) remove(id uint32) {
 	}
 }
 
-// answer answers a request.
+// answer answers a request, after the latency of the server. Meanwhile it counts as a stream of the connection.
 func (c *conn) answer(header *http2.MetaHeadersFrame) error {
 	r, unknown := parse(header)
+	waiting := &stream{conn: c, name: r.name, id: header.StreamID}
 	return c.write(func() error {
 		switch {
 		case unknown != nil:
@@ -206,23 +209,53 @@ func (c *conn) answer(header *http2.MetaHeadersFrame) error {
 		case len(c.streams) >= StreamsPerConnection:
 			c.server.refused()
 			return c.framer.WriteRSTStream(header.StreamID, http2.ErrCodeRefusedStream)
-		case r.watch:
-			return c.openLocked(header.StreamID, r)
 		}
-		list, err := c.server.list(r.name)
-		if err != nil {
-			return err
+		waiting.window = c.initial
+		c.streams[waiting.id] = waiting
+		if c.server.latency == 0 {
+			return c.answerLocked(waiting, r)
 		}
-		return errors.Join(c.head(header.StreamID, listHead, false), c.framer.WriteData(header.StreamID, true, list))
+		c.server.waiting(1)
+		c.server.running.Go(func() { c.answerLater(waiting, r) })
+		return nil
 	})
 }
 
+// answerLater answers a request after the latency, unless the client has ended it.
+func (c *conn) answerLater(waiting *stream, r request) {
+	defer c.server.waiting(-1)
+	select {
+	case <-time.After(c.server.latency):
+	case <-c.done:
+		return
+	}
+	err := c.write(func() error {
+		if c.streams[waiting.id] != waiting {
+			return nil
+		}
+		return c.answerLocked(waiting, r)
+	})
+	if err != nil {
+		_ = c.net.NetConn().Close() // ends serve
+	}
+}
+
+func (c *conn) answerLocked(waiting *stream, r request) error {
+	if r.watch {
+		return c.openLocked(waiting, r)
+	}
+	delete(c.streams, waiting.id)
+	list, err := c.server.list(r.name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.head(waiting.id, listHead, false), c.framer.WriteData(waiting.id, true, list))
+}
+
 // openLocked begins a watch with its first events.
-func (c *conn) openLocked(id uint32, r request) error {
-	stream := &stream{conn: c, name: r.name, id: id, window: c.initial}
+func (c *conn) openLocked(stream *stream, r request) error {
 	events, err := c.server.register(r, stream)
-	c.streams[id] = stream
-	if err := errors.Join(err, c.head(id, watchHead, false)); err != nil || len(events) == 0 {
+	if err := errors.Join(err, c.head(stream.id, watchHead, false)); err != nil || len(events) == 0 {
 		return err
 	}
 	size := int64(len(events))
@@ -232,7 +265,7 @@ func (c *conn) openLocked(id uint32, r request) error {
 	}
 	stream.window -= size
 	c.window -= size
-	return c.framer.WriteData(id, false, events)
+	return c.framer.WriteData(stream.id, false, events)
 }
 
 func (c *conn) head(id uint32, block []byte, end bool) error {

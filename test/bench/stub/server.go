@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -22,6 +23,7 @@ const StreamsPerConnection = 100
 
 // Server serves Secrets of one namespace.
 type Server struct {
+	latency  time.Duration // of each answer
 	listener net.Listener
 	ca       []byte
 	running  sync.WaitGroup // accept, and one for each connection
@@ -44,13 +46,15 @@ type secret struct {
 // Stats are numbers of a server.
 type Stats struct {
 	Streams     int // open watches
+	Waiting     int // requests that wait for their answers
 	Connections int // open
 	Accepted    int // connections so far
 	Refused     int // streams so far that exceeded the limit of their connection
 }
 
-// Start starts a server without Secrets on a free port of the loopback interface.
-func Start() (*Server, error) {
+// Start starts a server without Secrets on a free port of the loopback interface. It answers each request after the
+// latency; what follows an answer is not delayed.
+func Start(latency time.Duration) (*Server, error) {
 	certificate, ca, err := newCertificate()
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
@@ -61,7 +65,7 @@ func Start() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{listener: listener, ca: ca, secrets: map[string]*secret{}, conns: map[*conn]struct{}{}}
+	s := &Server{latency: latency, listener: listener, ca: ca, secrets: map[string]*secret{}, conns: map[*conn]struct{}{}}
 	s.running.Go(s.accept)
 	return s, nil
 }
@@ -217,6 +221,12 @@ func (s *Server) list(name string) ([]byte, error) {
 	version := s.version
 	s.mu.Unlock()
 	return listOf(encoded, version)
+}
+
+func (s *Server) waiting(more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.Waiting += more
 }
 
 func (s *Server) refused() {

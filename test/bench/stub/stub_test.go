@@ -4,6 +4,7 @@ package stub
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"slices"
@@ -29,7 +30,13 @@ const namespace = "test"
 // newServer starts a server with a Secret of each name, in edition "1", and a client of it.
 func newServer(t *testing.T, names ...string) (*Server, kubernetes.Interface) {
 	t.Helper()
-	s, err := Start()
+	return newSlowServer(t, 0, names...)
+}
+
+// newSlowServer starts a server that answers after a latency.
+func newSlowServer(t *testing.T, latency time.Duration, names ...string) (*Server, kubernetes.Interface) {
+	t.Helper()
+	s, err := Start(latency)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,6 +171,33 @@ func TestLargeEvents(t *testing.T) {
 	}
 }
 
+// A late answer is that of a server without latency.
+func TestLatency(t *testing.T) {
+	_, client := newSlowServer(t, time.Millisecond, "a")
+	w := open(t, client, "a")
+	expect(t, w, watch.Added, []byte("1"))
+	expect(t, w, watch.Bookmark, nil)
+	list, err := client.CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=a"})
+	if err != nil || len(list.Items) != 1 {
+		t.Errorf("got %v, %v; want a list of a", list, err)
+	}
+}
+
+// Nothing is left of a request that ends before its answer. The server closes at once.
+func TestEndBeforeTheAnswer(t *testing.T) {
+	s, client := newSlowServer(t, time.Hour, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for s.Stats().Waiting == 0 {
+			<-time.After(time.Millisecond)
+		}
+		cancel()
+	}()
+	if _, err := client.CoreV1().Secrets(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=a"}); err == nil {
+		t.Error("got an answer, want none within an hour")
+	}
+}
+
 func TestOtherRequestsAreNotFound(t *testing.T) {
 	_, client := newServer(t, "a")
 	if _, err := client.CoreV1().Secrets(namespace).Get(t.Context(), "a", metav1.GetOptions{}); err == nil {
@@ -174,9 +208,20 @@ func TestOtherRequestsAreNotFound(t *testing.T) {
 	}
 }
 
-// The stream that exceeds the limit of a connection is refused; the others go on.
+// The stream that exceeds the limit of a connection is refused; the others go on. Requests that wait for their answers
+// count.
 func TestLimitOfAConnection(t *testing.T) {
-	s, _ := newServer(t, "a")
+	for name, test := range map[string]struct {
+		latency          time.Duration
+		streams, waiting int
+	}{"at once": {0, StreamsPerConnection, 0}, "later": {time.Hour, 0, StreamsPerConnection}} {
+		t.Run(name, func(t *testing.T) { testLimitOfAConnection(t, test.latency, test.streams, test.waiting) })
+	}
+}
+
+func testLimitOfAConnection(t *testing.T, latency time.Duration, streams, waiting int) {
+	t.Helper()
+	s, _ := newSlowServer(t, latency, "a")
 	c, err := tls.Dial("tcp", s.listener.Addr().String(), &tls.Config{
 		InsecureSkipVerify: true, NextProtos: []string{"h2"}, // its certificate is not what is tested
 	})
@@ -215,10 +260,13 @@ func TestLimitOfAConnection(t *testing.T) {
 			break
 		}
 	}
-	want := Stats{Streams: StreamsPerConnection, Connections: 1, Accepted: 1, Refused: 1}
+	want := Stats{Streams: streams, Waiting: waiting, Connections: 1, Accepted: 1, Refused: 1}
 	if got := s.Stats(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	_ = c.Close()
+	for s.Stats().Connections != 0 {
+		<-time.After(time.Millisecond)
+	}
 	await(t, s, 0)
 }

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package results
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/refwatch/refwatch/test/bench/contender"
+)
+
+// aim is an aim for one of refwatch's figures. All its limits must hold.
+type aim struct {
+	text, conditions, figure string
+	limits                   []limit
+	missed                   string // why, if it is missed
+}
+
+// limit bounds the ratio to another contender's number, or the number itself if other is "".
+type limit struct {
+	most  float64
+	other string
+}
+
+const kubelet, floor, netHTTP = contender.Kubelet, contender.Floor, contender.RefwatchNetHTTP
+
+// everyRound is the other of a limit that bounds the ratio to kubelet in each round, and not that of the medians.
+const everyRound = "kubelet in every round"
+
+// The conditions of most figures.
+const (
+	quiet = "quiet, 100 B"
+	busy  = "busy, 100 B"
+)
+
+// readAgain is why more is received than kubelet receives.
+const readAgain = "Each stream that opens again reads its whole object again. kubelet\n" +
+	"  resumes a watch, which sends only what has changed."
+
+var aims = []aim{
+	{"heap and stacks per object, bytes", quiet, "memory-bytes-per-object-5000",
+		[]limit{{0.1, kubelet}, {0.22, floor}, {3500, ""}}, ""},
+	{"goroutines per object", quiet, "goroutines-per-object-5000", []limit{{0.05, ""}}, ""},
+	{"connections dialled to open all", quiet, "dials-5000", []limit{{55, ""}}, ""},
+	{"connections dialled while pods are replaced", "stub server, 100 B", "churn-dials-5000", []limit{{100, ""}}, ""},
+	{"register and sync all, seconds", quiet, "sync-seconds-5000", []limit{{0.3, kubelet}, {0.65, floor}},
+		"Most of the time is the server's, see `server-cpu-ms-per-object-5000`. It shares the CPUs\n  with the client."},
+	{"register and sync all, seconds", busy, "sync-busy-seconds-5000", []limit{{2.5, ""}, {1, everyRound}},
+		"Each opening is a consistent read. While others write, kube-apiserver answers those\n  every 100 ms."},
+	{"register and sync all, seconds", "1.4 s per answer, 100 B", "sync-latency-seconds-5000", []limit{{60, ""}},
+		"Only some 30 openings wait for their answers at a time."},
+	{"Gets that failed meanwhile", quiet, "failed-gets-5000", []limit{{0, ""}}, ""},
+	{"register and first Get, p50, ms", quiet, "first-get-p50-ms", []limit{{0.15, kubelet}, {1.6, floor}}, ""},
+	{"Get from one goroutine, ns", quiet, "get-ns", []limit{{0.35, kubelet}}, ""},
+	{"Get on all cores, ns", quiet, "get-all-cores-ns", []limit{{0.2, kubelet}}, ""},
+	{"bytes allocated by a Get", quiet, "get-bytes", []limit{{0, ""}}, ""},
+	{"RegisterPod and UnregisterPod, 20 references, ns", "no server", "register-unregister-ns", []limit{{0.6, kubelet}}, ""},
+	{"update until Get returns it, p50, ms", quiet, "update-to-get-p50-ms", []limit{{1, kubelet}},
+		"Since the response, see `update-response-to-get-p50-ms`, the contenders differ by\n" +
+			"  microseconds. The rest is the time of the server, which shares the CPUs with the client."},
+	{"update until Get returns it, p99, ms", quiet, "update-to-get-p99-ms", []limit{{1, kubelet}},
+		"It is the third longest of 200 updates, and depends on what else the server does then."},
+	{"CPU for each of 100 updates a second, µs", quiet, "cpu-us-per-update", []limit{{0.7, kubelet}},
+		"Most of it is decoding, which is client-go's for all, and the stack of the worker, which\n  grows for it."},
+	{"update until Get returns it, p99, ms", "beside a stream of 1 MiB objects", "neighbour-busy-p99-ms",
+		[]limit{{1.5, netHTTP}}, ""},
+	{"all streams open, seconds since the server was ready", "after 2 s without the server", "outage-2s-all-streams-seconds",
+		[]limit{{0.7, kubelet}}, ""},
+	{"all streams open, seconds since the server was ready", "after 60 s without the server", "outage-60s-all-streams-seconds",
+		[]limit{{0.06, kubelet}}, ""},
+	{"bytes received after all connections were cut", "500 × 100 kB", "cut-bytes-100kB", []limit{{1.5, kubelet}}, readAgain},
+	{"bytes received after all connections were cut", "100 × 1 MiB", "cut-bytes-1MiB", []limit{{1.5, kubelet}}, readAgain},
+	{"CPU for that, seconds", "500 × 100 kB", "cut-client-cpu-seconds-100kB", []limit{{1.5, kubelet}}, readAgain},
+	{"CPU for that, seconds", "100 × 1 MiB", "cut-client-cpu-seconds-1MiB", []limit{{1.5, kubelet}}, readAgain},
+	{"streams left 1 s after the last unregister", quiet, "streams-left-5000", []limit{{0, ""}}, ""},
+	{"heap after unregistering all, bytes", quiet, "heap-after-unregister-bytes-5000", []limit{{0.35, kubelet}}, ""},
+}
+
+func (l limit) String() string {
+	if l.other == "" {
+		return Number(l.most)
+	}
+	return Number(l.most) + " × " + l.other
+}
+
+// reached reports whether the limit holds. It does not hold for a missing number.
+func (l limit) reached(r *Results, figure string) bool {
+	switch l.other {
+	case "":
+		return r.Median(figure, contender.Refwatch) <= l.most
+	case everyRound:
+		worst := r.Figures[figure].WorstRatio
+		return worst > 0 && worst <= l.most
+	}
+	return r.Ratio(figure, l.other) <= l.most
+}
+
+// result returns whether all limits of an aim hold, as the page shows it.
+func (a aim) result(r *Results) string {
+	if math.IsNaN(r.Median(a.figure, contender.Refwatch)) {
+		return notMeasured
+	}
+	for _, limit := range a.limits {
+		if !limit.reached(r, a.figure) {
+			return notReached
+		}
+	}
+	return "yes"
+}
+
+const notReached, notMeasured = "**no**", "not measured"
+
+// writeAims writes the table of the aims, and why some are missed.
+func (r *Results) writeAims(page *strings.Builder) {
+	page.WriteString(`## Aims
+
+| figure | conditions | refwatch | kubelet | floor | refwatch-nethttp | ratio to kubelet | at most | reached |
+|---|---|---|---|---|---|---|---|---|
+`)
+	missed := ""
+	for _, aim := range aims {
+		var limits []string
+		ratio := Number(r.Ratio(aim.figure, kubelet))
+		for _, limit := range aim.limits {
+			limits = append(limits, limit.String())
+			if worst := r.Figures[aim.figure].WorstRatio; limit.other == everyRound && worst > 0 {
+				ratio += ", in the worst round " + Number(worst)
+			}
+		}
+		result := aim.result(r)
+		fmt.Fprintf(page, "| %s (`%s`) | %s |", aim.text, aim.figure, aim.conditions)
+		for _, kind := range []string{contender.Refwatch, kubelet, floor, netHTTP} {
+			page.WriteString(" " + Number(r.Median(aim.figure, kind)) + " |")
+		}
+		fmt.Fprintf(page, " %s | %s | %s |\n", ratio, strings.Join(limits, ", "), result)
+		if result == notReached {
+			missed += "- `" + aim.figure + "`: " + aim.missed + "\n"
+		}
+	}
+	if missed != "" {
+		page.WriteString("\nWhy an aim is missed:\n\n" + missed)
+	}
+}

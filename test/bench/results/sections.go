@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package results
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/refwatch/refwatch/test/bench/contender"
+)
+
+// section is a table of the page.
+type section struct {
+	title, intro string
+	kinds        []string // of contenders
+	rows         []row
+}
+
+type row struct{ text, figure string }
+
+// streamPerObject are the contenders with a stream per object.
+var streamPerObject = []string{contender.Refwatch, kubelet, contender.Informer, floor}
+
+// sections are omitted if nothing of their last row was measured.
+var sections = []section{
+	{"A busy etcd", `Quiet: nobody else writes. Busy: another client writes 200 ConfigMaps a second, and its share of the control plane's
+CPU is included.`, append(slices.Clone(streamPerObject), contender.ControllerRuntime), []row{
+		{"register and sync 5,000 of 100 B, quiet, seconds", "sync-seconds-5000"},
+		{"busy", "sync-busy-seconds-5000"},
+		{"Gets that failed meanwhile, quiet", "failed-gets-5000"},
+		{"busy", "sync-busy-failed-gets-5000"},
+		{"CPU of kube-apiserver and etcd per object, quiet, ms", "control-plane-cpu-ms-per-object-5000"},
+		{"busy", "sync-busy-control-plane-cpu-ms-per-object-5000"},
+		{"writes of all clients in a second, busy", "sync-busy-writes-per-second-5000"},
+		{"register one and get it, p50, quiet, ms", "first-get-p50-ms"},
+		{"busy", "first-get-busy-p50-ms"},
+		{"register one and get it, p99, quiet, ms", "first-get-p99-ms"},
+		{"busy", "first-get-busy-p99-ms"},
+	}},
+	{"A slow server", `A stub server answers each request after 1.4 s. Connections, and events after the answer, are not delayed.`,
+		streamPerObject, []row{
+			{"Gets that failed while 5,000 of 100 B were synced", "sync-latency-failed-gets-5000"},
+			{"connections dialled meanwhile", "sync-latency-dials-5000"},
+			{"register and sync 5,000 of 100 B, seconds", "sync-latency-seconds-5000"},
+		}},
+	{"Large objects", `1,000 of 4 kB, 500 of 100 kB and 100 of 1 MiB, whose values do not compress. All connections are cut once. Seconds,
+bytes and CPU count from then until all streams are open again, and the client has received and handled what it reads
+again.`, streamPerObject, []row{
+		{"heap and stacks per object, 4 kB, bytes", "memory-bytes-per-object-4kB"},
+		{"100 kB", "memory-bytes-per-object-100kB"},
+		{"1 MiB", "memory-bytes-per-object-1MiB"},
+		{"register and sync all, 4 kB, seconds", "sync-seconds-4kB"},
+		{"100 kB", "sync-seconds-100kB"},
+		{"1 MiB", "sync-seconds-1MiB"},
+		{"after the cut, 4 kB, seconds", "cut-seconds-4kB"},
+		{"100 kB", "cut-seconds-100kB"},
+		{"1 MiB", "cut-seconds-1MiB"},
+		{"bytes received, 4 kB", "cut-bytes-4kB"},
+		{"100 kB", "cut-bytes-100kB"},
+		{"1 MiB", "cut-bytes-1MiB"},
+		{"CPU of the client, 4 kB, seconds", "cut-client-cpu-seconds-4kB"},
+		{"100 kB", "cut-client-cpu-seconds-100kB"},
+		{"1 MiB", "cut-client-cpu-seconds-1MiB"},
+		{"CPU of kube-apiserver and etcd, 4 kB, seconds", "cut-control-plane-cpu-seconds-4kB"},
+		{"100 kB", "cut-control-plane-cpu-seconds-100kB"},
+		{"1 MiB", "cut-control-plane-cpu-seconds-1MiB"},
+	}},
+	{"100,000 streams", "`go run . -scenarios many -contenders refwatch,refwatch-nethttp`" + ` in test/bench: against a stub server
+in a process of its own on the same CPUs, with 100 streams on a connection. The figures are those of the client.`,
+		[]string{contender.Refwatch, netHTTP}, []row{
+			{"opened, from the first registration until each Get has returned, seconds", "many-open-seconds-100000"},
+			{"CPU for that, seconds", "many-open-cpu-seconds-100000"},
+			{"heap and stacks per stream, bytes", "many-memory-bytes-per-object-100000"},
+			{"most memory that was resident, of the whole process, bytes", "many-peak-resident-bytes-100000"},
+			{"goroutines", "many-goroutines-100000"},
+			{"connections open", "many-connections-100000"},
+			{"connections dialled", "many-dials-100000"},
+			{"streams that the server refused", "many-refused-streams-100000"},
+			{"each updated once, from the first update until Get has returned all, seconds", "many-update-seconds-100000"},
+			{"CPU for that, seconds", "many-update-cpu-seconds-100000"},
+			{"closed, from the first UnregisterPod until the server has no stream, seconds", "many-close-seconds-100000"},
+			{"CPU for that, seconds", "many-close-cpu-seconds-100000"},
+			{"heap after that, bytes", "many-heap-after-close-bytes-100000"},
+		}},
+}
+
+// writeSections writes the sections that were measured.
+func (r *Results) writeSections(page *strings.Builder) {
+	for _, section := range sections {
+		last := section.rows[len(section.rows)-1].figure
+		if len(r.Figures[last].Medians) == 0 {
+			continue
+		}
+		page.WriteString("## " + section.title + "\n\n" + section.intro + "\n\n| figure |")
+		for _, kind := range section.kinds {
+			page.WriteString(" " + kind + " |")
+		}
+		page.WriteString("\n|---" + strings.Repeat("|---", len(section.kinds)) + "|\n")
+		for _, row := range section.rows {
+			page.WriteString("| " + row.text + " |")
+			for _, kind := range section.kinds {
+				page.WriteString(" " + Number(r.Median(row.figure, kind)) + " |")
+			}
+			page.WriteString("\n")
+		}
+		page.WriteString("\n")
+	}
+}
