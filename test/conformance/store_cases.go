@@ -30,7 +30,7 @@ func storeCases() []testCase {
 		{"recreated-immutable", "a new owner of a recreated immutable object never gets the old object", recreatedImmutable, everyStrategy},
 		{"read-once", "an object whose references are all read-once has no stream, and is read for each new owner", readOnce, watches},
 		{"max-streams", "no more streams than MaxStreams are open, and the other objects are read without one", maxStreams, watches},
-		{"many", "a hundred objects referenced at once have a stream each, and at most 32 are opened at a time", manyObjects, watches},
+		{"many", "a hundred objects referenced at once have a stream each, and no more are opened at a time than the Gate allows", manyObjects, watches},
 		{"shared", "many references in a namespace share one stream of it where the options say so, and few have streams of their own", sharedStream, watches},
 		{"config-maps", "a store serves ConfigMaps", configMaps, everyStrategy},
 		{"any-kind", "a store serves any kind, with a Go type or without, or its metadata, over any client", anyKind, everyStrategy},
@@ -327,7 +327,19 @@ func maxStreams(s *suite) {
 func manyObjects(s *suite) {
 	const count, first, limit = 100, 4, 32 // a Gate opens four streams at a time at first, and more with each response
 	reads := newReadCounter(first)
-	store := newStore(s, objectcache.Secrets(s.clientFor(reads.wrap(s.Config))))
+	options, gate := s.storeOptions(), objectcache.NewGate(objectcache.GateOptions{Opens: limit})
+	switch o := options.(type) {
+	case objectcache.WatchOptions:
+		o.Gate = gate
+		options = o
+	case objectcache.TTLOptions:
+		o.Gate = gate
+		options = o
+	}
+	store, err := objectcache.NewStore(objectcache.Secrets(s.clientFor(reads.wrap(s.Config))), options)
+	if err != nil {
+		s.Fatal(err)
+	}
 	s.start(store)
 	for i := range count {
 		name := fmt.Sprint("tls-", i)

@@ -58,6 +58,14 @@ func newProcess(name, dir, path string, args []string, ready func(context.Contex
 	return p
 }
 
+// PID returns the ID of the process, or 0 if it does not run. A restart changes it.
+func (p *Process) PID() int {
+	if i := p.current(); i != nil {
+		return i.pid
+	}
+	return 0
+}
+
 // acquire waits for the semaphore.
 func (p *Process) acquire() (release func()) {
 	<-p.semaphore

@@ -39,9 +39,15 @@ func TestProcessKill(t *testing.T) {
 	p := shell(t, "trap 'echo >terminated' TERM; "+idle)
 	p.Kill() // does nothing
 	i := restart(t, p)
+	if got := p.PID(); got != i.pid {
+		t.Errorf("got process ID %d, want %d", got, i.pid)
+	}
 	p.Kill()
 	if i.state != "signal: killed" {
 		t.Errorf("got exit state %q, want signal: killed", i.state)
+	}
+	if got := p.PID(); got != 0 {
+		t.Errorf("got process ID %d of a process that has ended, want 0", got)
 	}
 	wantGone(t, p.file("pid"))
 	wantGone(t, filepath.Join(p.dir, "terminated"))

@@ -126,7 +126,7 @@ func ends(n int) apiserver.Middleware {
 	}
 }
 
-// frameWithoutEnd sends 256 KiB a second of one frame, until the fault ends. A reader keeps up to 16 MiB of it, so few
+// frameWithoutEnd sends 256 KiB a second of one frame, until the fault ends. A reader keeps up to 4 MiB of it, so few
 // objects are affected.
 func frameWithoutEnd(w *World, t Target) func() {
 	t.objects = t.objects[:min(len(t.objects), 10)]

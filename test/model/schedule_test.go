@@ -150,3 +150,14 @@ func TestEveryStepIsExplained(t *testing.T) {
 		}
 	})
 }
+
+// The same for a program with few objects: the failures of one member are not forgotten because another kind of
+// answer comes.
+func TestReplayOfADeadTokenAndABadBackendWithTwoObjects(t *testing.T) {
+	model.Replay(t, `
+		inject one-backend-of-three-unavailable
+		inject token-expired
+		register 2 3
+		sleep 700000
+	`)
+}

@@ -38,6 +38,10 @@ func TestSharedCluster(t *testing.T) {
 		{"WatchList ended before the first event", func(t *testing.T, c *e2e.Cluster) { testEarlyEnd(t, c, "before the first event", 0) }},
 		{"WatchList ended within an event", func(t *testing.T, c *e2e.Cluster) { testEarlyEnd(t, c, "within an event", 20) }},
 		{"list allowed", testListAllowed},
+		{"watches answered with 503", func(t *testing.T, c *e2e.Cluster) { testUnwatchable(t, c, "503") }},
+		{"watches answered with 429", func(t *testing.T, c *e2e.Cluster) { testUnwatchable(t, c, "429") }},
+		{"watches closed", func(t *testing.T, c *e2e.Cluster) { testUnwatchable(t, c, "a closed connection") }},
+		{"lost answers", testLostAnswer},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, cluster) })
 	}

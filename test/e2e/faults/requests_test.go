@@ -14,11 +14,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// requests counts the requests and dials of a client, whether they succeed or not.
+// requests counts the requests and dials of a client, whether they succeed or not, and the bytes that it receives.
 type requests struct {
-	sent   atomic.Int64
-	dialed atomic.Int64
-	dialer net.Dialer
+	sent     atomic.Int64
+	dialed   atomic.Int64
+	received atomic.Int64
+}
+
+// countedConn counts the bytes that are read.
+type countedConn struct {
+	net.Conn
+
+	read *atomic.Int64
+}
+
+func (c countedConn) Read(p []byte) (n int, err error) {
+	n, err = c.Conn.Read(p)
+	c.read.Add(int64(n))
+	return n, err
 }
 
 // roundTripper makes a function a [http.RoundTripper].
@@ -26,7 +39,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// wrap returns a copy of config that counts the requests of its clients.
+// wrap returns a copy of config that counts the requests of its clients. It dials as config does.
 func (q *requests) wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -35,9 +48,17 @@ func (q *requests) wrap(config *rest.Config) *rest.Config {
 			return next.RoundTrip(request)
 		})
 	})
+	dial := config.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		q.dialed.Add(1)
-		return q.dialer.DialContext(ctx, network, address)
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return countedConn{conn, &q.received}, nil
 	}
 	return config
 }
@@ -46,6 +67,7 @@ func (q *requests) wrap(config *rest.Config) *rest.Config {
 func (q *requests) reset() {
 	q.sent.Store(0)
 	q.dialed.Store(0)
+	q.received.Store(0)
 }
 
 // rate returns a text with the requests and dials a second since the last reset, which was elapsed ago.
