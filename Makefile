@@ -113,6 +113,10 @@ MUTANTS ?=
 mutants: ## Put seeded bugs into the code, one at a time, test that each is noticed, and write docs/mutants.md (or MUTANTS=PATTERN)
 	$(GO) run ./test/mutants $(if $(MUTANTS),-run '$(MUTANTS)',-o docs/mutants.md)
 
+.PHONY: mutants-new
+mutants-new: ## Test the seeded bugs that docs/mutants.md lacks, and add them to it
+	$(GO) run ./test/mutants -o docs/mutants.md -new
+
 # One of each list. That all mutants fit the code is part of make test.
 FEW_MUTANTS = event-of-an-older-version|lagging-read-is-a-rollback|retry-after-is-ignored|merged-names|goaway-ends-every-stream|new-owner-of-an-immutable|deletes-before-it-adds|files-that-others-can-read|checker-s2-older-state
 

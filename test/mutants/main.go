@@ -3,10 +3,10 @@
 // Command mutants proves that the tests notice bugs. It has a list of seeded bugs, the mutants, each of which breaks a
 // promise. It runs tests with one mutant at a time, and fails if they pass.
 //
-//	mutants [-run PATTERN | -o docs/mutants.md]
+//	mutants [-run PATTERN | -o docs/mutants.md [-new]]
 //
 // PATTERN is a regular expression for names of mutants. `make mutants` runs all and writes the page; `make mutants
-// MUTANTS=PATTERN` runs some and writes nothing.
+// MUTANTS=PATTERN` runs some and writes nothing. `make mutants-new` runs those that the page lacks, and adds them to it.
 //
 // The source is not touched: go's -overlay puts the changed file in its place. In the end, the tests that have noticed
 // a mutant run without one, and must pass.
@@ -67,6 +67,7 @@ type options struct {
 	pattern         string // of the mutants' names
 	suite, suiteRun string
 	page            string
+	onlyNew         bool // test only what the page lacks
 }
 
 // parseOptions parses and checks the flags. It prints the usage to out if that was asked for, or if a flag is unknown.
@@ -79,6 +80,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.suite, "suite", "", "run these `packages` in place of the tests of each mutant")
 	flags.StringVar(&o.suiteRun, "suite-run", "", "with -suite, the `pattern` of the tests")
 	flags.StringVar(&o.page, "o", "", "write this `page`, if all mutants are caught")
+	flags.BoolVar(&o.onlyNew, "new", false, "with -o, test only the mutants that the page lacks, and keep the rows of the others")
 	flags.IntVar(&o.parallel, "parallel", 2, "how many mutants to test at a time")
 	flags.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long the tests of one package may take")
 	if err := flags.Parse(args); err != nil {
@@ -102,6 +104,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		return o, errors.New("-suite-run needs -suite")
 	case o.page != "" && (o.pattern != "" || o.suite != ""):
 		return o, errors.New("the page needs all mutants and their own tests: omit -run and -suite, or -o")
+	case o.onlyNew && o.page == "":
+		return o, errors.New("-new needs -o, the page that may lack mutants")
 	}
 	return o, nil
 }
@@ -120,6 +124,14 @@ func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) er
 			selected[i].packages, selected[i].run = strings.Fields(o.suite), o.suiteRun
 		}
 	}
+	var known []outcome
+	if o.onlyNew {
+		page, err := os.ReadFile(o.page)
+		if err != nil {
+			return err
+		}
+		known, selected = split(string(page), mutants)
+	}
 	o.progress = func(o outcome) { fmt.Fprintln(out, o) }
 	began := time.Now()
 	outcomes, err := o.run(ctx, selected)
@@ -137,7 +149,7 @@ func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) er
 		return fmt.Errorf("%d mutants are not caught", failed)
 	}
 	if o.page != "" {
-		return os.WriteFile(o.page, []byte(pageOf(outcomes)), 0o644)
+		return os.WriteFile(o.page, []byte(pageOf(inOrder(mutants, append(known, outcomes...)))), 0o644)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -12,7 +13,8 @@ const introduction = `# Mutants
 
 A mutant is a bug that is put into the code to see whether the tests notice it. ` + "`make mutants`" + ` runs the tests with one
 mutant at a time, fails if they pass, and writes this page. [test/mutants](../test/mutants) has the mutants and says how
-to add one. The last column is the first test that failed; often others would have failed as well.
+to add one. The last column is the first test that failed; often others would have failed as well. ` + "`make mutants-new`" + `
+tests only mutants that have no row here, and adds their rows.
 `
 
 // pageOf returns the page about mutants that were caught, with a section for each folder, in the order of their first
@@ -28,11 +30,45 @@ func pageOf(outcomes []outcome) string {
 		if rows[folder] == "" {
 			folders = append(folders, folder)
 		}
-		rows[folder] += fmt.Sprintf("| %s | `%s` | %s | `%s` |\n",
-			strings.ReplaceAll(o.mutant.name, "-", " "), path.Base(o.mutant.file), strings.ReplaceAll(o.mutant.breaks, "|", `\|`), o.caught)
+		rows[folder] += fmt.Sprintf("%s`%s`%s", rowStart(o.mutant), o.caught, rowEnd)
 	}
 	for _, folder := range folders {
 		fmt.Fprintf(&page, "\n## %s\n\n| mutant | file | the promise that it breaks | caught by |\n|---|---|---|---|\n%s", folder, rows[folder])
 	}
 	return page.String()
+}
+
+const rowEnd = " |\n"
+
+// rowStart returns the row of a mutant up to the last column.
+func rowStart(m mutant) string {
+	return fmt.Sprintf("| %s | `%s` | %s | ", strings.ReplaceAll(m.name, "-", " "), path.Base(m.file), strings.ReplaceAll(m.breaks, "|", `\|`))
+}
+
+// onPage returns the outcome that a page has of a mutant, if its row is the one that the page would have today.
+func onPage(page string, m mutant) (outcome, bool) {
+	_, rest, found := strings.Cut(page, "\n"+rowStart(m)+"`")
+	caught, _, ends := strings.Cut(rest, "`"+rowEnd)
+	return outcome{mutant: m, caught: caught}, found && ends
+}
+
+// split returns the outcomes that a page has of mutants, and the mutants that it lacks.
+func split(page string, mutants []mutant) (known []outcome, lacking []mutant) {
+	for _, m := range mutants {
+		if o, ok := onPage(page, m); ok {
+			known = append(known, o)
+		} else {
+			lacking = append(lacking, m)
+		}
+	}
+	return known, lacking
+}
+
+// inOrder returns the outcomes in the order of the mutants.
+func inOrder(mutants []mutant, outcomes []outcome) []outcome {
+	order := map[string]int{}
+	for i, m := range mutants {
+		order[m.name] = i
+	}
+	return slices.SortedFunc(slices.Values(outcomes), func(a, b outcome) int { return order[a.mutant.name] - order[b.mutant.name] })
 }

@@ -21,3 +21,26 @@ func TestPageHasASectionForEachFolder(t *testing.T) {
 		t.Errorf("got\n%s\nwant, in the end,\n%s", got, want)
 	}
 }
+
+// -new tests what has no row, or another row than it would have today, and keeps the other rows.
+func TestPageLacksMutants(t *testing.T) {
+	of := func(name, breaks string) mutant { return mutant{name: name, breaks: breaks, file: "a/x.go"} }
+	page := pageOf([]outcome{
+		{mutant: of("first", "A | B."), caught: "TestA"}, {mutant: of("changed", "C."), caught: "TestB"}, {mutant: of("gone", "D."), caught: "TestC"},
+	})
+	mutants := []mutant{of("new", "E."), of("first", "A | B."), of("changed", "C, more precisely.")}
+	known, lacking := split(page, mutants)
+	if len(known) != 1 || known[0].mutant.name != "first" || known[0].caught != "TestA" {
+		t.Errorf("known: got %+v, want the first, caught by TestA", known)
+	}
+	if len(lacking) != 2 || lacking[0].name != "new" || lacking[1].name != "changed" {
+		t.Errorf("lacking: got %+v, want the new and the changed one", lacking)
+	}
+	for _, m := range lacking {
+		known = append(known, outcome{mutant: m, caught: "TestD"})
+	}
+	page = pageOf(inOrder(mutants, known))
+	if _, lacking = split(page, mutants); len(lacking) > 0 || strings.Contains(page, "gone") || strings.Index(page, "new |") > strings.Index(page, "first |") {
+		t.Errorf("got a page without %+v, want all in their order and no other:\n%s", lacking, page)
+	}
+}
