@@ -4,6 +4,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,10 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/history"
 )
+
+// largeObjects is among how many objects half are so large that a broken stream of them is resumed without a read
+// of the object.
+const largeObjects = 30
 
 // Object is an object that owners reference, and its state on the server.
 type Object struct {
@@ -77,7 +82,14 @@ func (w *World) put(o *Object, immutable bool) {
 	}
 	w.contents++
 	content := fmt.Sprint(w.contents, " ", w.output.value)
-	meta := metav1.ObjectMeta{Namespace: o.Key.Namespace, Name: o.Key.Name}
+	if o.Index/3%2 == 1 && o.Index < largeObjects {
+		content += strings.Repeat(" ", 20<<10)
+	}
+	now := metav1.Now() // a server records it, and streams of large objects resume by it
+	meta := metav1.ObjectMeta{
+		Namespace: o.Key.Namespace, Name: o.Key.Name,
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "model", Operation: metav1.ManagedFieldsOperationUpdate, Time: &now}},
+	}
 	var err error
 	if exists {
 		meta.ResourceVersion = state.Version
