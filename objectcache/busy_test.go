@@ -52,8 +52,9 @@ func TestStartOnABusyEtcd(t *testing.T) {
 			t.Errorf("read after 4 s: got %d of %d", got, len(names))
 		}
 		t.Logf("consistent reads: %d", consistent.Load())
-		if got := consistent.Load(); got > 100 {
-			t.Errorf("consistent reads: got %d for %d references, want at most 100", got, len(names))
+		// All that open before the first answer read consistently: 256, by GateOptions.Opens, and the few beside them.
+		if got := consistent.Load(); got > 300 {
+			t.Errorf("consistent reads: got %d for %d references, want at most 300", got, len(names))
 		}
 	})
 }
