@@ -6,7 +6,7 @@
 //	mutants [-run PATTERN | -o docs/mutants.md [-new]]
 //
 // PATTERN is a regular expression for names of mutants. `make mutants` runs all and writes the page; `make mutants
-// MUTANTS=PATTERN` runs some and writes nothing. `make mutants-new` runs those that the page lacks, and adds them to it.
+// MUTANTS=PATTERN` runs some and writes nothing. `make mutants-new` runs those that the page lacks, and adds them.
 //
 // The source is not touched: go's -overlay puts the changed file in its place. In the end, the tests that have noticed
 // a mutant run without one, and must pass.
