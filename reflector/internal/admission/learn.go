@@ -80,6 +80,11 @@ func (s *server) retryFirstFailures(eligible func(*member, Kind) bool, now time.
 
 // fail learns from an attempt that failed. If it was hung, attemptHung has recorded its failure.
 func (s *server) fail(m *member, outcome Outcome, wasHung bool, now time.Time) {
+	if s.endsOutage(outcome.Kind) {
+		if _, ok := s.firstFailures[m]; ok {
+			m.failures = 0 // those so far were the server's
+		}
+	}
 	m.failures++
 	s.backOff(m, outcome, now)
 	if outcome.Kind != Unreachable {
@@ -135,11 +140,16 @@ func (s *server) learnAnswer(kind Kind, now time.Time) {
 	if s.outage.kind == kind {
 		return
 	}
-	if s.outage.confirmed {
+	if s.endsOutage(kind) {
 		s.failures = 0
 		s.retryFirstFailures(func(_ *member, kind Kind) bool { return kind == Unreachable || kind == Unauthorized }, now)
 	}
 	s.outage.interrupt(serverBackoff, now)
+}
+
+// endsOutage reports whether a failure of that kind is an answer that ends the outage of the server.
+func (s *server) endsOutage(kind Kind) bool {
+	return s.outage.confirmed && kind != Unreachable && kind != s.outage.kind
 }
 
 // learnFailure learns from the failure of a healthy member, from a 401, and from any failure of an only member to
