@@ -24,9 +24,10 @@ type Replica struct {
 	port *port
 }
 
-// AddReplica starts a further API server with the options of the cluster, and returns when it is ready.
-// [Cluster.Restore], [Cluster.Stop] and [Cluster.Metric] include it. [Cluster.AuditEvents] does not.
-func (c *Cluster) AddReplica(ctx context.Context) (*Replica, error) {
+// AddReplica starts a further API server with the options of the cluster, and returns when it is ready. args are
+// appended to Options.APIServerArgs. [Cluster.Restore], [Cluster.Stop] and [Cluster.Metric] include it.
+// [Cluster.AuditEvents] does not.
+func (c *Cluster) AddReplica(ctx context.Context, args ...string) (*Replica, error) {
 	binaries, err := Build(ctx, c.options.log())
 	if err != nil {
 		return nil, err
@@ -51,9 +52,10 @@ func (c *Cluster) AddReplica(ctx context.Context) (*Replica, error) {
 		return nil, errors.Join(err, r.port.release())
 	}
 	options := c.options // those of the cluster override the file of the log
-	options.APIServerArgs = append([]string{"--audit-log-path=" + c.path(fmt.Sprintf("audit-%d.log", number))}, options.APIServerArgs...)
+	audit := "--audit-log-path=" + c.path(fmt.Sprintf("audit-%d.log", number))
+	options.APIServerArgs = slices.Concat([]string{audit}, options.APIServerArgs, args)
 	config := r.At(c.admin)
-	args := apiServerArgs(c.dir, r.port, "unix://"+socket, options)
+	args = apiServerArgs(c.dir, r.port, "unix://"+socket, options)
 	r.Process = newProcess(fmt.Sprintf("kube-apiserver-%d", number), c.dir, binaries.APIServer, args,
 		func(ctx context.Context) error { return apiServerReady(ctx, config) })
 	c.mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/e2e"
@@ -21,7 +22,7 @@ import (
 // newObjects is how many objects are created and referenced during a fault, one after the other.
 const newObjects = 20
 
-// balanced is a rig whose dials get to two API servers in turn, first to the replica.
+// balanced is a rig whose dials get to two API servers in turn.
 type balanced struct {
 	*rig
 
@@ -32,6 +33,13 @@ type balanced struct {
 // newBalanced references 1,000 Secrets, and then 900 of them, so that every connection has room.
 func newBalanced(t *testing.T, cluster *e2e.Cluster, replica *e2e.Replica, namespace string) *balanced {
 	t.Helper()
+	b := &balanced{rig: newRig(t, cluster, namespace, inTurn(cluster, replica), objectcache.WatchOptions{}), replica: replica}
+	b.names = b.makeRoom(b.create(many + many/10))
+	return b
+}
+
+// inTurn returns an administrator's config whose dials get to the two API servers in turn, first to the replica.
+func inTurn(cluster *e2e.Cluster, replica *e2e.Replica) *rest.Config {
 	to := func(proxy *e2e.Proxy) network.Dial {
 		return func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, proxy.Addr())
@@ -39,9 +47,7 @@ func newBalanced(t *testing.T, cluster *e2e.Cluster, replica *e2e.Replica, names
 	}
 	config := cluster.Admin()
 	config.Dial = network.New(to(replica.Proxy), to(cluster.Proxy)).Dial
-	b := &balanced{rig: newRig(t, cluster, namespace, config, objectcache.WatchOptions{}), replica: replica}
-	b.names = b.makeRoom(b.create(many + many/10))
-	return b
+	return config
 }
 
 // makeRoom removes the references to every eleventh object, and returns the other names.
@@ -129,6 +135,45 @@ func TestTwoAPIServers(t *testing.T) {
 		b.converged(b.names)
 		b.observe(fault, "converges after the last cut", fmt.Sprintf("%d cuts, all changed", cuts+1), time.Since(began))
 	})
+}
+
+// One of two API servers behind a load balancer has no HTTP/2, and the first dial meets it.
+func TestOneAPIServerWithoutHTTP2(t *testing.T) {
+	t.Parallel()
+	const fault = "one of two API servers without HTTP/2"
+	cluster := e2e.New(t, e2e.Options{})
+	replica, err := cluster.AddReplica(t.Context(), "--disable-http2-serving")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, cluster, "without-http2", inTurn(cluster, replica), objectcache.WatchOptions{})
+	names := r.prepare(many)
+	want := r.onServer()
+	began := time.Now()
+	r.reference(names...)
+	took := r.eventually(func() error { return r.allAgree(names, want) })
+	parked := 0
+	for status := range r.store.Statuses() {
+		if status.Parked {
+			parked++
+		}
+	}
+	r.observe(fault, "served", fmt.Sprintf("all, %d of them parked, %d dials", parked, r.requests.dialed.Load()), took)
+	for i := 0; ; i++ {
+		name := fmt.Sprint("new-", i)
+		r.put(name, "first")
+		r.reference(name)
+		r.served(name)
+		status, _ := r.store.Status(r.namespace, name)
+		if status.Parked {
+			break
+		}
+		if time.Since(began) > 3*time.Minute {
+			t.Fatal("no new stream is parked")
+		}
+		r.during(pause(time.Second), func() error { return nil })
+	}
+	r.observe(fault, "a new stream is parked", fmt.Sprintf("%d dials", r.requests.dialed.Load()), time.Since(began))
 }
 
 // A connection resets all new streams, while the old ones live: https://go.dev/issue/47635.
