@@ -48,6 +48,8 @@
 //   - register: RegisterPod and UnregisterPod of one pod with 20 Secrets, over a store that does nothing.
 //   - update: from sending an update, and from its response, until Get returns it. Get is called without a pause. A Get
 //     before the response counts as negative.
+//   - update-stub: from the moment when the stub server begins to write an update until Get, called every 50 µs,
+//     returns it. It is what the client adds, without the time of kube-apiserver and etcd.
 //   - cpu: the CPU time of the process for each of 100 updates a second, which another process sends for the period.
 //   - churn: five pods, with 100 Secrets, are replaced every 100 ms for the period. dials counts from the start.
 //   - neighbour: 90 streams share one connection. An update is measured from the moment when the server begins to write
@@ -75,9 +77,9 @@
 //     first update until Get has returned all; close-seconds is the time until the server has no stream. It measures
 //     refwatch only.
 //
-// The scenarios churn, neighbour, sync-latency and many run on a stub server, see package stub: kube-apiserver would
-// need 6 GB for 100,000 streams, its updates take longer than what neighbour measures, and it cannot delay single
-// answers. The stub server has a process of its own, and authenticates nobody.
+// The scenarios update-stub, churn, neighbour, sync-latency and many run on a stub server, see package stub:
+// kube-apiserver would need 6 GB for 100,000 streams, its updates take longer than what neighbour and update-stub
+// measure, and it cannot delay single answers. The stub server has a process of its own, and authenticates nobody.
 //
 // # Assertions
 //

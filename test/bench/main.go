@@ -102,7 +102,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return nil
 	})
 	flags.IntVar(&o.rounds, "rounds", o.rounds, "how often each contender is measured")
-	flags.DurationVar(&o.period, "period", o.period, "how long the scenarios cpu, churn and neighbour update")
+	flags.DurationVar(&o.period, "period", o.period, "how long the scenarios update-stub, cpu, churn and neighbour update")
 	flags.StringVar(&o.out, "out", o.out, "the `folder` for results and plots")
 	flags.StringVar(&o.profiles, "profiles", "", "a `folder` for profiles of memory, cpu, neighbour and many; changes the figures")
 	flags.Func("sizes", "how many Secrets memory is measured with; the last is that of the other scenarios (default 1000,5000)",

@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 		err               string
 	}{
 		"default":          {"", 5, len(scenarios), ""},
-		"quick":            {"-quick", 1, 10, ""},
+		"quick":            {"-quick", 1, 11, ""},
 		"quick, then more": {"-quick -rounds=7 -scenarios=get,update", 7, 2, ""},
 		"size":             {"-sizes=1000,many", 0, 0, `"many": invalid syntax`},
 		"zero":             {"-rounds=0", 0, 0, "at least 1"},

@@ -40,7 +40,7 @@ func (w *worker) measureNeighbour(ctx context.Context) error {
 	if len(r.Neighbours) < w.Set.Count/2 {
 		return fmt.Errorf("%d of %d streams share the connection of the first, want most", len(r.Neighbours), w.Set.Count)
 	}
-	quiet, err := w.updateNeighbours(ctx, r.Neighbours)
+	quiet, err := w.updateEach(ctx, r.Neighbours)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (w *worker) measureNeighbour(ctx context.Context) error {
 		return err
 	}
 	began, cpu := time.Now(), cpuOfProcess()
-	busy, err := w.updateNeighbours(ctx, r.Neighbours)
+	busy, err := w.updateEach(ctx, r.Neighbours)
 	if err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func (w *worker) measureNeighbour(ctx context.Context) error {
 	return err
 }
 
-// updateNeighbours updates Secrets one after another and returns how long each took.
-func (w *worker) updateNeighbours(ctx context.Context, all []int) (took []time.Duration, err error) {
+// updateEach updates Secrets of the stub server one after another, for the period, and returns how long each took.
+func (w *worker) updateEach(ctx context.Context, all []int) (took []time.Duration, err error) {
 	ticker := time.NewTicker(time.Second / updatesPerSecond)
 	defer ticker.Stop()
 	for n := range w.updates() {

@@ -39,6 +39,7 @@ var scenarios = []scenario{
 	{name: "get", measure: (*worker).measureGet, takes: all},
 	{name: "register", measure: (*worker).measureRegister, takes: registrars},
 	{name: "update", measure: (*worker).measureUpdate, takes: all},
+	{name: "update-stub", measure: (*worker).measureUpdateStub, takes: streamPerObject, stub: true},
 	{name: "cpu", measure: (*worker).measureCPU, takes: all},
 	{name: "churn", measure: (*worker).measureChurn, takes: onStub, stub: true},
 	{name: "neighbour", measure: (*worker).measureNeighbour, takes: onStub, sizes: []int{neighbours}, stub: true},
@@ -255,8 +256,7 @@ func (w *worker) measureUpdate(ctx context.Context) error {
 	}
 	var sinceSent, sinceResponse []time.Duration
 	for n := range w.Samples {
-		// Far from each other, so that they share neither a connection nor a CPU's cache.
-		sent, response, seen, err := w.update(ctx, n*37%len(w.names))
+		sent, response, seen, err := w.update(ctx, w.updated(n))
 		if err != nil {
 			return err
 		}
@@ -266,4 +266,19 @@ func (w *worker) measureUpdate(ctx context.Context) error {
 	w.round.AddPercentiles("update-to-get", sinceSent)
 	w.round.AddPercentiles("update-response-to-get", sinceResponse)
 	return nil
+}
+
+// measureUpdateStub measures from the stub server's update of a Secret until Get returns it, one after another. It is
+// the client's part of update.
+func (w *worker) measureUpdateStub(ctx context.Context) error {
+	if err := w.startAndLoad(ctx); err != nil {
+		return err
+	}
+	var secrets []int
+	for n := range w.names {
+		secrets = append(secrets, w.updated(n))
+	}
+	took, err := w.updateEach(ctx, secrets)
+	w.round.AddPercentiles("update-stub", took)
+	return err
 }

@@ -56,11 +56,8 @@ var aims = []aim{
 	{"Get on all cores, ns", quiet, "get-all-cores-ns", []limit{{0.2, kubelet}}, ""},
 	{"bytes allocated by a Get", quiet, "get-bytes", []limit{{0, ""}}, ""},
 	{"RegisterPod and UnregisterPod, 20 references, ns", "no server", "register-unregister-ns", []limit{{0.6, kubelet}}, ""},
-	{"update until Get returns it, p50, ms", quiet, "update-to-get-p50-ms", []limit{{1, kubelet}},
-		"Since the response, see `update-response-to-get-p50-ms`, the contenders differ by\n" +
-			"  microseconds. The rest is the time of the server, which shares the CPUs with the client."},
-	{"update until Get returns it, p99, ms", quiet, "update-to-get-p99-ms", []limit{{1, kubelet}},
-		"It is the third longest of 200 updates, and depends on what else the server does then."},
+	{"update until Get returns it, p50, ms", "stub server, 100 B", "update-stub-p50-ms", []limit{{1, kubelet}}, ""},
+	{"update until Get returns it, p99, ms", "stub server, 100 B", "update-stub-p99-ms", []limit{{1, kubelet}}, ""},
 	{"CPU for each of 100 updates a second, µs", quiet, "cpu-us-per-update", []limit{{0.7, kubelet}},
 		"Most of it is decoding, which is client-go's for all, and the stack of the worker, which\n  grows for it."},
 	{"update until Get returns it, p99, ms", "beside a stream of 1 MiB objects", "neighbour-busy-p99-ms",
