@@ -23,6 +23,7 @@ import (
 	"github.com/refwatch/refwatch/examples/ingresstls/controller"
 	"github.com/refwatch/refwatch/examples/ingresstls/demo"
 	"github.com/refwatch/refwatch/examples/ingresstls/web"
+	"github.com/refwatch/refwatch/examples/internal/cli"
 	"github.com/refwatch/refwatch/manager"
 )
 
@@ -63,10 +64,9 @@ there, prints what clients get, and then keeps running for curl and kubectl.`,
 		Example: `  ingresstls --once
   ingresstls --kubeconfig=$HOME/.kube/config --print-roles | kubectl apply -f -
   ingresstls --kubeconfig=$HOME/.kube/config --bind-address=:443 --ingress-class=tls`,
-		Args:         cobra.NoArgs,
 		SilenceUsage: true, // it would hide the error
 	}
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; see --help", err) })
+	cli.Simplify(command)
 	f.addTo(command.Flags())
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := f.validate(command.Flags().Changed); err != nil {

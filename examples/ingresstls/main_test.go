@@ -206,7 +206,7 @@ func TestBadInput(t *testing.T) {
 		wantErr string
 	}{
 		"unknown flag":              {[]string{"--bind=x"}, "unknown flag: --bind"},
-		"an argument":               {[]string{"now"}, `unknown command "now"`},
+		"an argument":               {[]string{"now"}, `unexpected argument "now"; see --help`},
 		"empty kubeconfig":          {[]string{"--kubeconfig="}, "--kubeconfig is empty"},
 		"empty namespace":           {[]string{kubeconfig, "--namespace="}, "--namespace is empty"},
 		"kubeconfig missing":        {[]string{"--kubeconfig=/no/such/file"}, "cannot be used"},

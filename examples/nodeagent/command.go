@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/spf13/cobra"
@@ -11,6 +10,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"github.com/refwatch/refwatch/examples/internal/cli"
 	"github.com/refwatch/refwatch/examples/nodeagent/agent"
 	"github.com/refwatch/refwatch/examples/nodeagent/config"
 	"github.com/refwatch/refwatch/examples/nodeagent/demo"
@@ -34,10 +34,9 @@ Examples:
   nodeagent --once
   nodeagent --kubeconfig=$HOME/.kube/config --node-name=worker-7 --root-dir=/var/lib/nodeagent
   nodeagent --config=/etc/nodeagent/config.yaml --node-name=worker-7`,
-		Args:         cobra.NoArgs,
 		SilenceUsage: true, // it would hide the error
 	}
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; see --help", err) })
+	cli.Simplify(command)
 	// These options only hold what was given: see complete.
 	o := newOptions(config.Default())
 	for _, set := range o.flags.FlagSets {

@@ -46,7 +46,7 @@ func TestBadInput(t *testing.T) {
 		wantErr string
 	}{
 		"unknown flag":            {[]string{"--nodename=x"}, "unknown flag: --nodename"},
-		"an argument":             {[]string{"now"}, `unknown command "now"`},
+		"an argument":             {[]string{"now"}, `unexpected argument "now"; see --help`},
 		"unknown gate":            {[]string{"--feature-gates=NoSuchGate=true"}, "featureGates[NoSuchGate]: Invalid value: true: unrecognized feature gate"},
 		"gate without a value":    {[]string{"--feature-gates=ImmutableEphemeralVolumes"}, "malformed pair"},
 		"gate neither on nor off": {[]string{"--feature-gates=ImmutableEphemeralVolumes=maybe"}, "invalid value"},
@@ -67,6 +67,7 @@ func TestBadInput(t *testing.T) {
 		"kubeconfig a folder":     {[]string{"--kubeconfig=" + dir, "--node-name=n", "--root-dir=" + root}, "cannot be used"},
 		"kubeconfig empty file":   {[]string{"--kubeconfig=" + empty, "--node-name=n", "--root-dir=" + root}, "cannot be used"},
 		"no pod to run in":        {[]string{"--config=" + settings, "--node-name=n", "--root-dir=" + root}, "the service account of its pod"},
+		"no pod, and no node":     {[]string{"--config=" + settings}, "set --kubeconfig: unable to load in-cluster configuration"},
 		"config missing":          {[]string{"--config=" + dir + "/none"}, "reading the configuration"},
 		"config of another kind":  {[]string{"--config=" + good}, "it must have apiVersion: nodeagent.refwatch.dev/v1alpha1"},
 		"config with a mistake":   {[]string{"--config=" + mistake}, `configuration file ` + mistake + `: strict decoding error: unknown field "nodename"`},

@@ -97,7 +97,7 @@ func clientConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		c, err := rest.InClusterConfig()
 		if err != nil {
-			return nil, fmt.Errorf("without a kubeconfig the agent uses the service account of its pod: %w", err)
+			return nil, fmt.Errorf("without a kubeconfig the agent uses the service account of its pod; if there is none, set --kubeconfig: %w", err)
 		}
 		return c, nil
 	}

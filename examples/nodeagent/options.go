@@ -112,5 +112,9 @@ func (o *options) validate() error {
 	} else if o.once {
 		return errors.New("--once is for the demo, and --config and --kubeconfig for a cluster: omit one of them")
 	}
-	return config.Validate(&check).ToAggregate()
+	var noCluster error // named first: the rest may be in the configuration of another node
+	if !o.demo() && o.config.Kubeconfig == "" {
+		_, noCluster = clientConfig("")
+	}
+	return errors.Join(noCluster, config.Validate(&check).ToAggregate())
 }

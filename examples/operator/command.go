@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/examples/internal/cli"
 	"github.com/refwatch/refwatch/examples/operator/controller"
 	"github.com/refwatch/refwatch/examples/operator/demo"
 )
@@ -44,10 +45,9 @@ there, and prints how the status of the Sites changes.`,
 		Example: `  operator --once
   operator --kubeconfig=$HOME/.kube/config
   operator --in-cluster --health-probe-bind-address=:8081`,
-		Args:         cobra.NoArgs,
 		SilenceUsage: true, // it would hide the error
 	}
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; see --help", err) })
+	cli.Simplify(command)
 	f.addTo(command.Flags())
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := f.validate(command.Flags().Changed); err != nil {

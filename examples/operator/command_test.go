@@ -34,7 +34,7 @@ func TestBadInput(t *testing.T) {
 		wantErr string
 	}{
 		"unknown flag":           {[]string{"--kube-config=x"}, "unknown flag: --kube-config"},
-		"an argument":            {[]string{"now"}, `unknown command "now"`},
+		"an argument":            {[]string{"now"}, `unexpected argument "now"; see --help`},
 		"empty kubeconfig":       {[]string{"--kubeconfig="}, "--kubeconfig is empty"},
 		"unknown cache":          {[]string{"--cache=none"}, `--cache is "none": use refwatch or stock`},
 		"two clusters":           {[]string{"--kubeconfig=" + garbage, "--in-cluster"}, "omit one of the two"},

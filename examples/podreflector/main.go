@@ -48,9 +48,9 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		set.PrintDefaults()
 		return nil
 	case err != nil:
-		return err
+		return fmt.Errorf("%w; see --help", err)
 	case set.NArg() > 0:
-		return fmt.Errorf("unknown argument %q", set.Arg(0))
+		return fmt.Errorf("unexpected argument %q; see --help", set.Arg(0))
 	case *kubeconfig == "" && set.NFlag() > 0 && !(*once && set.NFlag() == 1):
 		return errors.New("--namespace and --node-name need a --kubeconfig: give a file, or omit them for the demo")
 	case *kubeconfig == "":

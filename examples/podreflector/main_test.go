@@ -203,8 +203,8 @@ func TestBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown flag":       {[]string{"--nodename=x"}, "-nodename"},
-		"an argument":        {[]string{"now"}, `unknown argument "now"`},
+		"unknown flag":       {[]string{"--nodename=x"}, "-nodename; see --help"},
+		"an argument":        {[]string{"now"}, `unexpected argument "now"; see --help`},
 		"once, no boolean":   {[]string{"--once=perhaps"}, "invalid boolean"},
 		"demo, namespace":    {[]string{"--namespace=x"}, "need a --kubeconfig"},
 		"demo, node":         {[]string{"--once", "--node-name=x"}, "need a --kubeconfig"},
