@@ -229,7 +229,7 @@ func Example_controller() {
 	// error: <nil>
 	// serving tls
 	// error: <nil>
-	// secrets "default/tls": not registered: no owner references it: call RegisterPod, SetReferences or AddReference
+	// secrets "default/tls": not registered: call RegisterPod, SetReferences or AddReference, or set AcquireOnGet
 	// ended: <nil>
 }
 

@@ -63,6 +63,6 @@ func ExampleSharedOptions() {
 	// Output:
 	// tls
 	// token
-	// secrets "default/other": not registered: no owner references it: call RegisterPod, SetReferences or AddReference
+	// secrets "default/other": not registered: call RegisterPod, SetReferences or AddReference, or set AcquireOnGet
 	// streams of the namespace: 1 of all: 1
 }

@@ -6,14 +6,20 @@
 //
 //	lister, err := listers.Secrets(secrets, listers.Options{}) // of a manager, or of a store
 //
+// Set objectcache.WatchOptions.AcquireOnGet in the manager or store, unless every object is
+// registered before it is read: code that takes a lister knows NotFound, and may take any
+// other error for a fault, or for a missing optional value. With AcquireOnGet a Get
+// references the object by itself.
+//
 // # Differences from an informer's lister
 //
-//   - There are only the objects that owners reference. Register a pod before code
-//     that reads its objects sees it.
+//   - There are only the objects that owners reference, and those that a Get has acquired
+//     with AcquireOnGet. Without it, register a pod before code that reads its objects
+//     sees it.
 //   - Get may wait: for the first sync of the object, and for [Options].Timeout at
 //     most. An informer's lister answers NotFound before the sync.
 //   - NotFound means that the server has no such object. For an object that no owner
-//     references the error is objectcache.ErrNotRegistered.
+//     references the error is objectcache.ErrNotRegistered, unless AcquireOnGet is set.
 //   - List returns the objects that Get would return without waiting. It opens no
 //     stream.
 //
@@ -22,7 +28,8 @@
 // # virtual-kubelet
 //
 // node.PodControllerConfig of virtual-kubelet takes informers, and the controller
-// calls only their Lister. A type like this one is enough:
+// calls only their Lister. A type like this one is enough. Set AcquireOnGet: virtual-kubelet
+// starts a pod without an optional variable if its Secret is not registered yet.
 //
 //	type secretInformer struct {
 //		corev1informers.SecretInformer // nil

@@ -245,3 +245,26 @@ func TestConstructorErrors(t *testing.T) {
 		})
 	}
 }
+
+// With AcquireOnGet a Get of an object that nobody has registered is that of any other object: it returns the object,
+// or NotFound, which is what code that takes a lister knows.
+func TestAcquireOnGet(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{AcquireOnGet: time.Minute}, listers.Options{}, func(r *rig) {
+		r.create(namespace+"/tls", "")
+		if secret, err := r.lister.Secrets(namespace).Get("tls"); err != nil || secret.Name != "tls" {
+			t.Errorf("got %v, %v, want the Secret", secret, err)
+		}
+		if _, err := r.lister.Secrets(namespace).Get("none"); !apierrors.IsNotFound(err) {
+			t.Errorf("got %v, want NotFound", err)
+		}
+	})
+}
+
+func TestNotRegisteredNamesAcquireOnGet(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, listers.Options{}, func(r *rig) {
+		_, err := r.lister.Secrets(namespace).Get("tls")
+		if !errors.Is(err, objectcache.ErrNotRegistered) || !strings.Contains(err.Error(), "AcquireOnGet") {
+			t.Errorf("got %v, want ErrNotRegistered with what to do", err)
+		}
+	})
+}
