@@ -16,7 +16,24 @@ type owners struct {
 	reads uint64    // reads that owners and Gets have asked for so far
 	uid   types.UID // of the first owner, if its count is not 0
 	first references
-	more  map[types.UID]references // of all other owners
+	more  *moreOwners // nil if there are no other owners
+}
+
+// moreOwners are the owners of an object that has several.
+type moreOwners struct {
+	references map[types.UID]references // of all owners but the first
+	// order has the reads of all owners, the newest last. It keeps those of owners that are
+	// gone until they are the last, or are too many.
+	order []ownerRead
+	// sorted are the UIDs of all owners when list was last called. It is shared and is never
+	// changed. changed has the owners that came or went since.
+	sorted, changed []types.UID
+}
+
+// ownerRead is the read that an owner needs.
+type ownerRead struct {
+	number uint64
+	uid    types.UID
 }
 
 // references are those of one owner.
@@ -63,9 +80,14 @@ func (o *owners) add(uid types.UID, readOnce bool) bool {
 		o.uid, o.first = uid, refs
 	default:
 		if o.more == nil {
-			o.more = map[types.UID]references{}
+			first := ownerRead{o.first.number, o.uid}
+			o.more = &moreOwners{references: map[types.UID]references{}, order: []ownerRead{first}}
 		}
-		o.more[uid] = refs
+		o.more.references[uid] = refs
+	}
+	if o.more != nil && !found {
+		o.more.order = append(o.more.order, ownerRead{refs.number, uid})
+		o.more.change(uid)
 	}
 	return !found
 }
@@ -88,43 +110,109 @@ func (o *owners) remove(uid types.UID) (gone uint64, watched bool) {
 	case first:
 		o.first = refs
 	case gone > 0:
-		delete(o.more, uid)
+		delete(o.more.references, uid)
 	default:
-		o.more[uid] = refs
+		o.more.references[uid] = refs
+	}
+	if o.more != nil && gone > 0 {
+		o.more.change(uid)
+		o.forget()
 	}
 	return gone, watched
+}
+
+// forget drops what is kept of owners that are gone, if it is too much.
+func (o *owners) forget() {
+	switch owners := len(o.more.references) + 1; {
+	case owners == 1:
+		o.more = nil
+	case len(o.more.order) > 2*owners:
+		o.more.order = slices.DeleteFunc(o.more.order, o.isGone)
+	}
+}
+
+// isGone reports whether the owner that needed a read is gone. It may have come again.
+func (o *owners) isGone(read ownerRead) bool {
+	refs, found := o.get(read.uid)
+	return !found || refs.number != read.number
 }
 
 func (o *owners) get(uid types.UID) (refs references, found bool) {
 	if o.isFirst(uid) {
 		return o.first, true
 	}
-	refs, found = o.more[uid]
+	if o.more != nil {
+		refs, found = o.more.references[uid]
+	}
 	return refs, found
 }
 
 func (o *owners) isFirst(uid types.UID) bool { return !o.first.empty() && o.uid == uid }
 
-func (o *owners) empty() bool { return o.first.empty() && len(o.more) == 0 }
+func (o *owners) empty() bool { return o.first.empty() && o.more == nil }
 
 // newest returns the highest number of a read for an owner that is not gone.
 func (o *owners) newest() uint64 {
-	newest := o.first.number
-	for _, refs := range o.more {
-		newest = max(newest, refs.number)
+	if o.more == nil {
+		return o.first.number
 	}
-	return newest
+	order := o.more.order
+	for o.isGone(order[len(order)-1]) {
+		order = order[:len(order)-1]
+	}
+	o.more.order = order
+	return order[len(order)-1].number
 }
 
-// list returns the UIDs of the owners, sorted.
+// list returns the UIDs of the owners, sorted. The result is shared.
 func (o *owners) list() []types.UID {
-	all := make([]types.UID, 0, 1+len(o.more))
-	if !o.first.empty() {
-		all = append(all, o.uid)
+	switch {
+	case o.more != nil:
+		return o.listMore()
+	case o.first.empty():
+		return nil
 	}
-	for uid := range o.more {
-		all = append(all, uid)
+	return []types.UID{o.uid}
+}
+
+// maxInserted is how many owners listMore inserts or deletes one by one. It sorts all if there
+// are more.
+const maxInserted = 16
+
+// listMore is list for an object with several owners. What it costs does not depend on how
+// often it is called.
+func (o *owners) listMore() []types.UID {
+	m := o.more
+	switch {
+	case m.sorted == nil || len(m.changed) > maxInserted:
+		m.sorted = make([]types.UID, 0, len(m.references)+1)
+		if !o.first.empty() {
+			m.sorted = append(m.sorted, o.uid)
+		}
+		for uid := range m.references {
+			m.sorted = append(m.sorted, uid)
+		}
+		slices.Sort(m.sorted)
+	case len(m.changed) > 0:
+		sorted := append(make([]types.UID, 0, len(m.sorted)+len(m.changed)), m.sorted...)
+		for _, uid := range m.changed {
+			i, before := slices.BinarySearch(sorted, uid)
+			switch _, now := o.get(uid); {
+			case now && !before:
+				sorted = slices.Insert(sorted, i, uid)
+			case before && !now:
+				sorted = slices.Delete(sorted, i, i+1)
+			}
+		}
+		m.sorted = sorted
 	}
-	slices.Sort(all)
-	return all
+	m.changed = nil
+	return slices.Clip(m.sorted)
+}
+
+// change notes that an owner came or went.
+func (m *moreOwners) change(uid types.UID) {
+	if m.sorted != nil && len(m.changed) <= maxInserted {
+		m.changed = append(m.changed, uid)
+	}
 }
