@@ -80,10 +80,8 @@ func (s *server) retryFirstFailures(eligible func(*member, Kind) bool, now time.
 
 // fail learns from an attempt that failed. If it was hung, attemptHung has recorded its failure.
 func (s *server) fail(m *member, outcome Outcome, wasHung bool, now time.Time) {
-	if s.endsOutage(outcome.Kind) {
-		if _, ok := s.firstFailures[m]; ok {
-			m.failures = 0 // those so far were the server's
-		}
+	if _, ok := s.firstFailures[m]; ok && !m.retried && s.endsOutage(outcome.Kind) {
+		m.failures, m.retried = 0, true // those so far were the server's
 	}
 	m.failures++
 	s.backOff(m, outcome, now)
