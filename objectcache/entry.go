@@ -35,10 +35,11 @@ type entry[T cache.Object] struct {
 	previousFor  atomic.Uint64
 	ownerAddedAt time.Time // when the last owner was added
 	readBegan    time.Time // when the last read began that startReadLocked started
+	readsUntil   time.Time // when the reads for owners will have been demandSpacing apart
 
-	idleTimer    *timer // nil without an IdleTimeout
-	recheckTimer *timer // nil unless the watch is unwatched, or was
-	leaseTimer   *timer // nil unless a Get has acquired the object
+	idleTimer  *timer // nil without an IdleTimeout
+	readTimer  *timer // of the next read of an object that is unwatched, or was; may be nil
+	leaseTimer *timer // nil unless a Get has acquired the object
 
 	synced  bool          // its state has been known, also if it is not known now
 	counted bool          // needs a stream: see sharedNamespace.counted

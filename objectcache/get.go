@@ -22,15 +22,17 @@ import (
 // An object without a stream, such as an immutable one, is read again for each new
 // owner. A Get that is called after the owner was added waits for that read. Get returns
 // the previous state, because an owner that had it may be asking, if
-//   - the read fails, or ctx ends first,
+//   - the read fails,
 //   - no reflector reaches the server within 1.5 s, or a Retry-After of the server lasts for
 //     longer than that,
 //   - the read has no answer for 1.5 s, and for much longer than usual, or
 //   - the server has refused reads for longer than WatchOptions.RefusalGrace.
 //
-// All owners then have that state until the next one is added.
+// All owners then have that state until the next one is added. A Get whose ctx ends first
+// returns the previous state, too, but other Gets go on waiting.
 // [Status].LastContact is the time of that state. Owners that are added while Get waits
-// do not make it wait longer.
+// do not make it wait longer. The reads for new owners of an object begin 0.25 s after each
+// other, after the first four: owners that come together share one.
 //
 // These are the errors. All but [ErrNilContext] name the resource and the key.
 //   - [ErrNotRegistered]: no owner references the object.
@@ -66,9 +68,12 @@ func (s *WatchStore[T]) Get(ctx context.Context, namespace, name string) (T, err
 	return s.wait(&waiter[T]{ctx: ctx, key: key})
 }
 
-// TryGet returns a referenced object from memory, as Get does, and never waits. Where
-// Get would wait, TryGet asks for a read of the object, and returns [ErrNotSynced]
-// joined with why the state is not known. The other errors are those of Get.
+// TryGet returns a referenced object from memory, as Get does, and never waits. Where Get
+// would wait for the read for a new owner, TryGet returns the previous state. So new owners
+// never take an object without a stream from those that have it. Where Get would wait for a
+// first state, or for one that is not too old, TryGet asks for a read of the object, and
+// returns [ErrNotSynced] joined with why the state is not known. The other errors are those
+// of Get.
 func (s *WatchStore[T]) TryGet(namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if e := s.entry(key); e != nil {

@@ -40,7 +40,7 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	}
 	if previous := e.watch.Load(); previous != nil {
 		previous.stopLocked(errReplaced)
-		s.stopTimerLocked(e.recheckTimer)
+		s.stopTimerLocked(e.readTimer)
 		s.subscribers.notify(e.key) // changed() may not have seen the last change
 	} else {
 		s.startIdleTimerLocked(e)
@@ -141,7 +141,7 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	w.stopLocked(reason)
 	s.leaveSharedLocked(e)
 	s.stopTimerLocked(e.idleTimer)
-	s.stopTimerLocked(e.recheckTimer)
+	s.stopTimerLocked(e.readTimer)
 	s.placeLocked(e)
 }
 
@@ -213,8 +213,9 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 	case w.shared != nil:
 		s.startLocked(e) // it is read for its owners
 	case w.readFor.Load() < e.newestOwnerLocked(w):
-		if w.synced {
-			s.startLocked(e)
+		if w.synced && !s.readForOwnerLocked(e) {
+			s.unwatchLocked(e, w, reason)
+			s.readLaterLocked(e)
 		}
 	case w.synced, status.Failures > 0 && e.waiters == 0 && reason != Polling:
 		// A recheck that failed is not repeated before the next one, unless a Get waits.
@@ -227,7 +228,7 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason Phase) {
 	w.unwatched = reason
 	w.live.Store(false)
-	s.stopTimerLocked(e.recheckTimer)
+	s.stopTimerLocked(e.readTimer)
 	s.leaveSharedLocked(e)
 	w.stopLocked(reasons[reason])
 	s.placeLocked(e)
@@ -236,10 +237,44 @@ func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason Pha
 		return
 	}
 	after += time.Duration(rand.Float64() * float64(after))
-	e.recheckTimer = s.startTimerLocked(after, func() time.Duration {
+	e.readTimer = s.startTimerLocked(after, func() time.Duration {
 		s.startLocked(e)
 		return 0
 	})
+}
+
+// readForOwnerLocked starts a read of an object without a stream for a new owner, unless the
+// last such reads began too shortly ago: then it returns false. Owners that come meanwhile
+// share the next one.
+func (s *WatchStore[T]) readForOwnerLocked(e *entry[T]) bool {
+	if e.ownerReadPause() > 0 {
+		return false
+	}
+	e.readsUntil = later(e.readsUntil, time.Now()).Add(demandSpacing)
+	s.startLocked(e)
+	return true
+}
+
+// ownerReadPause returns after how long the next read for a new owner may begin.
+func (e *entry[T]) ownerReadPause() time.Duration {
+	return time.Until(e.readsUntil.Add(-(ownerReads - 1) * demandSpacing))
+}
+
+// readLaterLocked reads an object without a stream for a new owner as soon as that is allowed.
+func (s *WatchStore[T]) readLaterLocked(e *entry[T]) {
+	s.stopTimerLocked(e.readTimer)
+	e.readTimer = s.startTimerLocked(e.ownerReadPause(), func() time.Duration {
+		s.readForOwnerLocked(e)
+		return 0
+	})
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // startIdleTimerLocked starts the timer that stops the watch of an idle entry.

@@ -77,7 +77,9 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 	switch {
 	case w == nil:
 	case w.unwatched != "":
-		s.startLocked(e)
+		if !s.readForOwnerLocked(e) {
+			s.readLaterLocked(e)
+		}
 	case w.shared == nil && (s.unwatchImmutable || readOnce || s.limit != nil):
 		w.reflector.ReadFor(e.owners.reads)
 	}

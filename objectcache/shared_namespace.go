@@ -14,6 +14,10 @@ import (
 // much is added.
 const sharedRetry = 5 * time.Minute
 
+// sharedLinger is how long few objects of a namespace must need a stream before the shared one
+// ends. A number that goes up and down costs no read of the namespace each time.
+const sharedLinger = 5 * time.Minute
+
 // Why a stream ends, for the log.
 var (
 	errShared = errors.New("a stream of the namespace brings the changes")
@@ -27,6 +31,7 @@ type sharedNamespace[T cache.Object] struct {
 	counted int              // entries that need a stream
 	stream  *sharedStream[T] // nil: each entry has its own
 	retry   *timer           // nil, or no stream begins before it fires
+	linger  *timer           // nil, or ends the stream when it fires
 }
 
 // countStreamLocked counts an entry that needs a stream, and begins or ends the shared
@@ -48,10 +53,28 @@ func (s *WatchStore[T]) countStreamLocked(e *entry[T], needed bool) {
 	switch threshold := s.options.Shared.Threshold; {
 	case n.counted >= threshold:
 		s.startSharedLocked(n)
-	case n.counted < (threshold+1)/2:
+	case n.counted == 0:
 		s.endSharedLocked(n, errFew)
+	case n.counted < (threshold+1)/2:
+		s.lingerLocked(n)
+	}
+	if n.counted >= (s.options.Shared.Threshold+1)/2 {
+		s.stopTimerLocked(n.linger)
+		n.linger = nil
 	}
 	s.dropNamespaceLocked(n)
+}
+
+// lingerLocked ends the shared stream of a namespace in which few objects need one, unless
+// there are more of them soon.
+func (s *WatchStore[T]) lingerLocked(n *sharedNamespace[T]) {
+	if n.stream == nil || n.linger != nil {
+		return
+	}
+	n.linger = s.startTimerLocked(sharedLinger, func() time.Duration {
+		s.endSharedLocked(n, errFew)
+		return 0
+	})
 }
 
 // dropNamespaceLocked forgets a namespace without entries. One that has failed is kept
@@ -95,7 +118,8 @@ func (s *WatchStore[T]) endSharedLocked(n *sharedNamespace[T], reason error) {
 	if st == nil {
 		return
 	}
-	n.stream, st.reason = nil, reason
+	s.stopTimerLocked(n.linger)
+	n.stream, n.linger, st.reason = nil, nil, reason
 	s.stopTimerLocked(st.slow)
 	s.stopTimerLocked(st.grace)
 	st.reflector.Stop()

@@ -35,8 +35,8 @@ type SharedOptions struct {
 	// Namespaces are allowed.
 	Allowed func(ctx context.Context, namespace string) (bool, error)
 	// Threshold is how many objects of a namespace need a stream before they share one.
-	// With fewer than half of that, each has its own again. Default: 50, whose streams
-	// cost kube-apiserver about 3 MB.
+	// With fewer than half of that for five minutes, each has its own again. With none, the
+	// shared stream ends at once. Default: 50, whose streams cost kube-apiserver about 3 MB.
 	Threshold int
 }
 

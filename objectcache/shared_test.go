@@ -39,7 +39,9 @@ func TestSharedThreshold(t *testing.T) {
 		r.dereference(all[2:]...)
 		r.wantStreams("two are left", 1, 0)
 		r.dereference(all[1])
-		r.wantStreams("one is left", 0, 1)
+		r.wantStreams("one is left", 1, 0)
+		time.Sleep(5*time.Minute + joined)
+		r.wantStreams("one is left for five minutes", 0, 1)
 		r.wantPhase("one is left", objectcache.Watching, all[0])
 		r.update(all[0], "2")
 		r.wantValues("one is left", "2", all[0])
@@ -47,6 +49,34 @@ func TestSharedThreshold(t *testing.T) {
 		time.Sleep(joined)
 		r.wantStreams("above the threshold again", 1, 0)
 		r.dereference(all...)
+		r.wantStreams("none is left", 0, 0)
+	})
+}
+
+// A number of references that goes up and down across the threshold costs one read of the namespace.
+func TestSharedThresholdCrossedAgainAndAgain(t *testing.T) {
+	inSharedBubble(t, sharedOptions(4), func(t *testing.T, r *sharedRig) {
+		all := names(8)
+		r.createAll(all...)
+		r.reference(all[0])
+		for range 30 {
+			r.reference(all[1:]...)
+			time.Sleep(time.Minute)
+			r.dereference(all[1:]...)
+			time.Sleep(time.Minute)
+		}
+		opened := 0
+		for _, request := range r.server.Requests() {
+			if isShared(request) && request.Verb != "create" {
+				opened++
+			}
+		}
+		if opened > 2 { // the stream, and once more when its time is over
+			t.Errorf("reads of the namespace: got %d, want at most 2", opened)
+		}
+		time.Sleep(5 * time.Minute)
+		r.wantStreams("in the end", 0, 1)
+		r.dereference(all[0])
 		r.wantStreams("none is left", 0, 0)
 	})
 }

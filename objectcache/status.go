@@ -117,7 +117,7 @@ type Status struct {
 	LastError     error
 	LastErrorTime time.Time
 	// Owners are the UIDs that AddReference was called with, sorted. A manager passes
-	// "kind/namespace/name" for an owner without UID.
+	// "kind/namespace/name" for an owner without UID. The slice is shared: do not change it.
 	Owners []types.UID
 }
 

@@ -33,6 +33,9 @@ const (
 	// demandSpacing is the shortest time between two reads of an object without a stream
 	// of its own that Gets demand.
 	demandSpacing = 250 * time.Millisecond
+	// ownerReads is how many reads for new owners of such an object may begin at once. Further
+	// ones begin demandSpacing apart.
+	ownerReads = 4
 )
 
 // waiter is a Get that waits.
@@ -170,7 +173,10 @@ func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (state cache.Stat
 	case isPrevious && s.untilPrevious(g.entry, owner, status, g.ownerAddedAt) == 0:
 		g.entry.servePrevious(owner)
 		return state, true, nil // an owner that had it may be asking
-	case isPrevious && (g.ctx.Err() != nil || refused):
+	case isPrevious && refused:
+		g.entry.servePrevious(owner)
+		return state, true, nil
+	case isPrevious && ended: // only g cannot wait
 		return state, true, nil
 	case !ended && !refused:
 		return state, false, nil

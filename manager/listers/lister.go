@@ -82,12 +82,9 @@ func (l lister[T]) list(namespace string, selector labels.Selector) (objects []T
 }
 
 func (l lister[T]) get(namespace, name string) (T, error) {
-	object, err := l.source.TryGet(namespace, name) // needs no timer
-	if errors.Is(err, objectcache.ErrNotSynced) {
-		ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
-		defer cancel()
-		object, err = l.source.Get(ctx, namespace, name)
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+	defer cancel()
+	object, err := l.source.Get(ctx, namespace, name)
 	if errors.Is(err, objectcache.ErrInvalidName) {
 		err = fmt.Errorf("%w: %w", apierrors.NewNotFound(l.resource, name), err)
 	}

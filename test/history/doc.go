@@ -44,12 +44,12 @@
 //     too if a caller changes an object that a Get has returned, which all callers share (S9).
 //   - S2: no Get returns an older state than a Get that returned before it began: for all goroutines together, across
 //     references, and across epochs. No Get returns ErrNotSynced after one has returned a state, while there is a
-//     reference. It may of an immutable object: a new owner waits for another read, and a Get whose context ends is
-//     served without it. It also may if the Get has demands.
+//     reference: what an owner has had stays available, also while an immutable object is read for a new owner. A Get
+//     with demands may return it.
 //   - S3: no Get returns an older state than the newest write that was committed before the first reference. The same
-//     holds for each new owner of an immutable object as long as it is the newest, unless a fault affects the object or
-//     the context of the Get ends. A Get that demands the newest state returns none that is older than the newest write
-//     that was committed before it began.
+//     holds for each new owner of an immutable object as long as it is the newest, unless a fault affects the object,
+//     the context of the Get ends, or it is a TryGet soon after the owner has come. A Get that demands the newest state
+//     returns none that is older than the newest write that was committed before it began.
 //   - S4: a Get returns NotFound only if the object was absent at some time that S2 and S3 allow. Its other errors are
 //     ErrNotSynced, ErrNotRegistered and the end of its context.
 //   - S5: no Get returns ErrNotRegistered while an owner references the object. While no owner does, each Get returns

@@ -28,7 +28,7 @@ const (
 	BeginRelease   Op = "beginRelease" // Event.Owner
 	EndRelease     Op = "endRelease"
 
-	BeginGet   Op = "beginGet" // Event.Demanding and Event.Newest
+	BeginGet   Op = "beginGet" // Event.Demanding, Event.Newest and Event.Try
 	EndGet     Op = "endGet"   // Event.State, or Event.Error; and Event.Ended
 	BeginRange Op = "beginRange"
 	Yielded    Op = "yielded" // to the range of the same Event.Call: Event.State, or Event.Error
@@ -65,6 +65,8 @@ type Event struct {
 	// set if one of its demands is the newest state that was committed before it began, or a later one.
 	Demanding bool `json:"demanding,omitempty"`
 	Newest    bool `json:"newest,omitempty"`
+	// Try is set for a TryGet, which does not wait for the read for a new owner.
+	Try bool `json:"try,omitempty"`
 	// Ended is set if the context of the Get had ended when it returned.
 	Ended bool `json:"ended,omitempty"`
 	// Owner identifies the owner of a reference. It may be empty: then each reference has an owner of its own.

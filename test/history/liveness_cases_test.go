@@ -140,15 +140,6 @@ var livenessCases = map[string]testCase{
 		}
 		get.Return(immutable(1), nil)
 	}, "has waited"},
-	"not synced, and the newest owner of an immutable object has gone": {"L1", func(r *rig, wrong bool) {
-		r.recreated()
-		time.Sleep(2 * fresh)
-		r.BeginReference("b").End()
-		time.Sleep(pick(wrong, fresh+1, fresh))
-		get := r.beginGet()
-		r.BeginRelease("b").End()
-		get.Return(state(0), errNotSynced)
-	}, "Get returned NotSynced"},
 	"a Get that waits for ever": {"L1", func(r *rig, wrong bool) {
 		r.reference()
 		fault := r.Fault("outage", fresh)

@@ -11,6 +11,7 @@ type get struct {
 	floor      int    // no older state may be returned
 	rule       string // that sets the floor
 	demanding  bool
+	try        bool
 	referenced bool // an owner references the object for certain
 	free       bool // no owner does
 	synced     bool
@@ -22,7 +23,7 @@ type get struct {
 
 func (c *Checker) beginGetLocked(o *object, e Event) *get {
 	g := &get{
-		object: o, began: c.now, floor: o.read, rule: "S2", demanding: e.Demanding,
+		object: o, began: c.now, floor: o.read, rule: "S2", demanding: e.Demanding, try: e.Try,
 		referenced: o.certain > 0, free: o.possible == 0, synced: o.synced,
 		lost: o.lost, added: o.added, owner: o.owner, ownerGone: o.ownerGone,
 	}
@@ -93,7 +94,7 @@ func (c *Checker) endGetLocked(g *get, e Event) (newest bool) {
 	case NotSynced:
 		switch {
 		case !throughout || c.limits.Forgets || g.demanding:
-		case g.synced && o.synced && !o.immutable:
+		case g.synced && o.synced:
 			c.expectLocked(false, "S2", o, "Get returned %s after it had returned a state", e.Error)
 		default:
 			c.expectLocked(!c.quietForLocked(o, g.began), "L1", o, "Get returned %s, and the object was referenced since %v",
@@ -140,7 +141,8 @@ func (c *Checker) checkFreshLocked(g *get, position int, e Event) {
 		missedAt = o.missed
 	}
 	position = o.newestLike(position)
-	reading := e.Ended && c.now.Sub(g.owner.at) <= c.limits.Fresh // for the newest owner, and the Get could not wait for it
+	// It is read for the newest owner, and the Get could not wait for that.
+	reading := (e.Ended || g.try) && c.now.Sub(g.owner.at) <= c.limits.Fresh
 	if e.Immutable && !reading && g.ownerGone == o.ownerGone && !c.affectedSinceLocked(o, g.owner.at.Add(-c.limits.Fresh)) {
 		fresh := position >= g.owner.newest
 		c.expectLocked(fresh, "S3", o, "Get returned %v to a new owner after %v, want %v or a later write",

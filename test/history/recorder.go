@@ -200,9 +200,14 @@ type Get struct {
 	ctx context.Context
 }
 
-// BeginGet is called before a Get. ctx is its context, context.Background() for a TryGet.
+// BeginGet is called before a Get. ctx is its context.
 func (o Object) BeginGet(ctx context.Context) Get {
 	return Get{o.recorder.call(Event{Op: BeginGet, Object: o.name}, EndGet), ctx}
+}
+
+// BeginTryGet is called before a TryGet.
+func (o Object) BeginTryGet() Get {
+	return Get{o.recorder.call(Event{Op: BeginGet, Object: o.name, Try: true}, EndGet), context.Background()}
 }
 
 // BeginDemandingGet is BeginGet for a Get with demands on the state, which may return ErrNotSynced although others

@@ -186,6 +186,21 @@ var safetyCases = map[string]testCase{
 		cancel()
 		r.BeginGet(ctx).Return(immutable(1), nil)
 	}, "to a new owner"},
+	"the predecessor of an immutable object, by TryGet, long after an owner has come": {"S3", func(r *rig, wrong bool) {
+		r.recreated()
+		r.BeginReference("b").End()
+		time.Sleep(pick(wrong, fresh+1, fresh))
+		r.BeginTryGet().Return(immutable(1), nil)
+	}, "to a new owner"},
+	"not synced, to a new owner of an immutable object that others have": {"S2", func(r *rig, wrong bool) {
+		r.recreated()
+		r.BeginReference("b").End()
+		if get := r.BeginTryGet(); wrong {
+			get.Return(state(0), errNotSynced)
+		} else {
+			get.Return(immutable(1), nil)
+		}
+	}, "Get returned NotSynced"},
 	"the predecessor of an immutable object, to a new owner after a fault": {"S3", func(r *rig, wrong bool) {
 		r.begin().Commit(immutable(1))
 		r.BeginReference("a").End()

@@ -66,7 +66,7 @@ func (s *store[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 
 // TryGet implements objectcache.Reader.
 func (s *store[T]) TryGet(namespace, name string) (T, error) {
-	get := s.object(namespace, name).BeginGet(context.Background())
+	get := s.object(namespace, name).BeginTryGet()
 	object, err := s.Store.TryGet(namespace, name)
 	ended(get, object, err)
 	return object, err

@@ -52,12 +52,7 @@ func (w *World) tryGet(o *Object) {
 	if !ok {
 		return
 	}
-	begin := o.BeginGet
-	if watch := w.settings.watch; o.unwatched || watch.MaxStreams > 0 || watch.Shared.Threshold > 0 {
-		// An object without a stream of its own is read again for a new owner. TryGet does not wait for that.
-		begin = func(ctx context.Context) history.Get { return o.BeginDemandingGet(ctx, false) }
-	}
-	begin(context.Background()).Return(w.stateOf(s.TryGet(o.Key.Namespace, o.Key.Name)))
+	o.BeginTryGet().Return(w.stateOf(s.TryGet(o.Key.Namespace, o.Key.Name)))
 }
 
 // loop calls Get again and again, for a time.

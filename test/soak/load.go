@@ -61,7 +61,7 @@ func (s *soak) read(ctx context.Context, random *rand.Rand) error {
 				get := o.BeginGet(waiting)
 				get.Return(o.kind.get(waiting, o.name))
 			} else {
-				get := o.BeginGet(context.Background())
+				get := o.BeginTryGet()
 				get.Return(o.kind.tryGet(o.name))
 			}
 		}

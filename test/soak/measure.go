@@ -98,7 +98,7 @@ func (s *soak) stale() (stale []string) {
 		if o.references.Load() == 0 {
 			continue
 		}
-		get := o.BeginGet(context.Background())
+		get := o.BeginTryGet()
 		state, err := o.kind.tryGet(o.name)
 		if !get.Return(state, err) {
 			stale = append(stale, fmt.Sprintf("%s: Get returned write %q, error %v", o.name, state.Digest, err))
