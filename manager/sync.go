@@ -62,11 +62,11 @@ func (m *Manager[T]) haveSynced(keys []types.NamespacedName) bool {
 	return true
 }
 
-// stillRegistered is a reader whose Get returns no error for an object without owners.
+// stillRegistered is a reader whose GetWithOptions returns no error for an object without owners.
 type stillRegistered[T cache.Object] struct{ objectcache.Reader[T] }
 
-func (r stillRegistered[T]) Get(ctx context.Context, namespace, name string) (T, error) {
-	object, err := r.Reader.Get(ctx, namespace, name)
+func (r stillRegistered[T]) GetWithOptions(ctx context.Context, namespace, name string, options objectcache.GetOptions) (T, error) {
+	object, err := r.Reader.GetWithOptions(ctx, namespace, name, options)
 	if errors.Is(err, objectcache.ErrNotRegistered) {
 		err = nil
 	}

@@ -137,6 +137,9 @@ func (s *DirectStore[T]) check(key types.NamespacedName) error {
 // [ErrNotSynced] joined with [ErrStale]. An option with an invalid value is an error.
 func (s *DirectStore[T]) GetWithOptions(ctx context.Context, namespace, name string, options GetOptions) (T, error) {
 	object, err := s.getWithOptions(ctx, types.NamespacedName{Namespace: namespace, Name: name}, options)
+	if options.uncounted {
+		return object, err
+	}
 	return object, s.gets.count(ctx, err, true, false)
 }
 

@@ -31,6 +31,8 @@ type GetOptions struct {
 	// further reads of it begin 1.1 to 1.6 s after each other, or 0.25 s if the object has
 	// no stream of its own, within the limits of the [Gate]. Default: memory will do.
 	Live bool
+
+	uncounted bool // Stats does not count the Get: it is that of a WaitForSync
 }
 
 // validate returns an error that names each option with an invalid value.

@@ -17,7 +17,8 @@ import (
 )
 
 // WaitForSync waits until each of the objects is known to exist or to be absent. It
-// calls Get for all of them at the same time, so no object waits for another.
+// calls GetWithOptions, without demands, for all of them at the same time, so no object
+// waits for another. Stats does not count these Gets.
 //
 // It returns nil if that is known of all objects. Otherwise it returns an error once
 // every Get has returned: Get gives up on an object that the server refuses, and the end
@@ -37,7 +38,7 @@ func WaitForSync[T cache.Object](ctx context.Context, reader Reader[T], keys ...
 	var waits sync.WaitGroup
 	for i, key := range keys {
 		waits.Go(func() {
-			if _, err := reader.Get(ctx, key.Namespace, key.Name); !apierrors.IsNotFound(err) {
+			if _, err := reader.GetWithOptions(ctx, key.Namespace, key.Name, GetOptions{uncounted: true}); !apierrors.IsNotFound(err) {
 				errs[i] = err
 			}
 		})

@@ -76,6 +76,7 @@ func (s *TTLStore[T]) GetWithOptions(ctx context.Context, namespace, name string
 		return none, s.gets.count(ctx, s.resource.newError(key, err), false, false)
 	}
 	g := &ttlWaiter[T]{ctx: ctx, key: key, maxStaleness: s.options.MaxStaleness, live: options.Live, notOlderThan: options.NotOlderThan}
+	g.uncounted = options.uncounted
 	if options.MaxStaleness > 0 && (g.maxStaleness == 0 || options.MaxStaleness < g.maxStaleness) {
 		g.maxStaleness = options.MaxStaleness
 	}
@@ -103,6 +104,7 @@ type ttlWaiter[T cache.Object] struct {
 	notOlderThan string        // the resource version that the state must include; may be empty
 	live         bool          // needs a read that begins now
 	try          bool          // returns instead of waiting
+	uncounted    bool          // see GetOptions
 	slept        bool          // it has waited
 	began        time.Time
 	// newestOwner and ownerAddedAt are those of entry when the waiter first saw it.
@@ -117,11 +119,14 @@ type ttlWaiter[T cache.Object] struct {
 
 // wait is Get when the state in memory cannot be served, or g demands more of it.
 func (s *TTLStore[T]) wait(g *ttlWaiter[T]) (T, error) {
-	object, err := s.waitUncounted(g)
+	object, err := s.waitAndCheck(g)
+	if g.uncounted {
+		return object, err
+	}
 	return object, s.gets.count(g.ctx, err, g.slept, g.try)
 }
 
-func (s *TTLStore[T]) waitUncounted(g *ttlWaiter[T]) (T, error) {
+func (s *TTLStore[T]) waitAndCheck(g *ttlWaiter[T]) (T, error) {
 	g.began = time.Now()
 	for {
 		state, wake, limit, err := s.check(g)

@@ -46,6 +46,7 @@ type waiter[T cache.Object] struct {
 	notOlderThan string        // the resource version that the state must include; may be empty
 	live         bool          // needs a read that begins now
 	try          bool          // returns instead of waiting
+	uncounted    bool          // see GetOptions
 	slept        bool          // it has waited
 	began        time.Time
 	// newestOwner and ownerAddedAt are those of entry when the waiter first saw it.
@@ -61,11 +62,14 @@ func (g *waiter[T]) ended() bool { return g.try || g.ctx.Err() != nil }
 
 // wait is Get when the state in memory cannot be served, or g demands more of it.
 func (s *WatchStore[T]) wait(g *waiter[T]) (T, error) {
-	object, err := s.waitUncounted(g)
+	object, err := s.waitAndCheck(g)
+	if g.uncounted {
+		return object, err
+	}
 	return object, s.gets.count(g.ctx, err, g.slept, g.try)
 }
 
-func (s *WatchStore[T]) waitUncounted(g *waiter[T]) (T, error) {
+func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 	var none T
 	g.began = time.Now()
 	defer s.removeWaiter(g)

@@ -13,7 +13,7 @@
 //     answer, and the next one after any reflector of the gate has found that the
 //     server was rolled back.
 //   - Where the server serves WatchList (KEP-3157), one stream delivers the state and
-//     then the changes. Where WatchList is refused or broken, the reflector lists and
+//     then the changes. Where the server refuses WatchList, the reflector lists and
 //     then watches; the gate remembers that for up to an hour.
 //   - Every later stream begins with the state again, from the last version seen. A
 //     plain watch at a version from the future, as after an etcd restore, is silent for
@@ -52,8 +52,9 @@
 // A session runs on a goroutine of its own until its state is stored. Then the stream is
 // parked, if its source allows that: it has no goroutine from then on, and a few workers
 // of the Gate decode and store what comes later. A store that takes long for one object
-// delays no other. If as many stores block as there are workers, one more starts each
-// 50 ms.
+// delays no other. If as many stores block as there are workers, more start: one after
+// 50 ms, and then twice as many each time. So stores that block delay others by less than
+// a second.
 //
 // A stream that cannot be parked has a goroutine that reads it. With
 // Options.BlockingStreams all have, and net/http's HTTP/2 client has another one for

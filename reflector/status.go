@@ -108,7 +108,9 @@ func waitingError(w admission.Waiting) error {
 	return fmt.Errorf("%w for admission: %d objects of this resource are queued", ErrWaiting, w.Queued)
 }
 
-func timeUntil(at time.Time) time.Duration { return time.Until(at).Round(100 * time.Millisecond) }
+func timeUntil(at time.Time) time.Duration {
+	return max(0, time.Until(at)).Round(100 * time.Millisecond)
+}
 
 // outageError returns the failure of other reflectors. Without the URL: it names the
 // object that another reflector asked for.

@@ -12,8 +12,9 @@ const (
 	// minWorkers is how many workers a gate has at least, where there is work for them.
 	// With one, a store that takes long for one object would delay all others.
 	minWorkers = 4
-	// stuckAfter is how long sessions wait while no worker takes one. Then there is one
-	// worker more: functions of the program block the others.
+	// stuckAfter is how long sessions wait while no worker takes one. Then there are more
+	// workers, one at first and twice as many each time: functions of the program block the
+	// others. So a thousand functions that block delay other objects by half a second.
 	stuckAfter = 50 * time.Millisecond
 )
 
@@ -25,6 +26,7 @@ type workers struct {
 	queue   []*session // in the order of their wakes; each is there once
 	running int
 	stuck   *time.Timer // calls relieve; nil if no session has waited since a worker has ended
+	added   int         // how many workers relieve has started last, 0 if none since then
 }
 
 // turn is the place of a session among the workers.
@@ -63,7 +65,7 @@ func (w *workers) startLocked() {
 	}
 }
 
-// relieve starts a worker beside those that are stuck, if a session still waits.
+// relieve starts workers beside those that are stuck, if sessions still wait.
 func (w *workers) relieve() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,8 +77,11 @@ func (w *workers) relieve() {
 		return // it was stopped as it fired
 	}
 	w.stuck.Reset(stuckAfter)
-	w.running++
-	go w.run()
+	w.added = max(1, 2*w.added)
+	for range min(w.added, len(w.queue)) {
+		w.running++
+		go w.run()
+	}
 }
 
 // run is the goroutine of a worker.
@@ -123,7 +128,7 @@ func (w *workers) next(handled *session) (s *session) {
 func (w *workers) stopTimerLocked() {
 	if w.stuck != nil {
 		w.stuck.Stop()
-		w.stuck = nil
+		w.stuck, w.added = nil, 0
 	}
 }
 

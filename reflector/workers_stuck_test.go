@@ -4,6 +4,7 @@ package reflector_test
 
 import (
 	goruntime "runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,8 +20,14 @@ import (
 // Stores that block, more of them than there are workers, delay other objects by a moment
 // only, and the workers that were started for those end.
 func TestStuckWorkersDelayNoOther(t *testing.T) {
+	for _, n := range []int{max(4, goruntime.GOMAXPROCS(0)) + 6, 200, 1000} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) { testStuckWorkers(t, n) })
+	}
+}
+
+// testStuckWorkers blocks n stores.
+func testStuckWorkers(t *testing.T, n int) {
 	synctest.Test(t, func(t *testing.T) {
-		n := max(4, goruntime.GOMAXPROCS(0)) + 6
 		gate, before, free := reflector.NewGate(reflector.GateOptions{}), goroutinesInBubble(), make(chan struct{})
 		release := sync.OnceFunc(func() { close(free) })
 		defer release()
