@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -377,30 +376,4 @@ func TestSumOfNoStats(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
-}
-
-// WaitForSync counts no Gets, however many objects it waits for, and counts as none.
-func TestWaitForSyncIsNotCounted(t *testing.T) {
-	for name, options := range map[string]objectcache.StoreOptions{
-		"watch": objectcache.WatchOptions{}, "TTL": objectcache.TTLOptions{}, "direct": objectcache.DirectOptions{},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, options, func(t *testing.T, r *rig) {
-				r.create("tls")
-				r.AddReference(namespace, "tls", "pod")
-				r.AddReference(namespace, "absent", "pod")
-				keys := []types.NamespacedName{{Namespace: namespace, Name: "tls"}, {Namespace: namespace, Name: "absent"}}
-				got := r.countedGet(func() {
-					for range 7 {
-						if err := objectcache.WaitForSync(t.Context(), r.Store, keys...); err != nil {
-							t.Error(err)
-						}
-					}
-				})
-				if len(got) > 0 {
-					t.Errorf("counted: got %v, want none", got)
-				}
-			})
-		})
-	}
 }

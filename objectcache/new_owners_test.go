@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// A Get that cannot wait for the read for a new owner returns the previous state to its caller. Others have it by
+// TryGet, and no Get after it fails.
+func TestPreviousStateOfAGetThatEnds(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
+		uid := r.create("tls", immutable).UID
+		r.AddReference(namespace, "tls", "pod-1")
+		r.mustGet("tls")
+		release := r.holdBack("list")
+		r.AddReference(namespace, "tls", "pod-2")
+		if got, err := r.get("tls", 100*time.Millisecond); err != nil || got.UID != uid {
+			t.Errorf("Get: got %v, %v, want the previous state", got, err)
+		}
+		for range 600 {
+			if got, err := r.TryGet(namespace, "tls"); err != nil || got.UID != uid {
+				t.Fatalf("TryGet: got %v, %v, want the previous state", got, err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		release()
+	})
+}
+
+// The end of one Get's context promises the previous state to no other: a Get of the new owner waits for the read.
+func TestGetThatEndsEndsNoOther(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
+		r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "pod-1")
+		r.mustGet("tls")
+		r.remove("tls")
+		uid := r.create("tls", immutable).UID
+		release := r.holdBack("list")
+		r.AddReference(namespace, "tls", "pod-2")
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := r.Get(ended, namespace, "tls"); err != nil {
+			t.Errorf("Get with a context that has ended: got %v, want the previous state", err)
+		}
+		got := r.async(t.Context(), "tls")
+		time.Sleep(time.Second)
+		release()
+		if result := <-got; result.err != nil || result.secret.UID != uid {
+			t.Errorf("Get of the new owner: got %v, %v, want UID %s", result.secret, result.err, uid)
+		}
+	})
+}
+
+// Owners that come every second, while a read takes two, take the object from nobody.
+func TestTryGetWhileOwnersCome(t *testing.T) {
+	for _, n := range []int{1, 1000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				for i := range n {
+					r.create(fmt.Sprint("tls-", i), immutable)
+					r.AddReference(namespace, fmt.Sprint("tls-", i), "pod")
+				}
+				for i := range n {
+					r.mustGet(fmt.Sprint("tls-", i))
+				}
+				r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+					if request.Verb == "list" || request.Verb == "watch" {
+						select {
+						case <-time.After(2 * time.Second):
+						case <-ctx.Done():
+						}
+					}
+					return nil
+				})
+				for second := range 10 {
+					for i := range n {
+						r.AddReference(namespace, fmt.Sprint("tls-", i), types.UID(fmt.Sprint("pod-", second)))
+					}
+					for range 10 {
+						for i := range n {
+							if _, err := r.TryGet(namespace, fmt.Sprint("tls-", i)); err != nil {
+								t.Fatalf("TryGet after %d s: %v", second, err)
+							}
+						}
+						time.Sleep(100 * time.Millisecond)
+					}
+				}
+				r.server.Intercept(nil)
+			})
+		})
+	}
+}
+
+// Two thousand owners that come in ten seconds share reads, and each of them has the object as it was when it came, or
+// newer.
+func TestNewOwnersShareReads(t *testing.T) {
+	references := map[string]func(r *rig, owner types.UID){
+		"immutable": func(r *rig, owner types.UID) { r.AddReference(namespace, "tls", owner) },
+		"read-once": func(r *rig, owner types.UID) { r.AddReadOnceReference(namespace, "tls", owner) },
+	}
+	for name, reference := range references {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				change := func() types.UID { return r.create("tls").UID }
+				if name == "immutable" {
+					change = func() types.UID { return r.create("tls", immutable).UID }
+				}
+				uid := change()
+				reference(r, "pod")
+				r.mustGet("tls")
+				before := r.reads("tls")
+				for i := range 2000 {
+					if i%500 == 250 {
+						r.remove("tls")
+						uid = change()
+					}
+					reference(r, types.UID(fmt.Sprint("pod-", i)))
+					if i%500 == 250 {
+						began := time.Now()
+						if got, err := r.get("tls", time.Second); err != nil || got.UID != uid {
+							t.Errorf("owner %d: got %v, %v, want the new object", i, got, err)
+						}
+						if took := time.Since(began); took > 300*time.Millisecond {
+							t.Errorf("owner %d waited %v, want at most 300 ms", i, took)
+						}
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+				if got := r.reads("tls") - before; got > 60 {
+					t.Errorf("reads for 2000 owners in ten seconds: got %d, want at most 60", got)
+				}
+				time.Sleep(time.Second)
+				r.within("tls", 0, uid)
+			})
+		})
+	}
+}
