@@ -27,8 +27,8 @@
 //     start of every stream. From that, client-go's DeltaFIFO and RealFIFO find the
 //     objects that were deleted meanwhile. client-go's own Reflector resumes some
 //     streams without the state.
-//   - An object that the store refuses ([Store]) never reaches it; the stream ends and
-//     another follows.
+//   - An object that the store refuses ([Store]), or that is not of Options.ExpectedType,
+//     never reaches it; the stream ends and another follows.
 //   - [Reflector.Status] keeps the cause of the last failure. The pause after a failure
 //     is jittered and at most 15 s long, or as long as the server's Retry-After, up to a
 //     minute. [Reflector.Expedite] shortens one pause, for a caller that waits.

@@ -180,7 +180,7 @@ func (s *session) compare() (err error) {
 	if err != nil {
 		return err
 	}
-	items, err := itemsOf(list)
+	items, err := s.itemsOf(list)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
@@ -68,6 +69,16 @@ type Options struct {
 	// skipped. If Resync fails, the stream ends and another follows. A negative period
 	// is as 0. Default: 0, which never calls Resync.
 	ResyncPeriod time.Duration
+	// ExpectedType is an object of the type that the store takes, as the reflector of
+	// client-go gets one. Of an *unstructured.Unstructured with a kind, the group, version and
+	// kind are compared too. An object or a bookmark of another type does not reach the
+	// store: the read or the stream fails with cache.ErrMalformed, whose text has both
+	// types, and another follows. client-go's reflector logs the event and skips it, and
+	// does not check lists; the store would then miss a change, which nothing shows.
+	// Default: what the source checks. That of [listwatch.FromREST] checks the type
+	// that it decodes into; that of [listwatch.FromListerWatcher] checks nothing, because
+	// a ListerWatcher does not say its type.
+	ExpectedType runtime.Object
 }
 
 // Reflector keeps a store equal to one selection on the server. Make one with [New],
@@ -75,6 +86,7 @@ type Options struct {
 type Reflector struct {
 	source   listwatch.Source
 	store    safeStore
+	expected expectedType
 	name     string
 	resource string
 	onChange func()
@@ -99,6 +111,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 	r := &Reflector{
 		source:   source,
 		store:    safeStore{store, newResyncer(options.ResyncPeriod)},
+		expected: expectedTypeOf(options.ExpectedType),
 		name:     cmp.Or(options.Name, "reflector"),
 		resource: options.Resource,
 		onChange: options.OnChange,

@@ -130,6 +130,14 @@ func (s *session) list() (list runtime.Object, version string, err error) {
 	return list, version, err
 }
 
+// itemsOf returns the objects in a list, if they are of the expected type.
+func (s *session) itemsOf(list runtime.Object) (items []any, err error) {
+	if items, err = itemsOf(list); err == nil {
+		err = s.r.expected.checkAll(items)
+	}
+	return items, err
+}
+
 // listAt lists the selection at a version; an empty one asks for a consistent read. A
 // source may panic.
 func (s *session) listAt(ctx context.Context, version string) (list runtime.Object, err error) {
@@ -161,7 +169,10 @@ func closeStream(stream listwatch.Stream) {
 // check returns an error if an event does not belong to the selection.
 func (s *session) check(event watch.Event) error {
 	s.r.counters.countEvent(event.Type)
-	if err := checkEvent(event); err != nil || event.Type == watch.Bookmark {
+	if err := checkEvent(event); err != nil {
+		return err
+	}
+	if err := s.r.expected.check(event.Object); err != nil || event.Type == watch.Bookmark {
 		return err
 	}
 	return s.r.store.check(event.Object)

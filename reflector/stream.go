@@ -79,7 +79,7 @@ func (s *session) readList() error {
 	if err != nil {
 		return err
 	}
-	items, err := itemsOf(list)
+	items, err := s.itemsOf(list)
 	if err != nil {
 		return err
 	}
