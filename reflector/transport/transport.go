@@ -73,12 +73,24 @@ func New(base http.RoundTripper) *Transport {
 // resets it as the one before on that connection: three times at most, and less often if
 // that does not help. The body of an error ends after 1 MiB.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := t.roundTrip(request)
+	response, err := t.roundTrip(uncompressed(request))
 	if err != nil {
 		return nil, err
 	}
 	boundErrorBody(response)
 	return response, nil
+}
+
+// uncompressed returns a request that asks for no compression if it is a watch: that would
+// last for the life of the stream, with some 50 KB of memory. Lists are compressed.
+func uncompressed(request *http.Request) *http.Request {
+	const name = "Accept-Encoding"
+	if !isWatch(request) || request.Header.Get(name) != "" {
+		return request
+	}
+	request = request.Clone(request.Context())
+	request.Header.Set(name, "identity")
+	return request
 }
 
 func (t *Transport) roundTrip(request *http.Request) (*http.Response, error) {

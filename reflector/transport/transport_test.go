@@ -124,8 +124,15 @@ func TestTransportPassesOtherRequestsToTheBase(t *testing.T) {
 			if response != nil || !errors.Is(err, passed) {
 				t.Errorf("got %v, want %v", err, passed)
 			}
-			if last := base.requests[len(base.requests)-1]; last != request {
+			last := base.requests[len(base.requests)-1]
+			if got := last.Header.Get("Accept-Encoding") == "identity"; got != test.tried {
+				t.Errorf("no compression was asked for: got %v, want it for watches only: %v", got, test.tried)
+			}
+			if last != request && !test.tried {
 				t.Errorf("request: got %+v, want it unchanged", last)
+			}
+			if request.Header.Get("Accept-Encoding") != "" {
+				t.Error("the header of the caller's request has changed")
 			}
 			if tried := len(transport.pools) > 0; tried != test.tried {
 				t.Errorf("a connection was tried: got %v, want %v", tried, test.tried)

@@ -24,8 +24,8 @@ type Request struct {
 
 	Path  string
 	Query url.Values
-	// ContentType, Accept and UserAgent are the headers of these names.
-	ContentType, Accept, UserAgent string
+	// ContentType, Accept, AcceptEncoding and UserAgent are the headers of these names.
+	ContentType, Accept, AcceptEncoding, UserAgent string
 
 	// Code is the HTTP status of the response, zero until it is sent.
 	Code int
@@ -50,12 +50,13 @@ func (r *Request) groupResource() schema.GroupResource {
 // and /apis/GROUP/VERSION, also with the deprecated prefix watch/, as kube-apiserver's RequestInfo does.
 func parseRequest(r *http.Request) Request {
 	req := Request{
-		Verb:        strings.ToLower(r.Method),
-		Path:        r.URL.Path,
-		Query:       r.URL.Query(),
-		ContentType: r.Header.Get("Content-Type"),
-		Accept:      r.Header.Get("Accept"),
-		UserAgent:   r.UserAgent(),
+		Verb:           strings.ToLower(r.Method),
+		Path:           r.URL.Path,
+		Query:          r.URL.Query(),
+		ContentType:    r.Header.Get("Content-Type"),
+		Accept:         r.Header.Get("Accept"),
+		AcceptEncoding: r.Header.Get("Accept-Encoding"),
+		UserAgent:      r.UserAgent(),
 	}
 	parts := req.parseGroupVersion()
 	if len(parts) == 0 {
