@@ -31,21 +31,11 @@ func SameContent[T Object](a, b T) bool {
 	return a.GetUID() == b.GetUID() && a.GetResourceVersion() == b.GetResourceVersion() && contents.DeepEqual(a, b)
 }
 
-// identical reports whether two states hold the same version of the object with
-// the same content, or both hold none.
-func identical[T Object](a, b State[T]) bool {
-	if a.Exists != b.Exists || !a.Exists {
-		return a.Exists == b.Exists
+// SameContent reports whether two states hold the same version of the object with the same
+// content, or both hold none: see the function of that name.
+func (s State[T]) SameContent(other State[T]) bool {
+	if !s.Exists || !other.Exists {
+		return s.Exists == other.Exists
 	}
-	return SameContent(a.Object, b.Object)
-}
-
-// contradicts reports whether a later read, which is not identical to the state
-// held, cannot come after it in one epoch.
-func contradicts[T Object](held, read State[T]) bool {
-	if !held.Synced || !read.Exists {
-		return false // nothing is held, or an object was deleted
-	}
-	order, _ := CompareVersions(read.ResourceVersion, held.ResourceVersion)
-	return order <= 0
+	return SameContent(s.Object, other.Object)
 }

@@ -16,10 +16,12 @@
 //     that are older than what it has seen, and events that are not newer. One
 //     exception: a deletion may have the version of the object that is held.
 //   - An epoch ends when the server was rolled back (an etcd restore). The slot
-//     notices that in a read, or [Slot.NewEpoch] says so. Only the slot counts
-//     epochs. The number never decreases, also when [Slot.Next] hands over to
-//     another writer.
+//     notices that in a read, or [Slot.NewEpoch] says so. The number never decreases,
+//     also when [Slot.Next] hands over to another writer.
 //   - The channel of [Slot.Changed] is closed at the next change of state.
+//
+// [Order] has the rules of which answer is the newest. A slot is an Order with a key and a
+// lock.
 //
 // # Guarantees for writers
 //

@@ -42,13 +42,11 @@ type Slot[T Object] struct {
 	transform func(T) T
 	state     atomic.Pointer[State[T]] // nil until the first read or event
 
-	mu        sync.Mutex    // serialises writers; readers of state do not take it
-	version   string        // highest resource version seen in this epoch
-	inherited bool          // state and version are those of the slot before; nothing was read since
-	replaced  bool          // Next was called
-	epoch     uint64        // of the state that is stored next
-	dropped   Dropped       // what was not stored
-	changed   chan struct{} // made by Changed, closed at the next change
+	mu       sync.Mutex // serialises writers; readers of state do not take it
+	order    Order[T]
+	replaced bool          // Next was called
+	dropped  Dropped       // what was not stored
+	changed  chan struct{} // made by Changed, closed at the next change
 }
 
 var _ toolscache.ReflectorStore = (*Slot[Object])(nil)
@@ -60,7 +58,7 @@ func NewSlot[T Object](key types.NamespacedName, options SlotOptions[T]) *Slot[T
 	if transform == nil {
 		transform = dropManagedFields[T]
 	}
-	return &Slot[T]{key: key, transform: transform, epoch: options.Epoch}
+	return &Slot[T]{key: key, transform: transform, order: Order[T]{epoch: options.Epoch}}
 }
 
 // Next returns a slot for another writer. It replaces this one, which keeps its
@@ -80,7 +78,7 @@ func (s *Slot[T]) Next() *Slot[T] {
 func (s *Slot[T]) NextAt(version string) (next *Slot[T], ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if order, err := CompareVersions(s.version, version); err != nil || order > 0 {
+	if order, err := CompareVersions(s.order.Version(), version); err != nil || order > 0 {
 		return nil, false
 	}
 	return s.nextLocked(), true
@@ -88,7 +86,8 @@ func (s *Slot[T]) NextAt(version string) (next *Slot[T], ok bool) {
 
 func (s *Slot[T]) nextLocked() *Slot[T] {
 	s.replaced = true
-	next := &Slot[T]{key: s.key, transform: s.transform, version: s.version, epoch: s.epoch, inherited: true}
+	next := &Slot[T]{key: s.key, transform: s.transform, order: s.order}
+	next.order.NewWriter()
 	if state := s.state.Load(); state != nil && state.Synced {
 		next.state.Store(state)
 	}
@@ -115,7 +114,7 @@ func (s *Slot[T]) Load() State[T] {
 func (s *Slot[T]) Version() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.version
+	return s.order.Version()
 }
 
 // Changed returns a channel that is closed at the next change of state. Call
@@ -160,11 +159,9 @@ func (s *Slot[T]) CheckRead(items []any, version string) error {
 func (s *Slot[T]) NewEpoch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.replaced {
-		return
+	if !s.replaced {
+		s.order.NewEpoch()
 	}
-	s.version = ""
-	s.epoch++
 }
 
 // Holds reports whether a complete read brought what the slot holds already, by
@@ -219,19 +216,15 @@ func (s *Slot[T]) Bookmark(version string) error {
 		s.dropLocked(err)
 		return nil
 	}
-	if order, _ := CompareVersions(version, s.version); order > 0 && !s.replaced {
-		s.version = version
+	if !s.replaced {
+		s.order.Bookmark(version)
 	}
 	return nil
 }
 
 // Replace implements client-go's ReflectorStore: a complete read at a version. The
-// slot drops a read that CheckRead does not accept, and one older than what the
-// slot has seen. Replace always returns nil.
-//
-// If a later read has an older object than the one held, or other content under the
-// same version, the server was rolled back, and its versions have since passed those
-// that the slot has seen. Then a new epoch begins.
+// slot drops a read that CheckRead does not accept, and one that is late: see
+// [Order.Read]. Replace always returns nil.
 func (s *Slot[T]) Replace(items []any, version string) error {
 	state, err := s.checkedRead(items, version)
 	if state.Exists {
@@ -243,20 +236,11 @@ func (s *Slot[T]) Replace(items []any, version string) error {
 		s.dropLocked(err)
 		return nil
 	}
-	order, _ := CompareVersions(version, s.version)
-	if s.replaced || order < 0 && !s.inherited {
+	if s.replaced {
 		s.dropped.Stale++
 		return nil
 	}
-	held := s.Load()
-	// An empty version means that nothing was seen in this epoch.
-	if s.version != "" && (order < 0 || !same && contradicts(held, state)) {
-		s.epoch++
-	}
-	s.version, s.inherited = version, false
-	if !same || !held.Synced {
-		s.publishLocked(state)
-	}
+	s.storeLocked(s.order.Read(s.Load(), state, version, same))
 	return nil
 }
 
@@ -264,10 +248,10 @@ func (s *Slot[T]) Replace(items []any, version string) error {
 // without mu, and again in the rare case that the state has changed meanwhile.
 func (s *Slot[T]) lockAndCompare(state State[T]) (same bool) {
 	for {
-		held := s.state.Load()
-		same = held != nil && identical(*held, state) || held == nil && !state.Exists
+		before := s.state.Load()
+		same = s.Load().SameContent(state)
 		s.mu.Lock()
-		if s.state.Load() == held {
+		if s.state.Load() == before {
 			return same
 		}
 		s.mu.Unlock()
@@ -286,31 +270,11 @@ func (s *Slot[T]) put(item any, exists bool) {
 		s.dropLocked(err)
 		return
 	}
-	version := object.GetResourceVersion()
-	switch order, _ := CompareVersions(version, s.version); {
-	case order > 0 && !s.replaced:
-		s.version = version
-	case !s.replaced && !exists && s.holdsLocked(object):
-		// Some servers send a deletion with the object's last version. The
-		// absence is then as new as the highest version seen.
-		version = s.version
-	default:
+	if s.replaced {
 		s.dropped.Stale++
 		return
 	}
-	// An event does not sync the slot: only a complete read does.
-	state := State[T]{Synced: s.Load().Synced, Exists: exists, ResourceVersion: version}
-	if exists {
-		state.Object = object
-	}
-	s.publishLocked(state)
-}
-
-// holdsLocked reports whether the slot holds this object at this version.
-func (s *Slot[T]) holdsLocked(object T) bool {
-	held := s.Load()
-	return held.Exists && held.ResourceVersion == object.GetResourceVersion() &&
-		held.Object.GetUID() == object.GetUID()
+	s.storeLocked(s.order.Event(s.Load(), object, exists))
 }
 
 // checkedRead returns the state that a complete read shows, or why the slot does
@@ -366,11 +330,14 @@ func (s *Slot[T]) dropLocked(err error) {
 	}
 }
 
-// publishLocked stores state and closes the channel of Changed, unless the slot
-// holds that state already.
-func (s *Slot[T]) publishLocked(state State[T]) {
-	state.Epoch = s.epoch
-	if held := s.state.Load(); held != nil && held.same(state) {
+// storeLocked makes a state that of the slot and closes the channel of Changed, unless it
+// is the state that the slot holds. It counts what came late.
+func (s *Slot[T]) storeLocked(state State[T], verdict Verdict) {
+	switch verdict {
+	case Late:
+		s.dropped.Stale++
+		return
+	case Same:
 		return
 	}
 	s.state.Store(&state)
@@ -378,13 +345,4 @@ func (s *Slot[T]) publishLocked(state State[T]) {
 		close(s.changed)
 		s.changed = nil
 	}
-}
-
-// same reports whether a reader sees no difference between two states. The version
-// of an absence makes none.
-func (s *State[T]) same(other State[T]) bool {
-	if s.Synced != other.Synced || s.Exists != other.Exists || s.Epoch != other.Epoch {
-		return false
-	}
-	return !s.Exists || s.ResourceVersion == other.ResourceVersion && s.Object.GetUID() == other.Object.GetUID()
 }

@@ -125,6 +125,7 @@ func TestChangeBetweenTwoWatches(t *testing.T) {
 // The reads of a TTLStore count the rollbacks of the server: after one, a version may stand for other content.
 func TestTTLReadsCountRollbacks(t *testing.T) {
 	var held *reading[*corev1.Secret]
+	var order cache.Order[*corev1.Secret]
 	for i, read := range []struct {
 		version, content string
 		epoch            uint64
@@ -135,7 +136,7 @@ func TestTTLReadsCountRollbacks(t *testing.T) {
 		object.Annotations = map[string]string{"content": read.content}
 		held = held.replacedBy(&reading[*corev1.Secret]{
 			state: cache.State[*corev1.Secret]{Object: object, Exists: true, Synced: true, ResourceVersion: read.version},
-		})
+		}, &order)
 		if held.state.Epoch != read.epoch || held.state.Object.Annotations["content"] != read.content {
 			t.Errorf("read %d: got epoch %d, want %d, and the content that was read", i, held.state.Epoch, read.epoch)
 		}

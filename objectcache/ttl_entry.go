@@ -22,6 +22,7 @@ type ttlEntry[T cache.Object] struct {
 	number  uint64                     // differs from that of other entries of the key
 	reader  *reflector.Reader          // set once
 	reading atomic.Pointer[reading[T]] // nil before the first read, and when stopped. Written with TTLStore.mu held
+	order   cache.Order[T]             // of the reads, which do not overlap; only they use it
 
 	owners       owners
 	newestOwner  atomic.Uint64 // the read that the newest owner needs. Written with TTLStore.mu held
@@ -55,27 +56,12 @@ func (s *TTLStore[T]) entry(key types.NamespacedName) *ttlEntry[T] {
 // replacedBy returns the reading that follows r, which may be nil, when a read has
 // succeeded. The object that is held stays the same one if nothing has changed. It
 // compares content, so no lock is held.
-//
-// The reads of an entry do not overlap, and each brings the newest state on the server.
-// So a version that is older than the one held, or has other content, proves that the
-// server was rolled back: a new epoch begins.
-func (r *reading[T]) replacedBy(read *reading[T]) *reading[T] {
-	if r == nil {
-		return read
+func (r *reading[T]) replacedBy(read *reading[T], order *cache.Order[T]) *reading[T] {
+	var held cache.State[T]
+	if r != nil {
+		held = r.state
 	}
-	held, state := r.state, &read.state
-	state.Epoch = held.Epoch
-	if !held.Exists || !state.Exists {
-		return read
-	}
-	order, err := cache.CompareVersions(state.ResourceVersion, held.ResourceVersion)
-	same := state.ResourceVersion == held.ResourceVersion
-	switch {
-	case same && cache.SameContent(state.Object, held.Object):
-		state.Object = held.Object
-	case same, err == nil && order < 0:
-		state.Epoch++
-	}
+	read.state, _ = order.ReadObject(held, read.state, held.SameContent(read.state))
 	return read
 }
 

@@ -59,7 +59,7 @@ func (s *TTLStore[T]) began(e *ttlEntry[T]) *reading[T] {
 func (s *TTLStore[T]) ended(ctx context.Context, e *ttlEntry[T], read *reading[T], err error) (again bool) {
 	if err == nil && ctx.Err() == nil {
 		// Only the reads of the entry, which do not overlap, change the state in its reading.
-		read = e.reading.Load().replacedBy(read)
+		read = e.reading.Load().replacedBy(read, &e.order)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
