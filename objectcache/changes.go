@@ -173,57 +173,52 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 	if w == nil {
 		return now, false
 	}
-	state := w.slot.Load()
-	if !state.Synced {
-		now.id.refusal, now.err = s.refusalLocked(e, w)
-		return now, now.err != nil
-	}
-	switch after, previous := s.untilServableToAllLocked(e, w, state); {
-	case after > 0:
-		s.notifyLaterLocked(key, after) // nothing else notifies the subscribers then
-		return now, false
-	case previous:
-		e.servePrevious(e.newestOwner.Load())
+	state, ok := s.servable(w, e.newestOwnerLocked(w), 0)
+	if !ok {
+		if now.id.refusal, ok, now.err = s.previousLocked(e, w); !ok || now.err != nil {
+			return now, ok
+		}
 	}
 	s.cancelNoticeLocked(key)
 	now.setState(&s.resource, key, state)
 	return now, true
 }
 
-// refusalLocked returns the error of an object that has not synced, if a Get that was
-// called when the newest owner was added would return a refusal now.
-func (s *WatchStore[T]) refusalLocked(e *entry[T], w *objectWatch[T]) (metav1.StatusReason, error) {
-	status, began := w.status(), e.ownerAddedAt
-	if began.Before(w.base) { // the owner was added before Run
-		began = w.base
-	}
-	left := graceLeft(s.options.RefusalGrace, status, began)
-	if left < 0 && s.options.RefusalGrace > 0 {
+// previousLocked reports whether all owners have the previous state of an entry, or an error
+// that is its first state. If neither, it makes the subscribers look again in time.
+func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (refusal metav1.StatusReason, ok bool, err error) {
+	facts, state := s.factsOf(e, w)
+	d := e.demandOfAllLocked(w)
+	verdict, after := d.answer(&facts, s.options.RefusalGrace, time.Now())
+	switch {
+	case verdict.serves():
+		if verdict == serveAll {
+			e.servePrevious(d.owner)
+		}
+		return "", true, nil
+	case verdict == fail && !state.Synced:
+		refusal, err = s.refusal(e.key, facts.attempts)
+		return refusal, true, err
+	case !state.Synced && after < 0 && s.options.RefusalGrace > 0:
 		// Nothing notifies of an outage that was confirmed before the reflector began to wait.
-		left = time.Until(began.Add(s.options.RefusalGrace))
-	} else if left == 0 {
-		return s.refusal(e.key, status)
+		after = time.Until(d.began.Add(s.options.RefusalGrace))
 	}
-	if left > 0 {
-		s.notifyLaterLocked(e.key, left)
+	if after > 0 {
+		s.notifyLaterLocked(e.key, after) // nothing else notifies the subscribers then
 	}
-	return "", nil
+	return "", false, nil
+}
+
+// demandOfAllLocked returns what the newest owner demands, which has waited since it was
+// added, or since Run: a state that any owner may have, whatever its age.
+func (e *entry[T]) demandOfAllLocked(w *objectWatch[T]) demand {
+	return demand{owner: e.newestOwnerLocked(w), ownerAddedAt: e.ownerAddedAt, began: later(e.ownerAddedAt, w.base)}
 }
 
 // refusal returns the reason of a refusal, and the error for it.
 func (s *WatchStore[T]) refusal(key types.NamespacedName, status reflector.Status) (metav1.StatusReason, error) {
 	reason := cmp.Or(apierrors.ReasonForError(status.LastError), metav1.StatusReason("Refused"))
 	return reason, s.resource.newError(key, notSynced(context.Background(), causesOf(status)...)...)
-}
-
-// untilServableToAllLocked returns after how long Get returns a synced state to every
-// owner, whatever its age. 0 means now. previous reports whether there was no read for the
-// newest owner.
-func (s *WatchStore[T]) untilServableToAllLocked(e *entry[T], w *objectWatch[T], state cache.State[T]) (after time.Duration, previous bool) {
-	if !s.needsOwnerRead(w, state) || w.readFor.Load() >= e.newestOwnerLocked(w) {
-		return 0, false
-	}
-	return s.untilPrevious(e, e.newestOwner.Load(), w.status(), e.ownerAddedAt), true
 }
 
 // addSubscriber implements changeSource. It also starts the watches of idle entries,

@@ -19,7 +19,7 @@ func (s *WatchStore[T]) requestReadLocked(g *waiter[T]) {
 		if g.needsRead() || w != nil && s.isReadAlone(g, w) && s.isTooOld(g, w) {
 			s.readForLocked(g)
 		}
-	case w != nil && !w.hasOwnStream() && !g.readDone(w):
+	case w != nil && !w.hasOwnStream() && w.readFor.Load() < g.read:
 		s.startReadLocked(g.entry)
 	}
 }
@@ -45,7 +45,7 @@ func (e *entry[T]) readPauseLocked() time.Duration {
 func (s *WatchStore[T]) readPause(g *waiter[T], w *objectWatch[T]) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g.read == 0 || w.hasOwnStream() || g.readDone(w) {
+	if g.read == 0 || w.hasOwnStream() || w.readFor.Load() >= g.read {
 		return -1
 	}
 	return max(0, g.entry.readPauseLocked())
@@ -59,33 +59,14 @@ func (s *WatchStore[T]) isReadAlone(g *waiter[T], w *objectWatch[T]) bool {
 
 // isTooOld reports whether the state of w is older than g demands.
 func (s *WatchStore[T]) isTooOld(g *waiter[T], w *objectWatch[T]) bool {
-	return w.isStale(s.stalenessBound(g, w)) && !s.isImmutable(w.slot.Load())
+	d := s.demandOf(g)
+	f, _ := s.factsOf(g.entry, w)
+	return f.isStale(d.bound(&f), time.Now())
 }
 
 // needsRead reports whether g demands a read of its own.
 func (g *waiter[T]) needsRead() bool {
 	return g.live || g.notOlderThan != "" && time.Since(g.began) >= eventGrace
-}
-
-// demandsRead reports whether only a newer state will do for g.
-func (g *waiter[T]) demandsRead() bool { return g.live || g.notOlderThan != "" }
-
-// readDone reports whether the read that g has asked for has reached the slot.
-func (g *waiter[T]) readDone(w *objectWatch[T]) bool {
-	return g.read > 0 && w.readFor.Load() >= g.read
-}
-
-// isMet reports whether a state, which has all changes up to a version, meets what g
-// demands beyond its age. readDone was loaded before the state.
-func (g *waiter[T]) isMet(readDone bool, version string) bool {
-	if g.live && !readDone {
-		return false
-	}
-	if g.notOlderThan == "" {
-		return true
-	}
-	order, err := cache.CompareVersions(version, g.notOlderThan)
-	return err == nil && order >= 0
 }
 
 // versionOf returns the highest resource version that the object was seen at by w, whose

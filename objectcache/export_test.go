@@ -25,5 +25,9 @@ func CheckReplaced[T cache.Object](
 	s.startLocked(g.entry)
 	s.mu.Unlock()
 	between()
-	return s.check(g, w)
+	turn := s.check(g, w)
+	if turn.verdict == fail {
+		err = s.failure(g, &turn)
+	}
+	return turn.state, turn.verdict.serves(), err
 }

@@ -121,23 +121,18 @@ func (s *WatchStore[T]) maxStaleness(e *entry[T]) time.Duration {
 }
 
 // servable returns the state of a watch, and whether Get may return it to all owners
-// up to newestOwner. An immutable object is never stale. maxStaleness 0 is no bound.
+// up to newestOwner. maxStaleness 0 is no bound.
 func (s *WatchStore[T]) servable(w *objectWatch[T], newestOwner uint64, maxStaleness time.Duration) (state cache.State[T], ok bool) {
 	readFor, live, stale := w.readFor.Load(), w.live.Load(), w.isStale(maxStaleness)
 	state = w.slot.Load()
-	if !state.Synced {
-		return state, false
-	}
-	if s.isImmutable(state) {
-		return state, readFor >= newestOwner
-	}
-	return state, !stale && (live || readFor >= newestOwner)
+	return state, state.Synced && servable(readFor, newestOwner, live, s.isImmutable(state), stale)
 }
 
-// needsOwnerRead reports whether a state of w may be served to a new owner only if it
-// was read for that owner: no stream reports that the object was replaced by another.
-func (s *WatchStore[T]) needsOwnerRead(w *objectWatch[T], state cache.State[T]) bool {
-	return state.Synced && (!w.live.Load() || s.isImmutable(state))
+// needsOwnerRead reports whether the state of a watch may be served to a new owner only if it
+// was read for that owner.
+func (s *WatchStore[T]) needsOwnerRead(w *objectWatch[T]) bool {
+	live, state := w.live.Load(), w.slot.Load()
+	return needsOwnerRead(state.Synced, live, s.isImmutable(state))
 }
 
 // result returns what Get returns for a synced state.

@@ -85,14 +85,21 @@ func (w *objectWatch[T]) isStale(bound time.Duration) bool {
 	if bound <= 0 {
 		return false
 	}
-	if isRecent(w.base, w.contact.Load(), bound) {
-		return false
-	}
-	return w.shared == nil || !isRecent(w.shared.base, w.shared.contact.Load(), bound)
+	contact := w.contactTime()
+	return contact.IsZero() || time.Since(contact) > bound
 }
 
-// isRecent reports whether a contact, as a duration since base, is no older than a bound. 0
-// is none.
-func isRecent(base time.Time, contact int64, bound time.Duration) bool {
-	return contact != 0 && time.Since(base)-time.Duration(contact) <= bound
+// contactTime returns when the server last sent something about the object, zero if it
+// never did. A state that is loaded after the call may be younger.
+func (w *objectWatch[T]) contactTime() (at time.Time) {
+	if contact := w.contact.Load(); contact != 0 {
+		at = w.base.Add(time.Duration(contact))
+	}
+	if w.shared == nil {
+		return at
+	}
+	if contact := w.shared.contact.Load(); contact != 0 {
+		at = later(at, w.shared.base.Add(time.Duration(contact)))
+	}
+	return at
 }

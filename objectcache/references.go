@@ -83,8 +83,10 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 	case w.shared == nil && (s.unwatchImmutable || readOnce || s.limit != nil):
 		w.reflector.ReadFor(e.owners.reads)
 	}
-	if w := e.watch.Load(); w != nil && w.status().Failures > 0 && s.needsOwnerRead(w, w.slot.Load()) {
-		w.reflector.Expedite() // other owners may not have the object until the attempt
+	if w := e.watch.Load(); w != nil {
+		if w.status().Failures > 0 && s.needsOwnerRead(w) {
+			w.reflector.Expedite() // other owners may not have the object until the attempt
+		}
 	}
 	if w != nil && !w.synced {
 		w.live.Store(false) // the state, if there is one, is from a stream that has ended
@@ -139,7 +141,7 @@ func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 // that remain need not wait for a read for the one that is gone.
 func (s *WatchStore[T]) ownerGoneLocked(e *entry[T], gone uint64) {
 	w := e.watch.Load()
-	if gone == 0 || w == nil || gone < e.newestOwner.Load() || !s.needsOwnerRead(w, w.slot.Load()) {
+	if gone == 0 || w == nil || gone < e.newestOwner.Load() || !s.needsOwnerRead(w) {
 		return
 	}
 	if before := e.newestOwner.Load(); e.newestOwnerLocked(w) < before {

@@ -158,7 +158,8 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 		status.Phase = s.phaseWithoutWatchLocked()
 		return status
 	}
-	stream, state := w.status(), w.slot.Load()
+	facts, state := s.factsOf(e, w)
+	stream := facts.attempts
 	status.Phase, status.Stream = phaseLocked(w, state, stream), s.streamTypeLocked(e, w, state)
 	if status.Stream == StreamNamed && stream.Polled {
 		status.Stream = StreamPolled
@@ -166,10 +167,10 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	status.Parked = stream.Parked && status.Stream != StreamNone
 	status.LastContact, status.Failures, status.Waiting = w.lastContactLocked(stream), stream.Failures, stream.Waiting
 	status.LastError, status.LastErrorTime = s.resource.explained(stream.LastError), stream.LastErrorTime
-	status.Synced = state.Synced && (s.isImmutable(state) || !w.isStale(s.options.MaxStaleness))
-	if after, _ := s.untilServableToAllLocked(e, w, state); after > 0 {
-		status.Synced = false
-	}
+	d := e.demandOfAllLocked(w)
+	d.maxStaleness = s.options.MaxStaleness
+	verdict, _ := d.answer(&facts, s.options.RefusalGrace, time.Now())
+	status.Synced = verdict.serves()
 	if status.Exists = state.Exists; state.Exists {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
 	}

@@ -216,7 +216,7 @@ func (s *TTLStore[T]) isFallback(g *ttlWaiter[T], r *reading[T], status reflecto
 	if r == nil || !r.state.Exists || g.live || !g.includes(r) || s.isStale(r, g.maxStaleness) {
 		return false
 	}
-	return !g.try || r.triedFor >= g.newestOwner || isStuck(status) && g.ownerLeft() <= 0
+	return !g.try || r.triedFor >= g.newestOwner || isStuck(&status, time.Now()) && g.ownerLeft() <= 0
 }
 
 // ownerLeft returns for how much longer the newest owner waits for a read that is stuck.
@@ -253,7 +253,7 @@ func (s *TTLStore[T]) waitsOn(g *ttlWaiter[T], r *reading[T], status reflector.S
 	case s.isFallback(g, r, status):
 		return g.checkStuck(r, status)
 	}
-	limit = graceLeft(s.options.RefusalGrace, status, g.began)
+	limit = graceLeft(s.options.RefusalGrace, &status, g.began, time.Now())
 	return limit, limit != 0
 }
 
@@ -261,7 +261,7 @@ func (s *TTLStore[T]) waitsOn(g *ttlWaiter[T], r *reading[T], status reflector.S
 // read is stuck. A new owner waits for stuckGrace. Nothing wakes g if the outage began
 // before, so it checks once the read that it has asked for is queued.
 func (g *ttlWaiter[T]) checkStuck(r *reading[T], status reflector.Status) (limit time.Duration, ok bool) {
-	if isStuck(status) {
+	if isStuck(&status, time.Now()) {
 		left := g.ownerLeft()
 		return left, left > 0 && r.triedFor < g.newestOwner
 	}

@@ -16,12 +16,6 @@ import (
 )
 
 const (
-	// recentRefusal is the age up to which Get returns a refusal at once. While
-	// Gets wait, the server is asked again every 1.1 to 1.6 s.
-	recentRefusal = 2 * time.Second
-	// stuckGrace is how long a Get of an object without a stream waits for a read for a
-	// new owner while the read is stuck. The gate has tried to reach the server by then.
-	stuckGrace = 1500 * time.Millisecond
 	// giveUpCheck is how often a Get looks whether the attempt under way must be given up.
 	giveUpCheck = 5 * time.Second
 	// startGrace is how long a Get waits before it logs that Run has not been
@@ -75,24 +69,30 @@ func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 	defer s.removeWaiter(g)
 	for {
 		w, wake, err := s.addWaiter(g)
-		if err != nil {
-			return none, err
-		}
-		state, ok, err := s.check(g, w)
-		if w != nil && (!ok || s.needsOwnerRead(w, state) && w.readFor.Load() < g.newestOwner) {
-			// Again after each attempt, which uses the request up. A Get that returns the
-			// previous state does not wait for the read.
-			s.requestRead(g, w)
-		}
-		if !ok && err == nil {
-			g.slept = true
-			sleep(g.ctx, wake, s.checkAfter(g, w, state))
-		}
 		switch {
 		case err != nil:
 			return none, err
-		case ok:
-			return s.resource.result(g.key, state)
+		case w == nil && g.ended():
+			return none, s.resource.newError(g.key, notSynced(g.ctx, ErrNotStarted)...)
+		case w == nil:
+			g.slept = true
+			sleep(g.ctx, wake, logNotStarted(&s.loggedNotStarted, s.logger, s.resource.resource, g.key, g.began))
+			continue
+		}
+		turn := s.check(g, w)
+		if f := &turn.facts; !turn.verdict.serves() || needsOwnerRead(f.synced, f.live, f.immutable) && f.readFor < g.newestOwner {
+			// Again after each attempt, which uses the request up. A Get that returns the
+			// previous state does not wait for the read.
+			s.requestRead(g, w, &turn)
+		}
+		switch turn.verdict {
+		case fail:
+			return none, s.failure(g, &turn)
+		case wait:
+			g.slept = true
+			sleep(g.ctx, wake, s.checkAfter(g, w, turn.after))
+		default:
+			return s.resource.result(g.key, turn.state)
 		}
 	}
 }
@@ -146,101 +146,65 @@ func (s *WatchStore[T]) removeWaiter(g *waiter[T]) {
 	}
 }
 
-// check returns the state and whether g may return it, or the error that ends its
-// wait. w is nil before Run.
-func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (state cache.State[T], ok bool, err error) {
-	ended := g.ended()
-	if w == nil {
-		if ended {
-			err = s.resource.newError(g.key, notSynced(g.ctx, ErrNotStarted)...)
-		}
-		return state, false, err
+// turn is what a Get that waits has found out.
+type turn[T cache.Object] struct {
+	state   cache.State[T]
+	facts   facts
+	demand  demand
+	verdict verdict
+	after   time.Duration // for wait: see answer
+}
+
+// check decides what becomes of g now.
+func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (t turn[T]) {
+	t.demand = s.demandOf(g)
+	t.facts, t.state = s.factsOf(g.entry, w)
+	t.verdict, t.after = t.demand.answer(&t.facts, s.options.RefusalGrace, time.Now())
+	if t.verdict == serveAll {
+		g.entry.servePrevious(t.demand.owner)
 	}
+	return t
+}
+
+// demandOf returns what g demands. Owners that are gone need no read.
+func (s *WatchStore[T]) demandOf(g *waiter[T]) demand {
+	bound := s.maxStaleness(g.entry)
+	if bound == 0 || g.maxStaleness > 0 && g.maxStaleness < bound {
+		bound = g.maxStaleness
+	}
+	return demand{
+		began: g.began, owner: min(g.newestOwner, g.entry.newestOwner.Load()), ownerAddedAt: g.ownerAddedAt,
+		maxStaleness: bound, notOlderThan: g.notOlderThan, live: g.live, read: g.read, ended: g.ended(),
+	}
+}
+
+// factsOf returns what is known of an entry with a watch.
+func (s *WatchStore[T]) factsOf(e *entry[T], w *objectWatch[T]) (f facts, state cache.State[T]) {
 	// Each is loaded before the next, which is then no older.
-	readDone := g.readDone(w)
-	behind := readDone && g.notOlderThan != ""
-	status := w.status()
-	version := g.entry.versionOf(w, status)
-	bound := s.stalenessBound(g, w)
-	owner := min(g.newestOwner, g.entry.newestOwner.Load())
-	state, ok = s.servable(w, owner, bound)
-	isPrevious := s.isPrevious(w, state, bound)
-	ok = ok && g.isMet(readDone, version)
-	refused := graceLeft(s.options.RefusalGrace, status, g.began) == 0
+	f.readFor, f.previousFor = w.readFor.Load(), e.previousFor.Load()
+	f.attempts = w.status()
+	f.version = e.versionOf(w, f.attempts)
+	f.contact, f.noticed = w.contactTime(), w.contact.Load() != 0
+	f.live = w.live.Load()
+	state = w.slot.Load()
+	f.synced, f.immutable = state.Synced, s.isImmutable(state)
+	return f, state
+}
+
+// failure returns the error with which g ends.
+func (s *WatchStore[T]) failure(g *waiter[T], t *turn[T]) error {
+	causes := causesOf(t.facts.attempts)
 	switch {
-	case ok:
-		return state, true, nil
-	case g.demandsRead():
-		if !ended && !behind && !refused {
-			return state, false, nil
-		}
-	case isPrevious && s.untilPrevious(g.entry, owner, status, g.ownerAddedAt) == 0:
-		g.entry.servePrevious(owner)
-		return state, true, nil // an owner that had it may be asking
-	case isPrevious && refused:
-		g.entry.servePrevious(owner)
-		return state, true, nil
-	case isPrevious && ended: // only g cannot wait
-		return state, true, nil
-	case !ended && !refused:
-		return state, false, nil
-	}
-	causes := causesOf(status)
-	switch {
-	case !state.Synced:
-	case behind:
-		causes = append([]error{g.behindError(version)}, causes...)
-	case w.isStale(bound):
+	case !t.facts.synced:
+	case t.demand.isBehind(&t.facts):
+		causes = append([]error{g.behindError(t.facts.version)}, causes...)
+	case t.facts.isStale(t.demand.bound(&t.facts), time.Now()):
 		causes = append([]error{ErrStale}, causes...)
 	}
-	if ended {
+	if t.demand.ended {
 		causes = append(causes, s.resource.rateLimitError())
 	}
-	return state, false, s.resource.newError(g.key, notSynced(g.ctx, causes...)...)
-}
-
-// isPrevious reports whether a state is that of an earlier read, which may be served if
-// the read for a new owner fails. Until changed has recorded the first read it returns
-// false: the next Get would not return that state.
-func (s *WatchStore[T]) isPrevious(w *objectWatch[T], state cache.State[T], bound time.Duration) bool {
-	return w.contact.Load() != 0 && s.needsOwnerRead(w, state) && (s.isImmutable(state) || !w.isStale(bound))
-}
-
-// stalenessBound returns the age from which the state of w is too old for g; 0 is no
-// bound. A read that g itself has asked for is not too old.
-func (s *WatchStore[T]) stalenessBound(g *waiter[T], w *objectWatch[T]) time.Duration {
-	bound := s.maxStaleness(g.entry)
-	switch {
-	case g.readDone(w):
-		return 0
-	case bound == 0, g.maxStaleness > 0 && g.maxStaleness < bound:
-		return g.maxStaleness
-	}
-	return bound
-}
-
-// untilPrevious returns for how much longer Gets wait for the read for an owner, which was
-// added at that time, before all owners have the previous state. 0 means no longer: the
-// read has failed, or is stuck, or the server has refused reads for longer than
-// RefusalGrace. After the result, and when an attempt has ended, the caller calls it again.
-func (s *WatchStore[T]) untilPrevious(e *entry[T], owner uint64, status reflector.Status, addedAt time.Time) time.Duration {
-	if e.previousFor.Load() >= owner || status.FailedAt.After(addedAt) {
-		return 0
-	}
-	after := max(0, time.Until(addedAt.Add(stuckGrace)))
-	if after == 0 && !isStuck(status) {
-		after = stuckGrace // it may be stuck then
-	}
-	if left := graceLeft(s.options.RefusalGrace, status, addedAt); left >= 0 {
-		after = min(after, left)
-	}
-	return after
-}
-
-// isStuck reports whether no Get can count on an attempt now: no reflector reaches the server,
-// the server has asked to wait, or the answer to the attempt under way may be lost.
-func isStuck(status reflector.Status) bool {
-	return status.Away || time.Now().Before(status.RetryAfter) || status.Hung && time.Since(status.AskedAt) >= stuckGrace
+	return s.resource.newError(g.key, notSynced(g.ctx, causes...)...)
 }
 
 // servePrevious records that owners have the previous state, although there was no read for
@@ -254,58 +218,32 @@ func (e *entry[T]) servePrevious(owner uint64) {
 	}
 }
 
-// graceLeft returns for how much longer a Get that began then tolerates refusals.
-// Negative means for as long as its context allows: RefusalGrace is negative, or
-// the server is not refusing. If the last refusal is recent, RefusalGrace counts
-// from the first one, else from the beginning of the Get, once it was refused.
-func graceLeft(refusalGrace time.Duration, status reflector.Status, began time.Time) time.Duration {
-	const unbounded = -1
-	first, last := status.RefusedSince, status.LastErrorTime
-	if refusalGrace < 0 || first.IsZero() {
-		return unbounded
-	}
-	from := first
-	switch {
-	case status.Away:
-		if status.FailedAt.IsZero() && first.Before(began) { // this object was never asked for
-			from = began
-		}
-	case last.Before(began):
-		if began.Sub(last) > recentRefusal {
-			return unbounded
-		}
-	case first.Before(began):
-		from = began
-	}
-	return max(0, time.Until(from.Add(refusalGrace)))
-}
-
 // requestRead asks the reflector for a read, because g waits. It gives up an open
 // stream only if g demands a read, or the reflector itself has heard nothing for
 // maxStaleness: a recent contact wakes the Get in a moment.
-func (s *WatchStore[T]) requestRead(g *waiter[T], w *objectWatch[T]) {
-	state, status := w.slot.Load(), w.status()
-	if g.try && !state.Synced && status.Failures == 0 {
+func (s *WatchStore[T]) requestRead(g *waiter[T], w *objectWatch[T], t *turn[T]) {
+	status := &t.facts.attempts
+	if g.try && !t.facts.synced && status.Failures == 0 {
 		return // its first attempt is in line, and no caller waits for it
 	}
-	bound := s.stalenessBound(g, w)
-	tooOld := bound > 0 && time.Since(status.LastContact) > bound && !s.isImmutable(state)
+	bound := t.demand.bound(&t.facts)
+	tooOld := bound > 0 && time.Since(status.LastContact) > bound && !t.facts.immutable
 	readAlone := w.shared != nil && (g.read > 0 || g.maxStaleness > 0) // not with the others of the stream
-	if state.Synced && !readAlone && (tooOld || g.read > 0 && !g.readDone(w)) {
+	if t.facts.synced && !readAlone && (tooOld || g.read > 0 && !t.demand.readDone(&t.facts)) {
 		w.reflector.Refresh()
 		return
 	}
 	w.reflector.Expedite()
 }
 
-// checkAfter returns after how long g has to check again if it is not woken.
-// Negative means never.
-func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], state cache.State[T]) time.Duration {
-	if w == nil {
-		return logNotStarted(&s.loggedNotStarted, s.logger, s.resource.resource, g.key, g.began)
+// checkAfter returns after how long g has to check again if it is not woken, which is after
+// a duration at the latest. Negative means never.
+func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], after time.Duration) time.Duration {
+	if g.notOlderThan != "" && g.read == 0 {
+		after = sooner(after, max(0, time.Until(g.began.Add(eventGrace))))
 	}
-	status := w.status()
-	return sooner(s.checkStateAfter(g, w, status, state), giveUpAfter(status))
+	after = sooner(after, s.readPause(g, w))
+	return sooner(after, giveUpAfter(w.status()))
 }
 
 // giveUpAfter returns after how long requestRead may have to give up an attempt that the
@@ -318,29 +256,6 @@ func giveUpAfter(status reflector.Status) time.Duration {
 		return giveUpCheck
 	}
 	return max(time.Until(status.GiveUpAt), eventGrace) // the end of an attempt takes a moment
-}
-
-// sooner returns the shorter one of two durations of which a negative one means never.
-func sooner(a, b time.Duration) time.Duration {
-	if a < 0 || b >= 0 && b < a {
-		return b
-	}
-	return a
-}
-
-// checkStateAfter is checkAfter without the end of the attempt under way.
-func (s *WatchStore[T]) checkStateAfter(g *waiter[T], w *objectWatch[T], status reflector.Status, state cache.State[T]) time.Duration {
-	grace := graceLeft(s.options.RefusalGrace, status, g.began)
-	if event := time.Until(g.began.Add(eventGrace)); g.notOlderThan != "" && g.read == 0 && (grace < 0 || event < grace) {
-		return max(0, event)
-	}
-	if pause := s.readPause(g, w); pause >= 0 {
-		return pause
-	}
-	if g.demandsRead() || !s.isPrevious(w, state, s.stalenessBound(g, w)) {
-		return grace
-	}
-	return sooner(grace, s.untilPrevious(g.entry, min(g.newestOwner, g.entry.newestOwner.Load()), status, g.ownerAddedAt))
 }
 
 // logNotStarted logs, once for each store, that a Get that began then has waited for
