@@ -50,8 +50,6 @@
 //     [WatchOptions.WatchImmutable] is set. The object is then served from memory.
 //   - When the object exists and all references to it are read-once. The object is then
 //     served from memory. With the first ordinary reference it gets a stream again.
-//   - When [WatchOptions.MaxStreams] streams are open, and Get uses another object more
-//     than this one. The object is then served from memory and polled ([Polling]).
 //   - When no Get has asked for the object for [WatchOptions.IdleTimeout], if set.
 //     The object is dropped from memory. The next Get opens a new stream and waits.
 //   - When the context of Run ends. Every Get then returns [ErrStopped].
@@ -73,16 +71,6 @@
 // new owner and for a Get that demands it ([GetOptions]), but not from time to time. All
 // owners share the newest state that was read, and Changes yields it to all of them.
 // [WatchOptions.MaxStaleness] does not apply.
-//
-// # Limited streams
-//
-// Each open stream costs the server memory. [WatchOptions.MaxStreams] bounds the streams
-// of a store: those objects have one that Get uses most recently. The others are polled,
-// each by a list of its own, at a bounded rate. Get and Changes work as usual, and changes
-// of polled objects arrive with the next poll. The object is read again for a new owner,
-// and for a Get that demands it ([GetOptions], [WatchOptions.MaxStaleness]). Polls that
-// fail delay no others. [Status].Phase and [Status].LastContact say which objects are
-// polled, and how old their state is.
 //
 // # Parked streams
 //

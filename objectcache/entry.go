@@ -3,7 +3,6 @@
 package objectcache
 
 import (
-	"container/list"
 	"sync/atomic"
 	"time"
 
@@ -41,9 +40,8 @@ type entry[T cache.Object] struct {
 	readTimer  *timer // of the next read of an object that is unwatched, or was; may be nil
 	leaseTimer *timer // nil unless a Get has acquired the object
 
-	synced  bool          // its state has been known, also if it is not known now
-	counted bool          // needs a stream: see sharedNamespace.counted
-	place   *list.Element // in a list of WatchStore.limit; nil if it is in none
+	synced  bool // its state has been known, also if it is not known now
+	counted bool // needs a stream: see sharedNamespace.counted
 
 	waiters int // Gets that wait
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,45 +56,4 @@ func ExampleWatchStore_AddReadOnceReference() {
 	// blue <nil>
 	// green <nil>
 	// ReadOnce
-}
-
-// A program that references thousands of objects bounds what it costs the server. Status
-// says which objects are polled.
-func ExampleWatchOptions_maxStreams() {
-	ctx, cancel := context.WithCancel(context.Background())
-	server, err := apiserver.Start(apiserver.Options{})
-	if err != nil {
-		panic(err)
-	}
-	defer server.Close()
-
-	store, err := objectcache.NewWatchStore(objectcache.ConfigMaps(server.Client()), objectcache.WatchOptions{
-		MaxStreams:   2,
-		MaxStaleness: time.Minute, // a Get of an object that was not read for a minute waits for a read
-	})
-	if err != nil {
-		panic(err)
-	}
-	var running sync.WaitGroup
-	running.Go(func() { _ = store.Run(ctx) })
-
-	phases := map[objectcache.Phase]int{}
-	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := server.Client().CoreV1().ConfigMaps("default").Create(ctx, settings, metav1.CreateOptions{}); err != nil {
-			panic(err)
-		}
-		store.AddReference("default", name, "pod")
-		if _, err := store.Get(ctx, "default", name); err != nil {
-			panic(err)
-		}
-		status, _ := store.Status("default", name)
-		phases[status.Phase]++
-	}
-	fmt.Println(phases)
-
-	cancel()
-	running.Wait()
-	// Output:
-	// map[Polling:3 Watching:2]
 }

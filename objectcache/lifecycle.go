@@ -20,13 +20,12 @@ var (
 	errImmutable    = errors.New("the object is immutable")
 	errReadOnce     = errors.New("all references to the object are read-once")
 	errIdle         = errors.New("no Get has asked for the object")
-	errPolling      = errors.New("the object is polled: MaxStreams streams are open")
 	errReplaced     = errors.New("the object is read again")
 	errStopping     = errors.New("the store is stopped")
 )
 
 // reasons are those for an object to have no stream.
-var reasons = map[Phase]error{Immutable: errImmutable, ReadOnce: errReadOnce, Polling: errPolling}
+var reasons = map[Phase]error{Immutable: errImmutable, ReadOnce: errReadOnce}
 
 // startLocked starts a watch of an entry, in place of the present one.
 func (s *WatchStore[T]) startLocked(e *entry[T]) {
@@ -47,7 +46,6 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 		s.startLeaseTimerLocked(e)
 	}
 	e.watch.Store(w)
-	s.placeLocked(e)
 	if w.shared == nil {
 		s.runLocked(e, w)
 	}
@@ -65,11 +63,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		}
 	}
 	w := s.nextWatchLocked(e, slot)
-	state := w.slot.Load()
-	keeps := s.keepsStream(e, state)
-	w.once = !keeps || !s.takeStreamLocked()
-	w.counted = !w.once && s.limit != nil
-	w.polls = w.once && keeps && state.Synced
+	w.once = !s.keepsStream(e, w.slot.Load())
 	resource := s.resource.resource.String()
 	w.reflector = reflector.New(s.resource.sourceOf(e.key), w.slot, reflector.Options{
 		Name:            resource + " " + keyText(e.key),
@@ -77,7 +71,6 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		OnChange:        func() { s.changed(e, w) },
 		Gate:            s.options.Gate,
 		Once:            w.once,
-		Known:           w.polls,
 		Previous:        previous,
 		BlockingStreams: s.options.BlockingStreams,
 		Counters:        &s.counters,
@@ -118,7 +111,6 @@ func (s *WatchStore[T]) ended(e *entry[T], w *objectWatch[T]) {
 	defer s.background.Done()
 	s.mu.Lock()
 	reason := cmp.Or(w.reason, errStopping)
-	s.streamEndedLocked(w)
 	s.mu.Unlock()
 	s.log(e, "Stopped watching", "reason", reason)
 }
@@ -142,7 +134,6 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	s.leaveSharedLocked(e)
 	s.stopTimerLocked(e.idleTimer)
 	s.stopTimerLocked(e.readTimer)
-	s.placeLocked(e)
 }
 
 // changed is called by the reflector of w after a read, an event or a failure.
@@ -177,8 +168,6 @@ func (s *WatchStore[T]) needsNoStream(e *entry[T], w *objectWatch[T]) Phase {
 		return ReadOnce
 	case s.isImmutable(state):
 		return Immutable
-	case s.limit != nil && (w.once || w.unwatched == Polling):
-		return Polling
 	}
 	return ""
 }
@@ -196,7 +185,7 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 	switch {
 	case w.unwatched == reason && reason != "":
 	case w.unwatched != "":
-		if reason == "" || reason == Polling { // a reference was added, or an event came while the stream ended
+		if reason == "" { // a reference was added, or an event came while the stream ended
 			s.startLocked(e)
 		} else {
 			s.unwatchLocked(e, w, reason)
@@ -217,7 +206,7 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 			s.unwatchLocked(e, w, reason)
 			s.readLaterLocked(e)
 		}
-	case w.synced, status.Failures > 0 && e.waiters == 0 && reason != Polling:
+	case w.synced, status.Failures > 0 && e.waiters == 0:
 		// A recheck that failed is not repeated before the next one, unless a Get waits.
 		s.unwatchLocked(e, w, reason)
 	}
@@ -231,7 +220,6 @@ func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason Pha
 	s.stopTimerLocked(e.readTimer)
 	s.leaveSharedLocked(e)
 	w.stopLocked(reasons[reason])
-	s.placeLocked(e)
 	after := s.options.ImmutableRecheck
 	if after < 0 || reason != Immutable {
 		return

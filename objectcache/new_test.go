@@ -49,7 +49,6 @@ func TestNewWatchStoreErrors(t *testing.T) {
 		"ConfigMaps":            {newError(objectcache.ConfigMaps(nil)), `"configmaps": the client is nil: make one with manager.ClientFor`},
 		"negative IdleTimeout":  {newWith(objectcache.WatchOptions{IdleTimeout: -1}), "IdleTimeout is -1ns: 0 means never"},
 		"negative MaxStaleness": {newWith(objectcache.WatchOptions{MaxStaleness: -1}), "MaxStaleness is -1ns: 0 means no bound"},
-		"negative MaxStreams":   {newWith(objectcache.WatchOptions{MaxStreams: -1}), "MaxStreams is -1: 0 means no bound"},
 		"both negative":         {newWith(objectcache.WatchOptions{IdleTimeout: -1, MaxStaleness: -1}), "MaxStaleness"},
 	}
 	for name, test := range tests {

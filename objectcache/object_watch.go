@@ -33,11 +33,9 @@ type objectWatch[T cache.Object] struct {
 	live atomic.Bool
 
 	// Guarded by WatchStore.mu.
-	once    bool  // its reflector reads the object once, without a stream
-	counted bool  // it has, or had, one of the streams of WatchStore.limit
-	polls   bool  // it reads an object that is polled, or is to be polled
-	synced  bool  // a read of its own has reached the slot
-	reason  error // why it was stopped, for the log
+	once   bool  // its reflector reads the object once, without a stream
+	synced bool  // a read of its own has reached the slot
+	reason error // why it was stopped, for the log
 	// unwatched is why the object has no stream of its own; empty while it has one.
 	// The state is served until the object has to be read again.
 	unwatched Phase

@@ -80,7 +80,7 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 		if !s.readForOwnerLocked(e) {
 			s.readLaterLocked(e)
 		}
-	case w.shared == nil && (s.unwatchImmutable || readOnce || s.limit != nil):
+	case w.shared == nil && (s.unwatchImmutable || readOnce):
 		w.reflector.ReadFor(e.owners.reads)
 	}
 	if w := e.watch.Load(); w != nil {

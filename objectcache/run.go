@@ -54,9 +54,6 @@ func (s *WatchStore[T]) stopAll() {
 		s.stopTimerLocked(e.leaseTimer)
 		e.wakeLocked()
 	}
-	if s.limit != nil {
-		s.stopTimerLocked(s.limit.timer)
-	}
 	for key := range s.notices {
 		s.cancelNoticeLocked(key)
 	}

@@ -44,10 +44,6 @@ const (
 	// ReadOnce: the object exists, and all references to it are read-once. It is served
 	// from memory, without a stream, and read again for a new owner.
 	ReadOnce Phase = "ReadOnce"
-	// Polling: as many streams are open as WatchOptions.MaxStreams allows. The object is
-	// served from memory, and read again from time to time and for a new owner.
-	// Status.LastContact is when it was last read.
-	Polling Phase = "Polling"
 	// Idle: no Get has asked for the object for WatchOptions.IdleTimeout. The next
 	// Get opens a new stream.
 	Idle Phase = "Idle"
@@ -58,7 +54,7 @@ const (
 // Phases returns all phases, in the order above.
 func Phases() []Phase {
 	return []Phase{
-		Pending, Syncing, Cached, Watching, Shared, Reopening, Failing, Immutable, ReadOnce, Polling, Idle, Stopped,
+		Pending, Syncing, Cached, Watching, Shared, Reopening, Failing, Immutable, ReadOnce, Idle, Stopped,
 	}
 }
 
@@ -70,10 +66,9 @@ const (
 	StreamNamed StreamType = "Named"
 	// StreamShared: a stream of the whole namespace brings its changes: see [SharedOptions].
 	StreamShared StreamType = "Shared"
-	// StreamPolled: the object is read again from time to time: because of
-	// WatchOptions.MaxStreams, or because lists of it work and watches do not. In the second
-	// case its phase is [Failing], and Status.LastError is the error of the watch. It is set
-	// once a watch after a list has failed.
+	// StreamPolled: the object is read again from time to time, because lists of it work and
+	// watches do not. Its phase is [Failing], and Status.LastError is the error of the
+	// watch. It is set once a watch after a list has failed.
 	StreamPolled StreamType = "Polled"
 	// StreamNone: no changes arrive. The object is immutable, read-once or idle, or the
 	// store does not run, or keeps no streams.
@@ -160,7 +155,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	}
 	facts, state := s.factsOf(e, w)
 	stream := facts.attempts
-	status.Phase, status.Stream = phaseLocked(w, state, stream), s.streamTypeLocked(e, w, state)
+	status.Phase, status.Stream = phaseLocked(w, state, stream), streamTypeLocked(w)
 	if status.Stream == StreamNamed && stream.Polled {
 		status.Stream = StreamPolled
 	}
@@ -178,12 +173,10 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 }
 
 // streamTypeLocked returns how the changes of an entry with a watch arrive.
-func (s *WatchStore[T]) streamTypeLocked(e *entry[T], w *objectWatch[T], state cache.State[T]) StreamType {
+func streamTypeLocked[T cache.Object](w *objectWatch[T]) StreamType {
 	switch {
 	case w.shared != nil && w.unwatched == "":
 		return StreamShared
-	case w.unwatched == Polling, w.once && s.limit != nil && s.keepsStream(e, state):
-		return StreamPolled
 	case w.unwatched != "", w.once:
 		return StreamNone
 	}
@@ -212,8 +205,6 @@ func phaseLocked[T cache.Object](w *objectWatch[T], state cache.State[T], stream
 		return Shared
 	case stream.Streaming:
 		return Watching
-	case state.Synced && w.polls:
-		return Polling
 	case state.Synced:
 		return Reopening
 	}

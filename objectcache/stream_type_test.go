@@ -57,27 +57,6 @@ func TestStatusStream(t *testing.T) {
 			want(t, r.rig, "the shared stream fails", "s0", objectcache.Failing, objectcache.StreamShared)
 		})
 	})
-	t.Run("polled", func(t *testing.T) {
-		inLimitBubble(t, 3, objectcache.WatchOptions{MaxStreams: 1}, func(t *testing.T, r *limitRig) {
-			count := map[objectcache.StreamType]int{}
-			for status := range r.Statuses() {
-				count[status.Stream]++
-			}
-			if count[objectcache.StreamNamed] != 1 || count[objectcache.StreamPolled] != 2 {
-				t.Errorf("got %v, want one named stream and two polled objects", count)
-			}
-			r.refuse(unavailable())
-			time.Sleep(time.Minute)
-			for status := range r.Statuses() {
-				if status.Phase == objectcache.Failing && status.Stream == objectcache.StreamPolled {
-					count[objectcache.StreamPolled]--
-				}
-			}
-			if got := count[objectcache.StreamPolled]; got != 0 {
-				t.Errorf("polled objects that do not fail: got %d, want none", got)
-			}
-		})
-	})
 	t.Run("without a stream", func(t *testing.T) {
 		inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
 			r.create("tls")

@@ -38,24 +38,11 @@ type WatchOptions struct {
 	// Get may then come before the registration of its owner. The reference is
 	// deleted between one and two AcquireOnGets after the last use. Default: never.
 	AcquireOnGet time.Duration
-	// MaxStreams bounds how many streams of the store are open, or being opened. If there
-	// are more objects that need one, those that Get uses most recently have a stream, as
-	// far as the store observes that, and the others are polled ([Polling]): each is read
-	// by a list of its own 30 s after its last read, at most 50 of them a second. So with
-	// n polled objects the state of each is at most about max(30 s, n/50 s) old while the
-	// server answers. [Status].LastContact is its time, and MaxStaleness bounds its age.
-	// A polled object is read again for each new owner, as an immutable one is. If it is
-	// used in each of two polls, it takes over the stream of an object that was not used
-	// for a minute; at most ten objects a second do. If the server allows the caller to
-	// watch and not to list, each poll is a short stream, which is not counted. It cannot
-	// be combined with Shared. Default: no bound.
-	MaxStreams int
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server as one user should share one. Default: a Gate of its own.
 	Gate *Gate
 	// Shared makes the objects of a namespace share one stream of that namespace.
-	// It cannot be combined with MaxStreams. Default: each object has a stream of its own,
-	// which the least permission allows.
+	// Default: each object has a stream of its own, which the least permission allows.
 	Shared SharedOptions
 	// WatchImmutable keeps the stream of an object whose field "immutable" is
 	// true. Its owners then learn at once when it is deleted and created again.
@@ -90,7 +77,6 @@ const (
 const (
 	usedIdle  uint32 = 1 << iota // for IdleTimeout
 	usedLease                    // for AcquireOnGet
-	usedLimit                    // for MaxStreams
 )
 
 // uses returns the bits that the timers of a store with these options read.
@@ -100,9 +86,6 @@ func (o *WatchOptions) uses() (bits uint32) {
 	}
 	if o.AcquireOnGet > 0 {
 		bits |= usedLease
-	}
-	if o.MaxStreams > 0 {
-		bits |= usedLimit
 	}
 	return bits
 }
@@ -116,12 +99,6 @@ func (o *WatchOptions) validate() error {
 	}
 	if o.AcquireOnGet < 0 {
 		problems = append(problems, fmt.Errorf("WatchOptions.AcquireOnGet is %v: 0 means never, else set a positive duration", o.AcquireOnGet))
-	}
-	if o.MaxStreams > 0 && o.Shared.enabled() {
-		problems = append(problems, errors.New("WatchOptions.MaxStreams and Shared are both set: set one of them"))
-	}
-	if o.MaxStreams < 0 {
-		problems = append(problems, fmt.Errorf("WatchOptions.MaxStreams is %d: 0 means no bound, else set a positive number", o.MaxStreams))
 	}
 	if o.MaxStaleness < 0 {
 		problems = append(problems, fmt.Errorf("WatchOptions.MaxStaleness is %v: 0 means no bound, else set a positive duration", o.MaxStaleness))

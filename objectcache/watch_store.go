@@ -41,7 +41,6 @@ type WatchStore[T cache.Object] struct {
 	shared      map[string]*sharedNamespace[T]
 	subscribers subscribers
 	notices     map[types.NamespacedName]notice // of subscribers that wait for a time
-	limit       *streamLimit[T]                 // nil without WatchOptions.MaxStreams
 }
 
 // NewWatchStore returns a store that sends no request until Run. It returns an
@@ -60,7 +59,6 @@ func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (
 		shared:           map[string]*sharedNamespace[T]{},
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},
-		limit:            newStreamLimit[T](&options),
 	}, nil
 }
 

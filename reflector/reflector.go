@@ -43,9 +43,6 @@ type Options struct {
 	// a WatchList: the caller may be allowed to watch only. Until a read succeeds,
 	// attempts follow each other as usual. Default: Run keeps a stream open.
 	Once bool
-	// Known says that an earlier reflector has read the selection. In an outage no
-	// attempt is then due because the reflector is new. Default: it is new.
-	Known bool
 	// BlockingStreams keeps a goroutine for each open stream, which reads it, and a
 	// source that [listwatch.FromREST] made reads it through net/http's HTTP/2 client.
 	// The guarantees are the same. Default: an open, quiet stream has no goroutine, if
@@ -133,9 +130,6 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 	r.progress.counters, r.progress.needed = r.counters, r.gate.reads.now()
 	r.chooser = r.gate.watchLists.NewChooser(r.resource, r.name, watchlist.Unsupported(source))
 	r.member = r.gate.admission.Join(r.resource, r.onChange)
-	if options.Known {
-		r.member.Known()
-	}
 	if previous := options.Previous; previous != nil && previous.gate == r.gate {
 		if r.member.Continue(previous.member) {
 			r.progress.inherit(&previous.progress)

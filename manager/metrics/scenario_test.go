@@ -94,17 +94,6 @@ func TestScenarioShared(t *testing.T) {
 	})
 }
 
-func TestScenarioPolled(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{MaxStreams: 1}, func(r *rig) {
-		r.refer("a", "b", "c")
-		r.want("limited", map[string]string{
-			`objects{phase="Polling"}`: "2", `objects{phase="Watching"}`: "1", `open_streams`: "1", `reads_total{result="succeeded"}`: "2",
-		})
-		time.Sleep(45 * time.Second)
-		r.want("polled", map[string]string{`reads_total{result="succeeded"}`: "4", `stream_opens_total{reason="first"}`: "1"})
-	})
-}
-
 // Neither names nor data of objects are in a text, nor are namespaces or owners.
 func TestNoNamesInMetrics(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {

@@ -29,7 +29,6 @@ func storeCases() []testCase {
 		{"immutable", "an immutable object has no stream after its first sync", immutableHasNoStream, watches},
 		{"recreated-immutable", "a new owner of a recreated immutable object never gets the old object", recreatedImmutable, everyStrategy},
 		{"read-once", "an object whose references are all read-once has no stream, and is read for each new owner", readOnce, watches},
-		{"max-streams", "no more streams than MaxStreams are open, and the other objects are read without one", maxStreams, watches},
 		{"many", "a hundred objects referenced at once have a stream each, and no more are opened at a time than the Gate allows", manyObjects, watches},
 		{"shared", "many references in a namespace share one stream of it where the options say so, and few have streams of their own", sharedStream, watches},
 		{"config-maps", "a store serves ConfigMaps", configMaps, everyStrategy},
@@ -292,36 +291,6 @@ func readOnce(s *suite) {
 	store.DeleteReference(s.namespace, "tls", "pod")
 	s.wantStreams("read-once again", 0)
 	s.wantObject(store, "tls", "4")
-}
-
-func maxStreams(s *suite) {
-	const count, most = 10, 3
-	options := s.options()
-	options.MaxStreams = most
-	store, err := objectcache.NewWatchStore(objectcache.Secrets(s.client), options)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.start(store)
-	for i := range count {
-		name := fmt.Sprint("tls-", i)
-		s.create(name, "old")
-		store.AddReference(s.namespace, name, "pod")
-		s.wantObject(store, name, "old")
-	}
-	s.wantStreams("all referenced", most)
-	s.update("tls-8", "live")
-	if got, err := store.GetWithOptions(s.ctx, s.namespace, "tls-8", objectcache.GetOptions{Live: true}); err != nil || valueOf(got) != "live" {
-		s.Errorf("live Get: got %q, %v, want the new value", valueOf(got), err)
-	}
-	s.update("tls-9", "new owner")
-	store.AddReference(s.namespace, "tls-9", "other")
-	s.wantObject(store, "tls-9", "new owner")
-	s.wantStreams("a new owner", most)
-	for i := range count - most {
-		store.DeleteReference(s.namespace, fmt.Sprint("tls-", i), "pod")
-	}
-	s.wantStreams("the last ones", most)
 }
 
 func manyObjects(s *suite) {

@@ -47,7 +47,7 @@ func (w *World) checkQuiet() {
 	if !w.isQuiet() {
 		return
 	}
-	sleep(w.settings.fresh())
+	sleep(freshBound)
 	w.checkFresh("at a quiet moment", w.referenced())
 	w.checkStreams()
 }
@@ -119,20 +119,20 @@ func (w *World) finish() {
 	}
 	w.calls.Wait()
 	w.follow()
-	sleep(max(time.Until(w.quietFrom), 0) + w.settings.fresh())
+	sleep(max(time.Until(w.quietFrom), 0) + freshBound)
 	objects := w.referenced()
 	w.checkFresh("in the end", objects)
 	w.checkLateOwners(objects)
 	for _, subject := range w.subjects {
 		w.output.addSubject(subject)
 	}
-	sleep(w.settings.fresh())
+	sleep(freshBound)
 	w.unfollow(0) // it has yielded the states for the new owners, and not because they changed
 	for _, o := range sample(objects) {
 		state, _ := o.current()
 		w.put(o, state.Immutable)
 	}
-	sleep(w.settings.fresh())
+	sleep(freshBound)
 	w.checkFresh("after another write", objects)
 	w.checkFollowers(objects)
 	w.checkStreams()

@@ -66,8 +66,8 @@
 // three faults last at a time: a further one is not injected.
 //
 // Steps that begin with "with" are applied before all others. These are options of the managers: idle-timeout T,
-// max-staleness T, max-streams N, shared N (the Threshold), watch-immutable, blocking, rest-widgets (a REST client
-// reads the widgets). These are options of the server: streams N (for each connection), no-watchlist.
+// max-staleness T, shared N (the Threshold), watch-immutable, blocking, rest-widgets (a REST client reads the widgets).
+// These are options of the server: streams N (for each connection), no-watchlist.
 //
 // # Checks
 //

@@ -108,10 +108,6 @@ func drawSettings(t *rapid.T) (s Schedule) {
 	add(6, "with blocking")
 	add(6, "with no-watchlist")
 	add(6, "with streams", 3, 5)
-	if bit.Draw(t, "limit") {
-		add(5, "with max-streams", 1, 3)
-	} else {
-		add(5, "with shared", 1, 2, 3)
-	}
+	add(5, "with shared", 1, 2, 3)
 	return s
 }

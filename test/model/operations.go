@@ -98,7 +98,6 @@ var operations = map[string]*operation{
 	"with objects":       {set: func(s *settings, step Step) { s.objects = max(1, step.arg(0)) }},
 	"with idle-timeout":  {set: func(s *settings, step Step) { s.watch.IdleTimeout = step.duration(0) }},
 	"with max-staleness": {set: func(s *settings, step Step) { s.watch.MaxStaleness = step.duration(0) }},
-	"with max-streams":   {set: func(s *settings, step Step) { s.watch.MaxStreams = step.arg(0) }},
 	"with shared": {set: func(s *settings, step Step) {
 		s.watch.Shared = objectcache.SharedOptions{Threshold: step.arg(0), Allowed: allowed}
 	}},
@@ -154,7 +153,7 @@ const expeditedBound = 2 * time.Second
 // returns it soon after that is over: L4.
 func (w *World) expedite(kind int) {
 	kind %= len(w.kinds)
-	if !w.isQuiet() || w.settings.sharesStreams() || w.settings.watch.MaxStreams > 0 {
+	if !w.isQuiet() || w.settings.sharesStreams() {
 		return // others may fail, or read the object
 	}
 	o := w.newObject()

@@ -112,7 +112,7 @@ func (w *World) countReadOnce(object *Object, o *owner, change int) {
 	object.unwatched = true
 	switch object.readOnce += change; {
 	case object.readOnce == 1 && change == 1:
-		call := w.recorder.Fault("read-once", w.settings.fresh(), object.Object)
+		call := w.recorder.Fault("read-once", freshBound, object.Object)
 		object.unread = &call
 	case object.readOnce == 0:
 		object.unread.End()
@@ -198,12 +198,8 @@ func (w *World) referenced() (objects []*Object) {
 // lost stands for the requests of an object whose last reference went in the step, or the last that is not read-once.
 const lost = -1
 
-// keep remembers an object that has a stream before its references change. With MaxStreams and a fault the server may
-// have a stream that the client has closed. The object is then polled, and a new owner causes a request.
+// keep remembers an object that has a stream before its references change.
 func (w *World) keep(o *Object) {
-	if w.settings.watch.MaxStreams > 0 && !w.isQuiet() {
-		return
-	}
 	if _, ok := w.kept[o]; !ok && o.owners > 0 && o.streams.Load() > 0 {
 		w.kept[o] = o.requests.Load()
 	}

@@ -36,7 +36,6 @@ var rules = map[string]string{
 			live 0 20000
 			newest 0 20000`,
 	"a demanding Get waits until its context ends: L1": `
-			with max-streams 1
 			put 0
 			put 6
 			register 0 0 3

@@ -119,7 +119,6 @@ type settings struct {
 // The bounds that hold without faults: see L1, L2 and S6 in the documentation of package history.
 const (
 	freshBound    = 15 * time.Second
-	polledBound   = 45 * time.Second            // with MaxStreams; for more than 1,500 objects, it is 50 a second
 	recheckBound  = 20*time.Minute + freshBound // of an immutable object that is not watched
 	releasedBound = time.Second
 	attemptBound  = 5 * time.Second
@@ -138,26 +137,15 @@ func (s Schedule) settings() settings {
 // sharesStreams reports whether a stream may be that of a namespace.
 func (s *settings) sharesStreams() bool { return s.watch.Shared.Allowed != nil }
 
-// fresh returns how soon a write must be seen.
-func (s *settings) fresh() time.Duration {
-	if s.watch.MaxStreams > 0 {
-		return max(polledBound, time.Duration(s.objects/50)*time.Second+freshBound)
-	}
-	return freshBound
-}
-
 // limits returns those that are checked of the history.
 func (s *settings) limits() history.Limits {
 	limits := history.Limits{
-		Fresh: s.fresh(), ImmutableFresh: recheckBound, Attempt: attemptBound, Released: releasedBound, Streams: 2,
+		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: attemptBound, Released: releasedBound, Streams: 2,
 		ObjectRequests: 32, ObjectFailures: 26, OutageFailures: 50, OutageDials: 25,
 		Forgets: s.watch.IdleTimeout > 0 || s.watch.MaxStaleness > 0,
 	}
 	if s.watch.WatchImmutable {
 		limits.ImmutableFresh = limits.Fresh
-	}
-	if s.watch.MaxStreams > 0 { // see "Limits" in docs/design/0004: polls that fail are 20 ms apart, and repeated
-		limits.OutageFailures = 700
 	}
 	if s.sharesStreams() {
 		limits.Attempt = 0 // a stream that is open already may have the object

@@ -110,20 +110,6 @@ func TestReplayOfDialsBesideFrozenConnections(t *testing.T) {
 	`)
 }
 
-// The server has not noticed that the stream of an object was closed, which is polled now. A new owner causes a read:
-// L3.
-func TestReplayOfAPolledObjectWithAHalfOpenStream(t *testing.T) {
-	model.Replay(t, `
-		with max-streams 3
-		with objects 10
-		populate
-		inject half-open
-		release 2
-		reference 0 2
-		reference 1 2
-	`)
-}
-
 // A fault that ends takes its responses with it, also those that another fault slows down.
 func TestReplayOfAFrameWithoutEndThatIsSlow(t *testing.T) {
 	model.Replay(t, `

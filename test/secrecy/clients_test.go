@@ -91,7 +91,6 @@ var strategies = map[string]strategy{
 	"blocking":  {options: objectcache.WatchOptions{BlockingStreams: true}},
 	"TTL":       {options: objectcache.TTLOptions{TTL: time.Second}},
 	"direct":    {options: objectcache.DirectOptions{}},
-	"polled":    {options: objectcache.WatchOptions{MaxStreams: 1}},
 	"idle":      {options: objectcache.WatchOptions{IdleTimeout: time.Second, AcquireOnGet: time.Second}},
 	"read-once": {options: objectcache.WatchOptions{}, readOnce: true},
 	"shared": {options: objectcache.WatchOptions{

@@ -42,14 +42,6 @@ type Member struct {
 	controller *Controller
 }
 
-// Known says that the member takes the place of one that has left. No attempt is due because the member is new. It
-// precedes the first Acquire.
-func (m *Member) Known() {
-	m.controller.mu.Lock()
-	defer m.controller.mu.Unlock()
-	m.attempted = true
-}
-
 // Continue says that the member takes the place of another one. If that has failed, or its stream was refused, the
 // member continues its pause in the same lane, and is not new. A failure of long ago is forgotten: the object may be
 // healthy since. A Retry-After is not. Continue reports whether the last attempt was recent, or a Retry-After still
