@@ -114,7 +114,7 @@ func TestChangesDuringARetryAfter(t *testing.T) {
 }
 
 // While the reads of an object fail, those of others succeed, and no Get waits, TryGet returns the object to its owners
-// though new ones come.
+// though new ones come. A new owner ends the pause of the object, so that all owners have it soon.
 func TestTryGetBetweenFailures(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
 		r.referenced("tls", immutable)
@@ -130,6 +130,9 @@ func TestTryGetBetweenFailures(t *testing.T) {
 			time.Sleep(2100 * time.Millisecond)
 			if _, err := r.TryGet(namespace, "tls"); err != nil {
 				t.Errorf("2.1 s after owner %s: %v", owner, err)
+			}
+			if status, _ := r.Status(namespace, "tls"); !status.Synced {
+				t.Errorf("2.1 s after owner %s: not synced, want that all owners have the previous state", owner)
 			}
 		}
 		r.server.Intercept(nil)
