@@ -67,7 +67,8 @@ func (c *clientConn) limit() int {
 // probe leaves the check to net/http's own.
 func (c *clientConn) probe() {}
 
-func (c *clientConn) close() { _ = c.conn.Close() }
+// close does not wait for TLS, which announces the end to the server for up to 5 s.
+func (c *clientConn) close() { go func() { _ = c.conn.Close() }() }
 
 func (c *clientConn) roundTrip(request *http.Request, _ <-chan struct{}) (*http.Response, error) {
 	lent := lend(request)

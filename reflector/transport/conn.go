@@ -197,10 +197,15 @@ func (c *conn) limit() int {
 	return int(min(c.maxStreams, math.MaxInt32))
 }
 
-// close ends a connection without streams. TLS announces the end to the server.
+// close ends a connection without streams. TLS announces the end to the server, which may
+// not read: nobody waits for that.
 func (c *conn) close() {
-	c.setError(errConnClosed)
-	_ = c.net.Close()
+	c.mu.Lock()
+	if c.err == nil {
+		c.err = ended(errConnClosed)
+		c.background.Go(func() { _ = c.net.Close() })
+	}
+	c.unlock()
 }
 
 // fail ends the connection; the reader ends its streams. TLS would write an alert first,
@@ -218,10 +223,13 @@ func (c *conn) fail(err error) {
 func (c *conn) setError(err error) {
 	c.mu.Lock()
 	if c.err == nil {
-		c.err = fmt.Errorf("HTTP/2 connection ended: %w", err)
+		c.err = ended(err)
 	}
 	c.unlock()
 }
+
+// ended is the error of the streams of a connection that err has ended.
+func ended(err error) error { return fmt.Errorf("HTTP/2 connection ended: %w", err) }
 
 // unlock unlocks mu and reports how the slots have changed. The end of a stream that this
 // client has reset is no change: its slot stays taken. A connection that takes no streams

@@ -37,7 +37,7 @@ type connection interface {
 	roundTrip(request *http.Request, moved <-chan struct{}) (*http.Response, error)
 	// probe asks the server for a sign of life. Without one, gone follows.
 	probe()
-	// close closes the connection at once; every stream ends.
+	// close closes the connection; every stream ends. It does not wait for the network.
 	close()
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
@@ -28,12 +29,13 @@ var (
 // proxy, TLS configuration and time-outs. The clone hands the connection over when
 // HTTP/2 was negotiated, by the documented hook TLSNextProto. If HTTP/1.1 was
 // negotiated, the connection is closed before it carries a request. When ctx ends, the
-// attempt ends.
-func dialHTTP2(ctx context.Context, base http.RoundTripper, authority string) (*tls.Conn, *http.Transport, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+authority+"/", nil)
-	if err != nil {
-		return nil, nil, err
+// attempt ends. watch is the request that needs the connection, and not sent.
+func dialHTTP2(ctx context.Context, base http.RoundTripper, watch *http.Request) (*tls.Conn, *http.Transport, error) {
+	// Without the header of watch: an invalid one must not fail the dial, for which others wait.
+	request := &http.Request{
+		Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: watch.URL.Host, Path: "/"}, Header: http.Header{},
 	}
+	request = request.WithContext(ctx)
 	refresh(base, request)
 	original := transportOf(base)
 	if original == nil || original.DisableKeepAlives || hasOtherHooks(original) {
@@ -45,6 +47,9 @@ func dialHTTP2(ctx context.Context, base http.RoundTripper, authority string) (*
 	}
 	var keep func() bool
 	clone.DialContext = abortable(ctx, clone, &keep)
+	if proxy := clone.Proxy; proxy != nil {
+		clone.Proxy = func(*http.Request) (*url.URL, error) { return proxy(watch) }
+	}
 	taken := make(chan *tls.Conn, 1)
 	clone.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{
 		"h2": func(_ string, c *tls.Conn) http.RoundTripper {

@@ -41,7 +41,7 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-func (f *fleet) dial(_ context.Context, events connectionEvents) (connection, error) {
+func (f *fleet) dial(_ context.Context, _ *http.Request, events connectionEvents) (connection, error) {
 	up, down := memPipe(1 << 20)
 	e := &exchange{kind: ownKinds()[1], wire: down, script: newScript(f.t, down, true)}
 	c, err := newConn(up, events, connOptions{})

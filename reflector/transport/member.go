@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"time"
 )
@@ -30,9 +31,9 @@ type member struct {
 	closing  bool // closeIdle was called, and no stream was begun since
 }
 
-// dial makes the connection. ctx ends when nobody waits for it.
-func (m *member) dial(ctx context.Context) {
-	c, err := m.pool.dial(ctx, m)
+// dial makes the connection, which request needs. ctx ends when nobody waits for it.
+func (m *member) dial(ctx context.Context, request *http.Request) {
+	c, err := m.pool.dial(ctx, request, m)
 	p := m.pool
 	p.mu.Lock()
 	defer p.unlock()

@@ -33,6 +33,7 @@ var errMoved = errors.New("the request is sent again on another connection")
 
 // opening is a request, from its slot to the header of the response. pool.mu guards it.
 type opening struct {
+	request *http.Request
 	member  *member
 	element *list.Element // in pool.openings
 	began   time.Time
@@ -69,7 +70,7 @@ func (t *trials) begin(now time.Time) bool {
 
 // beginLocked begins an opening that has a slot of m.
 func (p *pool) beginLocked(m *member, t *turn) *opening {
-	o := &opening{member: m, began: time.Now(), sent: t.sent + 1, from: t.from, reset: t.reset, moved: make(chan struct{})}
+	o := &opening{request: t.request, member: m, began: time.Now(), sent: t.sent + 1, from: t.from, reset: t.reset, moved: make(chan struct{})}
 	o.element = p.openings.PushBack(o)
 	p.reviewInLocked(o.patience())
 	return o
@@ -220,7 +221,7 @@ func (p *pool) moveLocked(o *opening, now time.Time) {
 	switch {
 	case !p.moves || o.turn != nil || o.next != nil || o.sent >= sends:
 	case p.trials.begin(now):
-		o.turn = p.waiting.PushBack(&turn{avoid: o.member.connection, from: o.member, sent: o.sent, opening: o, trial: true})
+		o.turn = p.waiting.PushBack(&turn{request: o.request, avoid: o.member.connection, from: o.member, sent: o.sent, opening: o, trial: true})
 	default:
 		p.reviewInLocked(p.trials.next.Sub(now))
 	}

@@ -34,7 +34,9 @@ func (c *conn) readHeader(f *http2.MetaHeadersFrame) error {
 	case opened:
 		err = checkTrailer(f, left)
 	default:
-		resp, err = newResponse(f)
+		if resp, err = newResponse(f); resp == nil && err == nil {
+			err = s.inform(f)
+		}
 	}
 	if err != nil {
 		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeProtocol, Cause: err}
@@ -43,6 +45,20 @@ func (c *conn) readHeader(f *http2.MetaHeadersFrame) error {
 		resp.Body = s
 	}
 	s.open(resp, f.StreamEnded())
+	return nil
+}
+
+// inform counts a 1xx response. Together they may be as large as one header.
+func (s *stream) inform(f *http2.MetaHeadersFrame) error {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, field := range f.Fields {
+		s.waiter.informed += uint64(field.Size())
+	}
+	if s.waiter.informed > uint64(c.options.maxHeaderList) {
+		return fmt.Errorf("the headers of the 1xx responses have more than %d bytes", c.options.maxHeaderList)
+	}
 	return nil
 }
 

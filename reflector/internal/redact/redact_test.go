@@ -119,6 +119,8 @@ func TestErrorKeepsText(t *testing.T) {
 	}{
 		"status":            {apierrors.NewForbidden(resource, "tls", errors.New("no")), `secrets "tls" is forbidden: no`},
 		"status, wrapped":   {fmt.Errorf("x: %w", apierrors.NewForbidden(resource, "tls", errors.New("no"))), `secrets "tls" is forbidden: no`},
+		"status, escaped":   {apierrors.NewUnauthorized("a\tb\x1b[2J"), `a\tb\x1b[2J`},
+		"name, escaped":     {request(x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"a\x1b"}}, Host: "b"}), `Get "https://server": x509: certificate is valid for a\x1b, not b`},
 		"refused":           {request(dialing(os.NewSyscallError("connect", syscall.ECONNREFUSED))), `Get "https://server": dial tcp 10.0.0.1:443: connect: connection refused`},
 		"no such host":      {request(dialing(&net.DNSError{Err: "no such host", Name: "server", IsNotFound: true})), `Get "https://server": dial tcp 10.0.0.1:443: lookup server: no such host`},
 		"timed out":         {request(dialing(os.ErrDeadlineExceeded)), `Get "https://server": dial tcp 10.0.0.1:443: i/o timeout`},
