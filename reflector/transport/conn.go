@@ -70,6 +70,7 @@ type conn struct {
 	health     health
 	goAway     *http2.GoAwayError // the server's last GOAWAY
 	poisoned   bool               // the server has reset a stream with PROTOCOL_ERROR: it may reset all new ones
+	strayed    bool               // the server has sent a frame on a stream that it had ended
 	err        error              // why the connection ended; nil while it lives
 	seen       slots              // what unlock has reported
 }
@@ -145,6 +146,8 @@ func (c *conn) refusalLocked() error {
 		return errors.New("the connection has used all stream ids")
 	case c.poisoned:
 		return errors.New("the server has reset a stream for an error of the protocol")
+	case c.strayed:
+		return errors.New("the server has sent a frame on a stream that it had ended")
 	case c.health.overdue:
 		return errors.New("the server does not acknowledge PINGs")
 	}

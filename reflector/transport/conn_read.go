@@ -125,8 +125,9 @@ func (c *conn) handle(f http2.Frame) error {
 // is to be ignored. An error ends the connection (RFC 9113, section 5.1).
 //
 // DATA and HEADERS are ignored if this client may have reset the stream: on those up to
-// the last one that it has reset. Otherwise the server itself has ended the stream. It
-// may have sent WINDOW_UPDATE before, and servers send RST_STREAM after a response.
+// the last one that it has reset. Otherwise the server itself has ended the stream, and the
+// connection takes no new ones: the caller calls unlock. The server may have sent
+// WINDOW_UPDATE before, and servers send RST_STREAM after a response.
 func (c *conn) streamLocked(h http2.FrameHeader) (*stream, error) {
 	if s := c.streams[h.StreamID]; s != nil {
 		return s, nil
@@ -135,9 +136,21 @@ func (c *conn) streamLocked(h http2.FrameHeader) (*stream, error) {
 		return nil, protocolError{http2.ErrCodeProtocol, fmt.Sprintf("%v on a stream that was not opened", h.Type)}
 	}
 	if h.StreamID > c.resets.last && (h.Type == http2.FrameData || h.Type == http2.FrameHeaders) {
-		return nil, protocolError{http2.ErrCodeStreamClosed, fmt.Sprintf("%v on a stream that has ended", h.Type)}
+		c.strayLocked()
 	}
 	return nil, nil
+}
+
+// strayLocked handles a frame on a stream that the server had ended. The server has broken
+// the protocol, but not for the other streams: these go on, and the connection takes no new
+// ones.
+func (c *conn) strayLocked() {
+	if c.strayed || c.err != nil {
+		return
+	}
+	c.strayed = true
+	_ = c.queued.WriteGoAway(0, http2.ErrCodeStreamClosed, nil)
+	c.flushLocked()
 }
 
 func (c *conn) readReset(f *http2.RSTStreamFrame) error {
@@ -218,7 +231,7 @@ func (c *conn) resetStream(h http2.FrameHeader, err error) error {
 	c.mu.Lock()
 	s, err := c.streamLocked(h)
 	if s == nil {
-		c.mu.Unlock()
+		c.unlock()
 		return err
 	}
 	notify := s.endLocked(broken)

@@ -104,11 +104,11 @@ func TestFaultTrailers(t *testing.T) {
 		"upper case":    trailers("S.PROTOCOL", "Checksum", "x"),
 		"empty name":    trailers("S.PROTOCOL", "", "x"),
 		"line feed":     trailers("S.PROTOCOL", "a", "b\nc"),
-		"after the end": {func(e *exchange, id uint32) { e.endData(id, ""); e.endHeader(id, "a", "b") }, "C.STREAM_CLOSED/end"},
+		"after the end": {func(e *exchange, id uint32) { e.endData(id, ""); e.endHeader(id, "a", "b") }, "G.STREAM_CLOSED/end"},
 		"upper case, after the end": {func(e *exchange, id uint32) {
 			e.endData(id, "")
 			e.endHeader(id, "Checksum", "x")
-		}, "C.STREAM_CLOSED/end"},
+		}, "G.STREAM_CLOSED/end"},
 		"100 in the body": headerFault("S.PROTOCOL/C", ":status", "100"),
 	})
 }

@@ -19,7 +19,7 @@ func (c *conn) readHeader(f *http2.MetaHeadersFrame) error {
 	c.mu.Lock()
 	s, err := c.streamLocked(f.FrameHeader)
 	if s == nil {
-		c.mu.Unlock()
+		c.unlock()
 		return err
 	}
 	opened, left := s.opened, s.left

@@ -26,7 +26,7 @@ func (c *conn) readData(f *http2.DataFrame) error {
 	c.creditLocked(0, c.inflow.credit(int(n), connWindow))
 	s, err := c.streamLocked(f.FrameHeader)
 	if s == nil {
-		c.mu.Unlock()
+		c.unlock()
 		return err
 	}
 	if err := s.acceptLocked(f); err != nil {
