@@ -7,12 +7,13 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
 
 	"golang.org/x/net/http2"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // clientConn is a connection that net/http's HTTP/2 client runs.
@@ -75,7 +76,7 @@ func (c *clientConn) roundTrip(request *http.Request, _ <-chan struct{}) (*http.
 	response, err := c.conn.RoundTrip(lent.request)
 	if err != nil {
 		if unprocessed(err) {
-			err = fmt.Errorf("%w: %w", errUnprocessed, err)
+			err = redact.Errorf("%w: %w", errUnprocessed, err)
 		}
 		return nil, err
 	}

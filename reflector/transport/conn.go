@@ -6,19 +6,19 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"math"
 	"net"
 	"sync"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 var (
-	errConnClosed   = errors.New("this client closed the connection")
-	errConnFinished = errors.New("this client closed the connection: it takes no new streams, and the last one has ended")
+	errConnClosed   = redact.New("this client closed the connection")
+	errConnFinished = redact.New("this client closed the connection: it takes no new streams, and the last one has ended")
 )
 
 // conn is the client's side of an HTTP/2 connection (RFC 9113) that carries GET
@@ -143,13 +143,13 @@ func (c *conn) refusalLocked() error {
 	case c.goAway != nil:
 		return *c.goAway
 	case c.nextID > maxStreamID:
-		return errors.New("the connection has used all stream ids")
+		return redact.New("the connection has used all stream ids")
 	case c.poisoned:
-		return errors.New("the server has reset a stream for an error of the protocol")
+		return redact.New("the server has reset a stream for an error of the protocol")
 	case c.strayed:
-		return errors.New("the server has sent a frame on a stream that it had ended")
+		return redact.New("the server has sent a frame on a stream that it had ended")
 	case c.health.overdue:
-		return errors.New("the server does not acknowledge PINGs")
+		return redact.New("the server does not acknowledge PINGs")
 	}
 	return nil
 }
@@ -232,7 +232,7 @@ func (c *conn) setError(err error) {
 }
 
 // ended is the error of the streams of a connection that err has ended.
-func ended(err error) error { return fmt.Errorf("HTTP/2 connection ended: %w", err) }
+func ended(err error) error { return redact.Errorf("HTTP/2 connection ended: %w", err) }
 
 // unlock unlocks mu and reports how the slots have changed. The end of a stream that this
 // client has reset is no change: its slot stays taken. A connection that takes no streams

@@ -9,9 +9,11 @@ import (
 	"math"
 
 	"golang.org/x/net/http2"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
-var errFromServer = errors.New("the server reset the stream")
+var errFromServer = redact.New("the server reset the stream")
 
 // read is the reader: it handles frames until the connection ends, and then ends what
 // is left of its streams.
@@ -87,7 +89,7 @@ func (c *conn) readError(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.goAway != nil {
-		return fmt.Errorf("%w: %w", *c.goAway, err)
+		return redact.Errorf("%w: %w", *c.goAway, err)
 	}
 	return err
 }
@@ -162,7 +164,7 @@ func (c *conn) readReset(f *http2.RSTStreamFrame) error {
 	}
 	var reset error = http2.StreamError{StreamID: f.StreamID, Code: f.ErrCode, Cause: errFromServer}
 	if f.ErrCode == http2.ErrCodeRefusedStream {
-		reset = fmt.Errorf("%w: %w", errUnprocessed, reset)
+		reset = redact.Errorf("%w: %w", errUnprocessed, reset)
 	}
 	c.poisoned = c.poisoned || f.ErrCode == http2.ErrCodeProtocol
 	notify := s.endLocked(reset)
@@ -186,7 +188,7 @@ func (c *conn) readWindowUpdate(f *http2.WindowUpdateFrame) error {
 	}
 	if c.peerWindow+int64(s.outflow)+int64(f.Increment) > math.MaxInt32 {
 		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeFlowControl,
-			Cause: errors.New("WINDOW_UPDATE makes the stream's window too large")}
+			Cause: redact.New("WINDOW_UPDATE makes the stream's window too large")}
 	}
 	s.outflow += f.Increment
 	return nil
@@ -197,7 +199,7 @@ func (c *conn) readWindowUpdate(f *http2.WindowUpdateFrame) error {
 func (c *conn) readGoAway(f *http2.GoAwayFrame) {
 	c.mu.Lock()
 	c.goAway = &http2.GoAwayError{LastStreamID: f.LastStreamID, ErrCode: f.ErrCode}
-	err := fmt.Errorf("%w: %w", errUnprocessed, *c.goAway)
+	err := redact.Errorf("%w: %w", errUnprocessed, *c.goAway)
 	c.mu.Unlock()
 	c.endStreams(f.LastStreamID, err)
 }

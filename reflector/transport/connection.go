@@ -3,13 +3,14 @@
 package transport
 
 import (
-	"errors"
 	"net/http"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // errUnprocessed is wrapped by the errors of requests that the server has certainly not
 // processed.
-var errUnprocessed = errors.New("the server has not processed the request")
+var errUnprocessed = redact.New("the server has not processed the request")
 
 // connection is one HTTP/2 connection: this package's (conn), or net/http's
 // (clientConn).

@@ -12,14 +12,16 @@ import (
 	"net/url"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 var (
 	// errUseBase is returned if the connections to a server are not this package's
 	// business: the server does not speak HTTP/2, or the base transport does not.
-	errUseBase = errors.New("the server is used through the base transport")
+	errUseBase = redact.New("the server is used through the base transport")
 	// errTaken ends the request that made a connection. It is never sent.
-	errTaken = errors.New("the connection was taken")
+	errTaken = redact.New("the connection was taken")
 )
 
 // dialHTTP2 makes a connection to a server that speaks HTTP/2, and returns it with the

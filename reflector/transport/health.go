@@ -4,11 +4,12 @@ package transport
 
 import (
 	"encoding/binary"
-	"fmt"
 	"os"
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // health checks that the server is there: it gets a PING when it was silent for
@@ -98,7 +99,7 @@ func (c *conn) checkAnswer() {
 	}
 	if h.asked {
 		c.mu.Unlock()
-		c.fail(fmt.Errorf("the server did not answer a PING within %v: %w",
+		c.fail(redact.Errorf("the server did not answer a PING within %v: %w",
 			c.options.pingTimeout, os.ErrDeadlineExceeded))
 		return
 	}

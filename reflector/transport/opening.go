@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 const (
@@ -29,7 +31,7 @@ const (
 )
 
 // errMoved ends a request that is sent again on another connection.
-var errMoved = errors.New("the request is sent again on another connection")
+var errMoved = redact.New("the request is sent again on another connection")
 
 // opening is a request, from its slot to the header of the response. pool.mu guards it.
 type opening struct {

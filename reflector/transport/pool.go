@@ -5,11 +5,12 @@ package transport
 import (
 	"container/list"
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 const (
@@ -36,7 +37,7 @@ const (
 
 // errUnused is the failure of a connection that ended before it took a stream. It is
 // a failure as that of a dial: another dial would be as likely to fail.
-var errUnused = errors.New("the server closed the connection before it took a request")
+var errUnused = redact.New("the server closed the connection before it took a request")
 
 // pool holds the connections to one server.
 //

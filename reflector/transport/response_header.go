@@ -3,14 +3,14 @@
 package transport
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strconv"
 
 	"golang.org/x/net/http2"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // readHeader handles the header of a response, or its trailer. 1xx responses and
@@ -28,9 +28,9 @@ func (c *conn) readHeader(f *http2.MetaHeadersFrame) error {
 	var resp *http.Response
 	switch {
 	case f.Truncated:
-		err = fmt.Errorf("the header of the response has more than %d bytes", c.options.maxHeaderList)
+		err = redact.Errorf("the header of the response has more than %d bytes", c.options.maxHeaderList)
 	case slices.ContainsFunc(f.RegularFields(), aboutConnection):
-		err = errors.New("a field of HTTP/1 in the header of the response")
+		err = redact.New("a field of HTTP/1 in the header of the response")
 	case opened:
 		err = checkTrailer(f, left)
 	default:
@@ -57,7 +57,7 @@ func (s *stream) inform(f *http2.MetaHeadersFrame) error {
 		s.waiter.informed += uint64(field.Size())
 	}
 	if s.waiter.informed > uint64(c.options.maxHeaderList) {
-		return fmt.Errorf("the headers of the 1xx responses have more than %d bytes", c.options.maxHeaderList)
+		return redact.Errorf("the headers of the 1xx responses have more than %d bytes", c.options.maxHeaderList)
 	}
 	return nil
 }
@@ -89,9 +89,9 @@ func (s *stream) open(resp *http.Response, end bool) {
 func checkTrailer(f *http2.MetaHeadersFrame, left int64) error {
 	switch {
 	case !f.StreamEnded():
-		return errors.New("a second header that is no trailer")
+		return redact.New("a second header that is no trailer")
 	case len(f.PseudoFields()) > 0:
-		return errors.New("a pseudo-header in a trailer")
+		return redact.New("a pseudo-header in a trailer")
 	case left > 0:
 		return errTooLittleData
 	}
@@ -103,11 +103,11 @@ func newResponse(f *http2.MetaHeadersFrame) (*http.Response, error) {
 	status := f.PseudoValue("status")
 	code, err := strconv.Atoi(status)
 	if len(status) != 3 || err != nil || code < 100 || code == http.StatusSwitchingProtocols {
-		return nil, errors.New("missing or invalid :status")
+		return nil, redact.New("missing or invalid :status")
 	}
 	if code < http.StatusOK {
 		if f.StreamEnded() {
-			return nil, errors.New("an informational response ends the stream")
+			return nil, redact.New("an informational response ends the stream")
 		}
 		return nil, nil
 	}
@@ -125,7 +125,7 @@ func newResponse(f *http2.MetaHeadersFrame) (*http.Response, error) {
 	if lengths := resp.Header["Content-Length"]; len(lengths) > 0 {
 		n, err := strconv.ParseUint(lengths[0], 10, 63)
 		if err != nil || len(lengths) > 1 {
-			return nil, errors.New("invalid content-length")
+			return nil, redact.New("invalid content-length")
 		}
 		resp.ContentLength = int64(n)
 	}

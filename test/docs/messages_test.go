@@ -173,9 +173,9 @@ func (m *messages) add(node ast.Node, message string) {
 func (m *messages) textOf(call *ast.CallExpr) string {
 	function, receiver := nameOf(call.Fun)
 	switch {
-	case receiver == "errors" && function == "New", function == "transformFailed":
+	case (receiver == "errors" || receiver == "redact") && function == "New", function == "transformFailed":
 		return normal(literal(call.Args[0]))
-	case receiver == "fmt" && function == "Errorf":
+	case (receiver == "fmt" || receiver == "redact") && function == "Errorf":
 		return m.formatted(literal(call.Args[0]), call.Args[1:])
 	case function == "Info" && len(call.Args) > 0 && !isDebug(call.Fun):
 		return normal(literal(call.Args[0]))

@@ -86,7 +86,7 @@ func TestErrorHidesText(t *testing.T) {
 		"a status line of a proxy":      {request(&net.OpError{Op: "proxyconnect", Net: "tcp", Err: errors.New(canary)}), "proxyconnect tcp: an error of type *errors.errorString"},
 		"a time-out while reading":      {timeout{canary}, "redact_test.timeout"},
 		"a GOAWAY":                      {http2.GoAwayError{ErrCode: http2.ErrCodeNo, DebugData: canary}, "http2: server sent GOAWAY and closed the connection; LastStreamID=0, ErrCode=NO_ERROR"},
-		"a GOAWAY of package transport": {request(fmt.Errorf("HTTP/2 connection ended: %w", http2.GoAwayError{ErrCode: http2.ErrCodeNo, DebugData: canary})), "HTTP/2 connection ended: http2: server sent GOAWAY"},
+		"a GOAWAY of package transport": {request(redact.Errorf("HTTP/2 connection ended: %w", http2.GoAwayError{ErrCode: http2.ErrCodeNo, DebugData: canary})), "HTTP/2 connection ended: http2: server sent GOAWAY"},
 		"a header of HTTP/2":            {http2.StreamError{StreamID: 3, Code: http2.ErrCodeProtocol, Cause: fmt.Errorf("invalid header field name %q", canary)}, "stream error: stream ID 3; PROTOCOL_ERROR; invalid header field name"},
 		"an event not decoded":          {undecoded(), "500 Internal Server Error"},
 		"an HTML page":                  {htmlPage(), "502 Bad Gateway"},
