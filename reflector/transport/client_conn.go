@@ -65,6 +65,8 @@ func (c *clientConn) limit() int {
 	return c.conn.Available() + c.conn.InFlight()
 }
 
+func (c *clientConn) reason() Reason { return Other }
+
 // probe leaves the check to net/http's own.
 func (c *clientConn) probe() {}
 

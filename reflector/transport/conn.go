@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"math"
 	"net"
 	"sync"
@@ -152,6 +153,26 @@ func (c *conn) refusalLocked() error {
 		return redact.New("the server does not acknowledge PINGs")
 	}
 	return nil
+}
+
+func (c *conn) reason() Reason {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.poisoned:
+		return Poisoned
+	case c.strayed:
+		return FrameAfterEnd
+	case c.health.overdue, errors.Is(c.err, errNoPingAnswer):
+		return NoPingAnswer
+	case c.goAway != nil:
+		return GoAway
+	case errors.As(c.err, &protocolError{}):
+		return ProtocolError
+	case c.err == nil:
+		return Other // the stream ids are used up
+	}
+	return Lost
 }
 
 // usedLocked is the number of taken slots.

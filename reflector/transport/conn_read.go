@@ -166,6 +166,7 @@ func (c *conn) readReset(f *http2.RSTStreamFrame) error {
 	if f.ErrCode == http2.ErrCodeRefusedStream {
 		reset = redact.Errorf("%w: %w", errUnprocessed, reset)
 	}
+	c.options.counters.reset(f.ErrCode)
 	c.poisoned = c.poisoned || f.ErrCode == http2.ErrCodeProtocol
 	notify := s.endLocked(reset)
 	c.unlock()
@@ -197,6 +198,7 @@ func (c *conn) readWindowUpdate(f *http2.WindowUpdateFrame) error {
 // readGoAway ends the streams that the server will not process. The others go on, and
 // the connection is closed after the last of them.
 func (c *conn) readGoAway(f *http2.GoAwayFrame) {
+	c.options.counters.goAway(f.ErrCode)
 	c.mu.Lock()
 	c.goAway = &http2.GoAwayError{LastStreamID: f.LastStreamID, ErrCode: f.ErrCode}
 	err := redact.Errorf("%w: %w", errUnprocessed, *c.goAway)

@@ -36,6 +36,8 @@ type connection interface {
 	// connection that ended before the request was written): it may be sent again on
 	// another connection. It may return errMoved, without a response, when moved is closed.
 	roundTrip(request *http.Request, moved <-chan struct{}) (*http.Response, error)
+	// reason is why the connection takes no new streams.
+	reason() Reason
 	// probe asks the server for a sign of life. Without one, gone follows.
 	probe()
 	// close closes the connection; every stream ends. It does not wait for the network.

@@ -129,6 +129,7 @@ func (p *pool) answeredLocked(o *opening, now time.Time) {
 	switch {
 	case o.from == nil || o.from.removed:
 	case o.reset && o.from.resets > 0:
+		o.from.counters.left(Resets)
 		p.removeLocked(o.from)
 		p.draining = append(p.draining, o.from)
 	case !o.reset && now.Sub(o.began) < suspectAfter:
@@ -168,6 +169,7 @@ func (p *pool) suspectLocked(m *member, suspect bool) {
 	}
 	m.suspect = suspect
 	if suspect {
+		m.counters.left(Suspect)
 		p.suspects++
 	} else {
 		p.suspects--

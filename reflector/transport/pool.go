@@ -186,6 +186,7 @@ func (p *pool) unlock() {
 		}
 	}
 	for _, m := range idle {
+		m.counters.left(Idle)
 		p.removeLocked(m)
 	}
 	p.draining = slices.DeleteFunc(p.draining, func(m *member) bool {
@@ -303,7 +304,7 @@ func (p *pool) dialLocked() {
 	cause := p.waiting.Back().Value.(*turn).request
 	for range min(needed, maxDials-p.unsettledLocked()) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(cause.Context()))
-		m := &member{pool: p, closings: p.closings}
+		m := &member{pool: p, counters: countersOf(ctx), closings: p.closings}
 		m.expectLocked()
 		p.dials[m] = cancel
 		go m.dial(ctx, cause.Clone(ctx))

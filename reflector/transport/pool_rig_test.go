@@ -162,6 +162,8 @@ func (c *fakeConnection) roundTrip(*http.Request, <-chan struct{}) (*http.Respon
 	return nil, errors.New("a fake connection has no streams")
 }
 
+func (c *fakeConnection) reason() Reason { return Lost }
+
 func (c *fakeConnection) probe() {}
 
 func (c *fakeConnection) close() {

@@ -229,5 +229,5 @@ func (t *Transport) dial(ctx context.Context, key poolKey, watch *http.Request, 
 	if silence <= 0 {
 		silence = math.MaxInt64 // never, as net/http
 	}
-	return newConn(c, events, connOptions{pingAfter: silence, pingTimeout: answer})
+	return newConn(c, events, connOptions{pingAfter: silence, pingTimeout: answer, counters: countersOf(ctx)})
 }
