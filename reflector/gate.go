@@ -14,6 +14,7 @@ import (
 	"github.com/refwatch/refwatch/reflector/internal/admission"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/watchlist"
+	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 const (
@@ -95,6 +96,7 @@ type Gate struct {
 	streams    openStreams
 	workers    workers                        // of parked streams
 	unparked   unparked                       // why others are not
+	counters   transport.Counters             // of connections
 	failures   flowcontrol.PassiveRateLimiter // bounds the lines that are logged
 }
 
@@ -140,6 +142,11 @@ func (g *Gate) Status() GateStatus {
 		Cause: s.Cause, CauseTime: s.CauseTime, NotParked: g.unparked.last(),
 	}
 }
+
+// Connections returns what has become of the connections that watches of the gate have
+// caused, and of their streams. Nothing is counted of clients without a
+// [transport.Transport].
+func (g *Gate) Connections() transport.Counts { return g.counters.Counts() }
 
 // logFailure logs a failure: at level 0 the first one, and the first of each other class,
 // unless there were many; at level 2 the others.

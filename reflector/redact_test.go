@@ -58,6 +58,35 @@ func quotingSources() map[string]listwatch.Source {
 	}
 }
 
+// The message of a Status is the server's. Its control characters reach no log and no status.
+func TestControlCharactersOfServers(t *testing.T) {
+	refused := apierrors.NewForbidden(resource, "tls", errors.New("no\x1b[31m\nfaked line\u202e\x07\u0085"))
+	const want = `no\x1b[31m\nfaked line\u202e\a\u0085`
+	sources := map[string]listwatch.Source{
+		"list":  listing(&fakeSource{onList: lists(listFails(refused))}),
+		"watch": &fakeSource{onList: lists(listFails(refused)), onWatch: streams(fails(refused))},
+		"event": &fakeSource{onList: lists(listFails(refused)), onWatch: streams(opens(watch.Event{Type: watch.Error, Object: &refused.ErrStatus}))},
+	}
+	for name, source := range sources {
+		t.Run(name, func(t *testing.T) {
+			var err error
+			log := logged(t, "2", func() {
+				synctest.Test(t, func(t *testing.T) {
+					r := start(t, source, reflector.Options{})
+					after(time.Minute)
+					err = r.Status().LastError
+				})
+			})
+			if err == nil || !strings.Contains(err.Error(), want) || !apierrors.IsForbidden(err) {
+				t.Errorf("status: got %q, want a 403 with %s", err, want)
+			}
+			if i := strings.IndexAny(log, "\x1b\x07\u202e\u0085"); i >= 0 || strings.Contains(log, "\nfaked") {
+				t.Errorf("log: got %q, want no control characters of the server", log)
+			}
+		})
+	}
+}
+
 // Issue 8: client-go's decoding errors quote the object. No such text appears in a
 // status, in the status of a gate, or in a log.
 func TestIssue8_ErrorsQuoteNoObject(t *testing.T) {

@@ -85,7 +85,9 @@ func (s *session) end(cause error) {
 }
 
 // context returns the context that ends with the session, for a request.
-func (s *session) context() context.Context { return s.life.context(s.r.ctx, s.r.parks) }
+func (s *session) context() context.Context {
+	return s.life.context(s.r.ctx, &s.r.gate.counters, s.r.parks)
+}
 
 // isOver reports whether the session was ended from this side.
 func (s *session) isOver() bool { return s.life.cause() != nil }

@@ -46,11 +46,11 @@ func (l *life) cause() error {
 
 // context returns the context of the session's requests, which ask for a stream that can
 // be parked if parks is set. A parked session has none until it sends a request again.
-func (l *life) context(parent context.Context, parks bool) context.Context {
+func (l *life) context(parent context.Context, counters *transport.Counters, parks bool) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
-		ctx := redact.Context(parent)
+		ctx := transport.WithCounters(redact.Context(parent), counters)
 		if parks {
 			ctx = transport.WithParking(ctx)
 		}

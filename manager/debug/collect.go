@@ -12,6 +12,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 // ownerSource is implemented by managers. They name the owners, of which a store has only
@@ -35,9 +36,21 @@ func (o Options) collect(now time.Time) Report {
 		report.Gates = append(report.Gates, Gate{
 			Name: name, Opening: status.Opening, Window: status.Window, Queued: status.Queued, Paused: status.Paused,
 			Cause: textOf(status.Cause), CauseTime: status.CauseTime, NotParked: textOf(status.NotParked),
+			Connections: newGateConnections(o.Gates[name].Connections()),
 		})
 	}
 	return report
+}
+
+// newGateConnections returns nil if nothing was counted.
+func newGateConnections(counts transport.Counts) *GateConnections {
+	maps.DeleteFunc(counts.Resets, func(_ string, n uint64) bool { return n == 0 })
+	maps.DeleteFunc(counts.GoAways, func(_ string, n uint64) bool { return n == 0 })
+	maps.DeleteFunc(counts.Left, func(_ transport.Reason, n uint64) bool { return n == 0 })
+	if len(counts.Resets)+len(counts.GoAways)+len(counts.Left) == 0 {
+		return nil
+	}
+	return &GateConnections{Resets: counts.Resets, GoAways: counts.GoAways, Left: counts.Left}
 }
 
 // ownersByID returns the owners of a manager by the UID that its store has for them.

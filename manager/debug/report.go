@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 // Report is the JSON document. It holds no object data.
@@ -86,6 +87,17 @@ type Gate struct {
 	// NotParked is why the last stream that could not be parked has a goroutine; empty if
 	// there was no such stream. That stream may have ended.
 	NotParked string `json:"notParked,omitempty"`
+	// Connections are what has become of connections of watches; nil if nothing was counted.
+	Connections *GateConnections `json:"connections,omitempty"`
+}
+
+// GateConnections are the counts of Gate.Connections that are not 0.
+type GateConnections struct {
+	// Resets and GoAways count the frames RST_STREAM and GOAWAY of servers, by code.
+	Resets  map[string]uint64 `json:"resets,omitempty"`
+	GoAways map[string]uint64 `json:"goAways,omitempty"`
+	// Left counts the connections that take no new streams any more.
+	Left map[transport.Reason]uint64 `json:"left,omitempty"`
 }
 
 // String returns "kind namespace/name", or the UID of an owner without a name.

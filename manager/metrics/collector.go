@@ -158,6 +158,10 @@ func (c *Collector) collectGate(s sink, gate *objectcache.Gate) {
 	s.gauge(d.window, float64(status.Window))
 	s.gauge(d.outage, outage)
 	s.histogram(d.queued, status.Waits)
+	connections := gate.Connections()
+	counters(s, d.resets, connections.Resets)
+	counters(s, d.goAways, connections.GoAways)
+	counters(s, d.left, connections.Left)
 }
 
 // sink takes the metrics of one store or gate.

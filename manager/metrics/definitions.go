@@ -25,6 +25,7 @@ type descriptions struct {
 	firstSync                          *compbasemetrics.Desc // histogram of a store
 	attempts, window, outage           *compbasemetrics.Desc // gauges of a gate
 	queued                             *compbasemetrics.Desc // histogram of a gate
+	resets, goAways, left              *compbasemetrics.Desc // counters of a gate
 }
 
 func newDescriptions() descriptions {
@@ -42,6 +43,9 @@ func newDescriptions() descriptions {
 		attempts:      ofGate("gate_attempts", "Number of attempts to read that are under way, queued for others, or paused after a failure or the end of a stream.", "state"),
 		window:        ofGate("gate_window", "Number of attempts of healthy reflectors that may be under way at once."),
 		outage:        ofGate("gate_outage", "1 while the server, or a resource, is in an outage, else 0."),
+		resets:        ofGate("stream_resets_total", "Number of RST_STREAM frames of servers that have ended a watch stream, by code.", "code"),
+		goAways:       ofGate("goaways_total", "Number of GOAWAY frames of servers, by code.", "code"),
+		left:          ofGate("connections_left_total", "Number of connections that take no new watch streams any more, by reason.", "reason"),
 		queued:        ofGate("gate_queue_duration_seconds", "Time that attempts to read were queued until they began."),
 	}
 }
@@ -50,7 +54,7 @@ func newDescriptions() descriptions {
 func (d *descriptions) all() []*compbasemetrics.Desc {
 	return []*compbasemetrics.Desc{
 		d.objects, d.references, d.oldestContact, d.openStreams, d.parkedStreams, d.opens, d.events, d.reads, d.gets, d.firstSync,
-		d.attempts, d.window, d.outage, d.queued,
+		d.attempts, d.window, d.outage, d.queued, d.resets, d.goAways, d.left,
 	}
 }
 

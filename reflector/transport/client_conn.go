@@ -7,12 +7,13 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
 
 	"golang.org/x/net/http2"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // clientConn is a connection that net/http's HTTP/2 client runs.
@@ -64,17 +65,20 @@ func (c *clientConn) limit() int {
 	return c.conn.Available() + c.conn.InFlight()
 }
 
+func (c *clientConn) reason() Reason { return Other }
+
 // probe leaves the check to net/http's own.
 func (c *clientConn) probe() {}
 
-func (c *clientConn) close() { _ = c.conn.Close() }
+// close does not wait for TLS, which announces the end to the server for up to 5 s.
+func (c *clientConn) close() { go func() { _ = c.conn.Close() }() }
 
 func (c *clientConn) roundTrip(request *http.Request, _ <-chan struct{}) (*http.Response, error) {
 	lent := lend(request)
 	response, err := c.conn.RoundTrip(lent.request)
 	if err != nil {
 		if unprocessed(err) {
-			err = fmt.Errorf("%w: %w", errUnprocessed, err)
+			err = redact.Errorf("%w: %w", errUnprocessed, err)
 		}
 		return nil, err
 	}

@@ -7,18 +7,19 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"math"
 	"net"
 	"sync"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 var (
-	errConnClosed   = errors.New("this client closed the connection")
-	errConnFinished = errors.New("this client closed the connection: it takes no new streams, and the last one has ended")
+	errConnClosed   = redact.New("this client closed the connection")
+	errConnFinished = redact.New("this client closed the connection: it takes no new streams, and the last one has ended")
 )
 
 // conn is the client's side of an HTTP/2 connection (RFC 9113) that carries GET
@@ -70,6 +71,7 @@ type conn struct {
 	health     health
 	goAway     *http2.GoAwayError // the server's last GOAWAY
 	poisoned   bool               // the server has reset a stream with PROTOCOL_ERROR: it may reset all new ones
+	strayed    bool               // the server has sent a frame on a stream that it had ended
 	err        error              // why the connection ended; nil while it lives
 	seen       slots              // what unlock has reported
 }
@@ -142,13 +144,35 @@ func (c *conn) refusalLocked() error {
 	case c.goAway != nil:
 		return *c.goAway
 	case c.nextID > maxStreamID:
-		return errors.New("the connection has used all stream ids")
+		return redact.New("the connection has used all stream ids")
 	case c.poisoned:
-		return errors.New("the server has reset a stream for an error of the protocol")
+		return redact.New("the server has reset a stream for an error of the protocol")
+	case c.strayed:
+		return redact.New("the server has sent a frame on a stream that it had ended")
 	case c.health.overdue:
-		return errors.New("the server does not acknowledge PINGs")
+		return redact.New("the server does not acknowledge PINGs")
 	}
 	return nil
+}
+
+func (c *conn) reason() Reason {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.poisoned:
+		return Poisoned
+	case c.strayed:
+		return FrameAfterEnd
+	case c.health.overdue, errors.Is(c.err, errNoPingAnswer):
+		return NoPingAnswer
+	case c.goAway != nil:
+		return GoAway
+	case errors.As(c.err, &protocolError{}):
+		return ProtocolError
+	case c.err == nil:
+		return Other // the stream ids are used up
+	}
+	return Lost
 }
 
 // usedLocked is the number of taken slots.
@@ -197,10 +221,15 @@ func (c *conn) limit() int {
 	return int(min(c.maxStreams, math.MaxInt32))
 }
 
-// close ends a connection without streams. TLS announces the end to the server.
+// close ends a connection without streams. TLS announces the end to the server, which may
+// not read: nobody waits for that.
 func (c *conn) close() {
-	c.setError(errConnClosed)
-	_ = c.net.Close()
+	c.mu.Lock()
+	if c.err == nil {
+		c.err = ended(errConnClosed)
+		c.background.Go(func() { _ = c.net.Close() })
+	}
+	c.unlock()
 }
 
 // fail ends the connection; the reader ends its streams. TLS would write an alert first,
@@ -218,10 +247,13 @@ func (c *conn) fail(err error) {
 func (c *conn) setError(err error) {
 	c.mu.Lock()
 	if c.err == nil {
-		c.err = fmt.Errorf("HTTP/2 connection ended: %w", err)
+		c.err = ended(err)
 	}
 	c.unlock()
 }
+
+// ended is the error of the streams of a connection that err has ended.
+func ended(err error) error { return redact.Errorf("HTTP/2 connection ended: %w", err) }
 
 // unlock unlocks mu and reports how the slots have changed. The end of a stream that this
 // client has reset is no change: its slot stays taken. A connection that takes no streams

@@ -9,9 +9,11 @@ import (
 	"math"
 
 	"golang.org/x/net/http2"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
-var errFromServer = errors.New("the server reset the stream")
+var errFromServer = redact.New("the server reset the stream")
 
 // read is the reader: it handles frames until the connection ends, and then ends what
 // is left of its streams.
@@ -87,7 +89,7 @@ func (c *conn) readError(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.goAway != nil {
-		return fmt.Errorf("%w: %w", *c.goAway, err)
+		return redact.Errorf("%w: %w", *c.goAway, err)
 	}
 	return err
 }
@@ -125,8 +127,9 @@ func (c *conn) handle(f http2.Frame) error {
 // is to be ignored. An error ends the connection (RFC 9113, section 5.1).
 //
 // DATA and HEADERS are ignored if this client may have reset the stream: on those up to
-// the last one that it has reset. Otherwise the server itself has ended the stream. It
-// may have sent WINDOW_UPDATE before, and servers send RST_STREAM after a response.
+// the last one that it has reset. Otherwise the server itself has ended the stream, and the
+// connection takes no new ones: the caller calls unlock. The server may have sent
+// WINDOW_UPDATE before, and servers send RST_STREAM after a response.
 func (c *conn) streamLocked(h http2.FrameHeader) (*stream, error) {
 	if s := c.streams[h.StreamID]; s != nil {
 		return s, nil
@@ -135,9 +138,21 @@ func (c *conn) streamLocked(h http2.FrameHeader) (*stream, error) {
 		return nil, protocolError{http2.ErrCodeProtocol, fmt.Sprintf("%v on a stream that was not opened", h.Type)}
 	}
 	if h.StreamID > c.resets.last && (h.Type == http2.FrameData || h.Type == http2.FrameHeaders) {
-		return nil, protocolError{http2.ErrCodeStreamClosed, fmt.Sprintf("%v on a stream that has ended", h.Type)}
+		c.strayLocked()
 	}
 	return nil, nil
+}
+
+// strayLocked handles a frame on a stream that the server had ended. The server has broken
+// the protocol, but not for the other streams: these go on, and the connection takes no new
+// ones.
+func (c *conn) strayLocked() {
+	if c.strayed || c.err != nil {
+		return
+	}
+	c.strayed = true
+	_ = c.queued.WriteGoAway(0, http2.ErrCodeStreamClosed, nil)
+	c.flushLocked()
 }
 
 func (c *conn) readReset(f *http2.RSTStreamFrame) error {
@@ -149,8 +164,9 @@ func (c *conn) readReset(f *http2.RSTStreamFrame) error {
 	}
 	var reset error = http2.StreamError{StreamID: f.StreamID, Code: f.ErrCode, Cause: errFromServer}
 	if f.ErrCode == http2.ErrCodeRefusedStream {
-		reset = fmt.Errorf("%w: %w", errUnprocessed, reset)
+		reset = redact.Errorf("%w: %w", errUnprocessed, reset)
 	}
+	c.options.counters.reset(f.ErrCode)
 	c.poisoned = c.poisoned || f.ErrCode == http2.ErrCodeProtocol
 	notify := s.endLocked(reset)
 	c.unlock()
@@ -173,7 +189,7 @@ func (c *conn) readWindowUpdate(f *http2.WindowUpdateFrame) error {
 	}
 	if c.peerWindow+int64(s.outflow)+int64(f.Increment) > math.MaxInt32 {
 		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeFlowControl,
-			Cause: errors.New("WINDOW_UPDATE makes the stream's window too large")}
+			Cause: redact.New("WINDOW_UPDATE makes the stream's window too large")}
 	}
 	s.outflow += f.Increment
 	return nil
@@ -182,9 +198,10 @@ func (c *conn) readWindowUpdate(f *http2.WindowUpdateFrame) error {
 // readGoAway ends the streams that the server will not process. The others go on, and
 // the connection is closed after the last of them.
 func (c *conn) readGoAway(f *http2.GoAwayFrame) {
+	c.options.counters.goAway(f.ErrCode)
 	c.mu.Lock()
 	c.goAway = &http2.GoAwayError{LastStreamID: f.LastStreamID, ErrCode: f.ErrCode}
-	err := fmt.Errorf("%w: %w", errUnprocessed, *c.goAway)
+	err := redact.Errorf("%w: %w", errUnprocessed, *c.goAway)
 	c.mu.Unlock()
 	c.endStreams(f.LastStreamID, err)
 }
@@ -218,7 +235,7 @@ func (c *conn) resetStream(h http2.FrameHeader, err error) error {
 	c.mu.Lock()
 	s, err := c.streamLocked(h)
 	if s == nil {
-		c.mu.Unlock()
+		c.unlock()
 		return err
 	}
 	notify := s.endLocked(broken)

@@ -3,13 +3,14 @@
 package transport
 
 import (
-	"errors"
 	"net/http"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // errUnprocessed is wrapped by the errors of requests that the server has certainly not
 // processed.
-var errUnprocessed = errors.New("the server has not processed the request")
+var errUnprocessed = redact.New("the server has not processed the request")
 
 // connection is one HTTP/2 connection: this package's (conn), or net/http's
 // (clientConn).
@@ -35,9 +36,11 @@ type connection interface {
 	// connection that ended before the request was written): it may be sent again on
 	// another connection. It may return errMoved, without a response, when moved is closed.
 	roundTrip(request *http.Request, moved <-chan struct{}) (*http.Response, error)
+	// reason is why the connection takes no new streams.
+	reason() Reason
 	// probe asks the server for a sign of life. Without one, gone follows.
 	probe()
-	// close closes the connection at once; every stream ends.
+	// close closes the connection; every stream ends. It does not wait for the network.
 	close()
 }
 

@@ -9,16 +9,19 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 var (
 	// errUseBase is returned if the connections to a server are not this package's
 	// business: the server does not speak HTTP/2, or the base transport does not.
-	errUseBase = errors.New("the server is used through the base transport")
+	errUseBase = redact.New("the server is used through the base transport")
 	// errTaken ends the request that made a connection. It is never sent.
-	errTaken = errors.New("the connection was taken")
+	errTaken = redact.New("the connection was taken")
 )
 
 // dialHTTP2 makes a connection to a server that speaks HTTP/2, and returns it with the
@@ -28,12 +31,13 @@ var (
 // proxy, TLS configuration and time-outs. The clone hands the connection over when
 // HTTP/2 was negotiated, by the documented hook TLSNextProto. If HTTP/1.1 was
 // negotiated, the connection is closed before it carries a request. When ctx ends, the
-// attempt ends.
-func dialHTTP2(ctx context.Context, base http.RoundTripper, authority string) (*tls.Conn, *http.Transport, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+authority+"/", nil)
-	if err != nil {
-		return nil, nil, err
+// attempt ends. watch is the request that needs the connection, and not sent.
+func dialHTTP2(ctx context.Context, base http.RoundTripper, watch *http.Request) (*tls.Conn, *http.Transport, error) {
+	// Without the header of watch: an invalid one must not fail the dial, for which others wait.
+	request := &http.Request{
+		Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: watch.URL.Host, Path: "/"}, Header: http.Header{},
 	}
+	request = request.WithContext(ctx)
 	refresh(base, request)
 	original := transportOf(base)
 	if original == nil || original.DisableKeepAlives || hasOtherHooks(original) {
@@ -45,6 +49,9 @@ func dialHTTP2(ctx context.Context, base http.RoundTripper, authority string) (*
 	}
 	var keep func() bool
 	clone.DialContext = abortable(ctx, clone, &keep)
+	if proxy := clone.Proxy; proxy != nil {
+		clone.Proxy = func(*http.Request) (*url.URL, error) { return proxy(watch) }
+	}
 	taken := make(chan *tls.Conn, 1)
 	clone.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{
 		"h2": func(_ string, c *tls.Conn) http.RoundTripper {

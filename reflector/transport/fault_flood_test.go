@@ -45,6 +45,10 @@ var floods = map[string]struct {
 	"HEADERS of a closed stream": {"cancelled", func(e *exchange, id uint32, i int) {
 		e.header(id, ":status", "200", "field", strings.Repeat("x", i%64))
 	}},
+	"DATA of an ended stream": {"ended", func(e *exchange, id uint32, _ int) { e.data(id, "x") }},
+	"HEADERS of an ended stream": {"ended", func(e *exchange, id uint32, i int) {
+		e.header(id, ":status", "200", "field", strings.Repeat("x", i%64))
+	}},
 	"GOAWAY":        {"open", func(e *exchange, id uint32, _ int) { e.goAway(id, http2.ErrCodeNo) }},
 	"informational": {"waiting", func(e *exchange, id uint32, _ int) { e.header(id, ":status", "103", "link", "x") }},
 }

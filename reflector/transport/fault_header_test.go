@@ -15,6 +15,19 @@ func headerFault(want string, fields ...string) fault {
 	return fault{func(e *exchange, id uint32) { e.header(id, fields...) }, want}
 }
 
+// informs sends 1xx responses whose headers have a size, as RFC 9113 counts it.
+func (e *exchange) informs(id uint32, size int) {
+	const overhead = len(":status") + len("103") + 32 + len("a") + 32
+	for size > 0 {
+		n := min(size, 8<<10)
+		if rest := size - n; rest > 0 && rest < overhead {
+			n -= overhead
+		}
+		e.header(id, ":status", "103", "a", strings.Repeat("x", n-overhead))
+		size -= n
+	}
+}
+
 // Response headers that are malformed end their stream (RFC 9113, sections 8.1 to 8.3).
 func TestFaultHeader(t *testing.T) {
 	runFaults(t, states["waiting"], map[string]fault{
@@ -52,6 +65,12 @@ func TestFaultHeader(t *testing.T) {
 		"101, upgrade": headerFault("S.PROTOCOL/-", ":status", "101", "upgrade", "websocket"),
 		"100":          headerFault("-", ":status", "100"),
 		"103":          headerFault("-", ":status", "103", "link", "</style.css>"),
+		"1xx of a whole list": {func(e *exchange, id uint32) {
+			e.informs(id, 1<<20)
+		}, "-"},
+		"1xx of more than a list": {func(e *exchange, id uint32) {
+			e.informs(id, 1<<20+1)
+		}, "S.PROTOCOL/-"}, // net/http's limit is 10 MiB
 		"100 that ends the stream": {func(e *exchange, id uint32) {
 			e.endHeader(id, ":status", "100")
 		}, "S.PROTOCOL"},
@@ -85,11 +104,11 @@ func TestFaultTrailers(t *testing.T) {
 		"upper case":    trailers("S.PROTOCOL", "Checksum", "x"),
 		"empty name":    trailers("S.PROTOCOL", "", "x"),
 		"line feed":     trailers("S.PROTOCOL", "a", "b\nc"),
-		"after the end": {func(e *exchange, id uint32) { e.endData(id, ""); e.endHeader(id, "a", "b") }, "C.STREAM_CLOSED/end"},
+		"after the end": {func(e *exchange, id uint32) { e.endData(id, ""); e.endHeader(id, "a", "b") }, "G.STREAM_CLOSED/end"},
 		"upper case, after the end": {func(e *exchange, id uint32) {
 			e.endData(id, "")
 			e.endHeader(id, "Checksum", "x")
-		}, "C.STREAM_CLOSED/end"},
+		}, "G.STREAM_CLOSED/end"},
 		"100 in the body": headerFault("S.PROTOCOL/C", ":status", "100"),
 	})
 }

@@ -49,6 +49,9 @@ func (e *exchange) outcome(v *opened, fault func()) string {
 	if e.closed() {
 		return "C" + e.goAwayCode()
 	}
+	if code := e.goAwayCode(); code != "" {
+		return "G" + code
+	}
 	after := v.look()
 	codes := e.resets(v.id)
 	switch {

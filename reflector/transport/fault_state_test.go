@@ -17,6 +17,7 @@ import (
 //     end        the regular end of the stream
 //     err        the stream fails
 //     S.CODE     the stream fails, and the server gets RST_STREAM with this code
+//     G.CODE     the connection takes no new streams, and the server gets GOAWAY with this code
 //     C.CODE     the connection ends, and the server gets GOAWAY with this code
 //
 // Whenever the connection does not end, its other stream goes on, and it answers a
@@ -28,12 +29,12 @@ import (
 // any error of a stream as one of the connection (section 5.4).
 const stateTable = `
 frame         zero       idle         even         waiting    open         draining     cancelled  forgotten  earlier    ended             reset             refused
-DATA          C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL ok           ok           -          -          -          C.STREAM_CLOSED/- C.STREAM_CLOSED/- C.STREAM_CLOSED/-
-DATA-empty    C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL -            -            -          -          -          C.STREAM_CLOSED/- C.STREAM_CLOSED/- C.STREAM_CLOSED/-
-DATA-end      C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL end          end          -          -          -          C.STREAM_CLOSED/- C.STREAM_CLOSED/- C.STREAM_CLOSED/-
-HEADERS       C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- ok         S.PROTOCOL/C S.PROTOCOL/C -          -          -          C.STREAM_CLOSED/- C.STREAM_CLOSED/- C.STREAM_CLOSED/-
-HEADERS-end   C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- end        S.PROTOCOL/C S.PROTOCOL/C -          -          -          C.STREAM_CLOSED/- C.STREAM_CLOSED/- C.STREAM_CLOSED/-
-trailers      C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- S.PROTOCOL end          end          -          -          -          C.STREAM_CLOSED/- C.STREAM_CLOSED/- C.STREAM_CLOSED/-
+DATA          C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL ok           ok           -          -          -          G.STREAM_CLOSED/- G.STREAM_CLOSED/- G.STREAM_CLOSED/-
+DATA-empty    C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL -            -            -          -          -          G.STREAM_CLOSED/- G.STREAM_CLOSED/- G.STREAM_CLOSED/-
+DATA-end      C.PROTOCOL C.PROTOCOL   C.PROTOCOL/- S.PROTOCOL end          end          -          -          -          G.STREAM_CLOSED/- G.STREAM_CLOSED/- G.STREAM_CLOSED/-
+HEADERS       C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- ok         S.PROTOCOL/C S.PROTOCOL/C -          -          -          G.STREAM_CLOSED/- G.STREAM_CLOSED/- G.STREAM_CLOSED/-
+HEADERS-end   C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- end        S.PROTOCOL/C S.PROTOCOL/C -          -          -          G.STREAM_CLOSED/- G.STREAM_CLOSED/- G.STREAM_CLOSED/-
+trailers      C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- S.PROTOCOL end          end          -          -          -          G.STREAM_CLOSED/- G.STREAM_CLOSED/- G.STREAM_CLOSED/-
 PRIORITY      C.PROTOCOL -            -            -          -            -            -          -          -          -                 -                 -
 RST_STREAM    C.PROTOCOL C.PROTOCOL/- C.PROTOCOL/- err        err          err          -          -          -          -                 -                 -
 PUSH_PROMISE  C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL   C.PROTOCOL   C.PROTOCOL C.PROTOCOL C.PROTOCOL C.PROTOCOL        C.PROTOCOL        C.PROTOCOL

@@ -17,6 +17,7 @@ import (
 type fleet struct {
 	t         *testing.T
 	transport *Transport
+	counters  Counters
 	scripts   []*exchange
 	calls     []*call
 	// greet is what a server sends on a new connection; SETTINGS by default.
@@ -41,10 +42,10 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-func (f *fleet) dial(_ context.Context, events connectionEvents) (connection, error) {
+func (f *fleet) dial(ctx context.Context, _ *http.Request, events connectionEvents) (connection, error) {
 	up, down := memPipe(1 << 20)
 	e := &exchange{kind: ownKinds()[1], wire: down, script: newScript(f.t, down, true)}
-	c, err := newConn(up, events, connOptions{})
+	c, err := newConn(up, events, connOptions{counters: countersOf(ctx)})
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func (f *fleet) close()        {}
 
 func (f *fleet) roundTrip(r *http.Request) (*http.Response, error) {
 	r.URL.Scheme, r.URL.RawQuery = "https", "watch=true"
-	return f.transport.RoundTrip(r.WithContext(WithParking(r.Context())))
+	return f.transport.RoundTrip(r.WithContext(WithParking(WithCounters(r.Context(), &f.counters))))
 }
 
 func (f *fleet) get(path string) *call {

@@ -4,12 +4,15 @@ package transport
 
 import (
 	"encoding/binary"
-	"fmt"
 	"os"
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
+
+var errNoPingAnswer = redact.New("the server did not answer a PING")
 
 // health checks that the server is there: it gets a PING when it was silent for
 // pingAfter, and has pingTimeout to answer. The PINGs that follow an RST_STREAM are
@@ -98,8 +101,7 @@ func (c *conn) checkAnswer() {
 	}
 	if h.asked {
 		c.mu.Unlock()
-		c.fail(fmt.Errorf("the server did not answer a PING within %v: %w",
-			c.options.pingTimeout, os.ErrDeadlineExceeded))
+		c.fail(redact.Errorf("%w within %v: %w", errNoPingAnswer, c.options.pingTimeout, os.ErrDeadlineExceeded))
 		return
 	}
 	h.overdue = true

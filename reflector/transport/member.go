@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"time"
 )
@@ -12,6 +13,7 @@ import (
 // pool.mu.
 type member struct {
 	pool       *pool
+	counters   *Counters  // nil if nobody counts
 	connection connection // nil during the dial
 
 	overdue *time.Timer // of the dial; not nil while it counts in pool.expected
@@ -30,9 +32,9 @@ type member struct {
 	closing  bool // closeIdle was called, and no stream was begun since
 }
 
-// dial makes the connection. ctx ends when nobody waits for it.
-func (m *member) dial(ctx context.Context) {
-	c, err := m.pool.dial(ctx, m)
+// dial makes the connection, which request needs. ctx ends when nobody waits for it.
+func (m *member) dial(ctx context.Context, request *http.Request) {
+	c, err := m.pool.dial(ctx, request, m)
 	p := m.pool
 	p.mu.Lock()
 	defer p.unlock()
@@ -125,7 +127,7 @@ func (m *member) idle(connection) {
 }
 
 // gone implements connectionEvents.
-func (m *member) gone(connection) {
+func (m *member) gone(c connection) {
 	p := m.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,6 +135,7 @@ func (m *member) gone(connection) {
 		p.draining = slices.DeleteFunc(p.draining, func(other *member) bool { return other == m })
 		return
 	}
+	m.counters.left(c.reason())
 	if m.connection == nil {
 		m.removed = true // dial sees it
 		return
@@ -165,6 +168,7 @@ func (m *member) expire() {
 	m.pool.mu.Lock()
 	expired := !m.removed && m.connection.taken() == 0
 	if expired {
+		m.counters.left(Idle)
 		m.pool.removeLocked(m)
 		m.pool.dialLocked()
 	}

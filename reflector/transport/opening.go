@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 const (
@@ -29,10 +31,11 @@ const (
 )
 
 // errMoved ends a request that is sent again on another connection.
-var errMoved = errors.New("the request is sent again on another connection")
+var errMoved = redact.New("the request is sent again on another connection")
 
 // opening is a request, from its slot to the header of the response. pool.mu guards it.
 type opening struct {
+	request *http.Request
 	member  *member
 	element *list.Element // in pool.openings
 	began   time.Time
@@ -69,7 +72,7 @@ func (t *trials) begin(now time.Time) bool {
 
 // beginLocked begins an opening that has a slot of m.
 func (p *pool) beginLocked(m *member, t *turn) *opening {
-	o := &opening{member: m, began: time.Now(), sent: t.sent + 1, from: t.from, reset: t.reset, moved: make(chan struct{})}
+	o := &opening{request: t.request, member: m, began: time.Now(), sent: t.sent + 1, from: t.from, reset: t.reset, moved: make(chan struct{})}
 	o.element = p.openings.PushBack(o)
 	p.reviewInLocked(o.patience())
 	return o
@@ -126,6 +129,7 @@ func (p *pool) answeredLocked(o *opening, now time.Time) {
 	switch {
 	case o.from == nil || o.from.removed:
 	case o.reset && o.from.resets > 0:
+		o.from.counters.left(Resets)
 		p.removeLocked(o.from)
 		p.draining = append(p.draining, o.from)
 	case !o.reset && now.Sub(o.began) < suspectAfter:
@@ -165,6 +169,7 @@ func (p *pool) suspectLocked(m *member, suspect bool) {
 	}
 	m.suspect = suspect
 	if suspect {
+		m.counters.left(Suspect)
 		p.suspects++
 	} else {
 		p.suspects--
@@ -220,7 +225,7 @@ func (p *pool) moveLocked(o *opening, now time.Time) {
 	switch {
 	case !p.moves || o.turn != nil || o.next != nil || o.sent >= sends:
 	case p.trials.begin(now):
-		o.turn = p.waiting.PushBack(&turn{avoid: o.member.connection, from: o.member, sent: o.sent, opening: o, trial: true})
+		o.turn = p.waiting.PushBack(&turn{request: o.request, avoid: o.member.connection, from: o.member, sent: o.sent, opening: o, trial: true})
 	default:
 		p.reviewInLocked(p.trials.next.Sub(now))
 	}

@@ -22,6 +22,8 @@ type connOptions struct {
 	// maxHeaderList is the largest header that a server may send, in bytes as RFC 9113,
 	// section 6.5.2, counts them: 1 MiB.
 	maxHeaderList uint32
+	// counters may be nil.
+	counters *Counters
 }
 
 func (o connOptions) withDefaults() connOptions {

@@ -4,16 +4,17 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // What WhyNoBody returns. Logs and pages show these texts.
 var (
-	errUnmarked  = errors.New("the context is not from WithParking")
-	errNotPassed = errors.New("the requests do not pass the transport of manager.ConfigFor: the client is not made with it, or its transport was replaced")
-	errNoHTTP2   = errors.New("the server does not speak HTTP/2 over TLS, or the client's transport does not")
-	errHidden    = errors.New("a wrapper of the client's config, or its Timeout, replaces the body of the response")
+	errUnmarked  = redact.New("the context is not from WithParking")
+	errNotPassed = redact.New("the requests do not pass the transport of manager.ConfigFor: the client is not made with it, or its transport was replaced")
+	errNoHTTP2   = redact.New("the server does not speak HTTP/2 over TLS, or the client's transport does not")
+	errHidden    = redact.New("a wrapper of the client's config, or its Timeout, replaces the body of the response")
 )
 
 type parkingKey struct{}

@@ -18,10 +18,11 @@ func TestGolang47635(t *testing.T) {
 	tests := map[string]struct {
 		code   http2.ErrCode
 		failed int // openings
+		left   Reason
 	}{
-		"PROTOCOL_ERROR":    {code: http2.ErrCodeProtocol},
-		"INTERNAL_ERROR":    {code: http2.ErrCodeInternal, failed: resetsAllowed},
-		"ENHANCE_YOUR_CALM": {code: http2.ErrCodeEnhanceYourCalm, failed: resetsAllowed},
+		"PROTOCOL_ERROR":    {code: http2.ErrCodeProtocol, left: Poisoned},
+		"INTERNAL_ERROR":    {code: http2.ErrCodeInternal, failed: resetsAllowed, left: Resets},
+		"ENHANCE_YOUR_CALM": {code: http2.ErrCodeEnhanceYourCalm, failed: resetsAllowed, left: Resets},
 	}
 	for name, test := range tests {
 		t.Run(name, inBubble(func(t *testing.T) {
@@ -42,14 +43,16 @@ func TestGolang47635(t *testing.T) {
 				}
 			})
 			c := clientFor(t, server.config(), true)
-			old, err := c.get(t.Context(), "/api?watch=true")
+			var counters Counters
+			ctx := WithCounters(t.Context(), &counters)
+			old, err := c.get(ctx, "/api?watch=true")
 			if err != nil {
 				t.Fatal(err)
 			}
 			poisoned = true
 			failed := 0
 			for range 10 {
-				response, err := c.get(t.Context(), "/api?watch=true")
+				response, err := c.get(ctx, "/api?watch=true")
 				if err != nil {
 					failed++
 					continue
@@ -58,6 +61,9 @@ func TestGolang47635(t *testing.T) {
 			}
 			if dials, _ := server.seen(); dials != 2 || failed != test.failed {
 				t.Errorf("got %d dials and %d failed openings, want 2 and %d", dials, failed, test.failed)
+			}
+			if got := counters.Counts(); got.Left[test.left] != 1 || got.Resets[test.code.String()] == 0 {
+				t.Errorf("counters: got %v, want one connection that was left, %s, and resets", got, test.left)
 			}
 			poisoned = false
 			response, err := c.get(t.Context(), "/api?watch=true")

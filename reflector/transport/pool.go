@@ -5,10 +5,12 @@ package transport
 import (
 	"container/list"
 	"context"
-	"errors"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 const (
@@ -35,7 +37,7 @@ const (
 
 // errUnused is the failure of a connection that ended before it took a stream. It is
 // a failure as that of a dial: another dial would be as likely to fail.
-var errUnused = errors.New("the server closed the connection before it took a request")
+var errUnused = redact.New("the server closed the connection before it took a request")
 
 // pool holds the connections to one server.
 //
@@ -52,7 +54,8 @@ var errUnused = errors.New("the server closed the connection before it took a re
 // last. If only suspect connections have slots, one is dialled as often as trials allow,
 // and otherwise they are used.
 type pool struct {
-	dial func(context.Context, connectionEvents) (connection, error)
+	// dial makes a connection that a request needs.
+	dial func(context.Context, *http.Request, connectionEvents) (connection, error)
 
 	moves bool // an opening without an answer may be sent again on another connection
 
@@ -78,6 +81,8 @@ type pool struct {
 
 // turn is an opening that waits.
 type turn struct {
+	request *http.Request
+
 	avoid connection
 	ready chan outcome // with room for one; nil for an opening that was sent
 	from  *member      // these three are those of the opening to come
@@ -113,22 +118,24 @@ func (t *turn) fail(err error) {
 	t.opening.turn = nil
 }
 
-func newPool(dial func(context.Context, connectionEvents) (connection, error)) *pool {
+func newPool(dial func(context.Context, *http.Request, connectionEvents) (connection, error)) *pool {
 	return &pool{dial: dial, dials: map[*member]context.CancelFunc{}, limit: defaultLimit}
 }
 
 // acquire returns an opening with a reserved slot of a connection other than avoid. It
-// waits until there is one, a dial fails, or ctx ends. finish must follow.
-func (p *pool) acquire(ctx context.Context, avoid connection) (*opening, error) {
-	return p.await(ctx, &turn{avoid: avoid})
+// waits until there is one, a dial fails, or the context of the request ends. finish must
+// follow.
+func (p *pool) acquire(request *http.Request, avoid connection) (*opening, error) {
+	return p.await(&turn{request: request, avoid: avoid})
 }
 
 // elsewhere is acquire for an opening that the server has reset.
-func (p *pool) elsewhere(ctx context.Context, o *opening) (*opening, error) {
-	return p.await(ctx, &turn{avoid: o.member.connection, from: o.member, reset: true, sent: o.sent, trial: true})
+func (p *pool) elsewhere(o *opening) (*opening, error) {
+	return p.await(&turn{request: o.request, avoid: o.member.connection, from: o.member, reset: true, sent: o.sent, trial: true})
 }
 
-func (p *pool) await(ctx context.Context, t *turn) (*opening, error) {
+func (p *pool) await(t *turn) (*opening, error) {
+	ctx := t.request.Context()
 	t.ready = make(chan outcome, 1)
 	p.mu.Lock()
 	element := p.waiting.PushBack(t)
@@ -179,6 +186,7 @@ func (p *pool) unlock() {
 		}
 	}
 	for _, m := range idle {
+		m.counters.left(Idle)
 		p.removeLocked(m)
 	}
 	p.draining = slices.DeleteFunc(p.draining, func(m *member) bool {
@@ -292,12 +300,14 @@ func (p *pool) dialLocked() {
 		return
 	}
 	needed := p.neededLocked()
+	// The last to come has caused the dial. It may end before the dial.
+	cause := p.waiting.Back().Value.(*turn).request
 	for range min(needed, maxDials-p.unsettledLocked()) {
-		ctx, cancel := context.WithCancel(context.Background())
-		m := &member{pool: p, closings: p.closings}
+		ctx, cancel := context.WithCancel(context.WithoutCancel(cause.Context()))
+		m := &member{pool: p, counters: countersOf(ctx), closings: p.closings}
 		m.expectLocked()
 		p.dials[m] = cancel
-		go m.dial(ctx)
+		go m.dial(ctx, cause.Clone(ctx))
 	}
 }
 

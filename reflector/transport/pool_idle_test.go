@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,8 +53,8 @@ func TestPoolClosesWhatBecomesIdle(t *testing.T) {
 		},
 		"dialled in vain": func(t *testing.T) {
 			server := &fakeServer{limit: 100, latency: time.Second}
-			p := newPool(func(ctx context.Context, events connectionEvents) (connection, error) {
-				return server.dial(context.WithoutCancel(ctx), events) // it is too late to end it
+			p := newPool(func(ctx context.Context, r *http.Request, events connectionEvents) (connection, error) {
+				return server.dial(context.WithoutCancel(ctx), r, events) // it is too late to end it
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			openAll(ctx, p, 1)

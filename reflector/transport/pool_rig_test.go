@@ -29,7 +29,7 @@ type fakeServer struct {
 	connections []*fakeConnection
 }
 
-func (s *fakeServer) dial(ctx context.Context, events connectionEvents) (connection, error) {
+func (s *fakeServer) dial(ctx context.Context, _ *http.Request, events connectionEvents) (connection, error) {
 	s.mu.Lock()
 	s.dials++
 	err, hang := s.err, s.hang
@@ -162,6 +162,8 @@ func (c *fakeConnection) roundTrip(*http.Request, <-chan struct{}) (*http.Respon
 	return nil, errors.New("a fake connection has no streams")
 }
 
+func (c *fakeConnection) reason() Reason { return Lost }
+
 func (c *fakeConnection) probe() {}
 
 func (c *fakeConnection) close() {
@@ -189,7 +191,7 @@ func open(ctx context.Context, p *pool) *acquisition {
 
 // acquire returns a connection of p, whose server answers at once.
 func acquire(ctx context.Context, p *pool, avoid connection) (connection, error) {
-	o, err := p.acquire(ctx, avoid)
+	o, err := p.acquire((&http.Request{}).WithContext(ctx), avoid)
 	if err != nil {
 		return nil, err
 	}

@@ -3,13 +3,13 @@
 package transport
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // userAgent is sent for requests that name none, as net/http does.
@@ -19,10 +19,10 @@ const userAgent = "Go-http-client/2.0"
 // section 8.3.1). Errors name the field, not its value: it may be a token.
 func requestFields(req *http.Request) ([]hpack.HeaderField, error) {
 	if req.Method != http.MethodGet && req.Method != "" || req.Body != nil && req.Body != http.NoBody {
-		return nil, errors.New("only GET requests without a body are possible here")
+		return nil, redact.New("only GET requests without a body are possible here")
 	}
 	if req.URL == nil {
-		return nil, errors.New("the request has no URL")
+		return nil, redact.New("the request has no URL")
 	}
 	host := req.Host
 	if host == "" {
@@ -30,14 +30,14 @@ func requestFields(req *http.Request) ([]hpack.HeaderField, error) {
 	}
 	host, err := httpguts.PunycodeHostPort(host)
 	if err != nil {
-		return nil, fmt.Errorf("the request's host is invalid: %w", err)
+		return nil, redact.Errorf("the request's host is invalid: %w", err)
 	}
 	if !httpguts.ValidHostHeader(host) {
-		return nil, errors.New("the request's host is invalid")
+		return nil, redact.New("the request's host is invalid")
 	}
 	path := req.URL.RequestURI()
 	if !strings.HasPrefix(path, "/") {
-		return nil, errors.New("the request's URL has no path")
+		return nil, redact.New("the request's URL has no path")
 	}
 	fields := make([]hpack.HeaderField, 0, 5+len(req.Header))
 	fields = append(fields,
@@ -56,12 +56,12 @@ func requestFields(req *http.Request) ([]hpack.HeaderField, error) {
 func appendFields(fields []hpack.HeaderField, header http.Header) ([]hpack.HeaderField, error) {
 	for key, values := range header {
 		if !httpguts.ValidHeaderFieldName(key) {
-			return nil, fmt.Errorf("the request has an invalid header name %q", key)
+			return nil, redact.Errorf("the request has an invalid header name %q", key)
 		}
 		name := strings.ToLower(key)
 		for i, value := range values {
 			if !httpguts.ValidHeaderFieldValue(value) {
-				return nil, fmt.Errorf("the request has an invalid value of header %q", key)
+				return nil, redact.Errorf("the request has an invalid value of header %q", key)
 			}
 			field := hpack.HeaderField{Name: name, Value: value}
 			if sendable(field) && (name != "user-agent" || i == 0 && value != "") {

@@ -3,14 +3,14 @@
 package transport
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strconv"
 
 	"golang.org/x/net/http2"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // readHeader handles the header of a response, or its trailer. 1xx responses and
@@ -19,7 +19,7 @@ func (c *conn) readHeader(f *http2.MetaHeadersFrame) error {
 	c.mu.Lock()
 	s, err := c.streamLocked(f.FrameHeader)
 	if s == nil {
-		c.mu.Unlock()
+		c.unlock()
 		return err
 	}
 	opened, left := s.opened, s.left
@@ -28,13 +28,15 @@ func (c *conn) readHeader(f *http2.MetaHeadersFrame) error {
 	var resp *http.Response
 	switch {
 	case f.Truncated:
-		err = fmt.Errorf("the header of the response has more than %d bytes", c.options.maxHeaderList)
+		err = redact.Errorf("the header of the response has more than %d bytes", c.options.maxHeaderList)
 	case slices.ContainsFunc(f.RegularFields(), aboutConnection):
-		err = errors.New("a field of HTTP/1 in the header of the response")
+		err = redact.New("a field of HTTP/1 in the header of the response")
 	case opened:
 		err = checkTrailer(f, left)
 	default:
-		resp, err = newResponse(f)
+		if resp, err = newResponse(f); resp == nil && err == nil {
+			err = s.inform(f)
+		}
 	}
 	if err != nil {
 		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeProtocol, Cause: err}
@@ -43,6 +45,20 @@ func (c *conn) readHeader(f *http2.MetaHeadersFrame) error {
 		resp.Body = s
 	}
 	s.open(resp, f.StreamEnded())
+	return nil
+}
+
+// inform counts a 1xx response. Together they may be as large as one header.
+func (s *stream) inform(f *http2.MetaHeadersFrame) error {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, field := range f.Fields {
+		s.waiter.informed += uint64(field.Size())
+	}
+	if s.waiter.informed > uint64(c.options.maxHeaderList) {
+		return redact.Errorf("the headers of the 1xx responses have more than %d bytes", c.options.maxHeaderList)
+	}
 	return nil
 }
 
@@ -73,9 +89,9 @@ func (s *stream) open(resp *http.Response, end bool) {
 func checkTrailer(f *http2.MetaHeadersFrame, left int64) error {
 	switch {
 	case !f.StreamEnded():
-		return errors.New("a second header that is no trailer")
+		return redact.New("a second header that is no trailer")
 	case len(f.PseudoFields()) > 0:
-		return errors.New("a pseudo-header in a trailer")
+		return redact.New("a pseudo-header in a trailer")
 	case left > 0:
 		return errTooLittleData
 	}
@@ -87,11 +103,11 @@ func newResponse(f *http2.MetaHeadersFrame) (*http.Response, error) {
 	status := f.PseudoValue("status")
 	code, err := strconv.Atoi(status)
 	if len(status) != 3 || err != nil || code < 100 || code == http.StatusSwitchingProtocols {
-		return nil, errors.New("missing or invalid :status")
+		return nil, redact.New("missing or invalid :status")
 	}
 	if code < http.StatusOK {
 		if f.StreamEnded() {
-			return nil, errors.New("an informational response ends the stream")
+			return nil, redact.New("an informational response ends the stream")
 		}
 		return nil, nil
 	}
@@ -109,7 +125,7 @@ func newResponse(f *http2.MetaHeadersFrame) (*http.Response, error) {
 	if lengths := resp.Header["Content-Length"]; len(lengths) > 0 {
 		n, err := strconv.ParseUint(lengths[0], 10, 63)
 		if err != nil || len(lengths) > 1 {
-			return nil, errors.New("invalid content-length")
+			return nil, redact.New("invalid content-length")
 		}
 		resp.ContentLength = int64(n)
 	}

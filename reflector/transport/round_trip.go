@@ -4,11 +4,12 @@ package transport
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptrace"
 
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 func (c *conn) roundTrip(req *http.Request, moved <-chan struct{}) (*http.Response, error) {
@@ -59,7 +60,7 @@ func (c *conn) open(ctx context.Context, moved <-chan struct{}, fields []hpack.H
 	<-c.writing
 	if err != nil {
 		c.fail(err)
-		return nil, fmt.Errorf("%w: %w", errUnprocessed, err)
+		return nil, redact.Errorf("%w: %w", errUnprocessed, err)
 	}
 	return s, nil
 }
@@ -74,15 +75,15 @@ func (c *conn) add(ctx context.Context, fields []hpack.HeaderField) (*stream, er
 		size += uint64(f.Size())
 	}
 	if size > uint64(c.peerHeaderMax) {
-		return nil, fmt.Errorf("the header of the request has %d bytes, the server allows %d", size, c.peerHeaderMax)
+		return nil, redact.Errorf("the header of the request has %d bytes, the server allows %d", size, c.peerHeaderMax)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.err != nil:
-		return nil, fmt.Errorf("%w: %w", errUnprocessed, c.err)
+		return nil, redact.Errorf("%w: %w", errUnprocessed, c.err)
 	case c.goAway != nil:
-		return nil, fmt.Errorf("%w: %w", errUnprocessed, *c.goAway)
+		return nil, redact.Errorf("%w: %w", errUnprocessed, *c.goAway)
 	}
 	s := &stream{
 		conn:   c,

@@ -31,6 +31,7 @@ type stream struct {
 type waiter struct {
 	changed  chan struct{}  // has a value when a field below has changed
 	response *http.Response // until roundTrip has returned it
+	informed uint64         // bytes of 1xx responses before it
 	data     []byte         // what nobody has read
 	end      error          // what follows data
 }

@@ -3,13 +3,14 @@
 package transport
 
 import (
-	"errors"
 	"net/http"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 var _ Body = (*stream)(nil)
 
-var errReceiving = errors.New("read of a body whose data a Receiver takes")
+var errReceiving = redact.New("read of a body whose data a Receiver takes")
 
 // Read waits for data or the end.
 func (s *stream) Read(p []byte) (int, error) {

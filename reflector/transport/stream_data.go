@@ -3,15 +3,16 @@
 package transport
 
 import (
-	"errors"
 	"io"
 
 	"golang.org/x/net/http2"
+
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 var (
-	errTooMuchData   = errors.New("the body is longer than its content-length")
-	errTooLittleData = errors.New("the body is shorter than its content-length")
+	errTooMuchData   = redact.New("the body is longer than its content-length")
+	errTooLittleData = redact.New("the body is shorter than its content-length")
 )
 
 // readData handles a DATA frame. The connection gets its credit back at once, the
@@ -26,7 +27,7 @@ func (c *conn) readData(f *http2.DataFrame) error {
 	c.creditLocked(0, c.inflow.credit(int(n), connWindow))
 	s, err := c.streamLocked(f.FrameHeader)
 	if s == nil {
-		c.mu.Unlock()
+		c.unlock()
 		return err
 	}
 	if err := s.acceptLocked(f); err != nil {
@@ -50,9 +51,9 @@ func (s *stream) acceptLocked(f *http2.DataFrame) error {
 	n := int64(len(f.Data()))
 	switch {
 	case !s.opened:
-		return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeProtocol, Cause: errors.New("DATA before the header")}
+		return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeProtocol, Cause: redact.New("DATA before the header")}
 	case !s.inflow.take(int32(f.Length)):
-		return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeFlowControl, Cause: errors.New("DATA exceeds the window")}
+		return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeFlowControl, Cause: redact.New("DATA exceeds the window")}
 	case s.left < 0:
 		return nil
 	case n > s.left:

@@ -183,7 +183,7 @@ func TestSuspectConnectionBecomesWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &fakeServer{limit: 100}
 		p := newPool(server.dial)
-		slow, err := p.acquire(t.Context(), nil)
+		slow, err := p.acquire((&http.Request{}).WithContext(t.Context()), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -103,7 +103,7 @@ func (t *Transport) roundTrip(request *http.Request) (*http.Response, error) {
 	p := t.poolFor(poolKey{request.URL.Host, parks != nil})
 	ctx := request.Context()
 	refusedStreams := 0
-	o, err := p.acquire(ctx, nil)
+	o, err := p.acquire(request, nil)
 	for attempt := 1; err == nil; attempt++ {
 		var response *http.Response
 		response, err = o.member.connection.roundTrip(request, o.moved)
@@ -119,11 +119,11 @@ func (t *Transport) roundTrip(request *http.Request) (*http.Response, error) {
 		case err == nil || ctx.Err() != nil || attempt == attempts:
 			return response, err
 		case o.again:
-			o, err = p.elsewhere(ctx, o)
+			o, err = p.elsewhere(o)
 		case !errors.Is(err, errUnprocessed) || isGoAwayError(err) || refusedStreams == refusals:
 			return nil, err
 		default:
-			o, err = p.acquire(ctx, o.member.connection)
+			o, err = p.acquire(request, o.member.connection)
 		}
 	}
 	if errors.Is(err, errUseBase) {
@@ -206,8 +206,8 @@ func (t *Transport) poolFor(key poolKey) *pool {
 	defer t.mu.Unlock()
 	p := t.pools[key]
 	if p == nil {
-		p = newPool(func(ctx context.Context, events connectionEvents) (connection, error) {
-			return t.dial(ctx, key, events)
+		p = newPool(func(ctx context.Context, watch *http.Request, events connectionEvents) (connection, error) {
+			return t.dial(ctx, key, watch, events)
 		})
 		p.moves = key.parking
 		t.pools[key] = p
@@ -215,9 +215,9 @@ func (t *Transport) poolFor(key poolKey) *pool {
 	return p
 }
 
-// dial makes a connection.
-func (t *Transport) dial(ctx context.Context, key poolKey, events connectionEvents) (connection, error) {
-	c, base, err := dialHTTP2(ctx, t.base, key.authority)
+// dial makes a connection that a watch needs.
+func (t *Transport) dial(ctx context.Context, key poolKey, watch *http.Request, events connectionEvents) (connection, error) {
+	c, base, err := dialHTTP2(ctx, t.base, watch)
 	if err != nil {
 		return nil, err
 	}
@@ -229,5 +229,5 @@ func (t *Transport) dial(ctx context.Context, key poolKey, events connectionEven
 	if silence <= 0 {
 		silence = math.MaxInt64 // never, as net/http
 	}
-	return newConn(c, events, connOptions{pingAfter: silence, pingTimeout: answer})
+	return newConn(c, events, connOptions{pingAfter: silence, pingTimeout: answer, counters: countersOf(ctx)})
 }

@@ -19,16 +19,17 @@ var library = []string{"cache/", "reflector/", "objectcache/", "manager/", "feat
 
 // internal are texts that no user reads as a message, and why.
 var internal = map[string]string{
-	"not wanted":                          "ends the reading of a frame",
-	"the member has left":                 "ends the wait of a reflector that was stopped",
-	"the session was ended":               "replaced by the cause",
-	"a read of the object begins":         "wakes waiting Gets",
-	"waiting":                             "begins other messages",
-	"panic":                               "begins another message",
-	"malformed":                           "begins other messages",
-	"and … more":                          "ends another message",
-	"namespaced (else use ClusterScoped)": "part of another message",
-	"cluster-scoped (else omit ClusterScoped)":           "part of another message",
+	"not wanted":                               "ends the reading of a frame",
+	"the member has left":                      "ends the wait of a reflector that was stopped",
+	"the session was ended":                    "replaced by the cause",
+	"a read of the object begins":              "wakes waiting Gets",
+	"waiting":                                  "begins other messages",
+	"panic":                                    "begins another message",
+	"malformed":                                "begins other messages",
+	"the server did not answer a PING":         "begins another message",
+	"and … more":                               "ends another message",
+	"namespaced (else use ClusterScoped)":      "part of another message",
+	"cluster-scoped (else omit ClusterScoped)": "part of another message",
 	"the server is used through the base transport":      "sends a watch through the base transport",
 	"the connection was taken":                           "ends the request that makes a connection",
 	"the context is not from WithParking":                "for callers of transport.WhyNoBody, and the library does not ask without it",
@@ -173,9 +174,9 @@ func (m *messages) add(node ast.Node, message string) {
 func (m *messages) textOf(call *ast.CallExpr) string {
 	function, receiver := nameOf(call.Fun)
 	switch {
-	case receiver == "errors" && function == "New", function == "transformFailed":
+	case (receiver == "errors" || receiver == "redact") && function == "New", function == "transformFailed":
 		return normal(literal(call.Args[0]))
-	case receiver == "fmt" && function == "Errorf":
+	case (receiver == "fmt" || receiver == "redact") && function == "Errorf":
 		return m.formatted(literal(call.Args[0]), call.Args[1:])
 	case function == "Info" && len(call.Args) > 0 && !isDebug(call.Fun):
 		return normal(literal(call.Args[0]))

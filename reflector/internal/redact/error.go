@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +34,7 @@ type hidden struct {
 	is func(target error) bool // a function: no verb of fmt prints what it refers to
 }
 
+func (h *hidden) Error() string        { return printable(h.error.Error()) }
 func (h *hidden) Is(target error) bool { return h.is(target) }
 func (h *hidden) Unwrap() error        { return h.error }
 
@@ -43,7 +46,8 @@ func hide(err, shown error) error {
 // Error returns err, or a replacement if its text may quote an object: decoders
 // quote what they cannot decode ("Object 'Kind' is missing in ..."), and net/http what
 // it cannot parse. An API status stays, and so does the part of err that [visible]
-// knows. The text around that part is dropped.
+// knows. The text around that part is dropped. Characters that cannot be printed are
+// escaped: those of a server could control a terminal, or begin a line of a log.
 func Error(err error) error {
 	var (
 		status apierrors.APIStatus
@@ -80,10 +84,16 @@ func textHidden(err error) error {
 }
 
 // statusError hides the text of a status that client-go built from something
-// else: an event that it could not decode, or an answer that is no status.
+// else: an event that it could not decode, or an answer that is no status. It escapes the
+// message of others.
 func statusError(err error, status metav1.Status) error {
 	if !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && !IsDecoding(err) {
-		return err
+		message := printable(status.Message)
+		if message == status.Message {
+			return err
+		}
+		status.Message = message
+		return &apierrors.StatusError{ErrStatus: status}
 	}
 	clean := metav1.Status{
 		Status: status.Status, Code: status.Code, Reason: status.Reason,
@@ -94,6 +104,19 @@ func statusError(err error, status metav1.Status) error {
 		clean.Details.Causes = append(clean.Details.Causes, metav1.StatusCause{Type: cause.Type})
 	}
 	return &apierrors.StatusError{ErrStatus: clean}
+}
+
+// printable returns text with escape sequences of Go in place of all that cannot be printed.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+	}
+	return b.String()
 }
 
 // IsDecoding reports whether err is what client-go's StreamWatcher reports when it

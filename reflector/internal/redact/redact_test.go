@@ -86,7 +86,7 @@ func TestErrorHidesText(t *testing.T) {
 		"a status line of a proxy":      {request(&net.OpError{Op: "proxyconnect", Net: "tcp", Err: errors.New(canary)}), "proxyconnect tcp: an error of type *errors.errorString"},
 		"a time-out while reading":      {timeout{canary}, "redact_test.timeout"},
 		"a GOAWAY":                      {http2.GoAwayError{ErrCode: http2.ErrCodeNo, DebugData: canary}, "http2: server sent GOAWAY and closed the connection; LastStreamID=0, ErrCode=NO_ERROR"},
-		"a GOAWAY of package transport": {request(fmt.Errorf("HTTP/2 connection ended: %w", http2.GoAwayError{ErrCode: http2.ErrCodeNo, DebugData: canary})), "HTTP/2 connection ended: http2: server sent GOAWAY"},
+		"a GOAWAY of package transport": {request(redact.Errorf("HTTP/2 connection ended: %w", http2.GoAwayError{ErrCode: http2.ErrCodeNo, DebugData: canary})), "HTTP/2 connection ended: http2: server sent GOAWAY"},
 		"a header of HTTP/2":            {http2.StreamError{StreamID: 3, Code: http2.ErrCodeProtocol, Cause: fmt.Errorf("invalid header field name %q", canary)}, "stream error: stream ID 3; PROTOCOL_ERROR; invalid header field name"},
 		"an event not decoded":          {undecoded(), "500 Internal Server Error"},
 		"an HTML page":                  {htmlPage(), "502 Bad Gateway"},
@@ -119,6 +119,8 @@ func TestErrorKeepsText(t *testing.T) {
 	}{
 		"status":            {apierrors.NewForbidden(resource, "tls", errors.New("no")), `secrets "tls" is forbidden: no`},
 		"status, wrapped":   {fmt.Errorf("x: %w", apierrors.NewForbidden(resource, "tls", errors.New("no"))), `secrets "tls" is forbidden: no`},
+		"status, escaped":   {apierrors.NewUnauthorized("a\tb\x1b[2J"), `a\tb\x1b[2J`},
+		"name, escaped":     {request(x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"a\x1b"}}, Host: "b"}), `Get "https://server": x509: certificate is valid for a\x1b, not b`},
 		"refused":           {request(dialing(os.NewSyscallError("connect", syscall.ECONNREFUSED))), `Get "https://server": dial tcp 10.0.0.1:443: connect: connection refused`},
 		"no such host":      {request(dialing(&net.DNSError{Err: "no such host", Name: "server", IsNotFound: true})), `Get "https://server": dial tcp 10.0.0.1:443: lookup server: no such host`},
 		"timed out":         {request(dialing(os.ErrDeadlineExceeded)), `Get "https://server": dial tcp 10.0.0.1:443: i/o timeout`},

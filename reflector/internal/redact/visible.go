@@ -5,6 +5,7 @@ package redact
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -28,19 +29,37 @@ var (
 		"getting credentials: ", "failed to read token file ", "read empty token from file ",
 		"client rate limiter Wait returned an error: ",
 	}
-	// quotedTexts begin errors of net/http, of golang.org/x/net/http2, whose types differ
-	// from version to version, and of package transport. What the server sent stands
-	// within quotes there: the debug data of a GOAWAY, or the name of a header.
+	// quotedTexts begin errors of net/http, and of golang.org/x/net/http2, whose types differ
+	// from version to version. What the server sent stands within quotes there: the debug
+	// data of a GOAWAY, or the name of a header.
 	quotedTexts = []string{
 		"http: ", "net/http: request canceled", "net/http: TLS handshake timeout", "net/http: timeout awaiting response headers",
 		"context deadline exceeded (", "malformed HTTP ", "malformed response from server: ",
-		"http2: ", "stream error: ", "connection error: ", "HTTP/2 connection ended: ",
-		"the server broke the HTTP/2 protocol: ", "the server has not processed the request", "the server closed the connection before", "the server did not answer a PING",
+		"http2: ", "stream error: ", "connection error: ",
 	}
 )
 
+// quoted is an error that quotes what a server has sent only between double quotes.
+type quoted struct{ error }
+
+func (q quoted) Unwrap() error { return q.error }
+
+// New is errors.New for an error whose text is not hidden.
+func New(text string) error { return quoted{errors.New(text)} }
+
+// Errorf is fmt.Errorf for an error whose text is not hidden, up to the first double quote.
+// The arguments must quote what a server has sent, as %q and the errors of
+// golang.org/x/net/http2 do.
+func Errorf(format string, args ...any) error { return quoted{fmt.Errorf(format, args...)} }
+
+// unquoted returns an error with the text of err up to the first double quote.
+func unquoted(err error) error {
+	text, _, _ := strings.Cut(err.Error(), `"`)
+	return errors.New(strings.TrimSpace(text))
+}
+
 // visible returns the outermost part of err that quotes no object, or nil. It allows
-// what it knows: an error that [Loggable] has marked, and errors of connections, of
+// what it knows: an error that [Loggable] has marked or [Errorf] has made, and errors of connections, of
 // contexts and of credentials.
 func visible(err error) error {
 	switch e := err.(type) { //nolint:errorlint // each error of the chain for itself
@@ -48,6 +67,8 @@ func visible(err error) error {
 		return nil
 	case loggable:
 		return e
+	case quoted:
+		return unquoted(e)
 	case *url.Error:
 		if inner := visible(e.Err); inner != nil {
 			return &url.Error{Op: e.Op, URL: hostOf(e.URL), Err: inner}
@@ -87,8 +108,7 @@ func quotesNothing(err error) error {
 	case slices.Contains(quoteless, err), slices.Contains(quotelessPackages, kind.PkgPath()), slices.ContainsFunc(localTexts, begins):
 		return err
 	case slices.ContainsFunc(quotedTexts, begins):
-		text, _, _ := strings.Cut(err.Error(), `"`)
-		return errors.New(strings.TrimSpace(text))
+		return unquoted(err)
 	}
 	return nil
 }
