@@ -24,11 +24,21 @@ func TestPeerBug08_MaxStaleness(t *testing.T) {
 			t.Errorf("opens in an hour: got %d, want 2 or 3: bookmarks keep a stream fresh", got)
 		}
 		r.mustGet("tls")
+		age := func() time.Duration {
+			status, _ := r.Status(namespace, "tls")
+			return time.Since(status.LastContact)
+		}
+		if got := age(); got > 2*time.Minute {
+			t.Errorf("age with bookmarks: got %v, want at most 2m", got)
+		}
 
 		r.refuse(unavailable())
 		r.server.CloseStreams(nil)
 		time.Sleep(4 * time.Minute)
 		r.mustGet("tls")
+		if got := age(); got < 4*time.Minute || got > 6*time.Minute {
+			t.Errorf("age in the outage: got %v, want 4m to 6m", got)
+		}
 		time.Sleep(2 * time.Minute)
 		_, err := r.get("tls", 10*time.Second)
 		if !errors.Is(err, objectcache.ErrNotSynced) || !errors.Is(err, objectcache.ErrStale) || !apierrors.IsServiceUnavailable(err) {

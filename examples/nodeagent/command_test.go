@@ -53,6 +53,7 @@ func TestBadInput(t *testing.T) {
 		"empty node name":         {[]string{"--node-name="}, "--node-name is empty"},
 		"empty root folder":       {[]string{"--root-dir="}, "--root-dir is empty"},
 		"empty kubeconfig":        {[]string{"--kubeconfig="}, "--kubeconfig is empty"},
+		"no kubeconfig file":      {[]string{"--kubeconfig=/no/such/file"}, "the kubeconfig cannot be read"},
 		"empty config":            {[]string{"--config="}, "--config is empty"},
 		"invalid node name":       {[]string{"--node-name=a,b"}, `nodeName: Invalid value: "a,b"`},
 		"once is not a boolean":   {[]string{"--once=perhaps"}, "invalid argument"},

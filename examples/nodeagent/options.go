@@ -112,9 +112,10 @@ func (o *options) validate() error {
 	} else if o.once {
 		return errors.New("--once is for the demo, and --config and --kubeconfig for a cluster: omit one of them")
 	}
+	invalid := config.Validate(&check).ToAggregate()
 	var noCluster error // named first: the rest may be in the configuration of another node
-	if !o.demo() && o.config.Kubeconfig == "" {
-		_, noCluster = clientConfig("")
+	if !o.demo() && (o.config.Kubeconfig == "" || invalid != nil) {
+		_, noCluster = clientConfig(o.config.Kubeconfig)
 	}
-	return errors.Join(noCluster, config.Validate(&check).ToAggregate())
+	return errors.Join(noCluster, invalid)
 }

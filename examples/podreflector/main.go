@@ -41,7 +41,10 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	namespace := set.String("namespace", "", "`namespace` of the pods; without it, all namespaces")
 	node := set.String("node-name", "", "`node` of the pods; without it, all nodes and pods without a node")
 	once := set.Bool("once", false, "end after the demo's steps; not with --kubeconfig")
-	switch err := set.Parse(args); {
+	err := set.Parse(args)
+	given := map[string]bool{}
+	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(out, help)
 		set.SetOutput(out)
@@ -51,7 +54,9 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return fmt.Errorf("%w; see --help", err)
 	case set.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q; see --help", set.Arg(0))
-	case *kubeconfig == "" && set.NFlag() > 0 && !(*once && set.NFlag() == 1):
+	case *kubeconfig == "" && given["kubeconfig"]:
+		return errors.New("--kubeconfig is empty: give a value or omit the flag")
+	case *kubeconfig == "" && (given["namespace"] || given["node-name"]):
 		return errors.New("--namespace and --node-name need a --kubeconfig: give a file, or omit them for the demo")
 	case *kubeconfig == "":
 		return runDemo(ctx, out, *once)

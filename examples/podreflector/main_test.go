@@ -208,7 +208,7 @@ func TestBadInput(t *testing.T) {
 		"once, no boolean":   {[]string{"--once=perhaps"}, "invalid boolean"},
 		"demo, namespace":    {[]string{"--namespace=x"}, "need a --kubeconfig"},
 		"demo, node":         {[]string{"--once", "--node-name=x"}, "need a --kubeconfig"},
-		"kubeconfig empty":   {[]string{"--kubeconfig="}, "--kubeconfig"},
+		"kubeconfig empty":   {[]string{"--kubeconfig="}, "--kubeconfig is empty"},
 		"kubeconfig missing": {[]string{"--kubeconfig=/no/such/file"}, "cannot be used"},
 		"once and a cluster": {[]string{"--kubeconfig=/no/such/file", "--once"}, "omit one of the two"},
 	} {

@@ -56,8 +56,10 @@ type Cache struct {
 //     from then on. The first Get waits for the state: see CacheOptions.SyncTimeout.
 //     apierrors.IsNotFound holds only if the server has no such object. If the server
 //     refuses to let the program read it, the error is that refusal, and if the server
-//     does not answer, the error is objectcache.ErrNotSynced joined with the cause.
-//     Before Start it is cache.ErrCacheNotStarted.
+//     does not answer, the error is objectcache.ErrNotSynced joined with the cause. If the
+//     context or SyncTimeout has ended, apierrors.IsTimeout holds, as for the stock cache,
+//     unless the server has answered with an error. Before Start it is
+//     cache.ErrCacheNotStarted.
 //   - List returns [ErrListRefused], or reads from the server: CacheOptions.LiveList.
 //   - GetInformer returns an informer of the objects that a Get has asked for, in any
 //     representation, so Owns and Watches get their events, and no others. It has synced

@@ -67,7 +67,7 @@ func (c *Cache) List(ctx context.Context, out client.ObjectList, opts ...client.
 	if _, err := settings.in(client.ObjectKey{Namespace: options.Namespace}); namespaced && err != nil {
 		return fmt.Errorf("list %s in namespace %q: the cache is restricted to namespaces: name one of them with client.InNamespace", gvk.Kind, options.Namespace)
 	}
-	return c.live.List(ctx, out, opts...)
+	return timedOut(ctx, c.live.List(ctx, out, opts...))
 }
 
 // GetInformer implements cache.Informers: see [NewCache].
@@ -90,7 +90,7 @@ func (c *Cache) GetInformer(ctx context.Context, object client.Object, opts ...c
 	}
 	if block := options.BlockUntilSynced; started && (block == nil || *block) {
 		if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			return nil, fmt.Errorf("informer of %s: %w", gvk.Kind, context.Cause(ctx))
+			return nil, timedOut(ctx, fmt.Errorf("informer of %s: not synced", gvk.Kind))
 		}
 	}
 	return informer, nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -165,17 +166,21 @@ func (v *view) get(ctx context.Context, key types.NamespacedName) (object client
 	if !errors.Is(err, objectcache.ErrNotSynced) {
 		return object, err
 	}
-	timeout := v.cache.options.SyncTimeout
-	if timeout > 0 {
-		left := timeout - time.Since(lease.since)
-		if left <= 0 {
-			return nil, err
-		}
+	if timeout := v.cache.options.SyncTimeout; timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, left, fmt.Errorf("CacheOptions.SyncTimeout is %v", timeout))
+		ctx, cancel = context.WithDeadlineCause(ctx, lease.since.Add(timeout), fmt.Errorf("CacheOptions.SyncTimeout is %v", timeout))
 		defer cancel()
 	}
-	return v.store.Get(ctx, key.Namespace, key.Name)
+	if ctx.Err() == nil {
+		object, err = v.store.Get(ctx, key.Namespace, key.Name)
+	}
+	if errors.Is(err, objectcache.ErrNotStarted) { // the goroutine that calls Run has not begun
+		err = fmt.Errorf("%s %q: %w", v.id.kind.Kind, strings.TrimPrefix(key.String(), "/"), objectcache.ErrNotSynced)
+	}
+	if errors.Is(err, objectcache.ErrNotSynced) {
+		err = timedOut(ctx, err)
+	}
+	return object, err
 }
 
 // sweep ends the leases that are no longer used.

@@ -27,7 +27,8 @@ reference 20 each, and clients use protobuf without a limit of requests. Every n
 in each round all contenders are measured once. Numbers depend on the machine: compare within the page. *Floor* is a
 bare stream per object, without a cache, and refwatch-nethttp is refwatch whose streams are read through net/http;
 *ratio* is refwatch by kubelet.
-[test/bench/doc.go](../test/bench/doc.go) describes the scenarios, and what is not fair about them.
+[test/bench/doc.go](../test/bench/doc.go) describes the scenarios, and what is not fair about them. The `+"`shared-*`"+`
+figures are of 2026-11-22, from 3 rounds, before open streams were parked: each of refwatch's 300 had two goroutines.
 
 `, e.Date, e.CPUs, e.Platform, strings.TrimPrefix(e.Go, "go"), e.Kubernetes, fewest, most)
 	r.writeAims(&page)

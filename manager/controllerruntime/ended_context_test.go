@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/refwatch/refwatch/manager/controllerruntime"
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+var errShutdown = errors.New("shutting down")
+
+// endedContexts are contexts that have ended, with the errors that must be found.
+var endedContexts = map[string]struct {
+	end  func(context.Context) (context.Context, context.CancelFunc)
+	want []error
+}{
+	"canceled": {
+		end: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx, cancel
+		},
+		want: []error{context.Canceled},
+	},
+	"canceled with a cause": {
+		end: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			cancel(errShutdown)
+			return ctx, func() { cancel(nil) }
+		},
+		want: []error{context.Canceled, errShutdown},
+	},
+	"canceled because another object was absent": {
+		end: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			cancel(apierrors.NewNotFound(corev1.Resource("secrets"), "another"))
+			return ctx, func() { cancel(nil) }
+		},
+		want: []error{context.Canceled},
+	},
+	"canceled because another object was forbidden": {
+		end: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			cancel(apierrors.NewForbidden(corev1.Resource("secrets"), "another", nil))
+			return ctx, func() { cancel(nil) }
+		},
+		want: []error{context.Canceled},
+	},
+	"expired": {
+		end: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithDeadline(ctx, time.Now().Add(-time.Second))
+		},
+		want: []error{context.DeadlineExceeded},
+	},
+	"expires in a second": {
+		end: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		},
+		want: []error{context.DeadlineExceeded},
+	},
+}
+
+// reads are the calls of a cache that take a context and may wait.
+var reads = map[string]func(ctx context.Context, c cache.Cache) error{
+	"Get": func(ctx context.Context, c cache.Cache) error { return c.Get(ctx, keyOfOne, &corev1.Secret{}) },
+	"List": func(ctx context.Context, c cache.Cache) error {
+		return c.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace))
+	},
+	"GetInformer": func(ctx context.Context, c cache.Cache) error {
+		_, err := c.GetInformer(ctx, &corev1.Secret{})
+		return err
+	},
+}
+
+// classOf returns what a program can tell about an error.
+func classOf(err error) string {
+	if notStarted := (*cache.ErrCacheNotStarted)(nil); errors.As(err, &notStarted) {
+		return "not started"
+	}
+	if err == nil {
+		return "none"
+	}
+	reason := apierrors.ReasonForError(err)
+	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) && status.ErrStatus.Reason != reason {
+		return fmt.Sprintf("both %s and %s", status.ErrStatus.Reason, reason)
+	}
+	return string(reason)
+}
+
+// newPair returns a cache of referenced objects and the stock cache.
+func newPair(t *testing.T, server *apiserver.Server) (ours, stock cache.Cache) {
+	t.Helper()
+	newCache := controllerruntime.NewCache(controllerruntime.CacheOptions{LiveList: true})
+	ours, err := newCache(server.Config(), cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stock, err = cache.New(server.Config(), cache.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return ours, stock
+}
+
+// With a context that has ended, a read fails as that of the stock cache does, and has the
+// cause: before Start, while the server does not answer, and from memory.
+func TestEndedContexts(t *testing.T) {
+	for name, test := range endedContexts {
+		for call, read := range reads {
+			check := func(t *testing.T, when string, ours, stock cache.Cache) {
+				t.Helper()
+				ctx, cancel := test.end(t.Context())
+				defer cancel()
+				err, want := read(ctx, ours), read(ctx, stock)
+				if call == "List" && when != "hanging" || call == "GetInformer" && when == "hanging" {
+					return // List reads from the server; the informer has synced
+				}
+				if got, want := classOf(err), classOf(want); got != want {
+					t.Errorf("%s: got %s (%v), want %s as of the stock cache", when, got, err, want)
+				}
+				if errors.Is(err, objectcache.ErrNotStarted) {
+					t.Errorf("%s: got %v, which blames Run", when, err)
+				}
+				for _, cause := range test.want {
+					if apierrors.IsTimeout(want) && !errors.Is(err, cause) {
+						t.Errorf("%s: got %v, want %v among the causes", when, err, cause)
+					}
+				}
+			}
+			t.Run(name+"/"+call, func(t *testing.T) {
+				onServer(t, func(t *testing.T, server *apiserver.Server) {
+					r := &rig{t: t, server: server, client: server.Client()}
+					r.create("one", "1")
+					release := r.hold("one", "")
+					ours, stock := newPair(t, server)
+					check(t, "before Start", ours, stock)
+					stops := []func(){start(t, ours), start(t, stock)}
+					check(t, "hanging", ours, stock)
+					release()
+					for _, c := range []cache.Cache{ours, stock} {
+						if err := read(t.Context(), c); err != nil {
+							t.Fatal(err)
+						}
+					}
+					check(t, "in memory", ours, stock)
+					for _, stop := range stops {
+						stop()
+					}
+				})
+			})
+		}
+	}
+}
+
+// The first Get of a kind starts its store. A context that has ended before is what its
+// error names, and not Run.
+func TestFirstGetWithEndedContext(t *testing.T) {
+	for name, test := range endedContexts {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+				r.hold("one")
+				ctx, cancel := test.end(t.Context())
+				defer cancel()
+				err := r.cache.Get(ctx, keyOfOne, &corev1.Secret{})
+				if !apierrors.IsTimeout(err) || !errors.Is(err, objectcache.ErrNotSynced) {
+					t.Errorf("got %v, want a timeout", err)
+				}
+				if errors.Is(err, objectcache.ErrNotStarted) || strings.Contains(err.Error(), "Run") {
+					t.Errorf("got %v, which blames Run", err)
+				}
+				if !strings.Contains(err.Error(), `"default/one"`) {
+					t.Errorf("got %v, want the key", err)
+				}
+				for _, cause := range test.want {
+					if !errors.Is(err, cause) {
+						t.Errorf("got %v, want %v among the causes", err, cause)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A refusal of the server is the error, also if the context has ended.
+func TestRefusalAndEndedContext(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		r.server.Authorize(func(request apiserver.Request) bool { return request.Resource != "secrets" })
+		if _, err := r.get("one"); !apierrors.IsForbidden(err) {
+			t.Fatalf("got %v, want Forbidden", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := r.cache.Get(ctx, keyOfOne, &corev1.Secret{})
+		if !apierrors.IsForbidden(err) || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want Forbidden and Canceled", err)
+		}
+	})
+}
+
+// The error of GetInformer has the cause, whatever the context ended for.
+func TestInformerAndEndedContext(t *testing.T) {
+	for name, test := range endedContexts {
+		t.Run(name, func(t *testing.T) {
+			withLateInformer(t, func(t *testing.T, r *rig, _ *lateInformer) {
+				ctx, cancel := test.end(t.Context())
+				defer cancel()
+				_, err := r.cache.GetInformer(ctx, &corev1.Secret{})
+				if !apierrors.IsTimeout(err) || !strings.Contains(err.Error(), "informer of Secret") {
+					t.Errorf("got %v, want a timeout", err)
+				}
+				for _, cause := range test.want {
+					if !errors.Is(err, cause) {
+						t.Errorf("got %v, want %v among the causes", err, cause)
+					}
+				}
+			})
+		})
+	}
+}
