@@ -363,7 +363,7 @@ func TestSharedSilentStream(t *testing.T) {
 		r.update("foreign", "1")
 		r.update(all[1], "1")
 		tap.muted.Store(false) // for the next stream
-		time.Sleep(3 * time.Minute)
+		time.Sleep(5 * time.Minute)
 		r.wantValues("lost", "1", all[1])
 		r.wantPhase("lost", objectcache.Shared, all...)
 		r.stop()

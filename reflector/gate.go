@@ -82,8 +82,8 @@ type GateOptions struct {
 //     needed one before it began: they ask for a state that is not older than its version,
 //     which the server has in memory. So 5,000 of them wait for a few progress
 //     notifications of a busy etcd, and not for one each.
-//   - When one reflector finds that the server does not serve WatchList, all reflectors
-//     of the same resource list and watch.
+//   - When the server refuses a WatchList of one reflector as such, or when WatchLists
+//     break or fail, all reflectors of the same resource list and watch for a time.
 //   - A Gate verifies streams that have been silent for too long; see [Reflector].
 //
 // A Gate handles the events of parked streams, on a few goroutines that exist while there

@@ -27,6 +27,13 @@ const (
 	// silenceCheck is how often a verifier looks for silent streams: one look at all of
 	// them costs less than a timer for each.
 	silenceCheck = 30 * time.Second
+	// eventAfter is how long a stream may go on to deliver nothing after a list has shown a
+	// change that it has not delivered. A list overtakes the event that is under way, by
+	// seconds if all objects change at once. A server that sends bookmarks sends one in
+	// that time. One that sends none has only the event itself to send. What arrives need
+	// not reach the version of the list: that may be a later one than that of the event,
+	// and then nothing follows. A stream that is silent again is compared again.
+	eventAfter = 90 * time.Second
 )
 
 // openStreams are the sessions of a gate whose state is stored. It verifies those that
@@ -96,12 +103,23 @@ func (o *openStreams) all() []*session {
 	return slices.Collect(maps.Keys(o.sessions))
 }
 
-// check lets the silent streams be verified.
+// check lets the silent streams be verified, and ends those that have lost a change.
 func (o *openStreams) check() {
+	for _, s := range o.verifySilent() {
+		s.end(failure.ErrSilent)
+	}
+}
+
+// verifySilent begins verifications. It returns the sessions whose event did not arrive in
+// time. Such a session has had no goroutine and no list since its verification.
+func (o *openStreams) verifySilent() (lost []*session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for s := range o.sessions {
-		if s.r.progress.isSilent(silentAfter) {
+		switch {
+		case s.r.progress.hasLostEvent(eventAfter):
+			lost = append(lost, s)
+		case s.r.progress.isSilent(silentAfter):
 			o.addSilentLocked(s)
 		}
 	}
@@ -111,6 +129,7 @@ func (o *openStreams) check() {
 	if len(o.sessions) > 0 {
 		o.timer.Reset(silenceCheck)
 	}
+	return lost
 }
 
 func (o *openStreams) addSilentLocked(s *session) {
@@ -149,26 +168,28 @@ func (o *openStreams) verified(resource string) {
 	o.verifyLocked(resource)
 }
 
-// verify reads the selection beside the stream, on a goroutine of its own. A change that
-// the stream has not delivered ends the session, for a consistent read.
+// verify reads the selection beside the stream, on a goroutine of its own. A rollback ends
+// the session, for a consistent read. So does a change that the stream has not delivered, if
+// nothing arrives in eventAfter.
 func (s *session) verify() {
 	defer s.calls.end()
 	defer s.r.gate.streams.verified(s.r.resource)
 	defer s.life.dropContext()
 	err := s.compare()
-	s.r.progress.endVerifying(err == nil)
+	confirmed := s.r.progress.endVerifying(err == nil)
 	switch {
 	case errors.Is(err, failure.ErrSilent):
 		s.end(err)
 	case err != nil:
 		klog.FromContext(s.r.ctx).V(2).Info("Verification of a silent stream failed", "reflector", s.r.name, "err", err)
-	default:
+	case confirmed:
 		s.r.onChange()
 	}
 }
 
-// compare returns nil if a consistent list shows what the stream has delivered,
-// ErrSilent if not, and another error if that is not known.
+// compare compares what the stream has delivered with a consistent list. If the list shows
+// something else, an event is under way, or was lost, and is awaited. compare returns
+// ErrSilent if the list is older, and another error if that is not known.
 func (s *session) compare() (err error) {
 	defer redact.Panic(&err) // of the store
 	seen, lastContact := s.r.progress.seen()
@@ -187,9 +208,8 @@ func (s *session) compare() (err error) {
 	if order, _ := cache.CompareVersions(version, seen); order < 0 {
 		return failure.ErrSilent // the server was rolled back
 	}
-	same, known := s.r.store.holds(items)
-	if _, contact := s.r.progress.seen(); known && !same && contact.Equal(lastContact) {
-		return failure.ErrSilent // an event was lost
+	if same, known := s.r.store.holds(items); known && !same {
+		s.r.progress.awaitEvent(lastContact)
 	}
 	return nil
 }

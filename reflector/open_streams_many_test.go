@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/internal/failure"
 )
 
 // A thousand parked streams that are silent at the same time are all verified within half
@@ -101,6 +102,34 @@ func TestVerificationsAreBounded(t *testing.T) {
 		slices.Sort(ids)
 		if !slices.Equal(ids, numbers(30)) {
 			t.Errorf("lists: got those of %v, want one of each of 30", ids)
+		}
+	})
+}
+
+// Streams whose event is awaited hold up no other verification and have no goroutine.
+func TestAwaitedEventsHoldUpNoVerification(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, reflector.GateOptions{Opens: 1}, atOnce(nil))
+		c.add(100, "secrets")
+		c.forget()
+		c.mu.Lock()
+		c.content = "900001" // no stream delivers it
+		c.mu.Unlock()
+		before := goroutinesInBubble()
+		after(150 * time.Second)
+		ids := c.order()
+		slices.Sort(ids)
+		if !slices.Equal(ids, numbers(100)) {
+			t.Errorf("lists: got those of %v, want one of each of 100", ids)
+		}
+		if got := goroutinesInBubble() - before; got > 0 {
+			t.Errorf("goroutines: got %d more than before the verifications, want none", got)
+		}
+		after(2 * time.Minute)
+		for id, m := range c.members {
+			if got := m.Status(); failure.Of(got.LastError) != failure.Silent || !m.isCurrent() {
+				t.Fatalf("stream %d: got %+v, want it replaced", id, got)
+			}
 		}
 	})
 }

@@ -47,6 +47,7 @@ type attempt struct {
 	refreshed  bool      // the session was ended for a consistent read
 	beyond     bool      // it was, because the server was rolled back
 	verifying  bool      // the silent stream is being compared with a list
+	awaited    time.Time // since when a list has shown a change that the stream has not delivered; zero if it has shown none
 	rollbacks  uint64    // of the gate, before the request
 	readFor    uint64    // what the request covers
 }
@@ -165,7 +166,7 @@ func (p *progress) streamParked() {
 func (p *progress) contact(version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lastContact = time.Now()
+	p.lastContact, p.current.awaited = time.Now(), time.Time{}
 	if order, _ := cache.CompareVersions(version, p.version); order > 0 {
 		p.version = version
 	}
@@ -264,7 +265,7 @@ func (p *progress) refreshBeyond(version string, rollbacks uint64, active bool) 
 }
 
 // isSilent reports whether the stream has delivered nothing for so long that it must be
-// verified, and is not being verified.
+// verified. No verification is under way, and no event is awaited after one.
 func (p *progress) isSilent(silentAfter time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -272,7 +273,8 @@ func (p *progress) isSilent(silentAfter time.Duration) bool {
 }
 
 func (p *progress) isSilentLocked(silentAfter time.Duration) bool {
-	return p.current.stored && !p.current.verifying && time.Since(p.lastContact) >= silentAfter
+	return p.current.stored && !p.current.verifying && p.current.awaited.IsZero() &&
+		time.Since(p.lastContact) >= silentAfter
 }
 
 // beginVerifying is isSilent, and begins the verification of a silent stream.
@@ -284,14 +286,34 @@ func (p *progress) beginVerifying(silentAfter time.Duration) bool {
 	return silent
 }
 
-// endVerifying records whether the server has confirmed the state.
-func (p *progress) endVerifying(confirmed bool) {
+// endVerifying records the end of a verification, and whether the server has answered it. It
+// reports whether the state is confirmed.
+func (p *progress) endVerifying(answered bool) (confirmed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current.verifying = false
-	if confirmed {
+	if confirmed = answered && p.current.awaited.IsZero(); confirmed {
 		p.lastContact = time.Now()
 	}
+	return confirmed
+}
+
+// awaitEvent records that a list shows a change that the stream has not delivered, unless
+// the stream has delivered something since its last contact before the list.
+func (p *progress) awaitEvent(lastContact time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lastContact.Equal(lastContact) {
+		p.current.awaited = time.Now()
+	}
+}
+
+// hasLostEvent reports whether the stream has delivered nothing for so long after a list has
+// shown a change.
+func (p *progress) hasLostEvent(after time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.current.awaited.IsZero() && time.Since(p.current.awaited) >= after
 }
 
 // seen returns the highest version and the time of the last contact.

@@ -17,7 +17,9 @@ import (
 
 // Store is what a reflector writes: client-go's ReflectorStore. A reflector writes it
 // from one goroutine at a time. It calls Resync only with a period (Options.ResyncPeriod),
-// and Bookmark if the store is a ReflectorBookmarkStore too.
+// Bookmark if the store is a ReflectorBookmarkStore too, and UpdateResourceVersion if it is
+// a ResourceVersionUpdater: with the version of each state, event and bookmark that the store
+// has got.
 //
 // A store may also have these methods, as [cache.Slot] has:
 //
@@ -83,6 +85,14 @@ func (s safeStore) confirm(version string) {
 	if store, ok := s.Store.(toolscache.ReflectorBookmarkStore); ok {
 		_ = store.Bookmark(version)
 	}
+	s.updateVersion(version)
+}
+
+// updateVersion notifies the store that it has got everything up to a version.
+func (s safeStore) updateVersion(version string) {
+	if store, ok := s.Store.(toolscache.ResourceVersionUpdater); ok {
+		store.UpdateResourceVersion(version)
+	}
 }
 
 // replace stores a complete read.
@@ -92,7 +102,11 @@ func (s safeStore) replace(items []any, version string) error {
 			return refusalOf(err, items...)
 		}
 	}
-	return failureOf(s.Replace(items, version))
+	if err := s.Replace(items, version); err != nil {
+		return failureOf(err)
+	}
+	s.updateVersion(version)
+	return nil
 }
 
 // resync calls the store's Resync. The store may panic.
@@ -124,7 +138,11 @@ func (s safeStore) apply(event watch.Event) (version string, err error) {
 			_ = store.Bookmark(object.GetResourceVersion())
 		}
 	}
-	return object.GetResourceVersion(), failureOf(err)
+	version = object.GetResourceVersion()
+	if err == nil {
+		s.updateVersion(version)
+	}
+	return version, failureOf(err)
 }
 
 // failureOf returns the error of a store without its text: client-go's KeyError prints

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +21,9 @@ import (
 // cache.ListWatch. If the ListerWatcher says that it does not support WatchList
 // (IsWatchListSemanticsUnSupported, as a fake clientset does that is wrapped by
 // cache.ToListWatcherWithWatchListSemantics), a reflector lists and then watches it.
+//
+// A watch that does not close its channel within a second of its Stop is abandoned: a
+// reflector waits for it no longer, and nothing reads the channel any more.
 //
 // The client decodes the answers: it reads a frame of a JSON stream into memory
 // whole, however long the frame is. [FromREST] reads at most 4 MiB of a frame.
@@ -48,7 +52,7 @@ func (l *listerWatcher) Watch(ctx context.Context, options metav1.ListOptions) (
 	if w == nil {
 		return nil, nil // the reflector reports that there is neither a stream nor an error
 	}
-	s := &watchStream{watch: w}
+	s := &watchStream{watch: w, stopped: make(chan struct{})}
 	// Some clients, client-go's fakes for one, do not end a watch with its context.
 	s.forget = context.AfterFunc(ctx, s.stop)
 	return s, nil
@@ -57,42 +61,57 @@ func (l *listerWatcher) Watch(ctx context.Context, options metav1.ListOptions) (
 // IsWatchListSemanticsUnSupported implements the method that client-go looks for.
 func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool { return l.noWatchList }
 
+// closeTimeout is how long a watch may take to close its channel once it is stopped. A
+// client-go watch does so at once. Some never do, as apimachinery's ProxyWatcher.
+const closeTimeout = time.Second
+
 // watchStream pulls events from a watch.Interface.
 type watchStream struct {
-	watch  watch.Interface
-	forget func() bool // ends the wait for the end of the context
-	once   sync.Once   // not every watch.Interface can be stopped twice
-	failed bool        // Stop panicked
+	watch   watch.Interface
+	forget  func() bool   // ends the wait for the end of the context
+	once    sync.Once     // not every watch.Interface can be stopped twice
+	stopped chan struct{} // closed when the watch has been stopped
 }
 
+// Next returns also if the watch has been stopped and does not close its channel.
 func (s *watchStream) Next() (watch.Event, error) {
-	event, ok := <-s.watch.ResultChan()
-	if !ok {
-		return watch.Event{}, io.EOF
+	select {
+	case event, ok := <-s.watch.ResultChan():
+		if ok {
+			return event, nil
+		}
+	case <-s.stopped:
 	}
-	return event, nil
+	return watch.Event{}, io.EOF
 }
 
 // Close returns when the watch has closed its channel, which it does once it is
-// stopped (see watch.Interface): only then has its goroutine ended.
+// stopped (see watch.Interface): only then has its goroutine ended. A watch that does not
+// is abandoned after closeTimeout.
 func (s *watchStream) Close() error {
 	s.forget()
 	s.stop()
-	if s.failed {
-		return nil // and the channel may never be closed
+	abandon := time.NewTimer(closeTimeout)
+	defer abandon.Stop()
+	for {
+		select {
+		case _, ok := <-s.watch.ResultChan():
+			if !ok {
+				return nil
+			}
+			// Discard the events that are still in the channel.
+		case <-abandon.C:
+			return nil
+		}
 	}
-	for range s.watch.ResultChan() {
-		// Discard the events that are still in the channel.
-	}
-	return nil
 }
 
 // stop stops the watch, once.
 func (s *watchStream) stop() {
 	s.once.Do(func() {
-		var err error
-		defer func() { s.failed = err != nil }()
-		defer redact.Panic(&err)
+		defer close(s.stopped)
+		var ignored error
+		defer redact.Panic(&ignored)
 		s.watch.Stop()
 	})
 }

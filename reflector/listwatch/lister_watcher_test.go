@@ -5,9 +5,11 @@ package listwatch
 import (
 	"context"
 	"errors"
+	"io"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -82,5 +84,80 @@ func TestWatchThatFails(t *testing.T) {
 	// The reflector reports that there is neither.
 	if stream, err := openWatch(t.Context(), nil, nil); stream != nil || err != nil {
 		t.Errorf("neither: got %v and %v, want nil and nil", stream, err)
+	}
+}
+
+// closing is a watch that closes its channel some time after its Stop, or never. It sends an
+// event in between, which waits for a reader.
+type closing struct {
+	*watch.ProxyWatcher
+
+	events chan watch.Event
+	after  time.Duration // negative: never
+	closed atomic.Bool
+}
+
+func (c *closing) Stop() {
+	c.ProxyWatcher.Stop()
+	switch {
+	case c.after == 0:
+		c.closed.Store(true)
+		close(c.events)
+	case c.after > 0:
+		time.AfterFunc(c.after/2, func() {
+			c.events <- watch.Event{}
+			time.Sleep(c.after / 2)
+			c.closed.Store(true)
+			close(c.events)
+		})
+	}
+}
+
+// Close waits for a watch that closes its channel, and abandons another one after a second. A
+// Next that blocks returns in any case.
+func TestCloseOfAWatch(t *testing.T) {
+	type test struct {
+		after, takes time.Duration
+		closed       bool
+	}
+	tests := map[string]test{
+		"at once":  {0, 0, true},
+		"late":     {900 * time.Millisecond, 900 * time.Millisecond, true},
+		"too late": {1100 * time.Millisecond, time.Second, false},
+		"never":    {-1, time.Second, false},
+	}
+	ends := map[string]func(Stream, context.CancelFunc) error{
+		"closed":               func(s Stream, _ context.CancelFunc) error { return s.Close() },
+		"context, then closed": func(s Stream, cancel context.CancelFunc) error { cancel(); synctest.Wait(); return s.Close() },
+	}
+	for name, test := range tests {
+		for how, end := range ends {
+			t.Run(name+", "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					events := make(chan watch.Event)
+					w := &closing{ProxyWatcher: watch.NewProxyWatcher(events), events: events, after: test.after}
+					stream, err := openWatch(ctx, w, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					read := make(chan error, 1)
+					go func() {
+						_, err := stream.Next()
+						read <- err
+					}()
+					synctest.Wait()
+					began := time.Now()
+					if err := end(stream, cancel); err != nil || time.Since(began) != test.takes || w.closed.Load() != test.closed {
+						t.Errorf("Close: got error %v after %v, closed: %v; want %+v", err, time.Since(began), w.closed.Load(), test)
+					}
+					if err := <-read; !errors.Is(err, io.EOF) {
+						t.Errorf("Next: got %v, want EOF", err)
+					}
+					time.Sleep(time.Second) // for the timer of the watch
+				})
+			})
+		}
 	}
 }

@@ -33,12 +33,13 @@ const (
 	// for a fresh binding, and at each eighth after it.
 	listAfter, listEvery = 3, 8
 	// failedEvery is after how many WatchLists of a selection that failed its next attempt
-	// is a list, and failedEveryOfAll is the same for a resource. Watches may fail where
+	// is a list, if it was never read, and failedEveryOfAll is the same for a resource. Watches may fail where
 	// lists work: a proxy that waits for the end of an answer before it forwards the first
 	// byte serves lists only. One bad server of three fails four in a row now and then.
 	failedEvery, failedEveryOfAll = 2, 4
 	// watchAgainAfter is how long a selection is listed only, if its list is allowed
-	// and its watch is refused. The watch is then tried again.
+	// and its watch is refused. The watch is then tried again. One that failed otherwise
+	// is tried after each list.
 	watchAgainAfter = time.Minute
 )
 
@@ -239,8 +240,9 @@ func (c *Chooser) EndedEarly(ctx context.Context, err error, asked time.Time) er
 }
 
 // Broke records that a WatchList, asked for at that time, did not deliver the state.
-// The next session lists, unless this chooser is the first whose WatchList broke
-// where others have worked: a connection may break at any time.
+// The next session lists if the initial events did not end in time, if it is the second one
+// of this chooser, or if the resource is listed now. Where WatchLists have worked, one is not
+// enough: a connection may break at any time.
 func (c *Chooser) Broke(ctx context.Context, err error, asked time.Time) {
 	list := c.server.broke(c, asked)
 	c.mu.Lock()

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// relearnAfter is how long a server counts as one that does not serve WatchList:
-	// it may be upgraded under a client that lives for months.
+	// relearnAfter is how long a server counts as one that does not serve WatchList if it
+	// refused one as such: it may be upgraded under a client that lives for months.
 	relearnAfter = time.Hour
-	// relearnFirst is how long it counts so at first, if it did not refuse WatchLists
-	// but ended them before the state. The time doubles whenever the next WatchList
-	// ends early as well, up to relearnAfter.
+	// relearnFirst is how long it counts so at first, if it did not refuse WatchLists, but
+	// ended them before the state, or if watches failed where lists worked. The time
+	// doubles if that happens again before a WatchList has worked, up to relearnAfter.
 	relearnFirst = time.Minute
 	// brokenEnough is how many WatchLists in a row must break where others have
 	// worked: of more than one reflector, each opened after the one before broke. A
