@@ -26,7 +26,7 @@ import (
 func (r *Resource[T]) read(ctx context.Context, key types.NamespacedName) (T, error) {
 	state, err := r.readState(ctx, key)
 	if err != nil {
-		return state.Object, r.explained(notServed(err))
+		return state.Object, r.explainedFailure(err)
 	}
 	return r.result(key, state)
 }
