@@ -3,6 +3,7 @@
 package objectcache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type Derived[V any] struct {
 	derivation interface {
 		get(ctx context.Context, namespace, name string) (V, error)
 		tryGet(namespace, name string) (V, error)
+		failure(key types.NamespacedName) error
+		keepingLast() *Derived[V]
 	}
 }
 
@@ -31,6 +34,7 @@ type Derived[V any] struct {
 type derivation[E any, T pointer[E], V any] struct {
 	reader Reader[T]
 	derive func(T) (V, error)
+	keep   bool     // see Derived.KeepLast
 	cells  sync.Map // types.NamespacedName to *derivedCell[E, V]
 }
 
@@ -38,14 +42,6 @@ type derivation[E any, T pointer[E], V any] struct {
 type pointer[E any] interface {
 	*E
 	cache.Object
-}
-
-// derivedCell is the value of one version of an object.
-type derivedCell[E, V any] struct {
-	object weak.Pointer[E]
-	once   sync.Once
-	value  V
-	err    error
 }
 
 // NewDerived returns what derive computes from the objects of a reader: a store, or a
@@ -57,7 +53,8 @@ type derivedCell[E, V any] struct {
 //	})
 //
 // derive is called by the first Get of each version. Gets that come meanwhile wait for
-// it. It must not change the object. The value must not refer to the object itself, or
+// it. With [Derived.KeepLast], a version for which it returns an error does not replace the
+// value of the one before. It must not change the object. The value must not refer to the object itself, or
 // the object stays in memory when its references have gone; parts of it may be used.
 func NewDerived[E any, T pointer[E], V any](reader Reader[T], derive func(T) (V, error)) *Derived[V] {
 	return &Derived[V]{&derivation[E, T, V]{reader: reader, derive: derive}}
@@ -65,13 +62,30 @@ func NewDerived[E any, T pointer[E], V any](reader Reader[T], derive func(T) (V,
 
 // Get returns the value of an object, shared by all callers. It waits as the Get of the
 // reader does, and returns its errors. An error or a panic of derive is returned by
-// every Get of that version.
+// every Get of that version, unless [Derived.KeepLast] has a value.
 //
 // A value leaves memory when its object does: with the next Get after the last
 // reference, and in any case after the garbage collection that finds the object
 // unused.
 func (d *Derived[V]) Get(ctx context.Context, namespace, name string) (V, error) {
 	return d.derivation.get(ctx, namespace, name)
+}
+
+// KeepLast returns a Derived like d, for values that must not fail with one bad version, such
+// as the certificates of an ingress controller. If derive returns an error for a version,
+// Get returns the value of the last version of the object that had one, and no error.
+// [Derived.Err] has the error: look at it when the object changes, and log or count it.
+//
+// A value belongs to one object: Get returns NotFound if the object is absent, and the error
+// of derive if another object, with another UID, has taken its name. It leaves memory after
+// the last reference, as without KeepLast. A reader that has no method Status, as a [Store]
+// has one, keeps a value until a Get finds that the object is gone. A [DirectStore] keeps none.
+func (d *Derived[V]) KeepLast() *Derived[V] { return d.derivation.keepingLast() }
+
+// Err returns why derive has no value of the version that the last Get or TryGet of an object
+// has found; nil if it has one, and if there was no such call.
+func (d *Derived[V]) Err(namespace, name string) error {
+	return d.derivation.failure(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
 // TryGet is Get without waiting for the object: see [WatchStore.TryGet].
@@ -99,39 +113,41 @@ func (d *derivation[E, T, V]) of(key types.NamespacedName, object T, err error) 
 		return none, err
 	}
 	cell := d.cell(key, object)
-	cell.once.Do(func() {
-		cell.err = fmt.Errorf("derive from %q: the function has ended its goroutine", key) // unless call returns
-		cell.value, cell.err = d.call(key, object)
-	})
+	cell.once.Do(func() { d.compute(cell, key, object) })
+	if cell.err != nil && d.keep {
+		cell = cmp.Or(cell.last(), cell)
+	}
 	return cell.value, cell.err
+}
+
+// compute sets the value of a cell, or its error.
+func (d *derivation[E, T, V]) compute(cell *derivedCell[E, V], key types.NamespacedName, object T) {
+	cell.err = fmt.Errorf("derive from %q: the function has ended its goroutine", key) // unless call returns
+	defer cell.done.Store(true)
+	cell.value, cell.err = d.call(key, object)
+	cell.done.Store(true)
+	if cell.err == nil {
+		cell.previous.Store(nil)
+	}
 }
 
 // cell returns the cell of a version. It replaces that of another version.
 func (d *derivation[E, T, V]) cell(key types.NamespacedName, object T) *derivedCell[E, V] {
 	for {
-		held, found := d.cells.Load(key)
-		if found && held.(*derivedCell[E, V]).object.Value() == (*E)(object) {
-			return held.(*derivedCell[E, V])
+		before, found := d.cells.Load(key)
+		held, _ := before.(*derivedCell[E, V])
+		if found && held.object.Value() == (*E)(object) {
+			return held
 		}
-		cell := &derivedCell[E, V]{object: weak.Make((*E)(object))}
-		if found && d.cells.CompareAndSwap(key, held, cell) || !found && d.add(key, cell) {
+		cell := &derivedCell[E, V]{object: weak.Make((*E)(object)), uid: object.GetUID()}
+		if found && d.keep && held.uid == cell.uid {
+			cell.previous.Store(held.newest())
+		}
+		if found && d.cells.CompareAndSwap(key, before, cell) || !found && d.add(key, cell) {
 			// The runtime keeps the argument as long as the object.
 			runtime.AddCleanup((*E)(object), d.drop, cellOf[E, V]{key, weak.Make(cell)})
 			return cell
 		}
-	}
-}
-
-// cellOf is a cell of a key, for the cleanup of its object.
-type cellOf[E, V any] struct {
-	key  types.NamespacedName
-	cell weak.Pointer[derivedCell[E, V]]
-}
-
-// drop drops the cell of an object that has left memory.
-func (d *derivation[E, T, V]) drop(of cellOf[E, V]) {
-	if cell := of.cell.Value(); cell != nil {
-		d.cells.CompareAndDelete(of.key, cell)
 	}
 }
 

@@ -5,9 +5,11 @@ package objectcache_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
 )
@@ -31,6 +33,37 @@ func ExampleNewDerived() {
 	// hello, ada <nil>
 	// hello, ada <nil>
 	// hello, ada <nil>
+}
+
+// A bad version does not end what the last good one has begun. Err says that it is bad.
+func ExampleDerived_KeepLast() {
+	server, store, stop := serveSecret(objectcache.WatchOptions{})
+	defer stop()
+	store.AddReference("default", "tls", "gateway")
+
+	users := objectcache.NewDerived(store, func(secret *corev1.Secret) (string, error) {
+		if len(secret.Data["user"]) == 0 {
+			return "", errors.New("no user")
+		}
+		return string(secret.Data["user"]), nil
+	}).KeepLast()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for change := range store.Changes(ctx) {
+		user, err := users.TryGet("default", "tls")
+		fmt.Println(user, err, users.Err("default", "tls"))
+		if len(change.Object.Data["user"]) == 0 {
+			break
+		}
+		empty := change.Object.DeepCopy()
+		empty.Data["user"] = nil
+		if _, err := server.Client().CoreV1().Secrets("default").Update(ctx, empty, metav1.UpdateOptions{}); err != nil {
+			panic(err)
+		}
+	}
+	// Output:
+	// ada <nil> <nil>
+	// ada <nil> derive from "default/tls": no user
 }
 
 // gateway ends TLS with certificates from Secrets.

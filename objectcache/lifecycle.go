@@ -74,6 +74,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		Previous:        previous,
 		BlockingStreams: s.options.BlockingStreams,
 		Counters:        &s.counters,
+		Explain:         s.explain,
 	})
 	w.reflector.ReadFor(e.owners.reads)
 	return w

@@ -5,10 +5,12 @@ package objectcache
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/refwatch/refwatch/cache"
 )
@@ -16,7 +18,7 @@ import (
 // NotServedError is the cause when the server answered a list or a watch with 404:
 // it does not serve the path. The group, the version, the resource or the scope is
 // wrong, its CustomResourceDefinition is not installed yet, or a proxy without a backend
-// answered. Such an answer says nothing about an object, so apierrors.IsNotFound does
+// answered. The text says what to check, and whether the answer is an API server's. Such an answer says nothing about an object, so apierrors.IsNotFound does
 // not hold for it. The store asks again, and notices when the path is served.
 type NotServedError struct {
 	// Resource is that of the path.
@@ -27,7 +29,8 @@ type NotServedError struct {
 	Code   int32
 	Reason metav1.StatusReason
 
-	answer notAbsentError
+	foreign string // the type of an answer that is not an API server's, as redact.Error has left it
+	answer  notAbsentError
 }
 
 // Error returns the path, what to check, and the text of the answer.
@@ -38,6 +41,14 @@ func (e *NotServedError) Error() string {
 	scope := "namespaced (else use ClusterScoped)"
 	if e.ClusterScoped {
 		scope = "cluster-scoped (else omit ClusterScoped)"
+	}
+	switch {
+	case e.foreign != "":
+		return fmt.Sprintf("the path %s is not served (%d): the answer, which is %s, is not an API server's: "+
+			"look for a proxy, or a wrong path in the URL of the server: %v", e.path(), e.Code, e.foreign, e.answer)
+	case scheme.Scheme.IsGroupRegistered(e.Resource.Group):
+		return fmt.Sprintf("the path %s is not served (%d): check the version, the resource and the path in the URL of the server, "+
+			"and that the kind is %s: %v", e.path(), e.Code, scope, e.answer)
 	}
 	return fmt.Sprintf("the path %s is not served (%d): check the group, the version and the resource, "+
 		"that its CustomResourceDefinition is installed, and that the kind is %s: %v", e.path(), e.Code, scope, e.answer)
@@ -61,12 +72,25 @@ func (e *NotServedError) Unwrap() error { return e.answer }
 
 // notServed returns err, as a [NotServedError] if it is a 404 of the server's.
 func notServed(err error) error {
-	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+	var answer apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) {
 		return err
 	}
-	return &NotServedError{Code: status.Status().Code, Reason: status.Status().Reason, answer: notAbsentError{err}}
+	status := answer.Status()
+	e := &NotServedError{Code: status.Code, Reason: status.Reason, answer: notAbsentError{err}}
+	if status.Details == nil {
+		return e
+	}
+	for _, cause := range status.Details.Causes {
+		if cause.Type == metav1.CauseTypeUnexpectedServerResponse && strings.HasPrefix(cause.Message, "text/") {
+			e.foreign = cause.Message
+		}
+	}
+	return e
 }
+
+// explainedFailure returns the error of an attempt with what to check about the resource.
+func (r *Resource[T]) explainedFailure(err error) error { return r.explained(notServed(err)) }
 
 // explained returns the cause of a failure with what to check about the resource.
 func (r *Resource[T]) explained(cause error) error {

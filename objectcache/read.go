@@ -6,9 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
@@ -21,7 +26,7 @@ import (
 func (r *Resource[T]) read(ctx context.Context, key types.NamespacedName) (T, error) {
 	state, err := r.readState(ctx, key)
 	if err != nil {
-		return state.Object, r.explained(notServed(err))
+		return state.Object, r.explainedFailure(err)
 	}
 	return r.result(key, state)
 }
@@ -51,12 +56,24 @@ func (r *Resource[T]) readState(ctx context.Context, key types.NamespacedName) (
 // from kube-apiserver's mux, and client-go adds the name of the request to it.
 func (r *Resource[T]) isAbsence(err error, name string) bool {
 	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) ||
+	if apierrors.ReasonForError(err) != metav1.StatusReasonNotFound || !errors.As(err, &status) ||
 		apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		return false
 	}
 	details := status.Status().Details
-	return details != nil && details.Name == name && details.Kind == r.resource.Resource
+	return details != nil && details.Name == name && r.isNamed(details.Kind)
+}
+
+// isNamed reports whether the kind in the details of a Status can be that of the resource.
+// kube-apiserver writes the plural there. Others write the kind or the singular, with or
+// without the group, or nothing.
+func (r *Resource[T]) isNamed(kind string) bool {
+	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
+	if kind == "" || isPointer[T]() && kind == strings.ToLower(reflect.TypeFor[T]().Elem().Name()) {
+		return true
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
+	return slices.Contains([]string{kind, kind + "s", plural.Resource}, r.resource.Resource)
 }
 
 // checkObject returns an error if the answer to a GET is not the object of that key.

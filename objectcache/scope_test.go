@@ -98,7 +98,9 @@ func TestNotServedNamesThePath(t *testing.T) {
 								t.Errorf("%s, %s, %s: got %#v, want a NotServedError of %s", client, strategy, from, err, test.resource)
 								continue
 							}
-							if text := err.Error(); !strings.Contains(text, "the path "+test.path+" is not served (404)") || !strings.Contains(text, "CustomResourceDefinition") {
+							text, builtIn := err.Error(), test.resource.Group == ""
+							if !strings.Contains(text, "the path "+test.path+" is not served (404): check the ") ||
+								strings.Contains(text, "CustomResourceDefinition") == builtIn || !strings.Contains(text, "ClusterScoped)") {
 								t.Errorf("%s, %s, %s: got %s, want the path %s and what to check", client, strategy, from, text, test.path)
 							}
 						}

@@ -77,6 +77,7 @@ func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] 
 		Gate:            s.options.Gate,
 		BlockingStreams: s.options.BlockingStreams,
 		Counters:        &s.counters,
+		Explain:         s.explain,
 	})
 	return st
 }
@@ -104,7 +105,7 @@ func (st *sharedStream[T]) ended() {
 		logger.V(2).Info("Stopped watching the namespace", "reason", reason)
 		return
 	}
-	logger.Info("Cannot watch the namespace, each object gets a stream of its own", "err", reason)
+	logger.Info("Cannot watch the namespace, each object gets a stream of its own", "err", st.store.explain(reason))
 }
 
 // member returns the member of that name, nil if there is none.

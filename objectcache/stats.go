@@ -24,6 +24,10 @@ type Stats struct {
 	// of such an object and an owner that references it; how often it does, is not
 	// counted. A DirectStore counts neither.
 	Objects, References int
+	// Absent is how many of the objects the server does not have, as last known: they do not
+	// exist yet, or were deleted. An object whose state was never read does not count. A
+	// DirectStore counts none.
+	Absent int
 	// Gets is how the calls of Get, GetWithOptions and TryGet have ended.
 	Gets map[GetResult]uint64
 	// FirstSync is how long objects took from their first reference, or from Run if that
@@ -40,7 +44,7 @@ func (s *WatchStore[T]) Stats() Stats {
 	objects, references := s.objects, s.references
 	s.mu.Unlock()
 	return Stats{
-		Resource: s.resource.pathResource(), Objects: objects, References: references,
+		Resource: s.resource.pathResource(), Objects: objects, References: references, Absent: s.absent(),
 		StreamStats: s.counters.Stats(), Gets: s.gets.snapshot(), FirstSync: s.firstSync.Snapshot(), Gate: s.options.Gate,
 	}
 }
@@ -51,9 +55,31 @@ func (s *TTLStore[T]) Stats() Stats {
 	objects, references := s.objects, s.references
 	s.mu.Unlock()
 	return Stats{
-		Resource: s.resource.pathResource(), Objects: objects, References: references,
+		Resource: s.resource.pathResource(), Objects: objects, References: references, Absent: s.absent(),
 		StreamStats: s.counters.Stats(), Gets: s.gets.snapshot(), Gate: s.options.Gate,
 	}
+}
+
+// absent counts the objects that are absent. It takes no lock: states are read as Get does.
+func (s *WatchStore[T]) absent() (count int) {
+	for _, e := range s.entries.Range {
+		if w := e.(*entry[T]).watch.Load(); w != nil {
+			if state := w.slot.Load(); state.Synced && !state.Exists {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// absent counts the objects that are absent. It takes no lock.
+func (s *TTLStore[T]) absent() (count int) {
+	for _, e := range s.entries.Range {
+		if r := e.(*ttlEntry[T]).reading.Load(); r != nil && !r.state.Exists {
+			count++
+		}
+	}
+	return count
 }
 
 // Stats returns what the store has done so far.
@@ -73,6 +99,7 @@ func SumStats(stats ...Stats) Stats {
 		}
 		sum.Objects += s.Objects
 		sum.References += s.References
+		sum.Absent += s.Absent
 		sum.OpenStreams += s.OpenStreams
 		sum.ParkedStreams += s.ParkedStreams
 		addCounts(sum.Opens, s.Opens)

@@ -329,7 +329,7 @@ func TestStatsCountConcurrentGets(t *testing.T) {
 // filledStats returns stats in which all numbers are n, and all maps have all keys.
 func filledStats(n int) objectcache.Stats {
 	stats := objectcache.SumStats()
-	stats.Objects, stats.References, stats.OpenStreams = n, n, n
+	stats.Objects, stats.References, stats.Absent, stats.OpenStreams = n, n, n, n
 	fill(stats.Opens, n)
 	fill(stats.Events, n)
 	fill(stats.Reads, n)

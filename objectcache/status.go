@@ -101,6 +101,11 @@ type Status struct {
 	// LastContact is when the server last sent a read, an event or a bookmark of
 	// the object. Zero if it never did.
 	LastContact time.Time
+	// NextRead is when an object without a stream is read again: an immutable one after
+	// WatchOptions.ImmutableRecheck, and a polled one. The last such read is LastContact, or
+	// LastErrorTime if it failed. Zero if a stream is open or being opened, while a read is
+	// under way, and if none is planned, as for a read-once object.
+	NextRead time.Time
 	// Waiting is why no request is under way. Nil while one is, and while the
 	// stream is open.
 	Waiting error
@@ -162,6 +167,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	status.Parked = stream.Parked && status.Stream != StreamNone
 	status.LastContact, status.Failures, status.Waiting = w.lastContactLocked(stream), stream.Failures, stream.Waiting
 	status.LastError, status.LastErrorTime = s.resource.explained(stream.LastError), stream.LastErrorTime
+	status.NextRead = e.nextReadLocked(w)
 	d := e.demandOfAllLocked(w)
 	d.maxStaleness = s.options.MaxStaleness
 	verdict, _ := d.answer(&facts, s.options.RefusalGrace, time.Now())
@@ -170,6 +176,15 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
 	}
 	return status
+}
+
+// nextReadLocked returns when an object without a stream is read again; zero if no read is
+// planned.
+func (e *entry[T]) nextReadLocked(w *objectWatch[T]) (at time.Time) {
+	if t := e.readTimer; w.unwatched != "" && t != nil && !t.stopped {
+		at = t.at
+	}
+	return at
 }
 
 // streamTypeLocked returns how the changes of an entry with a watch arrive.

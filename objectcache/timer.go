@@ -12,13 +12,14 @@ import "time"
 // never an objectWatch or an object.
 type timer struct {
 	timer   *time.Timer
-	stopped bool // guarded by WatchStore.mu
+	stopped bool      // guarded by WatchStore.mu
+	at      time.Time // when it fires for the first time
 }
 
 // startTimerLocked calls fire after a duration, and again after each duration that
 // fire returns, until that is 0.
 func (s *WatchStore[T]) startTimerLocked(after time.Duration, fire func() (again time.Duration)) *timer {
-	t := &timer{}
+	t := &timer{at: time.Now().Add(after)}
 	s.background.Add(1)
 	t.timer = time.AfterFunc(after, func() { s.fire(t, fire) })
 	return t

@@ -30,6 +30,7 @@ import (
 type TTLStore[T cache.Object] struct {
 	resource Resource[T]
 	options  TTLOptions
+	explain  func(error) error
 
 	entries          sync.Map       // types.NamespacedName to *ttlEntry[T]; written with mu held
 	background       sync.WaitGroup // goroutines that read, which Run waits for
@@ -54,7 +55,7 @@ func NewTTLStore[T cache.Object](resource Resource[T], options TTLOptions) (*TTL
 		return nil, fmt.Errorf("new TTL store: %w", err)
 	}
 	options.setDefaults()
-	return &TTLStore[T]{resource: resource, options: options, subscribers: subscribers{}}, nil
+	return &TTLStore[T]{resource: resource, options: options, explain: resource.explainedFailure, subscribers: subscribers{}}, nil
 }
 
 // Run reads the objects that Gets wait for. It blocks until ctx ends and every
@@ -151,6 +152,7 @@ func (s *TTLStore[T]) newEntryLocked(key types.NamespacedName) *ttlEntry[T] {
 		OnChange: func() { s.awaken(e) },
 		Gate:     s.options.Gate,
 		Counters: &s.counters,
+		Explain:  s.explain,
 	})
 	s.entries.Store(key, e)
 	return e

@@ -21,6 +21,7 @@ import (
 type WatchStore[T cache.Object] struct {
 	resource         Resource[T]
 	options          WatchOptions
+	explain          func(error) error
 	unwatchImmutable bool   // end the streams of immutable objects
 	uses             uint32 // what entry.used is set to by a use; 0 if nothing reads it
 
@@ -55,6 +56,7 @@ func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (
 		uses:             options.uses(),
 		resource:         resource,
 		options:          options,
+		explain:          resource.explainedFailure,
 		unwatchImmutable: resource.immutable != nil && !options.WatchImmutable,
 		shared:           map[string]*sharedNamespace[T]{},
 		subscribers:      subscribers{},

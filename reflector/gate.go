@@ -149,11 +149,15 @@ func (g *Gate) Status() GateStatus {
 func (g *Gate) Connections() transport.Counts { return g.counters.Counts() }
 
 // logFailure logs a failure: at level 0 the first one, and the first of each other class,
-// unless there were many; at level 2 the others.
-func (g *Gate) logFailure(ctx context.Context, name string, class failure.Class, changed bool, err error) {
+// unless there were many; at level 2 the others. explain may be nil.
+func (g *Gate) logFailure(ctx context.Context, name string, class failure.Class, changed bool, err error, explain func(error) error) {
 	level := 2
 	if changed && g.failures.TryAccept() {
 		level = 0
 	}
-	klog.FromContext(ctx).V(level).Info("Cannot read the object, will try again", "reflector", name, "class", class, "err", err)
+	logger := klog.FromContext(ctx).V(level)
+	if explain != nil && logger.Enabled() {
+		err = explain(err)
+	}
+	logger.Info("Cannot read the object, will try again", "reflector", name, "class", class, "err", err)
 }

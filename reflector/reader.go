@@ -27,13 +27,16 @@ type Reader struct {
 	member   *admission.Member
 	progress progress
 	counters *Counters
+	explain  func(error) error
 }
 
 // NewReader returns a reader that sends nothing until Read. OnChange is called when an
 // outage begins that others have noticed, and Read waits. Once, Previous,
 // BlockingStreams, ResyncPeriod and ExpectedType have no effect.
 func NewReader(options Options) *Reader {
-	r := &Reader{name: cmp.Or(options.Name, "reader"), gate: options.Gate, counters: cmp.Or(options.Counters, &Counters{})}
+	r := &Reader{
+		name: cmp.Or(options.Name, "reader"), gate: options.Gate, counters: cmp.Or(options.Counters, &Counters{}), explain: options.Explain,
+	}
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})
 	}
@@ -62,7 +65,7 @@ func (r *Reader) Read(ctx context.Context, read func(context.Context) error) err
 		r.progress.stateStored("", true)
 	} else {
 		class, changed := r.progress.failed(err)
-		r.gate.logFailure(ctx, r.name, class, changed, err)
+		r.gate.logFailure(ctx, r.name, class, changed, err, r.explain)
 	}
 	r.progress.sessionEnded()
 	r.member.Release(failure.Outcome(err))

@@ -76,6 +76,9 @@ type Options struct {
 	// that it decodes into; that of [listwatch.FromListerWatcher] checks nothing, because
 	// a ListerWatcher does not say its type.
 	ExpectedType runtime.Object
+	// Explain returns the error that the log has in place of that of a failed attempt, such as
+	// one that says what to check. It holds no object data. Default: nil, the error itself.
+	Explain func(error) error
 }
 
 // Reflector keeps a store equal to one selection on the server. Make one with [New],
@@ -93,6 +96,7 @@ type Reflector struct {
 	chooser  watchlist.Chooser // how to read next
 	progress progress          // what was read
 	counters *Counters
+	explain  func(error) error
 	reason   OpenReason // why the next stream is opened
 	parks    bool       // parks its streams, if it can
 	ctx      context.Context
@@ -116,6 +120,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		once:     options.Once,
 		parks:    !options.BlockingStreams && !options.Once,
 		counters: options.Counters,
+		explain:  options.Explain,
 		reason:   OpenFirst,
 	}
 	if r.onChange == nil {
@@ -236,7 +241,7 @@ func (r *Reflector) record(err error) {
 		return
 	}
 	class, changed := r.progress.failed(err)
-	r.gate.logFailure(r.ctx, r.name, class, changed, err)
+	r.gate.logFailure(r.ctx, r.name, class, changed, err, r.explain)
 	r.onChange()
 }
 

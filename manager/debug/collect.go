@@ -71,7 +71,7 @@ func newObject(resource string, status objectcache.Status, owners map[types.UID]
 		Resource: resource, Namespace: status.Key.Namespace, Name: status.Key.Name,
 		Phase: status.Phase, Problem: problemOf(status), Stream: status.Stream, Parked: status.Parked,
 		Synced: status.Synced, Exists: status.Exists, UID: status.UID, ResourceVersion: status.ResourceVersion,
-		LastContact: status.LastContact, Waiting: textOf(status.Waiting), Failures: status.Failures,
+		LastContact: status.LastContact, NextRead: status.NextRead, Waiting: textOf(status.Waiting), Failures: status.Failures,
 		LastError: textOf(status.LastError), LastErrorTime: status.LastErrorTime,
 		Owners: make([]Owner, 0, len(status.Owners)),
 	}

@@ -127,6 +127,9 @@ func (p page) Columns() []column {
 // Age returns how long ago a time was, as kubectl does: "5m3s".
 func (p page) Age(t time.Time) string { return duration.HumanDuration(max(0, p.Time.Sub(t))) }
 
+// Left returns how long it is until a time.
+func (p page) Left(t time.Time) string { return duration.HumanDuration(max(0, t.Sub(p.Time))) }
+
 // Hidden returns how many of n owners the page does not show.
 func (page) Hidden(owners []Owner) int { return max(0, len(owners)-maxOwners) }
 
@@ -184,6 +187,21 @@ func (page) Tone(phase objectcache.Phase) string {
 	}
 	return "good"
 }
+
+// Look returns the class and the text of an object's phase. No object with a problem looks
+// well.
+func (p page) Look(o Object) look {
+	switch {
+	case o.Problem == Absent:
+		return look{"warn", string(Absent)}
+	case o.Problem == Failing:
+		return look{"bad", string(o.Phase)}
+	}
+	return look{p.Tone(o.Phase), string(o.Phase)}
+}
+
+// look is how the page shows a phase.
+type look struct{ Tone, Text string }
 
 // ID returns the id of an object's row, which the script finds it by.
 func (page) ID(o Object) string {

@@ -43,6 +43,7 @@ type Object struct {
 	LastContact     time.Time              `json:"lastContact,omitzero"`
 	// AgeSeconds is the time since LastContact; nil if there was none.
 	AgeSeconds    *float64  `json:"ageSeconds,omitempty"`
+	NextRead      time.Time `json:"nextRead,omitzero"`
 	Waiting       string    `json:"waiting,omitempty"`
 	Failures      int       `json:"failures"`
 	LastError     string    `json:"lastError,omitempty"`

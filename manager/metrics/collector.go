@@ -117,6 +117,7 @@ func (c *Collector) CollectWithStability(ch chan<- compbasemetrics.Metric) {
 func (c *Collector) collectStats(s sink, stats *objectcache.Stats) {
 	d := &c.descriptions
 	s.gauge(d.references, float64(stats.References))
+	s.gauge(d.absent, float64(stats.Absent))
 	s.gauge(d.openStreams, float64(stats.OpenStreams))
 	s.gauge(d.parkedStreams, float64(stats.ParkedStreams))
 	counters(s, d.opens, stats.Opens)

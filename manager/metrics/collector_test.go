@@ -54,7 +54,7 @@ func fixed() fakeStore {
 	return fakeStore{
 		stats: objectcache.Stats{
 			Resource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
-			Objects:  6, References: 7,
+			Objects:  6, References: 7, Absent: 5,
 			StreamStats: reflector.StreamStats{
 				OpenStreams: 8, ParkedStreams: 7,
 				Opens:  map[reflector.OpenReason]uint64{reflector.OpenFirst: 9, reflector.OpenRolledBack: 10},

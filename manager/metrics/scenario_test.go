@@ -25,12 +25,15 @@ func TestScenarioOfAStore(t *testing.T) {
 		r.AddReference(namespace, "tls", "other")
 		r.get("tls")
 		r.get("unreferenced")
+		r.AddReference(namespace, "absent", "pod")
+		r.want("referenced", map[string]string{`absent_objects`: "1", `references`: "4"})
+		r.DeleteReference(namespace, "absent", "pod")
 		r.want("synced", map[string]string{
-			`objects{phase="Watching"}`: "2", `objects{phase="Failing"}`: "0", `references`: "3", `open_streams`: "2",
-			`stream_opens_total{reason="first"}`: "2", `stream_events_total{type="ADDED"}`: "2",
+			`absent_objects`: "0", `objects{phase="Watching"}`: "2", `objects{phase="Failing"}`: "0", `references`: "3", `open_streams`: "2",
+			`stream_opens_total{reason="first"}`: "3", `stream_events_total{type="ADDED"}`: "2",
 			`gets_total{result="hit"}`: "1", `gets_total{result="not_registered"}`: "1",
-			`first_sync_duration_seconds_count`: "2", `gate_queue_duration_seconds_count`: "2",
-			`gate_window`: "6", `gate_outage`: "0", `gate_attempts{state="opening"}`: "0",
+			`first_sync_duration_seconds_count`: "3", `gate_queue_duration_seconds_count`: "3",
+			`gate_window`: "7", `gate_outage`: "0", `gate_attempts{state="opening"}`: "0",
 		})
 		r.write("tls", "two")
 		r.want("rotated", map[string]string{`stream_events_total{type="MODIFIED"}`: "1", `stream_opens_total{reason="ended"}`: "0"})

@@ -60,10 +60,13 @@ func Error(err error) error {
 		return done
 	case errors.As(err, &status):
 		shown, ok := status.(error) // without the text around it
-		if !ok || shown == err {    //nolint:errorlint // is it the same one?
-			return statusError(err, status.Status())
+		if !ok {
+			shown = err
 		}
-		return hide(err, statusError(shown, status.Status()))
+		if shown = statusError(shown, status.Status()); shown == err { //nolint:errorlint // is it the same one?
+			return err
+		}
+		return hide(err, shown)
 	}
 	shown := visible(err)
 	if shown == nil {
@@ -101,7 +104,14 @@ func statusError(err error, status metav1.Status) error {
 		Details: &metav1.StatusDetails{RetryAfterSeconds: status.Details.RetryAfterSeconds},
 	}
 	for _, cause := range status.Details.Causes {
-		clean.Details.Causes = append(clean.Details.Causes, metav1.StatusCause{Type: cause.Type})
+		shown := metav1.StatusCause{Type: cause.Type}
+		if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
+			shown.Message = answerType(cause.Message)
+		}
+		if shown.Message == pageNotFound {
+			clean.Message = pageNotFound
+		}
+		clean.Details.Causes = append(clean.Details.Causes, shown)
 	}
 	return &apierrors.StatusError{ErrStatus: clean}
 }
@@ -117,6 +127,23 @@ func printable(text string) string {
 		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 	}
 	return b.String()
+}
+
+// pageNotFound is how kube-apiserver, and other servers written in Go, answer for a path
+// that they do not serve.
+const pageNotFound = "404 page not found"
+
+// answerType returns the type of an answer that is no status, such as text/html, or
+// [pageNotFound]. It is empty for an answer that is no text: client-go keeps only texts.
+func answerType(text string) string {
+	switch text {
+	case "unknown":
+		return ""
+	case pageNotFound:
+		return pageNotFound
+	}
+	kind, _, _ := strings.Cut(http.DetectContentType([]byte(text)), ";")
+	return kind
 }
 
 // IsDecoding reports whether err is what client-go's StreamWatcher reports when it

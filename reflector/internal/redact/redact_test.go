@@ -14,6 +14,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"os"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -172,6 +173,14 @@ func TestErrorKeepsWhatIsAsked(t *testing.T) {
 		gotSeconds, _ := apierrors.SuggestsClientDelay(got)
 		if want, _ := apierrors.SuggestsClientDelay(err); gotSeconds != want {
 			t.Errorf("%s: got a Retry-After of %d s, want %d s", name, gotSeconds, want)
+		}
+	}
+	for _, text := range []string{"<html>" + canary, "404 page not found", canary, "", "unknown"} {
+		page := apierrors.NewGenericServerResponse(404, http.MethodGet, resource, "", text, 0, true)
+		once := redact.Error(page)
+		var first, second apierrors.APIStatus
+		if !errors.As(once, &first) || !errors.As(redact.Error(once), &second) || !reflect.DeepEqual(first.Status(), second.Status()) {
+			t.Errorf("%q twice: got %+v, want %+v", text, second, first)
 		}
 	}
 	once := redact.Error(errQuoting)

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debug_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// The look of an object's phase is that of its problem: an object that is absent, or whose
+// recheck fails, has no green mark.
+func TestLookOfAPhase(t *testing.T) {
+	absent := object("absent", objectcache.Watching)
+	absent.Exists = false
+	recheck := object("recheck", objectcache.Immutable)
+	recheck.Failures = 2
+	gone := object("gone", objectcache.Reopening)
+	gone.Exists = false
+	tests := map[string]struct {
+		status objectcache.Status
+		want   string
+	}{
+		"well":              {object("well", objectcache.Watching), `<span class="pill good">Watching</span>`},
+		"absent":            {absent, `<span class="pill warn">Absent</span> <small>Watching</small>`},
+		"absent, reopening": {gone, `<span class="pill warn">Absent</span> <small>Reopening</small>`},
+		"failing":           {object("failing", objectcache.Failing), `<span class="pill bad">Failing</span>`},
+		"a failed recheck":  {recheck, `<span class="pill bad">Immutable</span>`},
+		"reopening":         {object("reopening", objectcache.Reopening), `<span class="pill busy">Reopening</span>`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			page := get(secrets(t, test.status), "").Body.String()
+			if pills := regexp.MustCompile(`<span class="pill.*`).FindAllString(page, -1); len(pills) != 1 || !strings.Contains(pills[0], test.want) {
+				t.Errorf("got %q, want %s", pills, test.want)
+			}
+		})
+	}
+}
+
+// The page and the JSON show when an object without a stream is read again.
+func TestNextReadIsShown(t *testing.T) {
+	next := object("tls", objectcache.Immutable)
+	next.NextRead = time.Now().Add(12*time.Minute + 30*time.Second)
+	handler := secrets(t, next)
+	if page := get(handler, "").Body.String(); !strings.Contains(page, "<small>next read in 12m</small>") {
+		t.Error("the page does not show when the object is read again")
+	}
+	if got := report(t, handler, "").Objects[0].NextRead; !got.Equal(next.NextRead) {
+		t.Errorf("JSON: got %v, want %v", got, next.NextRead)
+	}
+	if page := get(secrets(t, object("tls", objectcache.Watching)), "").Body.String(); strings.Contains(page, "next read") {
+		t.Error("the page shows a read of an object that has a stream")
+	}
+}

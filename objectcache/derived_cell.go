@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// derivedCell is the value of one version of an object.
+type derivedCell[E, V any] struct {
+	object weak.Pointer[E]
+	uid    types.UID
+	once   sync.Once
+	value  V
+	err    error
+	done   atomic.Bool // value and err are set
+	// previous is the cell of an earlier version of the object that has a value, or may get
+	// one. It is nil once this cell has a value, and always without KeepLast.
+	previous atomic.Pointer[derivedCell[E, V]]
+}
+
+// newest returns the first of c and the cells before it that has a value or may get one; nil
+// if none does.
+func (c *derivedCell[E, V]) newest() *derivedCell[E, V] {
+	for c != nil && c.done.Load() && c.err != nil {
+		c = c.previous.Load()
+	}
+	return c
+}
+
+// last returns the first of c and the cells before it that has a value; nil if none has.
+func (c *derivedCell[E, V]) last() *derivedCell[E, V] {
+	for c != nil {
+		previous := c.previous.Load() // before done: it is cleared after done is set
+		if c.done.Load() && c.err == nil {
+			return c
+		}
+		c = previous
+	}
+	return nil
+}
+
+// cellOf is a cell of a key, for the cleanup of its object.
+type cellOf[E, V any] struct {
+	key  types.NamespacedName
+	cell weak.Pointer[derivedCell[E, V]]
+}
+
+// drop drops the cell of an object that has left memory. A cell whose value is to be kept
+// stays while the object is referenced: its next version may have come, and no Get since.
+func (d *derivation[E, T, V]) drop(of cellOf[E, V]) {
+	cell := of.cell.Value()
+	if cell == nil {
+		return
+	}
+	if held, _ := d.cells.Load(of.key); held != any(cell) {
+		return
+	}
+	if d.keep && cell.last() != nil && d.isReferenced(of.key) {
+		runtime.AddCleanup(new(garbage), d.drop, of) // look again after the next garbage collection
+		return
+	}
+	d.cells.CompareAndDelete(of.key, cell)
+}
+
+// garbage is large enough to be collected by itself.
+type garbage [64]byte
+
+// isReferenced reports whether a Get may find the object of a key again. It is no Get, which
+// would count, and could take a reference.
+func (d *derivation[E, T, V]) isReferenced(key types.NamespacedName) bool {
+	reader, ok := d.reader.(interface {
+		Status(namespace, name string) (Status, bool)
+	})
+	if !ok {
+		return true
+	}
+	status, referenced := reader.Status(key.Namespace, key.Name)
+	return referenced && status.Phase != Stopped && (status.Exists || !status.Synced)
+}
+
+// keepingLast implements [Derived.KeepLast].
+func (d *derivation[E, T, V]) keepingLast() *Derived[V] {
+	return &Derived[V]{&derivation[E, T, V]{reader: d.reader, derive: d.derive, keep: true}}
+}
+
+// failure implements [Derived.Err].
+func (d *derivation[E, T, V]) failure(key types.NamespacedName) error {
+	if cell, ok := d.cells.Load(key); ok && cell.(*derivedCell[E, V]).done.Load() {
+		return cell.(*derivedCell[E, V]).err
+	}
+	return nil
+}
