@@ -198,7 +198,8 @@ func TestGate(t *testing.T) {
 	gate := objectcache.NewGate(objectcache.GateOptions{})
 	inBubble(t, controllerruntime.CacheOptions{Gate: gate}, cache.Options{}, func(t *testing.T, r *rig) {
 		r.hold("hanging")
-		_, _ = r.get("hanging")
+		go func() { _, _ = r.get("hanging") }()
+		time.Sleep(time.Second) // a Get gives an attempt up after 5 s
 		if got := gate.Status().Opening; got != 1 {
 			t.Errorf("got %d streams being opened through the gate, want 1", got)
 		}
