@@ -58,6 +58,10 @@ func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
 //	FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, resource)
 //
 // which needs fewer goroutines per object. No object counts as immutable.
+//
+// client-go's dynamic client decodes the streams itself, and limits no event: a server, or a
+// proxy, that sends an event without an end makes the program read until memory is full.
+// Streams of FromConfig are limited to 4 MiB for an event.
 func Dynamic(client dynamic.Interface, resource schema.GroupVersionResource) Resource[*unstructured.Unstructured] {
 	r := withoutClient[*unstructured.Unstructured](resource)
 	if !isNil(client) {
