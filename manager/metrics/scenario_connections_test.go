@@ -39,7 +39,12 @@ func TestScenarioOfConnections(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- store.Run(ctx) }()
-		defer func() { cancel(); <-done }()
+		defer func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("Run: got %v, want nil", err)
+			}
+		}()
 		r.refer("tls")
 		r.want("open", map[string]string{`open_streams`: "1", `connections_left_total{reason="goaway"}`: "0", `goaways_total{code="NO_ERROR"}`: "0"})
 		server.GoAway()
