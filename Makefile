@@ -223,7 +223,7 @@ bench-test: ## Test the benchmark itself on a real control plane
 lint: $(LINTER) ## Check style, format and import direction in every module
 	@linter="$(CURDIR)/$(LINTER)"; status=0; \
 	for mod in $$(git ls-files -co --exclude-standard -- '*go.mod'); do \
-		(cd "$$(dirname "$$mod")" && "$$linter" run ./...) || status=1; \
+		(cd "$$(dirname "$$mod")" && "$$linter" run --allow-parallel-runners ./...) || status=1; \
 	done; \
 	for file in $$(git grep --untracked -l 'time\.Sleep(' -- '*_test.go'); do \
 		grep -q '"testing/synctest"' "$$(dirname "$$file")"/*_test.go || { status=1; \
