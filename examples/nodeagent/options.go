@@ -113,9 +113,10 @@ func (o *options) validate() error {
 		return errors.New("--once is for the demo, and --config and --kubeconfig for a cluster: omit one of them")
 	}
 	invalid := config.Validate(&check).ToAggregate()
-	var noCluster error // named first: the rest may be in the configuration of another node
-	if !o.demo() && (o.config.Kubeconfig == "" || invalid != nil) {
-		_, noCluster = clientConfig(o.config.Kubeconfig)
+	if o.demo() || invalid == nil {
+		return invalid
 	}
+	// A missing cluster is named first: the rest may be in the configuration of another node.
+	_, noCluster := clientConfig(o.config.Kubeconfig)
 	return errors.Join(noCluster, invalid)
 }
