@@ -76,8 +76,12 @@ func (o *Order[T]) ReadObject(held, read State[T], same bool) (State[T], Verdict
 	if same && held.Synced {
 		return held, Same
 	}
-	if held.Exists && contradicts(held, read) {
-		o.epoch++
+	if read.Exists {
+		// Also after an absence, whose version is not known.
+		if order, _ := CompareVersions(read.ResourceVersion, o.version); order <= 0 {
+			o.epoch++
+		}
+		o.version = read.ResourceVersion
 	}
 	return o.next(held, read)
 }

@@ -30,11 +30,6 @@ func TestOrder(t *testing.T) {
 			return o.Read(held, state, version, held.SameContent(state))
 		}
 	}
-	readObject := func(state secretState) func(*secretOrder, secretState) (secretState, cache.Verdict) {
-		return func(o *secretOrder, held secretState) (secretState, cache.Verdict) {
-			return o.ReadObject(held, state, held.SameContent(state))
-		}
-	}
 	event := func(version string, exists bool) func(*secretOrder, secretState) (secretState, cache.Verdict) {
 		return func(o *secretOrder, held secretState) (secretState, cache.Verdict) {
 			return o.Event(held, secretWith(version, "b"), exists)
@@ -57,11 +52,6 @@ func TestOrder(t *testing.T) {
 		"an older read of another writer":         {true, read(absent("9"), "9"), cache.Newer, "9", 1},
 		"a newer read of another writer":          {true, read(absent("12"), "12"), cache.Newer, "12", 0},
 		"an older read of another, with the same": {true, read(exists("8", "a"), "9"), cache.Same, "8", 0},
-		"a GET of the same":                       {false, readObject(exists("8", "a")), cache.Same, "8", 0},
-		"a GET of a newer object":                 {false, readObject(exists("9", "a")), cache.Newer, "9", 0},
-		"a GET of an older object":                {false, readObject(exists("7", "a")), cache.Newer, "7", 1},
-		"a GET of other content at the version":   {false, readObject(exists("8", "b")), cache.Newer, "8", 1},
-		"a GET without the object":                {false, readObject(absent("")), cache.Newer, "", 0},
 		"a newer event":                           {false, event("11", true), cache.Newer, "11", 0},
 		"an event at the version seen":            {false, event("10", true), cache.Late, "8", 0},
 		"a newer deletion":                        {false, event("11", false), cache.Newer, "11", 0},
@@ -102,5 +92,38 @@ func TestOrderNewEpoch(t *testing.T) {
 	order.Bookmark("20")
 	if got, verdict := order.Event(got, secretWith("15", "c"), true); verdict != cache.Late {
 		t.Errorf("an event before a bookmark: got %s: %v, want it to be late", verdict, got)
+	}
+}
+
+// What reads of the secret alone mean, one after the other. An absence has no version.
+func TestOrderOfReadsOfTheObject(t *testing.T) {
+	gone := absent("")
+	tests := map[string]struct {
+		reads []secretState // after one of version 8 with content a
+		want  cache.Verdict // of the last
+		epoch uint64
+	}{
+		"the same":                               {[]secretState{exists("8", "a")}, cache.Same, 0},
+		"a newer object":                         {[]secretState{exists("9", "a")}, cache.Newer, 0},
+		"an older object":                        {[]secretState{exists("7", "a")}, cache.Newer, 1},
+		"other content at the version":           {[]secretState{exists("8", "b")}, cache.Newer, 1},
+		"no object":                              {[]secretState{gone}, cache.Newer, 0},
+		"still no object":                        {[]secretState{gone, gone}, cache.Same, 0},
+		"a newer object after an absence":        {[]secretState{gone, exists("9", "a")}, cache.Newer, 0},
+		"the version again, after an absence":    {[]secretState{gone, exists("8", "b")}, cache.Newer, 1},
+		"an older object, after two absences":    {[]secretState{gone, gone, exists("7", "a")}, cache.Newer, 1},
+		"a newer object after one of two epochs": {[]secretState{exists("7", "a"), exists("8", "b")}, cache.Newer, 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var order secretOrder
+			held, verdict := order.ReadObject(secretState{}, exists("8", "a"), false)
+			for _, read := range test.reads {
+				held, verdict = order.ReadObject(held, read, held.SameContent(read))
+			}
+			if last := test.reads[len(test.reads)-1]; verdict != test.want || held.Epoch != test.epoch || held.ResourceVersion != last.ResourceVersion {
+				t.Errorf("got %s: %v, want %s in epoch %d", verdict, held, test.want, test.epoch)
+			}
+		})
 	}
 }

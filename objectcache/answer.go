@@ -69,9 +69,10 @@ const (
 // serves reports whether a Get returns the state.
 func (v verdict) serves() bool { return v == serve || v == serveAll || v == serveOnce }
 
-// answer decides what becomes of a Get. It has no other place: Get, TryGet, Changes and
-// Status all ask here. refusalGrace is WatchOptions.RefusalGrace. after is when a Get that
-// waits has to ask again although nothing has changed; negative means never.
+// answer decides what becomes of a Get. The Get, TryGet, Changes and Status of a WatchStore
+// share it; a state that servable passes to all owners needs no more. refusalGrace is
+// WatchOptions.RefusalGrace. after is when a Get that waits has to ask again although nothing
+// has changed; negative means never.
 func (d *demand) answer(f *facts, refusalGrace time.Duration, now time.Time) (v verdict, after time.Duration) {
 	grace := graceLeft(refusalGrace, &f.attempts, d.began, now)
 	switch {

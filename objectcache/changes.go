@@ -175,18 +175,29 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 	}
 	state, ok := s.servable(w, e.newestOwnerLocked(w), 0)
 	if !ok {
-		if now.id.refusal, ok, now.err = s.previousLocked(e, w); !ok || now.err != nil {
-			return now, ok
+		var refusal *refusal
+		if state, refusal, ok = s.previousLocked(e, w); refusal != nil {
+			now.id.refusal, now.err = refusal.reason, refusal.err
+			return now, true
 		}
 	}
-	s.cancelNoticeLocked(key)
-	now.setState(&s.resource, key, state)
-	return now, true
+	if ok {
+		s.cancelNoticeLocked(key)
+		now.setState(&s.resource, key, state)
+	}
+	return now, ok
 }
 
-// previousLocked reports whether all owners have the previous state of an entry, or an error
-// that is its first state. If neither, it makes the subscribers look again in time.
-func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (refusal metav1.StatusReason, ok bool, err error) {
+// refusal is the first state of an object that the server refuses to let the store read.
+type refusal struct {
+	reason metav1.StatusReason
+	err    error
+}
+
+// previousLocked returns the state of an entry, if all owners have it though there was no
+// read for the newest one, or a refusal. If neither, it makes the subscribers look again in
+// time.
+func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (state cache.State[T], refused *refusal, ok bool) {
 	facts, state := s.factsOf(e, w)
 	d := e.demandOfAllLocked(w)
 	verdict, after := d.answer(&facts, s.options.RefusalGrace, time.Now())
@@ -195,10 +206,9 @@ func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (refusal 
 		if verdict == serveAll {
 			e.servePrevious(d.owner)
 		}
-		return "", true, nil
+		return state, nil, true
 	case verdict == fail && !state.Synced:
-		refusal, err = s.refusal(e.key, facts.attempts)
-		return refusal, true, err
+		return state, s.refusal(e.key, facts.attempts), false
 	case !state.Synced && after < 0 && s.options.RefusalGrace > 0:
 		// Nothing notifies of an outage that was confirmed before the reflector began to wait.
 		after = time.Until(d.began.Add(s.options.RefusalGrace))
@@ -206,7 +216,7 @@ func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (refusal 
 	if after > 0 {
 		s.notifyLaterLocked(e.key, after) // nothing else notifies the subscribers then
 	}
-	return "", false, nil
+	return state, nil, false
 }
 
 // demandOfAllLocked returns what the newest owner demands, which has waited since it was
@@ -215,10 +225,10 @@ func (e *entry[T]) demandOfAllLocked(w *objectWatch[T]) demand {
 	return demand{owner: e.newestOwnerLocked(w), ownerAddedAt: e.ownerAddedAt, began: later(e.ownerAddedAt, w.base)}
 }
 
-// refusal returns the reason of a refusal, and the error for it.
-func (s *WatchStore[T]) refusal(key types.NamespacedName, status reflector.Status) (metav1.StatusReason, error) {
+// refusal returns the refusal of an object.
+func (s *WatchStore[T]) refusal(key types.NamespacedName, status reflector.Status) *refusal {
 	reason := cmp.Or(apierrors.ReasonForError(status.LastError), metav1.StatusReason("Refused"))
-	return reason, s.resource.newError(key, notSynced(context.Background(), causesOf(status)...)...)
+	return &refusal{reason, s.resource.newError(key, notSynced(context.Background(), causesOf(status)...)...)}
 }
 
 // addSubscriber implements changeSource. It also starts the watches of idle entries,

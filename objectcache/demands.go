@@ -59,9 +59,8 @@ func (s *WatchStore[T]) isReadAlone(g *waiter[T], w *objectWatch[T]) bool {
 
 // isTooOld reports whether the state of w is older than g demands.
 func (s *WatchStore[T]) isTooOld(g *waiter[T], w *objectWatch[T]) bool {
-	d := s.demandOf(g)
-	f, _ := s.factsOf(g.entry, w)
-	return f.isStale(d.bound(&f), time.Now())
+	bound := s.demandOf(g).maxStaleness
+	return w.isStale(bound) && !s.isImmutable(w.slot.Load())
 }
 
 // needsRead reports whether g demands a read of its own.

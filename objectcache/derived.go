@@ -54,8 +54,9 @@ type pointer[E any] interface {
 //
 // derive is called by the first Get of each version. Gets that come meanwhile wait for
 // it. With [Derived.KeepLast], a version for which it returns an error does not replace the
-// value of the one before. It must not change the object. The value must not refer to the object itself, or
-// the object stays in memory when its references have gone; parts of it may be used.
+// value of the one before. It must not change the object. The value must not refer to the
+// object itself, or the object stays in memory when its references have gone; parts of it
+// may be used.
 func NewDerived[E any, T pointer[E], V any](reader Reader[T], derive func(T) (V, error)) *Derived[V] {
 	return &Derived[V]{&derivation[E, T, V]{reader: reader, derive: derive}}
 }
@@ -74,16 +75,20 @@ func (d *Derived[V]) Get(ctx context.Context, namespace, name string) (V, error)
 // KeepLast returns a Derived like d, for values that must not fail with one bad version, such
 // as the certificates of an ingress controller. If derive returns an error for a version,
 // Get returns the value of the last version of the object that had one, and no error.
-// [Derived.Err] has the error: look at it when the object changes, and log or count it.
+// When the object changes, call TryGet, then [Derived.Err], and log or count the error:
+// nothing else shows that the value is not the newest.
 //
 // A value belongs to one object: Get returns NotFound if the object is absent, and the error
 // of derive if another object, with another UID, has taken its name. It leaves memory after
 // the last reference, as without KeepLast. A reader that has no method Status, as a [Store]
-// has one, keeps a value until a Get finds that the object is gone. A [DirectStore] keeps none.
+// has one, keeps a value until a Get finds that the object is gone. A [DirectStore] keeps
+// none. A value lives in memory only: after a restart of the program, a bad version is an
+// error until the next good one.
 func (d *Derived[V]) KeepLast() *Derived[V] { return d.derivation.keepingLast() }
 
-// Err returns why derive has no value of the version that the last Get or TryGet of an object
-// has found; nil if it has one, and if there was no such call.
+// Err returns the error of derive for the version that the last Get or TryGet has seen. It is
+// nil if derive has succeeded, and if neither was called yet. Err itself looks at no newer
+// version.
 func (d *Derived[V]) Err(namespace, name string) error {
 	return d.derivation.failure(types.NamespacedName{Namespace: namespace, Name: name})
 }
@@ -140,12 +145,12 @@ func (d *derivation[E, T, V]) cell(key types.NamespacedName, object T) *derivedC
 			return held
 		}
 		cell := &derivedCell[E, V]{object: weak.Make((*E)(object)), uid: object.GetUID()}
-		if found && d.keep && held.uid == cell.uid {
+		if found && d.keep && held.uid == cell.uid && d.isReferenced(key) {
 			cell.previous.Store(held.newest())
 		}
 		if found && d.cells.CompareAndSwap(key, before, cell) || !found && d.add(key, cell) {
 			// The runtime keeps the argument as long as the object.
-			runtime.AddCleanup((*E)(object), d.drop, cellOf[E, V]{key, weak.Make(cell)})
+			runtime.AddCleanup((*E)(object), cellOf[E, T, V].drop, cellOf[E, T, V]{weak.Make(d), key, weak.Make(cell)})
 			return cell
 		}
 	}

@@ -45,24 +45,26 @@ func (c *derivedCell[E, V]) last() *derivedCell[E, V] {
 	return nil
 }
 
-// cellOf is a cell of a key, for the cleanup of its object.
-type cellOf[E, V any] struct {
-	key  types.NamespacedName
-	cell weak.Pointer[derivedCell[E, V]]
+// cellOf is a cell of a key, for the cleanup of its object. It keeps neither the cell nor the
+// derivation, which the program may have dropped.
+type cellOf[E any, T pointer[E], V any] struct {
+	derivation weak.Pointer[derivation[E, T, V]]
+	key        types.NamespacedName
+	cell       weak.Pointer[derivedCell[E, V]]
 }
 
 // drop drops the cell of an object that has left memory. A cell whose value is to be kept
 // stays while the object is referenced: its next version may have come, and no Get since.
-func (d *derivation[E, T, V]) drop(of cellOf[E, V]) {
-	cell := of.cell.Value()
-	if cell == nil {
+func (of cellOf[E, T, V]) drop() {
+	d, cell := of.derivation.Value(), of.cell.Value()
+	if d == nil || cell == nil {
 		return
 	}
 	if held, _ := d.cells.Load(of.key); held != any(cell) {
 		return
 	}
 	if d.keep && cell.last() != nil && d.isReferenced(of.key) {
-		runtime.AddCleanup(new(garbage), d.drop, of) // look again after the next garbage collection
+		runtime.AddCleanup(new(garbage), cellOf[E, T, V].drop, of) // look again after the next garbage collection
 		return
 	}
 	d.cells.CompareAndDelete(of.key, cell)

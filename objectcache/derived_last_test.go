@@ -5,9 +5,11 @@ package objectcache_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -233,4 +235,57 @@ func TestDerivedLastIsNotKept(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A Derived that the program has dropped leaves memory with its values, though the objects are still referenced.
+func TestDerivedThatNobodyHasIsFreed(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		var dropped atomic.Int32
+		t.Run(fmt.Sprint("keep: ", keep), func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.referenced("tls")
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					for range 20 {
+						derived := objectcache.NewDerived(r, func(s *corev1.Secret) (*[1 << 12]byte, error) {
+							v := new([1 << 12]byte)
+							runtime.AddCleanup(v, func(n *atomic.Int32) { n.Add(1) }, &dropped)
+							return v, nil
+						})
+						if keep {
+							derived = derived.KeepLast()
+						}
+						_, _ = derived.Get(t.Context(), namespace, "tls")
+					}
+				}()
+				<-done
+				for _, value := range []string{"1", "2", "3"} {
+					r.update("tls", value)
+					r.mustGet("tls")
+					collectOften()
+					collectOften()
+				}
+				if got := dropped.Load(); got < 18 {
+					t.Errorf("got %d values dropped of 20 Deriveds that nobody has", got)
+				}
+			})
+		})
+	}
+}
+
+// A DirectStore holds no object, so KeepLast has no value of an earlier version, whatever the garbage collector does.
+func TestDerivedKeepsNothingForADirectStore(t *testing.T) {
+	inBubble(t, objectcache.DirectOptions{}, func(t *testing.T, r *rig) {
+		derived := objectcache.NewDerived(r, password).KeepLast()
+		r.create("tls")
+		r.update("tls", "good")
+		if got, err := derived.Get(t.Context(), namespace, "tls"); err != nil || got != "good" {
+			t.Fatalf("got %q, %v, want the value", got, err)
+		}
+		r.update("tls", "bad")
+		if got, err := derived.Get(t.Context(), namespace, "tls"); err == nil {
+			t.Errorf("a bad version: got %q, want its error", got)
+		}
+	})
 }

@@ -57,6 +57,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	slot := s.newSlotLocked(e)
 	var previous *reflector.Reflector
 	if w := e.watch.Load(); w != nil {
+		w.recordLocked(w.status()) // before Next, so that the slot is not behind what is recorded
 		slot = w.slot.Next()
 		if w.shared == nil {
 			previous = w.reflector
@@ -84,12 +85,11 @@ func (s *WatchStore[T]) newSlotLocked(e *entry[T]) *cache.Slot[T] {
 	return cache.NewSlot(e.key, cache.SlotOptions[T]{Epoch: e.epoch})
 }
 
-// nextWatchLocked returns a watch without a reflector, which takes over what is known of
+// nextWatchLocked returns a watch without a reflector, which takes over what is recorded of
 // the watch of an entry, if it has one.
 func (s *WatchStore[T]) nextWatchLocked(e *entry[T], slot *cache.Slot[T]) *objectWatch[T] {
 	w := &objectWatch[T]{slot: slot, base: time.Now().Add(-1)}
 	if previous := e.watch.Load(); previous != nil {
-		previous.recordLocked(previous.status())
 		w.base = previous.base
 		w.readFor.Store(previous.readFor.Load())
 		w.contact.Store(previous.contact.Load())

@@ -18,8 +18,9 @@ import (
 // NotServedError is the cause when the server answered a list or a watch with 404:
 // it does not serve the path. The group, the version, the resource or the scope is
 // wrong, its CustomResourceDefinition is not installed yet, or a proxy without a backend
-// answered. The text says what to check, and whether the answer is an API server's. Such an answer says nothing about an object, so apierrors.IsNotFound does
-// not hold for it. The store asks again, and notices when the path is served.
+// answered. The text says what to check, and whether the answer is an API server's. Such an
+// answer says nothing about an object, so apierrors.IsNotFound does not hold for it. The
+// store asks again, and notices when the path is served.
 type NotServedError struct {
 	// Resource is that of the path.
 	Resource schema.GroupVersionResource

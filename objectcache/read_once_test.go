@@ -340,3 +340,19 @@ func TestReadOnceAndIdleTimeout(t *testing.T) {
 		r.wantPhase("after it was idle", "tls", objectcache.ReadOnce, 0)
 	})
 }
+
+// Owners of read-once references want no bound on the age of an object: Status says so, too.
+func TestStatusOfAnOldReadOnceObject(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{MaxStaleness: 2 * time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReadOnceReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		time.Sleep(time.Hour)
+		if _, err := r.TryGet(namespace, "tls"); err != nil {
+			t.Errorf("TryGet: %v", err)
+		}
+		if status, _ := r.Status(namespace, "tls"); !status.Synced {
+			t.Errorf("got %+v, want it synced, as Get returns the object at once", status)
+		}
+	})
+}

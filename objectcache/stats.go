@@ -15,7 +15,7 @@ import (
 type Stats struct {
 	// StreamStats is what the streams of the store do, shared ones included, and what its
 	// reads without streams do: those of a TTLStore or a DirectStore, and those of
-	// immutable, read-once and polled objects.
+	// immutable and read-once objects.
 	reflector.StreamStats
 
 	// Resource is the kind of the objects.

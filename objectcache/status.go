@@ -102,7 +102,7 @@ type Status struct {
 	// the object. Zero if it never did.
 	LastContact time.Time
 	// NextRead is when an object without a stream is read again: an immutable one after
-	// WatchOptions.ImmutableRecheck, and a polled one. The last such read is LastContact, or
+	// WatchOptions.ImmutableRecheck. The last such read is LastContact, or
 	// LastErrorTime if it failed. Zero if a stream is open or being opened, while a read is
 	// under way, and if none is planned, as for a read-once object.
 	NextRead time.Time
@@ -169,7 +169,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	status.LastError, status.LastErrorTime = s.resource.explained(stream.LastError), stream.LastErrorTime
 	status.NextRead = e.nextReadLocked(w)
 	d := e.demandOfAllLocked(w)
-	d.maxStaleness = s.options.MaxStaleness
+	d.maxStaleness = s.maxStaleness(e)
 	verdict, _ := d.answer(&facts, s.options.RefusalGrace, time.Now())
 	status.Synced = verdict.serves()
 	if status.Exists = state.Exists; state.Exists {

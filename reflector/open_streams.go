@@ -47,15 +47,22 @@ type openStreams struct {
 	mu        sync.Mutex
 	sessions  map[*session]struct{}
 	timer     *time.Timer
-	silent    map[string]map[*session]struct{} // by resource, those to be verified
-	verifying map[string]int                   // by resource, verifications under way
+	silent    map[silentKey]map[*session]struct{} // those to be verified
+	verifying map[string]int                      // by resource, verifications under way
+}
+
+// silentKey selects silent streams of a resource: those whose last list was answered, or never
+// asked for, or the others. These are verified after all others of the resource.
+type silentKey struct {
+	resource   string
+	unanswered bool
 }
 
 func newOpenStreams(limit int) openStreams {
 	return openStreams{
 		limit:     limit,
 		sessions:  map[*session]struct{}{},
-		silent:    map[string]map[*session]struct{}{},
+		silent:    map[silentKey]map[*session]struct{}{},
 		verifying: map[string]int{},
 	}
 }
@@ -78,7 +85,8 @@ func (o *openStreams) remove(s *session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.sessions, s)
-	delete(o.silent[s.r.resource], s)
+	delete(o.silent[silentKey{s.r.resource, false}], s)
+	delete(o.silent[silentKey{s.r.resource, true}], s)
 	if len(o.sessions) == 0 && o.timer != nil {
 		o.timer.Stop()
 	}
@@ -123,8 +131,8 @@ func (o *openStreams) verifySilent() (lost []*session) {
 			o.addSilentLocked(s)
 		}
 	}
-	for resource := range o.silent {
-		o.verifyLocked(resource)
+	for key := range o.silent {
+		o.verifyLocked(key.resource)
 	}
 	if len(o.sessions) > 0 {
 		o.timer.Reset(silenceCheck)
@@ -133,29 +141,33 @@ func (o *openStreams) verifySilent() (lost []*session) {
 }
 
 func (o *openStreams) addSilentLocked(s *session) {
-	silent := o.silent[s.r.resource]
+	key := silentKey{s.r.resource, s.r.progress.isUnanswered()}
+	silent := o.silent[key]
 	if silent == nil {
 		silent = map[*session]struct{}{}
-		o.silent[s.r.resource] = silent
+		o.silent[key] = silent
 	}
 	silent[s] = struct{}{}
 }
 
-// verifyLocked begins verifications of a resource, in no order, as many as there may be. A
-// stream that waits for its own has no goroutine. Lists that hang hold up those of their
-// resource only.
+// verifyLocked begins verifications of a resource, as many as there may be. A stream that
+// waits for its own has no goroutine. Lists that hang hold up those of their resource only,
+// and are repeated after all others.
 func (o *openStreams) verifyLocked(resource string) {
-	for s := range o.silent[resource] {
-		if o.verifying[resource] >= o.limit {
-			return
+	for _, unanswered := range [...]bool{false, true} {
+		key := silentKey{resource, unanswered}
+		for s := range o.silent[key] {
+			if o.verifying[resource] >= o.limit {
+				return
+			}
+			delete(o.silent[key], s)
+			if s.r.progress.beginVerifying(silentAfter) && s.calls.begin() {
+				o.verifying[resource]++
+				go s.verify()
+			}
 		}
-		delete(o.silent[resource], s)
-		if s.r.progress.beginVerifying(silentAfter) && s.calls.begin() {
-			o.verifying[resource]++
-			go s.verify()
-		}
+		delete(o.silent, key)
 	}
-	delete(o.silent, resource)
 }
 
 // verified follows a verification, also if the source has ended its goroutine.

@@ -133,3 +133,28 @@ func TestAwaitedEventsHoldUpNoVerification(t *testing.T) {
 		}
 	})
 }
+
+// Lists that hang are repeated after those that were not asked for yet: of 1,000 streams that have lost an event, those
+// that can be compared are replaced, though a tenth cannot.
+func TestHangingListsHoldUpOtherStreamsForMinutesOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const streams, bad = 1000, 100
+		c := newCrowd(t, reflector.GateOptions{}, atOnce(nil))
+		ids := c.add(streams, "secrets")
+		c.forget()
+		c.mu.Lock()
+		c.content = "900001" // an event that no stream delivers
+		c.mu.Unlock()
+		c.serve(ids[:bad], hanging)
+		after(9 * time.Minute)
+		left := 0
+		for _, id := range ids[bad:] {
+			if m := c.members[id]; failure.Of(m.Status().LastError) != failure.Silent || !m.isCurrent() {
+				left++
+			}
+		}
+		if left > 0 {
+			t.Errorf("after nine minutes: %d streams are not replaced, want none", left)
+		}
+	})
+}

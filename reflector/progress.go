@@ -47,6 +47,7 @@ type attempt struct {
 	refreshed  bool      // the session was ended for a consistent read
 	beyond     bool      // it was, because the server was rolled back
 	verifying  bool      // the silent stream is being compared with a list
+	unanswered bool      // the last such list was not answered
 	awaited    time.Time // since when a list has shown a change that the stream has not delivered; zero if it has shown none
 	rollbacks  uint64    // of the gate, before the request
 	readFor    uint64    // what the request covers
@@ -277,6 +278,13 @@ func (p *progress) isSilentLocked(silentAfter time.Duration) bool {
 		time.Since(p.lastContact) >= silentAfter
 }
 
+// isUnanswered reports whether the server has not answered the last verification.
+func (p *progress) isUnanswered() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current.unanswered
+}
+
 // beginVerifying is isSilent, and begins the verification of a silent stream.
 func (p *progress) beginVerifying(silentAfter time.Duration) bool {
 	p.mu.Lock()
@@ -291,7 +299,7 @@ func (p *progress) beginVerifying(silentAfter time.Duration) bool {
 func (p *progress) endVerifying(answered bool) (confirmed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.current.verifying = false
+	p.current.verifying, p.current.unanswered = false, !answered
 	if confirmed = answered && p.current.awaited.IsZero(); confirmed {
 		p.lastContact = time.Now()
 	}

@@ -7,9 +7,11 @@
 //	lister, err := listers.Secrets(secrets, listers.Options{}) // of a manager, or of a store
 //
 // Set objectcache.WatchOptions.AcquireOnGet in the manager or store, unless every object is
-// registered before it is read: code that takes a lister knows NotFound, and may take any
-// other error for a fault, or for a missing optional value. With AcquireOnGet a Get
-// references the object by itself.
+// registered before it is read: code that takes a lister handles only NotFound, and may take
+// any other error for a fault, or for a missing optional value. With AcquireOnGet a Get
+// references the object by itself. An object whose first read the server does not answer
+// within [Options].Timeout is such an error, too: where a missing value does harm, call
+// WaitForSync or WaitForOwner of the manager first.
 //
 // # Differences from an informer's lister
 //
@@ -28,8 +30,9 @@
 // # virtual-kubelet
 //
 // node.PodControllerConfig of virtual-kubelet takes informers, and the controller
-// calls only their Lister. A type like this one is enough. Set AcquireOnGet: virtual-kubelet
-// starts a pod without an optional variable if its Secret is not registered yet.
+// calls only their Lister. A type like this one is enough. Set AcquireOnGet: without it,
+// virtual-kubelet starts a pod without its optional variables while their Secret is not
+// registered.
 //
 //	type secretInformer struct {
 //		corev1informers.SecretInformer // nil

@@ -23,7 +23,8 @@ import (
 // cache.ToListWatcherWithWatchListSemantics), a reflector lists and then watches it.
 //
 // A watch that does not close its channel within a second of its Stop is abandoned: a
-// reflector waits for it no longer, and nothing reads the channel any more.
+// reflector waits for it no longer, and nothing reads the channel any more. Stop itself
+// must not block.
 //
 // The client decodes the answers: it reads a frame of a JSON stream into memory
 // whole, however long the frame is. [FromREST] reads at most 4 MiB of a frame.
