@@ -41,7 +41,7 @@ test-next: ## Run the library's tests with the next Go and a newer golang.org/x/
 	@rm -rf _output/next && mkdir -p _output/next && cp go.mod go.sum _output/next
 	$(GO) version
 	$(GO) get -modfile=_output/next/go.mod golang.org/x/net@$(NEXT_NET)
-	$(GO) test -modfile=_output/next/go.mod ./cache/... ./featuregates/... ./manager/... ./objectcache/... ./reflector/...
+	$(GO) test -short -modfile=_output/next/go.mod ./cache/... ./featuregates/... ./manager/... ./objectcache/... ./reflector/...
 
 # Also a number of executions: FUZZTIME=500000x. The first run compiles the libraries once more, with fewer counters.
 FUZZTIME ?= 30s

@@ -151,6 +151,7 @@ func answering(err *apierrors.StatusError) apiserver.Interceptor {
 // Objects of two kinds are referenced one by one, 1,000 in all. The server does not serve most of those that come
 // later. The others are read within a second if a Get waits, else within five.
 func TestArrivalsBesideObjectsThatAreNotServed(t *testing.T) {
+	crowd(t)
 	if blockingStreams {
 		t.Skip("a goroutine for each stream makes no difference here")
 	}

@@ -100,6 +100,7 @@ func (b *balanced) sync() (took, down time.Duration) {
 // One dead server of three behind a load balancer makes a start at most three times as
 // slow, and is no outage. The same holds when the server dies later.
 func TestOneDeadServerOfThree(t *testing.T) {
+	crowd(t)
 	var usual time.Duration
 	synctest.Test(t, func(t *testing.T) {
 		b := newBalanced(t, nil)

@@ -43,6 +43,7 @@ func busyEtcd(t *testing.T, consistent *atomic.Int64) func(apiserver.Request) ve
 // for each reference, because one read serves all references that came before it. 32 at a
 // time would take 9.4 s for 3,000.
 func TestStartOnABusyEtcd(t *testing.T) {
+	crowd(t)
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		var consistent atomic.Int64
 		s.answers(busyEtcd(t, &consistent))

@@ -234,6 +234,7 @@ func TestChangesYieldFirstStatesOfImmutableObjects(t *testing.T) {
 
 // Each of 1,000 objects has one first state, and a slow subscriber misses none.
 func TestChangesYieldAThousandFirstStates(t *testing.T) {
+	crowd(t)
 	manyStreams(t)
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
