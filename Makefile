@@ -28,7 +28,7 @@ KUBECTL := _output/bin/kubectl
 .PHONY: test
 test: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the library's tests with the race detector
 	$(if $(RACE),,@echo "make test: $(NORACE)" >&2)
-	$(GO) test $(RACE) -timeout 30m ./...
+	$(GO) test $(RACE) -timeout 45m ./...
 
 # Both change net/http's HTTP/2 client, and the time of testing/synctest. Pinned, so that a run can be repeated: raise
 # them with each release.
