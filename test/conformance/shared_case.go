@@ -50,8 +50,17 @@ func sharedStream(s *suite) {
 	for _, name := range names[3:] {
 		store.DeleteReference(s.namespace, name, "pod")
 	}
-	s.wantStreams("each of three has its own", 3)
+	s.wantStreams("three still share one, for some minutes", 1)
 	change("5", names[:3]...)
+	for _, name := range names[:3] {
+		store.DeleteReference(s.namespace, name, "pod")
+	}
+	s.wantStreams("no reference", 0)
+	for _, name := range names[:3] {
+		store.AddReference(s.namespace, name, "pod")
+	}
+	s.wantStreams("each of three has its own", 3)
+	change("6", names[:3]...)
 	if status, _ := store.Status(s.namespace, names[0]); status.Phase != objectcache.Watching {
 		s.Errorf("phase: got %s, want %s", status.Phase, objectcache.Watching)
 	}
