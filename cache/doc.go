@@ -10,11 +10,12 @@
 //
 //   - [Slot.Load] is one atomic load. It never blocks and never allocates.
 //   - Load returns one object as the server sent it, never a mix of two.
-//   - A slot stores only the object that it was made for. It drops and counts
-//     objects of another name, namespace or Go type.
-//   - Within an epoch the state never goes back. A slot drops and counts reads
-//     that are older than what it has seen, and events that are not newer. One
-//     exception: a deletion may have the version of the object that is held.
+//   - A slot stores only the object that it was made for. It drops objects of
+//     another name, namespace or Go type.
+//   - Within an epoch the state never goes back. A slot drops reads that are older
+//     than what it has seen, and events that are not newer. One exception: a
+//     deletion may have the version of the object that is held.
+//   - Objects have no managedFields.
 //   - An epoch ends when the server was rolled back (an etcd restore). The slot
 //     notices that in a read, or [Slot.NewEpoch] says so. The number never decreases,
 //     also when [Slot.Next] hands over to another writer.
@@ -26,8 +27,8 @@
 // # Guarantees for writers
 //
 // The methods that store return no error, because client-go's Reflector logs the
-// whole object with a store's error, secret data included. [Slot.Dropped] counts
-// what was dropped. [Slot.Check] and [Slot.CheckRead] return the reason in advance.
+// whole object with a store's error, secret data included. [Slot.Check] and
+// [Slot.CheckRead] return in advance why a slot does not accept an object or a read.
 //
 // client-go's Reflector does not report that the server was rolled back. A slot that it
 // writes then keeps its state until the server's versions have passed those that the

@@ -33,14 +33,3 @@ type State[T Object] struct {
 	// cannot be compared: the same version may have other content.
 	Epoch uint64
 }
-
-// Dropped counts what a slot refused to store.
-type Dropped struct {
-	// Foreign counts objects of another name, namespace or type.
-	Foreign uint64
-	// Stale counts reads older than what the slot had seen, events that were not
-	// newer, and all that came after [Slot.Next].
-	Stale uint64
-	// Malformed counts objects and reads without a usable resource version.
-	Malformed uint64
-}

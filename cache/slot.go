@@ -25,12 +25,7 @@ var (
 )
 
 // SlotOptions changes how a [Slot] keeps its object. The zero value is valid.
-type SlotOptions[T Object] struct {
-	// Transform is applied to every object before it is stored or dropped as
-	// stale. It owns its argument, may change it in place, and must return an
-	// object with the same name, namespace, UID and resource version. Default:
-	// drop managedFields.
-	Transform func(T) T
+type SlotOptions struct {
 	// Epoch is the number of the first epoch. Default: 0.
 	Epoch uint64
 }
@@ -38,14 +33,12 @@ type SlotOptions[T Object] struct {
 // Slot holds the last known state of one object. Its methods are safe for
 // concurrent use. Make one with [NewSlot].
 type Slot[T Object] struct {
-	key       types.NamespacedName
-	transform func(T) T
-	state     atomic.Pointer[State[T]] // nil until the first read or event
+	key   types.NamespacedName
+	state atomic.Pointer[State[T]] // nil until the first read or event
 
 	mu       sync.Mutex // serialises writers; readers of state do not take it
 	order    Order[T]
 	replaced bool          // Next was called
-	dropped  Dropped       // what was not stored
 	changed  chan struct{} // made by Changed, closed at the next change
 }
 
@@ -53,12 +46,8 @@ var _ toolscache.ReflectorStore = (*Slot[Object])(nil)
 var _ toolscache.ReflectorBookmarkStore = (*Slot[Object])(nil)
 
 // NewSlot returns an empty slot for the object with that key.
-func NewSlot[T Object](key types.NamespacedName, options SlotOptions[T]) *Slot[T] {
-	transform := options.Transform
-	if transform == nil {
-		transform = dropManagedFields[T]
-	}
-	return &Slot[T]{key: key, transform: transform, order: Order[T]{epoch: options.Epoch}}
+func NewSlot[T Object](key types.NamespacedName, options SlotOptions) *Slot[T] {
+	return &Slot[T]{key: key, order: Order[T]{epoch: options.Epoch}}
 }
 
 // Next returns a slot for another writer. It replaces this one, which keeps its
@@ -86,17 +75,12 @@ func (s *Slot[T]) NextAt(version string) (next *Slot[T], ok bool) {
 
 func (s *Slot[T]) nextLocked() *Slot[T] {
 	s.replaced = true
-	next := &Slot[T]{key: s.key, transform: s.transform, order: s.order}
+	next := &Slot[T]{key: s.key, order: s.order}
 	next.order.NewWriter()
 	if state := s.state.Load(); state != nil && state.Synced {
 		next.state.Store(state)
 	}
 	return next
-}
-
-func dropManagedFields[T Object](object T) T {
-	object.SetManagedFields(nil)
-	return object
 }
 
 // Load returns the last known state. It never blocks and never allocates.
@@ -127,13 +111,6 @@ func (s *Slot[T]) Changed() <-chan struct{} {
 		s.changed = make(chan struct{})
 	}
 	return s.changed
-}
-
-// Dropped returns how much the slot has dropped so far.
-func (s *Slot[T]) Dropped() Dropped {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.dropped
 }
 
 // Check returns nil if the slot accepts an object, and does not store it. The
@@ -212,11 +189,7 @@ func (s *Slot[T]) Resync() error { return nil }
 func (s *Slot[T]) Bookmark(version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := CheckVersion(version); err != nil {
-		s.dropLocked(err)
-		return nil
-	}
-	if !s.replaced {
+	if !s.replaced && CheckVersion(version) == nil {
 		s.order.Bookmark(version)
 	}
 	return nil
@@ -227,20 +200,17 @@ func (s *Slot[T]) Bookmark(version string) error {
 // [Order.Read]. Replace always returns nil.
 func (s *Slot[T]) Replace(items []any, version string) error {
 	state, err := s.checkedRead(items, version)
+	if err != nil {
+		return nil
+	}
 	if state.Exists {
-		state.Object = s.transform(state.Object)
+		state.Object.SetManagedFields(nil)
 	}
 	same := s.lockAndCompare(state)
 	defer s.mu.Unlock()
-	if err != nil {
-		s.dropLocked(err)
-		return nil
+	if !s.replaced {
+		s.storeLocked(s.order.Read(s.Load(), state, version, same))
 	}
-	if s.replaced {
-		s.dropped.Stale++
-		return nil
-	}
-	s.storeLocked(s.order.Read(s.Load(), state, version, same))
 	return nil
 }
 
@@ -261,20 +231,17 @@ func (s *Slot[T]) lockAndCompare(state State[T]) (same bool) {
 // put applies one event.
 func (s *Slot[T]) put(item any, exists bool) {
 	object, err := s.checked(item)
-	if err == nil && exists {
-		object = s.transform(object)
+	if err != nil {
+		return
+	}
+	if exists {
+		object.SetManagedFields(nil)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil {
-		s.dropLocked(err)
-		return
+	if !s.replaced {
+		s.storeLocked(s.order.Event(s.Load(), object, exists))
 	}
-	if s.replaced {
-		s.dropped.Stale++
-		return
-	}
-	s.storeLocked(s.order.Event(s.Load(), object, exists))
 }
 
 // checkedRead returns the state that a complete read shows, or why the slot does
@@ -322,22 +289,10 @@ func (s *Slot[T]) checkHeader(object metav1.Object) error {
 	return CheckVersion(object.GetResourceVersion())
 }
 
-func (s *Slot[T]) dropLocked(err error) {
-	if errors.Is(err, ErrForeign) {
-		s.dropped.Foreign++
-	} else {
-		s.dropped.Malformed++
-	}
-}
-
 // storeLocked makes a state that of the slot and closes the channel of Changed, unless it
-// is the state that the slot holds. It counts what came late.
+// is the state that the slot holds, or came late.
 func (s *Slot[T]) storeLocked(state State[T], verdict Verdict) {
-	switch verdict {
-	case Late:
-		s.dropped.Stale++
-		return
-	case Same:
+	if verdict == Late || verdict == Same {
 		return
 	}
 	s.state.Store(&state)

@@ -21,7 +21,7 @@ import (
 var key = types.NamespacedName{Namespace: "shop", Name: "tls"}
 
 func newSlot() *cache.Slot[*corev1.Secret] {
-	return cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{})
+	return cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})
 }
 
 // secret returns the slot's object at a version, with the UID "one" or the one given.
@@ -57,26 +57,26 @@ func TestSlotReplace(t *testing.T) {
 		items   []any
 		version string
 		want    cache.State[*corev1.Secret]
-		dropped cache.Dropped
+		refused error
 	}{
 		"present":             {items: []any{secret("5")}, version: "9", want: cache.State[*corev1.Secret]{Synced: true, Exists: true, ResourceVersion: "5"}},
 		"absent":              {version: "9", want: cache.State[*corev1.Secret]{Synced: true, ResourceVersion: "9"}},
 		"version one":         {version: "1", want: cache.State[*corev1.Secret]{Synced: true, ResourceVersion: "1"}},
-		"another name":        {items: []any{other}, version: "9", dropped: cache.Dropped{Foreign: 1}},
-		"two objects":         {items: []any{secret("5"), secret("6")}, version: "9", dropped: cache.Dropped{Foreign: 1}},
-		"another type":        {items: []any{&corev1.ConfigMap{}}, version: "9", dropped: cache.Dropped{Foreign: 1}},
-		"nil":                 {items: []any{nil}, version: "9", dropped: cache.Dropped{Foreign: 1}},
-		"nil pointer":         {items: []any{(*corev1.Secret)(nil)}, version: "9", dropped: cache.Dropped{Foreign: 1}},
-		"no read version":     {items: []any{secret("5")}, version: "", dropped: cache.Dropped{Malformed: 1}},
-		"read version zero":   {items: []any{secret("5")}, version: "0", dropped: cache.Dropped{Malformed: 1}},
-		"newer than its read": {items: []any{secret("10")}, version: "9", dropped: cache.Dropped{Malformed: 1}},
-		"object version":      {items: []any{secret("5x")}, version: "9", dropped: cache.Dropped{Malformed: 1}},
+		"another name":        {items: []any{other}, version: "9", refused: cache.ErrForeign},
+		"two objects":         {items: []any{secret("5"), secret("6")}, version: "9", refused: cache.ErrForeign},
+		"another type":        {items: []any{&corev1.ConfigMap{}}, version: "9", refused: cache.ErrForeign},
+		"nil":                 {items: []any{nil}, version: "9", refused: cache.ErrForeign},
+		"nil pointer":         {items: []any{(*corev1.Secret)(nil)}, version: "9", refused: cache.ErrForeign},
+		"no read version":     {items: []any{secret("5")}, version: "", refused: cache.ErrMalformed},
+		"read version zero":   {items: []any{secret("5")}, version: "0", refused: cache.ErrMalformed},
+		"newer than its read": {items: []any{secret("10")}, version: "9", refused: cache.ErrMalformed},
+		"object version":      {items: []any{secret("5x")}, version: "9", refused: cache.ErrMalformed},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			slot := newSlot()
-			if refused, err := test.dropped != (cache.Dropped{}), slot.CheckRead(test.items, test.version); refused != (err != nil) {
-				t.Errorf("CheckRead: got %v, want an error: %v", err, refused)
+			if err := slot.CheckRead(test.items, test.version); !errors.Is(err, test.refused) {
+				t.Errorf("CheckRead: got %v, want %v", err, test.refused)
 			}
 			if err := slot.Replace(test.items, test.version); err != nil {
 				t.Errorf("Replace: got error %v, want none, whatever it is given", err)
@@ -88,9 +88,6 @@ func TestSlotReplace(t *testing.T) {
 			got.Object = nil
 			if got != test.want {
 				t.Errorf("state: got %+v, want %+v", got, test.want)
-			}
-			if got := slot.Dropped(); got != test.dropped {
-				t.Errorf("dropped: got %+v, want %+v", got, test.dropped)
 			}
 		})
 	}
@@ -150,9 +147,6 @@ func TestSlotNeverGoesBack(t *testing.T) {
 			step(slot)
 			if got := slot.Load(); !got.Exists || got.ResourceVersion != "10" {
 				t.Errorf("state: got %+v, want version 10 as before", got)
-			}
-			if got := slot.Dropped().Stale; got != 1 {
-				t.Errorf("stale: got %d, want 1", got)
 			}
 			if changed(notified) {
 				t.Error("Changed: closed by a write that was dropped")
@@ -275,8 +269,8 @@ func TestSlotCheck(t *testing.T) {
 			if err := slot.Check(test.object); !errors.Is(err, test.want) {
 				t.Errorf("Check: got %v, want %v", err, test.want)
 			}
-			if got := slot.Dropped(); got != (cache.Dropped{}) {
-				t.Errorf("dropped by Check: got %+v, want nothing", got)
+			if got := slot.Load(); got != (cache.State[*corev1.Secret]{}) {
+				t.Errorf("after Check: got %+v, want the zero State", got)
 			}
 		})
 	}
@@ -295,32 +289,25 @@ func TestSlotCheckHidesData(t *testing.T) {
 	}
 }
 
-func TestSlotTransform(t *testing.T) {
-	managed := func() *corev1.Secret {
-		object := secret("5")
+func TestSlotDropsManagedFields(t *testing.T) {
+	managed := func(version string) *corev1.Secret {
+		object := secret(version)
 		object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
-		object.Annotations = map[string]string{"large": "value"}
 		return object
 	}
 	slot := newSlot()
-	_ = slot.Replace([]any{managed()}, "5")
+	_ = slot.Replace([]any{managed("5")}, "5")
 	if got := slot.Load().Object.ManagedFields; got != nil {
-		t.Errorf("managedFields by default: got %v, want none", got)
+		t.Errorf("after a read: got %v, want none", got)
 	}
-
-	own := cache.NewSlot(key, cache.SlotOptions[*corev1.Secret]{Transform: func(s *corev1.Secret) *corev1.Secret {
-		s.Annotations = nil
-		return s
-	}})
-	_ = own.Replace(nil, "4")
-	_ = own.Add(managed())
-	if got := own.Load().Object; got.Annotations != nil || got.ManagedFields == nil {
-		t.Errorf("own transform: got %+v, want no annotations, and the default replaced", got.ObjectMeta)
+	_ = slot.Update(managed("6"))
+	if got := slot.Load(); got.ResourceVersion != "6" || got.Object.ManagedFields != nil {
+		t.Errorf("after an event: got version %s with %v, want 6 and none", got.ResourceVersion, got.Object.ManagedFields)
 	}
 }
 
 func TestSlotUnstructured(t *testing.T) {
-	slot := cache.NewSlot(key, cache.SlotOptions[*unstructured.Unstructured]{})
+	slot := cache.NewSlot[*unstructured.Unstructured](key, cache.SlotOptions{})
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Secret",
 		"metadata": map[string]any{"namespace": key.Namespace, "name": key.Name, "resourceVersion": "5", "uid": "u"},

@@ -82,7 +82,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 }
 
 func (s *WatchStore[T]) newSlotLocked(e *entry[T]) *cache.Slot[T] {
-	return cache.NewSlot(e.key, cache.SlotOptions[T]{Epoch: e.epoch})
+	return cache.NewSlot[T](e.key, cache.SlotOptions{Epoch: e.epoch})
 }
 
 // nextWatchLocked returns a watch without a reflector, which takes over what is recorded of
