@@ -68,6 +68,7 @@ func TestNewReferenceNeedsAConsistentReadOfItsOwn(t *testing.T) {
 		r.create("tls")
 		r.AddReference(namespace, "first", "pod-1")
 		r.mustGet("first")
+		r.server.Authorize(func(request apiserver.Request) bool { return request.Verb != "get" }) // no hedged read
 		r.server.Lag(2 * time.Second)
 		defer r.server.CatchUp()
 		r.update("tls", "new")

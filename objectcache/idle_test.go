@@ -15,7 +15,7 @@ import (
 func TestIssue8UnsyncedIsNotIdle(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: 5 * time.Second}, func(t *testing.T, r *rig) {
 		r.create("tls")
-		release := r.holdBack("watch")
+		release := r.holdBack("get", "watch")
 		r.AddReference(namespace, "tls", "pod")
 		if _, err := r.get("tls", time.Second); !errors.Is(err, objectcache.ErrNotSynced) {
 			t.Fatalf("got %v, want ErrNotSynced", err)

@@ -93,7 +93,9 @@ func (s *WatchStore[T]) nextWatchLocked(e *entry[T], slot *cache.Slot[T]) *objec
 		w.base = previous.base
 		w.readFor.Store(previous.readFor.Load())
 		w.contact.Store(previous.contact.Load())
+		w.noticed.Store(previous.noticed.Load())
 		w.live.Store(previous.live.Load())
+		w.hedged = previous.hedged && !previous.synced
 	}
 	return w
 }
@@ -178,10 +180,10 @@ func (s *WatchStore[T]) needsNoStream(e *entry[T], w *objectWatch[T]) Phase {
 // of an object without a stream began.
 func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
 	w.synced = status.Synced || w.shared != nil && w.slot.Load().Synced
-	if w.synced && !e.synced {
-		e.synced = true
-		s.firstSync.Observe(time.Since(w.base))
+	if w.synced {
+		s.syncedLocked(e, w)
 	}
+	s.replaceHedgedLocked(w, status)
 	reason := s.needsNoStream(e, w)
 	switch {
 	case w.unwatched == reason && reason != "":
@@ -210,6 +212,14 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 	case w.synced, status.Failures > 0 && e.waiters == 0:
 		// A recheck that failed is not repeated before the next one, unless a Get waits.
 		s.unwatchLocked(e, w, reason)
+	}
+}
+
+// syncedLocked observes how long the first state of an entry took.
+func (s *WatchStore[T]) syncedLocked(e *entry[T], w *objectWatch[T]) {
+	if !e.synced {
+		e.synced = true
+		s.firstSync.Observe(time.Since(w.base))
 	}
 }
 

@@ -174,7 +174,7 @@ func TestUsedObjectIsNotIdle(t *testing.T) {
 func TestObjectWithAWaitingGetIsNotIdle(t *testing.T) {
 	inBubbles(t, objectcache.WatchOptions{IdleTimeout: 5 * time.Second}, func(t *testing.T, r *rig) {
 		r.create("tls")
-		release := r.holdBack("watch", "list")
+		release := r.holdBack("get", "watch", "list")
 		r.AddReference(namespace, "tls", "pod")
 		done := r.async(t.Context(), "tls")
 		for range 50 {

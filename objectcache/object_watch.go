@@ -27,15 +27,19 @@ type objectWatch[T cache.Object] struct {
 	// contact is when the server last sent something, as a duration since base; 0
 	// for never. Load it before the state: a state loaded later is no older.
 	contact atomic.Int64
+	// noticed is set once a read of its own, or of a predecessor, has been recorded.
+	noticed atomic.Bool
 	// live is set while a stream brings the changes of the state, to which a new owner
 	// then needs no read of its own. It is written with WatchStore.mu held. Load it
 	// before the state.
 	live atomic.Bool
 
 	// Guarded by WatchStore.mu.
-	once   bool  // its reflector reads the object once, without a stream
-	synced bool  // a read of its own has reached the slot
-	reason error // why it was stopped, for the log
+	once     bool          // its reflector reads the object once, without a stream
+	synced   bool          // a read of its own has reached the slot
+	hedged   bool          // until then, the slot has its state from a hedged read only
+	hedgedAt time.Duration // when the last hedged read began, since base; 0 for never
+	reason   error         // why it was stopped, for the log
 	// unwatched is why the object has no stream of its own; empty while it has one.
 	// The state is served until the object has to be read again.
 	unwatched Phase
@@ -60,10 +64,11 @@ func (w *objectWatch[T]) status() reflector.Status {
 	return status
 }
 
-// recordLocked updates contact and readFor. The slot is never behind them.
+// recordLocked updates contact, noticed and readFor. The slot is never behind them.
 func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 	if !status.LastContact.IsZero() {
 		w.contact.Store(max(w.contact.Load(), int64(status.LastContact.Sub(w.base))))
+		w.noticed.Store(true)
 	}
 	w.readFor.Store(max(w.readFor.Load(), status.ReadFor))
 }

@@ -90,7 +90,8 @@ func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 			return none, s.failure(g, &turn)
 		case wait:
 			g.slept = true
-			sleep(g.ctx, wake, s.checkAfter(g, w, turn.after))
+			again := s.hedgeFor(g, w, &turn.facts)
+			sleep(g.ctx, wake, sooner(again, s.checkAfter(g, w, turn.after)))
 		default:
 			return s.resource.result(g.key, turn.state)
 		}
@@ -184,7 +185,7 @@ func (s *WatchStore[T]) factsOf(e *entry[T], w *objectWatch[T]) (f facts, state 
 	f.readFor, f.previousFor = w.readFor.Load(), e.previousFor.Load()
 	f.attempts = w.status()
 	f.version = e.versionOf(w, f.attempts)
-	f.contact, f.noticed = w.contactTime(), w.contact.Load() != 0
+	f.contact, f.noticed = w.contactTime(), w.noticed.Load()
 	f.live = w.live.Load()
 	state = w.slot.Load()
 	f.synced, f.immutable = state.Synced, s.isImmutable(state)

@@ -23,6 +23,7 @@ type WatchStore[T cache.Object] struct {
 	options          WatchOptions
 	explain          func(error) error
 	unwatchImmutable bool   // end the streams of immutable objects
+	mayHedge         bool   // see hedge.go
 	uses             uint32 // what entry.used is set to by a use; 0 if nothing reads it
 
 	entries          sync.Map       // types.NamespacedName to *entry[T]; written with mu held
@@ -39,6 +40,7 @@ type WatchStore[T cache.Object] struct {
 	objects     int    // entries
 	references  int    // owners of all entries
 	waiters     int    // Gets that wait
+	hedges      hedges[T]
 	shared      map[string]*sharedNamespace[T]
 	subscribers subscribers
 	notices     map[types.NamespacedName]notice // of subscribers that wait for a time
@@ -58,6 +60,7 @@ func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (
 		options:          options,
 		explain:          resource.explainedFailure,
 		unwatchImmutable: resource.immutable != nil && !options.WatchImmutable,
+		mayHedge:         resource.rest != nil && resource.rateLimitError() == nil,
 		shared:           map[string]*sharedNamespace[T]{},
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},
