@@ -19,6 +19,13 @@ import (
 // 20, 40 and 60 s the next times. After the sync Get returns the last known state, however long
 // ago the server sent it, unless WatchOptions.MaxStaleness is set.
 //
+// While a few Gets wait, the store also reads an object with a GET if the answer takes longer
+// than 3 ms: on a busy etcd, a list or watch waits up to 0.1 s for etcd's next progress
+// notification, and a GET does not. If requests hang, such GETs follow each other after 3 to
+// 5 s, at most 4 at once. They need the right to get the object, and a client from
+// manager.ClientFor or without a rate limit. Without that right one GET is refused in each
+// namespace, and Gets wait for the list or watch.
+//
 // An object without a stream, such as an immutable one, is read again for each new
 // owner. A Get that is called after the owner was added waits for that read. Get returns
 // the previous state, because an owner that had it may be asking, if

@@ -116,7 +116,9 @@ func (s *WatchStore[T]) runHedge(h hedge[T]) {
 	ctx, cancel := context.WithTimeout(s.ctx, hedgeTimeout)
 	defer cancel()
 	state, err := s.resource.readState(ctx, h.entry.key)
-	s.counters.CountRead(err)
+	if s.ctx.Err() == nil {
+		s.counters.CountRead(err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hedges.underWay--

@@ -14,8 +14,8 @@ import (
 // maps belong to the caller, and have all keys. It holds no object data and no names.
 type Stats struct {
 	// StreamStats is what the streams of the store do, shared ones included, and what its
-	// reads without streams do: those of a TTLStore or a DirectStore, and those of
-	// immutable and read-once objects.
+	// reads without streams do: those of a TTLStore or a DirectStore, those of
+	// immutable and read-once objects, and the GETs beside first reads (see WatchStore.Get).
 	reflector.StreamStats
 
 	// Resource is the kind of the objects.

@@ -32,7 +32,7 @@ const (
 	Shared Phase = "Shared"
 	// Reopening: the state is known and served, but no stream is open. It ended
 	// regularly and is being opened again, or an object without a stream is being
-	// read again.
+	// read again. Or a GET has brought the state, and the first stream is being opened.
 	Reopening Phase = "Reopening"
 	// Failing: the last attempts to read the object, or to watch it, failed. The previous
 	// state, if any, is served. If the object can be read but not watched, Status.Stream is
