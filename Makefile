@@ -263,6 +263,10 @@ sbom: ## Write a CycloneDX SBOM of each module that users link, into _output/sbo
 .PHONY: kubectl
 kubectl: $(KUBECTL) ## Build the kubectl that tests run (make test does if there is none)
 
+.PHONY: files
+files: ## Write docs/files.md, the list of packages and files, from their comments
+	$(GO) run ./test/docs/files
+
 .PHONY: fmt
 fmt: $(LINTER) ## Format all Go files as lint requires
 	$(LINTER) fmt
