@@ -14,7 +14,7 @@ import (
 // observations are the results of all tests of this run.
 var observations results
 
-// results collects rows of a table.
+// results collects rows.
 type results struct {
 	mu   sync.Mutex
 	rows []row
@@ -41,7 +41,7 @@ func (r *rig) observe(fault, promise, observed string, took time.Duration) {
 func (r *results) add(fault string, references int, promise, observed string, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rest := fmt.Sprintf("%s | %s | %.1f |", promise, observed, took.Seconds())
+	rest := fmt.Sprintf("%s: %s, %.1f s", promise, observed, took.Seconds())
 	r.rows = append(r.rows, row{fault, thousands(references), rest})
 }
 
@@ -53,25 +53,25 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1_000, n%1_000)
 }
 
-// table returns the rows as Markdown, sorted by fault, as parallel tests end in any order. A fault, and its number of
-// references, stands in the first row that has it.
-func (r *results) table() string {
+// list returns the rows as Markdown, with a heading for each fault, sorted, as parallel tests end in any order. The
+// number of references stands in the first row that has it.
+func (r *results) list() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rows := slices.Clone(r.rows)
 	slices.SortStableFunc(rows, func(a, b row) int { return strings.Compare(a.fault, b.fault) })
 	var out strings.Builder
-	out.WriteString("| fault | references | promise | observed | seconds |\n|---|--:|---|---|--:|\n")
 	var last row
 	for _, row := range rows {
-		fault, references := row.fault, row.references
-		if fault == last.fault {
-			fault = ""
-			if references == last.references {
-				references = ""
-			}
+		if row.fault != last.fault {
+			fmt.Fprintf(&out, "\n## %s\n\n", row.fault)
+			last.references = ""
 		}
-		fmt.Fprintf(&out, "| %s | %s | %s\n", fault, references, row.rest)
+		out.WriteString("- ")
+		if row.references != last.references {
+			fmt.Fprintf(&out, "%s references: ", row.references)
+		}
+		out.WriteString(row.rest + "\n")
 		last = row
 	}
 	return out.String()
@@ -83,14 +83,18 @@ func TestResults(t *testing.T) {
 	r.add("a", 999, "noticed", "as promised", 0)
 	r.add("b", 1, "converges", "as promised", 2*time.Second)
 	r.add("b", 10_001, "converges", "as promised", 20*time.Second)
-	const want = `| fault | references | promise | observed | seconds |
-|---|--:|---|---|--:|
-| a | 999 | noticed | as promised | 0.0 |
-| b | 1 | served | as promised | 1.5 |
-|  |  | converges | as promised | 2.0 |
-|  | 10,001 | converges | as promised | 20.0 |
+	const want = `
+## a
+
+- 999 references: noticed: as promised, 0.0 s
+
+## b
+
+- 1 references: served: as promised, 1.5 s
+- converges: as promised, 2.0 s
+- 10,001 references: converges: as promised, 20.0 s
 `
-	if got := r.table(); got != want {
+	if got := r.list(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
