@@ -61,17 +61,7 @@ const page = `# Interoperability
 - net/http, pooled is the client of net/http on the connections of this package, as with ` + "`BlockingStreams`" + `;
 - net/http is what client-go uses by itself.
 
-## For those who run a front end
-
-A watch may be silent for minutes: kube-apiserver sends a bookmark about once a minute, and nothing else while nothing
-changes. So let the front end wait, forward each piece of data at once, and end the request to the API server when the
-client ends the stream. The tests need no other setting than these:
-
-- nginx: ` + "`proxy_buffering off`" + `, ` + "`proxy_http_version 1.1`" + `, and a long ` + "`proxy_read_timeout`" + `.
-- HAProxy: a long ` + "`timeout server`" + ` and ` + "`timeout client`" + `, and ` + "`option abortonclose`" + `. Without the last, HAProxy 2.6 keeps
-  the streams of a closed connection at the API server, and after a reload its old process does not end.
-
-A stream that the front end ends is opened again: that costs a request, and loses nothing.
+[What a front end needs](../troubleshooting.md#a-front-end-before-the-server) has the settings of nginx and HAProxy.
 `
 
 // write writes the page. It needs the results of all tests.
