@@ -106,16 +106,16 @@ interop: ## Test the HTTP/2 client with h2spec, nginx and HAProxy (root on Debia
 		{ echo "make interop: missing:$$missing (Debian: apt-get install$$missing)" >&2; exit 1; }
 	cd test/interop && $(GO) test $(RACE) -count=1 -timeout 15m ./...
 
-# docs/mutants.md is committed, so git shows what a run changes. MUTANTS selects some by their names; then no page is written.
+# docs/results/mutants.md is committed, so git shows what a run changes. MUTANTS selects some by their names; then no page is written.
 MUTANTS ?=
 
 .PHONY: mutants
-mutants: ## Put seeded bugs into the code, one at a time, test that each is noticed, and write docs/mutants.md (or MUTANTS=PATTERN)
-	$(GO) run ./test/mutants $(if $(MUTANTS),-run '$(MUTANTS)',-o docs/mutants.md)
+mutants: ## Put seeded bugs into the code, one at a time, test that each is noticed, and write docs/results/mutants.md (or MUTANTS=PATTERN)
+	$(GO) run ./test/mutants $(if $(MUTANTS),-run '$(MUTANTS)',-o docs/results/mutants.md)
 
 .PHONY: mutants-new
-mutants-new: ## Test the seeded bugs that docs/mutants.md lacks, and add them to it
-	$(GO) run ./test/mutants -o docs/mutants.md -new
+mutants-new: ## Test the seeded bugs that docs/results/mutants.md lacks, and add them to it
+	$(GO) run ./test/mutants -o docs/results/mutants.md -new
 
 # One of each list. That all mutants fit the code is part of make test.
 FEW_MUTANTS = event-of-an-older-version|lagging-read-is-a-rollback|retry-after-is-ignored|merged-names|goaway-ends-every-stream|new-owner-of-an-immutable|deletes-before-it-adds|files-that-others-can-read|checker-s2-older-state
@@ -131,16 +131,16 @@ protocol: ## Search all states of the model of a reflector's sessions with SPIN 
 		{ echo "make protocol: spin is missing: install it (Debian: apt-get install spin)" >&2; exit 1; }
 	test/protocol/check.sh
 
-# docs/conformance.md is committed, so git shows what a run changes.
+# docs/results/conformance.md is committed, so git shows what a run changes.
 # Two packages run at a time, as the tests mostly wait.
 .PHONY: e2e
-e2e: ## Run the short tests on a real control plane and write docs/conformance.md
+e2e: ## Run the short tests on a real control plane and write docs/results/conformance.md
 	@mkdir -p _output/conformance
 	$(if $(RACE),,@echo "make e2e: $(NORACE)" >&2)
 	cd test/e2e && $(GO) run ./build
 	cd test/e2e && CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/real.json" $(GO) test $(RACE) -short -count=1 -p 2 -timeout 25m ./...
 	CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/in-process.json" $(GO) test -count=1 ./test/conformance
-	$(GO) run ./test/conformance/table -o docs/conformance.md _output/conformance/in-process.json _output/conformance/real.json
+	$(GO) run ./test/conformance/table -o docs/results/conformance.md _output/conformance/in-process.json _output/conformance/real.json
 
 # With 10,000 objects there are more goroutines than the race detector supports.
 .PHONY: e2e-long
@@ -181,10 +181,10 @@ each-part = echo '$(1)' | tr '|' '\n' | while read -r part; do $(2) $(MAKE) $$pa
 
 .PHONY: reliability
 reliability: export RELIABILITY_RESULTS = $(CURDIR)/_output/reliability.jsonl
-reliability: ## Run model, matrix, secrecy, fuzz, chaos, soak and mutants in full, for hours, and write docs/reliability.md
+reliability: ## Run model, matrix, secrecy, fuzz, chaos, soak and mutants in full, for hours, and write docs/results/reliability.md
 	@mkdir -p _output && rm -f $(RELIABILITY_RESULTS)
 	@{ $(call each-part,$(RELIABILITY_BESIDE)); } & { $(call each-part,$(RELIABILITY),nice); }; wait
-	$(GO) run ./test/reliability/page -o docs/reliability.md $(RELIABILITY_RESULTS)
+	$(GO) run ./test/reliability/page -o docs/results/reliability.md $(RELIABILITY_RESULTS)
 
 .PHONY: reliability-hour
 reliability-hour: ## The same in about an hour, with smaller counts
@@ -203,9 +203,9 @@ operator-table: ## Measure the example operator with each cache, and write its R
 BENCH = cd test/bench && $(GO) build -o ../../_output/bin/bench . && ../../_output/bin/bench
 
 .PHONY: bench
-bench: ## Compare with kubelet's manager and others, and write docs/performance.md
+bench: ## Compare with kubelet's manager and others, and write docs/results/performance.md
 	$(BENCH)
-	$(BENCH) page ../../docs/performance.md
+	$(BENCH) page ../../docs/results/performance.md
 
 .PHONY: bench-quick
 bench-quick: ## Run a small benchmark in three minutes, for a rough comparison
@@ -262,6 +262,10 @@ sbom: ## Write a CycloneDX SBOM of each module that users link, into _output/sbo
 
 .PHONY: kubectl
 kubectl: $(KUBECTL) ## Build the kubectl that tests run (make test does if there is none)
+
+.PHONY: files
+files: ## Write docs/files.md, the list of packages and files, from their comments
+	$(GO) run ./test/docs/files
 
 .PHONY: fmt
 fmt: $(LINTER) ## Format all Go files as lint requires

@@ -23,5 +23,5 @@
 //
 // README.md has an example, docs/guides has a guide for node agents, one for controllers
 // and one for programs that move from other caches, and docs/troubleshooting.md explains
-// each error.
+// errors and log lines.
 package refwatch

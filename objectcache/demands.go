@@ -10,6 +10,8 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
+// Gets with demands on the state.
+
 // requestReadLocked asks for the read that g needs, once. It starts another read of an
 // object without a stream if the read that was under way is not the one.
 func (s *WatchStore[T]) requestReadLocked(g *waiter[T]) {

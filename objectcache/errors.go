@@ -15,6 +15,8 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
+// The errors of Get.
+
 var (
 	// ErrNotRegistered is returned by Get, at once, for an object that no owner
 	// references. A Get that waits returns it when the last reference is deleted.

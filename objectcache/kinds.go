@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
+// Constructors of resources, by kind and by client.
+
 // Secrets is the resource of core/v1 Secrets. With a nil client it serves for
 // [Resource.Roles] and [Resource.CheckAccess] only. So does every other constructor.
 func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {

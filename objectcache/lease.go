@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Gets of objects without references, for AcquireOnGet.
+
 // LeaseOwner is the UID that references an object for [WatchOptions].AcquireOnGet.
 const LeaseOwner types.UID = "refwatch/lease"
 

@@ -14,6 +14,8 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
+// When an object's watch starts, ends and is replaced.
+
 // Why a stream ends, for the log.
 var (
 	errUnreferenced = errors.New("no owner references the object any more")

@@ -12,6 +12,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// Rate limiters of clients, which delay streams.
+
 // ErrClientLimited is joined to [ErrNotSynced] when the context of a Get ended and
 // the client has a rate limiter of its own. client-go's default allows five
 // requests a second, and the first reads of many objects wait for it. A client

@@ -18,6 +18,8 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
+// Refuses answers that are not of the resource, for clients that decode them.
+
 // accepted returns a source that refuses answers that are not of the resource, and transforms
 // objects as soon as they are decoded. An error ends the attempt. [listwatch.RESTResource]
 // checks its answers itself.

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// References of a WatchStore.
+
 // AddReference implements [Store]. The first reference to an object starts its
 // stream. A namespace or name that no object can have is logged and not counted,
 // and Get returns [ErrInvalidName] for it.

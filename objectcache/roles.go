@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Roles for references.
+
 // Roles returns the permissions that a store of this resource needs for the given
 // objects, and no others: one Role of the given name per namespace, which allows
 // list and watch of the named objects. In RBAC a rule with resourceNames matches a

@@ -12,6 +12,8 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
+// What the reflector of a shared stream writes.
+
 // A sharedStream is the store of its reflector: it passes on what arrives to the slots of
 // the members that have joined. Of a member that is about to join it keeps the version
 // only. Slots are written without WatchStore.mu: a slot that is replaced meanwhile drops

@@ -16,6 +16,8 @@ import (
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
+// Checks of what the server answers.
+
 // versionOf returns the version of a list. No request asks for pages: a list that is
 // one of several pages is not the state.
 func versionOf(list runtime.Object) (string, error) {

@@ -10,6 +10,8 @@ import (
 	"github.com/refwatch/refwatch/reflector/transport"
 )
 
+// How a session parks its stream, and handles what arrives for it.
+
 // eventsPerTurn is how many events of one session a worker handles before other sessions
 // have their turn.
 const eventsPerTurn = 16

@@ -12,6 +12,8 @@ import (
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
+// How a session with a goroutine reads the state and the changes after it.
+
 // runStream reads the state in its goroutine. Then it parks the stream, if it can. Else it
 // reads the stream, and needs no other goroutine: it blocks for hours in Next. Few frames
 // stand above Next on the stack, for the runtime shrinks a stack only if less than a

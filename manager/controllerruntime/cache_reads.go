@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
+// Get, List and the informers of a Cache.
+
 // ErrListRefused is returned by List, and by IndexField, for a kind of which only
 // referenced objects are in memory.
 var ErrListRefused = errors.New("only referenced objects are in memory, so they cannot be listed: " +

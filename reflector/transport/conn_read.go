@@ -13,6 +13,8 @@ import (
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
+// The reader of a connection, and its frames.
+
 var errFromServer = redact.New("the server reset the stream")
 
 // read is the reader: it handles frames until the connection ends, and then ends what

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
+// What a connection writes at once, and what waits in its queue.
+
 // keptBuffer is how large a write buffer may be to be kept for the next write.
 const keptBuffer = 4 << 10
 

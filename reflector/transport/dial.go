@@ -16,6 +16,8 @@ import (
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
+// Makes a connection as client-go would.
+
 var (
 	// errUseBase is returned if the connections to a server are not this package's
 	// business: the server does not speak HTTP/2, or the base transport does not.

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
+// The server's SETTINGS, and the errors that end a connection.
+
 // protocolError ends the connection: the server has broken RFC 9113. code is sent with
 // GOAWAY.
 type protocolError struct {

@@ -8,6 +8,8 @@ import (
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
+// The Body of a stream.
+
 var _ Body = (*stream)(nil)
 
 var errReceiving = redact.New("read of a body whose data a Receiver takes")

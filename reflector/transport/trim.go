@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 )
 
+// Empties what an open stream of net/http keeps without need.
+
 // trim returns a copy of response with request as its request, and empties what net/http
 // keeps for as long as the body is read: the http.Response that it has returned, which
 // refers to about 1.5 KB.

@@ -3,15 +3,16 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
 
 // Tables formats results as two Markdown tables: the cases about the server, and those about the library. A row is a
-// case; a column is a server, or a server and an engine. A cell has a ✓ if the case passed in every mode that occurs in
-// the table, and a – if it does not apply to the strategy of the engine. Otherwise it names the modes in which the case
-// failed or was not run. passed reports whether there is no such cell.
+// case; a column is an engine. A cell has a ✓ if the case passed on every server and in every mode that occurs in the
+// table, and a – if it does not apply to the strategy of the engine. Otherwise it names the servers and modes in which
+// the case failed or was not run. passed reports whether there is no such cell.
 func Tables(results []Result) (text string, passed bool) {
 	var out strings.Builder
 	passed = true
@@ -31,7 +32,7 @@ func Tables(results []Result) (text string, passed bool) {
 type table struct {
 	names    []string // of the cases, in the order of Names
 	columns  []string
-	modes    []string
+	modes    []string // "SERVER, MODE"
 	promises map[string]string
 	outcomes map[[3]string]bool // by case, column and mode; true if every run passed
 }
@@ -42,13 +43,10 @@ func newTable(results []Result, wanted func(Result) bool) *table {
 		if !wanted(r) {
 			continue
 		}
-		column := r.Server
-		if r.Engine != "" {
-			column += ", " + r.Engine
-		}
-		t.names, t.columns, t.modes = append(t.names, r.Case), append(t.columns, column), append(t.modes, r.Mode)
+		column, mode := cmp.Or(r.Engine, "passed"), r.Server+", "+r.Mode
+		t.names, t.columns, t.modes = append(t.names, r.Case), append(t.columns, column), append(t.modes, mode)
 		t.promises[r.Case] = r.Promise
-		key := [3]string{r.Case, column, r.Mode}
+		key := [3]string{r.Case, column, mode}
 		before, again := t.outcomes[key]
 		t.outcomes[key] = r.Passed && (before || !again)
 	}
@@ -56,7 +54,7 @@ func newTable(results []Result, wanted func(Result) bool) *table {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
-	slices.SortFunc(t.columns, func(a, b string) int { // the default comes first of each server
+	slices.SortFunc(t.columns, func(a, b string) int { // the default comes first
 		return strings.Compare(strings.TrimSuffix(a, "parked"), strings.TrimSuffix(b, "parked"))
 	})
 	order := Names()
@@ -82,7 +80,7 @@ func (t *table) write(out *strings.Builder) (passed bool) {
 }
 
 func (t *table) cell(name, column string) (text string, passed bool) {
-	if _, engine, ok := strings.Cut(column, ", "); ok && !appliesTo(name, engine) {
+	if !appliesTo(name, column) {
 		return "–", true
 	}
 	var failed, missing []string

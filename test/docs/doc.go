@@ -13,5 +13,6 @@
 //   - yaml: each document with an apiVersion decodes strictly into the type of its kind.
 //
 // Each relative link leads to a file, and its anchor to a heading. docs/troubleshooting.md
-// lists all messages of the library, and no others.
+// explains the messages of the library that do not say themselves what to do, and no
+// messages that it does not have. Command files writes docs/files.md.
 package docs

@@ -15,7 +15,7 @@ import (
 	"github.com/summerwind/h2spec/spec"
 )
 
-// results are those of all tests, for docs/interop.md.
+// results are those of all tests, for docs/results/interop.md.
 var results report
 
 type report struct {
@@ -53,27 +53,15 @@ func (r *report) add(server, what string, c client, seen string) {
 
 const page = `# Interoperability
 
-Package ` + "`reflector/transport`" + ` has an HTTP/2 client of its own. ` + "`make interop`" + ` tests it with servers of other projects,
-in ` + "`test/interop`" + `; a run with the flag ` + "`-table`" + ` writes this page. The columns are clients:
+` + "`make interop`" + ` tests the HTTP/2 client of ` + "`reflector/transport`" + ` with servers of other projects; a run with the flag
+` + "`-table`" + ` writes this page. Envoy is not among them, because Debian has no package of it. The columns are clients:
 
 - refwatch is that client, where a Receiver takes the data, as by default;
 - refwatch, Read is the same client, whose bodies a goroutine reads, as where a wrapper of the config hides them;
 - net/http, pooled is the client of net/http on the connections of this package, as with ` + "`BlockingStreams`" + `;
 - net/http is what client-go uses by itself.
 
-Envoy is not among the servers, because Debian has no package of it.
-
-## For those who run a front end
-
-A watch may be silent for minutes: kube-apiserver sends a bookmark about once a minute, and nothing else while nothing
-changes. So let the front end wait, forward each piece of data at once, and end the request to the API server when the
-client ends the stream. The tests need no other setting than these:
-
-- nginx: ` + "`proxy_buffering off`" + `, ` + "`proxy_http_version 1.1`" + `, and a long ` + "`proxy_read_timeout`" + `.
-- HAProxy: a long ` + "`timeout server`" + ` and ` + "`timeout client`" + `, and ` + "`option abortonclose`" + `. Without the last, HAProxy 2.6 keeps
-  the streams of a closed connection at the API server, and after a reload its old process does not end.
-
-A stream that the front end ends is opened again: that costs a request, and loses nothing.
+[What a front end needs](../troubleshooting.md#a-front-end-before-the-server) has the settings of nginx and HAProxy.
 `
 
 // write writes the page. It needs the results of all tests.
@@ -95,7 +83,7 @@ func (r *report) writeSpecs(out *bytes.Buffer) {
 		}
 		return order(a) - order(b)
 	})
-	out.WriteString("\n## h2spec 2.2.1, the tests of clients\n\n| section | case |")
+	out.WriteString("\n## h2spec 2.2.1, the tests of clients\n\nThe cases that a client does not pass:\n\n| section | case |")
 	for _, result := range r.specs {
 		fmt.Fprintf(out, " %s |", result.client.name)
 	}
@@ -112,6 +100,9 @@ func (r *report) writeSpecs(out *bytes.Buffer) {
 	out.WriteString("\n")
 	cases := r.specs[0].cases
 	for _, id := range slices.SortedFunc(maps.Keys(cases), compareIDs) {
+		if !slices.ContainsFunc(r.specs, func(result specResult) bool { return result.outcomes[id] != nil }) {
+			continue // all have passed
+		}
 		fmt.Fprintf(out, "| %s | %s |", id, cases[id].Desc)
 		for _, result := range r.specs {
 			mark := "✓"
@@ -140,11 +131,21 @@ func writeReasons(out *bytes.Buffer, title string, reasons map[string]string) {
 	}
 }
 
+// writeRuns writes what was seen with each server. A server stands in its first row.
 func (r *report) writeRuns(out *bytes.Buffer) {
 	fmt.Fprintf(out, "\n## Servers\n\n| server | what was done | %s | %s |\n|---|---|---|---|\n", refwatch.name, pooled.name)
 	compare := func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
+	last := ""
 	for _, row := range slices.SortedFunc(maps.Keys(r.runs), compare) {
-		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", row[0], row[1], r.runs[row][refwatch.name], r.runs[row][pooled.name])
+		server, ours, pooled := row[0], r.runs[row][refwatch.name], r.runs[row][pooled.name]
+		if pooled == ours {
+			pooled = "the same"
+		}
+		if server == last {
+			server = ""
+		}
+		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", server, row[1], ours, pooled)
+		last = row[0]
 	}
 }
 

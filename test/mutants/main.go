@@ -3,10 +3,11 @@
 // Command mutants proves that the tests notice bugs. It has a list of seeded bugs, the mutants, each of which breaks a
 // promise. It runs tests with one mutant at a time, and fails if they pass.
 //
-//	mutants [-run PATTERN | -o docs/mutants.md [-new]]
+//	mutants [-run PATTERN | -o docs/results/mutants.md [-new]]
 //
 // PATTERN is a regular expression for names of mutants. `make mutants` runs all and writes the page; `make mutants
-// MUTANTS=PATTERN` runs some and writes nothing. `make mutants-new` runs those that the page lacks, and adds them.
+// MUTANTS=PATTERN` runs some and writes nothing. `make mutants-new` runs those whose names the page lacks, and
+// adds them: give a mutant that changes another name, or test it by its name.
 //
 // The source is not touched: go's -overlay puts the changed file in its place. In the end, the tests that have noticed
 // a mutant run without one, and must pass.
@@ -86,7 +87,6 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	o.pattern = strings.ReplaceAll(o.pattern, " ", "-") // docs/mutants.md shows the names with spaces
 	absolute, err := filepath.Abs(o.root)
 	if err != nil {
 		return o, err
@@ -154,11 +154,10 @@ func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) er
 	return nil
 }
 
-// record counts a complete run for docs/reliability.md.
+// record counts a complete run for docs/results/reliability.md.
 func record(mutants, failed int, took time.Duration) error {
 	return reliability.Record(reliability.Result{
 		Part: "mutants", Name: reliability.MutantsCaught, Count: int64(mutants - failed), Violations: int64(failed), Seconds: took.Seconds(),
-		Note: "a violation is a bug that no test has noticed",
 	})
 }
 

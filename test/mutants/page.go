@@ -11,10 +11,9 @@ import (
 
 const introduction = `# Mutants
 
-A mutant is a bug that is put into the code to see whether the tests notice it. ` + "`make mutants`" + ` runs the tests with one
-mutant at a time, fails if they pass, and writes this page. [test/mutants](../test/mutants) has the mutants and says how
-to add one. The last column is the first test that failed; often others would have failed as well. ` + "`make mutants-new`" + `
-tests only mutants that have no row here, and adds their rows.
+A mutant is a bug that is put into the code to see whether the tests notice it. ` + "`make mutants`" + ` tests one mutant at a
+time, fails if the tests pass, and writes this page: for each mutant the first test that failed.
+[test/mutants](../../test/mutants/list) has the mutants, with the promise that each breaks.
 `
 
 // pageOf returns the page about mutants that were caught, with a section for each folder, in the order of their first
@@ -30,25 +29,23 @@ func pageOf(outcomes []outcome) string {
 		if rows[folder] == "" {
 			folders = append(folders, folder)
 		}
-		rows[folder] += fmt.Sprintf("%s`%s`%s", rowStart(o.mutant), o.caught, rowEnd)
+		rows[folder] += fmt.Sprintf("%s%s%s", rowStart(o.mutant), o.caught, rowEnd)
 	}
 	for _, folder := range folders {
-		fmt.Fprintf(&page, "\n## %s\n\n| mutant | file | the promise that it breaks | caught by |\n|---|---|---|---|\n%s", folder, rows[folder])
+		fmt.Fprintf(&page, "\n## %s\n\n%s", folder, rows[folder])
 	}
 	return page.String()
 }
 
-const rowEnd = " |\n"
+const rowEnd = "`\n"
 
-// rowStart returns the row of a mutant up to the last column.
-func rowStart(m mutant) string {
-	return fmt.Sprintf("| %s | `%s` | %s | ", strings.ReplaceAll(m.name, "-", " "), path.Base(m.file), strings.ReplaceAll(m.breaks, "|", `\|`))
-}
+// rowStart returns the row of a mutant up to the test that caught it.
+func rowStart(m mutant) string { return "- " + m.name + ": `" }
 
-// onPage returns the outcome that a page has of a mutant, if its row is the one that the page would have today.
+// onPage returns the outcome that a page has of a mutant, by its name.
 func onPage(page string, m mutant) (outcome, bool) {
-	_, rest, found := strings.Cut(page, "\n"+rowStart(m)+"`")
-	caught, _, ends := strings.Cut(rest, "`"+rowEnd)
+	_, rest, found := strings.Cut(page, "\n"+rowStart(m))
+	caught, _, ends := strings.Cut(rest, rowEnd)
 	return outcome{mutant: m, caught: caught}, found && ends
 }
 

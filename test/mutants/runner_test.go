@@ -143,7 +143,7 @@ func TestRun(t *testing.T) {
 		page    string
 		results string // of a complete run
 	}{
-		"all caught":    {mutants: []mutant{caught}, args: []string{"-o", page}, out: "1 of 1 mutants caught", page: "| wrong sum | `sum.go` | Add adds. | `TestAdd` |", results: `"count":1,"violations":0`},
+		"all caught":    {mutants: []mutant{caught}, args: []string{"-o", page}, out: "1 of 1 mutants caught", page: "- wrong-sum: `TestAdd`", results: `"count":1,"violations":0`},
 		"one survives":  {mutants: []mutant{caught, survives}, args: []string{"-o", page}, out: "1 of 2 mutants caught", err: "1 mutants are not caught", results: `"count":1,"violations":1`},
 		"selected":      {mutants: []mutant{caught, survives}, args: []string{"-run", "^wrong"}, out: "1 of 1 mutants caught"},
 		"another suite": {mutants: []mutant{survives}, args: []string{"-suite", "./sum", "-suite-run", "TestAdd"}, out: "survivor", err: "not caught"},

@@ -2,7 +2,7 @@
 
 // Package reliability collects the counts of all runs that search for defects: the model test, the fault matrix,
 // fuzzing, the chaos and soak runs, the search for object data, and the mutants. The command page writes
-// docs/reliability.md from them.
+// docs/results/reliability.md from them.
 package reliability
 
 import (

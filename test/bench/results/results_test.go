@@ -33,6 +33,11 @@ func filled(t *testing.T) *Results {
 			for _, aim := range aims {
 				values[aim.figure] = value + float64(i*100)
 			}
+			for _, picture := range pictures {
+				for _, figure := range picture.figures {
+					values[figure] = value + float64(i*100)
+				}
+			}
 			for _, section := range sections {
 				for _, row := range section.rows {
 					values[row.figure] = value + float64(i*100)
@@ -103,7 +108,6 @@ func TestPageAndPlot(t *testing.T) {
 	for _, want := range []string{
 		"| heap and stacks per object, bytes (`memory-bytes-per-object-5000`) | quiet, 100 B | 1.50 | 102 | 302 | 602 | 0.0148 | 0.1 × kubelet, 0.22 × floor, 3500 | yes |",
 		"| Gets that failed meanwhile (`failed-gets-5000`) | quiet, 100 B | 1.50 | 102 | 302 | 602 | 0.0148 | 0 | **no** |",
-		"| `register-unregister-ns` | 1.50 | 102 |",
 		"| register and sync all, seconds (`sync-busy-seconds-5000`) | busy, 100 B | 1.50 | 102 | 302 | 602 | 0.0148, in the worst round 0.0196 | 2.50, 1 × kubelet in every round | yes |",
 		"Why an aim is missed:\n\n- ", "## A busy etcd\n", "| busy | 1.50 | 102 | 202 | 302 | 402 |\n",
 		"## A slow server\n", "## Large objects\n", "## 100,000 streams\n", "| goroutines | 1.50 | 602 |",

@@ -2,7 +2,7 @@
 
 // Command table writes the results of conformance runs as a page.
 //
-//	table -o docs/conformance.md RESULTS.json...
+//	table -o docs/results/conformance.md RESULTS.json...
 //
 // It exits with an error if a case failed or was not run in one of the columns.
 package main
@@ -18,13 +18,12 @@ import (
 
 const page = `# Conformance
 
-The conformance cases test the promises of stores, a manager and a reflector, and the server behaviour that these
-promises depend on. Each case runs on the in-process server of ` + "`test/apiserver`" + ` and on a real kube-apiserver 1.36.3 with
-etcd 3.6.8. The promises of the strategy that watches are tested with parked streams, as by default (parked), and with
-BlockingStreams (blocking). The columns TTL and direct are the other two strategies. The column client-go is the
-reference: there client-go's own Reflector runs the cases about reflectors, and may back off for seconds where ours does
-not. A – means that a case does not apply. A ✓ stands for four runs: on a server with WatchList and on one without it,
-each in JSON and in protobuf. ` + "`make e2e`" + ` runs them and writes this page.
+The cases that test the [promises](../promises.md) of stores, a manager and a reflector, and the server behaviour that
+these depend on. A ✓ stands for eight runs: on the in-process server of ` + "`test/apiserver`" + ` and on a real kube-apiserver
+1.36.3 with etcd 3.6.8, each with WatchList and without, in JSON and in protobuf. A – means that a case does not apply.
+Stores that watch run with parked streams, the default, and with BlockingStreams (blocking); TTL and direct are the
+other strategies. In the column client-go, its own Reflector runs the cases, as the reference; it may back off for
+seconds where ours does not. ` + "`make e2e`" + ` writes this page.
 `
 
 func main() {

@@ -7,7 +7,7 @@
 // with the server. After each test no stream is open on the server, and after all tests no goroutine is left.
 //
 // Times are logged and not asserted, as a shared machine may be slow; [timeout] bounds each wait. If FAULTS_RESULTS
-// names a file, the observations are written there as a Markdown table: that of docs/faults.md.
+// names a file, the observations are written there: the end of docs/results/faults.md.
 package faults_test
 
 import (
@@ -30,7 +30,7 @@ type tests struct{ *testing.M }
 func (t tests) Run() int {
 	code := t.M.Run()
 	if path := os.Getenv("FAULTS_RESULTS"); path != "" {
-		if err := os.WriteFile(path, []byte(observations.table()), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(observations.list()), 0o600); err != nil {
 			fmt.Fprintln(os.Stderr, "writing the results:", err)
 			return max(code, 1)
 		}

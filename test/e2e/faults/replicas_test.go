@@ -138,8 +138,9 @@ func TestTwoAPIServers(t *testing.T) {
 	})
 }
 
-// One of two API servers behind a load balancer has no HTTP/2. The first dial meets it, and so all watches use client-go's
-// transport for a minute. The next dial for a parked stream meets the other one, and new streams are parked from then on.
+// One of two API servers behind a load balancer has no HTTP/2. The first dial meets it, and so all watches use
+// client-go's transport for a minute. The next dial for a parked stream meets the other one, and new streams are parked
+// from then on.
 func TestOneAPIServerWithoutHTTP2(t *testing.T) {
 	t.Parallel()
 	const fault = "one of two API servers without HTTP/2"

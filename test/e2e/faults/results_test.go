@@ -14,11 +14,13 @@ import (
 // observations are the results of all tests of this run.
 var observations results
 
-// results collects rows of a table.
+// results collects rows.
 type results struct {
 	mu   sync.Mutex
-	rows []string
+	rows []row
 }
+
+type row struct{ fault, references, rest string }
 
 // observe records a row: a fault, a promise, what was observed, and how long after the fault, or after its end. Call it
 // after the checks of the promise: if the test has failed by then, the row says so. The row also has the number of
@@ -39,8 +41,8 @@ func (r *rig) observe(fault, promise, observed string, took time.Duration) {
 func (r *results) add(fault string, references int, promise, observed string, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	row := fmt.Sprintf("| %s | %s | %s | %s | %.1f |", fault, thousands(references), promise, observed, took.Seconds())
-	r.rows = append(r.rows, row)
+	rest := fmt.Sprintf("%s: %s, %.1f s", promise, observed, took.Seconds())
+	r.rows = append(r.rows, row{fault, thousands(references), rest})
 }
 
 // thousands formats a number below a million with a comma as the thousands separator.
@@ -51,30 +53,48 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1_000, n%1_000)
 }
 
-// table returns the rows as Markdown. They are sorted by fault, as parallel tests end in any order.
-func (r *results) table() string {
+// list returns the rows as Markdown, with a heading for each fault, sorted, as parallel tests end in any order. The
+// number of references stands in the first row that has it.
+func (r *results) list() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rows := slices.Clone(r.rows)
-	slices.SortStableFunc(rows, func(a, b string) int { return strings.Compare(faultOf(a), faultOf(b)) })
-	head := []string{"| fault | references | promise | observed | seconds |", "|---|--:|---|---|--:|"}
-	return strings.Join(append(head, rows...), "\n") + "\n"
+	slices.SortStableFunc(rows, func(a, b row) int { return strings.Compare(a.fault, b.fault) })
+	var out strings.Builder
+	var last row
+	for _, row := range rows {
+		if row.fault != last.fault {
+			fmt.Fprintf(&out, "\n## %s\n\n", row.fault)
+			last.references = ""
+		}
+		out.WriteString("- ")
+		if row.references != last.references {
+			fmt.Fprintf(&out, "%s references: ", row.references)
+		}
+		out.WriteString(row.rest + "\n")
+		last = row
+	}
+	return out.String()
 }
-
-func faultOf(row string) string { return strings.Split(row, "|")[1] }
 
 func TestResults(t *testing.T) {
 	var r results
 	r.add("b", 1, "served", "as promised", 1500*time.Millisecond)
 	r.add("a", 999, "noticed", "as promised", 0)
+	r.add("b", 1, "converges", "as promised", 2*time.Second)
 	r.add("b", 10_001, "converges", "as promised", 20*time.Second)
-	const want = `| fault | references | promise | observed | seconds |
-|---|--:|---|---|--:|
-| a | 999 | noticed | as promised | 0.0 |
-| b | 1 | served | as promised | 1.5 |
-| b | 10,001 | converges | as promised | 20.0 |
+	const want = `
+## a
+
+- 999 references: noticed: as promised, 0.0 s
+
+## b
+
+- 1 references: served: as promised, 1.5 s
+- converges: as promised, 2.0 s
+- 10,001 references: converges: as promised, 20.0 s
 `
-	if got := r.table(); got != want {
+	if got := r.list(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -2,12 +2,13 @@
 
 // Command page writes the results of the runs that search for defects as a page.
 //
-//	page -o docs/reliability.md RESULTS.jsonl...
+//	page -o docs/results/reliability.md RESULTS.jsonl...
 //
 // It exits with an error if a promise was broken, or if a part was not run.
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"flag"
@@ -110,18 +111,48 @@ func pageOf(results []reliability.Result) (page string, problem error) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", g.what, thousands(g.count), thousands(r.Count), thousands(r.Violations), took(r))
 	}
 	for _, part := range parts(results) {
-		fmt.Fprintf(&b, "\n## %s\n\n| what | count | violations | time | |\n|---|--:|--:|--:|---|\n", title(part))
-		for _, r := range results {
-			if r.Part == part {
-				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", r.Name, thousands(r.Count), thousands(r.Violations), took(r), r.Note)
-			}
-			if r.Part == part && r.Violations > 0 {
+		of := slices.DeleteFunc(slices.Clone(results), func(r reliability.Result) bool { return r.Part != part })
+		b.WriteString(section(part, of))
+		for _, r := range of {
+			if r.Violations > 0 {
 				problems = append(problems, fmt.Errorf("%s: %s: %d violations", r.Part, r.Name, r.Violations))
 			}
 		}
 	}
 	b.WriteString("\n" + findings)
 	return b.String(), errors.Join(problems...)
+}
+
+// section returns the section of a part, or nothing if the part has one result: the table above has it. A part of which
+// the table has the sum of all results gets their number, and those with violations.
+func section(part string, results []reliability.Result) string {
+	if len(results) == 1 && results[0].Violations == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %s\n\n", title(part))
+	summed := slices.ContainsFunc(goals, func(g goal) bool { return g.part == part && g.prefix == "" })
+	if summed {
+		fewest := slices.MinFunc(results, func(a, b reliability.Result) int { return cmp.Compare(a.Count, b.Count) })
+		fmt.Fprintf(&b, "- targets: %d, each with %s inputs or more\n", len(results), thousands(fewest.Count))
+	}
+	for _, r := range results {
+		if summed && r.Violations == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "- %s: %s", r.Name, thousands(r.Count))
+		if r.Violations > 0 {
+			fmt.Fprintf(&b, ", **%s violations**", thousands(r.Violations))
+		}
+		if took := took(r); took != "" {
+			b.WriteString(", " + took)
+		}
+		if r.Note != "" {
+			b.WriteString("; " + r.Note)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
 // parts returns the parts, in the order of their first results.
