@@ -120,7 +120,7 @@ func (r *rig) streams() int {
 func (r *rig) holdBack() (release func()) {
 	gate := make(chan struct{})
 	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-		if request.Verb == "list" || request.Verb == "watch" {
+		if request.Verb == "get" || request.Verb == "list" || request.Verb == "watch" {
 			<-gate
 		}
 		return nil

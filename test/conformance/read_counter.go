@@ -71,7 +71,8 @@ type countingTripper struct {
 
 func (t countingTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	query := request.URL.Query()
-	if query.Has("watch") && !query.Has("sendInitialEvents") {
+	isGet := !query.Has("fieldSelector") // of one object, beside its opening
+	if isGet || query.Has("watch") && !query.Has("sendInitialEvents") {
 		return t.RoundTripper.RoundTrip(request)
 	}
 	defer t.reads.begin()()

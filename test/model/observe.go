@@ -3,6 +3,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +43,7 @@ func (w *World) observeRequest(request apiserver.Request) {
 		return
 	}
 	o := w.object(request)
-	if o == nil && (!w.settings.sharesStreams() || request.Name != "") || request.Verb != "list" && request.Verb != "watch" {
+	if o == nil && (!w.settings.sharesStreams() || request.Name != "") || !slices.Contains([]string{"get", "list", "watch"}, request.Verb) {
 		w.recorder.Foreign(request.Verb + " " + request.Path)
 	} else if o != nil {
 		o.requests.Add(1)

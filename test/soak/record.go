@@ -93,6 +93,9 @@ func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	name, named := strings.CutPrefix(query.Get("fieldSelector"), "metadata.name=")
 	folder, resource := path.Split(request.URL.Path)
+	if parent, last := path.Split(strings.TrimSuffix(folder, "/")); request.URL.RawQuery == "" { // the path of one object
+		folder, resource, name, named, verb = parent, last, resource, true, "get"
+	}
 	if !named || request.Method != http.MethodGet || folder != "/api/v1/namespaces/"+r.soak.server.Namespace+"/" {
 		r.soak.history.Foreign(request.Method + " " + request.URL.String())
 		return r.RoundTripper.RoundTrip(request)
