@@ -34,14 +34,3 @@ func (s *Slot[T]) First(object T) bool {
 	}
 	return verdict == Newer
 }
-
-// Forget drops the state. A new epoch begins, in which nothing was seen. It does not close
-// the channel of Changed.
-func (s *Slot[T]) Forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.replaced {
-		s.order.NewEpoch()
-		s.state.Store(nil)
-	}
-}

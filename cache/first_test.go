@@ -35,7 +35,6 @@ func TestFirst(t *testing.T) {
 		"after an absence":                     {[]func(*slot){read("4"), first("3")}, "", 0},
 		"after a bookmark":                     {[]func(*slot){func(s *slot) { _ = s.Bookmark("7") }, first("5"), read("8", secret("6"))}, "6", 0},
 		"after a rollback that was not synced": {[]func(*slot){(*slot).NewEpoch, first("5")}, "5", 1},
-		"forgotten, then an older read":        {[]func(*slot){first("5"), (*slot).Forget, read("4", secret("3"))}, "3", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})
@@ -65,10 +64,5 @@ func TestFirstRefuses(t *testing.T) {
 	_ = next.Replace(nil, "4") // it was under way
 	if got := next.Load(); !got.Exists || got.Epoch != 0 {
 		t.Errorf("got %v, want no rollback by a read that was under way", got)
-	}
-	s.Forget()
-	next.Forget()
-	if got := next.Load(); got.Synced {
-		t.Errorf("forgotten: got %v, want no state", got)
 	}
 }

@@ -20,8 +20,8 @@ import (
 //
 // The object is the state until the stream has one, which may be older: see [cache.Slot.First].
 // An absence has no version, so it cannot be told from one that is older, and the Get goes
-// on waiting. If the server refuses the stream, the state is dropped: nothing would bring
-// its changes.
+// on waiting. If the stream fails afterwards, the state is the last known one, as that of any
+// stream that fails.
 //
 // Only stores of clients without a rate limit hedge: else the two requests would wait for
 // each other.
@@ -158,19 +158,15 @@ func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state cache.State[T]) {
 	s.subscribers.notify(e.key)
 }
 
-// replaceHedgedLocked is called after each change of a watch whose state is from a hedged
-// read. It drops that state if the server refuses the stream. If the stream begins with an
-// older one, it is opened again: in between, the server may have been restored from a backup.
-func (s *WatchStore[T]) replaceHedgedLocked(w *objectWatch[T], status reflector.Status) {
-	switch {
-	case !w.hedged:
-	case w.synced:
-		w.hedged = false
-		if order, _ := cache.CompareVersions(status.ResourceVersion, w.slot.Version()); order < 0 {
-			w.reflector.Refresh()
-		}
-	case !status.RefusedSince.IsZero():
-		w.hedged = false
-		w.slot.Forget()
+// replaceHedgedLocked is called when the first read of a stream has reached the slot. If that
+// is older than the state from a hedged read, the stream is opened again: in between, the
+// server may have been restored from a backup.
+func (w *objectWatch[T]) replaceHedgedLocked(status reflector.Status) {
+	if !w.hedged {
+		return
+	}
+	w.hedged = false
+	if order, _ := cache.CompareVersions(status.ResourceVersion, w.slot.Version()); order < 0 {
+		w.reflector.Refresh()
 	}
 }

@@ -184,8 +184,8 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 	w.synced = status.Synced || w.shared != nil && w.slot.Load().Synced
 	if w.synced {
 		s.syncedLocked(e, w)
+		w.replaceHedgedLocked(status)
 	}
-	s.replaceHedgedLocked(w, status)
 	reason := s.needsNoStream(e, w)
 	switch {
 	case w.unwatched == reason && reason != "":
