@@ -57,6 +57,11 @@ func TestFirstRefuses(t *testing.T) {
 	if s.First(foreign) || s.First(nil) || s.First(secret("")) || s.Load().Synced {
 		t.Errorf("got %v, want foreign and malformed objects refused", s.Load())
 	}
+	seen := cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})
+	_ = seen.Bookmark("7")
+	if seen.First(secret("5")) || seen.Load().Synced {
+		t.Errorf("after a bookmark: got %v, want an older object refused", seen.Load())
+	}
 	next := s.Next()
 	if s.First(secret("5")) || !next.First(secret("5")) {
 		t.Error("got the object in the slot that was replaced, want it in the next one")
