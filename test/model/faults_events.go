@@ -33,10 +33,13 @@ func init() {
 		Fault{5, "old-events-repeated", OfObjects, usualRecovery, repeatsOldEvents},
 		Fault{6, eventsLost, OfObjects, lostRecovery, func(w *World, t Target) func() {
 			return w.changeEvents(t, func(_ apiserver.Request, e watch.Event) []watch.Event {
-				if e.Type == watch.Added { // may be an initial event, without which the server would say that there is no object
-					return []watch.Event{e}
+				switch e.Type {
+				case watch.Modified, watch.Deleted, watch.Bookmark:
+					return nil
 				}
-				return nil
+				// An initial event, perhaps with a type that another fault has given it: without it
+				// the server would say that there is no object.
+				return []watch.Event{e}
 			})
 		}},
 		Fault{8, "error-in-stream", OfServer, usualRecovery, sends(apierrors.NewInternalError(errors.New("etcdserver: no leader")))},
