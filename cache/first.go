@@ -3,20 +3,25 @@
 package cache
 
 // First decides about an object that exists, in a read of it alone (GET) that may overlap
-// other reads. It counts only if nothing was seen: an object that is older than what comes
-// later is no contradiction, and what comes later and is older is late.
+// other reads. It counts only if nothing was seen but by First: an object that is older than
+// what comes later is no contradiction, and what comes later and is older is late.
 func (o *Order[T]) First(held, read State[T]) (State[T], Verdict) {
-	if held.Synced || o.version != "" {
+	switch order, _ := CompareVersions(read.ResourceVersion, o.version); {
+	case o.version == "" && !held.Synced:
+	case o.first && order == 0:
+		return held, Same
+	case !o.first || order < 0:
 		return held, Late
 	}
-	o.version, o.newWriter = read.ResourceVersion, false // a read that is under way may be older
+	o.version, o.first = read.ResourceVersion, true
+	o.newWriter = false // a read that is under way may be older
 	return o.next(held, read)
 }
 
 // First stores an object from a read of it alone (GET), which may overlap the reads of the
-// slot's writer. It reports whether the object is the state now: the slot stores it only if
-// it has seen nothing, and only if Check accepts it. The state is then synced. Reads and
-// events that are older come late, and are dropped.
+// slot's writer. It reports whether the object is the state now: the slot takes it only if it
+// has seen nothing else but older or equal ones of First, and only if Check accepts it. The
+// state is then synced. Reads and events that are older come late, and are dropped.
 func (s *Slot[T]) First(object T) bool {
 	if _, err := s.checked(object); err != nil {
 		return false
@@ -29,8 +34,6 @@ func (s *Slot[T]) First(object T) bool {
 		return false
 	}
 	state, verdict := s.order.First(s.Load(), read)
-	if verdict == Newer {
-		s.storeLocked(state, verdict)
-	}
-	return verdict == Newer
+	s.storeLocked(state, verdict)
+	return verdict != Late
 }

@@ -25,6 +25,7 @@ type Order[T Object] struct {
 	version   string // highest version seen in this epoch; empty: none
 	epoch     uint64 // of the state that is stored next
 	newWriter bool   // the next read is the first one of another writer
+	first     bool   // nothing was seen but by First
 }
 
 // Version returns the highest version that was seen in this epoch, empty if none was.
@@ -36,12 +37,13 @@ func (o *Order[T]) NewWriter() { o.newWriter = true }
 
 // NewEpoch begins an epoch, in which no version was seen: the server was rolled back.
 func (o *Order[T]) NewEpoch() {
-	o.version = ""
+	o.version, o.first = "", false
 	o.epoch++
 }
 
 // Bookmark records that all changes up to a version have been seen.
 func (o *Order[T]) Bookmark(version string) {
+	o.first = false
 	if order, _ := CompareVersions(version, o.version); order > 0 {
 		o.version = version
 	}
@@ -55,6 +57,7 @@ func (o *Order[T]) Bookmark(version string) {
 // content under the same version: the server's versions have since passed those that were
 // seen. After a rollback a new epoch begins.
 func (o *Order[T]) Read(held, read State[T], version string, same bool) (State[T], Verdict) {
+	o.first = false
 	order, _ := CompareVersions(version, o.version)
 	if order < 0 && !o.newWriter {
 		return held, Late
@@ -91,6 +94,7 @@ func (o *Order[T]) ReadObject(held, read State[T], same bool) (State[T], Verdict
 // deletion with the last version of the object. The absence is then as new as the highest
 // version seen. An event does not sync the state: only a complete read does.
 func (o *Order[T]) Event(held State[T], object T, exists bool) (State[T], Verdict) {
+	o.first = false
 	version := object.GetResourceVersion()
 	switch order, _ := CompareVersions(version, o.version); {
 	case order > 0:

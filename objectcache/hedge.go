@@ -4,6 +4,9 @@ package objectcache
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,19 +41,25 @@ const (
 	// hedgesAtOnce is how many hedged reads of a store may be under way. Others are queued.
 	hedgesAtOnce = 4
 	// hedgeTimeout is how long a hedged read may take, and the shortest time between two of
-	// one object.
+	// one object if the first one does not succeed. Else that is demandSpacing.
 	hedgeTimeout = 3 * time.Second
-	// hedgePause is how long a store begins no hedged read after one that failed.
-	hedgePause = time.Second
+	// hedgePause is how long a store begins no hedged read after one that failed. A
+	// Retry-After is honored up to hedgePauseMost.
+	hedgePause, hedgePauseMost = time.Second, time.Minute
+	// hedgeRefused is how long there are none in a namespace after one was refused.
+	hedgeRefused = time.Hour
 )
+
+// errHedgeEnded is the failure of a hedged read whose transform has ended its goroutine.
+var errHedgeEnded = errors.New("the transform has ended the goroutine")
 
 // hedges are the hedged reads of a store. WatchStore.mu guards them.
 type hedges[T cache.Object] struct {
 	underWay int
-	queue    []hedge[T]          // the oldest first
-	hung     time.Time           // when a Get last saw that an opening hangs
-	paused   time.Time           // until when none begins
-	refused  map[string]struct{} // namespaces in which the server refuses them, for the life of the store
+	queue    []hedge[T]           // the oldest first; one of a watch at most
+	hung     time.Time            // when a Get last saw that an opening hangs
+	paused   time.Time            // until when none begins
+	refused  map[string]time.Time // until when none begins in a namespace
 }
 
 // hedge is a hedged read of an entry for one of its watches.
@@ -61,17 +70,19 @@ type hedge[T cache.Object] struct {
 	readFor uint64 // see owners
 }
 
+// isHedged reports whether the state of a watch is from hedged reads only.
+func (w *objectWatch[T]) isHedged() bool { return w.hedged && !w.synced }
+
 // hedgeFor begins a hedged read if one is due for g, which waits. It returns after how long g
 // has to ask again, negative for never.
 func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *facts) time.Duration {
 	attempts := &f.attempts
-	if f.synced || !s.mayHedge || attempts.Away || !attempts.RefusedSince.IsZero() || time.Now().Before(attempts.RetryAfter) {
+	if !s.mayHedge || attempts.Away || !attempts.RefusedSince.IsZero() || time.Now().Before(attempts.RetryAfter) {
 		return -1
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, refused := s.hedges.refused[g.key.Namespace]
-	if refused || s.stopped || w.shared != nil || g.entry.watch.Load() != w {
+	if s.stopped || w.shared != nil || g.entry.watch.Load() != w || f.synced && !w.isHedged() {
 		return -1
 	}
 	now := time.Now()
@@ -79,17 +90,15 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *facts) time
 		s.hedges.hung = now
 	}
 	hung := attempts.Hung || now.Sub(s.hedges.hung) < hedgeCheck && now.Sub(g.began) >= hedgeCheck // or is queued behind those that do
-	if !hung && (attempts.Failures > 0 || s.waiters > hedgeAlone) {
+	if w.hedgeQueued || !hung && (attempts.Failures > 0 || s.waiters > hedgeAlone) {
 		return hedgeCheck
 	}
-	due := later(g.began.Add(hedgeDelay), s.hedges.paused)
-	if w.hedgedAt > 0 {
-		due = later(due, w.base.Add(w.hedgedAt+hedgeTimeout))
-	}
-	if left := time.Until(due); left > 0 {
+	due := later(g.began.Add(hedgeDelay), w.base.Add(w.nextHedge))
+	due = later(due, later(s.hedges.paused, s.hedges.refused[g.key.Namespace]))
+	if left := due.Sub(now); left > 0 {
 		return left
 	}
-	w.hedgedAt = time.Since(w.base)
+	w.hedgeQueued = true
 	s.hedges.queue = append(s.hedges.queue, hedge[T]{entry: g.entry, watch: w})
 	s.startHedgesLocked()
 	return hedgeTimeout
@@ -99,15 +108,34 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *facts) time
 func (s *WatchStore[T]) startHedgesLocked() {
 	for len(s.hedges.queue) > 0 && s.hedges.underWay < hedgesAtOnce {
 		h := s.hedges.queue[0]
-		s.hedges.queue = s.hedges.queue[1:]
-		_, refused := s.hedges.refused[h.entry.key.Namespace]
-		if refused || s.stopped || h.entry.waiters == 0 || h.entry.watch.Load() != h.watch || h.watch.slot.Load().Synced {
+		s.dropHedgesLocked(1)
+		e, w := h.entry, h.watch
+		if s.stopped || e.waiters == 0 || e.watch.Load() != w || w.slot.Load().Synced && !w.isHedged() {
 			continue
 		}
-		h.began, h.readFor = time.Now(), h.entry.owners.reads
-		h.watch.hedgedAt = h.began.Sub(h.watch.base)
+		h.began, h.readFor = time.Now(), e.owners.reads
+		w.nextHedge = h.began.Add(hedgeTimeout).Sub(w.base)
 		s.hedges.underWay++
 		s.background.Go(func() { s.runHedge(h) })
+	}
+}
+
+// dropHedgesLocked drops the oldest hedged reads in the queue. No reference to them is left.
+func (s *WatchStore[T]) dropHedgesLocked(n int) {
+	for i := range n {
+		s.hedges.queue[i].watch.hedgeQueued = false
+	}
+	s.hedges.queue = slices.Delete(s.hedges.queue, 0, n)
+	if len(s.hedges.queue) == 0 {
+		s.hedges.queue = nil
+	}
+}
+
+// dropHedgeLocked drops the hedged read of a watch, if it is in the queue.
+func (s *WatchStore[T]) dropHedgeLocked(w *objectWatch[T]) {
+	if w.hedgeQueued {
+		w.hedgeQueued = false
+		s.hedges.queue = slices.DeleteFunc(s.hedges.queue, func(h hedge[T]) bool { return h.watch == w })
 	}
 }
 
@@ -115,58 +143,73 @@ func (s *WatchStore[T]) startHedgesLocked() {
 func (s *WatchStore[T]) runHedge(h hedge[T]) {
 	ctx, cancel := context.WithTimeout(s.ctx, hedgeTimeout)
 	defer cancel()
-	state, err := s.resource.readState(ctx, h.entry.key)
+	err := errHedgeEnded // a transform may end the goroutine
+	var state cache.State[T]
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.hedges.underWay--
+		s.hedgeEndedLocked(h, state, err)
+		s.startHedgesLocked()
+	}()
+	state, err = s.resource.readState(ctx, h.entry.key)
 	if s.ctx.Err() == nil {
 		s.counters.CountRead(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hedges.underWay--
+}
+
+// hedgeEndedLocked stores what a hedged read has brought, or records how it has failed.
+func (s *WatchStore[T]) hedgeEndedLocked(h hedge[T], state cache.State[T], err error) {
+	now, namespace, w := time.Now(), h.entry.key.Namespace, h.watch
+	refused := !w.status().RefusedSince.IsZero()
 	switch {
-	case err == nil && state.Exists:
-		s.storeHedgedLocked(h, state)
 	case err == nil:
-	case apierrors.IsForbidden(err):
-		if s.hedges.refused == nil {
-			s.hedges.refused = map[string]struct{}{}
+		w.nextHedge = now.Add(demandSpacing).Sub(w.base)
+		if state.Exists && !refused {
+			s.storeHedgedLocked(h, state)
 		}
-		s.hedges.refused[h.entry.key.Namespace] = struct{}{}
+	case apierrors.IsForbidden(err):
+		maps.DeleteFunc(s.hedges.refused, func(_ string, until time.Time) bool { return now.After(until) })
+		if s.hedges.refused == nil {
+			s.hedges.refused = map[string]time.Time{}
+		}
+		if !refused { // else no request for the object is allowed
+			s.hedges.refused[namespace] = now.Add(hedgeRefused)
+		}
 	default:
 		pause := hedgePause
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-			pause = max(pause, time.Duration(seconds)*time.Second)
+			pause = min(max(pause, time.Duration(seconds)*time.Second), hedgePauseMost)
 		}
-		s.hedges.paused = later(s.hedges.paused, time.Now().Add(pause))
-		s.hedges.queue = nil // Gets that still wait come again
+		s.hedges.paused = later(s.hedges.paused, now.Add(pause))
+		s.dropHedgesLocked(len(s.hedges.queue)) // Gets that still wait come again
 	}
-	s.startHedgesLocked()
 }
 
 // storeHedgedLocked stores the state that a hedged read has brought, unless the stream has
-// brought one, was refused, or was replaced.
+// brought one, or was replaced.
 func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state cache.State[T]) {
 	e, w := h.entry, h.watch
-	if e.watch.Load() != w || !w.status().RefusedSince.IsZero() || !w.slot.First(state.Object) {
+	if e.watch.Load() != w || !w.slot.First(state.Object) {
 		return
 	}
 	w.hedged = true
-	w.reflector.Seen(state.ResourceVersion)
 	w.contact.Store(max(w.contact.Load(), int64(h.began.Sub(w.base))))
+	w.noticed.Store(true)
 	w.readFor.Store(max(w.readFor.Load(), h.readFor))
 	s.syncedLocked(e, w)
 	e.wakeLocked()
 	s.subscribers.notify(e.key)
 }
 
-// replaceHedgedLocked is called when the first read of a stream has reached the slot. If that
-// is older than the state from a hedged read, the stream is opened again: in between, the
-// server may have been restored from a backup.
-func (w *objectWatch[T]) replaceHedgedLocked(status reflector.Status) {
-	if !w.hedged {
-		return
+// isBehindHedgeLocked reports whether the first read of a stream, which has reached the slot,
+// is older than the state from a hedged read. In between, the server may have been restored
+// from a backup. It is then false for the watches to come.
+func (w *objectWatch[T]) isBehindHedgeLocked(status reflector.Status) bool {
+	if !w.hedged || !w.synced {
+		return false
 	}
 	w.hedged = false
-	if order, _ := cache.CompareVersions(status.ResourceVersion, w.slot.Version()); order < 0 {
-		w.reflector.Refresh()
-	}
+	order, _ := cache.CompareVersions(status.ResourceVersion, w.slot.Version())
+	return order < 0 && w.shared == nil
 }

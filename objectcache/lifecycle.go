@@ -41,6 +41,7 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	}
 	if previous := e.watch.Load(); previous != nil {
 		previous.stopLocked(errReplaced)
+		s.dropHedgeLocked(previous)
 		s.stopTimerLocked(e.readTimer)
 		s.subscribers.notify(e.key) // changed() may not have seen the last change
 	} else {
@@ -97,7 +98,7 @@ func (s *WatchStore[T]) nextWatchLocked(e *entry[T], slot *cache.Slot[T]) *objec
 		w.contact.Store(previous.contact.Load())
 		w.noticed.Store(previous.noticed.Load())
 		w.live.Store(previous.live.Load())
-		w.hedged = previous.hedged && !previous.synced
+		w.hedged = previous.isHedged()
 	}
 	return w
 }
@@ -136,6 +137,7 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	e.epoch = w.slot.Load().Epoch + 1 // the next watch has no state to compare with
 	e.watch.Store(nil)
 	w.stopLocked(reason)
+	s.dropHedgeLocked(w)
 	s.leaveSharedLocked(e)
 	s.stopTimerLocked(e.idleTimer)
 	s.stopTimerLocked(e.readTimer)
@@ -184,7 +186,10 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 	w.synced = status.Synced || w.shared != nil && w.slot.Load().Synced
 	if w.synced {
 		s.syncedLocked(e, w)
-		w.replaceHedgedLocked(status)
+	}
+	if w.isBehindHedgeLocked(status) {
+		s.startLocked(e)
+		return
 	}
 	reason := s.needsNoStream(e, w)
 	switch {

@@ -35,11 +35,12 @@ type objectWatch[T cache.Object] struct {
 	live atomic.Bool
 
 	// Guarded by WatchStore.mu.
-	once     bool          // its reflector reads the object once, without a stream
-	synced   bool          // a read of its own has reached the slot
-	hedged   bool          // until then, the slot has its state from a hedged read only
-	hedgedAt time.Duration // when the last hedged read began, since base; 0 for never
-	reason   error         // why it was stopped, for the log
+	once        bool          // its reflector reads the object once, without a stream
+	synced      bool          // a read of its own has reached the slot
+	hedged      bool          // until then, the slot has its state from hedged reads only
+	hedgeQueued bool          // a hedged read waits until it may begin
+	nextHedge   time.Duration // when the next hedged read may begin, since base
+	reason      error         // why it was stopped, for the log
 	// unwatched is why the object has no stream of its own; empty while it has one.
 	// The state is served until the object has to be read again.
 	unwatched Phase

@@ -204,7 +204,7 @@ func (s *session) verify() {
 // ErrSilent if the list is older, and another error if that is not known.
 func (s *session) compare() (err error) {
 	defer redact.Panic(&err) // of the store
-	seen, lastContact := s.r.progress.lastSeen()
+	seen, lastContact := s.r.progress.seen()
 	list, err := s.verifyingList()
 	if err != nil {
 		return err

@@ -18,7 +18,6 @@ type progress struct {
 
 	mu           sync.Mutex
 	version      string // the highest seen since the last rollback
-	seenBeside   string // by another read of the selection: counts as seen from the next session on
 	synced       bool
 	consistent   bool   // the next read must be a consistent one of its own
 	needed       uint64 // when a state of that time or later was last needed: see consistentReads
@@ -63,7 +62,6 @@ func (p *progress) ask(rollbacks uint64, reads *consistentReads, shared consiste
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := reads.now()
-	p.version, p.seenBeside = laterVersion(p.version, p.seenBeside), ""
 	known := p.version == "" || p.rollbacks == rollbacks // what was seen is of use
 	a := &p.current
 	a.since, a.consistent, a.includes, a.rollbacks, a.readFor = time.Now(), false, 0, rollbacks, p.readFor
@@ -97,14 +95,6 @@ func (p *progress) unansweredSince() time.Time {
 		return time.Time{}
 	}
 	return p.current.since
-}
-
-// seen records a version that another read has seen. The answer to a request that is under
-// way may be older, and proves nothing.
-func (p *progress) seen(version string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.seenBeside = laterVersion(p.seenBeside, version)
 }
 
 // checkRead checks the version of a complete read that is about to reach the store, and is
@@ -265,7 +255,7 @@ func (p *progress) isReadingLocked(active bool) bool { return active && !p.curre
 func (p *progress) refreshBeyond(version string, rollbacks uint64, active bool) (end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	order, _ := cache.CompareVersions(version, laterVersion(p.version, p.seenBeside))
+	order, _ := cache.CompareVersions(version, p.version)
 	if order >= 0 || p.rollbacks > rollbacks || p.isReadingLocked(active) {
 		return false
 	}
@@ -334,8 +324,8 @@ func (p *progress) hasLostEvent(after time.Duration) bool {
 	return !p.current.awaited.IsZero() && time.Since(p.current.awaited) >= after
 }
 
-// lastSeen returns the highest version and the time of the last contact.
-func (p *progress) lastSeen() (version string, lastContact time.Time) {
+// seen returns the highest version and the time of the last contact.
+func (p *progress) seen() (version string, lastContact time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.version, p.lastContact

@@ -307,11 +307,6 @@ func (r *Reflector) Refresh() {
 	r.Expedite()
 }
 
-// Seen says that another read has seen the selection at a version, the newest one when that
-// read began. From the next session on the reflector reads at no older version, and a
-// consistent read that is older proves a rollback of the server.
-func (r *Reflector) Seen(version string) { r.progress.seen(version) }
-
 // refreshBeyond is called after a rollback of the server to a version. A stream that has
 // seen later versions may be silent for ever, and ends.
 func (r *Reflector) refreshBeyond(version string, rollbacks uint64) {

@@ -57,7 +57,7 @@ func (s *session) compareMetadata(ctx context.Context, source listwatch.Resumabl
 	if err != nil {
 		return "", false, err
 	}
-	seen, _ := s.r.progress.lastSeen()
+	seen, _ := s.r.progress.seen()
 	if order, _ := cache.CompareVersions(version, laterVersion(seen, asked)); order < 0 {
 		return "", false, nil // a read proves that the server was rolled back
 	}
