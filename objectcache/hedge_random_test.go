@@ -304,7 +304,7 @@ func runBesideChanges(t *testing.T, r *rig, random *rand.Rand) {
 // come to the restored state, and have the changes after it.
 func TestHedgedReadsAndARestoreAtAnyMoment(t *testing.T) {
 	for _, refs := range []int{1, 2} {
-		for moment := time.Duration(0); moment < 260*time.Millisecond; moment += 4 * time.Millisecond {
+		for moment := time.Duration(0); moment < 260*time.Millisecond; moment += 12 * time.Millisecond {
 			t.Run(fmt.Sprint(refs, " references, ", moment), func(t *testing.T) {
 				inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 					r.create("tls")
