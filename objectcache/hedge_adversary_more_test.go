@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// A second owner comes while the GET for the first is under way.
+func TestHedgedReadThatANewOwnerOvertakes(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			switch request.Verb {
+			case "get":
+				sleepFor(ctx, 5*time.Millisecond)
+			case "list", "watch":
+				<-ctx.Done()
+			}
+			return nil
+		})
+		r.AddReference(namespace, "tls", "first")
+		first := r.async(t.Context(), "tls")
+		time.Sleep(5 * time.Millisecond)
+		r.AddReference(namespace, "tls", "second")
+		began := time.Now()
+		second := r.async(t.Context(), "tls")
+		<-first
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		select {
+		case <-second:
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("the Get of the second owner took %v", took)
+			}
+		case <-ctx.Done():
+			t.Error("the Get of the second owner waits for more than a minute")
+			r.server.Intercept(nil)
+			<-second
+		}
+	})
+}
+
+// A transform that panics takes the place of no other hedged read.
+func TestHedgedReadsAndATransformThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true})
+		r := &rig{t: t, server: server, client: server.Client()}
+		var panics atomic.Bool
+		panics.Store(true)
+		resource := objectcache.Secrets(clientOf(t, server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			if panics.Load() {
+				panic(canary)
+			}
+			return s
+		})
+		r.Store = newStore(t, resource, objectcache.WatchOptions{})
+		r.run()
+		defer r.stop()
+		r.slowOpenings(95 * time.Millisecond)
+		for i := range 6 {
+			name := fmt.Sprint("tls-", i)
+			r.create(name)
+			r.AddReference(namespace, name, "pod")
+			_, _ = r.get(name, 50*time.Millisecond)
+			time.Sleep(2 * time.Second)
+		}
+		panics.Store(false)
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		began := time.Now()
+		r.mustGet("tls")
+		if took := time.Since(began); took > 10*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// 100 references, and a lagging watch cache: Gets alone have their objects, and the streams
+// go on from there when it catches up.
+func TestHedgedReadsWhileTheServerLags(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		for i := range 100 {
+			r.create(fmt.Sprint("tls-", i))
+		}
+		r.server.Lag(3 * time.Second)
+		for i := range 100 {
+			name := fmt.Sprint("tls-", i)
+			r.update(name, "new")
+			r.AddReference(namespace, name, "pod")
+			r.wantValue("while it lags", name, "new")
+		}
+		for range 200 {
+			time.Sleep(time.Second)
+			for i := range 100 {
+				if s, err := r.TryGet(namespace, fmt.Sprint("tls-", i)); err != nil || string(s.Data["password"]) != "new" {
+					t.Fatalf("tls-%d: %v", i, err)
+				}
+			}
+		}
+		r.server.CatchUp()
+		time.Sleep(time.Minute)
+		for i := range 100 {
+			name := fmt.Sprint("tls-", i)
+			r.update(name, "newest")
+			time.Sleep(10 * time.Millisecond)
+			r.wantValue("at last", name, "newest")
+		}
+		if status, _ := r.Status(namespace, "tls-5"); status.Phase != objectcache.Watching {
+			t.Errorf("%+v", status)
+		}
+	})
+}
+
+// Gets that demand a read of their own while the opening hangs get it by a GET.
+func TestHedgedReadsThatAreDemanded(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.slowOpenings(time.Hour)
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		updated := r.update("tls", "new")
+		for name, options := range map[string]objectcache.GetOptions{"live": {Live: true}, "version": {NotOlderThan: updated.ResourceVersion}, "age": {MaxStaleness: time.Millisecond}} {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			s, err := r.GetWithOptions(ctx, namespace, "tls", options)
+			cancel()
+			if err != nil || string(s.Data["password"]) != "new" {
+				t.Errorf("%s: got %v, want the new object by a GET", name, err)
+			}
+		}
+	})
+}
+
+// The object is deleted, and created again, at each moment of a GET and an opening that
+// answer what they read a while ago.
+func TestHedgedReadOfAnObjectThatIsRecreatedAtAnyMoment(t *testing.T) {
+	for moment := time.Duration(0); moment < 140*time.Millisecond; moment += 5 * time.Millisecond {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprint(moment, again), func(t *testing.T) {
+				inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+					r.create("tls")
+					r.server.Rewrite(apiserver.Rewriter{Event: late, Object: func(ctx context.Context, request apiserver.Request, object runtime.Object) runtime.Object {
+						if request.Verb == "get" {
+							sleepFor(ctx, 20*time.Millisecond)
+						}
+						return object
+					}})
+					var group sync.WaitGroup
+					group.Go(func() {
+						time.Sleep(moment)
+						r.remove("tls")
+						if again {
+							r.create("tls")
+							r.update("tls", "new")
+						}
+					})
+					r.AddReference(namespace, "tls", "pod")
+					gone := false
+					for range 200 {
+						_, err := r.get("tls", time.Second)
+						if gone && !again && err == nil {
+							t.Fatal("the object came back")
+						}
+						gone = gone || err != nil
+						time.Sleep(time.Millisecond)
+					}
+					group.Wait()
+					time.Sleep(time.Second)
+					if again {
+						r.wantValue("at last", "tls", "new")
+					} else if _, err := r.get("tls", time.Second); err == nil {
+						t.Error("got the object that was deleted")
+					}
+				})
+			})
+		}
+	}
+}
+
+// An object that needs no stream was read by a GET, and its list has failed. A later refusal
+// of the list does not take it away: "if a read fails, Get returns the object in memory".
+func TestHedgedReadOfAnObjectWithoutAStreamIsKept(t *testing.T) {
+	for name, add := range map[string]func(*rig){
+		"immutable": func(r *rig) { r.create("tls", immutable); r.AddReference(namespace, "tls", "pod") },
+		"read-once": func(r *rig) { r.create("tls"); r.AddReadOnceReference(namespace, "tls", "pod") },
+	} {
+		for first, status := range map[string]*metav1.Status{"503 first": &unavailable().ErrStatus, "403 at once": &forbidden().ErrStatus} {
+			t.Run(name+", "+first, func(t *testing.T) {
+				inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+					var answer atomic.Pointer[metav1.Status]
+					answer.Store(status)
+					r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+						if request.Verb == "list" || request.Verb == "watch" {
+							sleepFor(ctx, 50*time.Millisecond)
+							return answer.Load()
+						}
+						return nil
+					})
+					add(r)
+					r.mustGet("tls")
+					time.Sleep(5 * time.Second)
+					answer.Store(&forbidden().ErrStatus)
+					r.AddReadOnceReference(namespace, "tls", "other")
+					time.Sleep(time.Hour)
+					if _, err := r.get("tls", 10*time.Second); err != nil {
+						t.Errorf("got %v, want the object in memory", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Openings fail for hours with 503, and GETs work. A Get returns what the server had at most
+// some seconds ago, or it fails; it does not return the first answer for hours.
+func TestHedgedReadWhoseOpeningsFailForHours(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			if request.Verb == "list" || request.Verb == "watch" {
+				sleepFor(ctx, 50*time.Millisecond)
+				return &unavailable().ErrStatus
+			}
+			return nil
+		})
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		r.update("tls", "new")
+		time.Sleep(2 * time.Hour)
+		secret, err := r.get("tls", 10*time.Second)
+		if err == nil && string(secret.Data["password"]) != "new" {
+			t.Error("got the state of two hours ago, which no stream has ever followed")
+		}
+	})
+}
+
+// After a Retry-After the opening hangs: the GET comes within 5 s.
+func TestHedgedReadAfterARetryAfter(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		var asked atomic.Bool
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			if request.Verb != "list" && request.Verb != "watch" {
+				return nil
+			}
+			if !asked.Swap(true) {
+				return &apierrors.NewTooManyRequests("slow down", 1).ErrStatus
+			}
+			<-ctx.Done()
+			return nil
+		})
+		r.AddReference(namespace, "tls", "pod")
+		began := time.Now()
+		r.mustGetWithin("tls", time.Hour)
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("took %v, want 1 s and at most 5 s", took)
+		}
+	})
+}
+
+// The server refuses an opening and lets the next one hang, in turns. A refused state is not
+// yielded again and again.
+func TestHedgedReadWhoseOpeningsAreRefusedAndHang(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		var asked atomic.Int32
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			if request.Verb != "list" && request.Verb != "watch" {
+				return nil
+			}
+			if asked.Add(1)%3 == 1 {
+				sleepFor(ctx, 20*time.Millisecond)
+				return &forbidden().ErrStatus
+			}
+			<-ctx.Done()
+			return nil
+		})
+		s := r.subscribe()
+		defer s.stop()
+		r.AddReference(namespace, "tls", "pod")
+		for range 60 {
+			_, _ = r.get("tls", 10*time.Second)
+			time.Sleep(time.Second)
+		}
+		if got := s.seen(); len(got) > 3 {
+			t.Errorf("changes in some minutes: got %d, %.6q, want 3 at most", len(got), got)
+		}
+	})
+}
+
+// A role names the objects that may be read. That the GET of another is refused says nothing
+// about those.
+func TestHedgedReadsWithARoleForNames(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.slowOpenings(95 * time.Millisecond)
+		r.server.Authorize(func(request apiserver.Request) bool { return request.Name != "stranger" })
+		r.create("mine")
+		r.AddReference(namespace, "stranger", "pod")
+		_, _ = r.get("stranger", 3*time.Second)
+		r.AddReference(namespace, "mine", "pod")
+		r.mustGet("mine")
+		if got := r.requests("get", "mine"); got != 1 {
+			t.Errorf("GETs of an object that may be read: got %d, want 1", got)
+		}
+	})
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// After the last reference nothing that a hedged read has left behind refers to the object.
+func TestHedgedReadIsFreedAfterTheLastReference(t *testing.T) {
+	freed := make(chan struct{}) // outside the bubble, as cleanups are
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.slowOpenings(95 * time.Millisecond)
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.closeWhenFreed("tls", freed)
+		r.DeleteReference(namespace, "tls", "pod")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		collect(t, freed)
+	})
+}
+
+// An owner that comes while the opening hangs takes the state from nobody: Gets return the
+// previous state after 1.5 s, or one that was read for that owner, and TryGet returns it at once.
+func TestHedgedReadAndANewOwner(t *testing.T) {
+	for name, add := range map[string]func(*rig, string){
+		"watched":   func(r *rig, owner string) { r.AddReference(namespace, "tls", types.UID(owner)) },
+		"read-once": func(r *rig, owner string) { r.AddReadOnceReference(namespace, "tls", types.UID(owner)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.create("tls")
+				r.slowOpenings(time.Hour)
+				add(r, "first")
+				r.mustGet("tls")
+				add(r, "second")
+				if _, err := r.TryGet(namespace, "tls"); err != nil {
+					t.Errorf("TryGet: got %v, want the state that the first owner has", err)
+				}
+				began := time.Now()
+				if _, err := r.get("tls", 10*time.Minute); err != nil || time.Since(began) > 5*time.Second {
+					t.Errorf("Get: took %v, and got %v, want the object within 5 s", time.Since(began), err)
+				}
+			})
+		})
+	}
+}
+
+// A state that gets too old while the opening hangs is read again.
+func TestHedgedReadThatGetsTooOld(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{MaxStaleness: 10 * time.Second}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.slowOpenings(time.Hour)
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		time.Sleep(time.Minute)
+		if _, err := r.get("tls", 10*time.Second); err != nil {
+			t.Errorf("got %v, want the object by another GET", err)
+		}
+	})
+}
+
+// Hedged reads of one object are 3 s apart, also if its Get was queued several times. Openings of
+// some objects hang, and those of others are answered, so there is no outage.
+func TestHedgedReadsOfOneObjectAreApart(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		var last time.Time
+		var mu sync.Mutex
+		var early atomic.Int32
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			switch {
+			case request.Verb == "get":
+				if request.Name == "hung-absent" {
+					mu.Lock()
+					if !last.IsZero() && time.Since(last) < 3*time.Second {
+						early.Add(1)
+					}
+					last = time.Now()
+					mu.Unlock()
+				}
+				sleepFor(ctx, 2*time.Second)
+			case strings.HasPrefix(request.Name, "hung-") && request.Verb != "create":
+				<-ctx.Done()
+			}
+			return nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var gets sync.WaitGroup
+		for _, name := range append(hungNames(40), "hung-absent") {
+			if name != "hung-absent" {
+				r.create(name)
+			}
+			r.AddReference(namespace, name, "pod")
+			gets.Go(func() { _, _ = r.Get(ctx, namespace, name) })
+		}
+		for i := range 600 {
+			r.AddReference(namespace, fmt.Sprint("fine-", i), "pod")
+			time.Sleep(100 * time.Millisecond)
+		}
+		gets.Wait()
+		if got := early.Load(); got > 0 {
+			t.Errorf("got %d GETs less than 3 s after another of the same object, want none", got)
+		}
+	})
+}
+
+func hungNames(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint("hung-", i))
+	}
+	return names
+}
+
+// A client may list and get, and not watch: what Get has returned stays.
+func TestHedgedReadWhoseWatchIsForbidden(t *testing.T) {
+	for _, options := range []apiserver.Options{{InMemory: true}, {InMemory: true, DisableWatchList: true}} {
+		t.Run(fmt.Sprint("WatchList ", !options.DisableWatchList), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, options, objectcache.WatchOptions{})
+				r.run()
+				defer r.stop()
+				r.server.Authorize(func(request apiserver.Request) bool { return request.Verb != "watch" })
+				r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+					if request.Verb != "get" {
+						sleepFor(ctx, 50*time.Millisecond)
+					}
+					return nil
+				})
+				r.create("tls")
+				s := r.subscribe()
+				defer s.stop()
+				r.AddReference(namespace, "tls", "pod")
+				r.mustGet("tls")
+				for range 300 {
+					time.Sleep(10 * time.Millisecond)
+					if _, err := r.TryGet(namespace, "tls"); err != nil {
+						t.Errorf("got %v, want the object that Get has returned", err)
+						break
+					}
+				}
+				time.Sleep(time.Minute)
+				r.mustGet("tls")
+				want(t, "changes", s.seen(), "tls="+canary)
+			})
+		})
+	}
+}
+
+// A Retry-After of a day pauses the hedged reads of a store for a minute, as it does openings.
+func TestHedgedReadAndALongRetryAfter(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		var throttle atomic.Bool
+		throttle.Store(true)
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			switch request.Verb {
+			case "get":
+				if throttle.Swap(false) {
+					return &apierrors.NewTooManyRequests("slow down", 86400).ErrStatus
+				}
+			case "list", "watch":
+				sleepFor(ctx, 95*time.Millisecond)
+			}
+			return nil
+		})
+		r.create("first")
+		r.create("second")
+		r.AddReference(namespace, "first", "pod")
+		r.mustGet("first")
+		time.Sleep(2 * time.Minute)
+		r.AddReference(namespace, "second", "pod")
+		r.mustGet("second")
+		if got := r.requests("get", "second"); got != 1 {
+			t.Errorf("GETs two minutes later: got %d, want 1", got)
+		}
+	})
+}
+
+// A client gets the right to get objects: the GETs begin in the end.
+func TestHedgedReadThatIsAllowedLater(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.slowOpenings(95 * time.Millisecond)
+		var allowed atomic.Bool
+		r.server.Authorize(func(request apiserver.Request) bool { return request.Verb != "get" || allowed.Load() })
+		r.create("first")
+		r.create("second")
+		r.AddReference(namespace, "first", "pod")
+		r.mustGet("first")
+		allowed.Store(true)
+		time.Sleep(24 * time.Hour)
+		r.AddReference(namespace, "second", "pod")
+		r.mustGet("second")
+		if got := r.requests("get", "second"); got != 1 {
+			t.Errorf("GETs a day later: got %d, want 1", got)
+		}
+	})
+}
+
+// The state of a GET and the same one of the stream are one: Changes yields it once.
+func TestHedgedReadAndTheOpeningAreOneChange(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Secret){
+		"plain":     func(*corev1.Secret) {},
+		"immutable": immutable,
+		"metadata": func(s *corev1.Secret) {
+			s.Labels, s.Annotations, s.Finalizers = map[string]string{}, map[string]string{"a": ""}, []string{}
+			s.Data["empty"] = []byte{}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.slowOpenings(95 * time.Millisecond)
+				s := r.subscribe()
+				defer s.stop()
+				r.create("tls", change)
+				r.AddReference(namespace, "tls", "pod")
+				r.mustGet("tls")
+				time.Sleep(time.Minute)
+				want(t, "changes", s.seen(), "tls="+canary)
+			})
+		})
+	}
+}
+
+// The last reference goes, and Run ends, while hedged reads are under way.
+func TestHedgedReadsEndWithRun(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.server.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status { <-ctx.Done(); return nil })
+		done := r.async(t.Context(), "tls")
+		if got := <-done; !errors.Is(got.err, objectcache.ErrNotRegistered) {
+			t.Errorf("got %v", got.err)
+		}
+		for i := range 8 {
+			r.AddReference(namespace, fmt.Sprint("tls-", i), "pod")
+		}
+		var gets sync.WaitGroup
+		for i := range 8 {
+			gets.Go(func() { _, _ = r.Get(t.Context(), namespace, fmt.Sprint("tls-", i)) })
+		}
+		time.Sleep(2500 * time.Millisecond)
+		began := time.Now()
+		r.stop()
+		gets.Wait()
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("Run took %v to end", took)
+		}
+	})
+}
