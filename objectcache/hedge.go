@@ -37,16 +37,16 @@ const (
 	// overlap, and share one consistent read. While openings hang, there is no such limit.
 	hedgeAlone = 4
 	// hedgeCheck is how often a Get looks whether openings hang.
-	hedgeCheck = 2 * time.Second
+	hedgeCheck = time.Second
 	// hedgesAtOnce is how many hedged reads of a store may be under way. Others are queued.
 	hedgesAtOnce = 4
 	// hedgeTimeout is how long a hedged read may take, and the shortest time between two of
-	// one object if the first one does not succeed. Else that is demandSpacing.
+	// one object, unless the first one brings the object. Then that is demandSpacing.
 	hedgeTimeout = 3 * time.Second
 	// hedgePause is how long a store begins no hedged read after one that failed. A
 	// Retry-After is honored up to hedgePauseMost.
 	hedgePause, hedgePauseMost = time.Second, time.Minute
-	// hedgeRefused is how long there are none in a namespace after one was refused.
+	// hedgeRefused is how long there are none in a namespace in which one was refused.
 	hedgeRefused = time.Hour
 )
 
@@ -82,7 +82,7 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *facts) time
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || w.shared != nil || g.entry.watch.Load() != w || f.synced && !w.isHedged() {
+	if s.stopped || w.shared != nil || w.hedgeRefused || g.entry.watch.Load() != w || f.synced && !w.isHedged() {
 		return -1
 	}
 	now := time.Now()
@@ -160,40 +160,30 @@ func (s *WatchStore[T]) runHedge(h hedge[T]) {
 
 // hedgeEndedLocked stores what a hedged read has brought, or records how it has failed.
 func (s *WatchStore[T]) hedgeEndedLocked(h hedge[T], state cache.State[T], err error) {
-	now, namespace, w := time.Now(), h.entry.key.Namespace, h.watch
-	refused := !w.status().RefusedSince.IsZero()
-	switch {
-	case err == nil:
-		w.nextHedge = now.Add(demandSpacing).Sub(w.base)
-		if state.Exists && !refused {
+	if err == nil {
+		if state.Exists {
 			s.storeHedgedLocked(h, state)
 		}
-	case apierrors.IsForbidden(err):
-		maps.DeleteFunc(s.hedges.refused, func(_ string, until time.Time) bool { return now.After(until) })
-		if s.hedges.refused == nil {
-			s.hedges.refused = map[string]time.Time{}
-		}
-		if !refused { // else no request for the object is allowed
-			s.hedges.refused[namespace] = now.Add(hedgeRefused)
-		}
-	default:
-		pause := hedgePause
-		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-			pause = min(max(pause, time.Duration(seconds)*time.Second), hedgePauseMost)
-		}
-		s.hedges.paused = later(s.hedges.paused, now.Add(pause))
-		s.dropHedgesLocked(len(s.hedges.queue)) // Gets that still wait come again
+		return
 	}
+	h.watch.hedgeRefused = apierrors.IsForbidden(err)
+	pause := hedgePause
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		pause = min(max(pause, time.Duration(seconds)*time.Second), hedgePauseMost)
+	}
+	s.hedges.paused = later(s.hedges.paused, time.Now().Add(pause))
+	s.dropHedgesLocked(len(s.hedges.queue)) // Gets that still wait come again
 }
 
 // storeHedgedLocked stores the state that a hedged read has brought, unless the stream has
-// brought one, or was replaced.
+// brought one, was refused, or was replaced.
 func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state cache.State[T]) {
 	e, w := h.entry, h.watch
-	if e.watch.Load() != w || !w.slot.First(state.Object) {
+	if e.watch.Load() != w || !w.status().RefusedSince.IsZero() || !w.slot.First(state.Object) {
 		return
 	}
 	w.hedged = true
+	w.nextHedge = time.Since(w.base) + demandSpacing
 	w.contact.Store(max(w.contact.Load(), int64(h.began.Sub(w.base))))
 	w.noticed.Store(true)
 	w.readFor.Store(max(w.readFor.Load(), h.readFor))
@@ -202,14 +192,23 @@ func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state cache.State[T]) {
 	s.subscribers.notify(e.key)
 }
 
-// isBehindHedgeLocked reports whether the first read of a stream, which has reached the slot,
-// is older than the state from a hedged read. In between, the server may have been restored
-// from a backup. It is then false for the watches to come.
-func (w *objectWatch[T]) isBehindHedgeLocked(status reflector.Status) bool {
-	if !w.hedged || !w.synced {
-		return false
+// hedgesEndLocked is called when a read of the stream itself has reached the slot. If a GET was
+// refused, and the list or watch was not, there are no hedged reads in the namespace for a
+// while. behind reports whether that read is older than the state from a hedged read: in
+// between, the server may have been restored from a backup.
+func (s *WatchStore[T]) hedgesEndLocked(w *objectWatch[T], namespace string, status reflector.Status) (behind bool) {
+	if w.hedgeRefused {
+		now := time.Now()
+		maps.DeleteFunc(s.hedges.refused, func(_ string, until time.Time) bool { return now.After(until) })
+		if s.hedges.refused == nil {
+			s.hedges.refused = map[string]time.Time{}
+		}
+		s.hedges.refused[namespace] = now.Add(hedgeRefused)
 	}
-	w.hedged = false
-	order, _ := cache.CompareVersions(status.ResourceVersion, w.slot.Version())
-	return order < 0 && w.shared == nil
+	if w.hedged && w.shared == nil {
+		order, _ := cache.CompareVersions(status.ResourceVersion, w.slot.Version())
+		behind = order < 0
+	}
+	w.hedged, w.hedgeRefused = false, false
+	return behind
 }

@@ -186,10 +186,10 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 	w.synced = status.Synced || w.shared != nil && w.slot.Load().Synced
 	if w.synced {
 		s.syncedLocked(e, w)
-	}
-	if w.isBehindHedgeLocked(status) {
-		s.startLocked(e)
-		return
+		if s.hedgesEndLocked(w, e.key.Namespace, status) {
+			s.startLocked(e)
+			return
+		}
 	}
 	reason := s.needsNoStream(e, w)
 	switch {

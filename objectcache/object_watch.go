@@ -35,12 +35,13 @@ type objectWatch[T cache.Object] struct {
 	live atomic.Bool
 
 	// Guarded by WatchStore.mu.
-	once        bool          // its reflector reads the object once, without a stream
-	synced      bool          // a read of its own has reached the slot
-	hedged      bool          // until then, the slot has its state from hedged reads only
-	hedgeQueued bool          // a hedged read waits until it may begin
-	nextHedge   time.Duration // when the next hedged read may begin, since base
-	reason      error         // why it was stopped, for the log
+	once         bool          // its reflector reads the object once, without a stream
+	synced       bool          // a read of its own has reached the slot
+	hedged       bool          // until then, the slot has its state from hedged reads only
+	hedgeQueued  bool          // a hedged read waits until it may begin
+	hedgeRefused bool          // the server has refused one, and has not answered the stream
+	nextHedge    time.Duration // when the next hedged read may begin, since base
+	reason       error         // why it was stopped, for the log
 	// unwatched is why the object has no stream of its own; empty while it has one.
 	// The state is served until the object has to be read again.
 	unwatched Phase

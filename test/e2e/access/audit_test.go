@@ -22,7 +22,8 @@ var parameters = []string{
 	"timeoutSeconds", "watch",
 }
 
-// allowList holds the requests that a user may send: lists and watches of objects by name, and of a node's pods.
+// allowList holds the requests that a user may send: lists and watches of objects by name, GETs of them beside first reads,
+// and lists and watches of a node's pods.
 type allowList struct {
 	objects []string // such as "secrets/tls", in the namespace of the test
 	node    string   // "" for none
@@ -30,6 +31,9 @@ type allowList struct {
 
 // check returns an error if a request is not allowed.
 func (a allowList) check(verb, uri string) error {
+	if object, named := strings.CutPrefix(uri, "/api/v1/namespaces/"+namespace+"/"); verb == "get" && named && slices.Contains(a.objects, object) {
+		return nil
+	}
 	if verb != "list" && verb != "watch" {
 		return fmt.Errorf("verb %s", verb)
 	}
@@ -132,7 +136,9 @@ func TestAllowList(t *testing.T) {
 		"pods of the node": {"watch", "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-1&watch=true", true},
 		"pods of another":  {"watch", "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-2&watch=true", false},
 		"all pods":         {"list", "/api/v1/pods", false},
-		"get":              {"get", "/api/v1/namespaces/shop/secrets/tls", false},
+		"get":              {"get", "/api/v1/namespaces/shop/secrets/tls", true},
+		"get of another":   {"get", "/api/v1/namespaces/shop/secrets/other", false},
+		"get of more":      {"get", "/api/v1/namespaces/shop/secrets/tls?watch=true", false},
 		"write":            {"update", named, false},
 		"unnamed":          {"list", "/api/v1/namespaces/shop/secrets", false},
 		"cluster-wide":     {"list", "/api/v1/secrets?fieldSelector=metadata.name%3Dtls", false},
