@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -206,14 +205,3 @@ func (s *DirectStore[T]) Status(_, _ string) (Status, bool) { return Status{}, f
 
 // Statuses yields nothing.
 func (s *DirectStore[T]) Statuses() iter.Seq[Status] { return func(func(Status) bool) {} }
-
-// Roles returns the permissions that the store needs for the given objects: those of
-// [Resource.Roles], with the verb get in place of list and watch.
-func (s *DirectStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
-	return s.resource.rolesFor(readVerbs, name, keys)
-}
-
-// ClusterRoles is Roles for a cluster-scoped kind.
-func (s *DirectStore[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
-	return s.resource.clusterRolesFor(readVerbs, name, keys)
-}

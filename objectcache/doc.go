@@ -82,8 +82,8 @@
 //
 // # Permissions
 //
-// [Resource.Roles] returns the least Roles for a set of objects, and
-// [Resource.CheckAccess] what the server does not allow of them.
+// Package [github.com/refwatch/refwatch/objectcache/access] returns the least Roles for a
+// set of objects, and what the server does not allow of them.
 //
 // # Changes and status
 //

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/access"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -27,7 +28,7 @@ func ExampleSharedOptions() {
 	store, err := objectcache.NewWatchStore(secrets, objectcache.WatchOptions{Shared: objectcache.SharedOptions{
 		Namespaces: []string{metav1.NamespaceDefault},
 		Allowed: func(ctx context.Context, namespace string) (bool, error) {
-			return secrets.AllowedNamespace(ctx, reviews, namespace)
+			return access.AllowedNamespace(ctx, reviews, corev1.SchemeGroupVersion.WithResource("secrets"), namespace)
 		},
 		Threshold: 2,
 	}})

@@ -13,7 +13,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -68,18 +67,6 @@ func TestAnyKindErrors(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", test.err, test.want)
 			}
 		})
-	}
-}
-
-// Without a client a resource serves for its Roles.
-func TestAnyKindWithoutAClient(t *testing.T) {
-	key := types.NamespacedName{Namespace: namespace, Name: "one"}
-	for name, resource := range map[string]objectcache.Resource[*Widget]{
-		"config": objectcache.FromConfig[*Widget, *WidgetList](nil, widgets), "REST": objectcache.FromREST[*Widget, *WidgetList](nil, widgets),
-	} {
-		if roles, err := resource.Roles("controller", key); err != nil || len(roles) != 1 {
-			t.Errorf("%s: got %v and %v, want a Role", name, roles, err)
-		}
 	}
 }
 

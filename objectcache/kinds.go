@@ -6,7 +6,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,8 +15,8 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Secrets is the resource of core/v1 Secrets. With a nil client it serves for
-// [Resource.Roles] and [Resource.CheckAccess] only. So does every other constructor.
+// Secrets is the resource of core/v1 Secrets. Without a client a
+// resource makes no store.
 func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
 	var secrets func(string) typedcorev1.SecretInterface
 	if !isNil(client) {
@@ -27,7 +26,6 @@ func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
 	if resource.source != nil {
 		resource.source = sourceFrom(secrets, client)
 	}
-	resource.validateName = validation.NameIsDNSSubdomain
 	resource.immutable = func(s *corev1.Secret) bool { return s.Immutable != nil && *s.Immutable }
 	return resource
 }
@@ -42,7 +40,6 @@ func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
 	if resource.source != nil {
 		resource.source = sourceFrom(configMaps, client)
 	}
-	resource.validateName = validation.NameIsDNSSubdomain
 	resource.immutable = func(c *corev1.ConfigMap) bool { return c.Immutable != nil && *c.Immutable }
 	return resource
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validate/content"
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/names"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
@@ -47,7 +46,6 @@ type Resource[T cache.Object] struct {
 	get           func(context.Context, types.NamespacedName) (T, error) // sends a GET; nil without a client
 	// hasNamespaces is set if the type of the client says that the kind is namespaced.
 	hasNamespaces bool
-	validateName  validation.ValidateNameFunc
 	immutable     func(T) bool // nil if no object of this kind is immutable
 	userTransform func(T) T    // of WithTransform; may be nil
 }
@@ -117,10 +115,9 @@ func NewClusterResource[C Client[T, L], T cache.Object, L runtime.Object](client
 // withoutClient returns a resource that has no client yet.
 func withoutClient[T cache.Object](resource schema.GroupVersionResource) Resource[T] {
 	r := Resource[T]{
-		resource:     resource.GroupResource(),
-		version:      resource.Version,
-		nameError:    checkResourceName(resource),
-		validateName: validatePathSegment,
+		resource:  resource.GroupResource(),
+		version:   resource.Version,
+		nameError: names.Resource{GroupVersionResource: resource}.Check(),
 	}
 	if isPointer[T]() {
 		r.nameError = cmp.Or(r.nameError, checkKind(newOf[T](), resource))
@@ -133,17 +130,6 @@ func (r *Resource[T]) useREST(client rest.Interface, newObject, newList func() r
 	r.nameError = cmp.Or(r.nameError, checkVersion(client, r.pathResource().GroupVersion()))
 	r.rest = &listwatch.RESTResource{Client: client, Name: r.resource.Resource, NewObject: newObject, NewList: newList}
 	r.get = getFromREST[T](r.rest)
-}
-
-// checkResourceName returns an error if a path cannot name the resource.
-func checkResourceName(resource schema.GroupVersionResource) error {
-	switch {
-	case len(validation.NameIsDNSLabel(resource.Resource, false)) > 0:
-		return fmt.Errorf("%q is no resource: name it as in a path, plural and in lower case, such as %q", resource.Resource, "secrets")
-	case resource.Version == "":
-		return errors.New("it has no version: name that of a path, such as \"v1\"")
-	}
-	return nil
 }
 
 // checkKind returns an error if another resource serves objects of the type of object. It
@@ -232,6 +218,11 @@ func (r *Resource[T]) pathResource() schema.GroupVersionResource {
 	return r.resource.WithVersion(r.version)
 }
 
+// names returns what the path says of the resource.
+func (r *Resource[T]) names() names.Resource {
+	return names.Resource{GroupVersionResource: r.pathResource(), ClusterScoped: r.clusterScoped}
+}
+
 var (
 	errNoClient     = errors.New("the client is nil: make one with manager.ClientFor, or from the config that manager.ConfigFor returns")
 	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps, NewResource, FromConfig or another constructor")
@@ -240,7 +231,7 @@ var (
 // checkName returns an error if the resource is invalid, whatever its client.
 func (r *Resource[T]) checkName() error {
 	switch {
-	case r.validateName == nil:
+	case r.resource.Empty() && r.nameError == nil:
 		return errZeroResource
 	case r.nameError != nil:
 		return fmt.Errorf("resource %q: %w", r.resource, r.nameError)
@@ -265,34 +256,7 @@ func (r *Resource[T]) validateKey(key types.NamespacedName) error {
 	if err := r.checkName(); err != nil {
 		return err
 	}
-	problems := r.namespaceProblems(key.Namespace)
-	if key.Name == "" {
-		problems = append(problems, "name: may not be empty")
-	} else {
-		for _, problem := range r.validateName(key.Name, false) {
-			problems = append(problems, "name: "+problem)
-		}
-	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return r.newError(key, fmt.Errorf("%w: %s", ErrInvalidName, strings.Join(problems, "; ")))
-}
-
-// namespaceProblems returns why no object of this kind can be in a namespace.
-func (r *Resource[T]) namespaceProblems(namespace string) (problems []string) {
-	switch {
-	case r.clusterScoped && namespace != "":
-		return []string{"namespace: must be empty: the kind is used as cluster-scoped (ClusterScoped, NewClusterResource)"}
-	case r.clusterScoped:
-		return nil
-	case namespace == "":
-		return []string{"namespace: may not be empty: for a cluster-scoped kind use ClusterScoped or NewClusterResource"}
-	}
-	for _, problem := range validation.ValidateNamespaceName(namespace, false) {
-		problems = append(problems, "namespace: "+problem)
-	}
-	return problems
+	return r.names().CheckKey(key)
 }
 
 // newError returns an error that names the resource and the key.
@@ -301,13 +265,5 @@ func (r *Resource[T]) newError(key types.NamespacedName, causes ...error) error 
 	for _, cause := range causes {
 		explained = append(explained, r.explained(cause))
 	}
-	return &keyError{r.resource.String(), key, explained}
-}
-
-// validatePathSegment is the rule for names of any kind: they have to fit in a URL.
-func validatePathSegment(name string, prefix bool) []string {
-	if prefix {
-		return content.IsPathSegmentPrefix(name)
-	}
-	return content.IsPathSegmentName(name)
+	return &names.KeyError{Resource: r.resource.String(), Key: key, Causes: explained}
 }

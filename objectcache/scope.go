@@ -11,7 +11,7 @@ import "errors"
 //
 // For typed clients use [NewClusterResource]; for the resource of a client that takes a
 // namespace, [NewWatchStore] returns an error. The namespace of the objects is empty, in
-// keys, in references and in Get. Their permissions are [Resource.ClusterRoles].
+// keys, in references and in Get. Their permissions are ClusterRoles.
 //
 // A cluster-scoped kind that is not marked so is a [NotServedError] at the first
 // request. A namespaced kind that is marked so is not always found: its requests select a

@@ -6,20 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
@@ -182,56 +178,6 @@ func TestScopeOfKeys(t *testing.T) {
 			}
 		}
 	})
-}
-
-// The permissions of a cluster-scoped kind are ClusterRoles, those of others are Roles.
-func TestClusterRoles(t *testing.T) {
-	nodes := objectcache.Dynamic(nil, nodesPath).ClusterScoped()
-	got, err := nodes.ClusterRoles("agent", types.NamespacedName{Name: "b"}, types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []rbacv1.ClusterRole{{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
-		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
-		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"nodes"}, ResourceNames: []string{"a", "b"}, Verbs: []string{"list", "watch"},
-		}},
-	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if got, err := nodes.ClusterRoles("agent"); err != nil || got != nil {
-		t.Errorf("without keys: got %v and %v, want none", got, err)
-	}
-	for strategy, options := range allStrategies {
-		config := &rest.Config{Host: "https://nowhere.invalid"}
-		store, err := objectcache.NewStore(objectcache.FromConfig[untyped, untypedList](config, nodesPath).ClusterScoped(), options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		verbs := []string{"get"}
-		if strategy == "watch" {
-			verbs = []string{"list", "watch"}
-		}
-		got, err := store.ClusterRoles("agent", types.NamespacedName{Name: "a"})
-		if err != nil || len(got) != 1 || !slices.Equal(got[0].Rules[0].Verbs, verbs) {
-			t.Errorf("%s: got %+v and %v, want one with %s", strategy, got, err, verbs)
-		}
-	}
-	key := types.NamespacedName{Namespace: namespace, Name: "tls"}
-	_, rolesErr := nodes.Roles("agent", types.NamespacedName{Name: "a"})
-	_, clusterErr := objectcache.Secrets(nil).ClusterRoles("agent", key)
-	_, keyErr := nodes.ClusterRoles("agent", key)
-	_, nameErr := nodes.ClusterRoles("")
-	_, clientErr := objectcache.Secrets(nil).ClusterScoped().ClusterRoles("agent", types.NamespacedName{Name: "tls"})
-	for want, err := range map[string]error{
-		"call ClusterRoles": rolesErr, "call Roles": clusterErr, "must be empty": keyErr, "may not be empty": nameErr, "takes a namespace": clientErr,
-	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want an error with %q", err, want)
-		}
-	}
 }
 
 // A store of Nodes, which have no namespace.

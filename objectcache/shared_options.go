@@ -16,7 +16,7 @@ import (
 // names before they are decoded, and not kept. The zero value shares nothing.
 //
 // Share only where the user may list and watch every object of the kind in the
-// namespace: the least permission, which [Resource.Roles] returns, does not allow it. If
+// namespace: the least permission, which access.Roles returns, does not allow it. If
 // the server refuses, or the shared stream fails, each object gets a stream of its own
 // again, and the shared stream is tried again after 5 to 10 minutes.
 //
@@ -29,7 +29,7 @@ type SharedOptions struct {
 	// set, else none.
 	Namespaces []string
 	// Allowed is asked before a stream of a namespace is opened. It may call
-	// [Resource.AllowedNamespace], and take as long as ctx lasts. If it returns false or
+	// access.AllowedNamespace, and take as long as ctx lasts. If it returns false or
 	// an error, each object has a stream of its own, and Allowed is asked again after 5
 	// to 10 minutes. The namespace of cluster-scoped kinds is empty. Default: the
 	// Namespaces are allowed.

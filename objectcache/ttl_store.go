@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -202,17 +201,6 @@ func (s *TTLStore[T]) logger() klog.Logger {
 		return klog.Background()
 	}
 	return klog.FromContext(ctx)
-}
-
-// Roles returns the permissions that the store needs for the given objects: those of
-// [Resource.Roles], with the verb get in place of list and watch.
-func (s *TTLStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
-	return s.resource.rolesFor(readVerbs, name, keys)
-}
-
-// ClusterRoles is Roles for a cluster-scoped kind.
-func (s *TTLStore[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
-	return s.resource.clusterRolesFor(readVerbs, name, keys)
 }
 
 // Changes yields what the reads of the store observe. The store reads for Gets only:

@@ -23,6 +23,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/access"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
@@ -176,7 +177,9 @@ func (c *Controller) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificat
 
 // Roles returns the Roles that the controller needs for the Secrets that are referenced now, one for each namespace.
 // Beside these it needs list and watch of Ingresses.
-func (c *Controller) Roles(name string) ([]rbacv1.Role, error) { return c.secrets.Roles(name) }
+func (c *Controller) Roles(name string) ([]rbacv1.Role, error) {
+	return access.Roles(name, c.secrets.Access())
+}
 
 // RolesYAML returns the Roles as YAML documents, for kubectl apply.
 func (c *Controller) RolesYAML(name string) (string, error) {

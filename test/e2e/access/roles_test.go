@@ -17,6 +17,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/access"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -49,7 +50,7 @@ func newGatewayRig(t *testing.T, options e2e.Options) *gatewayRig {
 // are effective.
 func (r *gatewayRig) grant(role string, names ...string) {
 	r.Helper()
-	roles, err := objectcache.Secrets(nil).Roles(role, keysOf(names)...)
+	roles, err := access.Roles(role, access.Secrets(keysOf(names)...))
 	r.must(roles, err)
 	for i := range roles {
 		binding := &rbacv1.RoleBinding{
