@@ -24,6 +24,7 @@ import (
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/access"
+	"github.com/refwatch/refwatch/objectcache/derived"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
@@ -45,7 +46,7 @@ type Controller struct {
 	options      Options
 	ingresses    *reflector.Reflector
 	secrets      *manager.Manager[*corev1.Secret]
-	certificates *objectcache.Derived[*Certificate]
+	certificates *derived.Values[*Certificate]
 	table        atomic.Pointer[table] // never nil
 	counters     counters
 	changed      chan struct{} // holds a value while the table may be older than what is in memory
@@ -71,7 +72,7 @@ func New(options Options) (*Controller, error) {
 	c := &Controller{
 		options:      options,
 		secrets:      secrets,
-		certificates: objectcache.NewDerived(secrets, parse),
+		certificates: derived.New(secrets, parse),
 		changed:      make(chan struct{}, 1),
 		listed:       make(chan struct{}),
 	}
