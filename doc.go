@@ -5,7 +5,9 @@
 //   - [github.com/refwatch/refwatch/manager]: start here. It registers pods and other
 //     owners, and caches the Secrets, ConfigMaps or other objects that they reference.
 //   - [github.com/refwatch/refwatch/objectcache]: the stores below it, their options and
-//     strategies, and kinds of objects.
+//     strategies.
+//   - [github.com/refwatch/refwatch/objectcache/resource]: kinds of objects, and how to
+//     reach them.
 //   - [github.com/refwatch/refwatch/objectcache/access]: Roles for what is read, and what
 //     the server does not allow.
 //   - [github.com/refwatch/refwatch/objectcache/derived]: what is computed from objects.

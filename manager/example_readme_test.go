@@ -21,6 +21,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // useSecret is the code of README.
@@ -235,7 +236,7 @@ func Example_controller() {
 
 // several keeps objects of three kinds with one Gate. docs/features.md shows how the
 // stores and managers are made.
-func several(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, show func(...any)) error {
+func several(ctx context.Context, config *rest.Config, path schema.GroupVersionResource, show func(...any)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	client, err := manager.ClientFor(config)
@@ -250,7 +251,7 @@ func several(ctx context.Context, config *rest.Config, resource schema.GroupVers
 	options := objectcache.WatchOptions{Gate: gate}
 	secrets, err1 := manager.NewSecrets(client, options)
 	configMaps, err2 := manager.NewConfigMaps(client, options)
-	store, err3 := objectcache.NewStore(objectcache.Dynamic(untyped, resource), options)
+	store, err3 := objectcache.NewStore(resource.Dynamic(untyped, path), options)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // slowClient is a typed client that ignores contexts. Its n-th watch returns when the
@@ -30,8 +30,8 @@ type slowClient struct {
 	next int
 }
 
-func (c *slowClient) resource() objectcache.Resource[*corev1.Secret] {
-	return objectcache.NewResource(func(string) *slowClient { return c }, corev1.SchemeGroupVersion.WithResource("secrets"))
+func (c *slowClient) resource() resource.Resource[*corev1.Secret] {
+	return resource.NewResource(func(string) *slowClient { return c }, corev1.SchemeGroupVersion.WithResource("secrets"))
 }
 
 func (c *slowClient) Get(context.Context, string, metav1.GetOptions) (*corev1.Secret, error) {

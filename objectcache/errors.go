@@ -53,7 +53,7 @@ func notSynced(ctx context.Context, causes ...error) []error {
 		switch cause := context.Cause(ctx); {
 		case errors.Is(cause, err):
 		case apierrors.IsNotFound(cause): // of another object
-			all = append(all, notAbsentError{cause})
+			all = append(all, names.NotAbsentError{Hidden: cause})
 		default:
 			all = append(all, cause)
 		}

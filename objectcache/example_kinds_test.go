@@ -17,6 +17,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -55,7 +56,7 @@ func runExample[T cache.Object](store *objectcache.WatchStore[T]) (stop func()) 
 }
 
 // getExample gets one object from a new store of a resource.
-func getExample[T cache.Object](resource objectcache.Resource[T], namespace string) (T, error) {
+func getExample[T cache.Object](resource resource.Resource[T], namespace string) (T, error) {
 	store, err := objectcache.NewWatchStore(resource, objectcache.WatchOptions{})
 	if err != nil {
 		var none T
@@ -72,8 +73,8 @@ func ExampleFromConfig() {
 	server := serveWidgets()
 	defer server.Close()
 
-	resource := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
-	widget, err := getExample(objectcache.FromConfig[*Widget, *WidgetList](server.Config(), resource), "default")
+	path := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	widget, err := getExample(resource.FromConfig[*Widget, *WidgetList](server.Config(), path), "default")
 	fmt.Println(widget.Spec.Colour, err)
 	// Output: red <nil>
 }
@@ -83,8 +84,8 @@ func ExampleFromConfig_unstructured() {
 	server := serveWidgets()
 	defer server.Close()
 
-	resource := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
-	widget, err := getExample(objectcache.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](server.Config(), resource), "default")
+	path := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	widget, err := getExample(resource.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](server.Config(), path), "default")
 	fmt.Println(widget.GetKind(), widget.Object["spec"], err)
 	// Output: Widget map[colour:red] <nil>
 }
@@ -94,7 +95,7 @@ func ExampleFromREST() {
 	server := serveWidgets()
 	defer server.Close()
 
-	config := rest.CopyConfig(objectcache.ConfigFor(server.Config()))
+	config := rest.CopyConfig(resource.ConfigFor(server.Config()))
 	config.GroupVersion = &schema.GroupVersion{Group: "example.com", Version: "v1"}
 	config.APIPath = "/apis"
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
@@ -102,7 +103,7 @@ func ExampleFromREST() {
 	if err != nil {
 		panic(err)
 	}
-	widget, err := getExample(objectcache.FromREST[*Widget, *WidgetList](client, config.GroupVersion.WithResource("widgets")), "default")
+	widget, err := getExample(resource.FromREST[*Widget, *WidgetList](client, config.GroupVersion.WithResource("widgets")), "default")
 	fmt.Println(widget.Spec.Colour, err)
 	// Output: red <nil>
 }
@@ -112,12 +113,12 @@ func ExampleDynamic() {
 	server := serveWidgets()
 	defer server.Close()
 
-	client, err := dynamic.NewForConfig(objectcache.ConfigFor(server.Config()))
+	client, err := dynamic.NewForConfig(resource.ConfigFor(server.Config()))
 	if err != nil {
 		panic(err)
 	}
-	resource := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
-	widget, err := getExample(objectcache.Dynamic(client, resource), "default")
+	path := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	widget, err := getExample(resource.Dynamic(client, path), "default")
 	fmt.Println(widget.GetKind(), widget.Object["spec"], err)
 	// Output: Widget map[colour:red] <nil>
 }
@@ -127,12 +128,12 @@ func ExampleMetadata() {
 	server := serveWidgets()
 	defer server.Close()
 
-	client, err := metadata.NewForConfig(objectcache.ConfigFor(server.Config()))
+	client, err := metadata.NewForConfig(resource.ConfigFor(server.Config()))
 	if err != nil {
 		panic(err)
 	}
-	resource := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
-	widget, err := getExample(objectcache.Metadata(client, resource), "default")
+	path := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	widget, err := getExample(resource.Metadata(client, path), "default")
 	fmt.Println(widget.Labels["team"], err)
 	// Output: shop <nil>
 }
@@ -142,8 +143,8 @@ func ExampleResource_ClusterScoped() {
 	server := serveWidgets()
 	defer server.Close()
 
-	resource := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "clusterwidgets"}
-	widget, err := getExample(objectcache.FromConfig[*Widget, *WidgetList](server.Config(), resource).ClusterScoped(), "")
+	path := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "clusterwidgets"}
+	widget, err := getExample(resource.FromConfig[*Widget, *WidgetList](server.Config(), path).ClusterScoped(), "")
 	fmt.Println(widget.Spec.Colour, err)
 	// Output: red <nil>
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/access"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -24,7 +25,7 @@ func ExampleSharedOptions() {
 	defer server.Close()
 	client, ctx := server.Client(), context.Background()
 	reviews := client.AuthorizationV1().SelfSubjectAccessReviews()
-	secrets := objectcache.Secrets(client)
+	secrets := resource.Secrets(client)
 	store, err := objectcache.NewWatchStore(secrets, objectcache.WatchOptions{Shared: objectcache.SharedOptions{
 		Namespaces: []string{metav1.NamespaceDefault},
 		Allowed: func(ctx context.Context, namespace string) (bool, error) {

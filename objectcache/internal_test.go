@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -25,7 +26,7 @@ var testKey = types.NamespacedName{Namespace: "default", Name: "tls"}
 // newTestStore returns a store whose streams end at once: its context has ended.
 func newTestStore(t testing.TB, options WatchOptions) *WatchStore[*corev1.Secret] {
 	t.Helper()
-	s, err := NewWatchStore(Secrets(fake.NewClientset()), options)
+	s, err := NewWatchStore(resource.Secrets(fake.NewClientset()), options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -33,7 +34,7 @@ func TestClientsWithoutTypes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := getThroughLife(t, server, objectcache.Dynamic(client, secrets))
+			got := getThroughLife(t, server, resource.Dynamic(client, secrets))
 			if data, ok := got.Object["data"].(map[string]any); got.GetKind() != "Secret" || !ok || data["password"] == nil {
 				t.Error("got an object without kind or data, want the Secret")
 			}
@@ -43,7 +44,7 @@ func TestClientsWithoutTypes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			getThroughLife(t, server, objectcache.Metadata(client, secrets))
+			getThroughLife(t, server, resource.Metadata(client, secrets))
 		},
 	}
 	for name, serve := range clients {
@@ -60,7 +61,7 @@ func TestClientsWithoutTypes(t *testing.T) {
 
 // getThroughLife gets a Secret from a store of the resource after its creation, its
 // update and its deletion. It returns the update.
-func getThroughLife[T cache.Object](t *testing.T, server *apiserver.Server, resource objectcache.Resource[T]) (last T) {
+func getThroughLife[T cache.Object](t *testing.T, server *apiserver.Server, resource resource.Resource[T]) (last T) {
 	t.Helper()
 	client := server.Client().CoreV1().Secrets(namespace)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "tls"}, Data: map[string][]byte{"password": []byte("x")}}
@@ -105,7 +106,7 @@ func TestNewResourceCallsWithRealNamespaces(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		var mu sync.Mutex
 		var called []string
-		resource := objectcache.NewResource(func(namespace string) hidden {
+		resource := resource.NewResource(func(namespace string) hidden {
 			mu.Lock()
 			defer mu.Unlock()
 			called = append(called, namespace)
@@ -128,7 +129,7 @@ func TestNewResourceCallsWithRealNamespaces(t *testing.T) {
 func TestNewResourceWithoutAClientForANamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
-		resource := objectcache.NewResource(func(namespace string) *hidden {
+		resource := resource.NewResource(func(namespace string) *hidden {
 			if namespace == metav1.NamespaceDefault {
 				return &hidden{server.Client().CoreV1().ServiceAccounts(namespace)}
 			}

@@ -18,11 +18,12 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // NewWatchStore returns an error that says what to do. Nothing panics later.
 func TestNewWatchStoreErrors(t *testing.T) {
-	secrets := objectcache.Secrets(fake.NewClientset())
+	secrets := resource.Secrets(fake.NewClientset())
 	live := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://nowhere.invalid"})
 	var clientset *kubernetes.Clientset
 	var accounts func(string) typedcorev1.ServiceAccountInterface
@@ -34,19 +35,19 @@ func TestNewWatchStoreErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		"zero Resource":         {newError(objectcache.Resource[*corev1.Secret]{}), "make one with"},
-		"no client":             {newError(objectcache.Secrets(nil)), `"secrets": the client is nil: make one with manager.ClientFor`},
-		"nil clientset":         {newError(objectcache.Secrets(clientset)), `"secrets": the client is nil: make one with manager.ClientFor`},
-		"nil function":          {newError(objectcache.NewResource(accounts, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))), `"serviceaccounts": the client is nil: make one with manager.ClientFor`},
-		"function returns nil":  {newError(objectcache.NewResource(func(string) typedcorev1.ServiceAccountInterface { return nil }, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))), `"serviceaccounts": the client is nil: make one with manager.ClientFor`},
-		"another group":         {newError(objectcache.NewResource(live.CoreV1().Secrets, appsv1.SchemeGroupVersion.WithResource("secrets"))), `"secrets.apps": its objects are those of the resource "secrets" of "v1": name that, or use the type of the resource "secrets" of "apps/v1"`},
-		"another resource":      {newError(objectcache.NewResource(live.CoreV1().Secrets, corev1.SchemeGroupVersion.WithResource("configmaps"))), `"configmaps": its objects are those of the resource "secrets" of "v1"`},
-		"another of a fake":     {newError(objectcache.NewResource(fake.NewClientset().CoreV1().Secrets, corev1.SchemeGroupVersion.WithResource("configmaps"))), `its objects are those of the resource "secrets" of "v1"`},
-		"kind":                  {newError(objectcache.NewResource(live.CoreV1().Secrets, corev1.SchemeGroupVersion.WithResource("Secret"))), "plural and in lower case"},
-		"dynamic, no client":    {newError(objectcache.Dynamic(nil, corev1.SchemeGroupVersion.WithResource("secrets"))), "the client is nil"},
-		"dynamic, no version":   {newError(objectcache.Dynamic(nil, schema.GroupVersionResource{Resource: "secrets"})), "it has no version"},
-		"metadata, no resource": {newError(objectcache.Metadata(nil, corev1.SchemeGroupVersion.WithResource(""))), `"" is no resource`},
-		"ConfigMaps":            {newError(objectcache.ConfigMaps(nil)), `"configmaps": the client is nil: make one with manager.ClientFor`},
+		"zero Resource":         {newError(resource.Resource[*corev1.Secret]{}), "make one with"},
+		"no client":             {newError(resource.Secrets(nil)), `"secrets": the client is nil: make one with manager.ClientFor`},
+		"nil clientset":         {newError(resource.Secrets(clientset)), `"secrets": the client is nil: make one with manager.ClientFor`},
+		"nil function":          {newError(resource.NewResource(accounts, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))), `"serviceaccounts": the client is nil: make one with manager.ClientFor`},
+		"function returns nil":  {newError(resource.NewResource(func(string) typedcorev1.ServiceAccountInterface { return nil }, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))), `"serviceaccounts": the client is nil: make one with manager.ClientFor`},
+		"another group":         {newError(resource.NewResource(live.CoreV1().Secrets, appsv1.SchemeGroupVersion.WithResource("secrets"))), `"secrets.apps": its objects are those of the resource "secrets" of "v1": name that, or use the type of the resource "secrets" of "apps/v1"`},
+		"another resource":      {newError(resource.NewResource(live.CoreV1().Secrets, corev1.SchemeGroupVersion.WithResource("configmaps"))), `"configmaps": its objects are those of the resource "secrets" of "v1"`},
+		"another of a fake":     {newError(resource.NewResource(fake.NewClientset().CoreV1().Secrets, corev1.SchemeGroupVersion.WithResource("configmaps"))), `its objects are those of the resource "secrets" of "v1"`},
+		"kind":                  {newError(resource.NewResource(live.CoreV1().Secrets, corev1.SchemeGroupVersion.WithResource("Secret"))), "plural and in lower case"},
+		"dynamic, no client":    {newError(resource.Dynamic(nil, corev1.SchemeGroupVersion.WithResource("secrets"))), "the client is nil"},
+		"dynamic, no version":   {newError(resource.Dynamic(nil, schema.GroupVersionResource{Resource: "secrets"})), "it has no version"},
+		"metadata, no resource": {newError(resource.Metadata(nil, corev1.SchemeGroupVersion.WithResource(""))), `"" is no resource`},
+		"ConfigMaps":            {newError(resource.ConfigMaps(nil)), `"configmaps": the client is nil: make one with manager.ClientFor`},
 		"negative IdleTimeout":  {newWith(objectcache.WatchOptions{IdleTimeout: -1}), "IdleTimeout is -1ns: 0 means never"},
 		"negative MaxStaleness": {newWith(objectcache.WatchOptions{MaxStaleness: -1}), "MaxStaleness is -1ns: 0 means no bound"},
 		"both negative":         {newWith(objectcache.WatchOptions{IdleTimeout: -1, MaxStaleness: -1}), "MaxStaleness"},
@@ -63,14 +64,14 @@ func TestNewWatchStoreErrors(t *testing.T) {
 	}
 }
 
-func newError[T cache.Object](resource objectcache.Resource[T]) error {
+func newError[T cache.Object](resource resource.Resource[T]) error {
 	_, err := objectcache.NewWatchStore(resource, objectcache.WatchOptions{})
 	return err
 }
 
 func TestNilContext(t *testing.T) {
 	var none context.Context
-	store := newStore(t, objectcache.Secrets(fake.NewClientset()), objectcache.WatchOptions{})
+	store := newStore(t, resource.Secrets(fake.NewClientset()), objectcache.WatchOptions{})
 	store.AddReference(namespace, "tls", "pod")
 	if err := store.Run(none); !errors.Is(err, objectcache.ErrNilContext) {
 		t.Errorf("Run: got %v, want ErrNilContext", err)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -55,7 +56,7 @@ func TestNotServedSaysWhatAnswered(t *testing.T) {
 						w.WriteHeader(http.StatusNotFound)
 						_, _ = io.WriteString(w, test.body)
 					})
-					store, err := objectcache.NewStore(objectcache.Dynamic(dynamicClient(t, server.Config()), test.resource), options)
+					store, err := objectcache.NewStore(resource.Dynamic(dynamicClient(t, server.Config()), test.resource), options)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -66,7 +67,7 @@ func TestNotServedSaysWhatAnswered(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 					defer cancel()
 					_, err = store.Get(ctx, namespace, "tls")
-					var unserved *objectcache.NotServedError
+					var unserved *resource.NotServedError
 					if !errors.As(err, &unserved) {
 						t.Fatalf("Get: got %v, want a NotServedError", err)
 					}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -36,12 +37,12 @@ var allStrategies = map[string]objectcache.StoreOptions{
 }
 
 // getOnce returns the errors of a Get of a new store and of its Status.
-func getOnce[T cache.Object](t *testing.T, resource objectcache.Resource[T], key types.NamespacedName) (get, status error) {
+func getOnce[T cache.Object](t *testing.T, resource resource.Resource[T], key types.NamespacedName) (get, status error) {
 	t.Helper()
 	return getOnceBy(t, resource, key, nil)
 }
 
-func getOnceBy[T cache.Object](t *testing.T, resource objectcache.Resource[T], key types.NamespacedName, options objectcache.StoreOptions) (get, status error) {
+func getOnceBy[T cache.Object](t *testing.T, resource resource.Resource[T], key types.NamespacedName, options objectcache.StoreOptions) (get, status error) {
 	t.Helper()
 	store, err := objectcache.NewStore(resource, options)
 	if err != nil {
@@ -78,17 +79,17 @@ func TestNotServedNamesThePath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
 				key := types.NamespacedName{Namespace: namespace, Name: "one"}
-				fromConfig := objectcache.FromConfig[untyped, untypedList](server.Config(), test.resource)
-				fromClient := objectcache.Dynamic(dynamicClient(t, server.Config()), test.resource)
+				fromConfig := resource.FromConfig[untyped, untypedList](server.Config(), test.resource)
+				fromClient := resource.Dynamic(dynamicClient(t, server.Config()), test.resource)
 				if test.clusterScoped {
 					key.Namespace = ""
 					fromConfig, fromClient = fromConfig.ClusterScoped(), fromClient.ClusterScoped()
 				}
-				for client, resource := range map[string]objectcache.Resource[untyped]{"config": fromConfig, "dynamic": fromClient} {
+				for client, kind := range map[string]resource.Resource[untyped]{"config": fromConfig, "dynamic": fromClient} {
 					for strategy, options := range allStrategies {
-						get, status := getOnceBy(t, resource, key, options)
+						get, status := getOnceBy(t, kind, key, options)
 						for from, err := range map[string]error{"Get": get, "Status": status} {
-							var unserved *objectcache.NotServedError
+							var unserved *resource.NotServedError
 							if !errors.As(err, &unserved) || apierrors.IsNotFound(err) || unserved.Resource != test.resource ||
 								unserved.ClusterScoped != test.clusterScoped || unserved.Code != 404 {
 								t.Errorf("%s, %s, %s: got %#v, want a NotServedError of %s", client, strategy, from, err, test.resource)
@@ -120,7 +121,7 @@ func TestNotServedIsNoticedLater(t *testing.T) {
 				return &notFound().ErrStatus
 			}
 		})
-		store := newStore(t, objectcache.FromConfig[*Widget, *WidgetList](server.Config(), widgets), objectcache.WatchOptions{RefusalGrace: -1})
+		store := newStore(t, resource.FromConfig[*Widget, *WidgetList](server.Config(), widgets), objectcache.WatchOptions{RefusalGrace: -1})
 		defer runStore(t.Context(), t, store)()
 		store.AddReference(namespace, "one", "owner")
 		time.Sleep(time.Minute)
@@ -137,7 +138,7 @@ func TestNotServedIsNoticedLater(t *testing.T) {
 // error that says so, and a user of one namespace is refused.
 func TestNamespacedKindAsClusterScoped(t *testing.T) {
 	onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
-		resource := objectcache.FromConfig[untyped, untypedList](server.Config(), widgets).ClusterScoped()
+		resource := resource.FromConfig[untyped, untypedList](server.Config(), widgets).ClusterScoped()
 		l := &life{t: t, Server: server, resource: widgets, admin: dynamicClient(t, server.Config()).Resource(widgets).Namespace(namespace)}
 		l.write("Widget", "red")
 		for _, err := range twoErrors(getOnce(t, resource, types.NamespacedName{Name: "one"})) {
@@ -159,12 +160,12 @@ func twoErrors(a, b error) []error { return []error{a, b} }
 // The key of a cluster-scoped kind has no namespace, and every other key has one.
 func TestScopeOfKeys(t *testing.T) {
 	onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
-		nodes := objectcache.NewClusterResource(server.Client().CoreV1().Nodes, nodesPath)
+		nodes := resource.NewClusterResource(server.Client().CoreV1().Nodes, nodesPath)
 		get, _ := getOnce(t, nodes, types.NamespacedName{Namespace: namespace, Name: "node-1"})
 		if !errors.Is(get, objectcache.ErrInvalidName) || !strings.Contains(get.Error(), "namespace: must be empty") {
 			t.Errorf("node with a namespace: got %v, want ErrInvalidName", get)
 		}
-		get, _ = getOnce(t, objectcache.Secrets(server.Client()), types.NamespacedName{Name: "tls"})
+		get, _ = getOnce(t, resource.Secrets(server.Client()), types.NamespacedName{Name: "tls"})
 		if !errors.Is(get, objectcache.ErrInvalidName) || !strings.Contains(get.Error(), "use ClusterScoped") {
 			t.Errorf("secret without a namespace: got %v, want ErrInvalidName and what to do", get)
 		}
@@ -193,7 +194,7 @@ func ExampleNewClusterResource() {
 		panic(err)
 	}
 
-	resource := objectcache.NewClusterResource(client.CoreV1().Nodes, corev1.SchemeGroupVersion.WithResource("nodes"))
+	resource := resource.NewClusterResource(client.CoreV1().Nodes, corev1.SchemeGroupVersion.WithResource("nodes"))
 	store, err := objectcache.NewWatchStore(resource, objectcache.WatchOptions{})
 	if err != nil {
 		panic(err)

@@ -72,9 +72,9 @@ var errNotShareable = errors.New("WatchOptions.Shared needs a client with GetCli
 
 // checkShareable returns an error if the objects of a resource cannot share a stream,
 // and the options ask for it.
-func (r *Resource[T]) checkShareable(o *SharedOptions) error {
-	if !o.enabled() || r.rest != nil {
+func (k *kind[T]) checkShareable(o *SharedOptions) error {
+	if !o.enabled() || k.HasNamespaceSource() {
 		return nil
 	}
-	return fmt.Errorf("resource %q: %w", r.resource, errNotShareable)
+	return fmt.Errorf("resource %q: %w", k.resource, errNotShareable)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -165,7 +166,7 @@ func TestSharedOptionsAreChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	widgets := objectcache.Dynamic(untyped, schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
+	widgets := resource.Dynamic(untyped, schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
 	if _, err := objectcache.NewWatchStore(widgets, sharedOptions(0)); err == nil || !strings.Contains(err.Error(), "GetClient") {
 		t.Errorf("dynamic client: got %v, want an error that names GetClient", err)
 	}
@@ -174,7 +175,7 @@ func TestSharedOptionsAreChecked(t *testing.T) {
 	}
 	bad := sharedOptions(-1)
 	bad.Shared.Namespaces = []string{"Shop"}
-	_, err = objectcache.NewWatchStore(objectcache.Secrets(server.Client()), bad)
+	_, err = objectcache.NewWatchStore(resource.Secrets(server.Client()), bad)
 	for _, want := range []string{"Shared.Threshold is -1", `"Shop"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to name %s", err, want)

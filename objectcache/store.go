@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // Store reads referenced objects. [NewStore] makes one. [WatchStore], [TTLStore] and
@@ -57,10 +58,6 @@ func (s *TTLStore[T]) Permissions() Permissions { return s.resource.permissions(
 // Permissions returns what the store needs for each object: get.
 func (s *DirectStore[T]) Permissions() Permissions { return s.resource.permissions("get") }
 
-func (r *Resource[T]) permissions(verbs ...string) Permissions {
-	return Permissions{Resource: r.pathResource(), ClusterScoped: r.clusterScoped, Verbs: verbs}
-}
-
 // References counts the references of owners to objects.
 type References interface {
 	// AddReference counts a reference of an owner to an object. It never waits
@@ -104,7 +101,7 @@ func (DirectOptions) isStoreOptions() {}
 // NewStore returns a store with the strategy that the type of options selects.
 // Without options (nil) the store watches, with the defaults of [WatchOptions]. The
 // errors are those of [NewWatchStore], [NewTTLStore] and [NewDirectStore].
-func NewStore[T cache.Object](resource Resource[T], options StoreOptions) (Store[T], error) {
+func NewStore[T cache.Object](resource resource.Resource[T], options StoreOptions) (Store[T], error) {
 	switch options := options.(type) {
 	case nil:
 		return asStore(NewWatchStore(resource, WatchOptions{}))

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 func TestTTLNewErrors(t *testing.T) {
@@ -21,7 +22,7 @@ func TestTTLNewErrors(t *testing.T) {
 		"new TTL store: resource":         objectcache.TTLOptions{},
 		"new direct store: resource":      objectcache.DirectOptions{},
 	} {
-		if store, err := objectcache.NewStore(objectcache.Secrets(nil), options); store != nil || err == nil || !strings.Contains(err.Error(), name) {
+		if store, err := objectcache.NewStore(resource.Secrets(nil), options); store != nil || err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, %v, want no store and an error with %q", store, err, name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -27,7 +28,7 @@ import (
 // that fails is repeated, as the [Gate] allows, after 0.1 s at first and 15 s later,
 // until it succeeds or the last reference is deleted.
 type TTLStore[T cache.Object] struct {
-	resource Resource[T]
+	resource kind[T]
 	options  TTLOptions
 	explain  func(error) error
 
@@ -49,12 +50,13 @@ type TTLStore[T cache.Object] struct {
 // NewTTLStore returns a store that sends no request until Run, and then only for a Get.
 // It returns an error if the resource has no client or an invalid name, or if an option
 // has an invalid value.
-func NewTTLStore[T cache.Object](resource Resource[T], options TTLOptions) (*TTLStore[T], error) {
-	if err := errors.Join(resource.check(), options.validate()); err != nil {
+func NewTTLStore[T cache.Object](resource resource.Resource[T], options TTLOptions) (*TTLStore[T], error) {
+	kind, err := newKind(resource)
+	if err := errors.Join(err, options.validate()); err != nil {
 		return nil, fmt.Errorf("new TTL store: %w", err)
 	}
 	options.setDefaults()
-	return &TTLStore[T]{resource: resource, options: options, explain: resource.explainedFailure, subscribers: subscribers{}}, nil
+	return &TTLStore[T]{resource: kind, options: options, explain: kind.ExplainFailure, subscribers: subscribers{}}, nil
 }
 
 // Run reads the objects that Gets wait for. It blocks until ctx ends and every
@@ -289,7 +291,7 @@ func (s *TTLStore[T]) statusLocked(e *ttlEntry[T]) Status {
 }
 
 // status returns the status of the reads. A 404 among the errors is a
-// [NotServedError].
+// [resource.NotServedError].
 func (e *ttlEntry[T]) status() reflector.Status {
 	status := e.reader.Status()
 	status.LastError = notServed(status.LastError)

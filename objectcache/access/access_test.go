@@ -27,6 +27,7 @@ import (
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/access"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -162,7 +163,7 @@ func TestDenialsAsRoles(t *testing.T) {
 		if denied, err := access.Check(t.Context(), reviews, access.Secrets(wanted...)); err != nil || denied != nil {
 			t.Errorf("with the Roles: got %v and %v, want nothing denied", denied, err)
 		}
-		store, err := objectcache.NewWatchStore(objectcache.Secrets(server.Client()), objectcache.WatchOptions{AcquireOnGet: time.Minute})
+		store, err := objectcache.NewWatchStore(resource.Secrets(server.Client()), objectcache.WatchOptions{AcquireOnGet: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/access"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 func TestRoles(t *testing.T) {
@@ -127,7 +128,7 @@ func TestClusterRoles(t *testing.T) {
 // The verbs are those of the requests that a store sends.
 func TestRolesOfAStore(t *testing.T) {
 	config := &rest.Config{Host: "https://nowhere.invalid"}
-	nodes := objectcache.FromConfig[*corev1.Node, *corev1.NodeList](config, corev1.SchemeGroupVersion.WithResource("nodes")).ClusterScoped()
+	nodes := resource.FromConfig[*corev1.Node, *corev1.NodeList](config, corev1.SchemeGroupVersion.WithResource("nodes")).ClusterScoped()
 	for want, options := range map[string]objectcache.StoreOptions{
 		"list watch": objectcache.WatchOptions{}, "get": objectcache.TTLOptions{}, "get ": objectcache.DirectOptions{},
 	} {

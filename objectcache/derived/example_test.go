@@ -13,6 +13,7 @@ import (
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/derived"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -26,7 +27,7 @@ func serveSecret() (*apiserver.Server, *objectcache.WatchStore[*corev1.Secret], 
 	if _, err := server.Client().CoreV1().Secrets("default").Create(context.Background(), secret, metav1.CreateOptions{}); err != nil {
 		panic(err)
 	}
-	store, err := objectcache.NewWatchStore(objectcache.Secrets(server.Client()), objectcache.WatchOptions{})
+	store, err := objectcache.NewWatchStore(resource.Secrets(server.Client()), objectcache.WatchOptions{})
 	if err != nil {
 		panic(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -41,11 +42,11 @@ func inBubble(t *testing.T, options objectcache.StoreOptions, f func(*testing.T,
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true, TLS: true})}
 		r.client = r.server.Client()
-		client, err := kubernetes.NewForConfig(objectcache.ConfigFor(r.server.Config()))
+		client, err := kubernetes.NewForConfig(resource.ConfigFor(r.server.Config()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Store, err = objectcache.NewStore(objectcache.Secrets(client), options); err != nil {
+		if r.Store, err = objectcache.NewStore(resource.Secrets(client), options); err != nil {
 			t.Fatal(err)
 		}
 		stop := runStore(t.Context(), t, r.Store)

@@ -23,6 +23,7 @@ import (
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/derived"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 const (
@@ -96,7 +97,7 @@ func (r *reader) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.Store, err = objectcache.NewStore(objectcache.Secrets(client), modes[r.mode].options); err != nil {
+	if r.Store, err = objectcache.NewStore(resource.Secrets(client), modes[r.mode].options); err != nil {
 		return err
 	}
 	for i := range objects {

@@ -22,6 +22,7 @@ import (
 	"github.com/refwatch/refwatch/manager/metrics"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/derived"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/canary"
 )
 
@@ -44,7 +45,7 @@ type subject struct {
 func newSubject[E any, T interface {
 	*E
 	cache.Object
-}](r *rig, resource objectcache.Resource[T], s strategy) *subject {
+}](r *rig, resource resource.Resource[T], s strategy) *subject {
 	r.Helper()
 	if s.transform != nil {
 		resource = resource.WithTransform(func(object T) T { s.transform(object); return object })

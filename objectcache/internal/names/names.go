@@ -114,3 +114,13 @@ func Text(key types.NamespacedName) string {
 	}
 	return key.String()
 }
+
+// NotAbsentError hides a NotFound that does not say that the object of a Get is absent. It
+// has no Unwrap, by which apierrors.IsNotFound would find the NotFound.
+type NotAbsentError struct{ Hidden error }
+
+// Error returns the text of the hidden error.
+func (e NotAbsentError) Error() string { return e.Hidden.Error() }
+
+// Is reports whether the hidden error is target.
+func (e NotAbsentError) Is(target error) bool { return errors.Is(e.Hidden, target) }

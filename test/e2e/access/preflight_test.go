@@ -19,6 +19,7 @@ import (
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/access"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -57,8 +58,8 @@ func TestCheck(t *testing.T) {
 	created := r.createSecret("tls", "1")
 	client := e2e.Client(r, r.cluster.User(gateway))
 	reviews := client.AuthorizationV1().SelfSubjectAccessReviews()
-	secrets := objectcache.Secrets(client)
-	namespaces := objectcache.NewClusterResource(client.CoreV1().Namespaces, corev1.SchemeGroupVersion.WithResource("namespaces"))
+	secrets := resource.Secrets(client)
+	namespaces := resource.NewClusterResource(client.CoreV1().Namespaces, corev1.SchemeGroupVersion.WithResource("namespaces"))
 	keys := append(keysOf([]string{"tls", "tls-next"}), types.NamespacedName{Namespace: "billing", Name: "tls"})
 	shop := types.NamespacedName{Name: namespace}
 	check := func(ctx context.Context) (access.Denials, error) {
@@ -103,14 +104,14 @@ func TestCheck(t *testing.T) {
 }
 
 // getOnce gets one object from a new store of the resource.
-func getOnce[T cache.Object](t *testing.T, resource objectcache.Resource[T], key types.NamespacedName) (T, error) {
+func getOnce[T cache.Object](t *testing.T, resource resource.Resource[T], key types.NamespacedName) (T, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	return getWithin(ctx, t, resource, key)
 }
 
-func getWithin[T cache.Object](ctx context.Context, t *testing.T, resource objectcache.Resource[T], key types.NamespacedName) (T, error) {
+func getWithin[T cache.Object](ctx context.Context, t *testing.T, resource resource.Resource[T], key types.NamespacedName) (T, error) {
 	t.Helper()
 	store, err := objectcache.NewWatchStore(resource, objectcache.WatchOptions{})
 	if err != nil {

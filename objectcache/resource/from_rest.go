@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package resource
 
 import (
 	"cmp"
@@ -28,9 +28,9 @@ import (
 // of any kind; with *metav1.PartialObjectMetadata and *metav1.PartialObjectMetadataList
 // only the metadata of the objects is requested and kept.
 //
-// [NewWatchStore] returns an error for a client of another group or version, and for a
-// type of Kubernetes' own that another resource serves. Whether the server serves the
-// resource shows at the first request: see [NotServedError].
+// Stores return an error for a client of another group or version, and for a type of
+// Kubernetes' own that another resource serves. Whether the server serves the resource
+// shows at the first request: see [NotServedError].
 func FromREST[T cache.Object, L runtime.Object](client rest.Interface, resource schema.GroupVersionResource) Resource[T] {
 	r := withoutClient[T](resource)
 	if !isNil(client) {
@@ -46,7 +46,7 @@ func FromREST[T cache.Object, L runtime.Object](client rest.Interface, resource 
 // empty list of such objects; each call must return the same type.
 //
 // No object counts as immutable. If a function is nil, or returns no pointer to a struct,
-// [NewWatchStore] returns an error.
+// stores return an error.
 func FromRESTFunc[T cache.Object](client rest.Interface, resource schema.GroupVersionResource, newObject func() T, newList func() runtime.Object) Resource[T] {
 	r := withoutClient[T](resource)
 	if newObject == nil || newList == nil || !isStructPointer(newObject()) || !isStructPointer(newList()) {
@@ -73,7 +73,7 @@ func isStructPointer(v any) bool {
 // manager.GetConfig(). Each call makes a client with connections of its own; to share
 // them, make the clients with rest.RESTClientForConfigAndClient and call FromREST.
 //
-// FromConfig sends no request. [NewWatchStore] returns the error of client-go for a
+// FromConfig sends no request. Stores return the error of client-go for a
 // config of which no client can be made.
 func FromConfig[T cache.Object, L runtime.Object](config *rest.Config, resource schema.GroupVersionResource) Resource[T] {
 	client, err := restClientFor(config, resource.GroupVersion())

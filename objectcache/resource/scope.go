@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package resource
 
 import "errors"
 
@@ -10,7 +10,7 @@ import "errors"
 //	Dynamic(client, clusterWidgets).ClusterScoped()
 //
 // For typed clients use [NewClusterResource]; for the resource of a client that takes a
-// namespace, [NewWatchStore] returns an error. The namespace of the objects is empty, in
+// namespace, stores return an error. The namespace of the objects is empty, in
 // keys, in references and in Get. Their permissions are ClusterRoles.
 //
 // A cluster-scoped kind that is not marked so is a [NotServedError] at the first

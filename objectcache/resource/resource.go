@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package resource
 
 import (
 	"cmp"
@@ -25,7 +25,7 @@ import (
 )
 
 // Resource describes one kind of object and how to reach it. If it is invalid,
-// [NewWatchStore] returns an error. All constructors take a client and the group,
+// the constructors of stores return an error. All constructors take a client and the group,
 // version and resource of a path:
 //
 //   - [Secrets] and [ConfigMaps] know the latter
@@ -65,9 +65,9 @@ type Client[T cache.Object, L runtime.Object] interface {
 //
 //	NewResource(clientset.CoreV1().ServiceAccounts, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
 //
-// The group, version and resource are those of the client, as in a path.
-// [NewWatchStore] returns an error for a client of another group or version, and for a
-// client of another resource if its kind is one of Kubernetes' own.
+// The group, version and resource are those of the client, as in a path. Stores return an
+// error for a client of another group or version, and for a client of another resource if
+// its kind is one of Kubernetes' own.
 //
 // NewResource calls client once, with the namespace "default", to inspect what it
 // returns. It sends no request. Later, client is called with the namespaces of

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package resource
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -28,6 +29,11 @@ import (
 
 // secretData is the data of every object. No error may contain it.
 const secretData = "canary-canary-canary"
+
+var testKey = types.NamespacedName{Namespace: "default", Name: "tls"}
+
+// errAbsent means that the state of an absent object was read.
+var errAbsent = errors.New("absent")
 
 // reader reads testKey with one kind of client.
 type reader func(ctx context.Context) (metav1.Object, error)
@@ -48,11 +54,28 @@ func readers(t *testing.T, config *rest.Config) map[string]reader {
 }
 
 func readerOf[T cache.Object](resource Resource[T]) reader {
-	return func(ctx context.Context) (metav1.Object, error) { return resource.read(ctx, testKey) }
+	return func(ctx context.Context) (metav1.Object, error) {
+		reader, err := NewReader(resource)
+		if err != nil {
+			return nil, err
+		}
+		state, err := reader.Read(ctx, testKey)
+		switch {
+		case err != nil:
+			return nil, reader.ExplainFailure(err)
+		case !state.Exists:
+			return nil, errAbsent
+		}
+		return state.Object, nil
+	}
 }
 
 // hiddenREST is a typed client without GetClient.
 type hiddenREST struct{ typedcorev1.SecretInterface }
+
+func newSecret() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: testKey.Namespace, Name: testKey.Name}}
+}
 
 // roundTripper is a transport that answers each request.
 type roundTripper func(*http.Request) *http.Response
@@ -77,10 +100,10 @@ func TestRead(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		secrets := server.Client().CoreV1().Secrets(testKey.Namespace)
 		for name, read := range readers(t, server.Config()) {
-			if object, err := read(t.Context()); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `secrets "default/tls" not found`) {
-				t.Errorf("%s, absent: got %v, %v, want NotFound with the key", name, object, err)
+			if object, err := read(t.Context()); !errors.Is(err, errAbsent) {
+				t.Errorf("%s, absent: got %v, %v, want that", name, object, err)
 			}
-			secret := testSecret("", false)
+			secret := newSecret()
 			secret.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "test", Operation: "Update", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}")}}
 			created, err := secrets.Create(t.Context(), secret, metav1.CreateOptions{})
 			if err != nil || len(created.ManagedFields) == 0 {
@@ -106,16 +129,16 @@ func TestRead(t *testing.T) {
 func TestReadTransforms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
-		if _, err := server.Client().CoreV1().Secrets(testKey.Namespace).Create(t.Context(), testSecret("", false), metav1.CreateOptions{}); err != nil {
+		if _, err := server.Client().CoreV1().Secrets(testKey.Namespace).Create(t.Context(), newSecret(), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		secrets := Secrets(server.Client())
 		resource := secrets.WithTransform(func(s *corev1.Secret) *corev1.Secret { s.Data = nil; return s })
-		if got, err := resource.read(t.Context(), testKey); err != nil || got.Name != testKey.Name || got.Data != nil {
+		if got, err := readerOf(resource)(t.Context()); err != nil || got.GetName() != testKey.Name || got.(*corev1.Secret).Data != nil {
 			t.Errorf("got %v, want the Secret without data", err)
 		}
 		resource = secrets.WithTransform(func(*corev1.Secret) *corev1.Secret { return nil })
-		if got, err := resource.read(t.Context(), testKey); !errors.Is(err, ErrTransform) || got != nil {
+		if got, err := readerOf(resource)(t.Context()); !errors.Is(err, ErrTransform) || got != nil {
 			t.Errorf("got %v, want ErrTransform", err)
 		}
 	})
@@ -147,8 +170,8 @@ func TestReadNotServedIsNotAbsent(t *testing.T) {
 			t.Run(name+"/"+client, func(t *testing.T) {
 				_, err := read(t.Context())
 				var served *NotServedError
-				if apierrors.IsNotFound(err) != test.absent || errors.As(err, &served) == test.absent {
-					t.Errorf("got %v, want NotFound: %v, else a NotServedError", err, test.absent)
+				if errors.Is(err, errAbsent) != test.absent || apierrors.IsNotFound(err) || errors.As(err, &served) == test.absent {
+					t.Errorf("got %v, want absence: %v, else a NotServedError", err, test.absent)
 				}
 			})
 		}
@@ -220,7 +243,7 @@ func TestReadBadClient(t *testing.T) {
 		return &hiddenREST{} // its methods panic
 	}, corev1.SchemeGroupVersion.WithResource("secrets"))
 	for _, want := range []string{"panic: a ", "returned nil"} {
-		if _, err := resource.read(t.Context(), testKey); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readerOf(resource)(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}
