@@ -13,9 +13,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -243,15 +243,12 @@ func several(ctx context.Context, config *rest.Config, path schema.GroupVersionR
 	if err != nil {
 		return err
 	}
-	untyped, err := dynamic.NewForConfig(manager.ConfigFor(config))
-	if err != nil {
-		return err
-	}
 	gate := objectcache.NewGate(objectcache.GateOptions{}) // one for all stores that use one server with one user
 	options := objectcache.WatchOptions{Gate: gate}
 	secrets, err1 := manager.NewSecrets(client, options)
 	configMaps, err2 := manager.NewConfigMaps(client, options)
-	store, err3 := objectcache.NewStore(resource.Dynamic(untyped, path), options)
+	kind := resource.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, path)
+	store, err3 := objectcache.NewStore(kind, options)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // answerGets makes the server answer every GET of an object with 404.
@@ -78,7 +79,7 @@ func TestNotFoundOfEachServer(t *testing.T) {
 			t.Run(name+"/"+strategy, func(t *testing.T) {
 				onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
 					answerGets(server, test.contentType, test.body)
-					resource := resource.Dynamic(dynamicClient(t, server.Config()), test.resource)
+					resource := clients.Dynamic(dynamicClient(t, server.Config()), test.resource)
 					err, _ := getOnceBy(t, resource, types.NamespacedName{Namespace: namespace, Name: "tls"}, options)
 					if apierrors.IsNotFound(err) != test.absent {
 						t.Errorf("got %v, want NotFound: %v", err, test.absent)

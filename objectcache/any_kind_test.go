@@ -27,6 +27,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // Two custom resources, which no scheme has.
@@ -90,7 +91,7 @@ func TestTableIsNoAbsence(t *testing.T) {
 			rw.Header().Set("Content-Type", "application/json")
 			_, _ = rw.Write([]byte(`{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1"},"rows":[]}`))
 		})
-		store := newStore(t, resource.Dynamic(client, widgets), objectcache.WatchOptions{})
+		store := newStore(t, clients.Dynamic(client, widgets), objectcache.WatchOptions{})
 		stop := runStore(t.Context(), t, store)
 		defer stop()
 		store.AddReference(namespace, "blue", "pod")
@@ -247,13 +248,13 @@ func TestAnyKind(t *testing.T) {
 				func(s *corev1.Secret) string { return string(s.Data["colour"]) })
 		}},
 		"typed, built in, cluster-scoped": {"Node", nodesPath, func(l *life, _ *rest.Config) {
-			liveWith(l, "Node", resource.NewClusterResource(l.Client().CoreV1().Nodes, l.resource), labelOf)
+			liveWith(l, "Node", resource.Typed[*corev1.Node, *corev1.NodeList](l.Client().CoreV1().RESTClient(), l.resource).ClusterScoped(), labelOf)
 		}},
 		"typed, custom": {"Widget", widgets, func(l *life, config *rest.Config) {
 			liveWith(l, "Widget", resource.FromConfig[*Widget, *WidgetList](config, l.resource), func(w *Widget) string { return w.Spec.Colour })
 		}},
 		"typed, custom, REST client": {"Widget", widgets, func(l *life, config *rest.Config) {
-			liveWith(l, "Widget", resource.FromREST[*Widget, *WidgetList](restClient(l.t, config, widgets.GroupVersion()), l.resource),
+			liveWith(l, "Widget", resource.Typed[*Widget, *WidgetList](restClient(l.t, config, widgets.GroupVersion()), l.resource),
 				func(w *Widget) string { return w.Spec.Colour })
 		}},
 		"typed, custom, cluster-scoped": {"ClusterWidget", clusterWidgets, func(l *life, config *rest.Config) {
@@ -262,12 +263,12 @@ func TestAnyKind(t *testing.T) {
 		}},
 		"types of the run time": {"Widget", widgets, func(l *life, config *rest.Config) {
 			newObject, newList := func() cache.Object { return &Widget{} }, func() runtime.Object { return &WidgetList{} }
-			liveWith(l, "Widget", resource.FromRESTFunc(restClient(l.t, config, widgets.GroupVersion()), l.resource, newObject, newList),
+			liveWith(l, "Widget", resource.TypedFunc(restClient(l.t, config, widgets.GroupVersion()), l.resource, newObject, newList),
 				func(w cache.Object) string { return w.(*Widget).Spec.Colour })
 		}},
 		"types of the run time, unstructured": {"Widget", widgets, func(l *life, config *rest.Config) {
 			newObject, newList := func() cache.Object { return &unstructured.Unstructured{} }, func() runtime.Object { return &unstructured.UnstructuredList{} }
-			liveWith(l, "Widget", resource.FromRESTFunc(restClient(l.t, config, widgets.GroupVersion()), l.resource, newObject, newList),
+			liveWith(l, "Widget", resource.TypedFunc(restClient(l.t, config, widgets.GroupVersion()), l.resource, newObject, newList),
 				func(o cache.Object) string { return specOf(o.(untyped)) })
 		}},
 		"unstructured": {"Widget", widgets, func(l *life, config *rest.Config) {
@@ -283,19 +284,19 @@ func TestAnyKind(t *testing.T) {
 			liveWith(l, "Widget", resource.FromConfig[onlyMetadata, metadataList](config, l.resource), labelOf)
 		}},
 		"metadata, built in, cluster-scoped": {"Node", nodesPath, func(l *life, config *rest.Config) {
-			liveWith(l, "Node", resource.FromREST[onlyMetadata, metadataList](restClient(l.t, config, corev1.SchemeGroupVersion), l.resource).ClusterScoped(), labelOf)
+			liveWith(l, "Node", resource.Typed[onlyMetadata, metadataList](restClient(l.t, config, corev1.SchemeGroupVersion), l.resource).ClusterScoped(), labelOf)
 		}},
 		"dynamic": {"Widget", widgets, func(l *life, config *rest.Config) {
-			liveWith(l, "Widget", resource.Dynamic(dynamicClient(l.t, config), l.resource), specOf)
+			liveWith(l, "Widget", clients.Dynamic(dynamicClient(l.t, config), l.resource), specOf)
 		}},
 		"dynamic, cluster-scoped": {"ClusterWidget", clusterWidgets, func(l *life, config *rest.Config) {
-			liveWith(l, "ClusterWidget", resource.Dynamic(dynamicClient(l.t, config), l.resource).ClusterScoped(), specOf)
+			liveWith(l, "ClusterWidget", clients.Dynamic(dynamicClient(l.t, config), l.resource).ClusterScoped(), specOf)
 		}},
 		"metadata client": {"Widget", widgets, func(l *life, config *rest.Config) {
-			liveWith(l, "Widget", resource.Metadata(metadataClient(l.t, config), l.resource), labelOf)
+			liveWith(l, "Widget", clients.Metadata(metadataClient(l.t, config), l.resource), labelOf)
 		}},
 		"metadata client, cluster-scoped": {"Node", nodesPath, func(l *life, config *rest.Config) {
-			liveWith(l, "Node", resource.Metadata(metadataClient(l.t, config), l.resource).ClusterScoped(), labelOf)
+			liveWith(l, "Node", clients.Metadata(metadataClient(l.t, config), l.resource).ClusterScoped(), labelOf)
 		}},
 	}
 	for name, test := range tests {

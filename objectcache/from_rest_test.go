@@ -13,9 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
@@ -31,10 +29,9 @@ func TestAnyKindErrors(t *testing.T) {
 	core := restClient(t, config, corev1.SchemeGroupVersion)
 	var none *rest.RESTClient
 	unversioned := restClient(t, config, schema.GroupVersion{})
-	var nodes func() typedcorev1.NodeInterface
 	noFile := &rest.Config{Host: config.Host, TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"}}
 	fromFuncs := func(object func() cache.Object, list func() runtime.Object) error {
-		return newError(resource.FromRESTFunc(core, secretsPath, object, list))
+		return newError(resource.TypedFunc(core, secretsPath, object, list))
 	}
 	newSecret := func() cache.Object { return &corev1.Secret{} }
 	newPod := func() cache.Object { return &corev1.Pod{} }
@@ -49,18 +46,15 @@ func TestAnyKindErrors(t *testing.T) {
 		"another object":           {fromFuncs(newPod, newList), `its objects are those of the resource "pods" of "v1"`},
 		"no config":                {newError(resource.FromConfig[*Widget, *WidgetList](nil, widgets)), `"widgets.example.com": the config is nil`},
 		"bad config":               {newError(resource.FromConfig[*Widget, *WidgetList](noFile, widgets)), "/does/not/exist"},
-		"no REST client":           {newError(resource.FromREST[*Widget, *WidgetList](nil, widgets)), "the client is nil: make one with"},
-		"nil REST client":          {newError(resource.FromREST[*Widget, *WidgetList](none, widgets)), "the client is nil: make one with"},
-		"another group":            {newError(resource.FromREST[*Widget, *WidgetList](core, widgets)), `its client is one of "v1": name that group and version, or pass a client of "example.com/v1"`},
+		"no REST client":           {newError(resource.Typed[*Widget, *WidgetList](nil, widgets)), "the client is nil: make one with"},
+		"nil REST client":          {newError(resource.Typed[*Widget, *WidgetList](none, widgets)), "the client is nil: make one with"},
+		"another group":            {newError(resource.Typed[*Widget, *WidgetList](core, widgets)), `its client is one of "v1": name that group and version, or pass a client of "example.com/v1"`},
 		"another type":             {newError(resource.FromConfig[*corev1.Secret, *corev1.SecretList](config, widgets)), `its objects are those of the resource "secrets" of "v1"`},
 		"another version":          {newError(resource.FromConfig[*rbacv1.Role, *rbacv1.RoleList](config, rbacv1.Resource("roles").WithVersion("v1beta1"))), `name that, or use the type of the resource "roles" of "rbac.authorization.k8s.io/v1beta1"`},
 		"interface":                {newError(resource.FromConfig[cache.Object, *WidgetList](config, widgets)), "must be pointers to structs"},
 		"no version":               {newError(resource.FromConfig[*Widget, *WidgetList](config, schema.GroupVersionResource{Group: "example.com", Resource: "widgets"})), "it has no version"},
 		"kind":                     {newError(resource.FromConfig[*Widget, *WidgetList](config, widgets.GroupVersion().WithResource("Widget"))), "plural and in lower case"},
-		"typed, other scope":       {newError(resource.Secrets(kubernetes.NewForConfigOrDie(config)).ClusterScoped()), "its client takes a namespace"},
-		"no version of the client": {newError(resource.FromREST[*Widget, *WidgetList](unversioned, widgets)), "its REST client has no group and version"},
-		"nil function":             {newError(resource.NewClusterResource(nodes, nodesPath)), "the client is nil"},
-		"function returns nil":     {newError(resource.NewClusterResource(func() typedcorev1.NodeInterface { return nil }, nodesPath)), "the client is nil"},
+		"no version of the client": {newError(resource.Typed[*Widget, *WidgetList](unversioned, widgets)), "its REST client has no group and version"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +80,7 @@ func TestFromConfigHasNoRateLimit(t *testing.T) {
 		}
 		for want, kind := range map[bool]resource.Resource[*Widget]{
 			false: resource.FromConfig[*Widget, *WidgetList](config, widgets),
-			true:  resource.FromREST[*Widget, *WidgetList](client, widgets),
+			true:  resource.Typed[*Widget, *WidgetList](client, widgets),
 		} {
 			store := newStore(t, kind, objectcache.WatchOptions{})
 			stop := runStore(t.Context(), t, store)

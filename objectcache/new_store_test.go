@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 var (
@@ -22,7 +22,7 @@ var (
 
 // The type of the options selects the strategy. With an error the store is nil.
 func TestNewStore(t *testing.T) {
-	secrets := resource.Secrets(fake.NewClientset())
+	secrets := resource.Secrets(clients.Nowhere())
 	for want, options := range map[string]objectcache.StoreOptions{
 		"WatchStore[":  nil,
 		".WatchStore[": objectcache.WatchOptions{},

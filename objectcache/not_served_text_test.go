@@ -20,6 +20,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // A 404 of the path says what answered, and what to check: a CustomResourceDefinition only
@@ -56,7 +57,7 @@ func TestNotServedSaysWhatAnswered(t *testing.T) {
 						w.WriteHeader(http.StatusNotFound)
 						_, _ = io.WriteString(w, test.body)
 					})
-					store, err := objectcache.NewStore(resource.Dynamic(dynamicClient(t, server.Config()), test.resource), options)
+					store, err := objectcache.NewStore(clients.Dynamic(dynamicClient(t, server.Config()), test.resource), options)
 					if err != nil {
 						t.Fatal(err)
 					}

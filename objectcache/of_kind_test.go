@@ -22,6 +22,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // podLike returns a Pod with the name and version of what a server sends.
@@ -78,7 +79,7 @@ func TestAnswerOfAnotherKind(t *testing.T) {
 		return resource.FromConfig[untyped, untypedList](resource.ConfigFor(s.Config()), widgets)
 	}
 	testAnswers(t, "Dynamic", "Widget", widgets, objectcache.WatchOptions{}, func(t *testing.T, s *apiserver.Server) resource.Resource[untyped] {
-		return resource.Dynamic(dynamicClient(t, s.Config()), widgets)
+		return clients.Dynamic(dynamicClient(t, s.Config()), widgets)
 	})
 	testAnswers(t, "untyped", "Widget", widgets, objectcache.WatchOptions{}, fromConfig)
 	testAnswers(t, "untyped, shared", "Widget", widgets, sharedOptions(1), fromConfig)
@@ -93,7 +94,7 @@ func TestAnswerOfAnotherKind(t *testing.T) {
 	})
 	testAnswers(t, "typed, without a REST client", "Secret", secretsPath, objectcache.WatchOptions{}, func(t *testing.T, s *apiserver.Server) resource.Resource[*corev1.Secret] {
 		client := clientOf(t, s)
-		return resource.NewResource(func(namespace string) withoutRESTClient {
+		return clients.Typed(func(namespace string) withoutRESTClient {
 			return withoutRESTClient{client.CoreV1().Secrets(namespace)}
 		}, secretsPath)
 	})
@@ -164,7 +165,7 @@ func testAnswers[T cache.Object](t *testing.T, name, kind string, resource schem
 // A GET that is answered with another kind is ErrMalformed.
 func TestGetOfAnotherKind(t *testing.T) {
 	testGet(t, "Dynamic", "Widget", widgets, func(t *testing.T, s *apiserver.Server) resource.Resource[untyped] {
-		return resource.Dynamic(dynamicClient(t, s.Config()), widgets)
+		return clients.Dynamic(dynamicClient(t, s.Config()), widgets)
 	})
 	testGet(t, "untyped", "Widget", widgets, func(_ *testing.T, s *apiserver.Server) resource.Resource[untyped] {
 		return resource.FromConfig[untyped, untypedList](resource.ConfigFor(s.Config()), widgets)
@@ -214,7 +215,7 @@ func TestObjectWithItems(t *testing.T) {
 		if _, err := client.Resource(widgets).Namespace(namespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		store := newStore(t, resource.Dynamic(client, widgets), objectcache.WatchOptions{})
+		store := newStore(t, clients.Dynamic(client, widgets), objectcache.WatchOptions{})
 		defer runStore(t.Context(), t, store)()
 		store.AddReference(namespace, "one", "pod")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -23,6 +23,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	canaries "github.com/refwatch/refwatch/test/canary"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // answers is a transport that answers each request with a code and a body.
@@ -79,7 +80,7 @@ func quotedBy(t *testing.T, options objectcache.StoreOptions, answer answers, hi
 	}
 	secrets := resource.Secrets(client)
 	if hidden {
-		secrets = resource.NewResource(func(namespace string) withoutRESTClient {
+		secrets = clients.Typed(func(namespace string) withoutRESTClient {
 			return withoutRESTClient{client.CoreV1().Secrets(namespace)}
 		}, corev1.SchemeGroupVersion.WithResource("secrets"))
 	}
@@ -121,7 +122,7 @@ func TestFakeClientset(t *testing.T) {
 			object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", ResourceVersion: test.version}}
 			client := fake.NewClientset(object)
 			synctest.Test(t, func(t *testing.T) {
-				store := newStore(t, resource.Secrets(client), objectcache.WatchOptions{})
+				store := newStore(t, clients.FakeSecrets(client), objectcache.WatchOptions{})
 				defer runStore(t.Context(), t, store)()
 				store.AddReference(namespace, "tls", "pod")
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)

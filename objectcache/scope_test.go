@@ -5,7 +5,6 @@ package objectcache_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,6 +20,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // onCustomServer runs f in a bubble with a server of Widgets.
@@ -80,7 +80,7 @@ func TestNotServedNamesThePath(t *testing.T) {
 			onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
 				key := types.NamespacedName{Namespace: namespace, Name: "one"}
 				fromConfig := resource.FromConfig[untyped, untypedList](server.Config(), test.resource)
-				fromClient := resource.Dynamic(dynamicClient(t, server.Config()), test.resource)
+				fromClient := clients.Dynamic(dynamicClient(t, server.Config()), test.resource)
 				if test.clusterScoped {
 					key.Namespace = ""
 					fromConfig, fromClient = fromConfig.ClusterScoped(), fromClient.ClusterScoped()
@@ -160,7 +160,7 @@ func twoErrors(a, b error) []error { return []error{a, b} }
 // The key of a cluster-scoped kind has no namespace, and every other key has one.
 func TestScopeOfKeys(t *testing.T) {
 	onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
-		nodes := resource.NewClusterResource(server.Client().CoreV1().Nodes, nodesPath)
+		nodes := resource.Typed[*corev1.Node, *corev1.NodeList](server.Client().CoreV1().RESTClient(), nodesPath).ClusterScoped()
 		get, _ := getOnce(t, nodes, types.NamespacedName{Namespace: namespace, Name: "node-1"})
 		if !errors.Is(get, objectcache.ErrInvalidName) || !strings.Contains(get.Error(), "namespace: must be empty") {
 			t.Errorf("node with a namespace: got %v, want ErrInvalidName", get)
@@ -179,30 +179,4 @@ func TestScopeOfKeys(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A store of Nodes, which have no namespace.
-func ExampleNewClusterResource() {
-	server, err := apiserver.Start(apiserver.Options{})
-	if err != nil {
-		panic(err)
-	}
-	defer server.Close()
-	client := server.Client()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{"zone": "a"}}}
-	if _, err := client.CoreV1().Nodes().Create(context.Background(), node, metav1.CreateOptions{}); err != nil {
-		panic(err)
-	}
-
-	resource := resource.NewClusterResource(client.CoreV1().Nodes, corev1.SchemeGroupVersion.WithResource("nodes"))
-	store, err := objectcache.NewWatchStore(resource, objectcache.WatchOptions{})
-	if err != nil {
-		panic(err)
-	}
-	stop := runExample(store)
-	defer stop()
-	store.AddReference("", "node-1", "agent")
-	got, err := store.Get(context.Background(), "", "node-1")
-	fmt.Println(got.Labels["zone"], err)
-	// Output: a <nil>
 }

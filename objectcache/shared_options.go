@@ -67,8 +67,8 @@ func (o *SharedOptions) validate() error {
 	return errors.Join(problems...)
 }
 
-var errNotShareable = errors.New("WatchOptions.Shared needs a client with GetClient, as typed clients have: " +
-	"the objects of other clients are decoded before they can be dropped")
+var errNotShareable = errors.New("WatchOptions.Shared needs a REST client: " +
+	"the objects of FromSource are decoded before they can be dropped")
 
 // checkShareable returns an error if the objects of a resource cannot share a stream,
 // and the options ask for it.

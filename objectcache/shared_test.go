@@ -17,6 +17,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // References beyond the threshold share one stream. With fewer than half of it each has its own again.
@@ -166,9 +167,9 @@ func TestSharedOptionsAreChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	widgets := resource.Dynamic(untyped, schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
-	if _, err := objectcache.NewWatchStore(widgets, sharedOptions(0)); err == nil || !strings.Contains(err.Error(), "GetClient") {
-		t.Errorf("dynamic client: got %v, want an error that names GetClient", err)
+	widgets := clients.Dynamic(untyped, schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
+	if _, err := objectcache.NewWatchStore(widgets, sharedOptions(0)); err == nil || !strings.Contains(err.Error(), "needs a REST client") {
+		t.Errorf("dynamic client: got %v, want an error that says what it needs", err)
 	}
 	if _, err := objectcache.NewWatchStore(widgets, objectcache.WatchOptions{}); err != nil {
 		t.Errorf("dynamic client, nothing shared: got %v", err)

@@ -21,6 +21,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // withTransform runs f with stores of Secrets that have a transform: with parked streams,
@@ -36,7 +37,7 @@ func withTransform(t *testing.T, transform func(*corev1.Secret) *corev1.Secret, 
 					client := clientOf(t, r.server)
 					secrets := resource.Secrets(client)
 					if hidden {
-						secrets = resource.NewResource(func(namespace string) withoutRESTClient {
+						secrets = clients.Typed(func(namespace string) withoutRESTClient {
 							return withoutRESTClient{client.CoreV1().Secrets(namespace)}
 						}, corev1.SchemeGroupVersion.WithResource("secrets"))
 					}
@@ -191,7 +192,7 @@ func TestTransformFailureIsNoOutage(t *testing.T) {
 func TestTransformOfAFakeClientset(t *testing.T) {
 	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", ResourceVersion: "1"}})
 	synctest.Test(t, func(t *testing.T) {
-		r := rigOf(t, resource.Secrets(client).WithTransform(stripped), objectcache.WatchOptions{})
+		r := rigOf(t, clients.FakeSecrets(client).WithTransform(stripped), objectcache.WatchOptions{})
 		r.AddReference(namespace, "tls", "pod")
 		if got := r.mustGetWithin("tls", time.Second); got.Annotations["keys"] != "0" {
 			t.Errorf("got annotations %v, want those of the transform", got.Annotations)

@@ -22,6 +22,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // bodyHider is a wrapper of a client's transport that replaces the body of each response.
@@ -96,7 +97,7 @@ func ofDynamic(t *testing.T, config *rest.Config, parked int, why string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantParked(t, resource.Dynamic(client, secretsGVR), objectcache.WatchOptions{}, parked, why)
+	wantParked(t, clients.Dynamic(client, secretsGVR), objectcache.WatchOptions{}, parked, why)
 }
 
 func ofMetadata(t *testing.T, config *rest.Config, parked int, why string) {
@@ -104,7 +105,7 @@ func ofMetadata(t *testing.T, config *rest.Config, parked int, why string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantParked(t, resource.Metadata(client, secretsGVR), objectcache.WatchOptions{}, parked, why)
+	wantParked(t, clients.Metadata(client, secretsGVR), objectcache.WatchOptions{}, parked, why)
 }
 
 // wantParked checks how many of three streams are parked, and why the others are not.

@@ -26,7 +26,7 @@ func TestLeaseUntilHandlersKnowTheDeletion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, err := objectcache.NewWatchStore(resource.FromRESTFunc(clients.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("secrets"),
+		store, err := objectcache.NewWatchStore(resource.TypedFunc(clients.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("secrets"),
 			func() client.Object { return &corev1.Secret{} }, func() runtime.Object { return &corev1.SecretList{} }), objectcache.WatchOptions{})
 		if err != nil {
 			t.Fatal(err)

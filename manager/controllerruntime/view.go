@@ -82,7 +82,7 @@ func (c *Cache) newView(id viewID) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	resource := resource.FromRESTFunc(restClient, mapping.Resource, v.newObject, newList)
+	resource := resource.TypedFunc(restClient, mapping.Resource, v.newObject, newList)
 	if v.clusterScoped {
 		resource = resource.ClusterScoped()
 	}

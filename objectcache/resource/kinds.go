@@ -3,89 +3,51 @@
 package resource
 
 import (
-	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/metadata"
+
+	"github.com/refwatch/refwatch/cache"
 )
 
-// Secrets is the resource of core/v1 Secrets. Without a client a
-// resource makes no store.
+// Secrets is the resource of core/v1 Secrets.
 func Secrets(client kubernetes.Interface) Resource[*corev1.Secret] {
-	var secrets func(string) typedcorev1.SecretInterface
-	if !isNil(client) {
-		secrets = client.CoreV1().Secrets
-	}
-	resource := NewResource(secrets, corev1.SchemeGroupVersion.WithResource("secrets"))
-	if resource.source != nil {
-		resource.source = sourceFrom(secrets, client)
-	}
-	resource.immutable = func(s *corev1.Secret) bool { return s.Immutable != nil && *s.Immutable }
-	return resource
+	return ofClientset[*corev1.Secret, *corev1.SecretList](client, "secrets")
 }
 
 // ConfigMaps is the resource of core/v1 ConfigMaps.
 func ConfigMaps(client kubernetes.Interface) Resource[*corev1.ConfigMap] {
-	var configMaps func(string) typedcorev1.ConfigMapInterface
-	if !isNil(client) {
-		configMaps = client.CoreV1().ConfigMaps
-	}
-	resource := NewResource(configMaps, corev1.SchemeGroupVersion.WithResource("configmaps"))
-	if resource.source != nil {
-		resource.source = sourceFrom(configMaps, client)
-	}
-	resource.immutable = func(c *corev1.ConfigMap) bool { return c.Immutable != nil && *c.Immutable }
-	return resource
+	return ofClientset[*corev1.ConfigMap, *corev1.ConfigMapList](client, "configmaps")
 }
 
-// Dynamic is any resource, with objects that have no Go type:
-//
-//	Dynamic(client, schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
-//
-// The client has no GetClient, so it is used as [NewResource] describes for such a
-// client. Make it from a config of manager.ConfigFor: the store cannot see whether
-// it has a rate limiter. With a config at hand, prefer
-//
-//	FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, resource)
-//
-// which needs fewer goroutines per object. No object counts as immutable.
-//
-// client-go's dynamic client decodes the streams itself, and limits no event: a server, or a
-// proxy, that sends an event without an end makes the program read until memory is full.
-// Streams of FromConfig are limited to 4 MiB for an event.
-func Dynamic(client dynamic.Interface, resource schema.GroupVersionResource) Resource[*unstructured.Unstructured] {
-	r := withoutClient[*unstructured.Unstructured](resource)
-	if !isNil(client) {
-		namespaced := func(namespace string) dynamic.ResourceInterface {
-			return client.Resource(resource).Namespace(namespace)
-		}
-		r.source = sourceFrom(namespaced, client)
-		r.get = getFrom(namespaced, func(ctx context.Context, c dynamic.ResourceInterface, name string) (*unstructured.Unstructured, error) {
-			return c.Get(ctx, name, metav1.GetOptions{})
-		})
+// ofClientset returns a resource of the group core.
+func ofClientset[T cache.Object, L runtime.Object](client kubernetes.Interface, name string) Resource[T] {
+	path := corev1.SchemeGroupVersion.WithResource(name)
+	if isNil(client) {
+		return Typed[T, L](nil, path)
+	}
+	r := Typed[T, L](client.CoreV1().RESTClient(), path)
+	if r.rest == nil {
+		r.clientError = errNoRESTClient
 	}
 	return r
 }
 
-// Metadata is any resource. Only the metadata of its objects is requested and kept.
-// The notes on the client of [Dynamic] hold here too; the types for [FromConfig] are
-// *metav1.PartialObjectMetadata and *metav1.PartialObjectMetadataList.
-func Metadata(client metadata.Interface, resource schema.GroupVersionResource) Resource[*metav1.PartialObjectMetadata] {
-	r := withoutClient[*metav1.PartialObjectMetadata](resource)
-	if !isNil(client) {
-		namespaced := func(namespace string) metadata.ResourceInterface {
-			return client.Resource(resource).Namespace(namespace)
-		}
-		r.source = sourceFrom(namespaced, client)
-		r.get = getFrom(namespaced, func(ctx context.Context, c metadata.ResourceInterface, name string) (*metav1.PartialObjectMetadata, error) {
-			return c.Get(ctx, name, metav1.GetOptions{})
-		})
+var errNoRESTClient = errors.New("the clientset has no REST client, as client-go's fake one: use test/apiserver in tests, or FromSource")
+
+// immutableOf returns a function that reports whether an object can never change, and nil
+// if no object of the type T is immutable.
+func immutableOf[T cache.Object]() func(T) bool {
+	var object T
+	switch any(object).(type) {
+	case *corev1.Secret:
+		return func(object T) bool { return isTrue(any(object).(*corev1.Secret).Immutable) }
+	case *corev1.ConfigMap:
+		return func(object T) bool { return isTrue(any(object).(*corev1.ConfigMap).Immutable) }
 	}
-	return r
+	return nil
 }
+
+func isTrue(b *bool) bool { return b != nil && *b }

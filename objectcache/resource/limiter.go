@@ -18,7 +18,7 @@ import (
 var ErrClientLimited = errors.New("use manager.ClientFor, or a config with QPS -1")
 
 // rateLimitError returns an error with the rate limit of the client, and nil if it
-// has none. A client without GetClient hides its limit.
+// has none. A source of FromSource hides its limit.
 func (r *Resource[T]) rateLimitError() error {
 	if r.rest == nil {
 		return nil

@@ -87,15 +87,3 @@ func getFromREST[T cache.Object](resource *listwatch.RESTResource) func(context.
 		return object.(T), nil // Get returns nothing but the type of NewObject
 	}
 }
-
-// getFrom returns a function that gets an object with the client of its namespace.
-func getFrom[T cache.Object, C any](client func(namespace string) C, get func(context.Context, C, string) (T, error)) func(context.Context, types.NamespacedName) (T, error) {
-	return func(ctx context.Context, key types.NamespacedName) (T, error) {
-		c, err := namespaced(client, key.Namespace)
-		if err != nil {
-			var none T
-			return none, err
-		}
-		return get(ctx, c, key.Name)
-	}
-}

@@ -76,5 +76,5 @@ func (r *Reader[T]) Explain(cause error) error { return r.resource.explained(cau
 func (r *Reader[T]) ExplainFailure(err error) error { return r.resource.explained(NotServed(err)) }
 
 // RateLimit returns an error that wraps [ErrClientLimited] and names the rate limit of the
-// client, and nil if it has none. A client without GetClient hides its limit.
+// client, and nil if it has none. A source of FromSource hides its limit.
 func (r *Reader[T]) RateLimit() error { return r.resource.rateLimitError() }

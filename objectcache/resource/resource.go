@@ -11,11 +11,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -24,14 +22,13 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// Resource describes one kind of object and how to reach it. If it is invalid,
-// the constructors of stores return an error. All constructors take a client and the group,
-// version and resource of a path:
+// Resource describes one kind of object and how to reach it. If it is invalid, the
+// constructors of stores return an error. Make one with
 //
-//   - [Secrets] and [ConfigMaps] know the latter
-//   - [NewResource] and [NewClusterResource] take a typed client, generated for the kind
-//   - [FromConfig] and [FromREST] take a config and a REST client, for any Go type
-//   - [Dynamic] and [Metadata] take client-go's clients without types
+//   - [Secrets] or [ConfigMaps], of a clientset
+//   - [Typed] or [TypedFunc], of a REST client, for any Go type
+//   - [FromConfig], of a config, for any Go type
+//   - [FromSource], of sources of your own
 //
 // Its methods [Resource.ClusterScoped] and [Resource.WithTransform] return a changed
 // copy.
@@ -41,75 +38,11 @@ type Resource[T cache.Object] struct {
 	clusterScoped bool
 	nameError     error                   // why the resource is invalid; nil if it is valid
 	clientError   error                   // why it has no client; nil if it has one, or was given none
-	rest          *listwatch.RESTResource // nil if the client has no REST client: source is used then
+	rest          *listwatch.RESTResource // nil with FromSource: source is used then
 	source        func(types.NamespacedName) listwatch.Source
 	get           func(context.Context, types.NamespacedName) (T, error) // sends a GET; nil without a client
-	// hasNamespaces is set if the type of the client says that the kind is namespaced.
-	hasNamespaces bool
-	immutable     func(T) bool // nil if no object of this kind is immutable
-	userTransform func(T) T    // of WithTransform; may be nil
-}
-
-// Client is the part of a typed client of one namespace that a store needs. Clients
-// are generated for every kind, such as
-// kubernetes.Interface.CoreV1().Secrets(namespace). L is the list type.
-type Client[T cache.Object, L runtime.Object] interface {
-	List(ctx context.Context, options metav1.ListOptions) (L, error)
-	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
-	// Get is called by stores that do not watch. Its result also names T, so that
-	// callers of [NewResource] need not write type arguments.
-	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
-}
-
-// NewResource returns the resource of any typed client of a namespaced kind:
-//
-//	NewResource(clientset.CoreV1().ServiceAccounts, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
-//
-// The group, version and resource are those of the client, as in a path. Stores return an
-// error for a client of another group or version, and for a client of another resource if
-// its kind is one of Kubernetes' own.
-//
-// NewResource calls client once, with the namespace "default", to inspect what it
-// returns. It sends no request. Later, client is called with the namespaces of
-// references.
-//
-// If the client has a method GetClient, as those of client-go and of client-gen
-// since 1.31 have, the store uses the REST client that it returns, and not List, Watch
-// and Get: see [listwatch.FromREST]. To use these methods, hide GetClient behind a
-// type of your own. They retry up to ten times, after a broken connection or a
-// Retry-After, and Get knows no cause before they return.
-func NewResource[C Client[T, L], T cache.Object, L runtime.Object](client func(namespace string) C, resource schema.GroupVersionResource) Resource[T] {
-	r := withoutClient[T](resource)
-	r.hasNamespaces = true
-	if client == nil {
-		return r
-	}
-	example := client(metav1.NamespaceDefault)
-	if isNil(example) {
-		return r
-	}
-	r.source = sourceFrom(client, example)
-	r.get = getFrom(client, func(ctx context.Context, c C, name string) (T, error) { return c.Get(ctx, name, metav1.GetOptions{}) })
-	if restClient := restClientOf(example); restClient != nil {
-		r.nameError = cmp.Or(r.nameError, checkTypes[T, L]())
-		r.useREST(restClient, newOf[T], newOf[L])
-	}
-	return r
-}
-
-// NewClusterResource is [NewResource] for the typed client of a cluster-scoped kind:
-//
-//	NewClusterResource(clientset.CoreV1().Nodes, corev1.SchemeGroupVersion.WithResource("nodes"))
-//
-// The namespace of its objects is empty: see [Resource.ClusterScoped].
-func NewClusterResource[C Client[T, L], T cache.Object, L runtime.Object](client func() C, resource schema.GroupVersionResource) Resource[T] {
-	var unscoped func(string) C
-	if client != nil {
-		unscoped = func(string) C { return client() }
-	}
-	r := NewResource(unscoped, resource)
-	r.hasNamespaces = false
-	return r.ClusterScoped()
+	immutable     func(T) bool                                           // nil if no object of this kind is immutable
+	userTransform func(T) T                                              // of WithTransform; may be nil
 }
 
 // withoutClient returns a resource that has no client yet.
@@ -118,6 +51,7 @@ func withoutClient[T cache.Object](resource schema.GroupVersionResource) Resourc
 		resource:  resource.GroupResource(),
 		version:   resource.Version,
 		nameError: names.Resource{GroupVersionResource: resource}.Check(),
+		immutable: immutableOf[T](),
 	}
 	if isPointer[T]() {
 		r.nameError = cmp.Or(r.nameError, checkKind(newOf[T](), resource))
@@ -184,19 +118,6 @@ func nameOf(resource schema.GroupVersionResource) string {
 	return fmt.Sprintf("the resource %q of %q", resource.Resource, resource.GroupVersion())
 }
 
-// restClientOf returns the REST client of a typed client, and nil if it has none,
-// as in a fake clientset.
-func restClientOf(client any) rest.Interface {
-	typed, ok := client.(interface{ GetClient() rest.Interface })
-	if !ok {
-		return nil
-	}
-	if restClient := typed.GetClient(); !isNil(restClient) {
-		return restClient
-	}
-	return nil
-}
-
 // newOf returns a new object of the type T, which is a pointer.
 func newOf[T runtime.Object]() runtime.Object {
 	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
@@ -225,7 +146,7 @@ func (r *Resource[T]) names() names.Resource {
 
 var (
 	errNoClient     = errors.New("the client is nil: make one with manager.ClientFor, or from the config that manager.ConfigFor returns")
-	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps, NewResource, FromConfig or another constructor")
+	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps, Typed, FromConfig or FromSource")
 )
 
 // checkName returns an error if the resource is invalid, whatever its client.

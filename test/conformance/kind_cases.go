@@ -15,6 +15,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 func configMaps(s *suite) {
@@ -37,7 +38,7 @@ func anyKind(s *suite) {
 	}
 	key := types.NamespacedName{Namespace: s.namespace, Name: "builder"}
 	path := corev1.SchemeGroupVersion.WithResource("serviceaccounts")
-	wantUID(s, created.UID, getOneOf(s, resource.NewResource(s.client.CoreV1().ServiceAccounts, path), key))
+	wantUID(s, created.UID, getOneOf(s, resource.Typed[*corev1.ServiceAccount, *corev1.ServiceAccountList](s.client.CoreV1().RESTClient(), path), key))
 	untyped, onlyMetadata, overREST := withoutTypes(s, path)
 	wantKind(s, "ServiceAccount", created.UID, getOneOf(s, untyped, key))
 	wantKind(s, "ServiceAccount", created.UID, getOneOf(s, overREST, key))
@@ -52,7 +53,7 @@ func clusterScoped(s *suite) {
 	}
 	key := types.NamespacedName{Name: s.namespace}
 	path := corev1.SchemeGroupVersion.WithResource("namespaces")
-	wantUID(s, namespace.UID, getOneOf(s, resource.NewClusterResource(s.client.CoreV1().Namespaces, path), key))
+	wantUID(s, namespace.UID, getOneOf(s, resource.Typed[*corev1.Namespace, *corev1.NamespaceList](s.client.CoreV1().RESTClient(), path).ClusterScoped(), key))
 	untyped, onlyMetadata, overREST := withoutTypes(s, path)
 	wantKind(s, "Namespace", namespace.UID, getOneOf(s, untyped.ClusterScoped(), key))
 	wantKind(s, "Namespace", namespace.UID, getOneOf(s, overREST.ClusterScoped(), key))
@@ -72,8 +73,8 @@ func withoutTypes(s *suite, path schema.GroupVersionResource) (
 	if err := errors.Join(err1, err2); err != nil {
 		s.Fatal(err)
 	}
-	overREST = resource.FromREST[*unstructured.Unstructured, *unstructured.UnstructuredList](s.client.CoreV1().RESTClient(), path)
-	return resource.Dynamic(dynamicClient, path), resource.Metadata(metadataClient, path), overREST
+	overREST = resource.Typed[*unstructured.Unstructured, *unstructured.UnstructuredList](s.client.CoreV1().RESTClient(), path)
+	return clients.Dynamic(dynamicClient, path), clients.Metadata(metadataClient, path), overREST
 }
 
 // getOne gets an object of the namespace from a new store of the resource.

@@ -18,6 +18,7 @@ import (
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // Subject is the manager of one kind under test. A subject may also be a [Follower], a [Demander], a [ReadOnce] or a
@@ -72,7 +73,7 @@ func (s *settings) newSubjects(_ context.Context, config *rest.Config, options o
 	if err != nil {
 		return nil, err
 	}
-	kind := resource.Dynamic(dynamicClient, widgets)
+	kind := clients.Dynamic(dynamicClient, widgets)
 	if s.restWidgets {
 		kind = resource.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, widgets)
 	} else {

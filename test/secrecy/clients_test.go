@@ -16,6 +16,7 @@ import (
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
@@ -23,8 +24,8 @@ var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
 // hidden is a typed client without its REST client.
 type hidden struct{ typedcorev1.SecretInterface }
 
-// clients start a subject with each kind of client.
-var clients = map[string]func(*rig, strategy) *subject{
+// starters start a subject with each kind of client.
+var starters = map[string]func(*rig, strategy) *subject{
 	"clientset": func(r *rig, s strategy) *subject {
 		return newSubject(r, resource.Secrets(clientset(r, r.config)), s)
 	},
@@ -40,12 +41,12 @@ var clients = map[string]func(*rig, strategy) *subject{
 	},
 	"clientset, its REST client hidden": func(r *rig, s strategy) *subject {
 		client := clientset(r, r.config)
-		return newSubject(r, resource.NewResource(func(namespace string) hidden {
+		return newSubject(r, clients.Typed(func(namespace string) hidden {
 			return hidden{client.CoreV1().Secrets(namespace)}
 		}, secrets), s)
 	},
 	"typed": func(r *rig, s strategy) *subject {
-		return newSubject(r, resource.NewResource(clientset(r, r.config).CoreV1().Secrets, secrets), s)
+		return newSubject(r, resource.Typed[*corev1.Secret, *corev1.SecretList](clientset(r, r.config).CoreV1().RESTClient(), secrets), s)
 	},
 	"config": func(r *rig, s strategy) *subject {
 		return newSubject(r, resource.FromConfig[*corev1.Secret, *corev1.SecretList](r.config, secrets), s)
@@ -55,14 +56,14 @@ var clients = map[string]func(*rig, strategy) *subject{
 		if err != nil {
 			r.Fatal(err)
 		}
-		return newSubject(r, resource.Dynamic(client, secrets), s)
+		return newSubject(r, clients.Dynamic(client, secrets), s)
 	},
 	"metadata": func(r *rig, s strategy) *subject {
 		client, err := metadata.NewForConfig(r.config)
 		if err != nil {
 			r.Fatal(err)
 		}
-		return newSubject(r, resource.Metadata(client, secrets), s)
+		return newSubject(r, clients.Metadata(client, secrets), s)
 	},
 }
 

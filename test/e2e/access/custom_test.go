@@ -21,6 +21,7 @@ import (
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -143,7 +144,7 @@ func TestCustomResources(t *testing.T) {
 	if got, err := getOnce(t, untyped(clusterWidgets).ClusterScoped(), clusterKey); err != nil || got.GetKind() != "ClusterWidget" {
 		t.Errorf("cluster-scoped: got error %v, want the object with its kind", err)
 	}
-	if got, err := getOnce(t, resource.Dynamic(client, clusterWidgets).ClusterScoped(), clusterKey); err != nil || got.GetKind() != "ClusterWidget" {
+	if got, err := getOnce(t, clients.Dynamic(client, clusterWidgets).ClusterScoped(), clusterKey); err != nil || got.GetKind() != "ClusterWidget" {
 		t.Errorf("dynamic: got error %v, want the object with its kind", err)
 	}
 	metadata := resource.FromConfig[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList](config, widgets)

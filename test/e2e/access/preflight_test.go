@@ -59,7 +59,7 @@ func TestCheck(t *testing.T) {
 	client := e2e.Client(r, r.cluster.User(gateway))
 	reviews := client.AuthorizationV1().SelfSubjectAccessReviews()
 	secrets := resource.Secrets(client)
-	namespaces := resource.NewClusterResource(client.CoreV1().Namespaces, corev1.SchemeGroupVersion.WithResource("namespaces"))
+	namespaces := resource.Typed[*corev1.Namespace, *corev1.NamespaceList](client.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("namespaces")).ClusterScoped()
 	keys := append(keysOf([]string{"tls", "tls-next"}), types.NamespacedName{Namespace: "billing", Name: "tls"})
 	shop := types.NamespacedName{Name: namespace}
 	check := func(ctx context.Context) (access.Denials, error) {
