@@ -5,7 +5,12 @@
 //   - [github.com/refwatch/refwatch/manager]: start here. It registers pods and other
 //     owners, and caches the Secrets, ConfigMaps or other objects that they reference.
 //   - [github.com/refwatch/refwatch/objectcache]: the stores below it, their options and
-//     strategies, kinds of objects, Roles, and what is computed from objects.
+//     strategies.
+//   - [github.com/refwatch/refwatch/objectcache/resource]: kinds of objects, and how to
+//     reach them.
+//   - [github.com/refwatch/refwatch/objectcache/access]: Roles for what is read, and what
+//     the server does not allow.
+//   - [github.com/refwatch/refwatch/objectcache/derived]: what is computed from objects.
 //   - [github.com/refwatch/refwatch/reflector] and
 //     [github.com/refwatch/refwatch/reflector/listwatch]: keep a client-go store or queue
 //     equal to one selection on the server, for programs that need no more.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // ClientFor returns a clientset for the config that [ConfigFor] returns. It also
@@ -28,6 +28,6 @@ func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// ConfigFor is [objectcache.ConfigFor]: it returns a copy of config for a client with
+// ConfigFor is [resource.ConfigFor]: it returns a copy of config for a client with
 // many streams, of every kind. ConfigFor(nil) returns nil.
-func ConfigFor(config *rest.Config) *rest.Config { return objectcache.ConfigFor(config) }
+func ConfigFor(config *rest.Config) *rest.Config { return resource.ConfigFor(config) }

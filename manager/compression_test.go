@@ -16,7 +16,9 @@ import (
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // syncOne runs a store until an object has synced.
@@ -43,7 +45,7 @@ func TestWatchesAreNotCompressed(t *testing.T) {
 			if plain {
 				client, err = kubernetes.NewForConfig(config)
 			}
-			store, err2 := objectcache.NewWatchStore(objectcache.Secrets(client), objectcache.WatchOptions{BlockingStreams: blocking})
+			store, err2 := objectcache.NewWatchStore(resource.Secrets(client), objectcache.WatchOptions{BlockingStreams: blocking})
 			if err := errors.Join(err, err2); err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +58,7 @@ func TestWatchesAreNotCompressed(t *testing.T) {
 		"a client of client-go":      typed(true, true),
 		"a dynamic client": func(t *testing.T, config *rest.Config) {
 			client, err := dynamic.NewForConfig(manager.ConfigFor(config))
-			store, err2 := objectcache.NewWatchStore(objectcache.Dynamic(client, secrets), objectcache.WatchOptions{})
+			store, err2 := objectcache.NewWatchStore(clients.Dynamic(client, secrets), objectcache.WatchOptions{})
 			if err := errors.Join(err, err2); err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +66,7 @@ func TestWatchesAreNotCompressed(t *testing.T) {
 		},
 		"a metadata client": func(t *testing.T, config *rest.Config) {
 			client, err := metadata.NewForConfig(manager.ConfigFor(config))
-			store, err2 := objectcache.NewWatchStore(objectcache.Metadata(client, secrets), objectcache.WatchOptions{})
+			store, err2 := objectcache.NewWatchStore(clients.Metadata(client, secrets), objectcache.WatchOptions{})
 			if err := errors.Join(err, err2); err != nil {
 				t.Fatal(err)
 			}

@@ -13,14 +13,15 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // useSecret is the code of README.
@@ -235,14 +236,10 @@ func Example_controller() {
 
 // several keeps objects of three kinds with one Gate. docs/features.md shows how the
 // stores and managers are made.
-func several(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, show func(...any)) error {
+func several(ctx context.Context, config *rest.Config, path schema.GroupVersionResource, show func(...any)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	client, err := manager.ClientFor(config)
-	if err != nil {
-		return err
-	}
-	untyped, err := dynamic.NewForConfig(manager.ConfigFor(config))
 	if err != nil {
 		return err
 	}
@@ -250,7 +247,8 @@ func several(ctx context.Context, config *rest.Config, resource schema.GroupVers
 	options := objectcache.WatchOptions{Gate: gate}
 	secrets, err1 := manager.NewSecrets(client, options)
 	configMaps, err2 := manager.NewConfigMaps(client, options)
-	store, err3 := objectcache.NewStore(objectcache.Dynamic(untyped, resource), options)
+	kind := resource.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, path)
+	store, err3 := objectcache.NewStore(kind, options)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}

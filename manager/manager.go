@@ -16,6 +16,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // Manager registers owners and adds the references that they declare to a store.
@@ -47,7 +48,7 @@ func New[T cache.Object](store objectcache.Store[T], visitPod VisitPodFunc) (*Ma
 // it, and with [objectcache.DirectOptions] for each Get. The errors are those of
 // [objectcache.NewStore].
 func NewSecrets(client kubernetes.Interface, options objectcache.StoreOptions) (*Manager[*corev1.Secret], error) {
-	store, err := objectcache.NewStore(objectcache.Secrets(client), options)
+	store, err := objectcache.NewStore(resource.Secrets(client), options)
 	if err != nil {
 		return nil, fmt.Errorf("new manager of Secrets: %w", err)
 	}
@@ -57,7 +58,7 @@ func NewSecrets(client kubernetes.Interface, options objectcache.StoreOptions) (
 // NewConfigMaps returns a manager of the ConfigMaps that pods reference. Options and
 // errors are those of [NewSecrets].
 func NewConfigMaps(client kubernetes.Interface, options objectcache.StoreOptions) (*Manager[*corev1.ConfigMap], error) {
-	store, err := objectcache.NewStore(objectcache.ConfigMaps(client), options)
+	store, err := objectcache.NewStore(resource.ConfigMaps(client), options)
 	if err != nil {
 		return nil, fmt.Errorf("new manager of ConfigMaps: %w", err)
 	}

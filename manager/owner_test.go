@@ -12,12 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"pgregory.net/rapid"
 
 	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // The ID of an owner is what the status of its objects has.
@@ -28,7 +28,7 @@ func TestOwnerID(t *testing.T) {
 		"Ingress/default/web": {Kind: "Ingress", Namespace: "default", Name: "web"},
 		"default/web":         {Namespace: "default", Name: "web"},
 	} {
-		m, err := manager.NewSecrets(fake.NewClientset(), nil)
+		m, err := manager.NewSecrets(clients.Nowhere(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/access"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -95,7 +96,7 @@ func TestOwnersAndReferences(t *testing.T) {
 	}
 }
 
-// A manager has the status, the Roles and every Get of its store.
+// A manager has the status, the permissions and every Get of its store.
 func TestManagerPassesThrough(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, m *manager.Manager[*corev1.Secret], _ *apiserver.Server) {
 		gateway := manager.Owner{Kind: "Gateway", Namespace: "infra", Name: "web"}
@@ -129,15 +130,13 @@ func TestManagerPassesThrough(t *testing.T) {
 		if got := m.OwnersOf("default", "unreferenced"); len(got) > 0 {
 			t.Errorf("OwnersOf an object without references: got %v, want none", got)
 		}
-		for want, keys := range map[string][]types.NamespacedName{"default [a], other [b], ": nil, "default [c], ": {key("c")}} {
-			roles, err := m.Roles("web", keys...)
-			var got string
-			for _, role := range roles {
-				got += fmt.Sprint(role.Namespace, " ", role.Rules[0].ResourceNames, ", ")
-			}
-			if err != nil || got != want {
-				t.Errorf("Roles: got %q, %v, want %q", got, err, want)
-			}
+		roles, err := access.Roles("web", m.Access())
+		var got string
+		for _, role := range roles {
+			got += fmt.Sprint(role.Namespace, " ", role.Rules[0].ResourceNames, ", ")
+		}
+		if want := "default [a], other [b], "; err != nil || got != want {
+			t.Errorf("Roles: got %q, %v, want %q", got, err, want)
 		}
 	})
 }
@@ -159,10 +158,10 @@ func TestManagerOfEachStrategy(t *testing.T) {
 				if got := m.OwnersOf("default", "a"); !slices.Equal(got, []manager.Owner{web}) {
 					t.Errorf("OwnersOf: got %v, want web", got)
 				}
-				if roles, err := m.Roles("web"); err != nil || len(roles) != 1 || len(roles[0].Rules[0].ResourceNames) != 2 {
+				if roles, err := access.Roles("web", m.Access()); err != nil || len(roles) != 1 || len(roles[0].Rules[0].ResourceNames) != 2 {
 					t.Errorf("Roles: got %v, %v, want one with both names", roles, err)
 				}
-				if _, err := m.ClusterRoles("web"); err == nil {
+				if _, err := access.ClusterRoles("web", m.Access()); err == nil {
 					t.Error("ClusterRoles: got nil, want an error: Secrets have a namespace")
 				}
 			})

@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // answerGets makes the server answer every GET of an object with 404.
@@ -77,7 +79,7 @@ func TestNotFoundOfEachServer(t *testing.T) {
 			t.Run(name+"/"+strategy, func(t *testing.T) {
 				onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
 					answerGets(server, test.contentType, test.body)
-					resource := objectcache.Dynamic(dynamicClient(t, server.Config()), test.resource)
+					resource := clients.Dynamic(dynamicClient(t, server.Config()), test.resource)
 					err, _ := getOnceBy(t, resource, types.NamespacedName{Namespace: namespace, Name: "tls"}, options)
 					if apierrors.IsNotFound(err) != test.absent {
 						t.Errorf("got %v, want NotFound: %v", err, test.absent)
@@ -96,7 +98,7 @@ func TestNotFoundOfAnIrregularPlural(t *testing.T) {
 	onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
 		answerGets(server, "application/json", `{"kind":"Status","apiVersion":"v1","status":"Failure",
 			"code":404,"reason":"NotFound","details":{"name":"tls","kind":"Widget"}}`)
-		resource := objectcache.FromConfig[*Widget, *WidgetList](server.Config(), widgets.GroupVersion().WithResource("widgetry"))
+		resource := resource.FromConfig[*Widget, *WidgetList](server.Config(), widgets.GroupVersion().WithResource("widgetry"))
 		store, err := objectcache.NewTTLStore(resource, objectcache.TTLOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -25,7 +25,9 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // Two custom resources, which no scheme has.
@@ -89,7 +91,7 @@ func TestTableIsNoAbsence(t *testing.T) {
 			rw.Header().Set("Content-Type", "application/json")
 			_, _ = rw.Write([]byte(`{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1"},"rows":[]}`))
 		})
-		store := newStore(t, objectcache.Dynamic(client, widgets), objectcache.WatchOptions{})
+		store := newStore(t, clients.Dynamic(client, widgets), objectcache.WatchOptions{})
 		stop := runStore(t.Context(), t, store)
 		defer stop()
 		store.AddReference(namespace, "blue", "pod")
@@ -129,7 +131,7 @@ func restClient(t *testing.T, config *rest.Config, version schema.GroupVersion) 
 
 func dynamicClient(t *testing.T, config *rest.Config) dynamic.Interface {
 	t.Helper()
-	client, err := dynamic.NewForConfig(objectcache.ConfigFor(config))
+	client, err := dynamic.NewForConfig(resource.ConfigFor(config))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +140,7 @@ func dynamicClient(t *testing.T, config *rest.Config) dynamic.Interface {
 
 func metadataClient(t *testing.T, config *rest.Config) metadata.Interface {
 	t.Helper()
-	client, err := metadata.NewForConfig(objectcache.ConfigFor(config))
+	client, err := metadata.NewForConfig(resource.ConfigFor(config))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +186,7 @@ func (l *life) write(kind, colour string) *unstructured.Unstructured {
 }
 
 // liveWith runs the life of an object of a kind, as a store of the resource sees it.
-func liveWith[T cache.Object](l *life, kind string, resource objectcache.Resource[T], colourOf func(T) string) {
+func liveWith[T cache.Object](l *life, kind string, resource resource.Resource[T], colourOf func(T) string) {
 	l.t.Helper()
 	store := newStore(l.t, resource, objectcache.WatchOptions{})
 	defer runStore(l.t.Context(), l.t, store)()
@@ -242,59 +244,59 @@ func TestAnyKind(t *testing.T) {
 		live     func(l *life, config *rest.Config)
 	}{
 		"typed, built in": {"Secret", secretsPath, func(l *life, config *rest.Config) {
-			liveWith(l, "Secret", objectcache.FromConfig[*corev1.Secret, *corev1.SecretList](config, l.resource),
+			liveWith(l, "Secret", resource.FromConfig[*corev1.Secret, *corev1.SecretList](config, l.resource),
 				func(s *corev1.Secret) string { return string(s.Data["colour"]) })
 		}},
 		"typed, built in, cluster-scoped": {"Node", nodesPath, func(l *life, _ *rest.Config) {
-			liveWith(l, "Node", objectcache.NewClusterResource(l.Client().CoreV1().Nodes, l.resource), labelOf)
+			liveWith(l, "Node", resource.Typed[*corev1.Node, *corev1.NodeList](l.Client().CoreV1().RESTClient(), l.resource).ClusterScoped(), labelOf)
 		}},
 		"typed, custom": {"Widget", widgets, func(l *life, config *rest.Config) {
-			liveWith(l, "Widget", objectcache.FromConfig[*Widget, *WidgetList](config, l.resource), func(w *Widget) string { return w.Spec.Colour })
+			liveWith(l, "Widget", resource.FromConfig[*Widget, *WidgetList](config, l.resource), func(w *Widget) string { return w.Spec.Colour })
 		}},
 		"typed, custom, REST client": {"Widget", widgets, func(l *life, config *rest.Config) {
-			liveWith(l, "Widget", objectcache.FromREST[*Widget, *WidgetList](restClient(l.t, config, widgets.GroupVersion()), l.resource),
+			liveWith(l, "Widget", resource.Typed[*Widget, *WidgetList](restClient(l.t, config, widgets.GroupVersion()), l.resource),
 				func(w *Widget) string { return w.Spec.Colour })
 		}},
 		"typed, custom, cluster-scoped": {"ClusterWidget", clusterWidgets, func(l *life, config *rest.Config) {
-			liveWith(l, "ClusterWidget", objectcache.FromConfig[*Widget, *WidgetList](config, l.resource).ClusterScoped(),
+			liveWith(l, "ClusterWidget", resource.FromConfig[*Widget, *WidgetList](config, l.resource).ClusterScoped(),
 				func(w *Widget) string { return w.Spec.Colour })
 		}},
 		"types of the run time": {"Widget", widgets, func(l *life, config *rest.Config) {
 			newObject, newList := func() cache.Object { return &Widget{} }, func() runtime.Object { return &WidgetList{} }
-			liveWith(l, "Widget", objectcache.FromRESTFunc(restClient(l.t, config, widgets.GroupVersion()), l.resource, newObject, newList),
+			liveWith(l, "Widget", resource.TypedFunc(restClient(l.t, config, widgets.GroupVersion()), l.resource, newObject, newList),
 				func(w cache.Object) string { return w.(*Widget).Spec.Colour })
 		}},
 		"types of the run time, unstructured": {"Widget", widgets, func(l *life, config *rest.Config) {
 			newObject, newList := func() cache.Object { return &unstructured.Unstructured{} }, func() runtime.Object { return &unstructured.UnstructuredList{} }
-			liveWith(l, "Widget", objectcache.FromRESTFunc(restClient(l.t, config, widgets.GroupVersion()), l.resource, newObject, newList),
+			liveWith(l, "Widget", resource.TypedFunc(restClient(l.t, config, widgets.GroupVersion()), l.resource, newObject, newList),
 				func(o cache.Object) string { return specOf(o.(untyped)) })
 		}},
 		"unstructured": {"Widget", widgets, func(l *life, config *rest.Config) {
-			liveWith(l, "Widget", objectcache.FromConfig[untyped, untypedList](config, l.resource), specOf)
+			liveWith(l, "Widget", resource.FromConfig[untyped, untypedList](config, l.resource), specOf)
 		}},
 		"unstructured, built in": {"Node", nodesPath, func(l *life, config *rest.Config) {
-			liveWith(l, "Node", objectcache.FromConfig[untyped, untypedList](config, l.resource).ClusterScoped(), labelOf)
+			liveWith(l, "Node", resource.FromConfig[untyped, untypedList](config, l.resource).ClusterScoped(), labelOf)
 		}},
 		"unstructured, cluster-scoped": {"ClusterWidget", clusterWidgets, func(l *life, config *rest.Config) {
-			liveWith(l, "ClusterWidget", objectcache.FromConfig[untyped, untypedList](config, l.resource).ClusterScoped(), specOf)
+			liveWith(l, "ClusterWidget", resource.FromConfig[untyped, untypedList](config, l.resource).ClusterScoped(), specOf)
 		}},
 		"metadata": {"Widget", widgets, func(l *life, config *rest.Config) {
-			liveWith(l, "Widget", objectcache.FromConfig[onlyMetadata, metadataList](config, l.resource), labelOf)
+			liveWith(l, "Widget", resource.FromConfig[onlyMetadata, metadataList](config, l.resource), labelOf)
 		}},
 		"metadata, built in, cluster-scoped": {"Node", nodesPath, func(l *life, config *rest.Config) {
-			liveWith(l, "Node", objectcache.FromREST[onlyMetadata, metadataList](restClient(l.t, config, corev1.SchemeGroupVersion), l.resource).ClusterScoped(), labelOf)
+			liveWith(l, "Node", resource.Typed[onlyMetadata, metadataList](restClient(l.t, config, corev1.SchemeGroupVersion), l.resource).ClusterScoped(), labelOf)
 		}},
 		"dynamic": {"Widget", widgets, func(l *life, config *rest.Config) {
-			liveWith(l, "Widget", objectcache.Dynamic(dynamicClient(l.t, config), l.resource), specOf)
+			liveWith(l, "Widget", clients.Dynamic(dynamicClient(l.t, config), l.resource), specOf)
 		}},
 		"dynamic, cluster-scoped": {"ClusterWidget", clusterWidgets, func(l *life, config *rest.Config) {
-			liveWith(l, "ClusterWidget", objectcache.Dynamic(dynamicClient(l.t, config), l.resource).ClusterScoped(), specOf)
+			liveWith(l, "ClusterWidget", clients.Dynamic(dynamicClient(l.t, config), l.resource).ClusterScoped(), specOf)
 		}},
 		"metadata client": {"Widget", widgets, func(l *life, config *rest.Config) {
-			liveWith(l, "Widget", objectcache.Metadata(metadataClient(l.t, config), l.resource), labelOf)
+			liveWith(l, "Widget", clients.Metadata(metadataClient(l.t, config), l.resource), labelOf)
 		}},
 		"metadata client, cluster-scoped": {"Node", nodesPath, func(l *life, config *rest.Config) {
-			liveWith(l, "Node", objectcache.Metadata(metadataClient(l.t, config), l.resource).ClusterScoped(), labelOf)
+			liveWith(l, "Node", clients.Metadata(metadataClient(l.t, config), l.resource).ClusterScoped(), labelOf)
 		}},
 	}
 	for name, test := range tests {
@@ -308,7 +310,7 @@ func TestAnyKind(t *testing.T) {
 						l.scope = namespace
 						l.admin = client.Namespace(namespace)
 					}
-					test.live(l, objectcache.ConfigFor(server.Config()))
+					test.live(l, resource.ConfigFor(server.Config()))
 				})
 			})
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -52,14 +53,14 @@ func inMixed(t *testing.T, options func(*objectcache.Gate) objectcache.StoreOpti
 		})
 		config := m.server.Config()
 		config.QPS = -1
-		client, err := kubernetes.NewForConfig(objectcache.ConfigFor(config))
+		client, err := kubernetes.NewForConfig(resource.ConfigFor(config))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		m.secrets = startStore(ctx, t, objectcache.Secrets(client), options(m.gate), &running)
-		m.configMaps = startStore(ctx, t, objectcache.ConfigMaps(client), options(m.gate), &running)
+		m.secrets = startStore(ctx, t, resource.Secrets(client), options(m.gate), &running)
+		m.configMaps = startStore(ctx, t, resource.ConfigMaps(client), options(m.gate), &running)
 		synctest.Wait()
 		f(m)
 		cancel()
@@ -69,7 +70,7 @@ func inMixed(t *testing.T, options func(*objectcache.Gate) objectcache.StoreOpti
 }
 
 func startStore[T cache.Object](
-	ctx context.Context, t *testing.T, resource objectcache.Resource[T], options objectcache.StoreOptions, running *sync.WaitGroup,
+	ctx context.Context, t *testing.T, resource resource.Resource[T], options objectcache.StoreOptions, running *sync.WaitGroup,
 ) objectcache.Store[T] {
 	store, err := objectcache.NewStore(resource, options)
 	if err != nil {

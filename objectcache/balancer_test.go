@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/network"
 )
@@ -64,13 +65,13 @@ func newBalanced(t *testing.T, dead network.Dial) *balanced {
 	b := &balanced{rig: r, network: network.New(config.Dial), gate: objectcache.NewGate(objectcache.GateOptions{})}
 	b.kill(dead)
 	config.Dial = b.network.Dial
-	config = objectcache.ConfigFor(config)
+	config = resource.ConfigFor(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return distant{next} })
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Store = newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{Gate: b.gate})
+	r.Store = newStore(t, resource.Secrets(client), objectcache.WatchOptions{Gate: b.gate})
 	r.run()
 	for i := range balancedObjects {
 		r.AddReference(namespace, fmt.Sprint("s", i), "pod")

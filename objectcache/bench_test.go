@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -22,7 +23,7 @@ func synced(b *testing.B, options objectcache.StoreOptions) objectcache.Store[*c
 	if _, err := client.CoreV1().Secrets(namespace).Create(b.Context(), secret, metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
-	store, err := objectcache.NewStore(objectcache.Secrets(client), options)
+	store, err := objectcache.NewStore(resource.Secrets(client), options)
 	if err != nil {
 		b.Fatal(err)
 	}

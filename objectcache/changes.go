@@ -151,7 +151,7 @@ type snapshot[T cache.Object] struct {
 }
 
 // setState sets what Get returns for a synced state.
-func (s *snapshot[T]) setState(resource *Resource[T], key types.NamespacedName, state cache.State[T]) {
+func (s *snapshot[T]) setState(resource *kind[T], key types.NamespacedName, state cache.State[T]) {
 	s.object, s.err = resource.result(key, state)
 	if state.Exists {
 		s.id.uid, s.id.resourceVersion, s.id.epoch = state.Object.GetUID(), state.Object.GetResourceVersion(), state.Epoch

@@ -17,7 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // slowClient is a typed client that ignores contexts. Its n-th watch returns when the
@@ -30,8 +31,8 @@ type slowClient struct {
 	next int
 }
 
-func (c *slowClient) resource() objectcache.Resource[*corev1.Secret] {
-	return objectcache.NewResource(func(string) *slowClient { return c }, corev1.SchemeGroupVersion.WithResource("secrets"))
+func (c *slowClient) resource() resource.Resource[*corev1.Secret] {
+	return clients.Typed(func(string) *slowClient { return c }, corev1.SchemeGroupVersion.WithResource("secrets"))
 }
 
 func (c *slowClient) Get(context.Context, string, metav1.GetOptions) (*corev1.Secret, error) {
@@ -59,7 +60,7 @@ func (c *slowClient) Watch(context.Context, metav1.ListOptions) (watch.Interface
 	return w, nil
 }
 
-// withoutRESTClient is a typed client without GetClient.
+// withoutRESTClient is a typed client that hides its REST client.
 type withoutRESTClient struct{ typedcorev1.SecretInterface }
 
 // answer sends a complete read on a fake watch: an immutable Secret.

@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -30,7 +30,7 @@ type DirectOptions struct{}
 // nothing. It ignores references: every object can be read, as with kubelet's strategy
 // Get. Make one with [NewDirectStore].
 type DirectStore[T cache.Object] struct {
-	resource Resource[T]
+	resource kind[T]
 	reads    chan struct{} // holds an element for each read under way
 	started  atomic.Bool
 	stopped  chan struct{} // closed when the context of Run has ended
@@ -43,11 +43,12 @@ var errNotCached = errors.New("a DirectStore holds no object: call Get")
 
 // NewDirectStore returns a store. It returns an error if the resource has no client or
 // an invalid name.
-func NewDirectStore[T cache.Object](resource Resource[T], _ DirectOptions) (*DirectStore[T], error) {
-	if err := resource.check(); err != nil {
+func NewDirectStore[T cache.Object](resource resource.Resource[T], _ DirectOptions) (*DirectStore[T], error) {
+	kind, err := newKind(resource)
+	if err != nil {
 		return nil, fmt.Errorf("new direct store: %w", err)
 	}
-	return &DirectStore[T]{resource: resource, reads: make(chan struct{}, DirectReads), stopped: make(chan struct{})}, nil
+	return &DirectStore[T]{resource: kind, reads: make(chan struct{}, DirectReads), stopped: make(chan struct{})}, nil
 }
 
 // Run blocks until ctx ends, and returns nil. Every Get after that returns [ErrStopped];
@@ -73,7 +74,7 @@ func (s *DirectStore[T]) Run(ctx context.Context) error {
 //
 // These are the errors. All but [ErrNilContext] name the resource and the key.
 //   - apierrors.IsNotFound: the server has no such object. It holds for no other error: if
-//     the server does not serve the path, the error is a [NotServedError].
+//     the server does not serve the path, the error is a [resource.NotServedError].
 //   - [ErrNotSynced]: the object could not be read. Joined to it is the cause, and the
 //     error of ctx, if it ended.
 //   - [ErrInvalidName]: no object can have that namespace or name.
@@ -206,14 +207,3 @@ func (s *DirectStore[T]) Status(_, _ string) (Status, bool) { return Status{}, f
 
 // Statuses yields nothing.
 func (s *DirectStore[T]) Statuses() iter.Seq[Status] { return func(func(Status) bool) {} }
-
-// Roles returns the permissions that the store needs for the given objects: those of
-// [Resource.Roles], with the verb get in place of list and watch.
-func (s *DirectStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
-	return s.resource.rolesFor(readVerbs, name, keys)
-}
-
-// ClusterRoles is Roles for a cluster-scoped kind.
-func (s *DirectStore[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
-	return s.resource.clusterRolesFor(readVerbs, name, keys)
-}

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -61,7 +62,7 @@ func TestDirectErrors(t *testing.T) {
 			t.Errorf("refused: got %v, want ErrNotSynced and Forbidden", err)
 		}
 		r.refuse(notFound())
-		var served *objectcache.NotServedError
+		var served *resource.NotServedError
 		if _, err := r.get("tls", time.Second); apierrors.IsNotFound(err) || !errors.As(err, &served) {
 			t.Errorf("not served: got %v, want NotServedError", err)
 		}

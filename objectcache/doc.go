@@ -3,7 +3,7 @@
 // Package objectcache keeps the objects that owners reference. Each object has a
 // list-and-watch of its own, and is served from memory.
 //
-// A [Resource] describes one kind of object and how to reach it. A [WatchStore]
+// A [resource.Resource] describes one kind of object and how to reach it. A [WatchStore]
 // caches objects of that kind; it implements [Store]. References are counted per
 // object and owner UID. The first reference to an object starts its stream. The
 // last one to be deleted ends the stream and drops the object from memory.
@@ -38,7 +38,7 @@
 // lock and without allocating. Before that it waits for as long as its context
 // allows, and the sync wakes it. errors.Is and errors.As find every cause of its
 // errors. apierrors.IsNotFound holds only if the server has no such object, and
-// not if it answers 404 because it does not serve the path: see [NotServedError].
+// not if it answers 404 because it does not serve the path: see [resource.NotServedError].
 //
 // All callers share what Get returns. It must not be changed: test/history.NewStore finds
 // callers that do.
@@ -74,7 +74,7 @@
 //
 // # Parked streams
 //
-// An open stream of a client of [ConfigFor] can be parked: it has no goroutine while it is
+// An open stream of a client of [resource.ConfigFor] can be parked: it has no goroutine while it is
 // quiet, where a stream of net/http has two. A store with thousands of parked streams has a
 // goroutine for each connection, which carries a hundred of them. Nothing else differs.
 // [Status].Parked and [Stats].ParkedStreams say which streams are parked, and the status
@@ -82,8 +82,8 @@
 //
 // # Permissions
 //
-// [Resource.Roles] returns the least Roles for a set of objects, and
-// [Resource.CheckAccess] what the server does not allow of them.
+// Package [github.com/refwatch/refwatch/objectcache/access] returns the least Roles for a
+// set of objects, and what the server does not allow of them.
 //
 // # Changes and status
 //

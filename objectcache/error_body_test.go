@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // A server refuses requests with a body that does not end soon. client-go reads the body of
@@ -48,7 +49,7 @@ func testLongErrorBody(t *testing.T, options objectcache.WatchOptions) {
 	server.StartTLS()
 	defer server.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	config := objectcache.ConfigFor(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
+	config := resource.ConfigFor(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +59,7 @@ func testLongErrorBody(t *testing.T, options objectcache.WatchOptions) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), options)
+	store, err := objectcache.NewWatchStore(resource.Secrets(client), options)
 	if err != nil {
 		t.Fatal(err)
 	}

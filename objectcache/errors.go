@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/refwatch/refwatch/objectcache/internal/names"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -33,7 +33,7 @@ var (
 	ErrStale = errors.New("last known state is older than the allowed staleness")
 	// ErrInvalidName is returned by Get for a namespace or name that no object
 	// can have. No request is ever sent for it.
-	ErrInvalidName = errors.New("invalid name")
+	ErrInvalidName = names.ErrInvalidName
 	// ErrStopped is returned by Get when the context of Run has ended.
 	ErrStopped = errors.New("the store has been stopped: the context of its Run has ended")
 	// ErrAlreadyStarted is returned by a second Run: a store runs once.
@@ -42,36 +42,9 @@ var (
 	ErrNilContext = errors.New("the context is nil: pass context.Background() if there is none")
 )
 
-// keyError is an error about one object, and its causes, at least one. errors.Is and
-// errors.As find all of them.
-type keyError struct {
-	resource string
-	key      types.NamespacedName
-	causes   []error
-}
-
-func (e *keyError) Error() string {
-	texts := make([]string, 0, len(e.causes))
-	for _, cause := range e.causes {
-		texts = append(texts, cause.Error())
-	}
-	head, causes := texts[0], texts[1:]
-	if len(causes) > 0 {
-		head += ": " + strings.Join(causes, "; ")
-	}
-	return fmt.Sprintf("%s %q: %s", e.resource, keyText(e.key), head)
-}
-
 // keyText returns a key as errors name it. An object of a cluster-scoped kind has no
 // namespace.
-func keyText(key types.NamespacedName) string {
-	if key.Namespace == "" {
-		return key.Name
-	}
-	return key.String()
-}
-
-func (e *keyError) Unwrap() []error { return e.causes }
+func keyText(key types.NamespacedName) string { return names.Text(key) }
 
 // notSynced returns the causes of a Get that ends without a state: ErrNotSynced,
 // the error and the cause of ctx if it has ended, and the given causes except nil.
@@ -82,7 +55,7 @@ func notSynced(ctx context.Context, causes ...error) []error {
 		switch cause := context.Cause(ctx); {
 		case errors.Is(cause, err):
 		case apierrors.IsNotFound(cause): // of another object
-			all = append(all, notAbsentError{cause})
+			all = append(all, names.NotAbsentError{Hidden: cause})
 		default:
 			all = append(all, cause)
 		}

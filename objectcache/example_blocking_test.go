@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -30,11 +31,11 @@ func ExampleWatchOptions_blockingStreams() {
 		panic(err)
 	}
 
-	client, err := kubernetes.NewForConfig(objectcache.ConfigFor(server.Config()))
+	client, err := kubernetes.NewForConfig(resource.ConfigFor(server.Config()))
 	if err != nil {
 		panic(err)
 	}
-	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), objectcache.WatchOptions{BlockingStreams: true})
+	store, err := objectcache.NewWatchStore(resource.Secrets(client), objectcache.WatchOptions{BlockingStreams: true})
 	if err != nil {
 		panic(err)
 	}

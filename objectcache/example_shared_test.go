@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/access"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -23,11 +25,11 @@ func ExampleSharedOptions() {
 	defer server.Close()
 	client, ctx := server.Client(), context.Background()
 	reviews := client.AuthorizationV1().SelfSubjectAccessReviews()
-	secrets := objectcache.Secrets(client)
+	secrets := resource.Secrets(client)
 	store, err := objectcache.NewWatchStore(secrets, objectcache.WatchOptions{Shared: objectcache.SharedOptions{
 		Namespaces: []string{metav1.NamespaceDefault},
 		Allowed: func(ctx context.Context, namespace string) (bool, error) {
-			return secrets.AllowedNamespace(ctx, reviews, namespace)
+			return access.AllowedNamespace(ctx, reviews, corev1.SchemeGroupVersion.WithResource("secrets"), namespace)
 		},
 		Threshold: 2,
 	}})

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -26,7 +27,7 @@ func startSecrets(options objectcache.StoreOptions) (server *apiserver.Server, s
 	if _, err := server.Client().CoreV1().Secrets("default").Create(context.Background(), secret, metav1.CreateOptions{}); err != nil {
 		panic(err)
 	}
-	store, err = objectcache.NewStore(objectcache.Secrets(server.Client()), options)
+	store, err = objectcache.NewStore(resource.Secrets(server.Client()), options)
 	if err != nil {
 		panic(err)
 	}

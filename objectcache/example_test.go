@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -29,7 +30,7 @@ func ExampleWatchStore_AddReadOnceReference() {
 		panic(err)
 	}
 
-	store, err := objectcache.NewWatchStore(objectcache.ConfigMaps(server.Client()), objectcache.WatchOptions{})
+	store, err := objectcache.NewWatchStore(resource.ConfigMaps(server.Client()), objectcache.WatchOptions{})
 	if err != nil {
 		panic(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -307,7 +308,7 @@ func TestChangesYieldTheRefusalOfTheServer(t *testing.T) {
 		defer sub.stop()
 		time.Sleep(time.Hour)
 		want(t, "before Run", sub.seen())
-		other := newStore(t, objectcache.ConfigMaps(r.client), options)
+		other := newStore(t, resource.ConfigMaps(r.client), options)
 		other.AddReference(namespace, "first", "pod")
 		defer runStore(t.Context(), t, other)()
 		synctest.Wait()

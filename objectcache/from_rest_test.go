@@ -13,14 +13,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -31,10 +29,9 @@ func TestAnyKindErrors(t *testing.T) {
 	core := restClient(t, config, corev1.SchemeGroupVersion)
 	var none *rest.RESTClient
 	unversioned := restClient(t, config, schema.GroupVersion{})
-	var nodes func() typedcorev1.NodeInterface
 	noFile := &rest.Config{Host: config.Host, TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"}}
 	fromFuncs := func(object func() cache.Object, list func() runtime.Object) error {
-		return newError(objectcache.FromRESTFunc(core, secretsPath, object, list))
+		return newError(resource.TypedFunc(core, secretsPath, object, list))
 	}
 	newSecret := func() cache.Object { return &corev1.Secret{} }
 	newPod := func() cache.Object { return &corev1.Pod{} }
@@ -47,20 +44,17 @@ func TestAnyKindErrors(t *testing.T) {
 		"no objects":               {fromFuncs(func() cache.Object { return nil }, newList), "its functions return no objects and lists"},
 		"no lists":                 {fromFuncs(newSecret, func() runtime.Object { return (*corev1.SecretList)(nil) }), "its functions return no objects and lists"},
 		"another object":           {fromFuncs(newPod, newList), `its objects are those of the resource "pods" of "v1"`},
-		"no config":                {newError(objectcache.FromConfig[*Widget, *WidgetList](nil, widgets)), `"widgets.example.com": the config is nil`},
-		"bad config":               {newError(objectcache.FromConfig[*Widget, *WidgetList](noFile, widgets)), "/does/not/exist"},
-		"no REST client":           {newError(objectcache.FromREST[*Widget, *WidgetList](nil, widgets)), "the client is nil: make one with"},
-		"nil REST client":          {newError(objectcache.FromREST[*Widget, *WidgetList](none, widgets)), "the client is nil: make one with"},
-		"another group":            {newError(objectcache.FromREST[*Widget, *WidgetList](core, widgets)), `its client is one of "v1": name that group and version, or pass a client of "example.com/v1"`},
-		"another type":             {newError(objectcache.FromConfig[*corev1.Secret, *corev1.SecretList](config, widgets)), `its objects are those of the resource "secrets" of "v1"`},
-		"another version":          {newError(objectcache.FromConfig[*rbacv1.Role, *rbacv1.RoleList](config, rbacv1.Resource("roles").WithVersion("v1beta1"))), `name that, or use the type of the resource "roles" of "rbac.authorization.k8s.io/v1beta1"`},
-		"interface":                {newError(objectcache.FromConfig[cache.Object, *WidgetList](config, widgets)), "must be pointers to structs"},
-		"no version":               {newError(objectcache.FromConfig[*Widget, *WidgetList](config, schema.GroupVersionResource{Group: "example.com", Resource: "widgets"})), "it has no version"},
-		"kind":                     {newError(objectcache.FromConfig[*Widget, *WidgetList](config, widgets.GroupVersion().WithResource("Widget"))), "plural and in lower case"},
-		"typed, other scope":       {newError(objectcache.Secrets(kubernetes.NewForConfigOrDie(config)).ClusterScoped()), "its client takes a namespace"},
-		"no version of the client": {newError(objectcache.FromREST[*Widget, *WidgetList](unversioned, widgets)), "its REST client has no group and version"},
-		"nil function":             {newError(objectcache.NewClusterResource(nodes, nodesPath)), "the client is nil"},
-		"function returns nil":     {newError(objectcache.NewClusterResource(func() typedcorev1.NodeInterface { return nil }, nodesPath)), "the client is nil"},
+		"no config":                {newError(resource.FromConfig[*Widget, *WidgetList](nil, widgets)), `"widgets.example.com": the config is nil`},
+		"bad config":               {newError(resource.FromConfig[*Widget, *WidgetList](noFile, widgets)), "/does/not/exist"},
+		"no REST client":           {newError(resource.Typed[*Widget, *WidgetList](nil, widgets)), "the client is nil: make one with"},
+		"nil REST client":          {newError(resource.Typed[*Widget, *WidgetList](none, widgets)), "the client is nil: make one with"},
+		"another group":            {newError(resource.Typed[*Widget, *WidgetList](core, widgets)), `its client is one of "v1": name that group and version, or pass a client of "example.com/v1"`},
+		"another type":             {newError(resource.FromConfig[*corev1.Secret, *corev1.SecretList](config, widgets)), `its objects are those of the resource "secrets" of "v1"`},
+		"another version":          {newError(resource.FromConfig[*rbacv1.Role, *rbacv1.RoleList](config, rbacv1.Resource("roles").WithVersion("v1beta1"))), `name that, or use the type of the resource "roles" of "rbac.authorization.k8s.io/v1beta1"`},
+		"interface":                {newError(resource.FromConfig[cache.Object, *WidgetList](config, widgets)), "must be pointers to structs"},
+		"no version":               {newError(resource.FromConfig[*Widget, *WidgetList](config, schema.GroupVersionResource{Group: "example.com", Resource: "widgets"})), "it has no version"},
+		"kind":                     {newError(resource.FromConfig[*Widget, *WidgetList](config, widgets.GroupVersion().WithResource("Widget"))), "plural and in lower case"},
+		"no version of the client": {newError(resource.Typed[*Widget, *WidgetList](unversioned, widgets)), "its REST client has no group and version"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -68,18 +62,6 @@ func TestAnyKindErrors(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", test.err, test.want)
 			}
 		})
-	}
-}
-
-// Without a client a resource serves for its Roles.
-func TestAnyKindWithoutAClient(t *testing.T) {
-	key := types.NamespacedName{Namespace: namespace, Name: "one"}
-	for name, resource := range map[string]objectcache.Resource[*Widget]{
-		"config": objectcache.FromConfig[*Widget, *WidgetList](nil, widgets), "REST": objectcache.FromREST[*Widget, *WidgetList](nil, widgets),
-	} {
-		if roles, err := resource.Roles("controller", key); err != nil || len(roles) != 1 {
-			t.Errorf("%s: got %v and %v, want a Role", name, roles, err)
-		}
 	}
 }
 
@@ -96,11 +78,11 @@ func TestFromConfigHasNoRateLimit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for want, resource := range map[bool]objectcache.Resource[*Widget]{
-			false: objectcache.FromConfig[*Widget, *WidgetList](config, widgets),
-			true:  objectcache.FromREST[*Widget, *WidgetList](client, widgets),
+		for want, kind := range map[bool]resource.Resource[*Widget]{
+			false: resource.FromConfig[*Widget, *WidgetList](config, widgets),
+			true:  resource.Typed[*Widget, *WidgetList](client, widgets),
 		} {
-			store := newStore(t, resource, objectcache.WatchOptions{})
+			store := newStore(t, kind, objectcache.WatchOptions{})
 			stop := runStore(t.Context(), t, store)
 			var last error
 			for _, name := range []string{"a", "b", "c"} {
@@ -109,7 +91,7 @@ func TestFromConfigHasNoRateLimit(t *testing.T) {
 				_, last = store.Get(ctx, namespace, name)
 				cancel()
 			}
-			if errors.Is(last, objectcache.ErrClientLimited) != want {
+			if errors.Is(last, resource.ErrClientLimited) != want {
 				t.Errorf("got %v, want ErrClientLimited: %v", last, want)
 			}
 			stop()

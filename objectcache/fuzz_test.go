@@ -21,6 +21,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // recordedRequests answers each request with an empty 404, and keeps its URL.
@@ -58,7 +59,7 @@ func FuzzKey(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	secrets, err := objectcache.NewDirectStore(objectcache.Secrets(client), objectcache.DirectOptions{})
+	secrets, err := objectcache.NewDirectStore(resource.Secrets(client), objectcache.DirectOptions{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -68,9 +69,9 @@ func FuzzKey(f *testing.F) {
 
 		ofWidgets := &recordedRequests{}
 		config := &rest.Config{Host: "https://example.test" + base, QPS: -1, Transport: ofWidgets}
-		resource := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+		path := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 		widgets, err := objectcache.NewDirectStore(
-			objectcache.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, resource), objectcache.DirectOptions{})
+			resource.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, path), objectcache.DirectOptions{})
 		if err != nil {
 			return // client-go makes no client of that base URL
 		}

@@ -49,11 +49,11 @@ import (
 //     waits for, or how long the server has not answered. So errors.Is(err,
 //     context.DeadlineExceeded) and apierrors.IsForbidden(err) can both hold.
 //     [ErrStale] is joined if the state is too old, [ErrNotStarted] if Run has not
-//     been called, and [ErrClientLimited] if ctx ended and the client has a rate
+//     been called, and [resource.ErrClientLimited] if ctx ended and the client has a rate
 //     limiter of its own.
 //   - apierrors.IsNotFound: the server has no such object, according to a complete
 //     read or an event. It holds for no other error: if the server does not serve
-//     the path, the error is a [NotServedError].
+//     the path, the error is a [resource.NotServedError].
 //   - [ErrInvalidName]: no object can have that namespace or name.
 //   - [ErrStopped]: the context of Run has ended.
 //   - [ErrNilContext]: ctx is nil.
@@ -143,12 +143,12 @@ func (s *WatchStore[T]) needsOwnerRead(w *objectWatch[T]) bool {
 }
 
 // result returns what Get returns for a synced state.
-func (r *Resource[T]) result(key types.NamespacedName, state cache.State[T]) (T, error) {
+func (k *kind[T]) result(key types.NamespacedName, state cache.State[T]) (T, error) {
 	if state.Exists {
 		return state.Object, nil
 	}
-	err := apierrors.NewNotFound(r.resource, key.Name)
+	err := apierrors.NewNotFound(k.resource, key.Name)
 	// The usual message has no namespace.
-	err.ErrStatus.Message = r.resource.String() + ` "` + keyText(key) + `" not found`
+	err.ErrStatus.Message = k.resource.String() + ` "` + keyText(key) + `" not found`
 	return state.Object, err
 }

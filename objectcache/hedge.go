@@ -4,7 +4,6 @@ package objectcache
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -49,9 +48,6 @@ const (
 	// hedgeRefused is how long there are none in a namespace in which one was refused.
 	hedgeRefused = time.Hour
 )
-
-// errHedgeEnded is the failure of a hedged read whose transform has ended its goroutine.
-var errHedgeEnded = errors.New("the transform has ended the goroutine")
 
 // hedges are the hedged reads of a store. WatchStore.mu guards them.
 type hedges[T cache.Object] struct {
@@ -143,7 +139,7 @@ func (s *WatchStore[T]) dropHedgeLocked(w *objectWatch[T]) {
 func (s *WatchStore[T]) runHedge(h hedge[T]) {
 	ctx, cancel := context.WithTimeout(s.ctx, hedgeTimeout)
 	defer cancel()
-	err := errHedgeEnded // a transform may end the goroutine
+	err := context.Canceled // a transform may end the goroutine
 	var state cache.State[T]
 	defer func() {
 		s.mu.Lock()
@@ -152,7 +148,7 @@ func (s *WatchStore[T]) runHedge(h hedge[T]) {
 		s.hedgeEndedLocked(h, state, err)
 		s.startHedgesLocked()
 	}()
-	state, err = s.resource.readState(ctx, h.entry.key)
+	state, err = s.resource.Read(ctx, h.entry.key)
 	if s.ctx.Err() == nil {
 		s.counters.CountRead(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -62,7 +63,7 @@ func TestHedgedReadsAndATransformThatPanics(t *testing.T) {
 		r := &rig{t: t, server: server, client: server.Client()}
 		var panics atomic.Bool
 		panics.Store(true)
-		resource := objectcache.Secrets(clientOf(t, server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+		resource := resource.Secrets(clientOf(t, server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 			if panics.Load() {
 				panic(canary)
 			}

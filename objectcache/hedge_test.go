@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -354,7 +355,7 @@ func TestNoHedgedReadWithARateLimit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Store = newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
+		r.Store = newStore(t, resource.Secrets(client), objectcache.WatchOptions{})
 		r.run()
 		sent := r.slowOpenings(95 * time.Millisecond)
 		r.create("tls")

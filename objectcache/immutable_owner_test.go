@@ -20,6 +20,7 @@ import (
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // During an outage a second owner made the first one lose an immutable object that
@@ -272,7 +273,7 @@ func TestIssue8NewOwnerAtALaggingServer(t *testing.T) {
 			opens++
 			return true, w, nil
 		})
-		r := rigOf(t, objectcache.Secrets(client), objectcache.WatchOptions{})
+		r := rigOf(t, clients.FakeSecrets(client), objectcache.WatchOptions{})
 		r.AddReference(namespace, "tls", "pod-1")
 		synctest.Wait()
 		first.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", UID: "old", ResourceVersion: "5"}})

@@ -14,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // A read that was requested before an owner was added may be older than the object
@@ -32,7 +33,7 @@ func TestNewOwnerDoesNotGetAnOlderRead(t *testing.T) {
 				Items:    []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", UID: "new", ResourceVersion: "9"}}},
 			}, nil
 		})
-		store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
+		store := newStore(t, clients.FakeSecrets(client), objectcache.WatchOptions{})
 		stop := runStore(t.Context(), t, store)
 		store.AddReference(namespace, "tls", "pod-1")
 		synctest.Wait()
@@ -69,7 +70,7 @@ func TestDeletionWhileUnwatching(t *testing.T) {
 				watches = watches[1:]
 				return true, w, nil
 			})
-			store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
+			store := newStore(t, clients.FakeSecrets(client), objectcache.WatchOptions{})
 			stop := runStore(t.Context(), t, store)
 			store.AddReference(namespace, "tls", "pod")
 			synctest.Wait()

@@ -13,11 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 var testKey = types.NamespacedName{Namespace: "default", Name: "tls"}
@@ -25,7 +26,7 @@ var testKey = types.NamespacedName{Namespace: "default", Name: "tls"}
 // newTestStore returns a store whose streams end at once: its context has ended.
 func newTestStore(t testing.TB, options WatchOptions) *WatchStore[*corev1.Secret] {
 	t.Helper()
-	s, err := NewWatchStore(Secrets(fake.NewClientset()), options)
+	s, err := NewWatchStore(resource.Secrets(clients.Nowhere()), options)
 	if err != nil {
 		t.Fatal(err)
 	}

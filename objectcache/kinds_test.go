@@ -3,37 +3,33 @@
 package objectcache_test
 
 import (
-	"context"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // Clients without types work for any resource.
 func TestClientsWithoutTypes(t *testing.T) {
 	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
-	clients := map[string]func(t *testing.T, server *apiserver.Server, config *rest.Config){
+	serves := map[string]func(t *testing.T, server *apiserver.Server, config *rest.Config){
 		"dynamic": func(t *testing.T, server *apiserver.Server, config *rest.Config) {
 			client, err := dynamic.NewForConfig(config)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := getThroughLife(t, server, objectcache.Dynamic(client, secrets))
+			got := getThroughLife(t, server, clients.Dynamic(client, secrets))
 			if data, ok := got.Object["data"].(map[string]any); got.GetKind() != "Secret" || !ok || data["password"] == nil {
 				t.Error("got an object without kind or data, want the Secret")
 			}
@@ -43,10 +39,10 @@ func TestClientsWithoutTypes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			getThroughLife(t, server, objectcache.Metadata(client, secrets))
+			getThroughLife(t, server, clients.Metadata(client, secrets))
 		},
 	}
-	for name, serve := range clients {
+	for name, serve := range serves {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := apiserver.New(t, apiserver.Options{InMemory: true})
@@ -60,7 +56,7 @@ func TestClientsWithoutTypes(t *testing.T) {
 
 // getThroughLife gets a Secret from a store of the resource after its creation, its
 // update and its deletion. It returns the update.
-func getThroughLife[T cache.Object](t *testing.T, server *apiserver.Server, resource objectcache.Resource[T]) (last T) {
+func getThroughLife[T cache.Object](t *testing.T, server *apiserver.Server, resource resource.Resource[T]) (last T) {
 	t.Helper()
 	client := server.Client().CoreV1().Secrets(namespace)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "tls"}, Data: map[string][]byte{"password": []byte("x")}}
@@ -91,57 +87,4 @@ func getThroughLife[T cache.Object](t *testing.T, server *apiserver.Server, reso
 		t.Errorf("Get after the deletion: got %v, want NotFound", err)
 	}
 	return last
-}
-
-// hidden is a typed client without GetClient.
-type hidden struct {
-	typedcorev1.ServiceAccountInterface
-}
-
-// The function is called with the namespaces of references, and once with "default".
-// It is never called with "", for which a restricted program may have no client.
-func TestNewResourceCallsWithRealNamespaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := apiserver.New(t, apiserver.Options{InMemory: true})
-		var mu sync.Mutex
-		var called []string
-		resource := objectcache.NewResource(func(namespace string) hidden {
-			mu.Lock()
-			defer mu.Unlock()
-			called = append(called, namespace)
-			return hidden{server.Client().CoreV1().ServiceAccounts(namespace)}
-		}, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
-		store := newStore(t, resource, objectcache.WatchOptions{})
-		stop := runStore(t.Context(), t, store)
-		store.AddReference("team", "builder", "pod")
-		if _, err := store.Get(t.Context(), "team", "builder"); !apierrors.IsNotFound(err) {
-			t.Errorf("Get: got %v, want NotFound", err)
-		}
-		stop()
-		if got, want := slices.Compact(called), []string{"default", "team"}; !slices.Equal(got, want) {
-			t.Errorf("namespaces: got %q, want %q", got, want)
-		}
-	})
-}
-
-// If the function returns nil for a namespace, Get returns an error.
-func TestNewResourceWithoutAClientForANamespace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := apiserver.New(t, apiserver.Options{InMemory: true})
-		resource := objectcache.NewResource(func(namespace string) *hidden {
-			if namespace == metav1.NamespaceDefault {
-				return &hidden{server.Client().CoreV1().ServiceAccounts(namespace)}
-			}
-			return nil
-		}, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
-		store := newStore(t, resource, objectcache.WatchOptions{})
-		stop := runStore(t.Context(), t, store)
-		defer stop()
-		store.AddReference("team", "builder", "pod")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := store.Get(ctx, "team", "builder"); err == nil || !strings.Contains(err.Error(), `no client for namespace "team"`) {
-			t.Errorf("Get: got %v, want an error that names the namespace", err)
-		}
-	})
 }

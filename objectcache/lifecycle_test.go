@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -307,7 +308,7 @@ func TestNewResource(t *testing.T) {
 		if _, err := client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		resource := objectcache.NewResource(client.CoreV1().ServiceAccounts, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
+		resource := resource.Typed[*corev1.ServiceAccount, *corev1.ServiceAccountList](client.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
 		store := newStore(t, resource, objectcache.WatchOptions{})
 		stop := runStore(t.Context(), t, store)
 		store.AddReference(namespace, "builder", "pod")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -50,7 +51,7 @@ func TestClientWithARateLimit(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
+				store := newStore(t, resource.Secrets(client), objectcache.WatchOptions{})
 				logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
 				stop := runStore(klog.NewContext(t.Context(), logger), t, store)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -67,7 +68,7 @@ func TestClientWithARateLimit(t *testing.T) {
 				for _, err := range errs {
 					if errors.Is(err, objectcache.ErrNotSynced) {
 						failed++
-						if !errors.Is(err, objectcache.ErrClientLimited) || !strings.Contains(err.Error(), "manager.ClientFor") {
+						if !errors.Is(err, resource.ErrClientLimited) || !strings.Contains(err.Error(), "manager.ClientFor") {
 							t.Fatalf("Get: got %v, want ErrClientLimited and what to do", err)
 						}
 					}

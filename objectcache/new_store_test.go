@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 var (
@@ -21,7 +22,7 @@ var (
 
 // The type of the options selects the strategy. With an error the store is nil.
 func TestNewStore(t *testing.T) {
-	secrets := objectcache.Secrets(fake.NewClientset())
+	secrets := resource.Secrets(clients.Nowhere())
 	for want, options := range map[string]objectcache.StoreOptions{
 		"WatchStore[":  nil,
 		".WatchStore[": objectcache.WatchOptions{},
@@ -32,14 +33,14 @@ func TestNewStore(t *testing.T) {
 		if err != nil || !strings.Contains(fmt.Sprintf("%T", store), want) {
 			t.Errorf("%T: got %T, %v, want a %s", options, store, err, want)
 		}
-		if store, err := objectcache.NewStore(objectcache.Secrets(nil), options); err == nil || store != nil {
+		if store, err := objectcache.NewStore(resource.Secrets(nil), options); err == nil || store != nil {
 			t.Errorf("%T without a client: got %T, %v, want an error", options, store, err)
 		}
 	}
 	if _, err := objectcache.NewStore(secrets, &objectcache.TTLOptions{}); err == nil || !strings.Contains(err.Error(), "not a pointer") {
 		t.Errorf("pointer: got %v, want an error that says what to pass", err)
 	}
-	if _, err := objectcache.NewDirectStore(objectcache.Secrets(nil), objectcache.DirectOptions{}); err == nil {
+	if _, err := objectcache.NewDirectStore(resource.Secrets(nil), objectcache.DirectOptions{}); err == nil {
 		t.Error("direct store without a client: got no error")
 	}
 }

@@ -13,19 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // NewWatchStore returns an error that says what to do. Nothing panics later.
 func TestNewWatchStoreErrors(t *testing.T) {
-	secrets := objectcache.Secrets(fake.NewClientset())
+	secrets := resource.Secrets(clients.Nowhere())
 	live := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://nowhere.invalid"})
 	var clientset *kubernetes.Clientset
-	var accounts func(string) typedcorev1.ServiceAccountInterface
 	newWith := func(options objectcache.WatchOptions) error {
 		_, err := objectcache.NewWatchStore(secrets, options)
 		return err
@@ -34,19 +34,17 @@ func TestNewWatchStoreErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		"zero Resource":         {newError(objectcache.Resource[*corev1.Secret]{}), "make one with"},
-		"no client":             {newError(objectcache.Secrets(nil)), `"secrets": the client is nil: make one with manager.ClientFor`},
-		"nil clientset":         {newError(objectcache.Secrets(clientset)), `"secrets": the client is nil: make one with manager.ClientFor`},
-		"nil function":          {newError(objectcache.NewResource(accounts, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))), `"serviceaccounts": the client is nil: make one with manager.ClientFor`},
-		"function returns nil":  {newError(objectcache.NewResource(func(string) typedcorev1.ServiceAccountInterface { return nil }, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))), `"serviceaccounts": the client is nil: make one with manager.ClientFor`},
-		"another group":         {newError(objectcache.NewResource(live.CoreV1().Secrets, appsv1.SchemeGroupVersion.WithResource("secrets"))), `"secrets.apps": its objects are those of the resource "secrets" of "v1": name that, or use the type of the resource "secrets" of "apps/v1"`},
-		"another resource":      {newError(objectcache.NewResource(live.CoreV1().Secrets, corev1.SchemeGroupVersion.WithResource("configmaps"))), `"configmaps": its objects are those of the resource "secrets" of "v1"`},
-		"another of a fake":     {newError(objectcache.NewResource(fake.NewClientset().CoreV1().Secrets, corev1.SchemeGroupVersion.WithResource("configmaps"))), `its objects are those of the resource "secrets" of "v1"`},
-		"kind":                  {newError(objectcache.NewResource(live.CoreV1().Secrets, corev1.SchemeGroupVersion.WithResource("Secret"))), "plural and in lower case"},
-		"dynamic, no client":    {newError(objectcache.Dynamic(nil, corev1.SchemeGroupVersion.WithResource("secrets"))), "the client is nil"},
-		"dynamic, no version":   {newError(objectcache.Dynamic(nil, schema.GroupVersionResource{Resource: "secrets"})), "it has no version"},
-		"metadata, no resource": {newError(objectcache.Metadata(nil, corev1.SchemeGroupVersion.WithResource(""))), `"" is no resource`},
-		"ConfigMaps":            {newError(objectcache.ConfigMaps(nil)), `"configmaps": the client is nil: make one with manager.ClientFor`},
+		"zero Resource":         {newError(resource.Resource[*corev1.Secret]{}), "make one with"},
+		"no client":             {newError(resource.Secrets(nil)), `"secrets": the client is nil: make one with manager.ClientFor`},
+		"nil clientset":         {newError(resource.Secrets(clientset)), `"secrets": the client is nil: make one with manager.ClientFor`},
+		"another group":         {newError(resource.Typed[*corev1.Secret, *corev1.SecretList](live.CoreV1().RESTClient(), appsv1.SchemeGroupVersion.WithResource("secrets"))), `"secrets.apps": its objects are those of the resource "secrets" of "v1": name that, or use the type of the resource "secrets" of "apps/v1"`},
+		"another resource":      {newError(resource.Typed[*corev1.Secret, *corev1.SecretList](live.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("configmaps"))), `"configmaps": its objects are those of the resource "secrets" of "v1"`},
+		"kind":                  {newError(resource.Typed[*corev1.Secret, *corev1.SecretList](live.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("Secret"))), "plural and in lower case"},
+		"fake clientset":        {newError(resource.Secrets(fake.NewClientset())), `"secrets": the clientset has no REST client`},
+		"source, nil":           {newError(resource.FromSource[*corev1.Secret](nil, corev1.SchemeGroupVersion.WithResource("secrets"))), "the source is nil"},
+		"source, no version":    {newError(resource.FromSource[*corev1.Secret](nil, schema.GroupVersionResource{Resource: "secrets"})), "it has no version"},
+		"source, no resource":   {newError(resource.FromSource[*corev1.Secret](nil, corev1.SchemeGroupVersion.WithResource(""))), `"" is no resource`},
+		"ConfigMaps":            {newError(resource.ConfigMaps(nil)), `"configmaps": the client is nil: make one with manager.ClientFor`},
 		"negative IdleTimeout":  {newWith(objectcache.WatchOptions{IdleTimeout: -1}), "IdleTimeout is -1ns: 0 means never"},
 		"negative MaxStaleness": {newWith(objectcache.WatchOptions{MaxStaleness: -1}), "MaxStaleness is -1ns: 0 means no bound"},
 		"both negative":         {newWith(objectcache.WatchOptions{IdleTimeout: -1, MaxStaleness: -1}), "MaxStaleness"},
@@ -63,14 +61,14 @@ func TestNewWatchStoreErrors(t *testing.T) {
 	}
 }
 
-func newError[T cache.Object](resource objectcache.Resource[T]) error {
+func newError[T cache.Object](resource resource.Resource[T]) error {
 	_, err := objectcache.NewWatchStore(resource, objectcache.WatchOptions{})
 	return err
 }
 
 func TestNilContext(t *testing.T) {
 	var none context.Context
-	store := newStore(t, objectcache.Secrets(fake.NewClientset()), objectcache.WatchOptions{})
+	store := newStore(t, resource.Secrets(clients.Nowhere()), objectcache.WatchOptions{})
 	store.AddReference(namespace, "tls", "pod")
 	if err := store.Run(none); !errors.Is(err, objectcache.ErrNilContext) {
 		t.Errorf("Run: got %v, want ErrNilContext", err)

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // notFound returns the error of client-go for a proxy's answer to a path that is not
@@ -47,7 +48,7 @@ func TestIssue8NotServedIsNotAbsent(t *testing.T) {
 				_, err := r.get("tls", 5*time.Second)
 				status, _ := r.Status(namespace, "tls")
 				for from, err := range map[string]error{"Get": err, "Status": status.LastError} {
-					var served *objectcache.NotServedError
+					var served *resource.NotServedError
 					if apierrors.IsNotFound(err) || !errors.As(err, &served) || served.Code != http.StatusNotFound {
 						t.Errorf("%s: got %v, want a NotServedError, and not NotFound", from, err)
 					}

@@ -18,7 +18,9 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // A 404 of the path says what answered, and what to check: a CustomResourceDefinition only
@@ -55,7 +57,7 @@ func TestNotServedSaysWhatAnswered(t *testing.T) {
 						w.WriteHeader(http.StatusNotFound)
 						_, _ = io.WriteString(w, test.body)
 					})
-					store, err := objectcache.NewStore(objectcache.Dynamic(dynamicClient(t, server.Config()), test.resource), options)
+					store, err := objectcache.NewStore(clients.Dynamic(dynamicClient(t, server.Config()), test.resource), options)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -66,7 +68,7 @@ func TestNotServedSaysWhatAnswered(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 					defer cancel()
 					_, err = store.Get(ctx, namespace, "tls")
-					var unserved *objectcache.NotServedError
+					var unserved *resource.NotServedError
 					if !errors.As(err, &unserved) {
 						t.Fatalf("Get: got %v, want a NotServedError", err)
 					}

@@ -59,7 +59,7 @@ func (w *objectWatch[T]) stopLocked(reason error) {
 func (w *objectWatch[T]) hasOwnStream() bool { return w.unwatched == "" && w.shared == nil }
 
 // status returns the status of the reflector. A 404 among its errors is a
-// [NotServedError].
+// [resource.NotServedError].
 func (w *objectWatch[T]) status() reflector.Status {
 	status := w.reflector.Status()
 	status.LastError = notServed(status.LastError)

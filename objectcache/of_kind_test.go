@@ -20,7 +20,9 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // podLike returns a Pod with the name and version of what a server sends.
@@ -73,33 +75,33 @@ var otherAnswers = map[string]struct {
 // keeps what it has, and reads again. To a store of objects without a Go type, what has
 // another group or version is of another kind.
 func TestAnswerOfAnotherKind(t *testing.T) {
-	fromConfig := func(_ *testing.T, s *apiserver.Server) objectcache.Resource[untyped] {
-		return objectcache.FromConfig[untyped, untypedList](objectcache.ConfigFor(s.Config()), widgets)
+	fromConfig := func(_ *testing.T, s *apiserver.Server) resource.Resource[untyped] {
+		return resource.FromConfig[untyped, untypedList](resource.ConfigFor(s.Config()), widgets)
 	}
-	testAnswers(t, "Dynamic", "Widget", widgets, objectcache.WatchOptions{}, func(t *testing.T, s *apiserver.Server) objectcache.Resource[untyped] {
-		return objectcache.Dynamic(dynamicClient(t, s.Config()), widgets)
+	testAnswers(t, "Dynamic", "Widget", widgets, objectcache.WatchOptions{}, func(t *testing.T, s *apiserver.Server) resource.Resource[untyped] {
+		return clients.Dynamic(dynamicClient(t, s.Config()), widgets)
 	})
 	testAnswers(t, "untyped", "Widget", widgets, objectcache.WatchOptions{}, fromConfig)
 	testAnswers(t, "untyped, shared", "Widget", widgets, sharedOptions(1), fromConfig)
-	testAnswers(t, "a type of the program", "Widget", widgets, objectcache.WatchOptions{}, func(_ *testing.T, s *apiserver.Server) objectcache.Resource[*Widget] {
-		return objectcache.FromConfig[*Widget, *WidgetList](objectcache.ConfigFor(s.Config()), widgets)
+	testAnswers(t, "a type of the program", "Widget", widgets, objectcache.WatchOptions{}, func(_ *testing.T, s *apiserver.Server) resource.Resource[*Widget] {
+		return resource.FromConfig[*Widget, *WidgetList](resource.ConfigFor(s.Config()), widgets)
 	})
-	testAnswers(t, "typed", "Secret", secretsPath, objectcache.WatchOptions{}, func(t *testing.T, s *apiserver.Server) objectcache.Resource[*corev1.Secret] {
-		return objectcache.Secrets(clientOf(t, s))
+	testAnswers(t, "typed", "Secret", secretsPath, objectcache.WatchOptions{}, func(t *testing.T, s *apiserver.Server) resource.Resource[*corev1.Secret] {
+		return resource.Secrets(clientOf(t, s))
 	})
-	testAnswers(t, "typed, shared", "Secret", secretsPath, sharedOptions(1), func(t *testing.T, s *apiserver.Server) objectcache.Resource[*corev1.Secret] {
-		return objectcache.Secrets(clientOf(t, s))
+	testAnswers(t, "typed, shared", "Secret", secretsPath, sharedOptions(1), func(t *testing.T, s *apiserver.Server) resource.Resource[*corev1.Secret] {
+		return resource.Secrets(clientOf(t, s))
 	})
-	testAnswers(t, "typed, without a REST client", "Secret", secretsPath, objectcache.WatchOptions{}, func(t *testing.T, s *apiserver.Server) objectcache.Resource[*corev1.Secret] {
+	testAnswers(t, "typed, without a REST client", "Secret", secretsPath, objectcache.WatchOptions{}, func(t *testing.T, s *apiserver.Server) resource.Resource[*corev1.Secret] {
 		client := clientOf(t, s)
-		return objectcache.NewResource(func(namespace string) withoutRESTClient {
+		return clients.Typed(func(namespace string) withoutRESTClient {
 			return withoutRESTClient{client.CoreV1().Secrets(namespace)}
 		}, secretsPath)
 	})
 }
 
 func testAnswers[T cache.Object](t *testing.T, name, kind string, resource schema.GroupVersionResource, options objectcache.WatchOptions,
-	client func(*testing.T, *apiserver.Server) objectcache.Resource[T],
+	client func(*testing.T, *apiserver.Server) resource.Resource[T],
 ) {
 	for answerName, answer := range otherAnswers {
 		t.Run(name+", "+answerName, func(t *testing.T) {
@@ -162,18 +164,18 @@ func testAnswers[T cache.Object](t *testing.T, name, kind string, resource schem
 
 // A GET that is answered with another kind is ErrMalformed.
 func TestGetOfAnotherKind(t *testing.T) {
-	testGet(t, "Dynamic", "Widget", widgets, func(t *testing.T, s *apiserver.Server) objectcache.Resource[untyped] {
-		return objectcache.Dynamic(dynamicClient(t, s.Config()), widgets)
+	testGet(t, "Dynamic", "Widget", widgets, func(t *testing.T, s *apiserver.Server) resource.Resource[untyped] {
+		return clients.Dynamic(dynamicClient(t, s.Config()), widgets)
 	})
-	testGet(t, "untyped", "Widget", widgets, func(_ *testing.T, s *apiserver.Server) objectcache.Resource[untyped] {
-		return objectcache.FromConfig[untyped, untypedList](objectcache.ConfigFor(s.Config()), widgets)
+	testGet(t, "untyped", "Widget", widgets, func(_ *testing.T, s *apiserver.Server) resource.Resource[untyped] {
+		return resource.FromConfig[untyped, untypedList](resource.ConfigFor(s.Config()), widgets)
 	})
-	testGet(t, "typed", "Secret", secretsPath, func(t *testing.T, s *apiserver.Server) objectcache.Resource[*corev1.Secret] {
-		return objectcache.Secrets(clientOf(t, s))
+	testGet(t, "typed", "Secret", secretsPath, func(t *testing.T, s *apiserver.Server) resource.Resource[*corev1.Secret] {
+		return resource.Secrets(clientOf(t, s))
 	})
 }
 
-func testGet[T cache.Object](t *testing.T, name, kind string, resource schema.GroupVersionResource, client func(*testing.T, *apiserver.Server) objectcache.Resource[T]) {
+func testGet[T cache.Object](t *testing.T, name, kind string, resource schema.GroupVersionResource, client func(*testing.T, *apiserver.Server) resource.Resource[T]) {
 	for strategy, options := range map[string]objectcache.StoreOptions{"direct": objectcache.DirectOptions{}, "TTL": objectcache.TTLOptions{}} {
 		t.Run(name+", "+strategy, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -213,7 +215,7 @@ func TestObjectWithItems(t *testing.T) {
 		if _, err := client.Resource(widgets).Namespace(namespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		store := newStore(t, objectcache.Dynamic(client, widgets), objectcache.WatchOptions{})
+		store := newStore(t, clients.Dynamic(client, widgets), objectcache.WatchOptions{})
 		defer runStore(t.Context(), t, store)()
 		store.AddReference(namespace, "one", "pod")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -21,7 +21,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	canaries "github.com/refwatch/refwatch/test/canary"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // answers is a transport that answers each request with a code and a body.
@@ -76,13 +78,13 @@ func quotedBy(t *testing.T, options objectcache.StoreOptions, answer answers, hi
 	if err != nil {
 		t.Fatal(err)
 	}
-	resource := objectcache.Secrets(client)
+	secrets := resource.Secrets(client)
 	if hidden {
-		resource = objectcache.NewResource(func(namespace string) withoutRESTClient {
+		secrets = clients.Typed(func(namespace string) withoutRESTClient {
 			return withoutRESTClient{client.CoreV1().Secrets(namespace)}
 		}, corev1.SchemeGroupVersion.WithResource("secrets"))
 	}
-	store, err := objectcache.NewStore(resource, options)
+	store, err := objectcache.NewStore(secrets, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +122,7 @@ func TestFakeClientset(t *testing.T) {
 			object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", ResourceVersion: test.version}}
 			client := fake.NewClientset(object)
 			synctest.Test(t, func(t *testing.T) {
-				store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{})
+				store := newStore(t, clients.FakeSecrets(client), objectcache.WatchOptions{})
 				defer runStore(t.Context(), t, store)()
 				store.AddReference(namespace, "tls", "pod")
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -118,7 +119,7 @@ func TestReadOnceOwnerDuringARead(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				late := &lateTransport{}
 				r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
-				r.Store = newStore(t, objectcache.Secrets(late.client(r)), objectcache.WatchOptions{})
+				r.Store = newStore(t, resource.Secrets(late.client(r)), objectcache.WatchOptions{})
 				r.run()
 				r.create("tls")
 				first(r)

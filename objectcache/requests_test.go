@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -64,13 +65,13 @@ func TestRequestsAreNamed(t *testing.T) {
 // requestsOfAllKinds makes a store send all kinds of requests, and returns them.
 func requestsOfAllKinds(t *testing.T, r *rig) []apiserver.Request {
 	const agent = "the-store"
-	config := objectcache.ConfigFor(r.server.Config())
+	config := resource.ConfigFor(r.server.Config())
 	config.UserAgent = agent
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{
+	store := newStore(t, resource.Secrets(client), objectcache.WatchOptions{
 		IdleTimeout: 10 * time.Minute, MaxStaleness: 5 * time.Minute,
 	})
 	stop := runStore(t.Context(), t, store)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/network"
 )
@@ -44,7 +45,7 @@ func inParkedBubble(t *testing.T, n int, server apiserver.Options, change func(*
 		config := r.server.Config()
 		r.network = network.New(config.Dial)
 		config.Dial = r.network.Dial
-		config = objectcache.ConfigFor(config)
+		config = resource.ConfigFor(config)
 		if change != nil {
 			change(r, config)
 		}
@@ -52,7 +53,7 @@ func inParkedBubble(t *testing.T, n int, server apiserver.Options, change func(*
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Store = newStore(t, objectcache.Secrets(client).WithTransform(r.transform), objectcache.WatchOptions{})
+		r.Store = newStore(t, resource.Secrets(client).WithTransform(r.transform), objectcache.WatchOptions{})
 		for i := range n {
 			r.names = append(r.names, fmt.Sprint("tls-", i))
 			r.create(r.names[i])

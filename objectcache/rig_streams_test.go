@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -68,7 +69,7 @@ func clientOf(t *testing.T, server *apiserver.Server) kubernetes.Interface {
 	if blockingStreams {
 		return server.Client()
 	}
-	client, err := kubernetes.NewForConfig(objectcache.ConfigFor(server.Config()))
+	client, err := kubernetes.NewForConfig(resource.ConfigFor(server.Config()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -47,7 +48,7 @@ type rig struct {
 }
 
 // newStore returns a store on which Run has not been called.
-func newStore[T cache.Object](t testing.TB, resource objectcache.Resource[T], options objectcache.WatchOptions) *objectcache.WatchStore[T] {
+func newStore[T cache.Object](t testing.TB, resource resource.Resource[T], options objectcache.WatchOptions) *objectcache.WatchStore[T] {
 	t.Helper()
 	store, err := objectcache.NewWatchStore(resource, options)
 	if err != nil {
@@ -80,7 +81,7 @@ func newRig(t *testing.T, server apiserver.Options, options objectcache.StoreOpt
 	r := &rig{t: t, server: apiserver.New(t, server), stop: func() {}}
 	r.client = r.server.Client()
 	var err error
-	if r.Store, err = objectcache.NewStore(objectcache.Secrets(clientOf(t, r.server)), options); err != nil {
+	if r.Store, err = objectcache.NewStore(resource.Secrets(clientOf(t, r.server)), options); err != nil {
 		t.Fatal(err)
 	}
 	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
@@ -93,7 +94,7 @@ func newRig(t *testing.T, server apiserver.Options, options objectcache.StoreOpt
 }
 
 // rigOf returns a rig with a running store of any resource, and without a server.
-func rigOf(t *testing.T, resource objectcache.Resource[*corev1.Secret], options objectcache.WatchOptions) *rig {
+func rigOf(t *testing.T, resource resource.Resource[*corev1.Secret], options objectcache.WatchOptions) *rig {
 	r := &rig{t: t, Store: newStore(t, resource, options)}
 	r.run()
 	return r

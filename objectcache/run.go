@@ -9,7 +9,7 @@ import "context"
 // nil. A second call returns [ErrAlreadyStarted], a nil context [ErrNilContext].
 //
 // The store logs to the logger of ctx, and to klog's before Run. If the client has
-// a rate limiter of its own, Run logs that once, at level 0: see [ErrClientLimited].
+// a rate limiter of its own, Run logs that once, at level 0: see [resource.ErrClientLimited].
 func (s *WatchStore[T]) Run(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext

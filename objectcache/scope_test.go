@@ -5,25 +5,22 @@ package objectcache_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // onCustomServer runs f in a bubble with a server of Widgets.
@@ -40,12 +37,12 @@ var allStrategies = map[string]objectcache.StoreOptions{
 }
 
 // getOnce returns the errors of a Get of a new store and of its Status.
-func getOnce[T cache.Object](t *testing.T, resource objectcache.Resource[T], key types.NamespacedName) (get, status error) {
+func getOnce[T cache.Object](t *testing.T, resource resource.Resource[T], key types.NamespacedName) (get, status error) {
 	t.Helper()
 	return getOnceBy(t, resource, key, nil)
 }
 
-func getOnceBy[T cache.Object](t *testing.T, resource objectcache.Resource[T], key types.NamespacedName, options objectcache.StoreOptions) (get, status error) {
+func getOnceBy[T cache.Object](t *testing.T, resource resource.Resource[T], key types.NamespacedName, options objectcache.StoreOptions) (get, status error) {
 	t.Helper()
 	store, err := objectcache.NewStore(resource, options)
 	if err != nil {
@@ -82,17 +79,17 @@ func TestNotServedNamesThePath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
 				key := types.NamespacedName{Namespace: namespace, Name: "one"}
-				fromConfig := objectcache.FromConfig[untyped, untypedList](server.Config(), test.resource)
-				fromClient := objectcache.Dynamic(dynamicClient(t, server.Config()), test.resource)
+				fromConfig := resource.FromConfig[untyped, untypedList](server.Config(), test.resource)
+				fromClient := clients.Dynamic(dynamicClient(t, server.Config()), test.resource)
 				if test.clusterScoped {
 					key.Namespace = ""
 					fromConfig, fromClient = fromConfig.ClusterScoped(), fromClient.ClusterScoped()
 				}
-				for client, resource := range map[string]objectcache.Resource[untyped]{"config": fromConfig, "dynamic": fromClient} {
+				for client, kind := range map[string]resource.Resource[untyped]{"config": fromConfig, "dynamic": fromClient} {
 					for strategy, options := range allStrategies {
-						get, status := getOnceBy(t, resource, key, options)
+						get, status := getOnceBy(t, kind, key, options)
 						for from, err := range map[string]error{"Get": get, "Status": status} {
-							var unserved *objectcache.NotServedError
+							var unserved *resource.NotServedError
 							if !errors.As(err, &unserved) || apierrors.IsNotFound(err) || unserved.Resource != test.resource ||
 								unserved.ClusterScoped != test.clusterScoped || unserved.Code != 404 {
 								t.Errorf("%s, %s, %s: got %#v, want a NotServedError of %s", client, strategy, from, err, test.resource)
@@ -124,7 +121,7 @@ func TestNotServedIsNoticedLater(t *testing.T) {
 				return &notFound().ErrStatus
 			}
 		})
-		store := newStore(t, objectcache.FromConfig[*Widget, *WidgetList](server.Config(), widgets), objectcache.WatchOptions{RefusalGrace: -1})
+		store := newStore(t, resource.FromConfig[*Widget, *WidgetList](server.Config(), widgets), objectcache.WatchOptions{RefusalGrace: -1})
 		defer runStore(t.Context(), t, store)()
 		store.AddReference(namespace, "one", "owner")
 		time.Sleep(time.Minute)
@@ -141,7 +138,7 @@ func TestNotServedIsNoticedLater(t *testing.T) {
 // error that says so, and a user of one namespace is refused.
 func TestNamespacedKindAsClusterScoped(t *testing.T) {
 	onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
-		resource := objectcache.FromConfig[untyped, untypedList](server.Config(), widgets).ClusterScoped()
+		resource := resource.FromConfig[untyped, untypedList](server.Config(), widgets).ClusterScoped()
 		l := &life{t: t, Server: server, resource: widgets, admin: dynamicClient(t, server.Config()).Resource(widgets).Namespace(namespace)}
 		l.write("Widget", "red")
 		for _, err := range twoErrors(getOnce(t, resource, types.NamespacedName{Name: "one"})) {
@@ -163,12 +160,12 @@ func twoErrors(a, b error) []error { return []error{a, b} }
 // The key of a cluster-scoped kind has no namespace, and every other key has one.
 func TestScopeOfKeys(t *testing.T) {
 	onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
-		nodes := objectcache.NewClusterResource(server.Client().CoreV1().Nodes, nodesPath)
+		nodes := resource.Typed[*corev1.Node, *corev1.NodeList](server.Client().CoreV1().RESTClient(), nodesPath).ClusterScoped()
 		get, _ := getOnce(t, nodes, types.NamespacedName{Namespace: namespace, Name: "node-1"})
 		if !errors.Is(get, objectcache.ErrInvalidName) || !strings.Contains(get.Error(), "namespace: must be empty") {
 			t.Errorf("node with a namespace: got %v, want ErrInvalidName", get)
 		}
-		get, _ = getOnce(t, objectcache.Secrets(server.Client()), types.NamespacedName{Name: "tls"})
+		get, _ = getOnce(t, resource.Secrets(server.Client()), types.NamespacedName{Name: "tls"})
 		if !errors.Is(get, objectcache.ErrInvalidName) || !strings.Contains(get.Error(), "use ClusterScoped") {
 			t.Errorf("secret without a namespace: got %v, want ErrInvalidName and what to do", get)
 		}
@@ -182,80 +179,4 @@ func TestScopeOfKeys(t *testing.T) {
 			}
 		}
 	})
-}
-
-// The permissions of a cluster-scoped kind are ClusterRoles, those of others are Roles.
-func TestClusterRoles(t *testing.T) {
-	nodes := objectcache.Dynamic(nil, nodesPath).ClusterScoped()
-	got, err := nodes.ClusterRoles("agent", types.NamespacedName{Name: "b"}, types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []rbacv1.ClusterRole{{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
-		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
-		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"nodes"}, ResourceNames: []string{"a", "b"}, Verbs: []string{"list", "watch"},
-		}},
-	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if got, err := nodes.ClusterRoles("agent"); err != nil || got != nil {
-		t.Errorf("without keys: got %v and %v, want none", got, err)
-	}
-	for strategy, options := range allStrategies {
-		config := &rest.Config{Host: "https://nowhere.invalid"}
-		store, err := objectcache.NewStore(objectcache.FromConfig[untyped, untypedList](config, nodesPath).ClusterScoped(), options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		verbs := []string{"get"}
-		if strategy == "watch" {
-			verbs = []string{"list", "watch"}
-		}
-		got, err := store.ClusterRoles("agent", types.NamespacedName{Name: "a"})
-		if err != nil || len(got) != 1 || !slices.Equal(got[0].Rules[0].Verbs, verbs) {
-			t.Errorf("%s: got %+v and %v, want one with %s", strategy, got, err, verbs)
-		}
-	}
-	key := types.NamespacedName{Namespace: namespace, Name: "tls"}
-	_, rolesErr := nodes.Roles("agent", types.NamespacedName{Name: "a"})
-	_, clusterErr := objectcache.Secrets(nil).ClusterRoles("agent", key)
-	_, keyErr := nodes.ClusterRoles("agent", key)
-	_, nameErr := nodes.ClusterRoles("")
-	_, clientErr := objectcache.Secrets(nil).ClusterScoped().ClusterRoles("agent", types.NamespacedName{Name: "tls"})
-	for want, err := range map[string]error{
-		"call ClusterRoles": rolesErr, "call Roles": clusterErr, "must be empty": keyErr, "may not be empty": nameErr, "takes a namespace": clientErr,
-	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want an error with %q", err, want)
-		}
-	}
-}
-
-// A store of Nodes, which have no namespace.
-func ExampleNewClusterResource() {
-	server, err := apiserver.Start(apiserver.Options{})
-	if err != nil {
-		panic(err)
-	}
-	defer server.Close()
-	client := server.Client()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{"zone": "a"}}}
-	if _, err := client.CoreV1().Nodes().Create(context.Background(), node, metav1.CreateOptions{}); err != nil {
-		panic(err)
-	}
-
-	resource := objectcache.NewClusterResource(client.CoreV1().Nodes, corev1.SchemeGroupVersion.WithResource("nodes"))
-	store, err := objectcache.NewWatchStore(resource, objectcache.WatchOptions{})
-	if err != nil {
-		panic(err)
-	}
-	stop := runExample(store)
-	defer stop()
-	store.AddReference("", "node-1", "agent")
-	got, err := store.Get(context.Background(), "", "node-1")
-	fmt.Println(got.Labels["zone"], err)
-	// Output: a <nil>
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 	canaries "github.com/refwatch/refwatch/test/canary"
 )
@@ -59,14 +60,14 @@ func TestNoObjectDataInLogsAndErrors(t *testing.T) {
 // runWithFaults runs a store through several faults and returns all errors. Its client
 // uses JSON: a log of a body has its data in base64.
 func runWithFaults(t *testing.T, r *rig) (errs []error) {
-	config := objectcache.ConfigFor(r.server.Config())
+	config := resource.ConfigFor(r.server.Config())
 	config.QPS = -1
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+	store := newStore(t, resource.Secrets(client), objectcache.WatchOptions{BlockingStreams: blockingStreams})
 	stop := runStore(t.Context(), t, store)
 	var verbosity klog.Level
 	_ = verbosity.Set("0") // the test's own writes may be logged

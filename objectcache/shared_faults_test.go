@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -198,7 +199,7 @@ func tappedRig(t *testing.T, server apiserver.Options, options objectcache.Watch
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Store = newStore(t, objectcache.Secrets(client), options)
+	r.Store = newStore(t, resource.Secrets(client), options)
 	return r, p
 }
 

@@ -9,13 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // A namespace is remembered only while an object in it needs a stream: with Allowed alone
 // there may be any number of them.
 func TestSharedNamespacesAreForgotten(t *testing.T) {
 	options := WatchOptions{Shared: SharedOptions{Allowed: func(context.Context, string) (bool, error) { return true, nil }}}
-	s, err := NewWatchStore(Secrets(kubernetes.NewForConfigOrDie(&rest.Config{})), options)
+	s, err := NewWatchStore(resource.Secrets(kubernetes.NewForConfigOrDie(&rest.Config{})), options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // names before they are decoded, and not kept. The zero value shares nothing.
 //
 // Share only where the user may list and watch every object of the kind in the
-// namespace: the least permission, which [Resource.Roles] returns, does not allow it. If
+// namespace: the least permission, which access.Roles returns, does not allow it. If
 // the server refuses, or the shared stream fails, each object gets a stream of its own
 // again, and the shared stream is tried again after 5 to 10 minutes.
 //
@@ -29,7 +29,7 @@ type SharedOptions struct {
 	// set, else none.
 	Namespaces []string
 	// Allowed is asked before a stream of a namespace is opened. It may call
-	// [Resource.AllowedNamespace], and take as long as ctx lasts. If it returns false or
+	// access.AllowedNamespace, and take as long as ctx lasts. If it returns false or
 	// an error, each object has a stream of its own, and Allowed is asked again after 5
 	// to 10 minutes. The namespace of cluster-scoped kinds is empty. Default: the
 	// Namespaces are allowed.
@@ -67,14 +67,14 @@ func (o *SharedOptions) validate() error {
 	return errors.Join(problems...)
 }
 
-var errNotShareable = errors.New("WatchOptions.Shared needs a client with GetClient, as typed clients have: " +
-	"the objects of other clients are decoded before they can be dropped")
+var errNotShareable = errors.New("WatchOptions.Shared needs a REST client: " +
+	"the objects of FromSource are decoded before they can be dropped")
 
 // checkShareable returns an error if the objects of a resource cannot share a stream,
 // and the options ask for it.
-func (r *Resource[T]) checkShareable(o *SharedOptions) error {
-	if !o.enabled() || r.rest != nil {
+func (k *kind[T]) checkShareable(o *SharedOptions) error {
+	if !o.enabled() || k.HasNamespaceSource() {
 		return nil
 	}
-	return fmt.Errorf("resource %q: %w", r.resource, errNotShareable)
+	return fmt.Errorf("resource %q: %w", k.resource, errNotShareable)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -261,7 +262,7 @@ func TestSharedReadOnce(t *testing.T) {
 func TestSharedTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, sharedOptions(4))}
-		resource := objectcache.Secrets(r.client).WithTransform(func(secret *corev1.Secret) *corev1.Secret {
+		resource := resource.Secrets(r.client).WithTransform(func(secret *corev1.Secret) *corev1.Secret {
 			if string(secret.Data["password"]) == "bad" {
 				panic("bad")
 			}

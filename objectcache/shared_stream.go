@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
@@ -68,8 +69,7 @@ type member[T cache.Object] struct {
 func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] {
 	st := &sharedStream[T]{store: s, namespace: n, base: time.Now()}
 	resource := s.resource.resource.String()
-	namespace := listwatch.FromRESTNamespace(s.resource.rest, n.name, st.isMember)
-	source := &sharedSource[T]{Source: s.resource.accepted(namespace), stream: st}
+	source := &sharedSource[T]{Source: s.resource.NamespaceSource(n.name, st.isMember), stream: st}
 	st.reflector = reflector.New(source, st, reflector.Options{
 		Name:            resource + " of namespace " + n.name,
 		Resource:        resource + " of namespaces",
@@ -160,7 +160,7 @@ func (st *sharedStream[T]) failureLocked(status reflector.Status) error {
 	if st.failingSince.IsZero() {
 		st.failingSince = time.Now()
 	}
-	refused, malformed := !status.RefusedSince.IsZero(), status.Malformed > 0 || errors.Is(status.LastError, ErrTransform)
+	refused, malformed := !status.RefusedSince.IsZero(), status.Malformed > 0 || errors.Is(status.LastError, resource.ErrTransform)
 	if left := time.Until(st.failingSince.Add(sharedFailureGrace)); status.Synced && !refused && !malformed && left > 0 {
 		st.checkLaterLocked(left)
 		return nil

@@ -15,7 +15,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // References beyond the threshold share one stream. With fewer than half of it each has its own again.
@@ -165,16 +167,16 @@ func TestSharedOptionsAreChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	widgets := objectcache.Dynamic(untyped, schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
-	if _, err := objectcache.NewWatchStore(widgets, sharedOptions(0)); err == nil || !strings.Contains(err.Error(), "GetClient") {
-		t.Errorf("dynamic client: got %v, want an error that names GetClient", err)
+	widgets := clients.Dynamic(untyped, schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
+	if _, err := objectcache.NewWatchStore(widgets, sharedOptions(0)); err == nil || !strings.Contains(err.Error(), "needs a REST client") {
+		t.Errorf("dynamic client: got %v, want an error that says what it needs", err)
 	}
 	if _, err := objectcache.NewWatchStore(widgets, objectcache.WatchOptions{}); err != nil {
 		t.Errorf("dynamic client, nothing shared: got %v", err)
 	}
 	bad := sharedOptions(-1)
 	bad.Shared.Namespaces = []string{"Shop"}
-	_, err = objectcache.NewWatchStore(objectcache.Secrets(server.Client()), bad)
+	_, err = objectcache.NewWatchStore(resource.Secrets(server.Client()), bad)
 	for _, want := range []string{"Shared.Threshold is -1", `"Shop"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to name %s", err, want)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/network"
 )
@@ -44,11 +45,11 @@ func withTwoServers(t *testing.T, test func(t *testing.T, r *twoServers)) {
 		config := server.Config()
 		r.network = network.New(config.Dial)
 		config.Dial = r.network.Dial
-		client, err := kubernetes.NewForConfig(objectcache.ConfigFor(config))
+		client, err := kubernetes.NewForConfig(resource.ConfigFor(config))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Store = newStore(t, objectcache.Secrets(client), objectcache.WatchOptions{Gate: r.gate})
+		r.Store = newStore(t, resource.Secrets(client), objectcache.WatchOptions{Gate: r.gate})
 		r.run()
 		defer func() {
 			r.stop()

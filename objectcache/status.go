@@ -113,7 +113,7 @@ type Status struct {
 	Failures int
 	// LastError is the cause of the last failure, and LastErrorTime its time. Both
 	// are kept after the next success. apierrors.IsNotFound never holds for
-	// LastError: see [NotServedError].
+	// LastError: see [resource.NotServedError].
 	LastError     error
 	LastErrorTime time.Time
 	// Owners are the UIDs that AddReference was called with, sorted. A manager passes

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"iter"
 
-	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // Store reads referenced objects. [NewStore] makes one. [WatchStore], [TTLStore] and
@@ -32,11 +33,30 @@ type Store[T cache.Object] interface {
 	Statuses() iter.Seq[Status]
 	// Stats returns what the store holds and has done so far.
 	Stats() Stats
-	// Roles returns the permissions that the store needs for the given objects.
-	Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error)
-	// ClusterRoles is Roles for a cluster-scoped kind.
-	ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error)
+	// Permissions returns what the store needs for each object.
+	Permissions() Permissions
 }
+
+// Permissions are what a store needs for each of its objects. Package access makes Roles
+// of them.
+type Permissions struct {
+	// Resource is that of the objects.
+	Resource schema.GroupVersionResource
+	// ClusterScoped is set if the objects have no namespace.
+	ClusterScoped bool
+	// Verbs are those of the requests: list and watch, or get.
+	Verbs []string
+}
+
+// Permissions returns what the store needs for each object: list and watch, by its name.
+// With [WatchOptions].Shared it also uses list and watch of whole namespaces.
+func (s *WatchStore[T]) Permissions() Permissions { return s.resource.permissions("list", "watch") }
+
+// Permissions returns what the store needs for each object: get.
+func (s *TTLStore[T]) Permissions() Permissions { return s.resource.permissions("get") }
+
+// Permissions returns what the store needs for each object: get.
+func (s *DirectStore[T]) Permissions() Permissions { return s.resource.permissions("get") }
 
 // References counts the references of owners to objects.
 type References interface {
@@ -81,7 +101,7 @@ func (DirectOptions) isStoreOptions() {}
 // NewStore returns a store with the strategy that the type of options selects.
 // Without options (nil) the store watches, with the defaults of [WatchOptions]. The
 // errors are those of [NewWatchStore], [NewTTLStore] and [NewDirectStore].
-func NewStore[T cache.Object](resource Resource[T], options StoreOptions) (Store[T], error) {
+func NewStore[T cache.Object](resource resource.Resource[T], options StoreOptions) (Store[T], error) {
 	switch options := options.(type) {
 	case nil:
 		return asStore(NewWatchStore(resource, WatchOptions{}))

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -51,8 +52,8 @@ func inStorm(t *testing.T, gate objectcache.GateOptions, f func(*testing.T, *sto
 		s.server.Intercept(s.intercept)
 		client := s.client()
 		options := objectcache.WatchOptions{Gate: s.gate, BlockingStreams: blockingStreams}
-		s.secrets = newStore(t, objectcache.Secrets(client), options)
-		s.configMaps = newStore(t, objectcache.ConfigMaps(client), options)
+		s.secrets = newStore(t, resource.Secrets(client), options)
+		s.configMaps = newStore(t, resource.ConfigMaps(client), options)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		for _, run := range []func(context.Context) error{s.secrets.Run, s.configMaps.Run} {
@@ -71,7 +72,7 @@ func (s *storm) client() kubernetes.Interface {
 	config := s.server.Config()
 	config.QPS = -1
 	if !blockingStreams {
-		config = objectcache.ConfigFor(config)
+		config = resource.ConfigFor(config)
 	}
 	dial := config.Dial
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -19,7 +19,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // withTransform runs f with stores of Secrets that have a transform: with parked streams,
@@ -33,13 +35,13 @@ func withTransform(t *testing.T, transform func(*corev1.Secret) *corev1.Secret, 
 				synctest.Test(t, func(t *testing.T) {
 					r := newRig(t, apiserver.Options{InMemory: true, DisableWatchList: lists}, objectcache.WatchOptions{})
 					client := clientOf(t, r.server)
-					resource := objectcache.Secrets(client)
+					secrets := resource.Secrets(client)
 					if hidden {
-						resource = objectcache.NewResource(func(namespace string) withoutRESTClient {
+						secrets = clients.Typed(func(namespace string) withoutRESTClient {
 							return withoutRESTClient{client.CoreV1().Secrets(namespace)}
 						}, corev1.SchemeGroupVersion.WithResource("secrets"))
 					}
-					r.Store = newStore(t, resource.WithTransform(transform), objectcache.WatchOptions{})
+					r.Store = newStore(t, secrets.WithTransform(transform), objectcache.WatchOptions{})
 					r.run()
 					f(t, r, lists)
 					r.stop()
@@ -80,7 +82,7 @@ func TestTransform(t *testing.T) {
 			}
 		}
 		r.remove("tls")
-		if status, _ := r.Status(namespace, "tls"); status.Exists || status.LastError != nil && errors.Is(status.LastError, objectcache.ErrTransform) {
+		if status, _ := r.Status(namespace, "tls"); status.Exists || status.LastError != nil && errors.Is(status.LastError, resource.ErrTransform) {
 			t.Errorf("after the deletion: got %+v, want no object", status)
 		}
 	})
@@ -117,7 +119,7 @@ func TestTransformFails(t *testing.T) {
 				r.AddReference(namespace, "tls", "pod")
 				r.AddReference(namespace, "other", "pod")
 				_, err := r.get("tls", time.Second)
-				for _, want := range []error{objectcache.ErrTransform, objectcache.ErrNotSynced, context.DeadlineExceeded} {
+				for _, want := range []error{resource.ErrTransform, objectcache.ErrNotSynced, context.DeadlineExceeded} {
 					if !errors.Is(err, want) {
 						t.Errorf("Get: got %v, want %v", err, want)
 					}
@@ -135,7 +137,7 @@ func TestTransformFails(t *testing.T) {
 					t.Errorf("Get: got %q, want the state before", got.Data["password"])
 				}
 				status, _ := r.Status(namespace, "tls")
-				if status.Phase != objectcache.Failing || !errors.Is(status.LastError, objectcache.ErrTransform) {
+				if status.Phase != objectcache.Failing || !errors.Is(status.LastError, resource.ErrTransform) {
 					t.Errorf("status: got %s and %v, want Failing and ErrTransform", status.Phase, status.LastError)
 				}
 				broken.Store(false)
@@ -190,7 +192,7 @@ func TestTransformFailureIsNoOutage(t *testing.T) {
 func TestTransformOfAFakeClientset(t *testing.T) {
 	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", ResourceVersion: "1"}})
 	synctest.Test(t, func(t *testing.T) {
-		r := rigOf(t, objectcache.Secrets(client).WithTransform(stripped), objectcache.WatchOptions{})
+		r := rigOf(t, clients.FakeSecrets(client).WithTransform(stripped), objectcache.WatchOptions{})
 		r.AddReference(namespace, "tls", "pod")
 		if got := r.mustGetWithin("tls", time.Second); got.Annotations["keys"] != "0" {
 			t.Errorf("got annotations %v, want those of the transform", got.Annotations)
@@ -205,7 +207,7 @@ func TestTransformFailsInASharedStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var broken atomic.Bool
 		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
-		r.Store = newStore(t, objectcache.Secrets(r.client).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+		r.Store = newStore(t, resource.Secrets(r.client).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 			if broken.Load() && s.Name == "s0" {
 				return nil
 			}
@@ -269,7 +271,7 @@ func TestTransformFreesMemory(t *testing.T) {
 func TestTransformTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
-		plain := objectcache.Secrets(r.client)
+		plain := resource.Secrets(r.client)
 		label := func(value string) func(*corev1.Secret) *corev1.Secret {
 			return func(s *corev1.Secret) *corev1.Secret {
 				s.Annotations = map[string]string{"order": s.Annotations["order"] + value}
@@ -278,7 +280,7 @@ func TestTransformTwice(t *testing.T) {
 		}
 		r.create("tls")
 		both := plain.WithTransform(label("a")).WithTransform(label("b")).WithTransform(nil)
-		for want, resource := range map[string]objectcache.Resource[*corev1.Secret]{"ab": both, "": plain} {
+		for want, resource := range map[string]resource.Resource[*corev1.Secret]{"ab": both, "": plain} {
 			r.Store = newStore(t, resource, objectcache.WatchOptions{})
 			r.run()
 			r.AddReference(namespace, "tls", "pod")
@@ -301,7 +303,7 @@ func ExampleResource_WithTransform() {
 	if _, err := server.Client().CoreV1().Secrets("default").Create(context.Background(), secret, metav1.CreateOptions{}); err != nil {
 		panic(err)
 	}
-	resource := objectcache.Secrets(server.Client()).WithTransform(func(secret *corev1.Secret) *corev1.Secret {
+	resource := resource.Secrets(server.Client()).WithTransform(func(secret *corev1.Secret) *corev1.Secret {
 		secret.Data = map[string][]byte{"tls.crt": secret.Data["tls.crt"]}
 		return secret
 	})

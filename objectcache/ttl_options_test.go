@@ -11,9 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 func TestTTLNewErrors(t *testing.T) {
@@ -22,7 +22,7 @@ func TestTTLNewErrors(t *testing.T) {
 		"new TTL store: resource":         objectcache.TTLOptions{},
 		"new direct store: resource":      objectcache.DirectOptions{},
 	} {
-		if store, err := objectcache.NewStore(objectcache.Secrets(nil), options); store != nil || err == nil || !strings.Contains(err.Error(), name) {
+		if store, err := objectcache.NewStore(resource.Secrets(nil), options); store != nil || err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, %v, want no store and an error with %q", store, err, name)
 		}
 	}
@@ -55,7 +55,7 @@ func TestTTLFromNode(t *testing.T) {
 	}
 }
 
-// Every request is a GET of a name that a Get has asked for. Roles allow it.
+// Every request is a GET of a name that a Get has asked for. The permissions say so.
 func TestTTLRequests(t *testing.T) {
 	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
 		r.referenced("tls")
@@ -73,9 +73,8 @@ func TestTTLRequests(t *testing.T) {
 	})
 	for name, options := range map[string]objectcache.StoreOptions{"TTL": objectcache.TTLOptions{}, "direct": objectcache.DirectOptions{}} {
 		beforeRun(t, options, func(t *testing.T, r *rig) {
-			roles, err := r.Roles("agent", types.NamespacedName{Namespace: namespace, Name: "tls"})
-			if err != nil || len(roles) != 1 || !slices.Equal(roles[0].Rules[0].Verbs, []string{"get"}) || !slices.Equal(roles[0].Rules[0].ResourceNames, []string{"tls"}) {
-				t.Errorf("%s: got %v, %v, want get of tls", name, roles, err)
+			if got := r.Permissions(); got.Resource.Resource != "secrets" || got.ClusterScoped || !slices.Equal(got.Verbs, []string{"get"}) {
+				t.Errorf("%s: got %+v, want get of secrets", name, got)
 			}
 		})
 	}

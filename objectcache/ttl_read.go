@@ -38,7 +38,7 @@ func (s *TTLStore[T]) readUntilDone(ctx context.Context, e *ttlEntry[T], lastBeg
 		err := e.reader.Read(ctx, func(ctx context.Context) (err error) {
 			read = s.began(e)
 			lastBegan = read.began
-			if read.state, err = s.resource.readState(ctx, e.key); err == nil {
+			if read.state, err = s.resource.Read(ctx, e.key); err == nil {
 				read.ttl = s.ttl(read.state)
 			}
 			return err

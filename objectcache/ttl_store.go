@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -28,7 +28,7 @@ import (
 // that fails is repeated, as the [Gate] allows, after 0.1 s at first and 15 s later,
 // until it succeeds or the last reference is deleted.
 type TTLStore[T cache.Object] struct {
-	resource Resource[T]
+	resource kind[T]
 	options  TTLOptions
 	explain  func(error) error
 
@@ -50,12 +50,13 @@ type TTLStore[T cache.Object] struct {
 // NewTTLStore returns a store that sends no request until Run, and then only for a Get.
 // It returns an error if the resource has no client or an invalid name, or if an option
 // has an invalid value.
-func NewTTLStore[T cache.Object](resource Resource[T], options TTLOptions) (*TTLStore[T], error) {
-	if err := errors.Join(resource.check(), options.validate()); err != nil {
+func NewTTLStore[T cache.Object](resource resource.Resource[T], options TTLOptions) (*TTLStore[T], error) {
+	kind, err := newKind(resource)
+	if err := errors.Join(err, options.validate()); err != nil {
 		return nil, fmt.Errorf("new TTL store: %w", err)
 	}
 	options.setDefaults()
-	return &TTLStore[T]{resource: resource, options: options, explain: resource.explainedFailure, subscribers: subscribers{}}, nil
+	return &TTLStore[T]{resource: kind, options: options, explain: kind.ExplainFailure, subscribers: subscribers{}}, nil
 }
 
 // Run reads the objects that Gets wait for. It blocks until ctx ends and every
@@ -204,17 +205,6 @@ func (s *TTLStore[T]) logger() klog.Logger {
 	return klog.FromContext(ctx)
 }
 
-// Roles returns the permissions that the store needs for the given objects: those of
-// [Resource.Roles], with the verb get in place of list and watch.
-func (s *TTLStore[T]) Roles(name string, keys ...types.NamespacedName) ([]rbacv1.Role, error) {
-	return s.resource.rolesFor(readVerbs, name, keys)
-}
-
-// ClusterRoles is Roles for a cluster-scoped kind.
-func (s *TTLStore[T]) ClusterRoles(name string, keys ...types.NamespacedName) ([]rbacv1.ClusterRole, error) {
-	return s.resource.clusterRolesFor(readVerbs, name, keys)
-}
-
 // Changes yields what the reads of the store observe. The store reads for Gets only:
 // without Gets there are no changes, and no first states. Refusals are not yielded: Get
 // returns them. Otherwise it is as [WatchStore.Changes] describes.
@@ -301,7 +291,7 @@ func (s *TTLStore[T]) statusLocked(e *ttlEntry[T]) Status {
 }
 
 // status returns the status of the reads. A 404 among the errors is a
-// [NotServedError].
+// [resource.NotServedError].
 func (e *ttlEntry[T]) status() reflector.Status {
 	status := e.reader.Status()
 	status.LastError = notServed(status.LastError)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 	canaries "github.com/refwatch/refwatch/test/canary"
 )
@@ -132,7 +133,7 @@ func TestTTLGetRacesTheLastReference(t *testing.T) {
 	if _, err := server.Client().CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	store, err := objectcache.NewTTLStore(objectcache.Secrets(server.Client()), objectcache.TTLOptions{TTL: -1})
+	store, err := objectcache.NewTTLStore(resource.Secrets(server.Client()), objectcache.TTLOptions{TTL: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +261,7 @@ func TestTTLForeignObject(t *testing.T) {
 			return http.StatusOK, `{"kind":"Secret","apiVersion":"v1","metadata":{"namespace":"default","name":"other","resourceVersion":"5"}}`
 		})
 		client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://server.test", Transport: other, QPS: -1})
-		store, err := objectcache.NewTTLStore(objectcache.Secrets(client), objectcache.TTLOptions{})
+		store, err := objectcache.NewTTLStore(resource.Secrets(client), objectcache.TTLOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

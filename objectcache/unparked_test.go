@@ -20,7 +20,9 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // bodyHider is a wrapper of a client's transport that replaces the body of each response.
@@ -42,7 +44,7 @@ func TestWhetherStreamsAreParked(t *testing.T) {
 	same := func(config *rest.Config) *rest.Config { return config }
 	hiding := func(config *rest.Config) *rest.Config {
 		config.Wrap(func(base http.RoundTripper) http.RoundTripper { return bodyHider{base} })
-		return objectcache.ConfigFor(config)
+		return resource.ConfigFor(config)
 	}
 	type test struct {
 		server apiserver.Options
@@ -52,15 +54,15 @@ func TestWhetherStreamsAreParked(t *testing.T) {
 		why    string // part of the reason; empty if there is none
 	}
 	tests := map[string]test{
-		"parked":               {tls, objectcache.ConfigFor, typed(false), 3, ""},
+		"parked":               {tls, resource.ConfigFor, typed(false), 3, ""},
 		"FromConfig":           {tls, same, fromConfig, 3, ""},
-		"BlockingStreams":      {tls, objectcache.ConfigFor, typed(true), 0, "BlockingStreams is set"},
+		"BlockingStreams":      {tls, resource.ConfigFor, typed(true), 0, "BlockingStreams is set"},
 		"not of ConfigFor":     {tls, same, typed(false), 0, "do not pass the transport of manager.ConfigFor"},
-		"server with HTTP/1.1": {http1, objectcache.ConfigFor, typed(false), 0, "does not speak HTTP/2 over TLS"},
-		"server without TLS":   {apiserver.Options{InMemory: true}, objectcache.ConfigFor, typed(false), 0, "does not speak HTTP/2 over TLS"},
+		"server with HTTP/1.1": {http1, resource.ConfigFor, typed(false), 0, "does not speak HTTP/2 over TLS"},
+		"server without TLS":   {apiserver.Options{InMemory: true}, resource.ConfigFor, typed(false), 0, "does not speak HTTP/2 over TLS"},
 		"hidden body":          {tls, hiding, typed(false), 0, "a wrapper of the client's config, or its Timeout"},
-		"dynamic client":       {tls, objectcache.ConfigFor, ofDynamic, 0, "decodes its streams itself"},
-		"metadata client":      {tls, objectcache.ConfigFor, ofMetadata, 0, "decodes its streams itself"},
+		"dynamic client":       {tls, resource.ConfigFor, ofDynamic, 0, "decodes its streams itself"},
+		"metadata client":      {tls, resource.ConfigFor, ofMetadata, 0, "decodes its streams itself"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -81,12 +83,12 @@ func typed(blocking bool) func(*testing.T, *rest.Config, int, string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantParked(t, objectcache.Secrets(client), objectcache.WatchOptions{BlockingStreams: blocking}, parked, why)
+		wantParked(t, resource.Secrets(client), objectcache.WatchOptions{BlockingStreams: blocking}, parked, why)
 	}
 }
 
 func fromConfig(t *testing.T, config *rest.Config, parked int, why string) {
-	resource := objectcache.FromConfig[*corev1.Secret, *corev1.SecretList](config, secretsGVR)
+	resource := resource.FromConfig[*corev1.Secret, *corev1.SecretList](config, secretsGVR)
 	wantParked(t, resource, objectcache.WatchOptions{}, parked, why)
 }
 
@@ -95,7 +97,7 @@ func ofDynamic(t *testing.T, config *rest.Config, parked int, why string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantParked(t, objectcache.Dynamic(client, secretsGVR), objectcache.WatchOptions{}, parked, why)
+	wantParked(t, clients.Dynamic(client, secretsGVR), objectcache.WatchOptions{}, parked, why)
 }
 
 func ofMetadata(t *testing.T, config *rest.Config, parked int, why string) {
@@ -103,11 +105,11 @@ func ofMetadata(t *testing.T, config *rest.Config, parked int, why string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantParked(t, objectcache.Metadata(client, secretsGVR), objectcache.WatchOptions{}, parked, why)
+	wantParked(t, clients.Metadata(client, secretsGVR), objectcache.WatchOptions{}, parked, why)
 }
 
 // wantParked checks how many of three streams are parked, and why the others are not.
-func wantParked[T cache.Object](t *testing.T, resource objectcache.Resource[T], options objectcache.WatchOptions, parked int, why string) {
+func wantParked[T cache.Object](t *testing.T, resource resource.Resource[T], options objectcache.WatchOptions, parked int, why string) {
 	t.Helper()
 	options.Gate = objectcache.NewGate(objectcache.GateOptions{})
 	store := newStore(t, resource, options)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/histogram"
 )
@@ -19,7 +20,7 @@ import (
 // WatchStore is a [Store] that keeps a list-and-watch for each referenced object.
 // Make one with [NewWatchStore].
 type WatchStore[T cache.Object] struct {
-	resource         Resource[T]
+	resource         kind[T]
 	options          WatchOptions
 	explain          func(error) error
 	unwatchImmutable bool   // end the streams of immutable objects
@@ -49,18 +50,22 @@ type WatchStore[T cache.Object] struct {
 // NewWatchStore returns a store that sends no request until Run. It returns an
 // error if the resource has no client or an invalid name, or if an option has an
 // invalid value.
-func NewWatchStore[T cache.Object](resource Resource[T], options WatchOptions) (*WatchStore[T], error) {
-	if err := errors.Join(resource.check(), options.validate(), resource.checkShareable(&options.Shared)); err != nil {
+func NewWatchStore[T cache.Object](resource resource.Resource[T], options WatchOptions) (*WatchStore[T], error) {
+	kind, err := newKind(resource)
+	if err == nil {
+		err = kind.checkShareable(&options.Shared)
+	}
+	if err := errors.Join(err, options.validate()); err != nil {
 		return nil, fmt.Errorf("new watch store: %w", err)
 	}
 	options.setDefaults()
 	return &WatchStore[T]{
 		uses:             options.uses(),
-		resource:         resource,
+		resource:         kind,
 		options:          options,
-		explain:          resource.explainedFailure,
-		unwatchImmutable: resource.immutable != nil && !options.WatchImmutable,
-		mayHedge:         resource.rest != nil && resource.rateLimitError() == nil,
+		explain:          kind.ExplainFailure,
+		unwatchImmutable: kind.immutable != nil && !options.WatchImmutable,
+		mayHedge:         kind.HasNamespaceSource() && kind.rateLimitError() == nil,
 		shared:           map[string]*sharedNamespace[T]{},
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},

@@ -47,7 +47,7 @@ type Options struct {
 	// source that [listwatch.FromREST] made reads it through net/http's HTTP/2 client.
 	// The guarantees are the same. Default: an open, quiet stream has no goroutine, if
 	// the source can do without: see [listwatch.Parkable]. A client of
-	// objectcache.ConfigFor can. A few goroutines of the Gate, which exist while there
+	// resource.ConfigFor can. A few goroutines of the Gate, which exist while there
 	// are events, decode and store them. Other streams have a goroutine each.
 	BlockingStreams bool
 	// Counters count what the reflector does. Reflectors may share them. Default: it has

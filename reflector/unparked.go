@@ -12,7 +12,7 @@ import (
 
 var (
 	// errDecodes is why a stream that is not [listwatch.Parkable] is not parked.
-	errDecodes = errors.New("the client decodes its streams itself, as dynamic and metadata clients do, and those without GetClient")
+	errDecodes = errors.New("the client decodes its streams itself, as dynamic and metadata clients do")
 	// errBlocking is why a stream is not parked that could be.
 	errBlocking = errors.New("BlockingStreams is set")
 )

@@ -24,6 +24,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // Cache is what [NewCache] makes: GetCache() of controller-runtime's manager returns it as a
@@ -122,7 +123,7 @@ func newCache(config *rest.Config, stock cache.Options, options CacheOptions) (*
 			return nil, err
 		}
 	}
-	c.config = objectcache.ConfigFor(config)
+	c.config = resource.ConfigFor(config)
 	if c.client, err = rest.HTTPClientFor(c.config); err != nil {
 		return nil, err
 	}

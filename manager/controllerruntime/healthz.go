@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // Statuses yields the status of each referenced object. A [Cache], a [Store], a
@@ -86,7 +87,7 @@ func (h *healthCheck) findCause() (key string, cause error) {
 	for status := range h.source.Statuses() {
 		switch status.Phase {
 		case objectcache.Failing:
-			if apierrors.IsForbidden(status.LastError) || errors.As(status.LastError, new(*objectcache.NotServedError)) {
+			if apierrors.IsForbidden(status.LastError) || errors.As(status.LastError, new(*resource.NotServedError)) {
 				continue
 			}
 			key, cause = status.Key.String(), status.LastError

@@ -14,6 +14,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // statuses are those of a store that a test makes up.
@@ -27,7 +28,7 @@ func TestHealthzCauses(t *testing.T) {
 		cause error
 		fails bool
 	}{
-		"not served":   {&objectcache.NotServedError{}, false},
+		"not served":   {&resource.NotServedError{}, false},
 		"unauthorized": {apierrors.NewUnauthorized("no token"), true},
 	}
 	for name, test := range tests {

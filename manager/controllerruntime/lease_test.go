@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // The lease of an object whose deletion has not reached handlers is kept, so that it
@@ -25,7 +26,7 @@ func TestLeaseUntilHandlersKnowTheDeletion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, err := objectcache.NewWatchStore(objectcache.FromRESTFunc(clients.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("secrets"),
+		store, err := objectcache.NewWatchStore(resource.TypedFunc(clients.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("secrets"),
 			func() client.Object { return &corev1.Secret{} }, func() runtime.Object { return &corev1.SecretList{} }), objectcache.WatchOptions{})
 		if err != nil {
 			t.Fatal(err)

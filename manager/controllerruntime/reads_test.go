@@ -21,6 +21,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -62,7 +63,7 @@ func TestCustomResource(t *testing.T) {
 	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind, "kind": "Widget"}}
 	inBubble(t, controllerruntime.CacheOptions{For: []client.Object{widget}}, cache.Options{}, func(t *testing.T, r *rig) {
 		seen := r.record(widget)
-		admin, err := dynamic.NewForConfig(objectcache.ConfigFor(r.server.Config()))
+		admin, err := dynamic.NewForConfig(resource.ConfigFor(r.server.Config()))
 		if err != nil {
 			t.Fatal(err)
 		}

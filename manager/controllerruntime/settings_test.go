@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/refwatch/refwatch/manager/controllerruntime"
-	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -134,7 +134,7 @@ func TestTransforms(t *testing.T) {
 	fails := cache.Options{DefaultTransform: func(any) (any, error) { return nil, errors.New("it failed") }}
 	inBubble(t, controllerruntime.CacheOptions{}, fails, func(t *testing.T, r *rig) {
 		r.create("one", "1")
-		if _, err := r.get("one"); !errors.Is(err, objectcache.ErrTransform) {
+		if _, err := r.get("one"); !errors.Is(err, resource.ErrTransform) {
 			t.Errorf("got %v, want ErrTransform", err)
 		}
 	})

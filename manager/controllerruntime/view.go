@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // viewID identifies a view.
@@ -81,7 +82,7 @@ func (c *Cache) newView(id viewID) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	resource := objectcache.FromRESTFunc(restClient, mapping.Resource, v.newObject, newList)
+	resource := resource.TypedFunc(restClient, mapping.Resource, v.newObject, newList)
 	if v.clusterScoped {
 		resource = resource.ClusterScoped()
 	}

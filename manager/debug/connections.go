@@ -60,7 +60,7 @@ type address struct {
 }
 
 // Track returns a copy of config. Connections of the clients made from it are counted.
-// Call it before [manager.ClientFor] or objectcache.ConfigFor:
+// Call it before [manager.ClientFor] or resource.ConfigFor:
 //
 //	client, err := manager.ClientFor(connections.Track(config))
 //

@@ -19,6 +19,7 @@ import (
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/manager/listers"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -194,7 +195,7 @@ func TestGetAllocates(t *testing.T) {
 func TestConfigMaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := apiserver.New(t, apiserver.Options{InMemory: true}).Client()
-		store, err := objectcache.NewWatchStore(objectcache.ConfigMaps(client), objectcache.WatchOptions{})
+		store, err := objectcache.NewWatchStore(resource.ConfigMaps(client), objectcache.WatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +225,7 @@ func TestConstructorErrors(t *testing.T) {
 	var none *objectcache.WatchStore[*corev1.Secret]
 	var noConfigMaps *objectcache.WatchStore[*corev1.ConfigMap]
 	client := apiserver.New(t, apiserver.Options{}).Client()
-	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), objectcache.WatchOptions{})
+	store, err := objectcache.NewWatchStore(resource.Secrets(client), objectcache.WatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

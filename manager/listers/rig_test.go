@@ -20,6 +20,7 @@ import (
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/manager/listers"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -44,7 +45,7 @@ func inBubble(t *testing.T, store objectcache.WatchOptions, options listers.Opti
 		r := &rig{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true})}
 		r.client = r.server.Client()
 		var err error
-		if r.secrets, err = objectcache.NewWatchStore(objectcache.Secrets(r.client), store); err != nil {
+		if r.secrets, err = objectcache.NewWatchStore(resource.Secrets(r.client), store); err != nil {
 			t.Fatal(err)
 		}
 		if r.lister, err = listers.Secrets(r.secrets, options); err != nil {

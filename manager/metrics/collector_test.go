@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/fake"
 	compbasemetrics "k8s.io/component-base/metrics"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,6 +26,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/histogram"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 var update = flag.Bool("update", false, "write testdata/metrics.txt")
@@ -113,7 +113,7 @@ func TestLint(t *testing.T) {
 // Two stores of one resource differ by their names. Stores that share a Gate have one
 // line of it, whatever their number. It has the name of the Gate, or their names.
 func TestStoresAndGates(t *testing.T) {
-	client := fake.NewClientset()
+	client := clients.Nowhere()
 	gate := objectcache.NewGate(objectcache.GateOptions{})
 	named := objectcache.NewGate(objectcache.GateOptions{Name: "far"})
 	newStore := func(options objectcache.StoreOptions) *manager.Manager[*corev1.Secret] {

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/manager/metrics"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 const page = "../../docs/metrics.md"
@@ -25,7 +25,7 @@ const page = "../../docs/metrics.md"
 // exported returns the text of all metrics, and each with its type.
 func exported(t *testing.T) (text string, types map[string]string) {
 	t.Helper()
-	secrets, err := manager.NewSecrets(fake.NewClientset(), nil)
+	secrets, err := manager.NewSecrets(clients.Nowhere(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

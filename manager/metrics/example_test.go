@@ -8,16 +8,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 	compbasemetrics "k8s.io/component-base/metrics"
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/manager/metrics"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // A program with component-base's registry serves the metrics with its own.
 func ExampleNewCollector() {
-	client := fake.NewClientset()
+	client := clients.Nowhere()
 	secrets, err := manager.NewSecrets(client, nil)
 	if err != nil {
 		fmt.Println(err)
@@ -41,7 +41,7 @@ func ExampleNewCollector() {
 
 // Any prometheus.Registerer takes a collector: controller-runtime's metrics.Registry, too.
 func ExampleCollector() {
-	secrets, err := manager.NewSecrets(fake.NewClientset(), nil)
+	secrets, err := manager.NewSecrets(clients.Nowhere(), nil)
 	if err != nil {
 		fmt.Println(err)
 		return

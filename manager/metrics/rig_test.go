@@ -23,6 +23,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager/metrics"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -44,7 +45,7 @@ func inBubble(t *testing.T, options objectcache.StoreOptions, f func(*rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		client := server.Client()
-		store, err := objectcache.NewStore(objectcache.Secrets(client), options)
+		store, err := objectcache.NewStore(resource.Secrets(client), options)
 		if err != nil {
 			t.Fatal(err)
 		}

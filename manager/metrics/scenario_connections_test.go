@@ -18,6 +18,7 @@ import (
 	"github.com/refwatch/refwatch/manager/debug"
 	"github.com/refwatch/refwatch/manager/metrics"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -30,7 +31,7 @@ func TestScenarioOfConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, err := objectcache.NewStore(objectcache.Secrets(client), nil)
+		store, err := objectcache.NewStore(resource.Secrets(client), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 func configMaps(s *suite) {
@@ -22,7 +23,7 @@ func configMaps(s *suite) {
 	if _, err := s.admin.CoreV1().ConfigMaps(s.namespace).Create(s.ctx, object, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
-	got := getOne(s, objectcache.ConfigMaps(s.client), "settings")
+	got := getOne(s, resource.ConfigMaps(s.client), "settings")
 	if got.Data["colour"] != "blue" {
 		s.Errorf("got %v, want colour blue", got.Data)
 	}
@@ -37,7 +38,7 @@ func anyKind(s *suite) {
 	}
 	key := types.NamespacedName{Namespace: s.namespace, Name: "builder"}
 	path := corev1.SchemeGroupVersion.WithResource("serviceaccounts")
-	wantUID(s, created.UID, getOneOf(s, objectcache.NewResource(s.client.CoreV1().ServiceAccounts, path), key))
+	wantUID(s, created.UID, getOneOf(s, resource.Typed[*corev1.ServiceAccount, *corev1.ServiceAccountList](s.client.CoreV1().RESTClient(), path), key))
 	untyped, onlyMetadata, overREST := withoutTypes(s, path)
 	wantKind(s, "ServiceAccount", created.UID, getOneOf(s, untyped, key))
 	wantKind(s, "ServiceAccount", created.UID, getOneOf(s, overREST, key))
@@ -52,7 +53,7 @@ func clusterScoped(s *suite) {
 	}
 	key := types.NamespacedName{Name: s.namespace}
 	path := corev1.SchemeGroupVersion.WithResource("namespaces")
-	wantUID(s, namespace.UID, getOneOf(s, objectcache.NewClusterResource(s.client.CoreV1().Namespaces, path), key))
+	wantUID(s, namespace.UID, getOneOf(s, resource.Typed[*corev1.Namespace, *corev1.NamespaceList](s.client.CoreV1().RESTClient(), path).ClusterScoped(), key))
 	untyped, onlyMetadata, overREST := withoutTypes(s, path)
 	wantKind(s, "Namespace", namespace.UID, getOneOf(s, untyped.ClusterScoped(), key))
 	wantKind(s, "Namespace", namespace.UID, getOneOf(s, overREST.ClusterScoped(), key))
@@ -62,8 +63,8 @@ func clusterScoped(s *suite) {
 // withoutTypes returns a resource of core/v1 over client-go's clients without types, and
 // over a REST client.
 func withoutTypes(s *suite, path schema.GroupVersionResource) (
-	untyped objectcache.Resource[*unstructured.Unstructured], onlyMetadata objectcache.Resource[*metav1.PartialObjectMetadata],
-	overREST objectcache.Resource[*unstructured.Unstructured],
+	untyped resource.Resource[*unstructured.Unstructured], onlyMetadata resource.Resource[*metav1.PartialObjectMetadata],
+	overREST resource.Resource[*unstructured.Unstructured],
 ) {
 	s.Helper()
 	httpClient := s.httpClientFor(s.Config)
@@ -72,17 +73,17 @@ func withoutTypes(s *suite, path schema.GroupVersionResource) (
 	if err := errors.Join(err1, err2); err != nil {
 		s.Fatal(err)
 	}
-	overREST = objectcache.FromREST[*unstructured.Unstructured, *unstructured.UnstructuredList](s.client.CoreV1().RESTClient(), path)
-	return objectcache.Dynamic(dynamicClient, path), objectcache.Metadata(metadataClient, path), overREST
+	overREST = resource.Typed[*unstructured.Unstructured, *unstructured.UnstructuredList](s.client.CoreV1().RESTClient(), path)
+	return clients.Dynamic(dynamicClient, path), clients.Metadata(metadataClient, path), overREST
 }
 
 // getOne gets an object of the namespace from a new store of the resource.
-func getOne[T cache.Object](s *suite, resource objectcache.Resource[T], name string) T {
+func getOne[T cache.Object](s *suite, resource resource.Resource[T], name string) T {
 	s.Helper()
 	return getOneOf(s, resource, types.NamespacedName{Namespace: s.namespace, Name: name})
 }
 
-func getOneOf[T cache.Object](s *suite, resource objectcache.Resource[T], key types.NamespacedName) T {
+func getOneOf[T cache.Object](s *suite, resource resource.Resource[T], key types.NamespacedName) T {
 	s.Helper()
 	store := newStore(s, resource)
 	defer s.start(store)()

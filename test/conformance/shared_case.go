@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // sharedStream references objects before Run, so that their first read is that of the namespace: to join later takes
@@ -14,7 +15,7 @@ func sharedStream(s *suite) {
 	const count = 8
 	options := s.options()
 	options.Shared = objectcache.SharedOptions{Namespaces: []string{s.namespace}, Threshold: count}
-	store, err := objectcache.NewWatchStore(objectcache.Secrets(s.client), options)
+	store, err := objectcache.NewWatchStore(resource.Secrets(s.client), options)
 	if err != nil {
 		s.Fatal(err)
 	}

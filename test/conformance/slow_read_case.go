@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // holder holds back the answers to first reads: lists, and watches that begin with the state. It counts the GETs.
@@ -43,7 +43,7 @@ func slowFirstRead(s *suite) {
 	h := holder{read: make(chan struct{}), once: new(sync.Once), release: make(chan struct{}), gets: new(atomic.Int32)}
 	config := rest.CopyConfig(s.Config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { h.RoundTripper = next; return h })
-	store := newStore(s, objectcache.Secrets(s.clientFor(config)))
+	store := newStore(s, resource.Secrets(s.clientFor(config)))
 	s.start(store)
 	wait := s.observe(store)
 	s.create("a", "1")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 func storeCases() []testCase {
@@ -41,12 +42,12 @@ func storeCases() []testCase {
 
 // store runs a store of Secrets until the case ends or stop is called.
 func (s *suite) store() (store objectcache.Store[*corev1.Secret], stop func()) {
-	store = newStore(s, objectcache.Secrets(s.client))
+	store = newStore(s, resource.Secrets(s.client))
 	return store, s.start(store)
 }
 
 // newStore returns a store with the strategy of the case.
-func newStore[T cache.Object](s *suite, resource objectcache.Resource[T]) objectcache.Store[T] {
+func newStore[T cache.Object](s *suite, resource resource.Resource[T]) objectcache.Store[T] {
 	s.Helper()
 	store, err := objectcache.NewStore(resource, s.storeOptions())
 	if err != nil {
@@ -306,7 +307,7 @@ func manyObjects(s *suite) {
 		o.Gate = gate
 		options = o
 	}
-	store, err := objectcache.NewStore(objectcache.Secrets(s.clientFor(reads.wrap(s.Config))), options)
+	store, err := objectcache.NewStore(resource.Secrets(s.clientFor(reads.wrap(s.Config))), options)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/refwatch/refwatch/reflector/transport"
 )
 
-// streaming returns a copy of config with the transport of objectcache.ConfigFor. The case fails if a watch is parked
+// streaming returns a copy of config with the transport of resource.ConfigFor. The case fails if a watch is parked
 // with the engine that blocks, or cannot be parked with the other one.
 func (s *suite) streaming(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)

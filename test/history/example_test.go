@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/history"
 )
@@ -23,7 +24,7 @@ func ExampleNewStore() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	watched, err := objectcache.NewWatchStore(objectcache.Secrets(server.Client()), objectcache.WatchOptions{})
+	watched, err := objectcache.NewWatchStore(resource.Secrets(server.Client()), objectcache.WatchOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/history"
 )
@@ -80,7 +81,7 @@ func TestStore(t *testing.T) {
 // runStore runs a store whose calls are recorded, until stop is called.
 func runStore(t *testing.T, server *apiserver.Server, trace io.Writer) (store objectcache.Store[*corev1.Secret], stop func()) {
 	t.Helper()
-	watched, err := objectcache.NewWatchStore(objectcache.Secrets(server.Client()), objectcache.WatchOptions{})
+	watched, err := objectcache.NewWatchStore(resource.Secrets(server.Client()), objectcache.WatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

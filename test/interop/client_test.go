@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 
-	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector/transport"
 )
 
@@ -29,11 +29,11 @@ type client struct {
 }
 
 var (
-	refwatch = client{name: "refwatch", config: objectcache.ConfigFor, own: true, receives: true}
+	refwatch = client{name: "refwatch", config: resource.ConfigFor, own: true, receives: true}
 	// reading is what remains if a wrapper of the config hides the body.
-	reading = client{name: "refwatch, Read", config: objectcache.ConfigFor, own: true}
+	reading = client{name: "refwatch, Read", config: resource.ConfigFor, own: true}
 	// pooled is net/http's client on the connections of package transport.
-	pooled  = client{name: "net/http, pooled", config: objectcache.ConfigFor}
+	pooled  = client{name: "net/http, pooled", config: resource.ConfigFor}
 	netHTTP = client{name: "net/http", config: func(config *rest.Config) *rest.Config { return config }}
 )
 

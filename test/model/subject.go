@@ -17,6 +17,8 @@ import (
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // Subject is the manager of one kind under test. A subject may also be a [Follower], a [Demander], a [ReadOnce] or a
@@ -71,13 +73,13 @@ func (s *settings) newSubjects(_ context.Context, config *rest.Config, options o
 	if err != nil {
 		return nil, err
 	}
-	resource := objectcache.Dynamic(dynamicClient, widgets)
+	kind := clients.Dynamic(dynamicClient, widgets)
 	if s.restWidgets {
-		resource = objectcache.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, widgets)
+		kind = resource.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, widgets)
 	} else {
 		options.Shared = objectcache.SharedOptions{} // the dynamic client decodes objects before they can be dropped
 	}
-	store, err := objectcache.NewWatchStore(resource, options)
+	store, err := objectcache.NewWatchStore(kind, options)
 	if err != nil {
 		return nil, err
 	}

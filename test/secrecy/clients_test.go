@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
@@ -22,46 +24,46 @@ var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
 // hidden is a typed client without its REST client.
 type hidden struct{ typedcorev1.SecretInterface }
 
-// clients start a subject with each kind of client.
-var clients = map[string]func(*rig, strategy) *subject{
+// starters start a subject with each kind of client.
+var starters = map[string]func(*rig, strategy) *subject{
 	"clientset": func(r *rig, s strategy) *subject {
-		return newSubject(r, objectcache.Secrets(clientset(r, r.config)), s)
+		return newSubject(r, resource.Secrets(clientset(r, r.config)), s)
 	},
 	"clientset with JSON": func(r *rig, s strategy) *subject {
 		config := rest.CopyConfig(r.config)
 		config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-		return newSubject(r, objectcache.Secrets(clientset(r, config)), s)
+		return newSubject(r, resource.Secrets(clientset(r, config)), s)
 	},
 	"clientset over HTTP/1.1": func(r *rig, s strategy) *subject {
 		config := rest.CopyConfig(r.config)
 		config.NextProtos = []string{"http/1.1"}
-		return newSubject(r, objectcache.Secrets(clientset(r, config)), s)
+		return newSubject(r, resource.Secrets(clientset(r, config)), s)
 	},
 	"clientset, its REST client hidden": func(r *rig, s strategy) *subject {
 		client := clientset(r, r.config)
-		return newSubject(r, objectcache.NewResource(func(namespace string) hidden {
+		return newSubject(r, clients.Typed(func(namespace string) hidden {
 			return hidden{client.CoreV1().Secrets(namespace)}
 		}, secrets), s)
 	},
 	"typed": func(r *rig, s strategy) *subject {
-		return newSubject(r, objectcache.NewResource(clientset(r, r.config).CoreV1().Secrets, secrets), s)
+		return newSubject(r, resource.Typed[*corev1.Secret, *corev1.SecretList](clientset(r, r.config).CoreV1().RESTClient(), secrets), s)
 	},
 	"config": func(r *rig, s strategy) *subject {
-		return newSubject(r, objectcache.FromConfig[*corev1.Secret, *corev1.SecretList](r.config, secrets), s)
+		return newSubject(r, resource.FromConfig[*corev1.Secret, *corev1.SecretList](r.config, secrets), s)
 	},
 	"dynamic": func(r *rig, s strategy) *subject {
 		client, err := dynamic.NewForConfig(r.config)
 		if err != nil {
 			r.Fatal(err)
 		}
-		return newSubject(r, objectcache.Dynamic(client, secrets), s)
+		return newSubject(r, clients.Dynamic(client, secrets), s)
 	},
 	"metadata": func(r *rig, s strategy) *subject {
 		client, err := metadata.NewForConfig(r.config)
 		if err != nil {
 			r.Fatal(err)
 		}
-		return newSubject(r, objectcache.Metadata(client, secrets), s)
+		return newSubject(r, clients.Metadata(client, secrets), s)
 	},
 }
 

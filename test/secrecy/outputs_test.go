@@ -38,7 +38,7 @@ func TestNoObjectDataInOutputs(t *testing.T) {
 	out := canary.CaptureLog(t)
 	var texts, bytes int64
 	var runs, chosen uint
-	for _, client := range slices.Sorted(maps.Keys(clients)) {
+	for _, client := range slices.Sorted(maps.Keys(starters)) {
 		for _, how := range slices.Sorted(maps.Keys(strategies)) {
 			if how == "shared" && !restClients[client] {
 				continue // the store refuses the client
@@ -51,7 +51,7 @@ func TestNoObjectDataInOutputs(t *testing.T) {
 				t.Run(client+", "+how+", "+what, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						var canaries canary.Canaries
-						newRig(t, &canaries, out).runWithFault(clients[client], strategies[how], faults[what])
+						newRig(t, &canaries, out).runWithFault(starters[client], strategies[how], faults[what])
 						searched, size := canaries.Searched()
 						texts, bytes = texts+int64(searched), bytes+size
 					})

@@ -22,6 +22,8 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/derived"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 const (
@@ -95,7 +97,7 @@ func (r *reader) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.Store, err = objectcache.NewStore(objectcache.Secrets(client), modes[r.mode].options); err != nil {
+	if r.Store, err = objectcache.NewStore(resource.Secrets(client), modes[r.mode].options); err != nil {
 		return err
 	}
 	for i := range objects {
@@ -140,7 +142,7 @@ func nameOf(i int) string { return fmt.Sprint("tls-", i) }
 func (r *reader) readAll(ctx context.Context, length int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	derived := objectcache.NewDerived(r.Store, func(s *corev1.Secret) (string, error) {
+	values := derived.New(r.Store, func(s *corev1.Secret) (string, error) {
 		return "derived from " + string(s.Data["password"]), nil
 	})
 	long := map[string]bool{}
@@ -160,7 +162,7 @@ func (r *reader) readAll(ctx context.Context, length int) error {
 			if err != nil {
 				return err
 			}
-			if _, err := derived.Get(ctx, namespace, nameOf(i)); err != nil {
+			if _, err := values.Get(ctx, namespace, nameOf(i)); err != nil {
 				return err
 			}
 			if r.mode == "leaking" && i == 0 {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/canary"
 )
@@ -36,7 +36,7 @@ type rig struct {
 // newRig starts the server.
 func newRig(t *testing.T, canaries *canary.Canaries, out *canary.Log) *rig {
 	server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true})
-	r := &rig{T: t, canaries: canaries, log: out, server: server, config: objectcache.ConfigFor(server.Config())}
+	r := &rig{T: t, canaries: canaries, log: out, server: server, config: resource.ConfigFor(server.Config())}
 	server.Wrap(func(w http.ResponseWriter, request *http.Request, _ apiserver.Request, next http.HandlerFunc) {
 		if fault, _ := r.fault.Load().(http.HandlerFunc); fault != nil && request.Method == http.MethodGet {
 			next = fault

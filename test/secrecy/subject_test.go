@@ -21,6 +21,8 @@ import (
 	"github.com/refwatch/refwatch/manager/debug"
 	"github.com/refwatch/refwatch/manager/metrics"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/derived"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/canary"
 )
 
@@ -43,7 +45,7 @@ type subject struct {
 func newSubject[E any, T interface {
 	*E
 	cache.Object
-}](r *rig, resource objectcache.Resource[T], s strategy) *subject {
+}](r *rig, resource resource.Resource[T], s strategy) *subject {
 	r.Helper()
 	if s.transform != nil {
 		resource = resource.WithTransform(func(object T) T { s.transform(object); return object })
@@ -75,12 +77,12 @@ func newSubject[E any, T interface {
 		},
 		"WaitForSync": func(ctx context.Context) error { return m.WaitForSync(ctx, key) },
 	}
-	derived := objectcache.NewDerived(m, func(object T) (string, error) { return fmt.Sprint(object), nil })
-	panicking := objectcache.NewDerived(m, func(object T) (string, error) { panic(fmt.Sprint(object)) })
-	u.reads["Derived"] = func(ctx context.Context) error { _, err := derived.Get(ctx, namespace, "tls"); return err }
+	values := derived.New(m, func(object T) (string, error) { return fmt.Sprint(object), nil })
+	panicking := derived.New(m, func(object T) (string, error) { panic(fmt.Sprint(object)) })
+	u.reads["Derived"] = func(ctx context.Context) error { _, err := values.Get(ctx, namespace, "tls"); return err }
 	u.reads["Derived that panics"] = func(ctx context.Context) error { _, err := panicking.Get(ctx, namespace, "tls"); return err }
 	u.printed = map[string]any{
-		"manager": m, "store": store, "resource": resource, "options": s.options, "owner": owner, "derived": derived,
+		"manager": m, "store": store, "resource": resource, "options": s.options, "owner": owner, "derived": values,
 	}
 	u.show(m)
 	u.run(r.Context(), m.Run, func(ctx context.Context) {

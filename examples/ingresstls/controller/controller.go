@@ -23,6 +23,8 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/access"
+	"github.com/refwatch/refwatch/objectcache/derived"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
@@ -44,7 +46,7 @@ type Controller struct {
 	options      Options
 	ingresses    *reflector.Reflector
 	secrets      *manager.Manager[*corev1.Secret]
-	certificates *objectcache.Derived[*Certificate]
+	certificates *derived.Values[*Certificate]
 	table        atomic.Pointer[table] // never nil
 	counters     counters
 	changed      chan struct{} // holds a value while the table may be older than what is in memory
@@ -70,7 +72,7 @@ func New(options Options) (*Controller, error) {
 	c := &Controller{
 		options:      options,
 		secrets:      secrets,
-		certificates: objectcache.NewDerived(secrets, parse),
+		certificates: derived.New(secrets, parse),
 		changed:      make(chan struct{}, 1),
 		listed:       make(chan struct{}),
 	}
@@ -176,7 +178,9 @@ func (c *Controller) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificat
 
 // Roles returns the Roles that the controller needs for the Secrets that are referenced now, one for each namespace.
 // Beside these it needs list and watch of Ingresses.
-func (c *Controller) Roles(name string) ([]rbacv1.Role, error) { return c.secrets.Roles(name) }
+func (c *Controller) Roles(name string) ([]rbacv1.Role, error) {
+	return access.Roles(name, c.secrets.Access())
+}
 
 // RolesYAML returns the Roles as YAML documents, for kubectl apply.
 func (c *Controller) RolesYAML(name string) (string, error) {

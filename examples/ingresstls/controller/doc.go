@@ -5,7 +5,7 @@
 //	Ingresses ──▶ SetReferences ──▶ manager ──▶ Changes
 //	    │                              │           │
 //	    └──────────▶ build of the table ◀──────────┘
-//	                       │   one Derived.TryGet for each host
+//	                       │   one Values.TryGet for each host
 //	                       ▼
 //	             table: host ──▶ certificate ◀── GetCertificate, in each handshake
 //

@@ -22,8 +22,8 @@ var parameters = []string{
 	"timeoutSeconds", "watch",
 }
 
-// allowList holds the requests that a user may send: lists and watches of objects by name, GETs of them beside first reads,
-// and lists and watches of a node's pods.
+// allowList holds the requests that a user may send: lists and watches of objects by name, GETs of them beside first
+// reads, and lists and watches of a node's pods.
 type allowList struct {
 	objects []string // such as "secrets/tls", in the namespace of the test
 	node    string   // "" for none

@@ -20,6 +20,8 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -98,7 +100,7 @@ func (r *customRig) create(clients dynamic.ResourceInterface, kind string) {
 
 // notServed returns nil if an error says that a path is not served.
 func notServed(err error, path string) error {
-	var unserved *objectcache.NotServedError
+	var unserved *resource.NotServedError
 	if !errors.As(err, &unserved) || apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "the path "+path+" is not served (404)") {
 		return fmt.Errorf("got %w, want a NotServedError of %s", err, path)
 	}
@@ -115,7 +117,7 @@ func TestCustomResources(t *testing.T) {
 	config := r.cluster.Admin()
 	key := types.NamespacedName{Namespace: namespace, Name: "one"}
 
-	store, err := objectcache.NewWatchStore(objectcache.FromConfig[*widget, *widgetList](config, widgets), objectcache.WatchOptions{})
+	store, err := objectcache.NewWatchStore(resource.FromConfig[*widget, *widgetList](config, widgets), objectcache.WatchOptions{})
 	r.must(store, err)
 	stop := e2e.Run(r, store.Run)
 	defer stop()
@@ -135,17 +137,17 @@ func TestCustomResources(t *testing.T) {
 		return err
 	})
 
-	untyped := func(resource schema.GroupVersionResource) objectcache.Resource[*unstructured.Unstructured] {
-		return objectcache.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, resource)
+	untyped := func(path schema.GroupVersionResource) resource.Resource[*unstructured.Unstructured] {
+		return resource.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, path)
 	}
 	clusterKey := types.NamespacedName{Name: "one"}
 	if got, err := getOnce(t, untyped(clusterWidgets).ClusterScoped(), clusterKey); err != nil || got.GetKind() != "ClusterWidget" {
 		t.Errorf("cluster-scoped: got error %v, want the object with its kind", err)
 	}
-	if got, err := getOnce(t, objectcache.Dynamic(client, clusterWidgets).ClusterScoped(), clusterKey); err != nil || got.GetKind() != "ClusterWidget" {
+	if got, err := getOnce(t, clients.Dynamic(client, clusterWidgets).ClusterScoped(), clusterKey); err != nil || got.GetKind() != "ClusterWidget" {
 		t.Errorf("dynamic: got error %v, want the object with its kind", err)
 	}
-	metadata := objectcache.FromConfig[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList](config, widgets)
+	metadata := resource.FromConfig[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList](config, widgets)
 	if got, err := getOnce(t, metadata, key); err != nil || got.Name != "one" || got.UID == "" {
 		t.Errorf("metadata: got error %v, want that of the object", err)
 	}

@@ -18,6 +18,8 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/access"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -48,22 +50,22 @@ func (r *rig) apply(roles []rbacv1.Role, clusterRoles []rbacv1.ClusterRole) {
 	}
 }
 
-// TestCheckAccess: the check returns what RBAC denies, in namespaces and for cluster-scoped kinds, and the Roles that
+// TestCheck: the check returns what RBAC denies, in namespaces and for cluster-scoped kinds, and the Roles that
 // it returns are enough for a store.
-func TestCheckAccess(t *testing.T) {
+func TestCheck(t *testing.T) {
 	r := newRig(t, e2e.Options{})
 	r.must(r.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "billing"}}, metav1.CreateOptions{}))
 	created := r.createSecret("tls", "1")
 	client := e2e.Client(r, r.cluster.User(gateway))
 	reviews := client.AuthorizationV1().SelfSubjectAccessReviews()
-	secrets := objectcache.Secrets(client)
-	namespaces := objectcache.NewClusterResource(client.CoreV1().Namespaces, corev1.SchemeGroupVersion.WithResource("namespaces"))
+	secrets := resource.Secrets(client)
+	namespaces := resource.Typed[*corev1.Namespace, *corev1.NamespaceList](client.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("namespaces")).ClusterScoped()
 	keys := append(keysOf([]string{"tls", "tls-next"}), types.NamespacedName{Namespace: "billing", Name: "tls"})
 	shop := types.NamespacedName{Name: namespace}
-	check := func(ctx context.Context) (objectcache.Denials, error) {
-		denied, err1 := secrets.CheckAccess(ctx, reviews, nil, keys...)
-		more, err2 := namespaces.CheckAccess(ctx, reviews, nil, shop)
-		return slices.Concat(denied, more), errors.Join(err1, err2)
+	check := func(ctx context.Context) (access.Denials, error) {
+		return access.Check(ctx, reviews, access.Secrets(keys...), access.Objects{
+			Resource: corev1.SchemeGroupVersion.WithResource("namespaces"), ClusterScoped: true, Keys: []types.NamespacedName{shop},
+		})
 	}
 
 	denied, err := check(t.Context())
@@ -102,14 +104,14 @@ func TestCheckAccess(t *testing.T) {
 }
 
 // getOnce gets one object from a new store of the resource.
-func getOnce[T cache.Object](t *testing.T, resource objectcache.Resource[T], key types.NamespacedName) (T, error) {
+func getOnce[T cache.Object](t *testing.T, resource resource.Resource[T], key types.NamespacedName) (T, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	return getWithin(ctx, t, resource, key)
 }
 
-func getWithin[T cache.Object](ctx context.Context, t *testing.T, resource objectcache.Resource[T], key types.NamespacedName) (T, error) {
+func getWithin[T cache.Object](ctx context.Context, t *testing.T, resource resource.Resource[T], key types.NamespacedName) (T, error) {
 	t.Helper()
 	store, err := objectcache.NewWatchStore(resource, objectcache.WatchOptions{})
 	if err != nil {
@@ -124,8 +126,8 @@ func getWithin[T cache.Object](ctx context.Context, t *testing.T, resource objec
 func TestAllowedNamespace(t *testing.T) {
 	r := newRig(t, e2e.Options{})
 	reviews := e2e.Client(r, r.cluster.User(gateway)).AuthorizationV1().SelfSubjectAccessReviews()
-	secrets := objectcache.Secrets(nil)
-	if allowed, err := secrets.AllowedNamespace(t.Context(), reviews, namespace); err != nil || allowed {
+	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
+	if allowed, err := access.AllowedNamespace(t.Context(), reviews, secrets, namespace); err != nil || allowed {
 		t.Errorf("before the grant: got %v and error %v, want false", allowed, err)
 	}
 	r.apply([]rbacv1.Role{{
@@ -133,22 +135,24 @@ func TestAllowedNamespace(t *testing.T) {
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list", "watch"}}},
 	}}, nil)
 	r.eventually("the namespace is allowed", func(ctx context.Context) error {
-		allowed, err := secrets.AllowedNamespace(ctx, reviews, namespace)
+		allowed, err := access.AllowedNamespace(ctx, reviews, secrets, namespace)
 		if err == nil && !allowed {
 			err = errors.New("it is not")
 		}
 		return err
 	})
-	if denied, err := secrets.CheckAccess(t.Context(), reviews, nil, keysOf([]string{"a", "b"})...); err != nil || denied != nil {
+	both := access.Secrets(keysOf([]string{"a", "b"})...)
+	if denied, err := access.Check(t.Context(), reviews, both); err != nil || denied != nil {
 		t.Errorf("names in it: got %v and error %v, want nothing denied", denied, err)
 	}
-	if denied, err := secrets.CheckAccess(t.Context(), reviews, []string{"get"}, keysOf([]string{"a", "b"})...); err != nil || len(denied) != 1 {
+	both.Verbs = []string{"get"}
+	if denied, err := access.Check(t.Context(), reviews, both); err != nil || len(denied) != 1 {
 		t.Errorf("get: got %v and error %v, want it denied", denied, err)
 	}
 }
 
-// TestCheckAccessOfNode: for a node the answers are those of the Node authorizer, with its reason.
-func TestCheckAccessOfNode(t *testing.T) {
+// TestCheckOfNode: for a node the answers are those of the Node authorizer, with its reason.
+func TestCheckOfNode(t *testing.T) {
 	r := newRig(t, e2e.Options{})
 	for _, name := range []string{"volume", "elsewhere"} {
 		r.createSecret(name, name)
@@ -156,7 +160,7 @@ func TestCheckAccessOfNode(t *testing.T) {
 	r.createPod("web", node1, corev1.PodSpec{Volumes: []corev1.Volume{secretVolume("volume")}})
 	reviews := e2e.Client(r, r.cluster.Node(node1)).AuthorizationV1().SelfSubjectAccessReviews()
 	r.eventually("the secret of the pod is allowed, and no other", func(ctx context.Context) error {
-		denied, err := objectcache.Secrets(nil).CheckAccess(ctx, reviews, nil, keysOf([]string{"volume", "elsewhere"})...)
+		denied, err := access.Check(ctx, reviews, access.Secrets(keysOf([]string{"volume", "elsewhere"})...))
 		if err != nil {
 			return err
 		}
@@ -167,13 +171,13 @@ func TestCheckAccessOfNode(t *testing.T) {
 	})
 }
 
-// TestCheckAccessRefused: the server refuses the question of a user who is not authenticated.
-func TestCheckAccessRefused(t *testing.T) {
+// TestCheckRefused: the server refuses the question of a user who is not authenticated.
+func TestCheckRefused(t *testing.T) {
 	r := newRig(t, e2e.Options{})
 	config := r.cluster.User(gateway)
 	config.CertData, config.KeyData = nil, nil
 	reviews := e2e.Client(r, config).AuthorizationV1().SelfSubjectAccessReviews()
-	denied, err := objectcache.Secrets(nil).CheckAccess(t.Context(), reviews, nil, keysOf([]string{"tls"})...)
+	denied, err := access.Check(t.Context(), reviews, access.Secrets(keysOf([]string{"tls"})...))
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "system:basic-user") || denied != nil {
 		t.Errorf("got %v and error %v, want Forbidden and what to do", denied, err)
 	}

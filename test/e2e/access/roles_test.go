@@ -17,6 +17,8 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/access"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -34,7 +36,7 @@ type gatewayRig struct {
 func newGatewayRig(t *testing.T, options e2e.Options) *gatewayRig {
 	r := newRig(t, options)
 	client := e2e.Client(r, r.cluster.ThroughProxy(r.cluster.User(gateway)))
-	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), objectcache.WatchOptions{})
+	store, err := objectcache.NewWatchStore(resource.Secrets(client), objectcache.WatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,7 @@ func newGatewayRig(t *testing.T, options e2e.Options) *gatewayRig {
 // are effective.
 func (r *gatewayRig) grant(role string, names ...string) {
 	r.Helper()
-	roles, err := objectcache.Secrets(nil).Roles(role, keysOf(names)...)
+	roles, err := access.Roles(role, access.Secrets(keysOf(names)...))
 	r.must(roles, err)
 	for i := range roles {
 		binding := &rbacv1.RoleBinding{

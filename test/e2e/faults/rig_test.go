@@ -17,6 +17,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -70,7 +71,7 @@ func newStore(t *testing.T, config *rest.Config, options objectcache.WatchOption
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := objectcache.NewWatchStore(objectcache.Secrets(client), options)
+	store, err := objectcache.NewWatchStore(resource.Secrets(client), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func newStore(t *testing.T, config *rest.Config, options objectcache.WatchOption
 // newConfigMaps returns a store of ConfigMaps for the same client.
 func newConfigMaps(t *testing.T, client kubernetes.Interface, options objectcache.WatchOptions) *objectcache.WatchStore[*corev1.ConfigMap] {
 	t.Helper()
-	store, err := objectcache.NewWatchStore(objectcache.ConfigMaps(client), options)
+	store, err := objectcache.NewWatchStore(resource.ConfigMaps(client), options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/access"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -108,7 +109,7 @@ func (r *rig) grant(account string, names []string, change ...func(*rbacv1.Role)
 	for _, name := range names {
 		keys = append(keys, types.NamespacedName{Namespace: r.namespace, Name: name})
 	}
-	roles, err := objectcache.Secrets(nil).Roles(account, keys...)
+	roles, err := access.Roles(account, access.Secrets(keys...))
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache_test
+package derived_test
 
 import (
 	"context"
@@ -12,15 +12,44 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/derived"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/apiserver"
 )
 
+// serveSecret starts an API server with a Secret, and a store of Secrets.
+func serveSecret() (*apiserver.Server, *objectcache.WatchStore[*corev1.Secret], func()) {
+	server, err := apiserver.Start(apiserver.Options{})
+	if err != nil {
+		panic(err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "tls"}, Data: map[string][]byte{"user": []byte("ada")}}
+	if _, err := server.Client().CoreV1().Secrets("default").Create(context.Background(), secret, metav1.CreateOptions{}); err != nil {
+		panic(err)
+	}
+	store, err := objectcache.NewWatchStore(resource.Secrets(server.Client()), objectcache.WatchOptions{})
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- store.Run(ctx) }()
+	return server, store, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			panic(err)
+		}
+		server.Close()
+	}
+}
+
 // What a program parses from an object is computed once per version.
-func ExampleNewDerived() {
-	_, store, stop := serveSecret(objectcache.WatchOptions{})
+func ExampleNew() {
+	_, store, stop := serveSecret()
 	defer stop()
 	store.AddReference("default", "tls", "gateway")
 
-	greetings := objectcache.NewDerived(store, func(secret *corev1.Secret) (string, error) {
+	greetings := derived.New(store, func(secret *corev1.Secret) (string, error) {
 		fmt.Println("computing")
 		return "hello, " + string(secret.Data["user"]), nil
 	})
@@ -36,12 +65,12 @@ func ExampleNewDerived() {
 }
 
 // A bad version does not end what the last good one has begun. Err says that it is bad.
-func ExampleDerived_KeepLast() {
-	server, store, stop := serveSecret(objectcache.WatchOptions{})
+func ExampleValues_KeepLast() {
+	server, store, stop := serveSecret()
 	defer stop()
 	store.AddReference("default", "tls", "gateway")
 
-	users := objectcache.NewDerived(store, func(secret *corev1.Secret) (string, error) {
+	users := derived.New(store, func(secret *corev1.Secret) (string, error) {
 		if len(secret.Data["user"]) == 0 {
 			return "", errors.New("no user")
 		}
@@ -68,19 +97,19 @@ func ExampleDerived_KeepLast() {
 
 // gateway ends TLS with certificates from Secrets.
 type gateway struct {
-	certificates *objectcache.Derived[*tls.Certificate]
+	certificates *derived.Values[*tls.Certificate]
 }
 
 // A TLS handshake neither waits nor parses: TryGet returns the parsed certificate.
-func ExampleDerived_TryGet() {
-	_, store, stop := serveSecret(objectcache.WatchOptions{})
+func ExampleValues_TryGet() {
+	_, store, stop := serveSecret()
 	defer stop()
 	store.AddReference("default", "tls", "gateway")
 	if _, err := store.Get(context.Background(), "default", "tls"); err != nil {
 		panic(err)
 	}
 
-	g := gateway{objectcache.NewDerived(store, func(secret *corev1.Secret) (*tls.Certificate, error) {
+	g := gateway{derived.New(store, func(secret *corev1.Secret) (*tls.Certificate, error) {
 		certificate, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
 		return &certificate, err
 	})}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package access
 
 import (
 	"context"
@@ -15,46 +15,45 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	typedauthorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
+
+	"github.com/refwatch/refwatch/objectcache"
 )
 
 // maxReviews is how many reviews of one check are under way at a time.
 const maxReviews = 8
 
-// access is what a review asks for. The name is empty for all objects.
-type access struct{ namespace, name, verb string }
+// question is what a review asks for. The name is empty for all objects.
+type question struct{ namespace, name, verb string }
 
 // answer is that of a review.
 type answer struct {
-	access
+	question
 
 	allowed bool
 	reason  string // may be empty
 }
 
-// accessCheck sends reviews about one resource.
-type accessCheck struct {
+// reviewer sends reviews about one resource.
+type reviewer struct {
 	reviews  typedauthorizationv1.SelfSubjectAccessReviewInterface
 	resource authorizationv1.ResourceAttributes // without namespace, name and verb
 }
 
-func (r *Resource[T]) newAccessCheck(ctx context.Context, reviews typedauthorizationv1.SelfSubjectAccessReviewInterface) (*accessCheck, error) {
-	if err := r.checkName(); err != nil {
-		return nil, err
-	}
+func newReviewer(ctx context.Context, reviews typedauthorizationv1.SelfSubjectAccessReviewInterface, resource schema.GroupVersionResource) (*reviewer, error) {
 	switch {
 	case ctx == nil:
-		return nil, fmt.Errorf("check access to %s: %w", r.resource, ErrNilContext)
-	case isNil(reviews):
-		return nil, fmt.Errorf("check access to %s: the client is nil: pass client.AuthorizationV1().SelfSubjectAccessReviews()", r.resource)
+		return nil, fmt.Errorf("check access to %s: %w", resource.GroupResource(), objectcache.ErrNilContext)
+	case reviews == nil:
+		return nil, fmt.Errorf("check access to %s: the client is nil: pass client.AuthorizationV1().SelfSubjectAccessReviews()", resource.GroupResource())
 	}
-	path := r.pathResource()
-	return &accessCheck{reviews, authorizationv1.ResourceAttributes{Group: path.Group, Version: path.Version, Resource: path.Resource}}, nil
+	return &reviewer{reviews, authorizationv1.ResourceAttributes{Group: resource.Group, Version: resource.Version, Resource: resource.Resource}}, nil
 }
 
 // ask returns the answers in the order of the questions, or the first error.
-func (c *accessCheck) ask(ctx context.Context, questions []access) ([]answer, error) {
+func (r *reviewer) ask(ctx context.Context, questions []question) ([]answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	answers := make([]answer, len(questions))
@@ -67,7 +66,7 @@ func (c *accessCheck) ask(ctx context.Context, questions []access) ([]answer, er
 				if next >= len(questions) {
 					return
 				}
-				got, err := c.askOne(ctx, questions[next])
+				got, err := r.askOne(ctx, questions[next])
 				if err != nil {
 					cancel(err)
 				}
@@ -77,17 +76,17 @@ func (c *accessCheck) ask(ctx context.Context, questions []access) ([]answer, er
 	}
 	running.Wait()
 	if err := context.Cause(ctx); err != nil {
-		return nil, fmt.Errorf("check access to %s: %w", c.resource.Resource, err)
+		return nil, fmt.Errorf("check access to %s: %w", r.resource.Resource, err)
 	}
 	return answers, nil
 }
 
 // askOne sends a review.
-func (c *accessCheck) askOne(ctx context.Context, question access) (answer, error) {
-	attributes := c.resource
+func (r *reviewer) askOne(ctx context.Context, question question) (answer, error) {
+	attributes := r.resource
 	attributes.Namespace, attributes.Name, attributes.Verb = question.namespace, question.name, question.verb
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
-	review, err := c.reviews.Create(ctx, review, metav1.CreateOptions{})
+	review, err := r.reviews.Create(ctx, review, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
 		return answer{}, fmt.Errorf("the server refuses the question itself: bind the ClusterRole system:basic-user to the user: %w", err)
@@ -113,11 +112,11 @@ func joined(texts []string, separator string) string {
 
 // wholeNamespaces returns the questions about all objects of each namespace with more
 // than one name. About a single object it is as cheap to ask at once.
-func wholeNamespaces(names map[string][]string, verbs []string) (questions []access) {
+func wholeNamespaces(names map[string][]string, verbs []string) (questions []question) {
 	for _, namespace := range slices.Sorted(maps.Keys(names)) {
 		if len(names[namespace]) > 1 {
 			for _, verb := range verbs {
-				questions = append(questions, access{namespace: namespace, verb: verb})
+				questions = append(questions, question{namespace: namespace, verb: verb})
 			}
 		}
 	}
@@ -126,16 +125,16 @@ func wholeNamespaces(names map[string][]string, verbs []string) (questions []acc
 
 // eachObject returns the questions about each object, sorted, but for what is allowed for
 // its whole namespace.
-func eachObject(names map[string][]string, verbs []string, whole []answer) (questions []access) {
-	allowed := map[access]bool{}
+func eachObject(names map[string][]string, verbs []string, whole []answer) (questions []question) {
+	allowed := map[question]bool{}
 	for _, answer := range whole {
-		allowed[answer.access] = answer.allowed
+		allowed[answer.question] = answer.allowed
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(names)) {
 		for _, name := range names[namespace] {
 			for _, verb := range verbs {
-				if !allowed[access{namespace: namespace, verb: verb}] {
-					questions = append(questions, access{namespace, name, verb})
+				if !allowed[question{namespace: namespace, verb: verb}] {
+					questions = append(questions, question{namespace, name, verb})
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+// Package derived keeps what a program computes from objects, once for each version.
+package derived
 
 import (
 	"cmp"
@@ -15,27 +16,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache"
 )
 
-// Derived returns what a program derives from objects, such as the certificate that a
-// Secret holds. It computes a value once for each version of an object that its reader
-// holds in memory; after that a Get neither computes nor allocates. A [DirectStore] holds
-// nothing, so with one each Get computes. Make one with [NewDerived].
-type Derived[V any] struct {
+// Values are what a program derives from objects, such as the certificates that Secrets
+// hold. A value is computed once for each version of an object that the reader holds in
+// memory; after that a Get neither computes nor allocates. An [objectcache.DirectStore]
+// holds nothing, so with one each Get computes. Make Values with [New].
+type Values[V any] struct {
 	derivation interface {
 		get(ctx context.Context, namespace, name string) (V, error)
 		tryGet(namespace, name string) (V, error)
 		failure(key types.NamespacedName) error
-		keepingLast() *Derived[V]
+		keepingLast() *Values[V]
 	}
 }
 
-// derivation is a Derived of objects of a type.
+// derivation is Values of objects of a type.
 type derivation[E any, T pointer[E], V any] struct {
 	reader Reader[T]
 	derive func(T) (V, error)
-	keep   bool     // see Derived.KeepLast
-	cells  sync.Map // types.NamespacedName to *derivedCell[E, V]
+	keep   bool     // see Values.KeepLast
+	cells  sync.Map // types.NamespacedName to *valueCell[E, V]
 }
 
 // pointer is an object type that is a pointer, as all are.
@@ -44,58 +46,63 @@ type pointer[E any] interface {
 	cache.Object
 }
 
-// NewDerived returns what derive computes from the objects of a reader: a store, or a
-// manager.
+// Reader reads objects: a store, or a manager.
+type Reader[T any] interface {
+	Get(ctx context.Context, namespace, name string) (T, error)
+	TryGet(namespace, name string) (T, error)
+}
+
+// New returns what derive computes from the objects of a reader.
 //
-//	certificates := objectcache.NewDerived(secrets, func(s *corev1.Secret) (*tls.Certificate, error) {
+//	certificates := derived.New(secrets, func(s *corev1.Secret) (*tls.Certificate, error) {
 //		certificate, err := tls.X509KeyPair(s.Data["tls.crt"], s.Data["tls.key"])
 //		return &certificate, err
 //	})
 //
 // derive is called by the first Get of each version. Gets that come meanwhile wait for
-// it. With [Derived.KeepLast], a version for which it returns an error does not replace the
+// it. With [Values.KeepLast], a version for which it returns an error does not replace the
 // value of the one before. It must not change the object. The value must not refer to the
 // object itself, or the object stays in memory when its references have gone; parts of it
 // may be used.
-func NewDerived[E any, T pointer[E], V any](reader Reader[T], derive func(T) (V, error)) *Derived[V] {
-	return &Derived[V]{&derivation[E, T, V]{reader: reader, derive: derive}}
+func New[E any, T pointer[E], V any](reader Reader[T], derive func(T) (V, error)) *Values[V] {
+	return &Values[V]{&derivation[E, T, V]{reader: reader, derive: derive}}
 }
 
 // Get returns the value of an object, shared by all callers. It waits as the Get of the
 // reader does, and returns its errors. An error or a panic of derive is returned by
-// every Get of that version, unless [Derived.KeepLast] has a value.
+// every Get of that version, unless [Values.KeepLast] has a value.
 //
 // A value leaves memory when its object does: with the next Get after the last
 // reference, and in any case after the garbage collection that finds the object
 // unused.
-func (d *Derived[V]) Get(ctx context.Context, namespace, name string) (V, error) {
-	return d.derivation.get(ctx, namespace, name)
+func (v *Values[V]) Get(ctx context.Context, namespace, name string) (V, error) {
+	return v.derivation.get(ctx, namespace, name)
 }
 
-// KeepLast returns a Derived like d, for values that must not fail with one bad version, such
+// KeepLast returns Values like v, for values that must not fail with one bad version, such
 // as the certificates of an ingress controller. If derive returns an error for a version,
 // Get returns the value of the last version of the object that had one, and no error.
-// When the object changes, call TryGet, then [Derived.Err], and log or count the error:
+// When the object changes, call TryGet, then [Values.Err], and log or count the error:
 // nothing else shows that the value is not the newest.
 //
 // A value belongs to one object: Get returns NotFound if the object is absent, and the error
 // of derive if another object, with another UID, has taken its name. It leaves memory after
-// the last reference, as without KeepLast. A reader that has no method Status, as a [Store]
-// has one, keeps a value until a Get finds that the object is gone. A [DirectStore] keeps
+// the last reference, as without KeepLast. A reader that has no method Status, as an
+// [objectcache.Store] has one, keeps a value until a Get finds that the object is gone. A DirectStore keeps
 // none. A value lives in memory only: after a restart of the program, a bad version is an
 // error until the next good one.
-func (d *Derived[V]) KeepLast() *Derived[V] { return d.derivation.keepingLast() }
+func (v *Values[V]) KeepLast() *Values[V] { return v.derivation.keepingLast() }
 
 // Err returns the error of derive for the version that the last Get or TryGet has seen. It is
 // nil if derive has succeeded, and if neither was called yet. Err itself looks at no newer
 // version.
-func (d *Derived[V]) Err(namespace, name string) error {
-	return d.derivation.failure(types.NamespacedName{Namespace: namespace, Name: name})
+func (v *Values[V]) Err(namespace, name string) error {
+	return v.derivation.failure(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// TryGet is Get without waiting for the object: see [WatchStore.TryGet].
-func (d *Derived[V]) TryGet(namespace, name string) (V, error) {
-	return d.derivation.tryGet(namespace, name)
+// TryGet is Get without waiting for the object: see [objectcache.WatchStore.TryGet].
+func (v *Values[V]) TryGet(namespace, name string) (V, error) {
+	return v.derivation.tryGet(namespace, name)
 }
 
 func (d *derivation[E, T, V]) get(ctx context.Context, namespace, name string) (V, error) {
@@ -111,7 +118,7 @@ func (d *derivation[E, T, V]) tryGet(namespace, name string) (V, error) {
 // of returns the value of an object that a reader has returned.
 func (d *derivation[E, T, V]) of(key types.NamespacedName, object T, err error) (V, error) {
 	if err != nil {
-		if apierrors.IsNotFound(err) || errors.Is(err, ErrNotRegistered) || errors.Is(err, ErrStopped) {
+		if apierrors.IsNotFound(err) || errors.Is(err, objectcache.ErrNotRegistered) || errors.Is(err, objectcache.ErrStopped) {
 			d.cells.Delete(key)
 		}
 		var none V
@@ -126,7 +133,7 @@ func (d *derivation[E, T, V]) of(key types.NamespacedName, object T, err error) 
 }
 
 // compute sets the value of a cell, or its error.
-func (d *derivation[E, T, V]) compute(cell *derivedCell[E, V], key types.NamespacedName, object T) {
+func (d *derivation[E, T, V]) compute(cell *valueCell[E, V], key types.NamespacedName, object T) {
 	cell.err = fmt.Errorf("derive from %q: the function has ended its goroutine", key) // unless call returns
 	defer cell.done.Store(true)
 	cell.value, cell.err = d.call(key, object)
@@ -137,14 +144,14 @@ func (d *derivation[E, T, V]) compute(cell *derivedCell[E, V], key types.Namespa
 }
 
 // cell returns the cell of a version. It replaces that of another version.
-func (d *derivation[E, T, V]) cell(key types.NamespacedName, object T) *derivedCell[E, V] {
+func (d *derivation[E, T, V]) cell(key types.NamespacedName, object T) *valueCell[E, V] {
 	for {
 		before, found := d.cells.Load(key)
-		held, _ := before.(*derivedCell[E, V])
+		held, _ := before.(*valueCell[E, V])
 		if found && held.object.Value() == (*E)(object) {
 			return held
 		}
-		cell := &derivedCell[E, V]{object: weak.Make((*E)(object)), uid: object.GetUID()}
+		cell := &valueCell[E, V]{object: weak.Make((*E)(object)), uid: object.GetUID()}
 		if found && d.keep && held.uid == cell.uid && d.isReferenced(key) {
 			cell.previous.Store(held.newest())
 		}
@@ -156,7 +163,7 @@ func (d *derivation[E, T, V]) cell(key types.NamespacedName, object T) *derivedC
 	}
 }
 
-func (d *derivation[E, T, V]) add(key types.NamespacedName, cell *derivedCell[E, V]) bool {
+func (d *derivation[E, T, V]) add(key types.NamespacedName, cell *valueCell[E, V]) bool {
 	_, loaded := d.cells.LoadOrStore(key, cell)
 	return !loaded
 }

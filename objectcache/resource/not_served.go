@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package resource
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/names"
 )
 
 // NotServedError is the cause when the server answered a list or a watch with 404:
@@ -31,7 +32,7 @@ type NotServedError struct {
 	Reason metav1.StatusReason
 
 	foreign string // the type of an answer that is not an API server's, as redact.Error has left it
-	answer  notAbsentError
+	answer  names.NotAbsentError
 }
 
 // Error returns the path, what to check, and the text of the answer.
@@ -71,14 +72,14 @@ func (e *NotServedError) path() string {
 // Unwrap returns the answer. errors.Is finds it, and errors.As does not.
 func (e *NotServedError) Unwrap() error { return e.answer }
 
-// notServed returns err, as a [NotServedError] if it is a 404 of the server's.
-func notServed(err error) error {
+// NotServed returns err, as a [NotServedError] if it is a 404 of the server's.
+func NotServed(err error) error {
 	var answer apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) {
 		return err
 	}
 	status := answer.Status()
-	e := &NotServedError{Code: status.Code, Reason: status.Reason, answer: notAbsentError{err}}
+	e := &NotServedError{Code: status.Code, Reason: status.Reason, answer: names.NotAbsentError{Hidden: err}}
 	if status.Details == nil {
 		return e
 	}
@@ -89,9 +90,6 @@ func notServed(err error) error {
 	}
 	return e
 }
-
-// explainedFailure returns the error of an attempt with what to check about the resource.
-func (r *Resource[T]) explainedFailure(err error) error { return r.explained(notServed(err)) }
 
 // explained returns the cause of a failure with what to check about the resource.
 func (r *Resource[T]) explained(cause error) error {
@@ -106,10 +104,3 @@ func (r *Resource[T]) explained(cause error) error {
 	}
 	return cause
 }
-
-// notAbsentError hides a NotFound that does not say that the object of a Get is
-// absent. It has no Unwrap, by which apierrors.IsNotFound would find the NotFound.
-type notAbsentError struct{ error }
-
-// Is reports whether the hidden error is target.
-func (e notAbsentError) Is(target error) bool { return errors.Is(e.error, target) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package resource
 
 import (
 	"cmp"
@@ -16,22 +16,23 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-// FromREST is any resource whose objects have the type T, and their lists the type L,
-// over the REST client of its group and version. T and L are pointers to structs. They
+// Typed is any resource whose objects have the type T, and their lists the type L, over the
+// REST client of its group and version, which each typed clientset has. T and L are pointers to structs. They
 // need not be registered in a scheme, and whatever serializer the client has, the
 // answers are decoded by codecs of the library: from protobuf if the types can be, else
 // from JSON.
 //
-//	FromREST[*examplev1.Widget, *examplev1.WidgetList](client, resource)
+//	Typed[*appsv1.Deployment, *appsv1.DeploymentList](clientset.AppsV1().RESTClient(),
+//		appsv1.SchemeGroupVersion.WithResource("deployments"))
 //
 // As T and L, *unstructured.Unstructured and *unstructured.UnstructuredList hold objects
 // of any kind; with *metav1.PartialObjectMetadata and *metav1.PartialObjectMetadataList
 // only the metadata of the objects is requested and kept.
 //
-// [NewWatchStore] returns an error for a client of another group or version, and for a
-// type of Kubernetes' own that another resource serves. Whether the server serves the
-// resource shows at the first request: see [NotServedError].
-func FromREST[T cache.Object, L runtime.Object](client rest.Interface, resource schema.GroupVersionResource) Resource[T] {
+// Stores return an error for a client of another group or version, and for a type of
+// Kubernetes' own that another resource serves. Whether the server serves the resource
+// shows at the first request: see [NotServedError].
+func Typed[T cache.Object, L runtime.Object](client rest.Interface, resource schema.GroupVersionResource) Resource[T] {
 	r := withoutClient[T](resource)
 	if !isNil(client) {
 		r.nameError = cmp.Or(r.nameError, checkTypes[T, L]())
@@ -40,14 +41,14 @@ func FromREST[T cache.Object, L runtime.Object](client rest.Interface, resource 
 	return r
 }
 
-// FromRESTFunc is [FromREST] for types that are known only when the program runs, such as
+// TypedFunc is [Typed] for types that are known only when the program runs, such as
 // those of a [runtime.Scheme]. T is an interface, such as client.Object of
 // controller-runtime. newObject and newList return an empty object of the kind, and an
 // empty list of such objects; each call must return the same type.
 //
 // No object counts as immutable. If a function is nil, or returns no pointer to a struct,
-// [NewWatchStore] returns an error.
-func FromRESTFunc[T cache.Object](client rest.Interface, resource schema.GroupVersionResource, newObject func() T, newList func() runtime.Object) Resource[T] {
+// stores return an error.
+func TypedFunc[T cache.Object](client rest.Interface, resource schema.GroupVersionResource, newObject func() T, newList func() runtime.Object) Resource[T] {
 	r := withoutClient[T](resource)
 	if newObject == nil || newList == nil || !isStructPointer(newObject()) || !isStructPointer(newList()) {
 		r.nameError = cmp.Or(r.nameError, errNoTypes)
@@ -68,12 +69,12 @@ func isStructPointer(v any) bool {
 	return t != nil && t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct && !isNil(v)
 }
 
-// FromConfig is [FromREST] with a client that it makes from a copy of config, with the
+// FromConfig is [Typed] with a client that it makes from a copy of config, with the
 // settings of [ConfigFor]. A program with a controller-runtime manager passes
 // manager.GetConfig(). Each call makes a client with connections of its own; to share
-// them, make the clients with rest.RESTClientForConfigAndClient and call FromREST.
+// them, make the clients with rest.RESTClientForConfigAndClient and call Typed.
 //
-// FromConfig sends no request. [NewWatchStore] returns the error of client-go for a
+// FromConfig sends no request. Stores return the error of client-go for a
 // config of which no client can be made.
 func FromConfig[T cache.Object, L runtime.Object](config *rest.Config, resource schema.GroupVersionResource) Resource[T] {
 	client, err := restClientFor(config, resource.GroupVersion())
@@ -82,7 +83,7 @@ func FromConfig[T cache.Object, L runtime.Object](config *rest.Config, resource 
 		r.clientError = err
 		return r
 	}
-	return FromREST[T, L](client, resource)
+	return Typed[T, L](client, resource)
 }
 
 // restClientFor returns a REST client for many streams.

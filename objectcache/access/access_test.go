@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache_test
+package access_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,18 +15,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	typedauthorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/access"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+var (
+	widgets        = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	clusterWidgets = widgets.GroupVersion().WithResource("clusterwidgets")
 )
 
 // permissions are what a user may do: "verb namespace/name", and "*" for any name.
@@ -54,13 +60,13 @@ func rule(verbs, names string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: strings.Fields(names), Verbs: strings.Fields(verbs)}
 }
 
-// CheckAccess returns exactly what is denied, and sends no review that it does not need.
-func TestCheckAccess(t *testing.T) {
+// Check returns exactly what is denied, and sends no review that it does not need.
+func TestCheck(t *testing.T) {
 	tests := map[string]struct {
 		permissions permissions
 		verbs       []string
 		keys        []types.NamespacedName
-		want        objectcache.Denials
+		want        access.Denials
 		reviews     int
 	}{
 		"no keys": {},
@@ -69,15 +75,15 @@ func TestCheckAccess(t *testing.T) {
 			keys:        keys("a/x"), reviews: 2,
 		},
 		"one object, denied": {
-			keys: keys("a/x"), want: objectcache.Denials{{Namespace: "a", Rule: rule("list watch", "x")}}, reviews: 2,
+			keys: keys("a/x"), want: access.Denials{{Namespace: "a", Rule: rule("list watch", "x")}}, reviews: 2,
 		},
 		"one verb": {
 			permissions: permissions{"list a/x": true},
-			keys:        keys("a/x"), want: objectcache.Denials{{Namespace: "a", Rule: rule("watch", "x")}}, reviews: 2,
+			keys:        keys("a/x"), want: access.Denials{{Namespace: "a", Rule: rule("watch", "x")}}, reviews: 2,
 		},
 		"get": {
 			permissions: permissions{"list a/*": true, "watch a/*": true, "get a/y": true}, verbs: []string{"get"},
-			keys: keys("a/x", "a/y"), want: objectcache.Denials{{Namespace: "a", Rule: rule("get", "x")}}, reviews: 3,
+			keys: keys("a/x", "a/y"), want: access.Denials{{Namespace: "a", Rule: rule("get", "x")}}, reviews: 3,
 		},
 		"the whole namespace": {
 			permissions: permissions{"list a/*": true, "watch a/*": true},
@@ -85,12 +91,12 @@ func TestCheckAccess(t *testing.T) {
 		},
 		"a verb of the whole namespace": {
 			permissions: permissions{"list a/*": true, "watch a/y": true},
-			keys:        keys("a/x", "a/y", "a/z"), want: objectcache.Denials{{Namespace: "a", Rule: rule("watch", "x z")}}, reviews: 5,
+			keys:        keys("a/x", "a/y", "a/z"), want: access.Denials{{Namespace: "a", Rule: rule("watch", "x z")}}, reviews: 5,
 		},
 		"several namespaces and verbs": {
 			permissions: permissions{"list b/x": true, "watch b/x": true, "list b/y": true, "list c/*": true, "watch c/*": true},
 			keys:        keys("c/y", "b/z", "b/y", "b/x", "c/x", "a/x", "b/z"),
-			want: objectcache.Denials{
+			want: access.Denials{
 				{Namespace: "a", Rule: rule("list watch", "x")},
 				{Namespace: "b", Rule: rule("watch", "y")},
 				{Namespace: "b", Rule: rule("list watch", "z")},
@@ -104,7 +110,9 @@ func TestCheckAccess(t *testing.T) {
 				server := apiserver.New(t, apiserver.Options{InMemory: true})
 				test.permissions.authorize(server)
 				reviews := server.Client().AuthorizationV1().SelfSubjectAccessReviews()
-				got, err := objectcache.Secrets(nil).CheckAccess(t.Context(), reviews, test.verbs, test.keys...)
+				objects := access.Secrets(test.keys...)
+				objects.Verbs = test.verbs
+				got, err := access.Check(t.Context(), reviews, objects)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -122,19 +130,16 @@ func TestCheckAccess(t *testing.T) {
 // With the Roles of the denials, a store can read all objects, and nothing is denied.
 func TestDenialsAsRoles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apiserver.New(t, apiserver.Options{InMemory: true, CustomResources: customResources})
+		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		reviews := server.Client().AuthorizationV1().SelfSubjectAccessReviews()
 		allowed := permissions{"list a/x": true}
 		allowed.authorize(server)
 		wanted := keys("a/x", "a/y", "b/x")
-		secrets, cluster := objectcache.Secrets(nil), objectcache.Dynamic(nil, clusterWidgets).ClusterScoped()
-		denied, err1 := secrets.CheckAccess(t.Context(), reviews, nil, wanted...)
-		more, err2 := objectcache.ConfigMaps(nil).CheckAccess(t.Context(), reviews, nil, keys("b/x")...)
-		unscoped, err3 := cluster.CheckAccess(t.Context(), reviews, nil, keys("/one")...)
-		if err := errors.Join(err1, err2, err3); err != nil {
+		cluster := access.Objects{Resource: clusterWidgets, ClusterScoped: true, Keys: keys("/one")}
+		denied, err := access.Check(t.Context(), reviews, access.Secrets(wanted...), access.ConfigMaps(keys("b/x")...), cluster)
+		if err != nil {
 			t.Fatal(err)
 		}
-		denied = slices.Concat(denied, more, unscoped)
 		roles, err1 := denied.Roles("gateway")
 		clusterRoles, err2 := denied.ClusterRoles("gateway")
 		if err := errors.Join(err1, err2); err != nil {
@@ -155,11 +160,24 @@ func TestDenialsAsRoles(t *testing.T) {
 				}
 			}
 		}
-		if denied, err := secrets.CheckAccess(t.Context(), reviews, nil, wanted...); err != nil || denied != nil {
+		if denied, err := access.Check(t.Context(), reviews, access.Secrets(wanted...)); err != nil || denied != nil {
 			t.Errorf("with the Roles: got %v and %v, want nothing denied", denied, err)
 		}
+		store, err := objectcache.NewWatchStore(resource.Secrets(server.Client()), objectcache.WatchOptions{AcquireOnGet: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		running := make(chan error)
+		go func() { running <- store.Run(ctx) }()
+		defer func() {
+			stop()
+			if err := <-running; err != nil {
+				t.Error(err)
+			}
+		}()
 		for _, key := range wanted {
-			if err, _ := getOnce(t, objectcache.Secrets(server.Client()), key); !apierrors.IsNotFound(err) {
+			if _, err := store.Get(t.Context(), key.Namespace, key.Name); !apierrors.IsNotFound(err) {
 				t.Errorf("Get of %s: got %v, want NotFound, and not Forbidden", key, err)
 			}
 		}
@@ -185,7 +203,7 @@ func reviewer(answer func(authorizationv1.ResourceAttributes) (authorizationv1.S
 }
 
 // The reason of the server is passed on. Objects with the same reason share a rule.
-func TestCheckAccessReasons(t *testing.T) {
+func TestCheckReasons(t *testing.T) {
 	reviews := reviewer(func(a authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
 		want := authorizationv1.ResourceAttributes{Group: "example.com", Version: "v1", Resource: "widgets", Namespace: "a", Name: a.Name, Verb: a.Verb}
 		if a != want {
@@ -199,7 +217,7 @@ func TestCheckAccessReasons(t *testing.T) {
 		}
 		return authorizationv1.SubjectAccessReviewStatus{}, nil
 	})
-	got, err := objectcache.Dynamic(nil, widgets).CheckAccess(t.Context(), reviews, nil, keys("a/x", "a/y", "a/z")...)
+	got, err := access.Check(t.Context(), reviews, access.Objects{Resource: widgets, Keys: keys("a/x", "a/y", "a/z")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +235,7 @@ func TestCheckAccessReasons(t *testing.T) {
 }
 
 // At most eight reviews are under way at a time. The first error ends the check.
-func TestCheckAccessIsBounded(t *testing.T) {
+func TestCheckIsBounded(t *testing.T) {
 	var all []types.NamespacedName
 	for i := range 100 {
 		all = append(all, types.NamespacedName{Namespace: "a", Name: fmt.Sprint("x", i)})
@@ -244,7 +262,7 @@ func TestCheckAccessIsBounded(t *testing.T) {
 					defer mu.Unlock()
 					peak.Store(max(peak.Load(), running.Add(1)))
 				}, func() { running.Add(-1) }}
-				denied, err := objectcache.Secrets(nil).CheckAccess(t.Context(), reviews, nil, all...)
+				denied, err := access.Check(t.Context(), reviews, access.Secrets(all...))
 				if test.fail == 0 && (err != nil || len(denied) != 1 || len(denied[0].Rule.ResourceNames) != 100) {
 					t.Errorf("got %d and %v, want one rule with all names", len(denied), err)
 				}
@@ -277,8 +295,8 @@ func (b blocking) Create(ctx context.Context, review *authorizationv1.SelfSubjec
 }
 
 // What cannot be asked is an error that says why.
-func TestCheckAccessErrors(t *testing.T) {
-	secrets := objectcache.Secrets(nil)
+func TestCheckErrors(t *testing.T) {
+	secrets := access.Secrets().Resource
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	var none context.Context
@@ -294,28 +312,27 @@ func TestCheckAccessErrors(t *testing.T) {
 	}
 	is := func(target error) func(error) bool { return func(err error) bool { return errors.Is(err, target) } }
 	tests := map[string]struct {
-		resource objectcache.Resource[*corev1.Secret]
+		resource schema.GroupVersionResource
 		ctx      context.Context
 		reviews  typedauthorizationv1.SelfSubjectAccessReviewInterface
 		key      string
 		want     func(error) bool
 	}{
 		"invalid namespace": {secrets, t.Context(), allowed, "A/x", is(objectcache.ErrInvalidName)},
-		"cluster scope":     {secrets, t.Context(), allowed, "/x", is(objectcache.ErrInvalidName)},
 		"ended context":     {secrets, ended, allowed, "a/x", is(context.Canceled)},
 		"no context":        {secrets, none, allowed, "a/x", is(objectcache.ErrNilContext)},
 		"no client":         {secrets, t.Context(), noClient, "a/x", isText("the client is nil: pass client.AuthorizationV1()")},
-		"zero resource":     {objectcache.Resource[*corev1.Secret]{}, t.Context(), allowed, "a/x", isText("zero value")},
+		"zero resource":     {schema.GroupVersionResource{}, t.Context(), allowed, "a/x", isText("is no resource")},
 		"refused":           {secrets, t.Context(), refused, "a/x", apierrors.IsForbidden},
 		"refused, advice":   {secrets, t.Context(), refused, "a/x", isText("system:basic-user")},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			denied, err := test.resource.CheckAccess(test.ctx, test.reviews, nil, keys(test.key)...)
+			denied, err := access.Check(test.ctx, test.reviews, access.Objects{Resource: test.resource, Keys: keys(test.key)})
 			if !test.want(err) || denied != nil {
-				t.Errorf("CheckAccess: got %v and %v", denied, err)
+				t.Errorf("Check: got %v and %v", denied, err)
 			}
-			whole, err := test.resource.AllowedNamespace(test.ctx, test.reviews, keys(test.key)[0].Namespace)
+			whole, err := access.AllowedNamespace(test.ctx, test.reviews, test.resource, keys(test.key)[0].Namespace)
 			if !test.want(err) || whole {
 				t.Errorf("AllowedNamespace: got %v and %v", whole, err)
 			}
@@ -340,7 +357,7 @@ func TestAllowedNamespace(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := apiserver.New(t, apiserver.Options{InMemory: true})
 				test.permissions.authorize(server)
-				got, err := objectcache.Secrets(nil).AllowedNamespace(t.Context(), server.Client().AuthorizationV1().SelfSubjectAccessReviews(), "a")
+				got, err := access.AllowedNamespace(t.Context(), server.Client().AuthorizationV1().SelfSubjectAccessReviews(), access.Secrets().Resource, "a")
 				if err != nil || got != test.want {
 					t.Errorf("got %v and %v, want %v", got, err, test.want)
 				}
@@ -350,7 +367,7 @@ func TestAllowedNamespace(t *testing.T) {
 }
 
 // A gateway asks at its start what it may not read, and prints the Roles that it lacks.
-func ExampleResource_CheckAccess() {
+func ExampleCheck() {
 	server, err := apiserver.Start(apiserver.Options{})
 	if err != nil {
 		panic(err)
@@ -360,7 +377,7 @@ func ExampleResource_CheckAccess() {
 	certificates := []types.NamespacedName{{Namespace: "shop", Name: "tls"}, {Namespace: "shop", Name: "tls-next"}}
 
 	reviews := server.Client().AuthorizationV1().SelfSubjectAccessReviews()
-	denied, err := objectcache.Secrets(nil).CheckAccess(context.Background(), reviews, nil, certificates...)
+	denied, err := access.Check(context.Background(), reviews, access.Secrets(certificates...))
 	if err != nil {
 		fmt.Println(err)
 		return

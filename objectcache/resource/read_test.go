@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package resource_test
 
 import (
 	"context"
@@ -15,19 +15,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // secretData is the data of every object. No error may contain it.
 const secretData = "canary-canary-canary"
+
+var testKey = types.NamespacedName{Namespace: "default", Name: "tls"}
+
+// errAbsent means that the state of an absent object was read.
+var errAbsent = errors.New("absent")
 
 // reader reads testKey with one kind of client.
 type reader func(ctx context.Context) (metav1.Object, error)
@@ -40,19 +47,36 @@ func readers(t *testing.T, config *rest.Config) map[string]reader {
 	client := kubernetes.NewForConfigOrDie(config)
 	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
 	return map[string]reader{
-		"REST":     readerOf(Secrets(client)),
-		"typed":    readerOf(NewResource(func(ns string) hiddenREST { return hiddenREST{client.CoreV1().Secrets(ns)} }, secrets)),
-		"dynamic":  readerOf(Dynamic(dynamic.NewForConfigOrDie(config), secrets)),
-		"metadata": readerOf(Metadata(metadata.NewForConfigOrDie(config), secrets)),
+		"REST":     readerOf(resource.Secrets(client)),
+		"typed":    readerOf(clients.Typed(func(ns string) hiddenREST { return hiddenREST{client.CoreV1().Secrets(ns)} }, secrets)),
+		"dynamic":  readerOf(clients.Dynamic(dynamic.NewForConfigOrDie(config), secrets)),
+		"metadata": readerOf(clients.Metadata(metadata.NewForConfigOrDie(config), secrets)),
 	}
 }
 
-func readerOf[T cache.Object](resource Resource[T]) reader {
-	return func(ctx context.Context) (metav1.Object, error) { return resource.read(ctx, testKey) }
+func readerOf[T cache.Object](kind resource.Resource[T]) reader {
+	return func(ctx context.Context) (metav1.Object, error) {
+		reader, err := resource.NewReader(kind)
+		if err != nil {
+			return nil, err
+		}
+		state, err := reader.Read(ctx, testKey)
+		switch {
+		case err != nil:
+			return nil, reader.ExplainFailure(err)
+		case !state.Exists:
+			return nil, errAbsent
+		}
+		return state.Object, nil
+	}
 }
 
-// hiddenREST is a typed client without GetClient.
+// hiddenREST is a typed client that hides its REST client.
 type hiddenREST struct{ typedcorev1.SecretInterface }
+
+func newSecret() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: testKey.Namespace, Name: testKey.Name}}
+}
 
 // roundTripper is a transport that answers each request.
 type roundTripper func(*http.Request) *http.Response
@@ -77,10 +101,10 @@ func TestRead(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		secrets := server.Client().CoreV1().Secrets(testKey.Namespace)
 		for name, read := range readers(t, server.Config()) {
-			if object, err := read(t.Context()); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `secrets "default/tls" not found`) {
-				t.Errorf("%s, absent: got %v, %v, want NotFound with the key", name, object, err)
+			if object, err := read(t.Context()); !errors.Is(err, errAbsent) {
+				t.Errorf("%s, absent: got %v, %v, want that", name, object, err)
 			}
-			secret := testSecret("", false)
+			secret := newSecret()
 			secret.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "test", Operation: "Update", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}")}}
 			created, err := secrets.Create(t.Context(), secret, metav1.CreateOptions{})
 			if err != nil || len(created.ManagedFields) == 0 {
@@ -106,16 +130,16 @@ func TestRead(t *testing.T) {
 func TestReadTransforms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
-		if _, err := server.Client().CoreV1().Secrets(testKey.Namespace).Create(t.Context(), testSecret("", false), metav1.CreateOptions{}); err != nil {
+		if _, err := server.Client().CoreV1().Secrets(testKey.Namespace).Create(t.Context(), newSecret(), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		secrets := Secrets(server.Client())
-		resource := secrets.WithTransform(func(s *corev1.Secret) *corev1.Secret { s.Data = nil; return s })
-		if got, err := resource.read(t.Context(), testKey); err != nil || got.Name != testKey.Name || got.Data != nil {
+		secrets := resource.Secrets(server.Client())
+		changed := secrets.WithTransform(func(s *corev1.Secret) *corev1.Secret { s.Data = nil; return s })
+		if got, err := readerOf(changed)(t.Context()); err != nil || got.GetName() != testKey.Name || got.(*corev1.Secret).Data != nil {
 			t.Errorf("got %v, want the Secret without data", err)
 		}
-		resource = secrets.WithTransform(func(*corev1.Secret) *corev1.Secret { return nil })
-		if got, err := resource.read(t.Context(), testKey); !errors.Is(err, ErrTransform) || got != nil {
+		changed = secrets.WithTransform(func(*corev1.Secret) *corev1.Secret { return nil })
+		if got, err := readerOf(changed)(t.Context()); !errors.Is(err, resource.ErrTransform) || got != nil {
 			t.Errorf("got %v, want ErrTransform", err)
 		}
 	})
@@ -146,23 +170,11 @@ func TestReadNotServedIsNotAbsent(t *testing.T) {
 		for client, read := range readers(t, answersWith(http.StatusNotFound, test.contentType, test.body, &requests)) {
 			t.Run(name+"/"+client, func(t *testing.T) {
 				_, err := read(t.Context())
-				var served *NotServedError
-				if apierrors.IsNotFound(err) != test.absent || errors.As(err, &served) == test.absent {
-					t.Errorf("got %v, want NotFound: %v, else a NotServedError", err, test.absent)
+				var served *resource.NotServedError
+				if errors.Is(err, errAbsent) != test.absent || apierrors.IsNotFound(err) || errors.As(err, &served) == test.absent {
+					t.Errorf("got %v, want absence: %v, else a NotServedError", err, test.absent)
 				}
 			})
-		}
-	}
-}
-
-// client-go puts the name of the request into the error for a proxy's 404. That is no absence, also if the name is kept
-// when the error is cleaned of the answer.
-func TestProxysNotFoundIsNotAbsence(t *testing.T) {
-	secrets := Secrets(fake.NewClientset())
-	for proxy, absent := range map[bool]bool{true: false, false: true} {
-		err := apierrors.NewGenericServerResponse(http.StatusNotFound, "get", corev1.Resource("secrets"), "tls", "page not found", 0, proxy)
-		if got := secrets.isAbsence(err, "tls"); got != absent {
-			t.Errorf("from a proxy: %v: got absence %v, want %v", proxy, got, absent)
 		}
 	}
 }
@@ -213,14 +225,14 @@ func TestReadErrors(t *testing.T) {
 // A panic of a client, or a client that is nil, is an error.
 func TestReadBadClient(t *testing.T) {
 	calls := 0
-	resource := NewResource(func(string) *hiddenREST {
-		if calls++; calls == 3 {
+	bad := clients.Typed(func(string) *hiddenREST {
+		if calls++; calls == 2 {
 			return nil
 		}
 		return &hiddenREST{} // its methods panic
 	}, corev1.SchemeGroupVersion.WithResource("secrets"))
 	for _, want := range []string{"panic: a ", "returned nil"} {
-		if _, err := resource.read(t.Context(), testKey); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readerOf(bad)(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}

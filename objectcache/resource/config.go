@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package resource
 
 import (
 	"net/http"
@@ -17,14 +17,15 @@ import (
 //
 //   - It prefers responses in protobuf, which are smaller and cheaper to decode, and
 //     accepts JSON for objects that have no protobuf encoding.
-//   - It has no rate limit (QPS, burst, rate limiter). A [Gate] bounds
+//   - It has no rate limit (QPS, burst, rate limiter). A Gate bounds
 //     the requests instead, and opens first what a Get waits for.
 //   - It has no Timeout, which would end every stream.
 //   - It has connections of its own. kube-apiserver limits the number of streams on
 //     a connection, and long ones would block other calls of the program.
 //   - Its watches use a [transport.Transport]: it opens only as many connections as
 //     they need. Its open streams keep neither the header of the response nor the
-//     request, and a WatchStore parks them: see [WatchOptions].BlockingStreams.
+//     request, and a WatchStore of package objectcache parks them: see the
+//     option BlockingStreams there.
 //
 // If config has a Transport, it is used as it is, without the transport above: its
 // connections may be shared, and its streams keep the header of the response and cannot

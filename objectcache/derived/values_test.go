@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache_test
+package derived_test
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"strings"
@@ -13,14 +14,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/derived"
+	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-func TestDerivedOncePerVersion(t *testing.T) {
+func TestOncePerVersion(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		var calls atomic.Int32
-		lengths := objectcache.NewDerived(r, func(s *corev1.Secret) (int, error) {
+		lengths := derived.New(r, func(s *corev1.Secret) (int, error) {
 			calls.Add(1)
 			return len(s.Data["password"]), nil
 		})
@@ -57,31 +61,37 @@ func TestDerivedOncePerVersion(t *testing.T) {
 }
 
 // A Get that fails for another reason than absence keeps the value of the last one.
-func TestDerivedOutlivesAFailedGet(t *testing.T) {
+func TestOutlivesAFailedGet(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{MaxStaleness: time.Minute}, func(t *testing.T, r *rig) {
 		calls := 0
-		derived := objectcache.NewDerived(r, func(*corev1.Secret) (int, error) { calls++; return calls, nil })
+		values := derived.New(r, func(*corev1.Secret) (int, error) { calls++; return calls, nil })
 		r.referenced("tls")
-		if _, err := derived.TryGet(namespace, "tls"); err != nil {
+		if _, err := values.TryGet(namespace, "tls"); err != nil {
 			t.Fatal(err)
 		}
-		release := r.holdBack("watch")
+		release := make(chan struct{})
+		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			if request.Verb == "watch" {
+				<-release
+			}
+			return nil
+		})
 		r.server.CloseStreams(nil)
 		time.Sleep(2 * time.Minute)
-		if _, err := derived.TryGet(namespace, "tls"); !errors.Is(err, objectcache.ErrStale) {
+		if _, err := values.TryGet(namespace, "tls"); !errors.Is(err, objectcache.ErrStale) {
 			t.Errorf("too old: got %v, want ErrStale", err)
 		}
-		release()
-		if got, err := derived.Get(t.Context(), namespace, "tls"); err != nil || got != 1 {
+		close(release)
+		if got, err := values.Get(t.Context(), namespace, "tls"); err != nil || got != 1 {
 			t.Errorf("afterwards: got %d, %v, want the value of before", got, err)
 		}
 	})
 }
 
-func TestDerivedErrors(t *testing.T) {
+func TestErrors(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		errBad, calls := errors.New("no certificate"), 0
-		derived := objectcache.NewDerived(r, func(s *corev1.Secret) (string, error) {
+		values := derived.New(r, func(s *corev1.Secret) (string, error) {
 			calls++
 			switch s.Name {
 			case "panic":
@@ -97,10 +107,10 @@ func TestDerivedErrors(t *testing.T) {
 		r.create("panic")
 		r.referenced("bad")
 		for range 3 {
-			if _, err := derived.Get(t.Context(), namespace, "bad"); !errors.Is(err, errBad) || !strings.Contains(err.Error(), `"default/bad"`) {
+			if _, err := values.Get(t.Context(), namespace, "bad"); !errors.Is(err, errBad) || !strings.Contains(err.Error(), `"default/bad"`) {
 				t.Errorf("got %v, want the error of derive and the key", err)
 			}
-			if _, err := derived.Get(t.Context(), namespace, "panic"); err == nil || strings.Contains(err.Error(), canary) {
+			if _, err := values.Get(t.Context(), namespace, "panic"); err == nil || strings.Contains(err.Error(), canary) {
 				t.Errorf("panic: got %v, want an error without object data", err)
 			}
 		}
@@ -111,10 +121,10 @@ func TestDerivedErrors(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = derived.Get(t.Context(), namespace, "goexit")
+			_, _ = values.Get(t.Context(), namespace, "goexit")
 		}()
 		<-done
-		if _, err := derived.Get(t.Context(), namespace, "goexit"); err == nil {
+		if _, err := values.Get(t.Context(), namespace, "goexit"); err == nil {
 			t.Error("a function that has ended its goroutine: got no error")
 		}
 	})
@@ -123,12 +133,12 @@ func TestDerivedErrors(t *testing.T) {
 // After the last reference neither the object nor its value is kept, although no Get
 // comes any more. A Get that finds no object drops the value of the last one, whoever
 // holds that.
-func TestDerivedIsNotKept(t *testing.T) {
+func TestIsNotKept(t *testing.T) {
 	for name, get := range map[string]bool{"garbage collection": false, "Get": true} {
 		dropped := make(chan struct{}) // outside the bubble, as cleanups are
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				derived := objectcache.NewDerived(r, func(*corev1.Secret) (*[1 << 10]byte, error) {
+				values := derived.New(r, func(*corev1.Secret) (*[1 << 10]byte, error) {
 					v := new([1 << 10]byte)
 					runtime.AddCleanup(v, func(dropped chan struct{}) { close(dropped) }, dropped)
 					return v, nil
@@ -141,30 +151,35 @@ func TestDerivedIsNotKept(t *testing.T) {
 				done := make(chan struct{})
 				go func() { // the stack of the test could keep the value
 					defer close(done)
-					if _, err := derived.Get(t.Context(), namespace, "tls"); err != nil {
+					if _, err := values.Get(t.Context(), namespace, "tls"); err != nil {
 						t.Error(err)
 					}
 				}()
 				<-done
 				r.DeleteReference(namespace, "tls", "pod")
 				if get {
-					if _, err := derived.TryGet(namespace, "tls"); err == nil {
+					if _, err := values.TryGet(namespace, "tls"); err == nil {
 						t.Error("no reference: want an error")
 					}
 				}
 				collect(t, dropped)
-				runtime.KeepAlive(derived)
+				runtime.KeepAlive(values)
 				runtime.KeepAlive(object)
 			})
 		})
 	}
 }
 
-func BenchmarkDerived(b *testing.B) {
-	store, ctx := synced(b, objectcache.WatchOptions{}), b.Context()
-	derived := objectcache.NewDerived(store, func(*corev1.Secret) (string, error) { return "value", nil })
+func BenchmarkGet(b *testing.B) {
+	_, store, stop := serveSecret()
+	defer stop()
+	store.AddReference(namespace, "tls", "pod")
+	values, ctx := derived.New(store, func(*corev1.Secret) (string, error) { return "value", nil }), b.Context()
+	if _, err := values.Get(ctx, namespace, "tls"); err != nil {
+		b.Fatal(err)
+	}
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = derived.Get(ctx, namespace, "tls")
+		_, _ = values.Get(ctx, namespace, "tls")
 	}
 }

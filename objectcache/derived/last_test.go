@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache_test
+package derived_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/derived"
 )
 
 var errNoValue = errors.New("no value")
@@ -41,7 +42,7 @@ func collectOften() {
 
 // A version from which nothing can be computed leaves the value of the last one that could,
 // and Err says why. An object that is gone has no value, nor has one in its place.
-func TestDerivedKeepsTheLast(t *testing.T) {
+func TestKeepsTheLast(t *testing.T) {
 	stores := map[string]objectcache.StoreOptions{
 		"watch": objectcache.WatchOptions{}, "TTL": objectcache.TTLOptions{TTL: time.Second},
 		"idle": objectcache.WatchOptions{IdleTimeout: 30 * time.Second},
@@ -50,19 +51,19 @@ func TestDerivedKeepsTheLast(t *testing.T) {
 		for when, collect := range map[string]func(){"": func() {}, ", garbage is collected": collectOften} {
 			t.Run(name+when, func(t *testing.T) {
 				inBubble(t, options, func(t *testing.T, r *rig) {
-					derived := objectcache.NewDerived(r, password).KeepLast()
+					values := derived.New(r, password).KeepLast()
 					want := func(when, value string, failed bool) {
 						t.Helper()
 						time.Sleep(65 * time.Second) // the idle timer fires after each 30 s
 						collect()
 						for range 2 {
-							if got, err := derived.Get(t.Context(), namespace, "tls"); err != nil || got != value {
+							if got, err := values.Get(t.Context(), namespace, "tls"); err != nil || got != value {
 								t.Errorf("%s: Get: got %q, %v, want %q", when, got, err, value)
 							}
-							if got, err := derived.TryGet(namespace, "tls"); err != nil || got != value {
+							if got, err := values.TryGet(namespace, "tls"); err != nil || got != value {
 								t.Errorf("%s: TryGet: got %q, %v, want %q", when, got, err, value)
 							}
-							err := derived.Err(namespace, "tls")
+							err := values.Err(namespace, "tls")
 							if errors.Is(err, errNoValue) != failed || failed && !strings.Contains(err.Error(), `"default/tls"`) {
 								t.Errorf("%s: Err: got %v, want an error: %v", when, err, failed)
 							}
@@ -71,10 +72,10 @@ func TestDerivedKeepsTheLast(t *testing.T) {
 					gone := func(when string, is func(error) bool) {
 						t.Helper()
 						collect()
-						if got, err := derived.Get(t.Context(), namespace, "tls"); got != "" || !is(err) {
+						if got, err := values.Get(t.Context(), namespace, "tls"); got != "" || !is(err) {
 							t.Errorf("%s: got %q, %v, want no value", when, got, err)
 						}
-						if err := derived.Err(namespace, "tls"); err != nil && !is(err) {
+						if err := values.Err(namespace, "tls"); err != nil && !is(err) {
 							t.Errorf("%s: Err: got %v, want nil", when, err)
 						}
 					}
@@ -92,13 +93,13 @@ func TestDerivedKeepsTheLast(t *testing.T) {
 					r.remove("tls")
 					time.Sleep(time.Minute)
 					gone("deleted", apierrors.IsNotFound)
-					r.create("tls", func(s *corev1.Secret) { s.Data["password"] = []byte("bad") })
+					r.create("tls", "bad")
 					time.Sleep(time.Minute)
 					gone("created again", noValue)
 					r.update("tls", "good")
 					want("good at last", "good", false)
 					r.remove("tls")
-					r.create("tls", func(s *corev1.Secret) { s.Data["password"] = []byte("bad") })
+					r.create("tls", "bad")
 					time.Sleep(time.Minute)
 					gone("recreated before a Get", noValue)
 					r.DeleteReference(namespace, "tls", "pod")
@@ -110,24 +111,24 @@ func TestDerivedKeepsTheLast(t *testing.T) {
 }
 
 // Without KeepLast, and for the first version, the error is that of the version.
-func TestDerivedErr(t *testing.T) {
+func TestErr(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		plain := objectcache.NewDerived(r, password)
+		plain := derived.New(r, password)
 		kept := plain.KeepLast()
 		r.referenced("tls")
 		if err := kept.Err(namespace, "tls"); err != nil {
 			t.Errorf("before a Get: got %v, want nil", err)
 		}
-		for _, derived := range []*objectcache.Derived[string]{plain, kept} {
-			if _, err := derived.TryGet(namespace, "tls"); err != nil || derived.Err(namespace, "tls") != nil {
-				t.Errorf("good: got %v and %v, want nil", err, derived.Err(namespace, "tls"))
+		for _, values := range []*derived.Values[string]{plain, kept} {
+			if _, err := values.TryGet(namespace, "tls"); err != nil || values.Err(namespace, "tls") != nil {
+				t.Errorf("good: got %v and %v, want nil", err, values.Err(namespace, "tls"))
 			}
 		}
 		r.update("tls", "bad")
 		if _, err := plain.TryGet(namespace, "tls"); !errors.Is(err, errNoValue) || !errors.Is(plain.Err(namespace, "tls"), errNoValue) {
 			t.Errorf("bad, without KeepLast: got %v and %v, want the error", err, plain.Err(namespace, "tls"))
 		}
-		r.create("first", func(s *corev1.Secret) { s.Data["password"] = []byte("bad") })
+		r.create("first", "bad")
 		r.AddReference(namespace, "first", "pod")
 		if _, err := kept.Get(t.Context(), namespace, "first"); !errors.Is(err, errNoValue) {
 			t.Errorf("the first version: got %v, want the error", err)
@@ -136,10 +137,10 @@ func TestDerivedErr(t *testing.T) {
 }
 
 // The last value is that of the newest version that could be computed, whichever came first.
-func TestDerivedKeepsTheLastOfASlowVersion(t *testing.T) {
+func TestKeepsTheLastOfASlowVersion(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		release := make(chan struct{})
-		derived := objectcache.NewDerived(r, func(s *corev1.Secret) (string, error) {
+		values := derived.New(r, func(s *corev1.Secret) (string, error) {
 			if valueOf(s) == canary {
 				<-release
 			}
@@ -148,30 +149,30 @@ func TestDerivedKeepsTheLastOfASlowVersion(t *testing.T) {
 		r.referenced("tls")
 		slow := make(chan string, 1)
 		go func() {
-			value, _ := derived.Get(t.Context(), namespace, "tls")
+			value, _ := values.Get(t.Context(), namespace, "tls")
 			slow <- value
 		}()
 		time.Sleep(time.Second)
 		r.update("tls", "bad")
-		if _, err := derived.TryGet(namespace, "tls"); !errors.Is(err, errNoValue) {
+		if _, err := values.TryGet(namespace, "tls"); !errors.Is(err, errNoValue) {
 			t.Errorf("nothing computed yet: got %v, want the error", err)
 		}
 		close(release)
 		if got := <-slow; got != canary {
 			t.Errorf("the slow version: got %q, want its value", got)
 		}
-		if got, err := derived.TryGet(namespace, "tls"); err != nil || got != canary {
+		if got, err := values.TryGet(namespace, "tls"); err != nil || got != canary {
 			t.Errorf("computed: got %q, %v, want the value of the slow version", got, err)
 		}
 	})
 }
 
 // Versions come while many Gets compute. Once there is a value, no Get is without one.
-func TestDerivedKeepsTheLastForAll(t *testing.T) {
+func TestKeepsTheLastForAll(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		derived := objectcache.NewDerived(r, password).KeepLast()
+		values := derived.New(r, password).KeepLast()
 		r.referenced("tls")
-		if _, err := derived.Get(t.Context(), namespace, "tls"); err != nil {
+		if _, err := values.Get(t.Context(), namespace, "tls"); err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -179,7 +180,7 @@ func TestDerivedKeepsTheLastForAll(t *testing.T) {
 		for range 8 {
 			gets.Go(func() {
 				for ctx.Err() == nil {
-					if value, err := derived.TryGet(namespace, "tls"); err != nil || value == "" {
+					if value, err := values.TryGet(namespace, "tls"); err != nil || value == "" {
 						t.Errorf("got %q, %v, want a value", value, err)
 						return
 					}
@@ -200,12 +201,12 @@ func TestDerivedKeepsTheLastForAll(t *testing.T) {
 }
 
 // After the last reference the kept value leaves memory, although no Get comes any more.
-func TestDerivedLastIsNotKept(t *testing.T) {
+func TestLastIsNotKept(t *testing.T) {
 	for name, value := range map[string]string{"of the current version": "good", "of the version before": "bad"} {
 		dropped := make(chan struct{}) // outside the bubble, as cleanups are
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				derived := objectcache.NewDerived(r, func(s *corev1.Secret) (*[1 << 10]byte, error) {
+				values := derived.New(r, func(s *corev1.Secret) (*[1 << 10]byte, error) {
 					if _, err := password(s); err != nil {
 						return nil, err
 					}
@@ -218,7 +219,7 @@ func TestDerivedLastIsNotKept(t *testing.T) {
 					done := make(chan struct{})
 					go func() { // the stack of the test could keep the value
 						defer close(done)
-						if _, err := derived.Get(t.Context(), namespace, "tls"); err != nil {
+						if _, err := values.Get(t.Context(), namespace, "tls"); err != nil {
 							t.Error(err)
 						}
 					}()
@@ -231,14 +232,14 @@ func TestDerivedLastIsNotKept(t *testing.T) {
 				}
 				r.DeleteReference(namespace, "tls", "pod")
 				collect(t, dropped)
-				runtime.KeepAlive(derived)
+				runtime.KeepAlive(values)
 			})
 		})
 	}
 }
 
-// A Derived that the program has dropped leaves memory with its values, though the objects are still referenced.
-func TestDerivedThatNobodyHasIsFreed(t *testing.T) {
+// Values that the program has dropped leave memory, though the objects are still referenced.
+func TestThatNobodyHasIsFreed(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		var dropped atomic.Int32
 		t.Run(fmt.Sprint("keep: ", keep), func(t *testing.T) {
@@ -248,15 +249,15 @@ func TestDerivedThatNobodyHasIsFreed(t *testing.T) {
 				go func() {
 					defer close(done)
 					for range 20 {
-						derived := objectcache.NewDerived(r, func(s *corev1.Secret) (*[1 << 12]byte, error) {
+						values := derived.New(r, func(s *corev1.Secret) (*[1 << 12]byte, error) {
 							v := new([1 << 12]byte)
 							runtime.AddCleanup(v, func(n *atomic.Int32) { n.Add(1) }, &dropped)
 							return v, nil
 						})
 						if keep {
-							derived = derived.KeepLast()
+							values = values.KeepLast()
 						}
-						_, _ = derived.Get(t.Context(), namespace, "tls")
+						_, _ = values.Get(t.Context(), namespace, "tls")
 					}
 				}()
 				<-done
@@ -267,7 +268,7 @@ func TestDerivedThatNobodyHasIsFreed(t *testing.T) {
 					collectOften()
 				}
 				if got := dropped.Load(); got < 18 {
-					t.Errorf("got %d values dropped of 20 Deriveds that nobody has", got)
+					t.Errorf("got %d values dropped of 20 that nobody has", got)
 				}
 			})
 		})
@@ -275,16 +276,16 @@ func TestDerivedThatNobodyHasIsFreed(t *testing.T) {
 }
 
 // A DirectStore holds no object, so KeepLast has no value of an earlier version, whatever the garbage collector does.
-func TestDerivedKeepsNothingForADirectStore(t *testing.T) {
+func TestKeepsNothingForADirectStore(t *testing.T) {
 	inBubble(t, objectcache.DirectOptions{}, func(t *testing.T, r *rig) {
-		derived := objectcache.NewDerived(r, password).KeepLast()
+		values := derived.New(r, password).KeepLast()
 		r.create("tls")
 		r.update("tls", "good")
-		if got, err := derived.Get(t.Context(), namespace, "tls"); err != nil || got != "good" {
+		if got, err := values.Get(t.Context(), namespace, "tls"); err != nil || got != "good" {
 			t.Fatalf("got %q, %v, want the value", got, err)
 		}
 		r.update("tls", "bad")
-		if got, err := derived.Get(t.Context(), namespace, "tls"); err == nil {
+		if got, err := values.Get(t.Context(), namespace, "tls"); err == nil {
 			t.Errorf("a bad version: got %q, want its error", got)
 		}
 	})

@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package resource
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
 
 	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/klog/v2"
 )
 
 // Rate limiters of clients, which delay streams.
 
-// ErrClientLimited is joined to [ErrNotSynced] when the context of a Get ended and
-// the client has a rate limiter of its own. client-go's default allows five
+// ErrClientLimited is joined to ErrNotSynced of objectcache when the context of a Get ended
+// and the client has a rate limiter of its own. client-go's default allows five
 // requests a second, and the first reads of many objects wait for it. A client
 // from manager.ClientFor, or of a config from manager.ConfigFor, has none: the
-// [Gate] bounds the requests.
+// Gate of a store bounds the requests.
 var ErrClientLimited = errors.New("use manager.ClientFor, or a config with QPS -1")
 
 // rateLimitError returns an error with the rate limit of the client, and nil if it
-// has none. A client without GetClient hides its limit.
+// has none. A source of FromSource hides its limit.
 func (r *Resource[T]) rateLimitError() error {
 	if r.rest == nil {
 		return nil
@@ -32,11 +30,4 @@ func (r *Resource[T]) rateLimitError() error {
 		return nil
 	}
 	return fmt.Errorf("the client limits itself to %v requests a second: %w", limiter.QPS(), ErrClientLimited)
-}
-
-// logRateLimit logs the rate limit of the client, if it has one.
-func (r *Resource[T]) logRateLimit(ctx context.Context) {
-	if err := r.rateLimitError(); err != nil {
-		klog.FromContext(ctx).Info("The client limits its requests, objects sync slowly", "resource", r.resource, "reason", err)
-	}
 }

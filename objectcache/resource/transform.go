@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package resource
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// ErrTransform is joined to [ErrNotSynced] when the function of
+// ErrTransform is joined to ErrNotSynced of objectcache when the function of
 // [Resource.WithTransform] has panicked, or has returned another object than it was
 // given. The server's object was not stored.
 var ErrTransform error = transformError{}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package derived
 
 import (
 	"runtime"
@@ -9,10 +9,12 @@ import (
 	"weak"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/objectcache"
 )
 
-// derivedCell is the value of one version of an object.
-type derivedCell[E, V any] struct {
+// valueCell is the value of one version of an object.
+type valueCell[E, V any] struct {
 	object weak.Pointer[E]
 	uid    types.UID
 	once   sync.Once
@@ -21,12 +23,12 @@ type derivedCell[E, V any] struct {
 	done   atomic.Bool // value and err are set
 	// previous is the cell of an earlier version of the object that has a value, or may get
 	// one. It is nil once this cell has a value, and always without KeepLast.
-	previous atomic.Pointer[derivedCell[E, V]]
+	previous atomic.Pointer[valueCell[E, V]]
 }
 
 // newest returns the first of c and the cells before it that has a value or may get one; nil
 // if none does.
-func (c *derivedCell[E, V]) newest() *derivedCell[E, V] {
+func (c *valueCell[E, V]) newest() *valueCell[E, V] {
 	for c != nil && c.done.Load() && c.err != nil {
 		c = c.previous.Load()
 	}
@@ -34,7 +36,7 @@ func (c *derivedCell[E, V]) newest() *derivedCell[E, V] {
 }
 
 // last returns the first of c and the cells before it that has a value; nil if none has.
-func (c *derivedCell[E, V]) last() *derivedCell[E, V] {
+func (c *valueCell[E, V]) last() *valueCell[E, V] {
 	for c != nil {
 		previous := c.previous.Load() // before done: it is cleared after done is set
 		if c.done.Load() && c.err == nil {
@@ -50,7 +52,7 @@ func (c *derivedCell[E, V]) last() *derivedCell[E, V] {
 type cellOf[E any, T pointer[E], V any] struct {
 	derivation weak.Pointer[derivation[E, T, V]]
 	key        types.NamespacedName
-	cell       weak.Pointer[derivedCell[E, V]]
+	cell       weak.Pointer[valueCell[E, V]]
 }
 
 // drop drops the cell of an object that has left memory. A cell whose value is to be kept
@@ -77,24 +79,24 @@ type garbage [64]byte
 // would count, and could take a reference.
 func (d *derivation[E, T, V]) isReferenced(key types.NamespacedName) bool {
 	reader, ok := d.reader.(interface {
-		Status(namespace, name string) (Status, bool)
+		Status(namespace, name string) (objectcache.Status, bool)
 	})
 	if !ok {
 		return true
 	}
 	status, referenced := reader.Status(key.Namespace, key.Name)
-	return referenced && status.Phase != Stopped && (status.Exists || !status.Synced)
+	return referenced && status.Phase != objectcache.Stopped && (status.Exists || !status.Synced)
 }
 
-// keepingLast implements [Derived.KeepLast].
-func (d *derivation[E, T, V]) keepingLast() *Derived[V] {
-	return &Derived[V]{&derivation[E, T, V]{reader: d.reader, derive: d.derive, keep: true}}
+// keepingLast implements [Values.KeepLast].
+func (d *derivation[E, T, V]) keepingLast() *Values[V] {
+	return &Values[V]{&derivation[E, T, V]{reader: d.reader, derive: d.derive, keep: true}}
 }
 
-// failure implements [Derived.Err].
+// failure implements [Values.Err].
 func (d *derivation[E, T, V]) failure(key types.NamespacedName) error {
-	if cell, ok := d.cells.Load(key); ok && cell.(*derivedCell[E, V]).done.Load() {
-		return cell.(*derivedCell[E, V]).err
+	if cell, ok := d.cells.Load(key); ok && cell.(*valueCell[E, V]).done.Load() {
+		return cell.(*valueCell[E, V]).err
 	}
 	return nil
 }

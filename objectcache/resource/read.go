@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package resource
 
 import (
 	"context"
@@ -20,20 +20,8 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// read reads an object with one GET, which the server answers with the newest state.
-// The errors hold no object data. apierrors.IsNotFound holds only if the server has no
-// such object; if it does not serve the path, the error is a [NotServedError].
-func (r *Resource[T]) read(ctx context.Context, key types.NamespacedName) (T, error) {
-	state, err := r.readState(ctx, key)
-	if err != nil {
-		return state.Object, r.explainedFailure(err)
-	}
-	return r.result(key, state)
-}
-
-// readState is read for a caller that keeps the state, also that of an absent object.
-// The version of an absence is not known. An error is that of the client: for a path
-// that is not served it is the server's 404.
+// readState reads an object with one GET. The version of an absence is not known. An error
+// is that of the client: for a path that is not served it is the server's 404.
 func (r *Resource[T]) readState(ctx context.Context, key types.NamespacedName) (state cache.State[T], err error) {
 	object, err := listwatch.Redacted(ctx, func(ctx context.Context) (T, error) { return r.get(ctx, key) })
 	if err == nil {
@@ -97,17 +85,5 @@ func getFromREST[T cache.Object](resource *listwatch.RESTResource) func(context.
 			return none, err
 		}
 		return object.(T), nil // Get returns nothing but the type of NewObject
-	}
-}
-
-// getFrom returns a function that gets an object with the client of its namespace.
-func getFrom[T cache.Object, C any](client func(namespace string) C, get func(context.Context, C, string) (T, error)) func(context.Context, types.NamespacedName) (T, error) {
-	return func(ctx context.Context, key types.NamespacedName) (T, error) {
-		c, err := namespaced(client, key.Namespace)
-		if err != nil {
-			var none T
-			return none, err
-		}
-		return get(ctx, c, key.Name)
 	}
 }

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package access returns the permissions that a program needs to read objects by their
+// names, and asks the server which of them it lacks.
+//
+// [Roles] and [ClusterRoles] return RBAC rules with resourceNames. [Check] asks with
+// SelfSubjectAccessReviews, before a Get fails. [AllowedNamespace] asks about a whole
+// namespace, for [objectcache.SharedOptions]. [Objects] names what is read: make it with
+// [Secrets] or [ConfigMaps], with [Of] for a store, or with the method Access of a
+// manager.
+package access

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/access"
+	"github.com/refwatch/refwatch/objectcache/resource"
+)
+
+func TestRoles(t *testing.T) {
+	role := func(namespace string, names ...string) rbacv1.Role {
+		return rbacv1.Role{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gateway"},
+			Rules: []rbacv1.PolicyRule{{
+				APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"list", "watch"},
+			}},
+		}
+	}
+	tests := map[string]struct {
+		keys []types.NamespacedName
+		want []rbacv1.Role
+		err  error
+	}{
+		"no keys": {},
+		"one key": {keys: []types.NamespacedName{{Namespace: "a", Name: "x"}}, want: []rbacv1.Role{role("a", "x")}},
+		"sorted and unique": {
+			keys: []types.NamespacedName{
+				{Namespace: "b", Name: "z"}, {Namespace: "a", Name: "y"}, {Namespace: "a", Name: "x"}, {Namespace: "a", Name: "y"},
+			},
+			want: []rbacv1.Role{role("a", "x", "y"), role("b", "z")},
+		},
+		"no name":  {keys: []types.NamespacedName{{Namespace: "a"}}, err: objectcache.ErrInvalidName},
+		"wildcard": {keys: []types.NamespacedName{{Namespace: "a", Name: "*"}}, err: objectcache.ErrInvalidName},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := access.Roles("gateway", access.Secrets(test.keys...))
+			if !errors.Is(err, test.err) {
+				t.Errorf("error: got %v, want %v", err, test.err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("roles, -want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Roles works for any kind. Several resources are rules of one Role.
+func TestRolesOfAnyKind(t *testing.T) {
+	key := types.NamespacedName{Namespace: "a", Name: "x:y"}
+	roles, err := access.Roles("gateway", access.Objects{Resource: widgets, Keys: []types.NamespacedName{key}, Verbs: []string{"get"}},
+		access.ConfigMaps(types.NamespacedName{Namespace: "a", Name: "z"}))
+	if err != nil || len(roles) != 1 {
+		t.Fatalf("got %d Roles and %v, want one", len(roles), err)
+	}
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{"example.com"}, Resources: []string{"widgets"}, ResourceNames: []string{"x:y"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"z"}, Verbs: []string{"list", "watch"}},
+	}
+	if diff := cmp.Diff(want, roles[0].Rules); diff != "" {
+		t.Errorf("rules, -want +got:\n%s", diff)
+	}
+	if _, err := access.Roles(""); !errors.Is(err, objectcache.ErrInvalidName) {
+		t.Errorf("Roles without a name: got %v, want ErrInvalidName", err)
+	}
+	if _, err := access.Roles("gateway", access.Secrets(key)); !errors.Is(err, objectcache.ErrInvalidName) {
+		t.Errorf("a name that no Secret can have: got %v, want ErrInvalidName", err)
+	}
+	for _, resource := range []schema.GroupVersionResource{{}, {Version: "v1", Resource: "Widget"}, {Resource: "widgets"}} {
+		if _, err := access.Roles("gateway", access.Objects{Resource: resource}); err == nil {
+			t.Errorf("%v: got no error, want one", resource)
+		}
+	}
+}
+
+// The permissions of a cluster-scoped kind are ClusterRoles, those of others are Roles.
+func TestClusterRoles(t *testing.T) {
+	nodesOf := func(keys ...types.NamespacedName) access.Objects {
+		return access.Objects{Resource: corev1.SchemeGroupVersion.WithResource("nodes"), ClusterScoped: true, Keys: keys}
+	}
+	got, err := access.ClusterRoles("agent", nodesOf(keys("/b", "/a", "/b")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []rbacv1.ClusterRole{{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"nodes"}, ResourceNames: []string{"a", "b"}, Verbs: []string{"list", "watch"},
+		}},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got, err := access.ClusterRoles("agent", nodesOf()); err != nil || got != nil {
+		t.Errorf("without keys: got %v and %v, want none", got, err)
+	}
+	_, rolesErr := access.Roles("agent", nodesOf(keys("/a")...))
+	_, clusterErr := access.ClusterRoles("agent", access.Secrets(keys("shop/tls")...))
+	_, keyErr := access.ClusterRoles("agent", nodesOf(keys("shop/tls")...))
+	_, nameErr := access.ClusterRoles("")
+	for want, err := range map[string]error{
+		"call ClusterRoles": rolesErr, "call Roles": clusterErr, "must be empty": keyErr, "may not be empty": nameErr,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
+	}
+}
+
+// The verbs are those of the requests that a store sends.
+func TestRolesOfAStore(t *testing.T) {
+	config := &rest.Config{Host: "https://nowhere.invalid"}
+	nodes := resource.FromConfig[*corev1.Node, *corev1.NodeList](config, corev1.SchemeGroupVersion.WithResource("nodes")).ClusterScoped()
+	for want, options := range map[string]objectcache.StoreOptions{
+		"list watch": objectcache.WatchOptions{}, "get": objectcache.TTLOptions{}, "get ": objectcache.DirectOptions{},
+	} {
+		store, err := objectcache.NewStore(nodes, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := access.ClusterRoles("agent", access.Of(store, keys("/a")...))
+		if err != nil || len(got) != 1 || !slices.Equal(got[0].Rules[0].Verbs, strings.Fields(want)) || got[0].Rules[0].Resources[0] != "nodes" {
+			t.Errorf("%T: got %+v and %v, want one with %s of nodes", options, got, err, want)
+		}
+	}
+}
+
+// Valid leaves out what no object can be called.
+func TestValid(t *testing.T) {
+	all := access.Secrets(keys("a/x", "a/X", "A/x", "/x", "a/", "b/y")...)
+	if got, want := all.Valid().Keys, keys("a/x", "b/y"); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if len(all.Keys) != 6 {
+		t.Errorf("Valid has changed its receiver: got %v", all.Keys)
+	}
+}
+
+// The example prints the Role that a gateway needs for its certificates.
+func ExampleRoles() {
+	roles, err := access.Roles("gateway-certificates", access.Secrets(
+		types.NamespacedName{Namespace: "shop", Name: "tls"},
+		types.NamespacedName{Namespace: "shop", Name: "tls-old"},
+	))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text, err := yaml.Marshal(roles[0])
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(string(text))
+	// Output:
+	// apiVersion: rbac.authorization.k8s.io/v1
+	// kind: Role
+	// metadata:
+	//   name: gateway-certificates
+	//   namespace: shop
+	// rules:
+	// - apiGroups:
+	//   - ""
+	//   resourceNames:
+	//   - tls
+	//   - tls-old
+	//   resources:
+	//   - secrets
+	//   verbs:
+	//   - list
+	//   - watch
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package names checks the names of resources and of their objects. All of them become
+// parts of URLs.
+package names
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ErrInvalidName is objectcache.ErrInvalidName.
+var ErrInvalidName = errors.New("invalid name")
+
+// Resource is what the path of a request says of its resource.
+type Resource struct {
+	schema.GroupVersionResource
+
+	ClusterScoped bool
+}
+
+// String returns the resource and its group, as errors name it.
+func (r Resource) String() string { return r.GroupResource().String() }
+
+// Check returns an error if a path cannot name the resource.
+func (r Resource) Check() error {
+	switch {
+	case len(validation.NameIsDNSLabel(r.Resource, false)) > 0:
+		return fmt.Errorf("%q is no resource: name it as in a path, plural and in lower case, such as %q", r.Resource, "secrets")
+	case r.Version == "":
+		return errors.New("it has no version: name that of a path, such as \"v1\"")
+	}
+	return nil
+}
+
+// CheckKey returns an error that wraps ErrInvalidName if no object of the resource can have
+// the key.
+func (r Resource) CheckKey(key types.NamespacedName) error {
+	problems := r.namespaceProblems(key.Namespace)
+	if key.Name == "" {
+		problems = append(problems, "name: may not be empty")
+	} else {
+		for _, problem := range r.nameProblems(key.Name) {
+			problems = append(problems, "name: "+problem)
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return &KeyError{r.String(), key, []error{fmt.Errorf("%w: %s", ErrInvalidName, strings.Join(problems, "; "))}}
+}
+
+// nameProblems returns why no object can have a name. Which names are valid depends on the
+// kind; all have to fit in a URL.
+func (r Resource) nameProblems(name string) []string {
+	switch r.GroupResource() {
+	case corev1.Resource("secrets"), corev1.Resource("configmaps"):
+		return validation.NameIsDNSSubdomain(name, false)
+	}
+	return content.IsPathSegmentName(name)
+}
+
+// namespaceProblems returns why no object can be in a namespace.
+func (r Resource) namespaceProblems(namespace string) (problems []string) {
+	switch {
+	case r.ClusterScoped && namespace != "":
+		return []string{"namespace: must be empty: the kind is used as cluster-scoped (ClusterScoped)"}
+	case r.ClusterScoped:
+		return nil
+	case namespace == "":
+		return []string{"namespace: may not be empty: for a cluster-scoped kind use ClusterScoped"}
+	}
+	for _, problem := range validation.ValidateNamespaceName(namespace, false) {
+		problems = append(problems, "namespace: "+problem)
+	}
+	return problems
+}
+
+// KeyError is an error about one object, and its causes, at least one. errors.Is and
+// errors.As find all of them.
+type KeyError struct {
+	Resource string
+	Key      types.NamespacedName
+	Causes   []error
+}
+
+// Error returns the resource, the key and the causes.
+func (e *KeyError) Error() string {
+	texts := make([]string, 0, len(e.Causes))
+	for _, cause := range e.Causes {
+		texts = append(texts, cause.Error())
+	}
+	head, causes := texts[0], texts[1:]
+	if len(causes) > 0 {
+		head += ": " + strings.Join(causes, "; ")
+	}
+	return fmt.Sprintf("%s %q: %s", e.Resource, Text(e.Key), head)
+}
+
+// Unwrap returns the causes.
+func (e *KeyError) Unwrap() []error { return e.Causes }
+
+// Text returns a key as errors name it. An object of a cluster-scoped kind has no namespace.
+func Text(key types.NamespacedName) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.String()
+}
+
+// NotAbsentError hides a NotFound that does not say that the object of a Get is absent. It
+// has no Unwrap, by which apierrors.IsNotFound would find the NotFound.
+type NotAbsentError struct{ Hidden error }
+
+// Error returns the text of the hidden error.
+func (e NotAbsentError) Error() string { return e.Hidden.Error() }
+
+// Is reports whether the hidden error is target.
+func (e NotAbsentError) Is(target error) bool { return errors.Is(e.Hidden, target) }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+)
+
+// kind is a resource as the stores see it.
+type kind[T cache.Object] struct {
+	*resource.Reader[T]
+
+	resource  schema.GroupResource
+	immutable func(T) bool // nil if no object of this kind is immutable
+}
+
+// newKind returns an error if the resource is invalid or has no client.
+func newKind[T cache.Object](r resource.Resource[T]) (kind[T], error) {
+	reader, err := resource.NewReader(r)
+	if err != nil {
+		return kind[T]{}, err
+	}
+	return kind[T]{reader, reader.Path().GroupResource(), reader.Immutable()}, nil
+}
+
+func (k *kind[T]) pathResource() schema.GroupVersionResource { return k.Path() }
+
+func (k *kind[T]) permissions(verbs ...string) Permissions {
+	return Permissions{Resource: k.Path(), ClusterScoped: k.IsClusterScoped(), Verbs: verbs}
+}
+
+func (k *kind[T]) validateKey(key types.NamespacedName) error { return k.CheckKey(key) }
+
+func (k *kind[T]) sourceOf(key types.NamespacedName) listwatch.Source { return k.Source(key) }
+
+func (k *kind[T]) newError(key types.NamespacedName, causes ...error) error {
+	return k.Error(key, causes...)
+}
+
+func (k *kind[T]) explained(cause error) error { return k.Explain(cause) }
+
+func (k *kind[T]) rateLimitError() error { return k.RateLimit() }
+
+// logRateLimit logs the rate limit of the client, if it has one.
+func (k *kind[T]) logRateLimit(ctx context.Context) {
+	if err := k.RateLimit(); err != nil {
+		klog.FromContext(ctx).Info("The client limits its requests, objects sync slowly", "resource", k.resource, "reason", err)
+	}
+}
+
+// read reads an object with one GET. apierrors.IsNotFound holds only if the server has no
+// such object; if it does not serve the path, the error is a [resource.NotServedError].
+func (k *kind[T]) read(ctx context.Context, key types.NamespacedName) (T, error) {
+	state, err := k.Read(ctx, key)
+	if err != nil {
+		return state.Object, k.ExplainFailure(err)
+	}
+	return k.result(key, state)
+}
+
+func notServed(err error) error { return resource.NotServed(err) }
