@@ -23,8 +23,9 @@ import (
 // than 3 ms: on a busy etcd, a list or watch waits up to 0.1 s for etcd's next progress
 // notification, and a GET does not. If requests hang, such GETs follow each other after 3 to
 // 5 s, at most 4 at once. They need the right to get the object, and a client from
-// manager.ClientFor or without a rate limit. Without that right one GET is refused in each
-// namespace, and Gets wait for the list or watch.
+// manager.ClientFor or without a rate limit. Without that right one GET an hour is refused in
+// each namespace, and Gets wait for the list or watch. What a GET has brought is the last known
+// state from then on, also if the stream is then refused.
 //
 // An object without a stream, such as an immutable one, is read again for each new
 // owner. A Get that is called after the owner was added waits for that read. Get returns
