@@ -206,12 +206,13 @@ func secretRequests(server *apiserver.Server) (requests []string) {
 	return requests
 }
 
-// hold makes the server not answer lists and watches of Secrets of the given names, until
-// release is called.
+// hold makes the server not answer gets, lists and watches of Secrets of the given names,
+// until release is called.
 func (r *rig) hold(names ...string) (release func()) {
 	released := make(chan struct{})
 	r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-		if request.Resource == "secrets" && (request.Verb == "list" || request.Verb == "watch") && slices.Contains(names, request.Name) {
+		reads := slices.Contains([]string{"get", "list", "watch"}, request.Verb)
+		if reads && request.Resource == "secrets" && slices.Contains(names, request.Name) {
 			select {
 			case <-ctx.Done():
 			case <-released:

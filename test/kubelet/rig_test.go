@@ -125,11 +125,11 @@ func (r *rig) requests() (n int) {
 	return n
 }
 
-// holdBack blocks lists and watches until release is called.
+// holdBack blocks gets, lists and watches until release is called.
 func (r *rig) holdBack() (release func()) {
 	gate := make(chan struct{})
 	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-		if request.Verb == "list" || request.Verb == "watch" {
+		if request.Verb == "get" || request.Verb == "list" || request.Verb == "watch" {
 			<-gate
 		}
 		return nil
