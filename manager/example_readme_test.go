@@ -247,6 +247,7 @@ func several(ctx context.Context, config *rest.Config, path schema.GroupVersionR
 	options := objectcache.WatchOptions{Gate: gate}
 	secrets, err1 := manager.NewSecrets(client, options)
 	configMaps, err2 := manager.NewConfigMaps(client, options)
+	// path has the group, the version and the resource: a schema.GroupVersionResource.
 	kind := resource.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, path)
 	store, err3 := objectcache.NewStore(kind, options)
 	if err := errors.Join(err1, err2, err3); err != nil {

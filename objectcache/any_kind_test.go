@@ -104,7 +104,7 @@ func TestTableIsNoAbsence(t *testing.T) {
 	})
 }
 
-// The type arguments of FromConfig and FromREST for objects without a Go type.
+// The type arguments of FromConfig and Typed for objects without a Go type.
 type (
 	untyped      = *unstructured.Unstructured
 	untypedList  = *unstructured.UnstructuredList

@@ -299,8 +299,8 @@ func TestStatusAndStatuses(t *testing.T) {
 	})
 }
 
-// NewResource accepts any typed client, without type arguments.
-func TestNewResource(t *testing.T) {
+// Typed takes the REST client of a clientset for a kind that has no constructor of its own.
+func TestTypedOfAClientset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		client := server.Client()

@@ -44,7 +44,8 @@ type Denials []Denied
 
 // Roles returns the Roles that add what is denied in namespaces: one of the given name
 // per namespace, sorted. They do not hold what is allowed already, so give them a name of
-// their own, and bind them as well. The error is [objectcache.ErrInvalidName] for an empty name.
+// their own, and bind them as well. The error is [objectcache.ErrInvalidName] for an empty
+// name.
 func (d Denials) Roles(name string) ([]rbacv1.Role, error) {
 	if name == "" {
 		return nil, errNoRoleName

@@ -30,12 +30,12 @@ type Objects struct {
 	Keys []types.NamespacedName
 }
 
-// Secrets are Secrets that a [objectcache.WatchStore] reads.
+// Secrets are Secrets that an [objectcache.WatchStore] reads.
 func Secrets(keys ...types.NamespacedName) Objects {
 	return Objects{Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Keys: keys}
 }
 
-// ConfigMaps are ConfigMaps that a [objectcache.WatchStore] reads.
+// ConfigMaps are ConfigMaps that an [objectcache.WatchStore] reads.
 func ConfigMaps(keys ...types.NamespacedName) Objects {
 	return Objects{Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Keys: keys}
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package derived keeps what a program computes from objects, once for each version.
 package derived
 
 import (
@@ -87,10 +86,10 @@ func (v *Values[V]) Get(ctx context.Context, namespace, name string) (V, error) 
 //
 // A value belongs to one object: Get returns NotFound if the object is absent, and the error
 // of derive if another object, with another UID, has taken its name. It leaves memory after
-// the last reference, as without KeepLast. A reader that has no method Status, as an
-// [objectcache.Store] has one, keeps a value until a Get finds that the object is gone. A DirectStore keeps
-// none. A value lives in memory only: after a restart of the program, a bad version is an
-// error until the next good one.
+// the last reference, as without KeepLast. With a reader that lacks the method Status of an
+// [objectcache.Store], a value is kept until a Get finds that the object is gone. With a
+// DirectStore none is kept. A value lives in memory only: after a restart of the program, a
+// bad version is an error until the next good one.
 func (v *Values[V]) KeepLast() *Values[V] { return v.derivation.keepingLast() }
 
 // Err returns the error of derive for the version that the last Get or TryGet has seen. It is

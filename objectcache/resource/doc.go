@@ -4,7 +4,7 @@
 //
 // A [Resource] is made of a client and of the group, version and resource of a path. A
 // store of package objectcache takes it: objectcache.NewStore returns an error if it is
-// invalid. No function of this package sends a request.
+// invalid. Making one sends no request.
 //
 // [ConfigFor] makes the config of a client for many streams. [NotServedError],
 // [ErrTransform], [ErrClientLimited] and [ErrInvalidName] are errors that Gets of a store

@@ -35,7 +35,7 @@ func ofClientset[T cache.Object, L runtime.Object](client kubernetes.Interface, 
 	return r
 }
 
-var errNoRESTClient = errors.New("the clientset has no REST client, as client-go's fake one: use test/apiserver in tests, or FromSource")
+var errNoRESTClient = errors.New("the clientset has no REST client, as client-go's fake one: use test/apiserver in tests, or make a source for resource.FromSource")
 
 // immutableOf returns a function that reports whether an object can never change, and nil
 // if no object of the type T is immutable.

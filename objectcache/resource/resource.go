@@ -93,7 +93,7 @@ func checkVersion(client rest.Interface, version schema.GroupVersion) error {
 	case version:
 		return nil
 	case schema.GroupVersion{}:
-		return fmt.Errorf("its REST client has no group and version: set GroupVersion of its config to %q, or use FromConfig", version)
+		return fmt.Errorf("its REST client has no group and version: set GroupVersion of its config to %q, or use resource.FromConfig", version)
 	default:
 		return fmt.Errorf("its client is one of %q: name that group and version, or pass a client of %q", got, version)
 	}
@@ -145,8 +145,8 @@ func (r *Resource[T]) names() names.Resource {
 }
 
 var (
-	errNoClient     = errors.New("the client is nil: make one with manager.ClientFor, or from the config that manager.ConfigFor returns")
-	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps, Typed, FromConfig or FromSource")
+	errNoClient     = errors.New("the client is nil: make one with manager.ClientFor, or from the config that manager.ConfigFor returns; in tests use test/apiserver, for a fake clientset has no REST client")
+	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps, Typed, FromConfig or FromSource of package resource")
 )
 
 // checkName returns an error if the resource is invalid, whatever its client.

@@ -24,6 +24,10 @@ import (
 // The options of List and Watch select one object, with a field selector: pass them on as
 // they are. If a Source has the method IsWatchListSemanticsUnSupported and that returns
 // true, as a fake clientset does, Watch is not asked for initial events.
+//
+// client-go's fake clientsets ignore the field selector, and give objects no versions. A
+// Source over one serves a TTLStore and a DirectStore, and no WatchStore: use test/apiserver
+// in tests of that.
 type Source[T cache.Object] interface {
 	List(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error)
 	Watch(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error)

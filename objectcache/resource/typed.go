@@ -17,10 +17,11 @@ import (
 )
 
 // Typed is any resource whose objects have the type T, and their lists the type L, over the
-// REST client of its group and version, which each typed clientset has. T and L are pointers to structs. They
-// need not be registered in a scheme, and whatever serializer the client has, the
-// answers are decoded by codecs of the library: from protobuf if the types can be, else
-// from JSON.
+// REST client of its group and version, which each typed clientset has. T and L are
+// pointers to structs. They need not be registered in a scheme, and whatever serializer the
+// client has, the answers are decoded by codecs of the library: from protobuf if the types
+// can be, else from JSON. Nothing checks that L is the list type of T: a store with another
+// one fails once it has to list.
 //
 //	Typed[*appsv1.Deployment, *appsv1.DeploymentList](clientset.AppsV1().RESTClient(),
 //		appsv1.SchemeGroupVersion.WithResource("deployments"))
