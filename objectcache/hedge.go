@@ -21,9 +21,9 @@ import (
 // to 0.1 s. A GET reads one key of etcd and waits for nothing. A request may also hang.
 //
 // The object is the state until the stream has one, which may be older: see [cache.Slot.First].
-// An absence has no version, so it cannot be told from one that is older, and the Get goes
-// on waiting. If the stream fails afterwards, the state is the last known one, as that of any
-// stream that fails.
+// An absence has no version, and may be older than the state of the stream. So it does not
+// count, and the Get waits for the stream. If the stream fails afterwards, the state is the
+// last known one, as that of any stream that fails.
 //
 // Only stores of clients without a rate limit hedge: else the two requests would wait for
 // each other.

@@ -24,7 +24,7 @@ type WatchStore[T cache.Object] struct {
 	options          WatchOptions
 	explain          func(error) error
 	unwatchImmutable bool   // end the streams of immutable objects
-	mayHedge         bool   // see hedge.go
+	mayHedge         bool   // has a REST client without a rate limit: see hedge.go
 	uses             uint32 // what entry.used is set to by a use; 0 if nothing reads it
 
 	entries          sync.Map       // types.NamespacedName to *entry[T]; written with mu held
