@@ -97,7 +97,7 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *facts) time
 	w.hedgeQueued = true
 	s.hedges.queue = append(s.hedges.queue, hedge[T]{entry: g.entry, watch: w})
 	s.startHedgesLocked()
-	return hedgeTimeout
+	return hedgeCheck // nothing wakes g if it is dropped from the queue
 }
 
 // startHedgesLocked starts as many of the hedged reads in the queue as may be under way.
