@@ -248,11 +248,20 @@ func oneStream(s *suite) {
 	}
 }
 
+// wantSynced waits until the list or watch of an object has synced it. A Get may have been answered by a GET before.
+func (s *suite) wantSynced(store objectcache.Store[*corev1.Secret], name string) {
+	s.Helper()
+	if _, err := store.GetWithOptions(s.ctx, s.namespace, name, objectcache.GetOptions{Live: true}); err != nil {
+		s.Fatalf("live Get %s: got %v, want the object", name, err)
+	}
+}
+
 func immutableHasNoStream(s *suite) {
 	store, _ := s.store()
 	s.create("tls", "1", immutable)
 	store.AddReference(s.namespace, "tls", "pod")
 	s.wantObject(store, "tls", "1")
+	s.wantSynced(store, "tls")
 	s.wantStreams("after the first sync", 0)
 	s.wantObject(store, "tls", "1")
 }
@@ -262,6 +271,7 @@ func recreatedImmutable(s *suite) {
 	s.create("tls", "old", immutable)
 	store.AddReference(s.namespace, "tls", "pod-1")
 	s.wantObject(store, "tls", "old")
+	s.wantSynced(store, "tls")
 	s.wantStreams("after the first sync", 0)
 	for i := range 5 {
 		s.remove("tls")
