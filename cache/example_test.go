@@ -15,7 +15,7 @@ import (
 // A reflector writes a slot. The example makes the two calls of a reflector itself.
 func ExampleSlot() {
 	key := types.NamespacedName{Namespace: "shop", Name: "settings"}
-	slot := cache.NewSlot[*corev1.ConfigMap](key, cache.SlotOptions{})
+	slot := cache.NewSlot[*corev1.ConfigMap](key)
 
 	next := slot.Changed()
 	_ = slot.Replace(nil, "41") // a list that found nothing

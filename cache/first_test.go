@@ -4,44 +4,65 @@ package cache_test
 
 import (
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/refwatch/refwatch/cache"
 )
 
-// A slot takes a first object from a read beside those of its writer, which may be older or
-// newer. No state goes back, and what is newer replaces it.
+// A first object comes from a read beside those of a stream, which may be older or newer. No
+// state goes back, and what is newer replaces it.
 func TestFirst(t *testing.T) {
-	type slot = cache.Slot[*corev1.Secret]
-	read := func(version string, secrets ...any) func(*slot) { // a complete read
-		return func(s *slot) { _ = s.Replace(secrets, version) }
+	type step = func(*secretOrder, secretState) secretState
+	read := func(state secretState, version string) step {
+		return func(o *secretOrder, held secretState) secretState {
+			held, _ = o.Read(held, state, version, held.SameContent(state))
+			return held
+		}
 	}
-	first := func(version string) func(*slot) { return func(s *slot) { s.First(secret(version)) } }
+	event := func(version string) step {
+		return func(o *secretOrder, held secretState) secretState {
+			held, _ = o.Event(held, secret(version), true)
+			return held
+		}
+	}
+	first := func(version string) step {
+		return func(o *secretOrder, held secretState) secretState {
+			held, _ = o.First(held, exists(version, ""))
+			return held
+		}
+	}
+	call := func(method func(*secretOrder)) step {
+		return func(o *secretOrder, held secretState) secretState {
+			method(o)
+			return held
+		}
+	}
+	bookmark := call(func(o *secretOrder) { o.Bookmark("7") })
 	for name, test := range map[string]struct {
-		steps []func(*slot)
+		steps []step
 		want  string // version of the object; empty: absent
 		epoch uint64
 	}{
-		"alone":                                {[]func(*slot){first("5")}, "5", 0},
-		"then an older read":                   {[]func(*slot){first("5"), read("4", secret("3"))}, "5", 0},
-		"then an older absence":                {[]func(*slot){first("5"), read("4")}, "5", 0},
-		"then the same object":                 {[]func(*slot){first("5"), read("7", secret("5"))}, "5", 0},
-		"then a newer read":                    {[]func(*slot){first("5"), read("7", secret("6"))}, "6", 0},
-		"then a newer absence":                 {[]func(*slot){first("5"), read("7")}, "", 0},
-		"then an older event":                  {[]func(*slot){first("5"), func(s *slot) { _ = s.Update(secret("4")) }}, "5", 0},
-		"then a newer event":                   {[]func(*slot){first("5"), func(s *slot) { _ = s.Update(secret("6")) }}, "6", 0},
-		"after a read":                         {[]func(*slot){read("4", secret("3")), first("5")}, "3", 0},
-		"after an absence":                     {[]func(*slot){read("4"), first("3")}, "", 0},
-		"after a bookmark":                     {[]func(*slot){func(s *slot) { _ = s.Bookmark("7") }, first("5"), read("8", secret("6"))}, "6", 0},
-		"after a rollback that was not synced": {[]func(*slot){(*slot).NewEpoch, first("5")}, "5", 1},
+		"alone":                    {[]step{first("5")}, "5", 0},
+		"then an older read":       {[]step{first("5"), read(exists("3", ""), "4")}, "5", 0},
+		"then an older absence":    {[]step{first("5"), read(absent("4"), "4")}, "5", 0},
+		"then the same object":     {[]step{first("5"), read(exists("5", ""), "7")}, "5", 0},
+		"then a newer read":        {[]step{first("5"), read(exists("6", ""), "7")}, "6", 0},
+		"then a newer absence":     {[]step{first("5"), read(absent("7"), "7")}, "", 0},
+		"then an older event":      {[]step{first("5"), event("4")}, "5", 0},
+		"then a newer event":       {[]step{first("5"), event("6")}, "6", 0},
+		"then an older first":      {[]step{first("5"), first("4")}, "5", 0},
+		"then a newer first":       {[]step{first("5"), first("6")}, "6", 0},
+		"after a read":             {[]step{read(exists("3", ""), "4"), first("5")}, "3", 0},
+		"after an absence":         {[]step{read(absent("4"), "4"), first("3")}, "", 0},
+		"after a bookmark":         {[]step{bookmark, first("5"), read(exists("6", ""), "8")}, "6", 0},
+		"in another epoch":         {[]step{call((*secretOrder).NewEpoch), first("5")}, "5", 1},
+		"then a read under way":    {[]step{call((*secretOrder).NewWriter), first("5"), read(absent("4"), "4")}, "5", 0},
+		"of a writer, and a newer": {[]step{call((*secretOrder).NewWriter), first("5"), read(absent("6"), "6")}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})
+			var order secretOrder
+			var got secretState
 			for _, step := range test.steps {
-				step(s)
+				got = step(&order, got)
 			}
-			got := s.Load()
 			if !got.Synced || got.Exists != (test.want != "") || got.Exists && got.ResourceVersion != test.want || got.Epoch != test.epoch {
 				t.Errorf("got %v, want version %q in epoch %d", got, test.want, test.epoch)
 			}
@@ -49,25 +70,14 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-// First refuses what Check refuses, and a slot that was replaced.
-func TestFirstRefuses(t *testing.T) {
-	s := cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})
-	foreign := secret("5")
-	foreign.Name = "another"
-	if s.First(foreign) || s.First(nil) || s.First(secret("")) || s.Load().Synced {
-		t.Errorf("got %v, want foreign and malformed objects refused", s.Load())
-	}
-	seen := cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})
-	_ = seen.Bookmark("7")
-	if seen.First(secret("5")) || seen.Load().Synced {
-		t.Errorf("after a bookmark: got %v, want an older object refused", seen.Load())
-	}
-	next := s.Next()
-	if s.First(secret("5")) || !next.First(secret("5")) {
-		t.Error("got the object in the slot that was replaced, want it in the next one")
-	}
-	_ = next.Replace(nil, "4") // it was under way
-	if got := next.Load(); !got.Exists || got.Epoch != 0 {
-		t.Errorf("got %v, want no rollback by a read that was under way", got)
+// An epoch without versions has no other writer: an event before its first read
+// makes an older read late.
+func TestNewEpochForgetsTheWriter(t *testing.T) {
+	var order secretOrder
+	order.NewWriter()
+	order.NewEpoch()
+	held, _ := order.Event(secretState{}, secret("5"), true)
+	if got, verdict := order.Read(held, absent("4"), "4", false); !got.Exists || got.Epoch != 1 {
+		t.Errorf("got %v, %v, want the event", got, verdict)
 	}
 }

@@ -37,7 +37,7 @@ func (o *Order[T]) NewWriter() { o.newWriter = true }
 
 // NewEpoch begins an epoch, in which no version was seen: the server was rolled back.
 func (o *Order[T]) NewEpoch() {
-	o.version, o.first = "", false
+	o.version, o.newWriter, o.first = "", false, false
 	o.epoch++
 }
 

@@ -4,11 +4,9 @@ package cache
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -23,12 +21,6 @@ var (
 	// package reflector cannot decode the answer.
 	ErrMalformed = errors.New("malformed")
 )
-
-// SlotOptions changes how a [Slot] keeps its object. The zero value is valid.
-type SlotOptions struct {
-	// Epoch is the number of the first epoch. Default: 0.
-	Epoch uint64
-}
 
 // Slot holds the last known state of one object. Its methods are safe for
 // concurrent use. Make one with [NewSlot].
@@ -46,9 +38,7 @@ var _ toolscache.ReflectorStore = (*Slot[Object])(nil)
 var _ toolscache.ReflectorBookmarkStore = (*Slot[Object])(nil)
 
 // NewSlot returns an empty slot for the object with that key.
-func NewSlot[T Object](key types.NamespacedName, options SlotOptions) *Slot[T] {
-	return &Slot[T]{key: key, order: Order[T]{epoch: options.Epoch}}
-}
+func NewSlot[T Object](key types.NamespacedName) *Slot[T] { return &Slot[T]{key: key} }
 
 // Next returns a slot for another writer. It replaces this one, which keeps its
 // state from now on and drops whatever is written to it. The new slot begins with
@@ -58,22 +48,6 @@ func NewSlot[T Object](key types.NamespacedName, options SlotOptions) *Slot[T] {
 func (s *Slot[T]) Next() *Slot[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.nextLocked()
-}
-
-// NextAt is Next for a writer that has read up to a version, and goes on from there. ok
-// is false, and the slot is not replaced, if it has seen a later version. The first read
-// of that writer need not be a consistent one.
-func (s *Slot[T]) NextAt(version string) (next *Slot[T], ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if order, err := CompareVersions(s.order.Version(), version); err != nil || order > 0 {
-		return nil, false
-	}
-	return s.nextLocked(), true
-}
-
-func (s *Slot[T]) nextLocked() *Slot[T] {
 	s.replaced = true
 	next := &Slot[T]{key: s.key, order: s.order}
 	next.order.NewWriter()
@@ -116,7 +90,7 @@ func (s *Slot[T]) Changed() <-chan struct{} {
 // Check returns nil if the slot accepts an object, and does not store it. The
 // error wraps [ErrForeign] or [ErrMalformed]. It names types and keys, never data.
 func (s *Slot[T]) Check(object runtime.Object) error {
-	_, err := s.checked(object)
+	_, err := CheckObject[T](s.key, object)
 	return err
 }
 
@@ -125,7 +99,7 @@ func (s *Slot[T]) Check(object runtime.Object) error {
 // malformed version, or an object newer than the read. The errors are those of
 // Check.
 func (s *Slot[T]) CheckRead(items []any, version string) error {
-	_, err := s.checkedRead(items, version)
+	_, err := CheckRead[T](s.key, items, version)
 	return err
 }
 
@@ -141,25 +115,9 @@ func (s *Slot[T]) NewEpoch() {
 	}
 }
 
-// Holds reports whether a complete read brought what the slot holds already, by
-// UID and resource version. The read may have metadata only.
-func (s *Slot[T]) Holds(items []any) bool {
-	state := s.Load()
-	if !state.Synced || len(items) > 1 || state.Exists != (len(items) == 1) {
-		return false
-	}
-	if !state.Exists {
-		return true
-	}
-	var header metav1.Object
-	var err error
-	if partial, ok := items[0].(*metav1.PartialObjectMetadata); ok {
-		header, err = partial, s.checkHeader(partial)
-	} else {
-		header, err = s.checked(items[0])
-	}
-	return err == nil && header.GetUID() == state.Object.GetUID() && header.GetResourceVersion() == state.ResourceVersion
-}
+// Holds reports whether a complete read brought what the slot holds already: see
+// [State.Holds].
+func (s *Slot[T]) Holds(items []any) bool { return s.Load().Holds(s.key, items) }
 
 // Add implements client-go's ReflectorStore: an ADDED event. It always returns nil.
 func (s *Slot[T]) Add(object any) error {
@@ -199,7 +157,7 @@ func (s *Slot[T]) Bookmark(version string) error {
 // slot drops a read that CheckRead does not accept, and one that is late: see
 // [Order.Read]. Replace always returns nil.
 func (s *Slot[T]) Replace(items []any, version string) error {
-	state, err := s.checkedRead(items, version)
+	state, err := CheckRead[T](s.key, items, version)
 	if err != nil {
 		return nil
 	}
@@ -230,7 +188,7 @@ func (s *Slot[T]) lockAndCompare(state State[T]) (same bool) {
 
 // put applies one event.
 func (s *Slot[T]) put(item any, exists bool) {
-	object, err := s.checked(item)
+	object, err := CheckObject[T](s.key, item)
 	if err != nil {
 		return
 	}
@@ -242,51 +200,6 @@ func (s *Slot[T]) put(item any, exists bool) {
 	if !s.replaced {
 		s.storeLocked(s.order.Event(s.Load(), object, exists))
 	}
-}
-
-// checkedRead returns the state that a complete read shows, or why the slot does
-// not accept it.
-func (s *Slot[T]) checkedRead(items []any, version string) (State[T], error) {
-	if err := CheckVersion(version); err != nil {
-		return State[T]{}, err
-	}
-	switch len(items) {
-	case 0:
-		return State[T]{Synced: true, ResourceVersion: version}, nil
-	case 1:
-	default:
-		return State[T]{}, fmt.Errorf("%w: %d objects in a read of %s", ErrForeign, len(items), s.key)
-	}
-	object, err := s.checked(items[0])
-	if err != nil {
-		return State[T]{}, err
-	}
-	own := object.GetResourceVersion()
-	if order, _ := CompareVersions(own, version); order > 0 {
-		return State[T]{}, fmt.Errorf("%w: an object at version %s in a read at %s", ErrMalformed, own, version)
-	}
-	return State[T]{Object: object, Exists: true, Synced: true, ResourceVersion: own}, nil
-}
-
-// checked returns item as the slot's object, or why the slot does not accept it.
-func (s *Slot[T]) checked(item any) (T, error) {
-	var none T
-	object, ok := item.(T)
-	if !ok || any(object) == any(none) {
-		return none, fmt.Errorf("%w: a %T where a %T belongs", ErrForeign, item, none)
-	}
-	if err := s.checkHeader(object); err != nil {
-		return none, err
-	}
-	return object, nil
-}
-
-// checkHeader returns why the slot does not accept an object with that metadata.
-func (s *Slot[T]) checkHeader(object metav1.Object) error {
-	if object.GetName() != s.key.Name || object.GetNamespace() != s.key.Namespace {
-		return fmt.Errorf("%w: %s/%s where %s belongs", ErrForeign, object.GetNamespace(), object.GetName(), s.key)
-	}
-	return CheckVersion(object.GetResourceVersion())
 }
 
 // storeLocked makes a state that of the slot and closes the channel of Changed, unless it

@@ -83,7 +83,10 @@ func TestSlotAfterNext(t *testing.T) {
 
 // The next slot of one that is not synced inherits only the epoch.
 func TestSlotNextOfAnEmptySlot(t *testing.T) {
-	empty := cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{Epoch: 3})
+	empty := cache.NewSlot[*corev1.Secret](key)
+	for range 3 {
+		empty.NewEpoch()
+	}
 	_ = empty.Add(secret("5")) // an event alone
 	next := empty.Next()
 	if got := next.Load(); got.Synced || got.Exists {
@@ -137,40 +140,5 @@ func TestIssue8NewEpochWithTheSameObject(t *testing.T) {
 	_ = slot.Replace([]any{secretWith("10", "c")}, "12")
 	if got := slot.Load(); got.Epoch != 2 {
 		t.Errorf("other content after that: got epoch %d, want 2", got.Epoch)
-	}
-}
-
-// NextAt replaces a slot unless it has seen a later version, by a read, an event or a bookmark.
-func TestSlotNextAt(t *testing.T) {
-	tests := map[string]struct {
-		step    func(*cache.Slot[*corev1.Secret])
-		version string
-		ok      bool
-	}{
-		"the same":        {func(*cache.Slot[*corev1.Secret]) {}, "10", true},
-		"a later version": {func(*cache.Slot[*corev1.Secret]) {}, "11", true},
-		"after a read":    {func(*cache.Slot[*corev1.Secret]) {}, "9", false},
-		"after an event":  {func(s *cache.Slot[*corev1.Secret]) { _ = s.Update(secret("20")) }, "19", false},
-		"after bookmarks": {func(s *cache.Slot[*corev1.Secret]) { _ = s.Bookmark("20") }, "19", false},
-		"no version":      {func(*cache.Slot[*corev1.Secret]) {}, "", false},
-		"malformed":       {func(*cache.Slot[*corev1.Secret]) {}, "x", false},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			slot := newSlot()
-			_ = slot.Replace([]any{secret("8")}, "10")
-			test.step(slot)
-			next, ok := slot.NextAt(test.version)
-			if ok != test.ok || ok != (next != nil) {
-				t.Fatalf("NextAt: got %v, %v, want %v", next, ok, test.ok)
-			}
-			if ok && next.Load() != slot.Load() {
-				t.Errorf("the next slot: got %+v, want %+v", next.Load(), slot.Load())
-			}
-			_ = slot.Update(secret("30"))
-			if got := slot.Load().ResourceVersion == "30"; got == ok {
-				t.Errorf("an event after NextAt: got it stored: %v, want %v", got, !ok)
-			}
-		})
 	}
 }

@@ -21,7 +21,7 @@ import (
 var key = types.NamespacedName{Namespace: "shop", Name: "tls"}
 
 func newSlot() *cache.Slot[*corev1.Secret] {
-	return cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})
+	return cache.NewSlot[*corev1.Secret](key)
 }
 
 // secret returns the slot's object at a version, with the UID "one" or the one given.
@@ -307,7 +307,7 @@ func TestSlotDropsManagedFields(t *testing.T) {
 }
 
 func TestSlotUnstructured(t *testing.T) {
-	slot := cache.NewSlot[*unstructured.Unstructured](key, cache.SlotOptions{})
+	slot := cache.NewSlot[*unstructured.Unstructured](key)
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Secret",
 		"metadata": map[string]any{"namespace": key.Namespace, "name": key.Name, "resourceVersion": "5", "uid": "u"},

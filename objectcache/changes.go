@@ -173,8 +173,10 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 	if w == nil {
 		return now, false
 	}
-	state, ok := s.servable(w, e.newestOwnerLocked(w), 0)
-	if !ok {
+	var state cache.State[T]
+	if v := e.view.Load(); v != nil && v.ready {
+		state, ok = v.state, true
+	} else {
 		var refusal *refusal
 		if state, refusal, ok = s.previousLocked(e, w); refusal != nil {
 			now.id.refusal, now.err = refusal.reason, refusal.err
@@ -198,13 +200,13 @@ type refusal struct {
 // read for the newest one, or a refusal. If neither, it makes the subscribers look again in
 // time.
 func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (state cache.State[T], refused *refusal, ok bool) {
-	facts, state := s.factsOf(e, w)
-	d := e.demandOfAllLocked(w)
+	facts, state := s.factsLocked(e, w)
+	d := e.demandOfAllLocked()
 	verdict, after := d.answer(&facts, s.options.RefusalGrace, time.Now())
 	switch {
 	case verdict.serves():
 		if verdict == serveAll {
-			e.servePrevious(d.owner)
+			e.previousFor = max(e.previousFor, d.owner)
 		}
 		return state, nil, true
 	case verdict == fail && !state.Synced:
@@ -221,8 +223,8 @@ func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (state ca
 
 // demandOfAllLocked returns what the newest owner demands, which has waited since it was
 // added, or since Run: a state that any owner may have, whatever its age.
-func (e *entry[T]) demandOfAllLocked(w *objectWatch[T]) demand {
-	return demand{owner: e.newestOwnerLocked(w), ownerAddedAt: e.ownerAddedAt, began: later(e.ownerAddedAt, w.base)}
+func (e *entry[T]) demandOfAllLocked() demand {
+	return demand{owner: e.newestOwnerLocked(), ownerAddedAt: e.ownerAddedAt, began: later(e.ownerAddedAt, e.startedAt)}
 }
 
 // refusal returns the refusal of an object.

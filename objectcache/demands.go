@@ -18,10 +18,10 @@ func (s *WatchStore[T]) requestReadLocked(g *waiter[T]) {
 	w := g.entry.watch.Load()
 	switch {
 	case g.read == 0:
-		if g.needsRead() || w != nil && s.isReadAlone(g, w) && s.isTooOld(g, w) {
+		if g.needsRead() || w != nil && s.isReadAlone(g, w) && s.isTooOldLocked(g) {
 			s.readForLocked(g)
 		}
-	case w != nil && !w.hasOwnStream() && w.readFor.Load() < g.read:
+	case w != nil && !w.hasOwnStream() && g.entry.readFor < g.read:
 		s.startReadLocked(g.entry)
 	}
 }
@@ -47,7 +47,7 @@ func (e *entry[T]) readPauseLocked() time.Duration {
 func (s *WatchStore[T]) readPause(g *waiter[T], w *objectWatch[T]) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g.read == 0 || w.hasOwnStream() || w.readFor.Load() >= g.read {
+	if g.read == 0 || w.hasOwnStream() || g.entry.readFor >= g.read {
 		return -1
 	}
 	return max(0, g.entry.readPauseLocked())
@@ -59,10 +59,9 @@ func (s *WatchStore[T]) isReadAlone(g *waiter[T], w *objectWatch[T]) bool {
 	return w.unwatched != "" || w.shared != nil && g.maxStaleness > 0
 }
 
-// isTooOld reports whether the state of w is older than g demands.
-func (s *WatchStore[T]) isTooOld(g *waiter[T], w *objectWatch[T]) bool {
-	bound := s.demandOf(g).maxStaleness
-	return w.isStale(bound) && !s.isImmutable(w.slot.Load())
+// isTooOldLocked reports whether the state is older than g demands.
+func (s *WatchStore[T]) isTooOldLocked(g *waiter[T]) bool {
+	return !g.entry.immutable && isOlder(s.contact(g.entry), s.demandLocked(g).maxStaleness)
 }
 
 // needsRead reports whether g demands a read of its own.
@@ -70,12 +69,11 @@ func (g *waiter[T]) needsRead() bool {
 	return g.live || g.notOlderThan != "" && time.Since(g.began) >= eventGrace
 }
 
-// versionOf returns the highest resource version that the object was seen at by w, whose
-// status was loaded before. A state of w that is loaded after the call has all changes up to it.
-func (e *entry[T]) versionOf(w *objectWatch[T], status reflector.Status) string {
-	version := w.slot.Version() // with that of its predecessors
-	order, _ := cache.CompareVersions(status.ResourceVersion, version)
-	if w.shared != nil && e.watch.Load() == w && order > 0 { // one that was replaced gets no events
+// versionLocked returns the highest resource version that the object was seen at. The state has
+// all changes up to it. status is that of its watch.
+func (w *objectWatch[T]) versionLocked(status reflector.Status) string {
+	version := w.entry.order.Version()
+	if order, _ := cache.CompareVersions(status.ResourceVersion, version); w.shared != nil && order > 0 {
 		return status.ResourceVersion // of a bookmark of the shared stream
 	}
 	return version

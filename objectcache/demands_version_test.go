@@ -4,14 +4,10 @@ package objectcache_test
 
 import (
 	"context"
-	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -37,30 +33,5 @@ func TestGetNotOlderThanWithANewOwner(t *testing.T) {
 			t.Errorf("got %v, want the object, as it was read", err)
 		}
 		r.server.Intercept(nil)
-	})
-}
-
-// A watch of a shared stream that was replaced gets no more events. So the version of the shared stream says nothing
-// about its state.
-func TestGetNotOlderThanOfAReplacedSharedWatch(t *testing.T) {
-	inSharedBubble(t, sharedOptions(3), func(t *testing.T, r *sharedRig) {
-		r.createAll(names(4)...)
-		r.reference(names(4)...)
-		time.Sleep(joined)
-		r.wantStreams("joined", 1, 0)
-		last, err := strconv.Atoi(r.update("s0", "1").ResourceVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		store := r.Store.(*objectcache.WatchStore[*corev1.Secret])
-		key := types.NamespacedName{Namespace: namespace, Name: "s0"}
-		state, ok, err := objectcache.CheckReplaced(store, key, strconv.Itoa(last+1), func() {
-			r.update("s0", "2")
-			synctest.Wait()
-		})
-		if err != nil || ok && string(state.Object.Data["password"]) != "2" {
-			t.Errorf("got password %s, ok %v, error %v, want 2, or ok false", state.Object.Data["password"], ok, err)
-		}
 	})
 }

@@ -65,12 +65,10 @@ func (s *WatchStore[T]) Get(ctx context.Context, namespace, name string) (T, err
 		return none, s.gets.count(ctx, s.resource.newError(key, ErrNilContext), false, false)
 	}
 	if e := s.entry(key); e != nil {
-		if w := e.watch.Load(); w != nil {
-			if state, ok := s.servable(w, e.newestOwner.Load(), s.maxStaleness(e)); ok {
-				s.markUsed(e)
-				s.gets.countAnswer(state.Exists)
-				return s.resource.result(key, state)
-			}
+		if state, ok := s.ready(e); ok {
+			s.markUsed(e)
+			s.gets.countAnswer(state.Exists)
+			return s.resource.result(key, state)
 		}
 	}
 	return s.wait(&waiter[T]{ctx: ctx, key: key})
@@ -85,12 +83,10 @@ func (s *WatchStore[T]) Get(ctx context.Context, namespace, name string) (T, err
 func (s *WatchStore[T]) TryGet(namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if e := s.entry(key); e != nil {
-		if w := e.watch.Load(); w != nil {
-			if state, ok := s.servable(w, e.newestOwner.Load(), s.maxStaleness(e)); ok {
-				s.markUsed(e)
-				s.gets.countAnswer(state.Exists)
-				return s.resource.result(key, state)
-			}
+		if state, ok := s.ready(e); ok {
+			s.markUsed(e)
+			s.gets.countAnswer(state.Exists)
+			return s.resource.result(key, state)
 		}
 	}
 	return s.wait(&waiter[T]{ctx: context.Background(), key: key, try: true})
@@ -119,28 +115,13 @@ func (s *WatchStore[T]) markUsed(e *entry[T]) {
 	}
 }
 
-// maxStaleness returns the bound of the options on the age of an object, 0 if there is
+// maxStalenessLocked returns the bound of the options on the age of an object, 0 if there is
 // none. Owners of read-once references want none.
-func (s *WatchStore[T]) maxStaleness(e *entry[T]) time.Duration {
+func (s *WatchStore[T]) maxStalenessLocked(e *entry[T]) time.Duration {
 	if s.options.MaxStaleness > 0 && e.readOnce() {
 		return 0
 	}
 	return s.options.MaxStaleness
-}
-
-// servable returns the state of a watch, and whether Get may return it to all owners
-// up to newestOwner. maxStaleness 0 is no bound.
-func (s *WatchStore[T]) servable(w *objectWatch[T], newestOwner uint64, maxStaleness time.Duration) (state cache.State[T], ok bool) {
-	readFor, live, stale := w.readFor.Load(), w.live.Load(), w.isStale(maxStaleness)
-	state = w.slot.Load()
-	return state, state.Synced && servable(readFor, newestOwner, live, s.isImmutable(state), stale)
-}
-
-// needsOwnerRead reports whether the state of a watch may be served to a new owner only if it
-// was read for that owner.
-func (s *WatchStore[T]) needsOwnerRead(w *objectWatch[T]) bool {
-	live, state := w.live.Load(), w.slot.Load()
-	return needsOwnerRead(state.Synced, live, s.isImmutable(state))
 }
 
 // result returns what Get returns for a synced state.

@@ -20,7 +20,7 @@ import (
 // written since etcd's last progress notification, kube-apiserver waits for the next one, up
 // to 0.1 s. A GET reads one key of etcd and waits for nothing. A request may also hang.
 //
-// The object is the state until the stream has one, which may be older: see [cache.Slot.First].
+// The object is the state until the stream has one, which may be older: see [cache.Order.First].
 // An absence has no version, and may be older than the state of the stream. So it does not
 // count, and the Get waits for the stream. If the stream fails afterwards, the state is the
 // last known one, as that of any stream that fails.
@@ -89,7 +89,7 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *facts) time
 	if w.hedgeQueued || !hung && (attempts.Failures > 0 || s.waiters > hedgeAlone) {
 		return hedgeCheck
 	}
-	due := later(g.began.Add(hedgeDelay), w.base.Add(w.nextHedge))
+	due := later(g.began.Add(hedgeDelay), s.base.Add(w.nextHedge))
 	due = later(due, later(s.hedges.paused, s.hedges.refused[g.key.Namespace]))
 	if left := due.Sub(now); left > 0 {
 		return left
@@ -106,11 +106,11 @@ func (s *WatchStore[T]) startHedgesLocked() {
 		h := s.hedges.queue[0]
 		s.dropHedgesLocked(1)
 		e, w := h.entry, h.watch
-		if s.stopped || e.waiters == 0 || e.watch.Load() != w || w.slot.Load().Synced && !w.isHedged() {
+		if s.stopped || e.waiters == 0 || e.watch.Load() != w || e.state().Synced && !w.isHedged() {
 			continue
 		}
 		h.began, h.readFor = time.Now(), e.owners.reads
-		w.nextHedge = h.began.Add(hedgeTimeout).Sub(w.base)
+		w.nextHedge = h.began.Add(hedgeTimeout).Sub(s.base)
 		s.hedges.underWay++
 		s.background.Go(func() { s.runHedge(h) })
 	}
@@ -175,34 +175,40 @@ func (s *WatchStore[T]) hedgeEndedLocked(h hedge[T], state cache.State[T], err e
 // brought one, was refused, or was replaced.
 func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state cache.State[T]) {
 	e, w := h.entry, h.watch
-	if e.watch.Load() != w || !w.status().RefusedSince.IsZero() || !w.slot.First(state.Object) {
+	if _, err := cache.CheckObject[T](e.key, state.Object); err != nil || e.watch.Load() != w || !w.status().RefusedSince.IsZero() {
+		return
+	}
+	state, verdict := e.order.First(e.state(), state)
+	if verdict == cache.Late {
 		return
 	}
 	w.hedged = true
-	w.nextHedge = time.Since(w.base) + demandSpacing
-	w.contact.Store(max(w.contact.Load(), int64(h.began.Sub(w.base))))
-	w.noticed.Store(true)
-	w.readFor.Store(max(w.readFor.Load(), h.readFor))
-	s.syncedLocked(e, w)
+	w.nextHedge = time.Since(s.base) + demandSpacing
+	e.noticed = true
+	e.readFor = max(e.readFor, h.readFor)
+	w.storeLocked(state, verdict)
+	s.publishLocked(e)
+	e.contact.Store(max(e.contact.Load(), s.sinceBase(h.began)))
+	s.syncedLocked(e)
 	e.wakeLocked()
 	s.subscribers.notify(e.key)
 }
 
-// hedgesEndLocked is called when a read of the stream itself has reached the slot. If a GET was
+// hedgesEndLocked is called when a read of the stream itself has been stored. If a GET was
 // refused, and the list or watch was not, there are no hedged reads in the namespace for a
 // while. behind reports whether that read is older than the state from a hedged read: in
 // between, the server may have been restored from a backup.
-func (s *WatchStore[T]) hedgesEndLocked(w *objectWatch[T], namespace string, status reflector.Status) (behind bool) {
+func (s *WatchStore[T]) hedgesEndLocked(w *objectWatch[T], status reflector.Status) (behind bool) {
 	if w.hedgeRefused {
 		now := time.Now()
 		maps.DeleteFunc(s.hedges.refused, func(_ string, until time.Time) bool { return now.After(until) })
 		if s.hedges.refused == nil {
 			s.hedges.refused = map[string]time.Time{}
 		}
-		s.hedges.refused[namespace] = now.Add(hedgeRefused)
+		s.hedges.refused[w.entry.key.Namespace] = now.Add(hedgeRefused)
 	}
 	if w.hedged && w.shared == nil {
-		order, _ := cache.CompareVersions(status.ResourceVersion, w.slot.Version())
+		order, _ := cache.CompareVersions(status.ResourceVersion, w.entry.order.Version())
 		behind = order < 0
 	}
 	w.hedged, w.hedgeRefused = false, false

@@ -297,3 +297,46 @@ func TestHedgedReadsWithARoleForNames(t *testing.T) {
 		}
 	})
 }
+
+// Openings hang, and so do four GETs. When they end, another one is dropped from the queue. Its Get asks again within a
+// second.
+func TestHedgedReadDroppedFromTheQueue(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		for i := range 5 {
+			r.create(fmt.Sprint("tls-", i))
+		}
+		var began, healthy time.Time
+		var gets sync.Mutex
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			gets.Lock()
+			if request.Verb == "get" && began.IsZero() {
+				began = time.Now()
+				healthy = began.Add(3010 * time.Millisecond) // just after the GETs have timed out
+			}
+			hangs := healthy.IsZero() || time.Now().Before(healthy)
+			gets.Unlock()
+			if hangs {
+				<-ctx.Done()
+			}
+			return nil
+		})
+		var served sync.WaitGroup
+		get := func(name string) {
+			r.AddReference(namespace, name, "pod")
+			served.Go(func() {
+				if _, err := r.Get(t.Context(), namespace, name); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for i := range 4 {
+			get(fmt.Sprint("tls-", i))
+		}
+		time.Sleep(1900 * time.Millisecond)
+		get("tls-4")
+		served.Wait()
+		if got := time.Since(healthy); got > 2*time.Second {
+			t.Errorf("the last Get took %v more, want at most 2 s", got)
+		}
+	})
+}

@@ -5,6 +5,7 @@ package objectcache_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -35,5 +36,27 @@ func TestIssue8UnsyncedIsNotIdle(t *testing.T) {
 		if got := r.phase("tls"); got != objectcache.Idle {
 			t.Errorf("phase: got %s, want Idle", got)
 		}
+	})
+}
+
+// The server is restored from a backup while an object is idle. The next Get returns what was
+// restored.
+func TestRestoreWhileIdle(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: 5 * time.Second}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.update("tls", "restored")
+		backup := r.server.Snapshot()
+		r.update("tls", "lost")
+		r.AddReference(namespace, "tls", "pod")
+		r.wantValue("before", "tls", "lost")
+		time.Sleep(11 * time.Second)
+		if got := r.phase("tls"); got != objectcache.Idle {
+			t.Fatalf("phase: got %s, want Idle", got)
+		}
+		r.server.Restore(backup)
+		r.wantValue("after the restore", "tls", "restored")
+		r.update("tls", "newest")
+		synctest.Wait()
+		r.wantValue("after an update", "tls", "newest")
 	})
 }

@@ -51,17 +51,17 @@ func TestIssue8LateChangeDoesNotRestart(t *testing.T) {
 		s.AddReference(testKey.Namespace, testKey.Name, "pod")
 		e := s.entry(testKey)
 		w := e.watch.Load()
-		_ = w.slot.Replace([]any{testSecret("5", false)}, "5")
-		w.readFor.Store(1)
+		_ = w.Replace([]any{testSecret("5", false)}, "5")
+		e.readFor = 1
 		s.mu.Lock()
 		var late sync.WaitGroup
 		for range 4 {
-			late.Go(func() { s.changed(e, w) })
+			late.Go(w.changed)
 		}
 		for range 100 {
 			runtime.Gosched() // until all wait for the lock
 		}
-		_ = w.slot.Update(testSecret("6", true))
+		w.eventLocked(testSecret("6", true), true)
 		s.unwatchLocked(e, w, Immutable)
 		s.mu.Unlock()
 		late.Wait()
@@ -79,15 +79,15 @@ func TestLateChangeOfAReplacedWatch(t *testing.T) {
 	s.AddReference(testKey.Namespace, testKey.Name, "pod")
 	e := s.entry(testKey)
 	w := e.watch.Load()
-	_ = w.slot.Replace([]any{testSecret("5", true)}, "5")
-	w.readFor.Store(1)
+	_ = w.Replace([]any{testSecret("5", true)}, "5")
+	e.readFor = 1
 	s.mu.Lock()
 	s.unwatchLocked(e, w, Immutable)
 	s.mu.Unlock()
-	_ = w.slot.Update(testSecret("6", false)) // came while the stream ended
-	s.changed(e, w)
+	_ = w.Update(testSecret("6", false)) // came while the stream ended
+	w.changed()
 	next := e.watch.Load()
-	s.changed(e, w)
+	w.changed()
 	if got := e.watch.Load(); next == w || got != next {
 		t.Errorf("the watch was replaced: %v, and its successor too: %v, want the first only", next != w, got != next)
 	}
@@ -95,7 +95,7 @@ func TestLateChangeOfAReplacedWatch(t *testing.T) {
 	s.background.Wait()
 }
 
-// A change reached the slot of a watch, and the watch was replaced before the store noticed it. Followers learn of the
+// A watch wrote a change, and the watch was replaced before the store noticed it. Followers learn of the
 // change at once, and not with the next read, which may fail for long.
 func TestChangeBetweenTwoWatches(t *testing.T) {
 	s := newTestStore(t, WatchOptions{})
@@ -110,7 +110,7 @@ func TestChangeBetweenTwoWatches(t *testing.T) {
 		queue.Done(key)
 	}
 	e := s.entry(testKey)
-	_ = e.watch.Load().slot.Update(testSecret("6", false))
+	e.watch.Load().eventLocked(testSecret("6", false), true)
 	s.startLocked(e)
 	got := queue.Len()
 	s.mu.Unlock()
@@ -148,10 +148,11 @@ func TestTTLReadsCountRollbacks(t *testing.T) {
 func TestIssue8GetTakesNoLock(t *testing.T) {
 	s := newTestStore(t, WatchOptions{MaxStaleness: time.Nanosecond, ImmutableRecheck: -1})
 	s.AddReference(testKey.Namespace, testKey.Name, "pod")
-	w := s.entry(testKey).watch.Load()
-	_ = w.slot.Replace([]any{testSecret("5", true)}, "5")
-	w.readFor.Store(1)
+	e := s.entry(testKey)
+	_ = e.watch.Load().Replace([]any{testSecret("5", true)}, "5")
 	s.mu.Lock()
+	e.readFor = 1
+	s.publishLocked(e)
 	defer s.mu.Unlock()
 	if _, err := s.Get(t.Context(), testKey.Namespace, testKey.Name); err != nil {
 		t.Errorf("got %v, want the object", err)
@@ -164,7 +165,7 @@ func TestGetOfTheFirstStateBeforeTheStoreNoticesIt(t *testing.T) {
 	for _, immutable := range []bool{false, true} {
 		s := newTestStore(t, WatchOptions{ImmutableRecheck: -1})
 		s.AddReference(testKey.Namespace, testKey.Name, "pod")
-		_ = s.entry(testKey).watch.Load().slot.Replace([]any{testSecret("5", immutable)}, "5")
+		_ = s.entry(testKey).watch.Load().Replace([]any{testSecret("5", immutable)}, "5")
 		_, getErr := s.Get(s.ctx, testKey.Namespace, testKey.Name)
 		_, tryErr := s.TryGet(testKey.Namespace, testKey.Name)
 		if (getErr == nil) != (tryErr == nil) {

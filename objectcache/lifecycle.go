@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -49,30 +48,26 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 		s.startLeaseTimerLocked(e)
 	}
 	e.watch.Store(w)
+	s.publishLocked(e)
 	if w.shared == nil {
-		s.runLocked(e, w)
+		s.runLocked(w)
 	}
 }
 
-// newWatchLocked returns the successor of the watch of an entry, if it has one,
-// else a first watch.
+// newWatchLocked returns a watch with a stream of its own. If the entry has a watch, it is the
+// successor of that.
 func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
-	slot := s.newSlotLocked(e)
+	w := s.nextWatchLocked(e)
+	w.once = !s.keepsStreamLocked(e)
 	var previous *reflector.Reflector
-	if w := e.watch.Load(); w != nil {
-		w.recordLocked(w.status()) // before Next, so that the slot is not behind what is recorded
-		slot = w.slot.Next()
-		if w.shared == nil {
-			previous = w.reflector
-		}
+	if before := e.watch.Load(); before != nil && before.shared == nil {
+		previous = before.reflector
 	}
-	w := s.nextWatchLocked(e, slot)
-	w.once = !s.keepsStream(e, w.slot.Load())
 	resource := s.resource.resource.String()
-	w.reflector = reflector.New(s.resource.sourceOf(e.key), w.slot, reflector.Options{
+	w.reflector = reflector.New(s.resource.sourceOf(e.key), w, reflector.Options{
 		Name:            resource + " " + keyText(e.key),
 		Resource:        resource,
-		OnChange:        func() { s.changed(e, w) },
+		OnChange:        w.changed,
 		Gate:            s.options.Gate,
 		Once:            w.once,
 		Previous:        previous,
@@ -84,27 +79,27 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	return w
 }
 
-func (s *WatchStore[T]) newSlotLocked(e *entry[T]) *cache.Slot[T] {
-	return cache.NewSlot[T](e.key, cache.SlotOptions{Epoch: e.epoch})
-}
-
-// nextWatchLocked returns a watch without a reflector, which takes over what is recorded of
-// the watch of an entry, if it has one.
-func (s *WatchStore[T]) nextWatchLocked(e *entry[T], slot *cache.Slot[T]) *objectWatch[T] {
-	w := &objectWatch[T]{slot: slot, base: time.Now().Add(-1)}
-	if previous := e.watch.Load(); previous != nil {
-		w.base = previous.base
-		w.readFor.Store(previous.readFor.Load())
-		w.contact.Store(previous.contact.Load())
-		w.noticed.Store(previous.noticed.Load())
-		w.live.Store(previous.live.Load())
-		w.hedged = previous.isHedged()
+// nextWatchLocked returns a watch without a reflector. If the entry has a watch, the state that
+// a complete read has brought is kept, and the first read of the next watch is a consistent one.
+func (s *WatchStore[T]) nextWatchLocked(e *entry[T]) *objectWatch[T] {
+	w := &objectWatch[T]{store: s, entry: e}
+	previous := e.watch.Load()
+	if previous == nil {
+		e.startedAt = time.Now().Add(-1)
+		return w
 	}
+	previous.recordLocked(previous.status())
+	e.order.NewWriter()
+	if !e.state().Synced {
+		e.view.Store(nil)
+	}
+	w.hedged = previous.isHedged()
 	return w
 }
 
 // runLocked starts the reflector of a watch. stopAll stops it, if nothing stops it before.
-func (s *WatchStore[T]) runLocked(e *entry[T], w *objectWatch[T]) {
+func (s *WatchStore[T]) runLocked(w *objectWatch[T]) {
+	e := w.entry
 	s.background.Add(1)
 	w.reflector.Start(s.ctx, func() { s.ended(e, w) })
 	if klog.FromContext(s.ctx).V(4).Enabled() {
@@ -134,8 +129,8 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	if w == nil {
 		return
 	}
-	e.epoch = w.slot.Load().Epoch + 1 // the next watch has no state to compare with
 	e.watch.Store(nil)
+	e.forgetLocked()
 	w.stopLocked(reason)
 	s.dropHedgeLocked(w)
 	s.leaveSharedLocked(e)
@@ -143,8 +138,9 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	s.stopTimerLocked(e.readTimer)
 }
 
-// changed is called by the reflector of w after a read, an event or a failure.
-func (s *WatchStore[T]) changed(e *entry[T], w *objectWatch[T]) {
+// changed is called by the reflector after a read, an event or a failure.
+func (w *objectWatch[T]) changed() {
+	s, e := w.store, w.entry
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.watch.Load() != w {
@@ -158,22 +154,23 @@ func (s *WatchStore[T]) changed(e *entry[T], w *objectWatch[T]) {
 	s.subscribers.notify(e.key)
 }
 
-// keepsStream reports whether the stream of an object is of use after the read, if the
-// object is then in the given state, the last known one.
-func (s *WatchStore[T]) keepsStream(e *entry[T], state cache.State[T]) bool {
+// keepsStreamLocked reports whether the stream of an object is of use after the next read, if
+// that brings the last known state.
+func (s *WatchStore[T]) keepsStreamLocked(e *entry[T]) bool {
+	state := e.state()
 	absent := state.Synced && !state.Exists
-	return absent || !e.readOnce() && !s.isImmutable(state)
+	return absent || !e.readOnce() && !e.immutable
 }
 
-// needsNoStream returns why an object has no stream of its own while it is in the state
-// of w, as its phase; empty if it has one.
-func (s *WatchStore[T]) needsNoStream(e *entry[T], w *objectWatch[T]) Phase {
-	state := w.slot.Load()
+// needsNoStreamLocked returns why an object has no stream of its own while it is in its state,
+// as its phase; empty if it has one.
+func (s *WatchStore[T]) needsNoStreamLocked(e *entry[T]) Phase {
+	state := e.state()
 	switch {
 	case !state.Synced:
 	case state.Exists && e.readOnce():
 		return ReadOnce
-	case s.isImmutable(state):
+	case e.immutable:
 		return Immutable
 	}
 	return ""
@@ -183,15 +180,16 @@ func (s *WatchStore[T]) needsNoStream(e *entry[T], w *objectWatch[T]) Phase {
 // object that needs one. It starts another read if an owner was added after the read
 // of an object without a stream began.
 func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
-	w.synced = status.Synced || w.shared != nil && w.slot.Load().Synced
+	defer s.publishLocked(e)
+	w.synced = status.Synced || w.shared != nil && e.state().Synced
 	if w.synced {
-		s.syncedLocked(e, w)
-		if s.hedgesEndLocked(w, e.key.Namespace, status) {
+		s.syncedLocked(e)
+		if s.hedgesEndLocked(w, status) {
 			s.startLocked(e)
 			return
 		}
 	}
-	reason := s.needsNoStream(e, w)
+	reason := s.needsNoStreamLocked(e)
 	switch {
 	case w.unwatched == reason && reason != "":
 	case w.unwatched != "":
@@ -206,12 +204,12 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 			return
 		}
 		if w.synced {
-			w.live.Store(true)
+			e.live = true
 		}
 		s.shareLocked(e, w, status)
 	case w.shared != nil:
 		s.startLocked(e) // it is read for its owners
-	case w.readFor.Load() < e.newestOwnerLocked(w):
+	case e.readFor < e.newestOwnerLocked():
 		if w.synced && !s.readForOwnerLocked(e) {
 			s.unwatchLocked(e, w, reason)
 			s.readLaterLocked(e)
@@ -223,10 +221,10 @@ func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status r
 }
 
 // syncedLocked observes how long the first state of an entry took.
-func (s *WatchStore[T]) syncedLocked(e *entry[T], w *objectWatch[T]) {
+func (s *WatchStore[T]) syncedLocked(e *entry[T]) {
 	if !e.synced {
 		e.synced = true
-		s.firstSync.Observe(time.Since(w.base))
+		s.firstSync.Observe(time.Since(e.startedAt))
 	}
 }
 
@@ -234,7 +232,7 @@ func (s *WatchStore[T]) syncedLocked(e *entry[T], w *objectWatch[T]) {
 // deleted and created again, nothing reports it, so a timer reads it again.
 func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason Phase) {
 	w.unwatched = reason
-	w.live.Store(false)
+	e.live = false
 	s.stopTimerLocked(e.readTimer)
 	s.leaveSharedLocked(e)
 	w.stopLocked(reasons[reason])
@@ -301,7 +299,7 @@ func (s *WatchStore[T]) startIdleTimerLocked(e *entry[T]) {
 // isIdleLocked reports whether an entry was not used since the last call. An entry
 // that has not synced counts as used: a Get may have given up, and may come again.
 func (s *WatchStore[T]) isIdleLocked(e *entry[T]) bool {
-	if w := e.watch.Load(); !w.slot.Load().Synced {
+	if !e.state().Synced {
 		e.used.Or(usedIdle)
 		return false
 	}

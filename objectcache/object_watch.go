@@ -4,7 +4,6 @@ package objectcache
 
 import (
 	"cmp"
-	"sync/atomic"
 	"time"
 
 	"github.com/refwatch/refwatch/cache"
@@ -12,35 +11,21 @@ import (
 )
 
 // objectWatch is one list-and-watch of an entry. Once it has ended it is replaced,
-// and never started again: its successor has a slot of its own, so no late answer
-// can be taken for the state. A successor begins with the state of its predecessor,
-// and serves that until its own first read.
+// and never started again. What it writes after that is dropped: see writer.go. A successor
+// begins with the state of its predecessor, and serves that until its own first read.
 type objectWatch[T cache.Object] struct {
-	slot      *cache.Slot[T]
+	store     *WatchStore[T]
+	entry     *entry[T]
 	reflector *reflector.Reflector // of the shared stream, if it has no stream of its own
 	shared    *sharedStream[T]     // nil if it has a stream of its own
-	base      time.Time            // just before the first of its predecessors began
-
-	// readFor is the highest number of a read that was asked for before the
-	// consistent read of the state began: see owners. Load it before the state.
-	readFor atomic.Uint64
-	// contact is when the server last sent something, as a duration since base; 0
-	// for never. Load it before the state: a state loaded later is no older.
-	contact atomic.Int64
-	// noticed is set once a read of its own, or of a predecessor, has been recorded.
-	noticed atomic.Bool
-	// live is set while a stream brings the changes of the state, to which a new owner
-	// then needs no read of its own. It is written with WatchStore.mu held. Load it
-	// before the state.
-	live atomic.Bool
 
 	// Guarded by WatchStore.mu.
 	once         bool          // its reflector reads the object once, without a stream
-	synced       bool          // a read of its own has reached the slot
-	hedged       bool          // until then, the slot has its state from hedged reads only
+	synced       bool          // a read of its own has been stored
+	hedged       bool          // until then, the state is from hedged reads only
 	hedgeQueued  bool          // a hedged read waits until it may begin
 	hedgeRefused bool          // the server has refused one, and has not answered the stream
-	nextHedge    time.Duration // when the next hedged read may begin, since base
+	nextHedge    time.Duration // when the next hedged read may begin, since WatchStore.base
 	reason       error         // why it was stopped, for the log
 	// unwatched is why the object has no stream of its own; empty while it has one.
 	// The state is served until the object has to be read again.
@@ -66,45 +51,12 @@ func (w *objectWatch[T]) status() reflector.Status {
 	return status
 }
 
-// recordLocked updates contact, noticed and readFor. The slot is never behind them.
+// recordLocked updates what the entry has of the status of its watch.
 func (w *objectWatch[T]) recordLocked(status reflector.Status) {
+	e := w.entry
 	if !status.LastContact.IsZero() {
-		w.contact.Store(max(w.contact.Load(), int64(status.LastContact.Sub(w.base))))
-		w.noticed.Store(true)
+		e.contact.Store(max(e.contact.Load(), w.store.sinceBase(status.LastContact)))
+		e.noticed = true
 	}
-	w.readFor.Store(max(w.readFor.Load(), status.ReadFor))
-}
-
-// lastContactLocked returns when the server last sent something about the object.
-func (w *objectWatch[T]) lastContactLocked(status reflector.Status) time.Time {
-	contact := w.contact.Load() // or that of its predecessors
-	if own := w.base.Add(time.Duration(contact)); contact > 0 && own.After(status.LastContact) {
-		return own
-	}
-	return status.LastContact
-}
-
-// isStale reports whether the server has sent nothing for longer than a duration; 0 is
-// no bound. A state that is loaded after the call may be younger.
-func (w *objectWatch[T]) isStale(bound time.Duration) bool {
-	if bound <= 0 {
-		return false
-	}
-	contact := w.contactTime()
-	return contact.IsZero() || time.Since(contact) > bound
-}
-
-// contactTime returns when the server last sent something about the object, zero if it
-// never did. A state that is loaded after the call may be younger.
-func (w *objectWatch[T]) contactTime() (at time.Time) {
-	if contact := w.contact.Load(); contact != 0 {
-		at = w.base.Add(time.Duration(contact))
-	}
-	if w.shared == nil {
-		return at
-	}
-	if contact := w.shared.contact.Load(); contact != 0 {
-		at = later(at, w.shared.base.Add(time.Duration(contact)))
-	}
-	return at
+	e.readFor = max(e.readFor, status.ReadFor)
 }

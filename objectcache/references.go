@@ -57,7 +57,10 @@ func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, rea
 // addOwnerLocked counts a reference.
 func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID, readOnce bool) {
 	isNew := e.owners.add(uid, readOnce)
-	first := !readOnce && e.watching.Add(1) == 1
+	first := !readOnce && e.watching == 0
+	if !readOnce {
+		e.watching++
+	}
 	if isNew {
 		s.references++
 		s.newOwnerLocked(e, readOnce)
@@ -65,6 +68,7 @@ func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID, readOnce bool
 	if first {
 		s.referencesChangedLocked(e)
 	}
+	s.publishLocked(e)
 }
 
 // newOwnerLocked is called when an owner was added. The object may have been deleted
@@ -73,7 +77,7 @@ func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID, readOnce bool
 // that is unwatched is read again now.
 func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 	e.used.Store(s.uses)
-	e.newestOwner.Store(e.owners.reads)
+	e.newestOwner = e.owners.reads
 	e.ownerAddedAt = time.Now()
 	w := e.watch.Load()
 	switch {
@@ -86,12 +90,12 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 		w.reflector.ReadFor(e.owners.reads)
 	}
 	if w := e.watch.Load(); w != nil {
-		if w.status().Failures > 0 && s.needsOwnerRead(w) {
+		if w.status().Failures > 0 && e.needsOwnerRead() {
 			w.reflector.Expedite() // other owners may not have the object until the attempt
 		}
 	}
 	if w != nil && !w.synced {
-		w.live.Store(false) // the state, if there is one, is from a stream that has ended
+		e.live = false // the state, if there is one, is from a stream that has ended
 	}
 	s.subscribers.notify(e.key)
 }
@@ -119,7 +123,7 @@ func (s *WatchStore[T]) DeleteReference(namespace, name string, referencedFrom t
 func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 	gone, watched := e.owners.remove(owner)
 	if watched {
-		e.watching.Add(-1)
+		e.watching--
 	}
 	if gone > 0 {
 		s.references--
@@ -143,10 +147,11 @@ func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 // that remain need not wait for a read for the one that is gone.
 func (s *WatchStore[T]) ownerGoneLocked(e *entry[T], gone uint64) {
 	w := e.watch.Load()
-	if gone == 0 || w == nil || gone < e.newestOwner.Load() || !s.needsOwnerRead(w) {
+	if gone == 0 || w == nil || gone < e.newestOwner || !e.needsOwnerRead() {
 		return
 	}
-	if before := e.newestOwner.Load(); e.newestOwnerLocked(w) < before {
+	if before := e.newestOwner; e.newestOwnerLocked() < before {
+		s.publishLocked(e)
 		e.wakeLocked()
 		s.subscribers.notify(e.key)
 	}

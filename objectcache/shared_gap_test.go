@@ -3,6 +3,7 @@
 package objectcache_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -13,9 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 // observed is the last state of each name that a caller of Get or Changes has seen. It reports versions that go back.
@@ -184,6 +187,36 @@ func TestSharedSwitchesWithoutAGap(t *testing.T) {
 		if most := cycles * lasting; switches < most*2/3 {
 			t.Errorf("switches: got %d each way, want most of %d", switches, most)
 		}
+	})
+}
+
+// An object joins the shared stream only when that is not behind its own. Otherwise a later read
+// of the shared stream may be older than the state.
+func TestSharedStreamBehindAnObject(t *testing.T) {
+	inSharedBubble(t, sharedOptions(3), func(t *testing.T, r *sharedRig) {
+		r.createAll(names(3)...)
+		r.reference(names(3)...)
+		time.Sleep(joined)
+		r.wantStreams("joined", 1, 0)
+		bookmark := func(version string) {
+			r.server.Send(isShared, watch.Event{Type: watch.Bookmark, Object: &corev1.Secret{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{ResourceVersion: version},
+			}})
+			synctest.Wait()
+		}
+		r.server.Rewrite(apiserver.Rewriter{Event: func(_ context.Context, request apiserver.Request, event watch.Event) []watch.Event {
+			if isShared(request) {
+				return nil
+			}
+			return []watch.Event{event}
+		}})
+		before := r.version(names(3)[2])
+		r.createAll("late")
+		r.reference("late")
+		bookmark(before)
+		r.wantPhase("with a bookmark from before the object", objectcache.Watching, "late")
+		bookmark(r.version("late"))
+		r.wantPhase("with a bookmark at its version", objectcache.Shared, "late")
 	})
 }
 

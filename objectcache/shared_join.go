@@ -14,17 +14,17 @@ import (
 //     yet.
 //  2. The next bookmark or event of the shared stream has a version (member.known). All
 //     events that were dropped are older.
-//  3. Its own stream reaches that version, so its slot has what was dropped, and all that
+//  3. Its own stream reaches that version, so its state has what was dropped, and all that
 //     the shared stream has brought since.
 //  4. The shared stream reaches the version of its own stream. It is not behind the
-//     slot, to which its next read may be no older.
+//     state, to which its next read may be no older.
 //  5. A successor of its watch begins that has no stream of its own. The shared stream
-//     writes its slot from the next event on.
+//     writes its state from the next event on.
 //
 // With bookmarks every minute this takes one to three minutes. Both streams are open
 // meanwhile, and the own one is not disturbed.
 //
-// The way back is a watch with a stream of its own (startLocked): its slot begins with
+// The way back is a watch with a stream of its own (startLocked): it begins with
 // the state that the shared stream has brought, and its first read is a consistent one.
 // The object remains a member, unless the shared stream ends.
 //
@@ -46,14 +46,14 @@ func (s *WatchStore[T]) shareLocked(e *entry[T], w *objectWatch[T], status refle
 	case st == nil:
 	case st.isMember(e.key.Name):
 		st.joinLocked(st.member(e.key.Name))
-	case isWell(w, status):
+	case w.isWell(status):
 		st.members.Store(e.key.Name, &member[T]{entry: e})
 	}
 }
 
-// isWell reports whether the stream of a watch is open and has synced its slot.
-func isWell[T cache.Object](w *objectWatch[T], status reflector.Status) bool {
-	return w.unwatched == "" && status.Streaming && status.Failures == 0 && w.slot.Load().Synced
+// isWell reports whether the stream of a watch is open and the state of the entry is synced.
+func (w *objectWatch[T]) isWell(status reflector.Status) bool {
+	return w.unwatched == "" && status.Streaming && status.Failures == 0 && w.entry.state().Synced
 }
 
 // joinLocked lets a member join if both streams have come far enough.
@@ -65,19 +65,18 @@ func (st *sharedStream[T]) joinLocked(m *member[T]) {
 	}
 	status := w.status()
 	order, err := cache.CompareVersions(status.ResourceVersion, m.known)
-	if err != nil || order < 0 || !isWell(w, status) || s.needsNoStream(e, w) != "" {
+	if err != nil || order < 0 || !w.isWell(status) || s.needsNoStreamLocked(e) != "" {
 		return
 	}
-	w.recordLocked(status)
-	slot, ok := w.slot.NextAt(st.version)
-	if !ok {
+	if order, err = cache.CompareVersions(e.order.Version(), st.version); err != nil || order > 0 {
 		return
 	}
-	next := s.nextWatchLocked(e, slot)
+	next := s.nextWatchLocked(e)
 	next.reflector, next.shared, next.synced = st.reflector, st, true
-	next.live.Store(true)
+	e.live = true
 	w.stopLocked(errShared)
 	e.watch.Store(next)
+	s.publishLocked(e)
 	e.wakeLocked()
 	s.subscribers.notify(e.key) // changed() may not have seen the last change
 }
@@ -90,7 +89,7 @@ func (s *WatchStore[T]) firstReadLocked(e *entry[T]) *objectWatch[T] {
 	if n == nil || n.stream == nil || n.stream.asked || n.stream.isSlowLocked() || e.watch.Load() != nil {
 		return nil
 	}
-	w := s.nextWatchLocked(e, s.newSlotLocked(e))
+	w := s.nextWatchLocked(e)
 	w.reflector, w.shared = n.stream.reflector, n.stream
 	n.stream.members.Store(e.key.Name, &member[T]{entry: e})
 	return w

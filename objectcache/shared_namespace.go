@@ -153,7 +153,7 @@ func (s *WatchStore[T]) stopSharedLocked() {
 // countStartLocked counts an entry whose watch is about to start. One that needs no
 // stream, and is read again, is counted only if that has changed.
 func (s *WatchStore[T]) countStartLocked(e *entry[T]) {
-	if w := e.watch.Load(); w == nil || s.needsNoStream(e, w) == "" {
+	if w := e.watch.Load(); w == nil || s.needsNoStreamLocked(e) == "" {
 		s.countStreamLocked(e, true)
 	}
 }

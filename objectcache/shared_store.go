@@ -14,10 +14,10 @@ import (
 
 // What the reflector of a shared stream writes.
 
-// A sharedStream is the store of its reflector: it passes on what arrives to the slots of
+// A sharedStream is the store of its reflector: it passes on what arrives to the watches of
 // the members that have joined. Of a member that is about to join it keeps the version
-// only. Slots are written without WatchStore.mu: a slot that is replaced meanwhile drops
-// what comes, and its successor begins with a read.
+// only. A watch that is replaced meanwhile drops what comes, and its successor begins with a
+// read.
 var (
 	_ toolscache.ReflectorStore         = (*sharedStream[cache.Object])(nil)
 	_ toolscache.ReflectorBookmarkStore = (*sharedStream[cache.Object])(nil)
@@ -25,19 +25,19 @@ var (
 
 // Add implements client-go's ReflectorStore. It always returns nil.
 func (st *sharedStream[T]) Add(object any) error {
-	st.put(object, func(slot *cache.Slot[T]) { _ = slot.Add(object) }, false)
+	st.put(object, true)
 	return nil
 }
 
 // Update implements client-go's ReflectorStore. It always returns nil.
 func (st *sharedStream[T]) Update(object any) error {
-	st.put(object, func(slot *cache.Slot[T]) { _ = slot.Update(object) }, false)
+	st.put(object, true)
 	return nil
 }
 
 // Delete implements client-go's ReflectorStore. It always returns nil.
 func (st *sharedStream[T]) Delete(object any) error {
-	st.put(object, func(slot *cache.Slot[T]) { _ = slot.Delete(object) }, true)
+	st.put(object, false)
 	return nil
 }
 
@@ -45,37 +45,36 @@ func (st *sharedStream[T]) Delete(object any) error {
 func (st *sharedStream[T]) Resync() error { return nil }
 
 // put passes on an event.
-func (st *sharedStream[T]) put(object any, write func(*cache.Slot[T]), deleted bool) {
+func (st *sharedStream[T]) put(object any, exists bool) {
 	header, err := meta.Accessor(object)
 	if err != nil {
 		return // the reflector has checked it
 	}
-	if e, w := st.event(header.GetName(), header.GetResourceVersion(), deleted); w != nil {
-		write(w.slot)
-		st.store.changed(e, w)
+	if w := st.event(header.GetName(), header.GetResourceVersion(), exists); w != nil {
+		w.event(object, exists)
+		w.changed()
 	}
 }
 
-// event records an event, and returns the watch that it is for. w is nil if there is
-// none, or if it has a stream of its own.
-func (st *sharedStream[T]) event(name, version string, deleted bool) (e *entry[T], w *objectWatch[T]) {
+// event records an event, and returns the watch that it is for, nil if there is none, or if
+// it has a stream of its own.
+func (st *sharedStream[T]) event(name, version string, exists bool) *objectWatch[T] {
 	s := st.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.advanceLocked(version)
 	m := st.member(name)
 	if m == nil {
-		return nil, nil
+		return nil
 	}
-	w, joined := st.watch(m)
-	if joined {
-		return m.entry, w
+	if w, joined := st.watch(m); joined {
+		return w
 	}
-	if m.known = version; deleted {
+	if m.known = version; !exists {
 		m.known = "" // some servers send a deletion with the object's last version
 	}
 	st.joinLocked(m)
-	return nil, nil
+	return nil
 }
 
 // advanceLocked records that all events up to a version have been seen.
@@ -85,7 +84,7 @@ func (st *sharedStream[T]) advanceLocked(version string) {
 	}
 }
 
-// Bookmark implements client-go's ReflectorBookmarkStore. It always returns nil. Slots
+// Bookmark implements client-go's ReflectorBookmarkStore. It always returns nil. Members
 // need no bookmarks: st.version is that of all.
 func (st *sharedStream[T]) Bookmark(version string) error {
 	s := st.store
@@ -108,25 +107,24 @@ func (st *sharedStream[T]) Bookmark(version string) error {
 // Replace implements client-go's ReflectorStore: a complete read. It always returns nil.
 func (st *sharedStream[T]) Replace(items []any, version string) error {
 	byName := itemsByName(items)
-	for e, w := range st.read(version) {
-		_ = w.slot.Replace(byName[e.key.Name], version)
-		st.store.changed(e, w)
+	for _, w := range st.read(version) {
+		_ = w.Replace(byName[w.entry.key.Name], version)
+		w.changed()
 	}
 	return nil
 }
 
 // read records a complete read, and returns the watches that it is for. Each of them was
 // a member before the read began: a member joins after a bookmark or an event.
-func (st *sharedStream[T]) read(version string) map[*entry[T]]*objectWatch[T] {
+func (st *sharedStream[T]) read(version string) (watches []*objectWatch[T]) {
 	s := st.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.version = version
-	watches := map[*entry[T]]*objectWatch[T]{}
 	for _, m := range st.members.Range {
 		m := m.(*member[T])
 		if w, joined := st.watch(m); joined {
-			watches[m.entry] = w
+			watches = append(watches, w)
 		} else {
 			m.known = version
 		}
@@ -137,11 +135,11 @@ func (st *sharedStream[T]) read(version string) map[*entry[T]]*objectWatch[T] {
 // NewEpoch is called when the server was rolled back.
 func (st *sharedStream[T]) NewEpoch() {
 	for _, w := range st.read("") {
-		w.slot.NewEpoch()
+		w.NewEpoch()
 	}
 }
 
-// Check returns an error if a slot does not accept its object.
+// Check returns an error if a member does not accept its object.
 func (st *sharedStream[T]) Check(object runtime.Object) error {
 	header, err := meta.Accessor(object)
 	if err != nil {
@@ -152,18 +150,18 @@ func (st *sharedStream[T]) Check(object runtime.Object) error {
 	}
 	if m := st.member(header.GetName()); m != nil {
 		if w, joined := st.watch(m); joined {
-			return w.slot.Check(object)
+			return w.Check(object)
 		}
 	}
 	return nil
 }
 
-// CheckRead returns an error if a slot does not accept its part of a complete read.
+// CheckRead returns an error if a member does not accept its part of a complete read.
 func (st *sharedStream[T]) CheckRead(items []any, version string) error {
 	for name, items := range itemsByName(items) {
 		if m := st.member(name); m != nil {
 			if w, joined := st.watch(m); joined {
-				if err := w.slot.CheckRead(items, version); err != nil {
+				if err := w.CheckRead(items, version); err != nil {
 					return err
 				}
 			}
@@ -172,11 +170,11 @@ func (st *sharedStream[T]) CheckRead(items []any, version string) error {
 	return cache.CheckVersion(version)
 }
 
-// Holds reports whether a complete read brings nothing new to any slot.
+// Holds reports whether a complete read brings nothing new to any member.
 func (st *sharedStream[T]) Holds(items []any) bool {
 	byName := itemsByName(items)
 	for name, m := range st.members.Range {
-		if w, joined := st.watch(m.(*member[T])); joined && !w.slot.Holds(byName[name.(string)]) {
+		if w, joined := st.watch(m.(*member[T])); joined && !w.Holds(byName[name.(string)]) {
 			return false
 		}
 	}

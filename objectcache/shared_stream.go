@@ -31,7 +31,7 @@ const (
 )
 
 // sharedStream is one list-and-watch of a namespace, from the time when enough entries
-// need a stream until few do, or it fails. It writes the slots of its members: see
+// need a stream until few do, or it fails. It writes the states of its members: see
 // shared_store.go.
 //
 // A member either has an objectWatch without a stream of its own (objectWatch.shared), or
@@ -40,8 +40,7 @@ type sharedStream[T cache.Object] struct {
 	store     *WatchStore[T]
 	namespace *sharedNamespace[T]
 	reflector *reflector.Reflector
-	base      time.Time    // when it began
-	contact   atomic.Int64 // when the server last sent something: see objectWatch.contact
+	contact   atomic.Int64 // when the server last sent something: see entry.contact
 
 	members sync.Map // string, the name, to *member[T]; written with WatchStore.mu held
 
@@ -67,7 +66,7 @@ type member[T cache.Object] struct {
 // its own in the gate: what it learns about reads of the whole namespace is not true of
 // reads of one object.
 func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] {
-	st := &sharedStream[T]{store: s, namespace: n, base: time.Now()}
+	st := &sharedStream[T]{store: s, namespace: n}
 	resource := s.resource.resource.String()
 	source := &sharedSource[T]{Source: s.resource.NamespaceSource(n.name, st.isMember), stream: st}
 	st.reflector = reflector.New(source, st, reflector.Options{
@@ -134,7 +133,7 @@ func (st *sharedStream[T]) changed() {
 	}
 	status := st.reflector.Status()
 	if !status.LastContact.IsZero() {
-		st.contact.Store(max(1, int64(status.LastContact.Sub(st.base))))
+		st.contact.Store(s.sinceBase(status.LastContact))
 	}
 	if reason := st.failureLocked(status); reason != nil {
 		s.endSharedLocked(st.namespace, reason)
@@ -198,7 +197,7 @@ func (st *sharedStream[T]) isSlowLocked() bool { return st.slow != nil && st.slo
 func (st *sharedStream[T]) readIsSlowLocked() time.Duration {
 	for _, m := range st.members.Range {
 		m := m.(*member[T])
-		if w, joined := st.watch(m); joined && !w.slot.Load().Synced {
+		if w, joined := st.watch(m); joined && !w.entry.state().Synced {
 			st.store.startLocked(m.entry)
 			m.entry.wakeLocked()
 		}

@@ -63,10 +63,8 @@ func (s *TTLStore[T]) Stats() Stats {
 // absent counts the objects that are absent. It takes no lock: states are read as Get does.
 func (s *WatchStore[T]) absent() (count int) {
 	for _, e := range s.entries.Range {
-		if w := e.(*entry[T]).watch.Load(); w != nil {
-			if state := w.slot.Load(); state.Synced && !state.Exists {
-				count++
-			}
+		if state := e.(*entry[T]).state(); state.Synced && !state.Exists {
+			count++
 		}
 	}
 	return count

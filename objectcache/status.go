@@ -158,18 +158,18 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 		status.Phase = s.phaseWithoutWatchLocked()
 		return status
 	}
-	facts, state := s.factsOf(e, w)
+	facts, state := s.factsLocked(e, w)
 	stream := facts.attempts
 	status.Phase, status.Stream = phaseLocked(w, state, stream), streamTypeLocked(w)
 	if status.Stream == StreamNamed && stream.Polled {
 		status.Stream = StreamPolled
 	}
 	status.Parked = stream.Parked && status.Stream != StreamNone
-	status.LastContact, status.Failures, status.Waiting = w.lastContactLocked(stream), stream.Failures, stream.Waiting
+	status.LastContact, status.Failures, status.Waiting = later(facts.contact, stream.LastContact), stream.Failures, stream.Waiting
 	status.LastError, status.LastErrorTime = s.resource.explained(stream.LastError), stream.LastErrorTime
 	status.NextRead = e.nextReadLocked(w)
-	d := e.demandOfAllLocked(w)
-	d.maxStaleness = s.maxStaleness(e)
+	d := e.demandOfAllLocked()
+	d.maxStaleness = s.maxStalenessLocked(e)
 	verdict, _ := d.answer(&facts, s.options.RefusalGrace, time.Now())
 	status.Synced = verdict.serves()
 	if status.Exists = state.Exists; state.Exists {

@@ -61,8 +61,11 @@ func TestNotices(t *testing.T) {
 		s.snapshot(testKey)
 		check("not synced", 0, 1)
 		w := s.entry(testKey).watch.Load()
-		_ = w.slot.Replace([]any{testSecret("5", false)}, "5")
-		w.live.Store(true)
+		_ = w.Replace([]any{testSecret("5", false)}, "5")
+		s.mu.Lock()
+		w.entry.live = true
+		s.publishLocked(w.entry)
+		s.mu.Unlock()
 		s.snapshot(testKey)
 		check("synced", 0, 0)
 		s.DeleteReference(testKey.Namespace, testKey.Name, "pod")

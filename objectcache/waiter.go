@@ -68,7 +68,8 @@ func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 	g.began = time.Now()
 	defer s.removeWaiter(g)
 	for {
-		w, wake, err := s.addWaiter(g)
+		turn, err := s.check(g)
+		w := turn.watch
 		switch {
 		case err != nil:
 			return none, err
@@ -76,14 +77,13 @@ func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 			return none, s.resource.newError(g.key, notSynced(g.ctx, ErrNotStarted)...)
 		case w == nil:
 			g.slept = true
-			sleep(g.ctx, wake, logNotStarted(&s.loggedNotStarted, s.logger, s.resource.resource, g.key, g.began))
+			sleep(g.ctx, turn.wake, logNotStarted(&s.loggedNotStarted, s.logger, s.resource.resource, g.key, g.began))
 			continue
 		}
-		turn := s.check(g, w)
 		if f := &turn.facts; !turn.verdict.serves() || needsOwnerRead(f.synced, f.live, f.immutable) && f.readFor < g.newestOwner {
 			// Again after each attempt, which uses the request up. A Get that returns the
 			// previous state does not wait for the read.
-			s.requestRead(g, w, &turn)
+			s.requestRead(g, &turn)
 		}
 		switch turn.verdict {
 		case fail:
@@ -91,29 +91,59 @@ func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 		case wait:
 			g.slept = true
 			again := s.hedgeFor(g, w, &turn.facts)
-			sleep(g.ctx, wake, sooner(again, s.checkAfter(g, w, turn.after)))
+			sleep(g.ctx, turn.wake, sooner(again, s.checkAfter(g, &turn)))
 		default:
 			return s.resource.result(g.key, turn.state)
 		}
 	}
 }
 
-// addWaiter counts a Get that waits. It returns the watch that it waits for, nil
-// before Run, and a channel that is closed when it has to check again. It starts a
-// watch for an entry that is idle, and creates no entry.
-func (s *WatchStore[T]) addWaiter(g *waiter[T]) (*objectWatch[T], <-chan struct{}, error) {
+// turn is what a Get that waits has found out.
+type turn[T cache.Object] struct {
+	watch   *objectWatch[T] // nil before Run
+	wake    <-chan struct{} // closed when the Get has to check again
+	state   cache.State[T]
+	facts   facts
+	demand  demand
+	verdict verdict
+	after   time.Duration // for wait: see answer
+}
+
+// check counts a Get that waits, and decides what becomes of it now.
+func (s *WatchStore[T]) check(g *waiter[T]) (t turn[T], err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.addWaiterLocked(g); err != nil {
+		return t, err
+	}
+	e := g.entry
+	t.watch, t.wake = e.watch.Load(), e.wakeChanLocked()
+	if t.watch == nil {
+		return t, nil
+	}
+	t.demand = s.demandLocked(g)
+	t.facts, t.state = s.factsLocked(e, t.watch)
+	t.verdict, t.after = t.demand.answer(&t.facts, s.options.RefusalGrace, time.Now())
+	if t.verdict == serveAll {
+		// Owners keep the previous state until the next one is added.
+		e.previousFor = max(e.previousFor, t.demand.owner)
+	}
+	return t, nil
+}
+
+// addWaiterLocked counts a Get that waits. It starts a watch for an entry that is idle, and
+// creates no entry.
+func (s *WatchStore[T]) addWaiterLocked(g *waiter[T]) error {
 	e := s.entry(g.key)
 	switch {
 	case s.stopped:
-		return nil, nil, s.resource.newError(g.key, ErrStopped)
+		return s.resource.newError(g.key, ErrStopped)
 	case e == nil:
 		if err := s.resource.validateKey(g.key); err != nil {
-			return nil, nil, err
+			return err
 		}
 		if s.options.AcquireOnGet == 0 {
-			return nil, nil, s.resource.newError(g.key, ErrNotRegistered)
+			return s.resource.newError(g.key, ErrNotRegistered)
 		}
 		e = s.acquireLocked(g.key)
 	}
@@ -124,14 +154,14 @@ func (s *WatchStore[T]) addWaiter(g *waiter[T]) (*objectWatch[T], <-chan struct{
 			s.waiters++
 		}
 		e.waiters++
-		g.entry, g.newestOwner, g.ownerAddedAt, g.read = e, e.newestOwner.Load(), e.ownerAddedAt, 0
+		g.entry, g.newestOwner, g.ownerAddedAt, g.read = e, e.newestOwner, e.ownerAddedAt, 0
 	}
 	if e.watch.Load() == nil {
 		s.startLocked(e)
 	}
 	s.requestReadLocked(g)
 	e.used.Store(s.uses)
-	return e.watch.Load(), e.wakeChanLocked(), nil
+	return nil
 }
 
 func (s *WatchStore[T]) removeWaiter(g *waiter[T]) {
@@ -147,49 +177,25 @@ func (s *WatchStore[T]) removeWaiter(g *waiter[T]) {
 	}
 }
 
-// turn is what a Get that waits has found out.
-type turn[T cache.Object] struct {
-	state   cache.State[T]
-	facts   facts
-	demand  demand
-	verdict verdict
-	after   time.Duration // for wait: see answer
-}
-
-// check decides what becomes of g now.
-func (s *WatchStore[T]) check(g *waiter[T], w *objectWatch[T]) (t turn[T]) {
-	t.demand = s.demandOf(g)
-	t.facts, t.state = s.factsOf(g.entry, w)
-	t.verdict, t.after = t.demand.answer(&t.facts, s.options.RefusalGrace, time.Now())
-	if t.verdict == serveAll {
-		g.entry.servePrevious(t.demand.owner)
-	}
-	return t
-}
-
-// demandOf returns what g demands. Owners that are gone need no read.
-func (s *WatchStore[T]) demandOf(g *waiter[T]) demand {
-	bound := s.maxStaleness(g.entry)
+// demandLocked returns what g demands. Owners that are gone need no read.
+func (s *WatchStore[T]) demandLocked(g *waiter[T]) demand {
+	bound := s.maxStalenessLocked(g.entry)
 	if bound == 0 || g.maxStaleness > 0 && g.maxStaleness < bound {
 		bound = g.maxStaleness
 	}
 	return demand{
-		began: g.began, owner: min(g.newestOwner, g.entry.newestOwner.Load()), ownerAddedAt: g.ownerAddedAt,
+		began: g.began, owner: min(g.newestOwner, g.entry.newestOwner), ownerAddedAt: g.ownerAddedAt,
 		maxStaleness: bound, notOlderThan: g.notOlderThan, live: g.live, read: g.read, ended: g.ended(),
 	}
 }
 
-// factsOf returns what is known of an entry with a watch.
-func (s *WatchStore[T]) factsOf(e *entry[T], w *objectWatch[T]) (f facts, state cache.State[T]) {
-	// Each is loaded before the next, which is then no older.
-	f.readFor, f.previousFor = w.readFor.Load(), e.previousFor.Load()
-	f.attempts = w.status()
-	f.version = e.versionOf(w, f.attempts)
-	f.contact, f.noticed = w.contactTime(), w.noticed.Load()
-	f.live = w.live.Load()
-	state = w.slot.Load()
-	f.synced, f.immutable = state.Synced, s.isImmutable(state)
-	return f, state
+// factsLocked returns what is known of an entry with a watch.
+func (s *WatchStore[T]) factsLocked(e *entry[T], w *objectWatch[T]) (facts, cache.State[T]) {
+	state, attempts := e.state(), w.status()
+	return facts{
+		readFor: e.readFor, previousFor: e.previousFor, attempts: attempts, version: w.versionLocked(attempts),
+		contact: s.contact(e), noticed: e.noticed, live: e.live, synced: state.Synced, immutable: e.immutable,
+	}, state
 }
 
 // failure returns the error with which g ends.
@@ -208,22 +214,11 @@ func (s *WatchStore[T]) failure(g *waiter[T], t *turn[T]) error {
 	return s.resource.newError(g.key, notSynced(g.ctx, causes...)...)
 }
 
-// servePrevious records that owners have the previous state, although there was no read for
-// the given one. They keep it until the next owner is added.
-func (e *entry[T]) servePrevious(owner uint64) {
-	for {
-		before := e.previousFor.Load()
-		if before >= owner || e.previousFor.CompareAndSwap(before, owner) {
-			return
-		}
-	}
-}
-
 // requestRead asks the reflector for a read, because g waits. It gives up an open
 // stream only if g demands a read, or the reflector itself has heard nothing for
 // maxStaleness: a recent contact wakes the Get in a moment.
-func (s *WatchStore[T]) requestRead(g *waiter[T], w *objectWatch[T], t *turn[T]) {
-	status := &t.facts.attempts
+func (s *WatchStore[T]) requestRead(g *waiter[T], t *turn[T]) {
+	w, status := t.watch, &t.facts.attempts
 	if g.try && !t.facts.synced && status.Failures == 0 {
 		return // its first attempt is in line, and no caller waits for it
 	}
@@ -239,12 +234,13 @@ func (s *WatchStore[T]) requestRead(g *waiter[T], w *objectWatch[T], t *turn[T])
 
 // checkAfter returns after how long g has to check again if it is not woken, which is after
 // a duration at the latest. Negative means never.
-func (s *WatchStore[T]) checkAfter(g *waiter[T], w *objectWatch[T], after time.Duration) time.Duration {
+func (s *WatchStore[T]) checkAfter(g *waiter[T], t *turn[T]) time.Duration {
+	after := t.after
 	if g.notOlderThan != "" && g.read == 0 {
 		after = sooner(after, max(0, time.Until(g.began.Add(eventGrace))))
 	}
-	after = sooner(after, s.readPause(g, w))
-	return sooner(after, giveUpAfter(w.status()))
+	after = sooner(after, s.readPause(g, t.watch))
+	return sooner(after, giveUpAfter(t.watch.status()))
 }
 
 // giveUpAfter returns after how long requestRead may have to give up an attempt that the

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -23,9 +24,10 @@ type WatchStore[T cache.Object] struct {
 	resource         kind[T]
 	options          WatchOptions
 	explain          func(error) error
-	unwatchImmutable bool   // end the streams of immutable objects
-	mayHedge         bool   // has a REST client without a rate limit: see hedge.go
-	uses             uint32 // what entry.used is set to by a use; 0 if nothing reads it
+	unwatchImmutable bool      // end the streams of immutable objects
+	mayHedge         bool      // has a REST client without a rate limit: see hedge.go
+	base             time.Time // just before it was made
+	uses             uint32    // what entry.used is set to by a use; 0 if nothing reads it
 
 	entries          sync.Map       // types.NamespacedName to *entry[T]; written with mu held
 	background       sync.WaitGroup // object watches and timers, which Run waits for
@@ -60,6 +62,7 @@ func NewWatchStore[T cache.Object](resource resource.Resource[T], options WatchO
 	}
 	options.setDefaults()
 	return &WatchStore[T]{
+		base:             time.Now().Add(-1),
 		uses:             options.uses(),
 		resource:         kind,
 		options:          options,
@@ -81,9 +84,4 @@ func (s *WatchStore[T]) logger() klog.Logger {
 		return klog.Background()
 	}
 	return klog.FromContext(ctx)
-}
-
-// isImmutable reports whether a state can never change, and needs no stream.
-func (s *WatchStore[T]) isImmutable(state cache.State[T]) bool {
-	return s.unwatchImmutable && state.Synced && state.Exists && s.resource.immutable(state.Object)
 }

@@ -38,7 +38,7 @@ func Example() {
 		NewObject: func() runtime.Object { return &corev1.Secret{} },
 		NewList:   func() runtime.Object { return &corev1.SecretList{} },
 	}
-	slot := cache.NewSlot[*corev1.Secret](types.NamespacedName{Namespace: "default", Name: "tls"}, cache.SlotOptions{})
+	slot := cache.NewSlot[*corev1.Secret](types.NamespacedName{Namespace: "default", Name: "tls"})
 	r := reflector.New(listwatch.FromREST(secrets, "default", "tls"), slot, reflector.Options{Name: "secrets default/tls"})
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })

@@ -44,7 +44,7 @@ func TestStoreThatFailsInReplace(t *testing.T) {
 	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, fail func() error) {
 			gate := reflector.NewGate(reflector.GateOptions{})
-			store := &brokenSlot{Slot: cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{}), fail: fail}
+			store := &brokenSlot{Slot: cache.NewSlot[*corev1.Secret](key), fail: fail}
 			events := append(state(secret("5"), "7"), event(watch.Modified, secret("10")), event(watch.Modified, secret("11")))
 			r := startWith(t, watching(opens(events...)), store, reflector.Options{Gate: gate})
 			after(time.Minute)
@@ -125,7 +125,7 @@ func TestFailingStoresAreNoOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := reflector.NewGate(reflector.GateOptions{})
 		for range 10 {
-			store := &fullSlot{Slot: cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})}
+			store := &fullSlot{Slot: cache.NewSlot[*corev1.Secret](key)}
 			startWith(t, watching(breaks(io.EOF, state(secret("5"), "7")...)), store, reflector.Options{Gate: gate})
 		}
 		for range 60 {
@@ -149,7 +149,7 @@ func (c checksOnly) Check(object runtime.Object) error { return c.slot.Check(obj
 // A store may have one of the optional methods without the others.
 func TestStoreWithCheckAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		store := checksOnly{newStore(), cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})}
+		store := checksOnly{newStore(), cache.NewSlot[*corev1.Secret](key)}
 		source := watching(opens(append(state(secret("5"), "7"), event(watch.Added, otherSecret("8")))...), opens())
 		startWith(t, source, store, reflector.Options{})
 		after(time.Second)

@@ -97,7 +97,7 @@ func startParked(t *testing.T, source listwatch.Source, store reflector.Store, g
 }
 
 func newSecretSlot() *cache.Slot[*corev1.Secret] {
-	return cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})
+	return cache.NewSlot[*corev1.Secret](key)
 }
 
 // An open, quiet stream that is parked has no goroutine, before an event and after it.

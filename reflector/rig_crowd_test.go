@@ -99,7 +99,7 @@ func (c *crowd) add(n int, resource string) (ids []int) {
 
 func (c *crowd) addOne(resource string) (id int) {
 	m := &member{crowd: c, id: len(c.members), resource: resource, added: time.Now(), ended: make(chan struct{})}
-	m.state = &recordingSlot{Slot: cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})}
+	m.state = &recordingSlot{Slot: cache.NewSlot[*corev1.Secret](key)}
 	c.members = append(c.members, m)
 	var source listwatch.Source = m
 	if c.listOnly {

@@ -95,7 +95,7 @@ type rig struct {
 // start runs a reflector on a slot, in a bubble. It ends with the test.
 func start(t *testing.T, source listwatch.Source, options reflector.Options) *rig {
 	t.Helper()
-	slot := cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})
+	slot := cache.NewSlot[*corev1.Secret](key)
 	r := startWith(t, source, slot, options)
 	r.slot = slot
 	synctest.Wait()

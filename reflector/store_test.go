@@ -116,7 +116,7 @@ func TestObjectIsFreedAfterTheEnd(t *testing.T) {
 			done := make(chan struct{})
 			go func() { // the stack of which is gone before the collection
 				defer close(done)
-				slot := cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})
+				slot := cache.NewSlot[*corev1.Secret](key)
 				r := reflector.New(freeable{freed}, slot, reflector.Options{BlockingStreams: blockingStreams, Gate: gate})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()

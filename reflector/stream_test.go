@@ -122,7 +122,7 @@ func TestOneReader(t *testing.T) { synctest.Test(t, testOneReader) }
 func testOneReader(t *testing.T) {
 	stream := &readStream{fakeStream: newStream(state(secret("5"), "7")...), readers: map[string]bool{}}
 	stream.ctx = t.Context()
-	slot := cache.NewSlot[*corev1.Secret](key, cache.SlotOptions{})
+	slot := cache.NewSlot[*corev1.Secret](key)
 	source := watching(func() (listwatch.Stream, error) { return stream, nil })
 	r := reflector.New(source, slot, reflector.Options{BlockingStreams: true})
 	done := make(chan struct{})

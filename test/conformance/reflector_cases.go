@@ -61,7 +61,7 @@ func (s *suite) listWatch(options metav1.ListOptions) *toolscache.ListWatch {
 
 // startReflector runs a reflector of one Secret until the case ends.
 func (s *suite) startReflector(name string) *runningReflector {
-	slot := cache.NewSlot[*corev1.Secret](s.key(name), cache.SlotOptions{})
+	slot := cache.NewSlot[*corev1.Secret](s.key(name))
 	r := s.reflect(s.restSource(name), s.listWatch(selectName(name)), slot)
 	r.slot = slot
 	return r

@@ -141,7 +141,7 @@ func (r *rig) served(name string) time.Duration {
 // show.
 func (r *rig) reflect(name string) *cache.Slot[*corev1.Secret] {
 	r.Helper()
-	slot := cache.NewSlot[*corev1.Secret](types.NamespacedName{Namespace: r.namespace, Name: name}, cache.SlotOptions{})
+	slot := cache.NewSlot[*corev1.Secret](types.NamespacedName{Namespace: r.namespace, Name: name})
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name)
 	source := toolscache.NewListWatchFromClient(r.client.CoreV1().RESTClient(), "secrets", r.namespace, selector)
 	single := reflector.New(listwatch.FromListerWatcher(source), slot, reflector.Options{})
