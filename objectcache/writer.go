@@ -49,31 +49,36 @@ func (w *objectWatch[T]) Bookmark(version string) error {
 	return nil
 }
 
-// Replace implements client-go's ReflectorStore: a complete read. It compares content without
-// a lock, and again in the rare case that the state has changed meanwhile.
+// Replace implements client-go's ReflectorStore: a complete read.
 func (w *objectWatch[T]) Replace(items []any, version string) error {
-	e, s := w.entry, w.store
-	read, err := cache.CheckRead[T](e.key, items, version)
+	read, err := cache.CheckRead[T](w.entry.key, items, version)
 	if err != nil {
 		return nil // the reflector has checked it
 	}
 	if read.Exists {
 		read.Object.SetManagedFields(nil)
 	}
-	for {
-		held := e.state()
-		same := held.SameContent(read)
-		s.mu.Lock()
-		if now := e.state(); now.Exists != held.Exists || any(now.Object) != any(held.Object) {
-			s.mu.Unlock()
-			continue
-		}
-		if w.mayWriteLocked() {
-			w.storeLocked(e.order.Read(e.state(), read, version, same))
-		}
-		s.mu.Unlock()
-		return nil
+	for stored := false; !stored; {
+		stored = w.replace(read, version)
 	}
+	return nil
+}
+
+// replace stores a complete read. It compares content without a lock. In the rare case that the
+// state has changed meanwhile it stores nothing, and returns false.
+func (w *objectWatch[T]) replace(read cache.State[T], version string) bool {
+	held := w.entry.state()
+	same := held.SameContent(read)
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	now := w.entry.state()
+	if now.Exists != held.Exists || any(now.Object) != any(held.Object) {
+		return false
+	}
+	if w.mayWriteLocked() {
+		w.storeLocked(w.entry.order.Read(now, read, version, same))
+	}
+	return true
 }
 
 // event stores an event.
