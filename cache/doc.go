@@ -22,7 +22,8 @@
 //   - The channel of [Slot.Changed] is closed at the next change of state.
 //
 // [Order] has the rules of which answer is the newest. A slot is an Order with a key and a
-// lock.
+// lock, for programs that run a Reflector themselves. The stores of package objectcache have an
+// Order for each object.
 //
 // # Guarantees for writers
 //

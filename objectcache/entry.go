@@ -70,7 +70,8 @@ func (s *WatchStore[T]) entry(key types.NamespacedName) *entry[T] {
 func (e *entry[T]) readOnce() bool { return e.watching == 0 }
 
 // newestOwnerLocked returns the number of the read for the newest owner that is not gone. It
-// looks through the owners only if there was no read for the newest of all.
+// looks through the owners only if there was no read for the newest of all. It updates
+// newestOwner: to see whether an owner that is gone was the newest, load that before.
 func (e *entry[T]) newestOwnerLocked() uint64 {
 	if e.readFor < e.newestOwner {
 		e.newestOwner = e.owners.newest()
@@ -84,7 +85,8 @@ func (e *entry[T]) needsOwnerRead() bool {
 	return needsOwnerRead(e.state().Synced, e.live, e.immutable)
 }
 
-// forgetLocked drops what is known of the object. What is known next is of another epoch.
+// forgetLocked drops what is known of the object, which nothing else keeps in memory. What is
+// known next is of another epoch.
 func (e *entry[T]) forgetLocked() {
 	e.order.NewEpoch()
 	e.view.Store(nil)

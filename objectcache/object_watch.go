@@ -43,8 +43,9 @@ func (w *objectWatch[T]) stopLocked(reason error) {
 // hasOwnStream reports whether the object has a stream of its own, or is about to.
 func (w *objectWatch[T]) hasOwnStream() bool { return w.unwatched == "" && w.shared == nil }
 
-// status returns the status of the reflector. A 404 among its errors is a
-// [resource.NotServedError].
+// status returns the status of the reflector. It is not ahead of the state of the entry while
+// WatchStore.mu is held: the reflector updates it after the watch has stored what came. A 404
+// among its errors is a [resource.NotServedError].
 func (w *objectWatch[T]) status() reflector.Status {
 	status := w.reflector.Status()
 	status.LastError = notServed(status.LastError)

@@ -8,8 +8,8 @@ import "time"
 // for every timer.
 //
 // The runtime may keep a stopped timer, and all that its function reaches, for
-// long. The function may therefore reach an entry, which drops its objectWatch, and
-// never an objectWatch or an object.
+// long. The function may therefore reach an entry, which drops its objectWatch and its
+// object (forgetLocked), and never an object.
 type timer struct {
 	timer   *time.Timer
 	stopped bool      // guarded by WatchStore.mu

@@ -5,7 +5,9 @@ package objectcache
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -132,6 +134,9 @@ func (r *viewRig) check() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	v, w := e.view.Load(), e.watch.Load()
+	if w == nil && (e.live || e.noticed || e.readFor > 0 || e.contact.Load() > 0) {
+		r.Error("something is known of an object without a watch")
+	}
 	switch {
 	case v == nil && e.immutable:
 		r.Errorf("an object of which nothing is known is immutable")
@@ -173,5 +178,33 @@ func TestViewIsUpToDate(t *testing.T) {
 			}
 		}
 		r.background.Wait()
+	}
+}
+
+// A GET stores the object while a read of the same object compares content. That is no other
+// content under one version, which would prove that the server was restored from a backup.
+func TestReadBesideAHedgedRead(t *testing.T) {
+	for range 20 {
+		s := newTestStore(t, WatchOptions{})
+		s.AddReference(testKey.Namespace, testKey.Name, "pod")
+		e := s.entry(testKey)
+		w := e.watch.Load()
+		s.mu.Lock()
+		var read sync.WaitGroup
+		read.Go(func() { _ = w.Replace([]any{testSecret("5", false)}, "7") })
+		for range 1000 {
+			runtime.Gosched() // until it waits for the lock
+		}
+		object := testSecret("5", false)
+		s.storeHedgedLocked(hedge[*corev1.Secret]{entry: e, watch: w, began: time.Now()}, cache.State[*corev1.Secret]{
+			Object: object, Exists: true, Synced: true, ResourceVersion: "5",
+		})
+		s.mu.Unlock()
+		read.Wait()
+		if got := e.state(); got.Epoch != 0 || got.Object != object {
+			t.Errorf("got %v, want the object of the GET in epoch 0", got)
+		}
+		s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
+		s.background.Wait()
 	}
 }

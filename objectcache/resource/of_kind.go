@@ -25,7 +25,7 @@ import (
 // checks its answers itself.
 func (r *Resource[T]) accepted(source listwatch.Source) listwatch.Source {
 	if r.rest != nil && r.userTransform == nil {
-		return source // the slot drops the managedFields
+		return source // whoever stores an object drops the managedFields
 	}
 	return &acceptedSource[T]{source, r}
 }
