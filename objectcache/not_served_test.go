@@ -57,7 +57,7 @@ func TestIssue8NotServedIsNotAbsent(t *testing.T) {
 					t.Errorf("Get: got %v, want ErrNotSynced, and ErrStale: %v", err, test.stale)
 				}
 				r.refuse(nil)
-				time.Sleep(2 * time.Second) // until the last refusal is old
+				time.Sleep(2100 * time.Millisecond) // the last refusal is old
 				r.mustGetWithin("tls", time.Minute)
 				r.remove("tls")
 				if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
