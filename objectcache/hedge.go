@@ -175,7 +175,7 @@ func (s *WatchStore[T]) hedgeEndedLocked(h hedge[T], state cache.State[T], err e
 // brought one, was refused, or was replaced.
 func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state cache.State[T]) {
 	e, w := h.entry, h.watch
-	if _, err := cache.CheckObject[T](e.key, state.Object); err != nil || e.watch.Load() != w || !w.status().RefusedSince.IsZero() {
+	if e.watch.Load() != w || !w.status().RefusedSince.IsZero() {
 		return
 	}
 	state, verdict := e.order.First(e.state(), state)

@@ -52,8 +52,8 @@ func TestIssue8LateChangeDoesNotRestart(t *testing.T) {
 		e := s.entry(testKey)
 		w := e.watch.Load()
 		_ = w.Replace([]any{testSecret("5", false)}, "5")
-		e.readFor = 1
 		s.mu.Lock()
+		e.readFor = 1
 		var late sync.WaitGroup
 		for range 4 {
 			late.Go(w.changed)
@@ -80,8 +80,8 @@ func TestLateChangeOfAReplacedWatch(t *testing.T) {
 	e := s.entry(testKey)
 	w := e.watch.Load()
 	_ = w.Replace([]any{testSecret("5", true)}, "5")
-	e.readFor = 1
 	s.mu.Lock()
+	e.readFor = 1
 	s.unwatchLocked(e, w, Immutable)
 	s.mu.Unlock()
 	_ = w.Update(testSecret("6", false)) // came while the stream ended
@@ -95,7 +95,7 @@ func TestLateChangeOfAReplacedWatch(t *testing.T) {
 	s.background.Wait()
 }
 
-// A watch wrote a change, and the watch was replaced before the store noticed it. Followers learn of the
+// A watch wrote a change, and was replaced before the store noticed it. Followers learn of the
 // change at once, and not with the next read, which may fail for long.
 func TestChangeBetweenTwoWatches(t *testing.T) {
 	s := newTestStore(t, WatchOptions{})
