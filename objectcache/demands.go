@@ -21,7 +21,7 @@ func (s *WatchStore[T]) requestReadLocked(g *waiter[T]) {
 		if g.needsRead() || w != nil && s.isReadAlone(g, w) && s.isTooOldLocked(g) {
 			s.readForLocked(g)
 		}
-	case w != nil && !w.hasOwnStream() && g.entry.readFor < g.read:
+	case w != nil && !w.upkeep.isOwn() && g.entry.readFor < g.read:
 		s.startReadLocked(g.entry)
 	}
 }
@@ -47,7 +47,7 @@ func (e *entry[T]) readPauseLocked() time.Duration {
 func (s *WatchStore[T]) readPause(g *waiter[T], w *objectWatch[T]) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g.read == 0 || w.hasOwnStream() || g.entry.readFor >= g.read {
+	if g.read == 0 || w.upkeep.isOwn() || g.entry.readFor >= g.read {
 		return -1
 	}
 	return max(0, g.entry.readPauseLocked())
@@ -56,7 +56,7 @@ func (s *WatchStore[T]) readPause(g *waiter[T], w *objectWatch[T]) time.Duration
 // isReadAlone reports whether a state that is too old for g is read for that object
 // alone: it has no stream, or one that is shared, and the bound is that of g itself.
 func (s *WatchStore[T]) isReadAlone(g *waiter[T], w *objectWatch[T]) bool {
-	return w.unwatched != "" || w.shared != nil && g.maxStaleness > 0
+	return w.upkeep == byNone || w.upkeep == bySharedStream && g.maxStaleness > 0
 }
 
 // isTooOldLocked reports whether the state is older than g demands.
@@ -87,7 +87,7 @@ func (s *WatchStore[T]) readForLocked(g *waiter[T]) {
 	g.read = e.owners.reads
 	switch w := e.watch.Load(); {
 	case w == nil: // before Run: the first read is for all
-	case !w.hasOwnStream():
+	case !w.upkeep.isOwn():
 		s.startReadLocked(e)
 	default:
 		w.reflector.ReadFor(g.read)

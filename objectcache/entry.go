@@ -49,7 +49,7 @@ type entry[T cache.Object] struct {
 	readsUntil   time.Time // when the reads for owners will have been demandSpacing apart
 
 	idleTimer  *timer // nil without an IdleTimeout
-	readTimer  *timer // of the next read of an object that is unwatched, or was; may be nil
+	readTimer  *timer // of the next read of an object without a stream; may be nil
 	leaseTimer *timer // nil unless a Get has acquired the object
 
 	synced  bool // its state has been known, also if it is not known now

@@ -33,7 +33,9 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if s.ctx == nil || s.stopped {
 		return
 	}
-	s.countStartLocked(e)
+	if e.watch.Load() == nil || natureOf(e).withoutStream() == "" { // else nothing has changed
+		s.countStreamLocked(e, true)
+	}
 	w := s.firstReadLocked(e)
 	if w == nil {
 		w = s.newWatchLocked(e)
@@ -58,7 +60,7 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 // successor of that.
 func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	w := s.nextWatchLocked(e)
-	w.once = !s.keepsStreamLocked(e)
+	w.upkeep = natureOf(e).nextRead()
 	var previous *reflector.Reflector
 	if before := e.watch.Load(); before != nil && before.shared == nil {
 		previous = before.reflector
@@ -69,7 +71,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		Resource:        resource,
 		OnChange:        w.changed,
 		Gate:            s.options.Gate,
-		Once:            w.once,
+		Once:            w.upkeep == byRead,
 		Previous:        previous,
 		BlockingStreams: s.options.BlockingStreams,
 		Counters:        &s.counters,
@@ -149,75 +151,45 @@ func (w *objectWatch[T]) changed() {
 	// With mu held, so that concurrent calls act on the states in order.
 	status := w.status()
 	w.recordLocked(status)
-	s.reconcileLocked(e, w, status)
+	s.settleLocked(e, w, status)
 	e.wakeLocked()
 	s.subscribers.notify(e.key)
 }
 
-// keepsStreamLocked reports whether the stream of an object is of use after the next read, if
-// that brings the last known state.
-func (s *WatchStore[T]) keepsStreamLocked(e *entry[T]) bool {
-	state := e.state()
-	absent := state.Synced && !state.Exists
-	return absent || !e.readOnce() && !e.immutable
-}
-
-// needsNoStreamLocked returns why an object has no stream of its own while it is in its state,
-// as its phase; empty if it has one.
-func (s *WatchStore[T]) needsNoStreamLocked(e *entry[T]) Phase {
-	state := e.state()
-	switch {
-	case !state.Synced:
-	case state.Exists && e.readOnce():
-		return ReadOnce
-	case e.immutable:
-		return Immutable
-	}
-	return ""
-}
-
-// reconcileLocked ends the stream of an object that needs none, and starts one for an
-// object that needs one. It starts another read if an owner was added after the read
-// of an object without a stream began.
-func (s *WatchStore[T]) reconcileLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
+// settleLocked carries out the plan for an object with a watch.
+func (s *WatchStore[T]) settleLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
 	defer s.publishLocked(e)
-	w.synced = status.Synced || w.shared != nil && e.state().Synced
-	if w.synced {
-		s.syncedLocked(e)
-		if s.hedgesEndLocked(w, status) {
-			s.startLocked(e)
-			return
-		}
-	}
-	reason := s.needsNoStreamLocked(e)
-	switch {
-	case w.unwatched == reason && reason != "":
-	case w.unwatched != "":
-		if reason == "" { // a reference was added, or an event came while the stream ended
-			s.startLocked(e)
-		} else {
-			s.unwatchLocked(e, w, reason)
-		}
-	case reason == "":
-		if w.synced && w.once {
-			s.startLocked(e)
-			return
-		}
-		if w.synced {
+	p := s.progressLocked(e, w, status)
+	switch phase := p.withoutStream(); p.plan() {
+	case keepStream:
+		if p.read {
 			e.live = true
 		}
 		s.shareLocked(e, w, status)
-	case w.shared != nil:
-		s.startLocked(e) // it is read for its owners
-	case e.readFor < e.newestOwnerLocked():
-		if w.synced && !s.readForOwnerLocked(e) {
-			s.unwatchLocked(e, w, reason)
-			s.readLaterLocked(e)
-		}
-	case w.synced, status.Failures > 0 && e.waiters == 0:
-		// A recheck that failed is not repeated before the next one, unless a Get waits.
-		s.unwatchLocked(e, w, reason)
+	case nextWatch:
+		s.startLocked(e)
+	case readForOwner:
+		s.readForOwnerLocked(e)
+	case endStream:
+		s.unwatchLocked(e, w, phase)
+	case endStreamUntilRead:
+		s.unwatchLocked(e, w, phase)
+		s.readLaterLocked(e)
 	}
+}
+
+// progressLocked returns how far a watch has come, and notes its first read.
+func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status reflector.Status) progress {
+	p := progress{nature: natureOf(e), upkeep: w.upkeep, phase: w.phase}
+	w.synced = status.Synced || w.upkeep == bySharedStream && p.known
+	if p.read = w.synced; p.read {
+		s.syncedLocked(e)
+		p.behind = s.hedgesEndLocked(w, status)
+	}
+	p.covered = e.readFor >= e.newestOwnerLocked()
+	p.mayRead = e.ownerReadPause() <= 0
+	p.failed = status.Failures > 0 && e.waiters == 0
+	return p
 }
 
 // syncedLocked observes how long the first state of an entry took.
@@ -230,14 +202,14 @@ func (s *WatchStore[T]) syncedLocked(e *entry[T]) {
 
 // unwatchLocked ends the stream of an object that needs none. If an immutable object is
 // deleted and created again, nothing reports it, so a timer reads it again.
-func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason Phase) {
-	w.unwatched = reason
+func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], phase Phase) {
+	w.upkeep, w.phase = byNone, phase
 	e.live = false
 	s.stopTimerLocked(e.readTimer)
 	s.leaveSharedLocked(e)
-	w.stopLocked(reasons[reason])
+	w.stopLocked(reasons[phase])
 	after := s.options.ImmutableRecheck
-	if after < 0 || reason != Immutable {
+	if after < 0 || phase != Immutable {
 		return
 	}
 	after += time.Duration(rand.Float64() * float64(after))

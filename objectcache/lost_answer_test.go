@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -43,15 +44,15 @@ func (r *rig) answerAfter(name string, takes time.Duration) {
 
 // addOwner is how a new owner of each kind of object without a stream comes.
 var addOwner = map[string]struct {
-	change func(*rig, string) // creates the object
+	create func(*rig, string) *corev1.Secret
 	add    func(r *rig, name, owner string)
 }{
 	"immutable": {
-		func(r *rig, name string) { r.create(name, immutable) },
+		func(r *rig, name string) *corev1.Secret { return r.create(name, immutable) },
 		func(r *rig, name, owner string) { r.AddReference(namespace, name, types.UID(owner)) },
 	},
 	"read-once": {
-		func(r *rig, name string) { r.create(name) },
+		func(r *rig, name string) *corev1.Secret { return r.create(name) },
 		func(r *rig, name, owner string) { r.AddReadOnceReference(namespace, name, types.UID(owner)) },
 	},
 }
@@ -62,7 +63,7 @@ func TestLostAnswerTakesNoObjectFromItsOwners(t *testing.T) {
 	for kind, object := range addOwner {
 		t.Run(kind, func(t *testing.T) {
 			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				object.change(r, "tls")
+				object.create(r, "tls")
 				object.add(r, "tls", "pod-1")
 				r.mustGet("tls")
 				time.Sleep(time.Minute)

@@ -145,3 +145,30 @@ func TestNewOwnersShareReads(t *testing.T) {
 		})
 	}
 }
+
+// The read for an owner that comes during the read for another one is not forgotten, however many owners have come. No
+// Get asks for it.
+func TestNewOwnerDuringARead(t *testing.T) {
+	for name, kind := range addOwner {
+		t.Run(name, func(t *testing.T) {
+			for n := range 20 {
+				inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+					kind.create(r, "tls")
+					kind.add(r, "tls", "pod")
+					r.mustGet("tls")
+					r.answerAfter("tls", 100*time.Millisecond)
+					for i := range n {
+						kind.add(r, "tls", fmt.Sprint("pod-", i))
+						time.Sleep(50 * time.Millisecond)
+					}
+					kind.add(r, "tls", "last")
+					time.Sleep(time.Second)
+					began := time.Now()
+					if _, err := r.get("tls", 10*time.Second); err != nil || time.Since(began) > 0 {
+						t.Errorf("Get after %d owners and a second: got %v after %v, want the object at once", n+1, err, time.Since(began))
+					}
+				})
+			}
+		})
+	}
+}

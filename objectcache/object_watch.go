@@ -20,16 +20,14 @@ type objectWatch[T cache.Object] struct {
 	shared    *sharedStream[T]     // nil if it has a stream of its own
 
 	// Guarded by WatchStore.mu.
-	once         bool          // its reflector reads the object once, without a stream
+	upkeep       upkeep
+	phase        Phase         // of the object, if upkeep is byNone
 	synced       bool          // a read of its own has been stored
 	hedged       bool          // until then, the state is from hedged reads only
 	hedgeQueued  bool          // a hedged read waits until it may begin
 	hedgeRefused bool          // the server has refused one, and has not answered the stream
 	nextHedge    time.Duration // when the next hedged read may begin, since WatchStore.base
 	reason       error         // why it was stopped, for the log
-	// unwatched is why the object has no stream of its own; empty while it has one.
-	// The state is served until the object has to be read again.
-	unwatched Phase
 }
 
 // stopLocked ends the stream, unless it is shared.
@@ -40,8 +38,10 @@ func (w *objectWatch[T]) stopLocked(reason error) {
 	}
 }
 
-// hasOwnStream reports whether the object has a stream of its own, or is about to.
-func (w *objectWatch[T]) hasOwnStream() bool { return w.unwatched == "" && w.shared == nil }
+// share makes a shared stream bring the changes of the object.
+func (w *objectWatch[T]) share(st *sharedStream[T]) {
+	w.upkeep, w.shared, w.reflector = bySharedStream, st, st.reflector
+}
 
 // status returns the status of the reflector. It is not ahead of the state of the entry while
 // WatchStore.mu is held: the reflector updates it after the watch has stored what came. A 404

@@ -74,7 +74,7 @@ func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID, readOnce bool
 // newOwnerLocked is called when an owner was added. The object may have been deleted
 // and created again before, and the owner must see the new object. An open stream
 // reports that; its next read is a consistent one, in case the server lags. An object
-// that is unwatched is read again now.
+// without a stream is read again now.
 func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 	e.used.Store(s.uses)
 	e.newestOwner = e.owners.reads
@@ -82,11 +82,11 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 	w := e.watch.Load()
 	switch {
 	case w == nil:
-	case w.unwatched != "":
+	case w.upkeep == byNone:
 		if !s.readForOwnerLocked(e) {
 			s.readLaterLocked(e)
 		}
-	case w.shared == nil && (s.unwatchImmutable || readOnce):
+	case w.upkeep.isOwn() && (s.unwatchImmutable || readOnce):
 		w.reflector.ReadFor(e.owners.reads)
 	}
 	if w := e.watch.Load(); w != nil {
@@ -104,7 +104,7 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 // have all become read-once, or no longer are.
 func (s *WatchStore[T]) referencesChangedLocked(e *entry[T]) {
 	if w := e.watch.Load(); w != nil {
-		s.reconcileLocked(e, w, w.status())
+		s.settleLocked(e, w, w.status())
 	}
 }
 

@@ -34,7 +34,7 @@ import (
 // shareLocked is called for an entry that needs a stream, after each change: it makes the
 // entry a member, and then lets it join.
 func (s *WatchStore[T]) shareLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
-	if w.shared != nil {
+	if w.upkeep == bySharedStream {
 		return
 	}
 	s.countStreamLocked(e, true)
@@ -53,26 +53,27 @@ func (s *WatchStore[T]) shareLocked(e *entry[T], w *objectWatch[T], status refle
 
 // isWell reports whether the stream of a watch is open and the state of the entry is synced.
 func (w *objectWatch[T]) isWell(status reflector.Status) bool {
-	return w.unwatched == "" && status.Streaming && status.Failures == 0 && w.entry.state().Synced
+	return w.upkeep != byNone && status.Streaming && status.Failures == 0 && w.entry.state().Synced
 }
 
 // joinLocked lets a member join if both streams have come far enough.
 func (st *sharedStream[T]) joinLocked(m *member[T]) {
 	s, e := st.store, m.entry
 	w := e.watch.Load()
-	if m.known == "" || w == nil || w.shared != nil {
+	if m.known == "" || w == nil || w.upkeep == bySharedStream {
 		return
 	}
 	status := w.status()
 	order, err := cache.CompareVersions(status.ResourceVersion, m.known)
-	if err != nil || order < 0 || !w.isWell(status) || s.needsNoStreamLocked(e) != "" {
+	if err != nil || order < 0 || !w.isWell(status) || natureOf(e).withoutStream() != "" {
 		return
 	}
 	if order, err = cache.CompareVersions(e.order.Version(), st.version); err != nil || order > 0 {
 		return
 	}
 	next := s.nextWatchLocked(e)
-	next.reflector, next.shared, next.synced = st.reflector, st, true
+	next.share(st)
+	next.synced = true
 	e.live = true
 	w.stopLocked(errShared)
 	e.watch.Store(next)
@@ -90,7 +91,7 @@ func (s *WatchStore[T]) firstReadLocked(e *entry[T]) *objectWatch[T] {
 		return nil
 	}
 	w := s.nextWatchLocked(e)
-	w.reflector, w.shared = n.stream.reflector, n.stream
+	w.share(n.stream)
 	n.stream.members.Store(e.key.Name, &member[T]{entry: e})
 	return w
 }

@@ -50,17 +50,16 @@ func (s *WatchStore[T]) countStreamLocked(e *entry[T], needed bool) {
 	} else {
 		n.counted--
 	}
-	switch threshold := s.options.Shared.Threshold; {
-	case n.counted >= threshold:
+	switch s.options.Shared.plan(n.counted) {
+	case share:
+		s.stopLingeringLocked(n)
 		s.startSharedLocked(n)
-	case n.counted == 0:
-		s.endSharedLocked(n, errFew)
-	case n.counted < (threshold+1)/2:
+	case keepSharing:
+		s.stopLingeringLocked(n)
+	case shareNoLonger:
 		s.lingerLocked(n)
-	}
-	if n.counted >= (s.options.Shared.Threshold+1)/2 {
-		s.stopTimerLocked(n.linger)
-		n.linger = nil
+	case unshare:
+		s.endSharedLocked(n, errFew)
 	}
 	s.dropNamespaceLocked(n)
 }
@@ -75,6 +74,11 @@ func (s *WatchStore[T]) lingerLocked(n *sharedNamespace[T]) {
 		s.endSharedLocked(n, errFew)
 		return 0
 	})
+}
+
+func (s *WatchStore[T]) stopLingeringLocked(n *sharedNamespace[T]) {
+	s.stopTimerLocked(n.linger)
+	n.linger = nil
 }
 
 // dropNamespaceLocked forgets a namespace without entries. One that has failed is kept
@@ -118,15 +122,15 @@ func (s *WatchStore[T]) endSharedLocked(n *sharedNamespace[T], reason error) {
 	if st == nil {
 		return
 	}
-	s.stopTimerLocked(n.linger)
-	n.stream, n.linger, st.reason = nil, nil, reason
+	s.stopLingeringLocked(n)
+	n.stream, st.reason = nil, reason
 	s.stopTimerLocked(st.slow)
 	s.stopTimerLocked(st.grace)
 	st.reflector.Stop()
 	if !errors.Is(reason, errFew) && !s.stopped {
 		n.retry = s.startTimerLocked(sharedRetry+rand.N(sharedRetry), func() time.Duration {
 			n.retry = nil
-			if n.counted >= s.options.Shared.Threshold {
+			if s.options.Shared.plan(n.counted) == share {
 				s.startSharedLocked(n)
 			}
 			s.dropNamespaceLocked(n)
@@ -147,13 +151,5 @@ func (s *WatchStore[T]) stopSharedLocked() {
 	for _, n := range s.shared {
 		s.stopTimerLocked(n.retry)
 		s.endSharedLocked(n, errStopping)
-	}
-}
-
-// countStartLocked counts an entry whose watch is about to start. One that needs no
-// stream, and is read again, is counted only if that has changed.
-func (s *WatchStore[T]) countStartLocked(e *entry[T]) {
-	if w := e.watch.Load(); w == nil || s.needsNoStreamLocked(e) == "" {
-		s.countStreamLocked(e, true)
 	}
 }

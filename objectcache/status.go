@@ -181,7 +181,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 // nextReadLocked returns when an object without a stream is read again; zero if no read is
 // planned.
 func (e *entry[T]) nextReadLocked(w *objectWatch[T]) (at time.Time) {
-	if t := e.readTimer; w.unwatched != "" && t != nil && !t.stopped {
+	if t := e.readTimer; w.upkeep == byNone && t != nil && !t.stopped {
 		at = t.at
 	}
 	return at
@@ -189,13 +189,13 @@ func (e *entry[T]) nextReadLocked(w *objectWatch[T]) (at time.Time) {
 
 // streamTypeLocked returns how the changes of an entry with a watch arrive.
 func streamTypeLocked[T cache.Object](w *objectWatch[T]) StreamType {
-	switch {
-	case w.shared != nil && w.unwatched == "":
+	switch w.upkeep {
+	case bySharedStream:
 		return StreamShared
-	case w.unwatched != "", w.once:
-		return StreamNone
+	case byStream:
+		return StreamNamed
 	}
-	return StreamNamed
+	return StreamNone
 }
 
 // phaseWithoutWatchLocked returns the phase of an entry that has no watch.
@@ -212,11 +212,11 @@ func (s *WatchStore[T]) phaseWithoutWatchLocked() Phase {
 // phaseLocked returns the phase of an entry with a watch.
 func phaseLocked[T cache.Object](w *objectWatch[T], state cache.State[T], stream reflector.Status) Phase {
 	switch {
-	case w.unwatched != "":
-		return w.unwatched
+	case w.upkeep == byNone:
+		return w.phase
 	case stream.Failures > 0:
 		return Failing
-	case stream.Streaming && w.shared != nil:
+	case stream.Streaming && w.upkeep == bySharedStream:
 		return Shared
 	case stream.Streaming:
 		return Watching

@@ -107,7 +107,7 @@ func (r *viewRig) step() string {
 	}
 	status := reflector.Status{Synced: e.state().Synced, ReadFor: e.owners.reads, LastContact: time.Now(), ResourceVersion: e.order.Version()}
 	w.recordLocked(status)
-	r.reconcileLocked(e, w, status)
+	r.settleLocked(e, w, status)
 	return "change"
 }
 

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import "github.com/refwatch/refwatch/cache"
+
+// The plan of a WatchStore: how each object is kept up to date. Its functions depend on their
+// arguments alone. settleLocked and countStreamLocked carry out what they say.
+
+// upkeep is how the state of an object is kept up to date.
+type upkeep uint8
+
+const (
+	// byStream: a list-and-watch of the object brings its changes.
+	byStream upkeep = iota
+	// bySharedStream: the stream of its namespace brings them.
+	bySharedStream
+	// byRead: a read is under way, after which no stream is needed.
+	byRead
+	// byNone: there is no stream and no read, until the object has to be read again.
+	byNone
+)
+
+// isOwn reports whether requests for that object alone are under way, or will be.
+func (u upkeep) isOwn() bool { return u == byStream || u == byRead }
+
+// nature is what decides whether an object needs a stream.
+type nature struct {
+	known     bool // the state is known
+	exists    bool // in the known state
+	immutable bool // the known state can never change
+	readOnce  bool // all references are read-once
+}
+
+func natureOf[T cache.Object](e *entry[T]) nature {
+	state := e.state()
+	return nature{known: state.Synced, exists: state.Exists, immutable: e.immutable, readOnce: e.readOnce()}
+}
+
+// withoutStream returns the phase of an object that needs no stream, empty if it needs one.
+func (n nature) withoutStream() Phase {
+	switch {
+	case !n.known:
+	case n.exists && n.readOnce:
+		return ReadOnce
+	case n.immutable:
+		return Immutable
+	}
+	return ""
+}
+
+// nextRead returns how the object is read next: with a stream if one is of use after a read that
+// brings the known state.
+func (n nature) nextRead() upkeep {
+	if n.known && !n.exists || !n.readOnce && !n.immutable {
+		return byStream
+	}
+	return byRead
+}
+
+// progress is how far the present watch of an object has come.
+type progress struct {
+	nature
+
+	upkeep  upkeep
+	phase   Phase // Immutable or ReadOnce for byNone
+	read    bool  // the watch has stored a read
+	covered bool  // the state was read for the newest owner
+	behind  bool  // that read is older than the state
+	mayRead bool  // a read for an owner may begin now
+	failed  bool  // the last attempt failed, and no Get waits
+}
+
+// step is what the plan says of an object with a watch.
+type step uint8
+
+const (
+	// keepWatch: the watch goes on.
+	keepWatch step = iota
+	// keepStream: the stream goes on, and is left for the shared one once that has come as far.
+	keepStream
+	// nextWatch: another watch takes the place of this one, and reads the object.
+	nextWatch
+	// readForOwner: the same for the newest owner. Such reads are spaced.
+	readForOwner
+	// endStream: the object needs no stream and no read.
+	endStream
+	// endStreamUntilRead: the same until a read for an owner may begin.
+	endStreamUntilRead
+)
+
+// plan returns what is to be done.
+func (p progress) plan() step {
+	phase := p.withoutStream()
+	needsStream := phase == ""
+	switch {
+	case p.behind:
+		return nextWatch
+	case p.upkeep == byNone && needsStream: // a reference was added, or an event came while the stream ended
+		return nextWatch
+	case p.upkeep == byNone && phase != p.phase:
+		return endStream
+	case p.upkeep == byNone:
+		return keepWatch
+	case needsStream && p.upkeep == byRead && p.read:
+		return nextWatch
+	case needsStream:
+		return keepStream
+	case p.upkeep == bySharedStream: // it is read for its owners
+		return nextWatch
+	case p.read && !p.covered && p.mayRead:
+		return readForOwner
+	case p.read && !p.covered:
+		return endStreamUntilRead
+	case p.read, p.failed && p.covered:
+		// A recheck that failed is not repeated before the next one, unless a Get waits.
+		return endStream
+	}
+	return keepWatch
+}
+
+// sharing is what the plan says of a namespace whose objects may share a stream.
+type sharing uint8
+
+const (
+	// keepSharing: nothing changes, also if the stream was about to end.
+	keepSharing sharing = iota
+	// share: a stream begins, if there is none.
+	share
+	// shareNoLonger: the stream ends, unless more objects need one soon.
+	shareNoLonger
+	// unshare: the stream ends.
+	unshare
+)
+
+// plan returns what is to be done in a namespace in which that many objects need a stream. A
+// number that goes up and down around the threshold costs nothing.
+func (o *SharedOptions) plan(counted int) sharing {
+	switch {
+	case counted >= o.Threshold:
+		return share
+	case counted == 0:
+		return unshare
+	case counted < (o.Threshold+1)/2:
+		return shareNoLonger
+	}
+	return keepSharing
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"fmt"
+	"iter"
+	"testing"
+)
+
+func TestPlan(t *testing.T) {
+	var (
+		followed    = nature{known: true, exists: true}
+		unknown     = nature{}
+		immutable   = nature{known: true, exists: true, immutable: true}
+		readOnce    = nature{known: true, exists: true, readOnce: true}
+		absentOnce  = nature{known: true, readOnce: true}
+		unknownOnce = nature{readOnce: true}
+	)
+	for name, test := range map[string]struct {
+		progress progress
+		want     step
+	}{
+		"first read under way":                          {progress{nature: unknown}, keepStream},
+		"stream open":                                   {progress{nature: followed, read: true, covered: true}, keepStream},
+		"stream open, new owner":                        {progress{nature: followed, read: true}, keepStream},
+		"stream failing":                                {progress{nature: followed, failed: true}, keepStream},
+		"read is behind a GET":                          {progress{nature: followed, read: true, behind: true}, nextWatch},
+		"became immutable":                              {progress{nature: immutable, read: true, covered: true}, endStream},
+		"became immutable, new owner":                   {progress{nature: immutable, read: true, mayRead: true}, readForOwner},
+		"became immutable, one of many new owners":      {progress{nature: immutable, read: true}, endStreamUntilRead},
+		"immutable while shared":                        {progress{nature: immutable, upkeep: bySharedStream, read: true, covered: true}, nextWatch},
+		"recheck under way":                             {progress{nature: immutable, upkeep: byRead, covered: true}, keepWatch},
+		"recheck failed":                                {progress{nature: immutable, upkeep: byRead, covered: true, failed: true}, endStream},
+		"read for an owner failed":                      {progress{nature: immutable, upkeep: byRead, failed: true}, keepWatch},
+		"read for an owner done":                        {progress{nature: immutable, upkeep: byRead, read: true, covered: true}, endStream},
+		"immutable at rest":                             {progress{nature: immutable, upkeep: byNone, phase: Immutable, covered: true}, keepWatch},
+		"immutable at rest, all references read-once":   {progress{nature: readOnce, upkeep: byNone, phase: Immutable, covered: true}, endStream},
+		"read-once at rest":                             {progress{nature: readOnce, upkeep: byNone, phase: ReadOnce, covered: true}, keepWatch},
+		"read-once at rest, reference added":            {progress{nature: followed, upkeep: byNone, phase: ReadOnce, covered: true}, nextWatch},
+		"read-once, first read under way":               {progress{nature: unknownOnce, upkeep: byRead}, keepStream},
+		"read-once, read and absent":                    {progress{nature: absentOnce, upkeep: byRead, read: true, covered: true}, nextWatch},
+		"read-once, absent":                             {progress{nature: absentOnce, read: true, covered: true}, keepStream},
+		"read-once and read, a reference came meantime": {progress{nature: followed, upkeep: byRead, read: true, covered: true}, nextWatch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.progress.plan(); got != test.want {
+				t.Errorf("got step %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// allProgress yields every progress that a watch can have.
+func allProgress() iter.Seq[progress] {
+	return func(yield func(progress) bool) {
+		for bits := range 1 << 9 {
+			bit := func(i int) bool { return bits>>i&1 == 1 }
+			n := nature{known: bit(0), exists: bit(1), immutable: bit(2), readOnce: bit(3)}
+			if n.exists && !n.known || n.immutable && !n.exists {
+				continue
+			}
+			p := progress{nature: n, read: bit(4), covered: bit(5), behind: bit(4) && bit(6), mayRead: bit(7), failed: bit(8)}
+			if p.read && !p.known {
+				continue
+			}
+			for _, u := range []upkeep{byStream, bySharedStream, byRead} {
+				if p.upkeep = u; !yield(p) {
+					return
+				}
+			}
+			for _, phase := range []Phase{Immutable, ReadOnce} {
+				if p.upkeep, p.phase = byNone, phase; !yield(p) {
+					return
+				}
+			}
+			p.phase = ""
+		}
+	}
+}
+
+// next returns the progress after a step. A new watch has not read.
+func (p progress) next(step step) progress {
+	switch step {
+	case nextWatch, readForOwner:
+		return progress{nature: p.nature, upkeep: p.nextRead(), covered: p.covered, mayRead: p.mayRead}
+	case endStream, endStreamUntilRead:
+		p.upkeep, p.phase = byNone, p.withoutStream()
+		p.read, p.behind, p.failed = false, false, false
+	}
+	return p
+}
+
+// Whatever has happened, an object that needs a stream gets one, and one that needs none has
+// none after the reads for its owners.
+func TestPlanSettles(t *testing.T) {
+	for p := range allProgress() {
+		if !p.known {
+			continue // after the next read it is one of the others
+		}
+		begin := p
+		var steps []step
+		for range 6 {
+			step := p.plan()
+			steps = append(steps, step)
+			p = p.next(step)
+			switch {
+			case step == endStreamUntilRead:
+				p = p.next(readForOwner) // the timer fires
+			case p.upkeep == byNone && !p.covered:
+				p = p.next(readForOwner) // newOwnerLocked has begun it, or set the timer
+			}
+			if p.upkeep != byNone { // its read is done
+				p.read, p.covered, p.behind = true, true, false
+			}
+		}
+		phase := p.withoutStream()
+		streams := p.upkeep == byStream || p.upkeep == bySharedStream
+		if phase == "" && !streams || phase != "" && (p.upkeep != byNone || p.phase != phase) {
+			t.Errorf("%+v: after the steps %v got %+v, want phase %q", begin, steps, p, phase)
+		}
+	}
+}
+
+// No failure, and no event, makes watches follow each other without a read.
+func TestPlanReplacesNoWatchBeforeItHasRead(t *testing.T) {
+	for p := range allProgress() {
+		for _, step := range []step{nextWatch, readForOwner} {
+			next := p.next(step)
+			for _, next.failed = range []bool{false, true} {
+				if got := next.plan(); got == nextWatch || got == readForOwner {
+					t.Errorf("%+v: a new watch is replaced (step %v)", next, got)
+				}
+			}
+		}
+		if p.withoutStream() == "" && (p.plan() == endStream || p.plan() == endStreamUntilRead) {
+			t.Errorf("%+v: the stream ends, and the object needs one", p)
+		}
+	}
+}
+
+// Whether a namespace shares a stream depends on the number of its objects, and between half
+// the threshold and the threshold on what it was before.
+func TestPlanOfNamespace(t *testing.T) {
+	for threshold, wants := range map[int]string{
+		1: "-++",
+		2: "-.+",
+		3: "-~.+",
+		8: "-~~~....+++",
+	} {
+		t.Run(fmt.Sprint("threshold ", threshold), func(t *testing.T) {
+			options := SharedOptions{Threshold: threshold}
+			steps := map[rune]sharing{'-': unshare, '~': shareNoLonger, '.': keepSharing, '+': share}
+			for counted, want := range wants {
+				if got := options.plan(counted); got != steps[want] {
+					t.Errorf("%d objects: got step %v, want %v", counted, got, steps[want])
+				}
+			}
+		})
+	}
+}
