@@ -14,7 +14,8 @@ type result struct {
 	passed   []string // tests and subtests
 	failed   []string // tests, in the order of their ends, or one of the names of a package's failure
 	notBuilt bool
-	output   string // of the compiler, or of what failed
+	output   string   // of the compiler, or of what failed
+	said     []string // the errors of tests, each after the name of its test or subtest
 }
 
 // The failures of a package whose tests have all passed, or in which none has begun.
@@ -37,6 +38,7 @@ func readEvents(output []byte) result {
 		r       result
 		running []string // tests, the last one to begin at the end
 		text    strings.Builder
+		said    = map[string][]string{} // by test
 	)
 	for line := range bytes.Lines(output) {
 		var e testEvent
@@ -49,6 +51,10 @@ func readEvents(output []byte) result {
 			running = append(running, e.Test)
 		case "build-output", "output":
 			text.WriteString(e.Output)
+			if _, message, found := strings.Cut(e.Output, "_test.go:"); found {
+				_, message, _ = strings.Cut(message, ": ")
+				said[e.Test] = append(said[e.Test], e.Test+": "+strings.TrimSpace(message))
+			}
 		case "build-fail":
 			r.notBuilt = true
 		case "pass", "skip", "fail":
@@ -60,6 +66,7 @@ func readEvents(output []byte) result {
 			}
 			if e.Action == "fail" && (e.Test != "" || len(r.failed) == 0) {
 				r.failed = append(r.failed, failedTest(e.Test, running, text.String()))
+				r.said = append(r.said, said[e.Test]...)
 			}
 		}
 	}

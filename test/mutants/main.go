@@ -81,6 +81,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.suite, "suite", "", "run these `packages` in place of the tests of each mutant")
 	flags.StringVar(&o.suiteRun, "suite-run", "", "with -suite, the `pattern` of the tests")
 	flags.StringVar(&o.page, "o", "", "write this `page`, if all mutants are caught")
+	flags.BoolVar(&o.verbose, "v", false, "run all tests of each mutant, also after one has failed, and print what they say")
 	flags.BoolVar(&o.onlyNew, "new", false, "with -o, test only the mutants that the page lacks, and keep the rows of the others")
 	flags.IntVar(&o.parallel, "parallel", 2, "how many mutants to test at a time")
 	flags.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long the tests of one package may take")
@@ -188,7 +189,7 @@ func (o outcome) String() string {
 	line := fmt.Sprintf("%-45s %5.1fs  ", o.mutant.name, o.took.Seconds())
 	switch {
 	case o.err == nil:
-		return line + o.caught
+		return line + strings.Join(append([]string{o.caught}, o.said...), "\n\t")
 	case errors.Is(o.err, errSurvived):
 		return line + fmt.Sprintf("SURVIVED: %s\n\tNo test of %s fails. Write one that does, for the promise that is broken: %s",
 			o.mutant.file, strings.Join(o.mutant.packages, " "), o.mutant.breaks)

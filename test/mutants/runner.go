@@ -35,14 +35,16 @@ type runner struct {
 	root     string        // of the repository
 	timeout  time.Duration // of the tests of one package
 	parallel int           // mutants at a time
+	verbose  bool          // run all tests of a mutant, also after one has failed, and keep what they say
 	progress func(outcome) // called for each outcome, one at a time
 }
 
 // outcome is what the tests have made of a mutant.
 type outcome struct {
 	mutant mutant
-	caught string // the first test that failed
-	err    error  // why the mutant is not caught; nil if it is
+	caught string   // the first test that failed
+	said   []string // the errors of the tests that failed, if runner.verbose is set
+	err    error    // why the mutant is not caught; nil if it is
 	took   time.Duration
 }
 
@@ -80,36 +82,43 @@ func (r *runner) run(ctx context.Context, mutants []mutant) ([]outcome, error) {
 // test runs the tests of a mutant.
 func (r *runner) test(ctx context.Context, m mutant) outcome {
 	began := time.Now()
-	caught, err := r.try(ctx, &m)
-	return outcome{mutant: m, caught: caught, err: err, took: time.Since(began)}
+	result, err := r.try(ctx, &m)
+	o := outcome{mutant: m, err: err, took: time.Since(began)}
+	if err == nil {
+		o.caught = result.failed[0]
+	}
+	if r.verbose {
+		o.said = result.said
+	}
+	return o
 }
 
-func (r *runner) try(ctx context.Context, m *mutant) (caught string, err error) {
+// try returns the result of the tests of a mutant. Without an error one of them has failed.
+func (r *runner) try(ctx context.Context, m *mutant) (result, error) {
 	source, err := m.mutated(r.root)
 	if err != nil {
-		return "", err
+		return result{}, err
 	}
 	dir, err := os.MkdirTemp("", "mutant-")
 	if err != nil {
-		return "", err
+		return result{}, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
 	overlay, err := writeOverlay(dir, filepath.Join(r.root, m.file), source)
 	if err != nil {
-		return "", err
+		return result{}, err
 	}
-	result, err := r.goTest(ctx, m, "-overlay="+overlay, "-count=1", "-failfast")
+	got, err := r.goTest(ctx, m, "-overlay="+overlay, "-count=1", fmt.Sprintf("-failfast=%t", !r.verbose))
 	switch {
 	case err != nil:
-		return "", err
-	case result.notBuilt:
-		return "", fmt.Errorf("%w:\n%s", errNotBuilt, result.output)
-	case len(result.failed) == 0 && len(result.passed) == 0:
-		return "", errNoTests
-	case len(result.failed) == 0:
-		return "", errSurvived
+	case got.notBuilt:
+		err = fmt.Errorf("%w:\n%s", errNotBuilt, got.output)
+	case len(got.failed) == 0 && len(got.passed) == 0:
+		err = errNoTests
+	case len(got.failed) == 0:
+		err = errSurvived
 	}
-	return result.failed[0], nil
+	return got, err
 }
 
 // checkTests runs the tests that have caught mutants without a mutant. One that does not run, or fails, proves nothing.

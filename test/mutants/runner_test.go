@@ -23,7 +23,8 @@ func newRepository(t *testing.T) string {
 		"func unused() int {\n\treturn 1\n}\n\nvar broken = false\n"
 	// What the tests of a mutant count is no result.
 	const test = "package sum\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n" +
-		"func TestAdd(t *testing.T) {\n\tif Add(1, 2) != 3 || os.Getenv(\"" + reliability.Variable + "\") != \"\" {\n\t\tt.Error()\n\t}\n}\n\n" +
+		"func TestAdd(t *testing.T) {\n\tif Add(1, 2) != 3 || os.Getenv(\"" + reliability.Variable + "\") != \"\" {\n\t\tt.Error(\"wrong\")\n\t}\n}\n\n" +
+		"func TestZero(t *testing.T) {\n\tt.Run(\"sub\", func(t *testing.T) {\n\t\tif Add(0, 1) != 1 {\n\t\t\tt.Error(\"also wrong\")\n\t\t}\n\t})\n}\n\n" +
 		"func TestBroken(t *testing.T) {\n\tt.Fatal()\n}\n\n" +
 		"func TestSkipped(t *testing.T) {\n\tif unused() == 1 {\n\t\tt.Skip()\n\t}\n\tt.Error()\n}\n"
 	// Its test passes, but its TestMain fails for a wrong sum.
@@ -122,6 +123,22 @@ func TestOutcomes(t *testing.T) {
 				t.Errorf("got progress %q, want %q in the end", lines, test.line)
 			}
 		})
+	}
+}
+
+// TestVerbose: all tests of a mutant run, and what they say is printed.
+func TestVerbose(t *testing.T) {
+	m := mutant{
+		name: "m", breaks: "Add adds.", packages: []string{"./sum"}, run: "TestAdd|TestZero", file: "sum/sum.go",
+		old: "\treturn a + b\n", new: "\treturn a - b\n",
+	}
+	var line string
+	r := &runner{root: newRepository(t), timeout: time.Minute, parallel: 1, verbose: true, progress: func(o outcome) { line = o.String() }}
+	if _, err := r.run(t.Context(), []mutant{m}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "TestAdd\n\tTestAdd: wrong\n\tTestZero/sub: also wrong"; !strings.Contains(line, want) {
+		t.Errorf("got progress %q, want %q in it", line, want)
 	}
 }
 

@@ -35,6 +35,3 @@ func (b *budget) fill(now time.Time) {
 }
 
 func (b *budget) add(tokens float64) { b.tokens = min(b.tokens+tokens, b.most) }
-
-// empty discards the tokens.
-func (b *budget) empty() { b.tokens = 0 }

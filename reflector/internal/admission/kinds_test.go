@@ -130,22 +130,6 @@ func TestOnlyMemberIsAnOutage(t *testing.T) {
 	}
 }
 
-// Streams that are cut every five seconds, as by a server that restarts again and again, are back soon after the last
-// cut: so long a life of a stream is no reason for a long pause.
-func TestStreamsCutAgainAndAgain(t *testing.T) {
-	inBubble(t, 256, func(r *rig) {
-		all := r.join(500, "secrets", healthy())
-		for range 24 {
-			advance(5 * time.Second)
-			r.cutStreams(all)
-		}
-		advance(4 * time.Second)
-		if got := r.countSynced(all); got != len(all) {
-			t.Errorf("4 s after the last of many cuts: got %d of %d streams open", got, len(all))
-		}
-	})
-}
-
 // Members that join one by one while the server is away make 128 attempts, and then few. The same holds for an invalid
 // token.
 func TestArrivalsAtADeadServer(t *testing.T) {

@@ -217,17 +217,14 @@ func (s *server) attemptHung(m *member, now time.Time) {
 	s.endProbe(m, now)
 }
 
-// record records a failure that may be an outage. If that confirms the outage, the windows shrink, the budgets are
-// emptied for the server's return, and the members that wait are notified.
+// record records a failure that may be an outage. If that confirms the outage, the windows shrink for the server's
+// return, and the members that wait are notified.
 func (s *server) record(o *outage, m *member, outcome Outcome, threshold int, now time.Time) {
 	if !o.record(m, outcome, threshold, now) {
 		return
 	}
 	if outcome.Kind == Throttled { // the first probe waits, as the resource does
 		o.nextProbe = m.resource.throttledUntil
-	}
-	for _, b := range s.budgets {
-		b.empty()
 	}
 	involved := func(r *resource) bool { return o == &s.outage && !r.outage.confirmed || o == &r.outage }
 	for _, r := range s.resources {
