@@ -4,8 +4,9 @@ package objectcache
 
 import "github.com/refwatch/refwatch/cache"
 
-// The plan of a WatchStore: how each object is kept up to date. Its functions depend on their
-// arguments alone. settleLocked and countStreamLocked carry out what they say.
+// The plan of a WatchStore: how each object that has a watch is kept up to date. Its functions
+// depend on their arguments alone. settleLocked and countStreamLocked carry out what they say.
+// References, Gets and timers may also begin a read: they call startLocked.
 
 // upkeep is how the state of an object is kept up to date.
 type upkeep uint8
@@ -15,7 +16,7 @@ const (
 	byStream upkeep = iota
 	// bySharedStream: the stream of its namespace brings them.
 	bySharedStream
-	// byRead: a read is under way, after which no stream is needed.
+	// byRead: a read is under way. If it brings the known state again, no stream is needed.
 	byRead
 	// byNone: there is no stream and no read, until the object has to be read again.
 	byNone
@@ -49,8 +50,8 @@ func (n nature) withoutStream() Phase {
 	return ""
 }
 
-// nextRead returns how the object is read next: with a stream if one is of use after a read that
-// brings the known state.
+// nextRead returns how the object is read next. It assumes that the read brings the known state
+// again: if the object needs a stream then, the read opens one.
 func (n nature) nextRead() upkeep {
 	if n.known && !n.exists || !n.readOnce && !n.immutable {
 		return byStream
@@ -65,7 +66,7 @@ type progress struct {
 	upkeep  upkeep
 	phase   Phase // Immutable or ReadOnce for byNone
 	read    bool  // the watch has stored a read
-	covered bool  // the state was read for the newest owner
+	covered bool  // a read that began after the newest owner was added has brought the state
 	behind  bool  // that read is older than the state
 	mayRead bool  // a read for an owner may begin now
 	failed  bool  // the last attempt failed, and no Get waits
@@ -77,15 +78,15 @@ type step uint8
 const (
 	// keepWatch: the watch goes on.
 	keepWatch step = iota
-	// keepStream: the stream goes on, and is left for the shared one once that has come as far.
+	// keepStream: the watch goes on. When the shared stream has come as far, the object moves to it.
 	keepStream
-	// nextWatch: another watch takes the place of this one, and reads the object.
+	// nextWatch: another watch takes the place of this one, and reads the object now.
 	nextWatch
-	// readForOwner: the same for the newest owner. Such reads are spaced.
+	// readForOwner: another watch reads the object for its newest owner now. Such reads are spaced.
 	readForOwner
-	// endStream: the object needs no stream and no read.
+	// endStream: the stream ends. The object needs no read.
 	endStream
-	// endStreamUntilRead: the same until a read for an owner may begin.
+	// endStreamUntilRead: the stream ends. A timer begins the read for the newest owner.
 	endStreamUntilRead
 )
 

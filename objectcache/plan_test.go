@@ -31,6 +31,8 @@ func TestPlan(t *testing.T) {
 		"became immutable, one of many new owners":      {progress{nature: immutable, read: true}, endStreamUntilRead},
 		"immutable while shared":                        {progress{nature: immutable, upkeep: bySharedStream, read: true, covered: true}, nextWatch},
 		"recheck under way":                             {progress{nature: immutable, upkeep: byRead, covered: true}, keepWatch},
+		"read under way ended, an owner came meanwhile": {progress{nature: immutable, upkeep: byRead, read: true, mayRead: true}, readForOwner},
+		"the same, and many have come":                  {progress{nature: immutable, upkeep: byRead, read: true}, endStreamUntilRead},
 		"recheck failed":                                {progress{nature: immutable, upkeep: byRead, covered: true, failed: true}, endStream},
 		"read for an owner failed":                      {progress{nature: immutable, upkeep: byRead, failed: true}, keepWatch},
 		"read for an owner done":                        {progress{nature: immutable, upkeep: byRead, read: true, covered: true}, endStream},

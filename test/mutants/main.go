@@ -3,7 +3,10 @@
 // Command mutants proves that the tests notice bugs. It has a list of seeded bugs, the mutants, each of which breaks a
 // promise. It runs tests with one mutant at a time, and fails if they pass.
 //
-//	mutants [-run PATTERN | -o docs/results/mutants.md [-new]]
+//	mutants [-v] [-suite PACKAGES [-suite-run PATTERN]] [-run PATTERN | -o docs/results/mutants.md [-new]]
+//
+// Each line has a mutant, how long its tests took, and the first test that failed. SURVIVED means that none did. With
+// -v all tests of a mutant run, and what the failed ones say is printed. With -suite other tests run than its own.
 //
 // PATTERN is a regular expression for names of mutants. `make mutants` runs all and writes the page; `make mutants
 // MUTANTS=PATTERN` runs some and writes nothing. `make mutants-new` runs those whose names the page lacks, and

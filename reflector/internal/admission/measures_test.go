@@ -30,7 +30,7 @@ var measures = []measure{
 		r.untilSynced(r.join(5000, "secrets", healthy()), time.Minute)
 		return float64(*widest)
 	}},
-	{"far and busy", "the same with one that does 200 a second, 0.3 s away", 160, func(r *rig) float64 {
+	{"far and busy", "most under way, with 5,000 at a server that does 200 a second, 0.3 s away", 160, func(r *rig) float64 {
 		widest := r.takes(func(opening int) time.Duration {
 			return max(300*time.Millisecond, time.Duration(opening)*time.Second/200)
 		})
@@ -109,7 +109,7 @@ var measures = []measure{
 		r.expedite(bad, 200*time.Millisecond, time.Minute)
 		return float64(r.attemptsSince(began)) / time.Since(began).Seconds()
 	}},
-	{"forbidden", "the same if no caller waits", 30, func(r *rig) float64 {
+	{"forbidden", "attempts a second of 1,000 that no caller waits for", 30, func(r *rig) float64 {
 		r.join(1000, "secrets", fails(admission.Refused))
 		advance(time.Minute)
 		began := time.Now()
@@ -157,8 +157,8 @@ var measures = []measure{
 		return r.untilSynced(all, time.Minute)
 	}},
 	{"arrivals, 429", "seconds that a good one of 20 waits", 0.5, arrivalsWait(throttled(0))},
-	{"arrivals, hung", "the same", 0.2, arrivalsWait(hangs())},
-	{"arrivals, 401", "the same", 0.5, arrivalsWait(fails(admission.Unauthorized))},
+	{"arrivals, hung", "seconds that a good one of 20 waits", 0.2, arrivalsWait(hangs())},
+	{"arrivals, 401", "seconds that a good one of 20 waits", 0.5, arrivalsWait(fails(admission.Unauthorized))},
 	{"arrivals, all 429", "seconds until a stream that has ended is back", 0.4, func(r *rig) float64 {
 		good := r.join(100, "secrets", healthy())
 		advance(time.Minute)
@@ -207,7 +207,7 @@ var measures = []measure{
 		advance(time.Minute)
 		return r.longestWait(one).Seconds()
 	}},
-	{"rights lost, awaited", "the same if callers wait for all", 0.5, func(r *rig) float64 {
+	{"rights lost, awaited", "seconds that a new one waits if callers wait for all", 0.5, func(r *rig) float64 {
 		bad := r.join(1000, "secrets", healthy())
 		advance(time.Minute)
 		r.behave(bad, fails(admission.Answered))
@@ -230,7 +230,7 @@ var measures = []measure{
 		advance(time.Minute)
 		return float64(r.attemptsSince(began))
 	}},
-	{"away, after it", "seconds until the same have synced", 8, func(r *rig) float64 { return r.syncedAfter(fails(admission.Unreachable)) }},
+	{"away, after it", "seconds until 1,000 have synced", 8, func(r *rig) float64 { return r.syncedAfter(fails(admission.Unreachable)) }},
 	{"5xx of a kind", "attempts in a minute, of 1,000, beside one of another kind", 100, func(r *rig) float64 {
 		r.join(1, "configmaps", healthy())
 		all := r.join(1000, "secrets", healthy())
@@ -241,7 +241,7 @@ var measures = []measure{
 		advance(time.Minute)
 		return float64(r.attemptsSince(began))
 	}},
-	{"5xx, after it", "seconds until the same have synced", 4.5, func(r *rig) float64 { return r.syncedAfter(fails(admission.Failed)) }},
+	{"5xx, after it", "seconds until 1,000 have synced", 4.5, func(r *rig) float64 { return r.syncedAfter(fails(admission.Failed)) }},
 	{"back", "most under way after two answers, of 1,000 after a minute", 5, func(r *rig) float64 {
 		all := r.join(1000, "secrets", healthy())
 		advance(time.Minute)
