@@ -20,9 +20,9 @@ help: ## List the targets
 # The race detector needs cgo. Without a C compiler, go turns cgo off.
 RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo -race)
 # With bubbles of testing/synctest the race detector needs GOMAXPROCS=1. Else two threads may run timers of one bubble
-# in one race context, and it crashes with SIGSEGV (go.dev/issue/78156). It finds the same races: it follows locks and
-# channels, not time. Go 1.27 has no such crash, but there net/http may stop the time of a bubble for ever: a response
-# that is closed while it is read waits for a mutex, which is no durable block.
+# in one race context, and it crashes with SIGSEGV (go.dev/issue/78156). One thread sees fewer orders, and so may miss a
+# race. Go 1.27 has no such crash, but there net/http may stop the time of a bubble for ever: a response that is closed
+# while it is read waits for a mutex, which is no durable block.
 TEST_BUBBLES = $(if $(RACE),GOMAXPROCS=1 $(GO) test -race -p $(shell getconf _NPROCESSORS_ONLN),$(GO) test)
 NORACE = WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc or clang, and unset CGO_ENABLED
 

@@ -172,3 +172,40 @@ func TestNewOwnerDuringARead(t *testing.T) {
 		})
 	}
 }
+
+// A new owner of an object without a stream has the object as it is, also if the read for it has to wait, and its
+// reference or that of another owner changes why there is no stream.
+func TestNewOwnerWhileThePhaseChanges(t *testing.T) {
+	for name, test := range map[string]struct {
+		first  func(r *rig) // the reference that is there before
+		change func(r *rig) // together with the new owner
+	}{
+		"to immutable": {
+			func(r *rig) { r.AddReadOnceReference(namespace, "tls", "first") },
+			func(r *rig) { r.AddReference(namespace, "tls", "new") },
+		},
+		"to read-once": {
+			func(r *rig) { r.AddReference(namespace, "tls", "first") },
+			func(r *rig) {
+				r.AddReadOnceReference(namespace, "tls", "new")
+				r.DeleteReference(namespace, "tls", "first")
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.create("tls", immutable)
+				test.first(r)
+				r.mustGet("tls")
+				for i := range 6 {
+					r.AddReadOnceReference(namespace, "tls", types.UID(fmt.Sprint("job-", i)))
+					r.mustGet("tls")
+				}
+				r.remove("tls")
+				uid := r.create("tls", immutable).UID
+				test.change(r)
+				r.within("tls", 5*time.Second, uid)
+			})
+		})
+	}
+}

@@ -99,6 +99,8 @@ func (p progress) plan() step {
 		return nextWatch
 	case p.upkeep == byNone && needsStream: // a reference was added, or an event came while the stream ended
 		return nextWatch
+	case p.upkeep == byNone && phase != p.phase && !p.covered:
+		return endStreamUntilRead
 	case p.upkeep == byNone && phase != p.phase:
 		return endStream
 	case p.upkeep == byNone:

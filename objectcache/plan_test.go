@@ -39,6 +39,7 @@ func TestPlan(t *testing.T) {
 		"immutable at rest":                             {progress{nature: immutable, upkeep: byNone, phase: Immutable, covered: true}, keepWatch},
 		"immutable at rest, all references read-once":   {progress{nature: readOnce, upkeep: byNone, phase: Immutable, covered: true}, endStream},
 		"read-once at rest":                             {progress{nature: readOnce, upkeep: byNone, phase: ReadOnce, covered: true}, keepWatch},
+		"immutable at rest, phase and owners change":    {progress{nature: readOnce, upkeep: byNone, phase: Immutable}, endStreamUntilRead},
 		"read-once at rest, reference added":            {progress{nature: followed, upkeep: byNone, phase: ReadOnce, covered: true}, nextWatch},
 		"read-once, first read under way":               {progress{nature: unknownOnce, upkeep: byRead}, keepStream},
 		"read-once, read and absent":                    {progress{nature: absentOnce, upkeep: byRead, read: true, covered: true}, nextWatch},
@@ -106,11 +107,9 @@ func TestPlanSettles(t *testing.T) {
 			step := p.plan()
 			steps = append(steps, step)
 			p = p.next(step)
-			switch {
-			case step == endStreamUntilRead:
+			rests := step == keepWatch && p.upkeep == byNone && !p.covered // newOwnerLocked has set the timer
+			if step == endStreamUntilRead || rests {
 				p = p.next(readForOwner) // the timer fires
-			case p.upkeep == byNone && !p.covered:
-				p = p.next(readForOwner) // newOwnerLocked has begun it, or set the timer
 			}
 			if p.upkeep != byNone { // its read is done
 				p.read, p.covered, p.behind = true, true, false

@@ -152,7 +152,7 @@ end_stream: /* nothing may come any more */
 	:: atomic { open && empty(events) && version > seen && version > from -> seen = version } /* a bookmark */
 	:: atomic { !open -> flush(); goto read } /* session.conclude, Reflector.next */
 	:: atomic { SILENT -> open = false; consistent = true; goto read } /* session.verify */
-	:: atomic { owners > readFor -> open = false; flush(); goto read } /* newOwnerLocked, reconcileLocked */
+	:: atomic { owners > readFor -> open = false; flush(); goto read } /* newOwnerLocked, settleLocked */
 	od
 }
 
