@@ -36,7 +36,7 @@ test: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the libra
 	$(TEST_BUBBLES) -timeout 45m ./...
 
 .PHONY: test-short
-test-short: ## Run the library's tests without crowds of objects and without the race detector
+test-short: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the library's tests without crowds of objects and without the race detector
 	$(GO) test -short ./...
 
 # Both change net/http's HTTP/2 client, and the time of testing/synctest. Pinned, so that a run can be repeated: raise

@@ -33,7 +33,7 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if s.ctx == nil || s.stopped {
 		return
 	}
-	if e.watch.Load() == nil || natureOf(e).withoutStream() == "" { // else nothing has changed
+	if e.watch.Load() == nil || natureOf(e).withoutStream() == "" { // a read without a stream is not counted
 		s.countStreamLocked(e, true)
 	}
 	w := s.firstReadLocked(e)
@@ -178,7 +178,8 @@ func (s *WatchStore[T]) settleLocked(e *entry[T], w *objectWatch[T], status refl
 	}
 }
 
-// progressLocked returns how far a watch has come, and notes its first read.
+// progressLocked returns how far a watch has come. It also records the first read, with which the
+// hedged reads end: behind is set in that call only.
 func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status reflector.Status) progress {
 	p := progress{nature: natureOf(e), upkeep: w.upkeep, phase: w.phase}
 	w.synced = status.Synced || w.upkeep == bySharedStream && p.known

@@ -22,7 +22,7 @@ const (
 	byNone
 )
 
-// isOwn reports whether requests for that object alone are under way, or will be.
+// isOwn reports whether the object has, or will have, requests of its own.
 func (u upkeep) isOwn() bool { return u == byStream || u == byRead }
 
 // nature is what decides whether an object needs a stream.
@@ -51,7 +51,8 @@ func (n nature) withoutStream() Phase {
 }
 
 // nextRead returns how the object is read next. It assumes that the read brings the known state
-// again: if the object needs a stream then, the read opens one.
+// again: if the object needs a stream then, the read opens one. It expects an object of which
+// nothing is known to exist.
 func (n nature) nextRead() upkeep {
 	if n.known && !n.exists || !n.readOnce && !n.immutable {
 		return byStream
@@ -67,7 +68,7 @@ type progress struct {
 	phase   Phase // Immutable or ReadOnce for byNone
 	read    bool  // the watch has stored a read
 	covered bool  // a read that began after the newest owner was added has brought the state
-	behind  bool  // that read is older than the state
+	behind  bool  // a GET has brought a newer state than the read of the watch
 	mayRead bool  // a read for an owner may begin now
 	failed  bool  // the last attempt failed, and no Get waits
 }
@@ -90,7 +91,7 @@ const (
 	endStreamUntilRead
 )
 
-// plan returns what is to be done.
+// plan returns the next step of a watch.
 func (p progress) plan() step {
 	phase := p.withoutStream()
 	needsStream := phase == ""
@@ -126,7 +127,7 @@ func (p progress) plan() step {
 type sharing uint8
 
 const (
-	// keepSharing: nothing changes, also if the stream was about to end.
+	// keepSharing: a stream goes on, also if it was about to end. None begins.
 	keepSharing sharing = iota
 	// share: a stream begins, if there is none.
 	share
@@ -136,8 +137,8 @@ const (
 	unshare
 )
 
-// plan returns what is to be done in a namespace in which that many objects need a stream. A
-// number that goes up and down around the threshold costs nothing.
+// plan returns the next step of a namespace in which that many objects need a stream. A number
+// that goes up and down between half the threshold and the threshold begins and ends no stream.
 func (o *SharedOptions) plan(counted int) sharing {
 	switch {
 	case counted >= o.Threshold:
