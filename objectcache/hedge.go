@@ -211,6 +211,9 @@ func (s *WatchStore[T]) hedgesEndLocked(w *objectWatch[T], status reflector.Stat
 		order, _ := cache.CompareVersions(status.ResourceVersion, w.entry.order.Version())
 		behind = order < 0
 	}
+	if behind {
+		w.entry.order.NewWriter() // the next read proves a rollback, or has the state
+	}
 	w.hedged, w.hedgeRefused = false, false
 	return behind
 }

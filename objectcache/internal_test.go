@@ -44,7 +44,7 @@ func testSecret(version string, immutable bool) *corev1.Secret {
 }
 
 // A late call of changed, with a state from before the object was immutable,
-// replaced a watch whose stream had ended.
+// opened the stream again that had ended.
 func TestIssue8LateChangeDoesNotRestart(t *testing.T) {
 	for range 50 {
 		s := newTestStore(t, WatchOptions{ImmutableRecheck: -1})
@@ -65,16 +65,16 @@ func TestIssue8LateChangeDoesNotRestart(t *testing.T) {
 		s.unwatchLocked(e, w, Immutable)
 		s.mu.Unlock()
 		late.Wait()
-		if e.watch.Load() != w {
-			t.Fatal("the watch of an immutable object was replaced")
+		if w.upkeep != byNone {
+			t.Fatal("an immutable object is read again")
 		}
 		s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
 		s.background.Wait()
 	}
 }
 
-// What a watch that was replaced reports changes nothing: its successor is not replaced in turn.
-func TestLateChangeOfAReplacedWatch(t *testing.T) {
+// An event that came while the stream ended makes the object followed again, once.
+func TestEventWhileTheStreamEnds(t *testing.T) {
 	s := newTestStore(t, WatchOptions{ImmutableRecheck: -1})
 	s.AddReference(testKey.Namespace, testKey.Name, "pod")
 	e := s.entry(testKey)
@@ -84,20 +84,45 @@ func TestLateChangeOfAReplacedWatch(t *testing.T) {
 	e.readFor = 1
 	s.unwatchLocked(e, w, Immutable)
 	s.mu.Unlock()
-	_ = w.Update(testSecret("6", false)) // came while the stream ended
-	w.changed()
-	next := e.watch.Load()
-	w.changed()
-	if got := e.watch.Load(); next == w || got != next {
-		t.Errorf("the watch was replaced: %v, and its successor too: %v, want the first only", next != w, got != next)
+	_ = w.Update(testSecret("6", false))
+	w.synced = true
+	for range 2 {
+		w.changed()
+		if w.upkeep != byStream || w.synced {
+			t.Errorf("got upkeep %v, read %v, want a stream whose first read is under way", w.upkeep, w.synced)
+		}
 	}
 	s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
 	s.background.Wait()
 }
 
-// A watch wrote a change, and was replaced before the store noticed it. Followers learn of the
-// change at once, and not with the next read, which may fail for long.
-func TestChangeBetweenTwoWatches(t *testing.T) {
+// What a watch that was replaced reports changes nothing: the read of its successor goes on.
+func TestLateChangeOfAReplacedWatch(t *testing.T) {
+	s := newTestStore(t, WatchOptions{ImmutableRecheck: -1})
+	s.AddReference(testKey.Namespace, testKey.Name, "pod")
+	e := s.entry(testKey)
+	w := e.watch.Load()
+	_ = w.Replace([]any{testSecret("5", false)}, "5")
+	s.mu.Lock()
+	next := s.newWatchLocked(e)
+	w.upkeep, next.synced = byNone, true
+	e.watch.Store(next)
+	s.mu.Unlock()
+	w.changed()
+	if !next.synced {
+		t.Error("the successor reads again")
+	}
+	w.reflector.Stop()
+	s.mu.Lock()
+	s.runLocked(next)
+	s.mu.Unlock()
+	s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
+	s.background.Wait()
+}
+
+// A change is stored, and the object is read again before the store has noticed it. Followers
+// learn of the change at once, and not with that read, which may fail for long.
+func TestChangeBeforeARead(t *testing.T) {
 	s := newTestStore(t, WatchOptions{})
 	s.AddReference(testKey.Namespace, testKey.Name, "pod")
 	queue := workqueue.NewTyped[types.NamespacedName]()

@@ -13,7 +13,7 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// When an object's watch starts, ends and is replaced.
+// When an object's watch starts and ends, and what its reflector does meanwhile.
 
 // Why a stream ends, for the log.
 var (
@@ -21,14 +21,14 @@ var (
 	errImmutable    = errors.New("the object is immutable")
 	errReadOnce     = errors.New("all references to the object are read-once")
 	errIdle         = errors.New("no Get has asked for the object")
-	errReplaced     = errors.New("the object is read again")
 	errStopping     = errors.New("the store is stopped")
 )
 
 // reasons are those for an object to have no stream.
 var reasons = map[Phase]error{Immutable: errImmutable, ReadOnce: errReadOnce}
 
-// startLocked starts a watch of an entry, in place of the present one.
+// startLocked begins a read of an object, and the watch of its entry if that has none. The
+// read is one of the object alone, unless the first read of a shared stream will bring it.
 func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if s.ctx == nil || s.stopped {
 		return
@@ -36,49 +36,62 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if e.watch.Load() == nil || natureOf(e).withoutStream() == "" { // a read without a stream is not counted
 		s.countStreamLocked(e, true)
 	}
-	w := s.firstReadLocked(e)
-	if w == nil {
-		w = s.newWatchLocked(e)
-	}
-	if previous := e.watch.Load(); previous != nil {
-		previous.stopLocked(errReplaced)
-		s.dropHedgeLocked(previous)
+	defer s.publishLocked(e)
+	w := e.watch.Load()
+	if w != nil {
 		s.stopTimerLocked(e.readTimer)
 		s.subscribers.notify(e.key) // changed() may not have seen the last change
 	} else {
 		s.startIdleTimerLocked(e)
 		s.startLeaseTimerLocked(e)
 	}
-	e.watch.Store(w)
-	s.publishLocked(e)
-	if w.shared == nil {
+	if shared := s.firstReadLocked(e); shared != nil {
+		e.watch.Store(shared)
+		return
+	}
+	isNew := w == nil || w.shared != nil
+	if isNew {
+		w = s.newWatchLocked(e)
+		e.watch.Store(w)
+	}
+	w.readLocked()
+	if isNew {
 		s.runLocked(w)
 	}
 }
 
-// newWatchLocked returns a watch with a stream of its own. If the entry has a watch, it is the
-// successor of that.
+// newWatchLocked returns a watch with a reflector of its own. If the entry has a watch, it is
+// the successor of that.
 func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	w := s.nextWatchLocked(e)
-	w.upkeep = natureOf(e).nextRead()
-	var previous *reflector.Reflector
-	if before := e.watch.Load(); before != nil && before.shared == nil {
-		previous = before.reflector
-	}
 	resource := s.resource.resource.String()
 	w.reflector = reflector.New(s.resource.sourceOf(e.key), w, reflector.Options{
 		Name:            resource + " " + keyText(e.key),
 		Resource:        resource,
 		OnChange:        w.changed,
 		Gate:            s.options.Gate,
-		Once:            w.upkeep == byRead,
-		Previous:        previous,
 		BlockingStreams: s.options.BlockingStreams,
 		Counters:        &s.counters,
 		Explain:         s.explain,
 	})
-	w.reflector.ReadFor(e.owners.reads)
 	return w
+}
+
+// readLocked begins a read with requests of its own. It opens a stream if the object needs one.
+func (w *objectWatch[T]) readLocked() {
+	s, e := w.store, w.entry
+	w.recordLocked(w.status())
+	s.dropHedgeLocked(w)
+	w.hedged, w.hedgeRefused, w.nextHedge = w.isHedged(), false, 0
+	w.synced = false
+	w.reflector.ReadFor(e.owners.reads)
+	if w.upkeep = natureOf(e).nextRead(); w.upkeep == byRead {
+		w.reflector.Read()
+		s.logLocked(e, "Starting to read")
+	} else {
+		w.reflector.Follow()
+		s.logLocked(e, "Starting to watch")
+	}
 }
 
 // nextWatchLocked returns a watch without a reflector. If the entry has a watch, the state that
@@ -104,9 +117,6 @@ func (s *WatchStore[T]) runLocked(w *objectWatch[T]) {
 	e := w.entry
 	s.background.Add(1)
 	w.reflector.Start(s.ctx, func() { s.ended(e, w) })
-	if klog.FromContext(s.ctx).V(4).Enabled() {
-		s.background.Go(func() { s.log(e, "Starting to watch") }) // a logger may call the store
-	}
 }
 
 // ended is called when the reflector of a watch has ended.
@@ -116,6 +126,13 @@ func (s *WatchStore[T]) ended(e *entry[T], w *objectWatch[T]) {
 	reason := cmp.Or(w.reason, errStopping)
 	s.mu.Unlock()
 	s.log(e, "Stopped watching", "reason", reason)
+}
+
+// logLocked is log with mu held: a logger may call the store.
+func (s *WatchStore[T]) logLocked(e *entry[T], message string, keysAndValues ...any) {
+	if klog.FromContext(s.ctx).V(4).Enabled() {
+		s.background.Go(func() { s.log(e, message, keysAndValues...) })
+	}
 }
 
 func (s *WatchStore[T]) log(e *entry[T], message string, keysAndValues ...any) {
@@ -166,7 +183,7 @@ func (s *WatchStore[T]) settleLocked(e *entry[T], w *objectWatch[T], status refl
 			e.live = true
 		}
 		s.shareLocked(e, w, status)
-	case nextWatch:
+	case readAgain:
 		s.startLocked(e)
 	case readForOwner:
 		s.readForOwnerLocked(e)
@@ -208,7 +225,10 @@ func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], phase Phas
 	e.live = false
 	s.stopTimerLocked(e.readTimer)
 	s.leaveSharedLocked(e)
-	w.stopLocked(reasons[phase])
+	if w.shared == nil {
+		w.reflector.Pause()
+		s.logLocked(e, "Stopped watching", "reason", reasons[phase])
+	}
 	after := s.options.ImmutableRecheck
 	if after < 0 || phase != Immutable {
 		return

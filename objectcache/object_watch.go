@@ -10,27 +10,29 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// objectWatch is one list-and-watch of an entry. Once it has ended it is replaced,
-// and never started again. What it writes after that is dropped: see writer.go. A successor
-// begins with the state of its predecessor, and serves that until its own first read.
+// objectWatch brings the states of an entry: with a reflector of its own, which follows the
+// object, reads it or pauses, or from a shared stream. When the object passes from one to the
+// other, another watch takes its place. It begins with the state of its predecessor, and serves
+// that until its own first read. What the predecessor writes from then on is dropped: see
+// writer.go.
 type objectWatch[T cache.Object] struct {
 	store     *WatchStore[T]
 	entry     *entry[T]
-	reflector *reflector.Reflector // of the shared stream, if it has no stream of its own
-	shared    *sharedStream[T]     // nil if it has a stream of its own
+	reflector *reflector.Reflector // that of the shared stream, if there is one
+	shared    *sharedStream[T]     // nil if the reflector is its own
 
 	// Guarded by WatchStore.mu.
 	upkeep       upkeep
 	phase        Phase         // of the object, if upkeep is byNone
-	synced       bool          // a read of its own has been stored
+	synced       bool          // a read that startLocked has begun is stored
 	hedged       bool          // until then, the state is from hedged reads only
 	hedgeQueued  bool          // a hedged read waits until it may begin
 	hedgeRefused bool          // the server has refused one, and has not answered the stream
 	nextHedge    time.Duration // when the next hedged read may begin, since WatchStore.base
-	reason       error         // why it was stopped, for the log
+	reason       error         // why its reflector was stopped, for the log
 }
 
-// stopLocked ends the stream, unless it is shared.
+// stopLocked ends the reflector, unless that is of a shared stream.
 func (w *objectWatch[T]) stopLocked(reason error) {
 	w.reason = cmp.Or(w.reason, reason)
 	if w.shared == nil {

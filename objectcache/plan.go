@@ -66,7 +66,7 @@ type progress struct {
 
 	upkeep  upkeep
 	phase   Phase // Immutable or ReadOnce for byNone
-	read    bool  // the watch has stored a read
+	read    bool  // the read that began last is stored
 	covered bool  // a read that began after the newest owner was added has brought the state
 	behind  bool  // a GET has brought a newer state than the read of the watch
 	mayRead bool  // a read for an owner may begin now
@@ -81,9 +81,9 @@ const (
 	keepWatch step = iota
 	// keepStream: the watch goes on. When the shared stream has come as far, the object moves to it.
 	keepStream
-	// nextWatch: another watch takes the place of this one, and reads the object now.
-	nextWatch
-	// readForOwner: another watch reads the object for its newest owner now. Such reads are spaced.
+	// readAgain: the object is read now, with requests of its own.
+	readAgain
+	// readForOwner: the object is read for its newest owner now. Such reads are spaced.
 	readForOwner
 	// endStream: the stream ends. The object needs no read.
 	endStream
@@ -97,9 +97,9 @@ func (p progress) plan() step {
 	needsStream := phase == ""
 	switch {
 	case p.behind:
-		return nextWatch
+		return readAgain
 	case p.upkeep == byNone && needsStream: // a reference was added, or an event came while the stream ended
-		return nextWatch
+		return readAgain
 	case p.upkeep == byNone && phase != p.phase && !p.covered:
 		return endStreamUntilRead
 	case p.upkeep == byNone && phase != p.phase:
@@ -107,11 +107,11 @@ func (p progress) plan() step {
 	case p.upkeep == byNone:
 		return keepWatch
 	case needsStream && p.upkeep == byRead && p.read:
-		return nextWatch
+		return readAgain
 	case needsStream:
 		return keepStream
 	case p.upkeep == bySharedStream: // it is read for its owners
-		return nextWatch
+		return readAgain
 	case p.read && !p.covered && p.mayRead:
 		return readForOwner
 	case p.read && !p.covered:

@@ -25,11 +25,11 @@ func TestPlan(t *testing.T) {
 		"stream open":                                   {progress{nature: followed, read: true, covered: true}, keepStream},
 		"stream open, new owner":                        {progress{nature: followed, read: true}, keepStream},
 		"stream failing":                                {progress{nature: followed, failed: true}, keepStream},
-		"read is behind a GET":                          {progress{nature: followed, read: true, behind: true}, nextWatch},
+		"read is behind a GET":                          {progress{nature: followed, read: true, behind: true}, readAgain},
 		"became immutable":                              {progress{nature: immutable, read: true, covered: true}, endStream},
 		"became immutable, new owner":                   {progress{nature: immutable, read: true, mayRead: true}, readForOwner},
 		"became immutable, one of many new owners":      {progress{nature: immutable, read: true}, endStreamUntilRead},
-		"immutable while shared":                        {progress{nature: immutable, upkeep: bySharedStream, read: true, covered: true}, nextWatch},
+		"immutable while shared":                        {progress{nature: immutable, upkeep: bySharedStream, read: true, covered: true}, readAgain},
 		"recheck under way":                             {progress{nature: immutable, upkeep: byRead, covered: true}, keepWatch},
 		"read under way ended, an owner came meanwhile": {progress{nature: immutable, upkeep: byRead, read: true, mayRead: true}, readForOwner},
 		"the same, and many have come":                  {progress{nature: immutable, upkeep: byRead, read: true}, endStreamUntilRead},
@@ -40,11 +40,11 @@ func TestPlan(t *testing.T) {
 		"immutable at rest, all references read-once":   {progress{nature: readOnce, upkeep: byNone, phase: Immutable, covered: true}, endStream},
 		"read-once at rest":                             {progress{nature: readOnce, upkeep: byNone, phase: ReadOnce, covered: true}, keepWatch},
 		"immutable at rest, phase and owners change":    {progress{nature: readOnce, upkeep: byNone, phase: Immutable}, endStreamUntilRead},
-		"read-once at rest, reference added":            {progress{nature: followed, upkeep: byNone, phase: ReadOnce, covered: true}, nextWatch},
+		"read-once at rest, reference added":            {progress{nature: followed, upkeep: byNone, phase: ReadOnce, covered: true}, readAgain},
 		"read-once, first read under way":               {progress{nature: unknownOnce, upkeep: byRead}, keepStream},
-		"read-once, read and absent":                    {progress{nature: absentOnce, upkeep: byRead, read: true, covered: true}, nextWatch},
+		"read-once, read and absent":                    {progress{nature: absentOnce, upkeep: byRead, read: true, covered: true}, readAgain},
 		"read-once, absent":                             {progress{nature: absentOnce, read: true, covered: true}, keepStream},
-		"read-once and read, a reference came meantime": {progress{nature: followed, upkeep: byRead, read: true, covered: true}, nextWatch},
+		"read-once and read, a reference came meantime": {progress{nature: followed, upkeep: byRead, read: true, covered: true}, readAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.progress.plan(); got != test.want {
@@ -82,10 +82,10 @@ func allProgress() iter.Seq[progress] {
 	}
 }
 
-// next returns the progress after a step. A new watch has not read.
+// next returns the progress after a step. A read that begins is not stored yet.
 func (p progress) next(step step) progress {
 	switch step {
-	case nextWatch, readForOwner:
+	case readAgain, readForOwner:
 		return progress{nature: p.nature, upkeep: p.nextRead(), covered: p.covered, mayRead: p.mayRead}
 	case endStream, endStreamUntilRead:
 		p.upkeep, p.phase = byNone, p.withoutStream()
@@ -123,14 +123,14 @@ func TestPlanSettles(t *testing.T) {
 	}
 }
 
-// No failure, and no event, makes watches follow each other without a read.
-func TestPlanReplacesNoWatchBeforeItHasRead(t *testing.T) {
+// No failure, and no event, ends a read before it is stored.
+func TestPlanEndsNoRead(t *testing.T) {
 	for p := range allProgress() {
-		for _, step := range []step{nextWatch, readForOwner} {
+		for _, step := range []step{readAgain, readForOwner} {
 			next := p.next(step)
 			for _, next.failed = range []bool{false, true} {
-				if got := next.plan(); got == nextWatch || got == readForOwner {
-					t.Errorf("%+v: a new watch is replaced (step %v)", next, got)
+				if got := next.plan(); got == readAgain || got == readForOwner {
+					t.Errorf("%+v: a new read is replaced (step %v)", next, got)
 				}
 			}
 		}

@@ -41,7 +41,8 @@
 //   - A reflector polls only where lists work and watches do not: they are refused, or
 //     fail with 5xx, 429 or a lost connection. It asks the server to end each stream after
 //     30 to 60 minutes, jittered.
-//   - With Options.Once Run ends after one complete read, and no stream stays open.
+//   - [Reflector.Read] reads once in place of following: no stream stays open. After
+//     [Reflector.Pause] the reflector sends nothing until Read or [Reflector.Follow].
 //   - No object data appears in logs: client-go gets a logger that logs nothing at the
 //     levels at which it prints objects (8 and above).
 //

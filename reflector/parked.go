@@ -20,7 +20,7 @@ const eventsPerTurn = 16
 // stream can be parked. The caller's goroutine has no part in the session any more.
 func (s *session) park() bool {
 	switch {
-	case s.r.once:
+	case s.once:
 		return false // it ends at once
 	case !s.r.parks:
 		s.r.gate.unparked.add(s.r, errBlocking)

@@ -41,6 +41,7 @@ type attempt struct {
 	includes   uint64    // when the newest consistent read began that the answer includes, 0 if it includes none
 	stored     bool      // the state has reached the store
 	consistent bool      // the request asked for a consistent read of its own
+	dropped    bool      // the session was ended by Follow, Read or Pause
 	rolledBack bool      // the answer proved that the server was rolled back
 	streaming  bool      // the stream is open
 	parked     bool      // no goroutine belongs to it
@@ -91,7 +92,7 @@ func laterVersion(a, b string) string {
 func (p *progress) unansweredSince() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.current.stored || p.current.streaming {
+	if p.current.stored || p.current.streaming || p.current.dropped {
 		return time.Time{}
 	}
 	return p.current.since
@@ -119,7 +120,7 @@ func (p *progress) stateStored(version string, watchable bool) (read consistentR
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, a := time.Now(), &p.current
-	p.synced, p.version, p.lastContact = true, version, now
+	p.synced, p.version, p.lastContact = p.synced || !a.dropped, version, now
 	p.consistent = false
 	if a.includes > 0 {
 		p.includes, p.rollbacks, p.lastReadFor = a.includes, a.rollbacks, a.readFor
@@ -173,15 +174,31 @@ func (p *progress) contact(version string) {
 	}
 }
 
-// inherit takes over the failures of the reflector whose pause p continues: they are why the next attempt waits. p has
-// made no attempt.
-func (p *progress) inherit(previous *progress) {
-	previous.mu.Lock()
-	defer previous.mu.Unlock()
-	if previous.failures > 0 {
-		p.failures, p.lastError, p.failedAt = previous.failures, previous.lastError, previous.failedAt
-		p.refusedSince, p.lastClass = previous.refusedSince, previous.lastClass
+// forgetFailures forgets those for which the next attempt does not wait.
+func (p *progress) forgetFailures() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failures, p.refusedSince, p.lastClass = 0, time.Time{}, failure.None
+}
+
+// restart makes the next read one whose state is not older than this call, and the state not
+// synced until then. active says whether a session is under way. If it reads the state, it is
+// left alone, unless again is set. restart reports whether it must end.
+func (p *progress) restart(reads *consistentReads, active, again bool) (end bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.needed, p.synced = reads.now(), false
+	if active && (again || p.current.stored) {
+		p.current.dropped = true
 	}
+	return p.current.dropped
+}
+
+// drop says that the session under way is of no use any more.
+func (p *progress) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current.dropped = true
 }
 
 // sessionEnded returns the attempt that has ended, and forgets it.
@@ -347,9 +364,11 @@ func (p *progress) status() Status {
 		RefusedSince:    p.refusedSince,
 		Malformed:       p.malformed,
 	}
-	if !p.current.stored {
+	switch {
+	case p.current.dropped:
+	case !p.current.stored:
 		status.AskedAt = p.current.since
-	} else {
+	default:
 		status.Streaming, status.Parked = p.current.streaming, p.current.parked
 	}
 	return status

@@ -31,8 +31,8 @@ type Reader struct {
 }
 
 // NewReader returns a reader that sends nothing until Read. OnChange is called when an
-// outage begins that others have noticed, and Read waits. Once, Previous,
-// BlockingStreams, ResyncPeriod and ExpectedType have no effect.
+// outage begins that others have noticed, and Read waits. BlockingStreams,
+// ResyncPeriod and ExpectedType have no effect.
 func NewReader(options Options) *Reader {
 	r := &Reader{
 		name: cmp.Or(options.Name, "reader"), gate: options.Gate, counters: cmp.Or(options.Counters, &Counters{}), explain: options.Explain,

@@ -38,11 +38,6 @@ type Options struct {
 	OnChange func()
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
-	// Once ends Run once a complete read has reached the store. That read is a list,
-	// which costs the server less than a stream. If the server refuses the list, it is
-	// a WatchList: the caller may be allowed to watch only. Until a read succeeds,
-	// attempts follow each other as usual. Default: Run keeps a stream open.
-	Once bool
 	// BlockingStreams keeps a goroutine for each open stream, which reads it, and a
 	// source that [listwatch.FromREST] made reads it through net/http's HTTP/2 client.
 	// The guarantees are the same. Default: an open, quiet stream has no goroutine, if
@@ -53,12 +48,6 @@ type Options struct {
 	// Counters count what the reflector does. Reflectors may share them. Default: it has
 	// counters of its own, which nothing reads.
 	Counters *Counters
-	// Previous is a reflector of the same object, resource and gate whose place this one
-	// takes; it may have ended. If its last attempt failed less than 15 s ago, the first
-	// attempt of this one waits as its next one would have. The server's Retry-After is
-	// honored in any case. Until that attempt, Status has the failures that it waits for.
-	// Default: none.
-	Previous *Reflector
 	// ResyncPeriod is the time between two calls of the store's Resync. A DeltaFIFO and
 	// a RealFIFO then deliver all objects that their consumer knows. The time begins
 	// with Run and goes on when a stream ends. Resync is called only while a stream is
@@ -82,7 +71,7 @@ type Options struct {
 }
 
 // Reflector keeps a store equal to one selection on the server. Make one with [New],
-// then call Run or Start once.
+// then call Run or Start once. It follows the selection, unless Read or Pause is called.
 type Reflector struct {
 	source   listwatch.Source
 	store    safeStore
@@ -92,20 +81,30 @@ type Reflector struct {
 	onChange func()
 	gate     *Gate
 	member   *admission.Member
-	once     bool
 	chooser  watchlist.Chooser // how to read next
 	progress progress          // what was read
 	counters *Counters
 	explain  func(error) error
 	reason   OpenReason // why the next stream is opened
 	parks    bool       // parks its streams, if it can
+	mode     mode       // guarded by mu, as busy and stopped
+	busy     bool       // a session is under way or asked for, or the end is
+	stopped  bool
 	ctx      context.Context
 	ended    func() // what Start was given
 
 	mu      sync.Mutex
-	stopped bool
 	session *session // the one under way; nil between two sessions
 }
+
+// mode is what a reflector does.
+type mode uint8
+
+const (
+	following mode = iota // keeps a stream open
+	reading               // pauses after the next read
+	pausing               // sends nothing
+)
 
 // New returns a reflector that does nothing until Run.
 func New(source listwatch.Source, store Store, options Options) *Reflector {
@@ -117,8 +116,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		resource: options.Resource,
 		onChange: options.OnChange,
 		gate:     options.Gate,
-		once:     options.Once,
-		parks:    !options.BlockingStreams && !options.Once,
+		parks:    !options.BlockingStreams,
 		counters: options.Counters,
 		explain:  options.Explain,
 		reason:   OpenFirst,
@@ -135,11 +133,6 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 	r.progress.counters, r.progress.needed = r.counters, r.gate.reads.now()
 	r.chooser = r.gate.watchLists.NewChooser(r.resource, r.name, watchlist.Unsupported(source))
 	r.member = r.gate.admission.Join(r.resource, r.onChange)
-	if previous := options.Previous; previous != nil && previous.gate == r.gate {
-		if r.member.Continue(previous.member) {
-			r.progress.inherit(&previous.progress)
-		}
-	}
 	return r
 }
 
@@ -165,16 +158,19 @@ func statusOf(member *admission.Member, progress *progress) Status {
 	return status
 }
 
-// setSession makes s the session under way. It reports false if the reflector must end.
-func (r *Reflector) setSession(s *session) bool {
+// newSession returns the session that begins now, nil if the reflector must end or pause.
+func (r *Reflector) newSession() *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopped || r.ctx.Err() != nil {
-		return false
+	if r.mode == pausing || r.overLocked() {
+		return nil
 	}
-	r.session = s
-	return true
+	r.session = newSession(r, r.mode == reading)
+	return r.session
 }
+
+// overLocked reports whether the reflector must end.
+func (r *Reflector) overLocked() bool { return r.stopped || r.ctx.Err() != nil }
 
 // synced is called once in a session, when its state has reached the store.
 func (r *Reflector) synced(s *session) {
@@ -182,25 +178,25 @@ func (r *Reflector) synced(s *session) {
 	r.gate.streams.add(s)
 }
 
-// finish ends a session and decides what follows, by why it ended. It reports whether
-// another session must follow.
-func (r *Reflector) finish(s *session, err error) bool {
+// finish ends a session, and learns from why it ended.
+func (r *Reflector) finish(s *session, err error) {
 	r.gate.streams.remove(s)
-	ended, over := r.unsetSession()
+	ended, over := r.unsetSession(s)
 	r.chooser.SessionEnded(err, s.listMode, s.began)
 	if failure.Of(err) == failure.TooLarge && !ended.consistent {
 		r.gate.reads.remove(r.resource, ended.includes) // before another reflector is admitted
 	}
 	switch {
-	case over, r.once && ended.stored:
+	case over, ended.dropped, s.once && ended.stored:
 		r.member.Release(admission.Outcome{})
-		if r.once && ended.stored {
+		if s.once && ended.stored {
 			r.counters.CountRead(nil)
 		}
-		return false
+		r.reason = OpenFirst
+		return
 	case !ended.stored:
 		err = cmp.Or(err, failure.ErrEndedEarly)
-		if r.once {
+		if s.once {
 			r.counters.CountRead(err)
 		}
 		r.member.Release(failure.Outcome(err))
@@ -221,16 +217,18 @@ func (r *Reflector) finish(s *session, err error) bool {
 	} else if ended.refreshed {
 		r.member.Expedite() // a caller waits for the read
 	}
-	return true // begin returns nil if the reflector must end
 }
 
-// unsetSession makes no session the one under way. It reports whether the reflector must
-// end.
-func (r *Reflector) unsetSession() (ended attempt, over bool) {
+// unsetSession makes s no longer the session under way, and pauses after a read. It reports
+// whether the reflector must end.
+func (r *Reflector) unsetSession(s *session) (ended attempt, over bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if ended = r.progress.sessionEnded(); r.mode == reading && s.once && ended.stored && !ended.dropped {
+		r.mode = pausing
+	}
 	r.session = nil
-	return r.progress.sessionEnded(), r.stopped || r.ctx.Err() != nil
+	return ended, r.overLocked()
 }
 
 // record records and logs why a session ended. r.reason says why one without a failure did.
@@ -245,6 +243,52 @@ func (r *Reflector) record(err error) {
 	r.onChange()
 }
 
+// Follow makes the reflector keep a stream open. A new read begins, whose state is not
+// older than this call: it opens the stream. A request for the state that is under way is
+// left alone, and may be older. Follow returns at once, as Read, Pause and Stop do. They may
+// be called at any time, also before Run and while a lock is held that OnChange takes.
+//
+// If the last attempt before a pause failed less than 15 s ago, the next one waits as it
+// would have without the pause. The server's Retry-After is honored in any case. Until that
+// attempt, Status has the failures that it waits for. Others are forgotten.
+func (r *Reflector) Follow() { r.restart(following) }
+
+// Read makes the reflector read the selection once more, and pause once that has reached the
+// store. The state is not older than this call. The read is a list, which costs the server
+// less than a stream. If the server refuses the list, it is a WatchList: the caller may be
+// allowed to watch only. Until a read succeeds, attempts follow each other as usual. A stream
+// that is open, or is being opened, ends. A Read that is under way is left alone, and may be
+// older. See Follow for what else holds.
+func (r *Reflector) Read() { r.restart(reading) }
+
+// restart begins a session of another mode, or another session of the same.
+func (r *Reflector) restart(m mode) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mode = m
+	if s := r.session; r.progress.restart(&r.gate.reads, s != nil, m == reading && s != nil && !s.once) {
+		s.end(nil)
+	}
+	r.proceedLocked()
+}
+
+// Pause ends the stream or the read that is under way. The reflector sends nothing until
+// Follow or Read is called. In what the Gate learns about the server it does not count
+// meanwhile. Pause returns at once: what the stream has delivered may still reach the store.
+func (r *Reflector) Pause() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mode = pausing
+	switch {
+	case r.session != nil:
+		r.progress.drop()
+		r.session.end(nil)
+	case r.member.Rest():
+		r.busy = false
+	}
+	r.proceedLocked()
+}
+
 // Stop ends the reflector, as the end of Run's context does, and returns at once. So
 // many reflectors can share one context.
 func (r *Reflector) Stop() {
@@ -253,6 +297,7 @@ func (r *Reflector) Stop() {
 	if r.session != nil {
 		r.session.end(nil)
 	}
+	r.proceedLocked()
 	r.mu.Unlock()
 	r.member.Leave()
 }
@@ -265,7 +310,7 @@ func (r *Reflector) Stop() {
 // Expedite gives up an attempt under way whose request has no answer for 5 s, and for twice
 // as long after each attempt that ended so, up to a minute: the answer may be lost. Another
 // attempt follows. Call Expedite again at Status.GiveUpAt. Otherwise it does nothing while
-// an attempt is under way or the stream is open.
+// an attempt is under way, while the stream is open, and in a pause.
 func (r *Reflector) Expedite() {
 	r.mu.Lock()
 	busy := r.session != nil

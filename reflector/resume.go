@@ -22,7 +22,7 @@ import (
 // shows UID and version of the object, and the times of its writes.
 func (s *session) resume() (resumed bool, err error) {
 	source, ok := s.r.source.(listwatch.Resumable)
-	if !ok || s.r.once || !source.IsLarge() || !s.r.chooser.MayCompare() ||
+	if !ok || s.once || !source.IsLarge() || !s.r.chooser.MayCompare() ||
 		!s.r.progress.mayResume(s.r.gate.streams.rollbacks.Load()) {
 		return false, nil
 	}

@@ -93,17 +93,17 @@ type rig struct {
 }
 
 // start runs a reflector on a slot, in a bubble. It ends with the test.
-func start(t *testing.T, source listwatch.Source, options reflector.Options) *rig {
+func start(t *testing.T, source listwatch.Source, options reflector.Options, before ...func(*reflector.Reflector)) *rig {
 	t.Helper()
 	slot := cache.NewSlot[*corev1.Secret](key)
-	r := startWith(t, source, slot, options)
+	r := startWith(t, source, slot, options, before...)
 	r.slot = slot
 	synctest.Wait()
 	return r
 }
 
 // startWith is start with another store. It does not wait for the first attempt.
-func startWith(t *testing.T, source listwatch.Source, store reflector.Store, options reflector.Options) *rig {
+func startWith(t *testing.T, source listwatch.Source, store reflector.Store, options reflector.Options, before ...func(*reflector.Reflector)) *rig {
 	t.Helper()
 	options.BlockingStreams = options.BlockingStreams || blockingStreams
 	given := source
@@ -116,6 +116,9 @@ func startWith(t *testing.T, source listwatch.Source, store reflector.Store, opt
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
+	for _, f := range before {
+		f(r.Reflector)
+	}
 	r.Start(ctx, func() { close(done) })
 	r.wait = func() { <-done }
 	r.stop = func() { cancel(); r.Stop(); r.wait() }

@@ -33,8 +33,6 @@ func (r *Reflector) Start(ctx context.Context, ended func()) bool {
 		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)
 		return false
 	}
-	r.startResync()
-	r.member.Request(r.attempt)
 	return true
 }
 
@@ -45,7 +43,43 @@ func (r *Reflector) start(ctx context.Context, ended func()) bool {
 		return false
 	}
 	r.ctx, r.ended = ctx, ended
+	r.startResync()
+	r.proceedLocked()
 	return true
+}
+
+// proceedLocked asks for the admission of the next session, or ends the reflector, unless
+// either is under way. It does nothing in a pause, and before Start.
+func (r *Reflector) proceedLocked() {
+	switch {
+	case r.ctx == nil || r.busy:
+	case r.stopped:
+		r.busy = true
+		go r.leave()
+	case r.mode != pausing:
+		r.busy = true
+		if !r.member.Resume() {
+			r.progress.forgetFailures()
+		}
+		r.member.Request(r.attempt)
+	}
+}
+
+// proceed follows a session that has ended, or an admission without one.
+func (r *Reflector) proceed() {
+	r.mu.Lock()
+	over := r.overLocked()
+	if !over {
+		r.busy = false
+		if r.mode == pausing {
+			r.member.Rest()
+		}
+		r.proceedLocked()
+	}
+	r.mu.Unlock()
+	if over {
+		r.leave()
+	}
 }
 
 // attempt runs a session that is admitted, on a goroutine of its own, until it ends or
@@ -54,7 +88,7 @@ func (r *Reflector) start(ctx context.Context, ended func()) bool {
 func (r *Reflector) attempt() {
 	s := r.begin()
 	if s == nil {
-		r.leave()
+		r.proceed()
 		return
 	}
 	returned := false
@@ -70,21 +104,20 @@ func (r *Reflector) attempt() {
 	}
 }
 
-// begin returns the session that is admitted, nil if the reflector must end.
+// begin returns the session that is admitted, nil if the reflector must end or pause.
 func (r *Reflector) begin() *session {
-	s := newSession(r)
-	if r.setSession(s) {
-		if !r.once {
-			r.counters.countOpen(r.reason)
-		}
-		return s
+	s := r.newSession()
+	switch {
+	case s == nil:
+		r.member.Release(admission.Outcome{})
+	case !s.once:
+		r.counters.countOpen(r.reason)
 	}
-	r.member.Release(admission.Outcome{})
-	return nil
+	return s
 }
 
 // conclude ends a session, for the reason that reading its stream has returned, waits for
-// all that it has started, and asks for the admission of the next.
+// all that it has started, and lets the reflector proceed.
 func (s *session) conclude(err error) {
 	if ended := s.finish(err); ended != nil {
 		<-ended
@@ -95,15 +128,16 @@ func (s *session) conclude(err error) {
 // next follows a session that has ended. If OnChange ends the goroutine, the reflector
 // ends.
 func (r *Reflector) next(s *session) {
-	again := false
+	returned := false
 	defer func() {
-		if again {
-			r.member.Request(r.attempt)
+		if returned {
+			r.proceed()
 		} else {
 			r.leave()
 		}
 	}()
-	again = r.finish(s, s.cause())
+	r.finish(s, s.cause())
+	returned = true
 }
 
 // abandon ends the reflector: a source, a store or OnChange has ended the goroutine that

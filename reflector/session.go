@@ -39,7 +39,7 @@ var (
 	errNoStream = fmt.Errorf("%w: the source returned neither a stream nor an error", cache.ErrMalformed)
 )
 
-// session is one life of a stream: a complete read and the changes after it. Its end
+// session is one life of a stream: a complete read and the changes after it, or the read alone. Its end
 // is final; another session follows it. One goroutine at a time owns the fields: the one
 // that runs the session, or the worker that handles its parked stream. Others call end
 // and context.
@@ -47,6 +47,7 @@ type session struct {
 	r        *Reflector
 	began    time.Time
 	stream   listwatch.Stream // nil until it is open
+	once     bool             // ends when the state is stored
 	listMode bool             // a list and a watch, not a WatchList
 	expire   func()           // stops the timer of the read; nil once the state is stored
 	life     life             // whether it lasts, and why it has ended
@@ -54,8 +55,8 @@ type session struct {
 	turn     turn             // guarded by workers.mu
 }
 
-func newSession(r *Reflector) *session {
-	return &session{r: r, began: time.Now(), listMode: r.once || r.chooser.NextUsesList()}
+func newSession(r *Reflector, once bool) *session {
+	return &session{r: r, began: time.Now(), once: once, listMode: once || r.chooser.NextUsesList()}
 }
 
 // start starts the timer of the read. It precedes runStream.
@@ -86,7 +87,7 @@ func (s *session) end(cause error) {
 
 // context returns the context that ends with the session, for a request.
 func (s *session) context() context.Context {
-	return s.life.context(s.r.ctx, &s.r.gate.counters, s.r.parks)
+	return s.life.context(s.r.ctx, &s.r.gate.counters, s.r.parks && !s.once)
 }
 
 // isOver reports whether the session was ended from this side.
@@ -208,7 +209,7 @@ func (s *session) replace(items []any, version string) error {
 
 // stateStored follows the state's way into the store, by a list or a WatchList.
 func (s *session) stateStored(version string, list bool) {
-	well := s.r.chooser.Synced(list, time.Since(s.began))
+	well := s.r.chooser.Synced(list, time.Since(s.began)) || s.once
 	if read := s.r.progress.stateStored(version, well); !list {
 		s.r.gate.reads.add(s.r.resource, read)
 	}

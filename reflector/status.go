@@ -14,7 +14,8 @@ import (
 
 // Status is the state of a reflector at one moment. It holds no object data.
 type Status struct {
-	// Synced is set once a first complete read has reached the store.
+	// Synced is set once a complete read has reached the store: the first one after the last
+	// Follow or Read, if they were called.
 	Synced bool
 	// ResourceVersion is the highest version seen since the last rollback of the
 	// server: of a read, an event or a bookmark. Empty before the first.
@@ -54,11 +55,10 @@ type Status struct {
 	// Away is set while this reflector waits because no reflector can reach the
 	// server, or the resource. LastError is then the newest failure of any of them.
 	Away bool
-	// FailedAt is when an attempt of this reflector itself, or of the one whose pause it
-	// continues ([Options].Previous), last failed; zero if none did.
+	// FailedAt is when an attempt of this reflector itself last failed; zero if none did.
 	FailedAt time.Time
 	// Waiting is why no request is under way, [ErrWaiting] with a reason; nil while
-	// one is, or while the stream is open.
+	// one is, while the stream is open, and in a pause.
 	Waiting error
 	// RetryAfter is the time before which the server asked for no other attempt
 	// (Retry-After), while this reflector waits for it; else zero or past.

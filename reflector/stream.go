@@ -23,7 +23,7 @@ func (s *session) runStream() (parked bool, err error) {
 	if err = s.readState(); err == nil && s.park() {
 		return true, nil
 	}
-	for err == nil && !s.r.once {
+	for err == nil && !s.once {
 		err = s.handle(s.stream.Next())
 	}
 	return false, err
@@ -50,7 +50,7 @@ func (s *session) readState() error {
 	}
 	if s.listMode {
 		err := s.readList()
-		if !s.r.once || !s.r.chooser.TryWatchList(err) {
+		if !s.once || !s.r.chooser.TryWatchList(err) {
 			return err
 		}
 		s.listMode = false
@@ -85,7 +85,7 @@ func (s *session) readList() error {
 	if err != nil {
 		return err
 	}
-	if err := s.replace(items, version); err != nil || s.r.once {
+	if err := s.replace(items, version); err != nil || s.once {
 		return err
 	}
 	return s.watchFrom(version)

@@ -42,22 +42,37 @@ type Member struct {
 	controller *Controller
 }
 
-// Continue says that the member takes the place of another one. If that has failed, or its stream was refused, the
-// member continues its pause in the same lane, and is not new. A failure of long ago is forgotten: the object may be
-// healthy since. A Retry-After is not. Continue reports whether the last attempt was recent, or a Retry-After still
-// counts. Continue precedes the first Acquire.
-func (m *Member) Continue(previous *Member) bool {
+// Rest says that the object needs no attempt for now. A member that rests does not count: its success of long ago says
+// nothing of an outage. Rest withdraws a request that still waits, and reports whether there was one. It has no effect
+// while an attempt is under way.
+func (m *Member) Rest() (withdrawn bool) {
+	c := m.controller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	switch m.state {
+	case paused, queued:
+		withdrawn, m.turn = true, nil
+	case idle:
+	default:
+		return false
+	}
+	c.server.rest(&m.member, now)
+	c.admitLocked(now)
+	return withdrawn
+}
+
+// Resume ends the rest of the member. If its last attempt has failed, or its stream was refused, the member continues
+// its pause in the same lane, and is not new. A failure of long ago is forgotten: the object may be healthy since. A
+// Retry-After is not. Resume reports whether the last attempt was recent, or a Retry-After still counts. It does
+// nothing, and returns true, if the member does not rest.
+func (m *Member) Resume() (recent bool) {
 	m.controller.mu.Lock()
 	defer m.controller.mu.Unlock()
-	now := time.Now()
-	m.retryAfter = previous.retryAfter
-	if now.Sub(previous.ended) > memberBackoff.longest {
-		return m.retryAfter.After(now)
+	if m.state != resting {
+		return true
 	}
-	m.attempted = m.attempted || previous.failing || previous.failures > 0
-	m.failures, m.failing, m.retried = previous.failures, previous.failing, previous.retried
-	m.ended, m.pause = previous.ended, previous.pause
-	return true
+	return m.controller.server.resume(&m.member, time.Now())
 }
 
 // Acquire waits until the member may make an attempt, and then returns nil. Release must follow. Acquire returns ctx's
@@ -124,13 +139,13 @@ func (m *Member) Ended(lived time.Duration, outcome Outcome) {
 
 // Expedite reports that a caller waits for the member's next attempt. The member's pause then ends at most 1.1 to 1.6 s
 // after its last attempt, unless a Retry-After is longer. The member goes before others, by weight. This holds for one
-// attempt. Expedite does nothing while an attempt is under way.
+// attempt. Expedite does nothing while an attempt is under way, and while the member rests.
 func (m *Member) Expedite() {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if m.expedited || m.state == opening || m.state == hung || m.state == left {
+	if m.expedited || m.state >= opening {
 		return
 	}
 	c.server.expedite(&m.member, now)

@@ -33,6 +33,7 @@ const (
 	queued               // waits for other members
 	opening              // its attempt is under way and counts
 	hung                 // its attempt is under way and counts no longer
+	resting              // Rest was called
 	left                 // Leave was called
 )
 

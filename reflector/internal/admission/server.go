@@ -56,6 +56,10 @@ func newServer(limit int) server {
 // join makes m a member of the resource of that name.
 func (s *server) join(m *member, name string) {
 	m.resource = s.resource(name)
+	s.count(m)
+}
+
+func (s *server) count(m *member) {
 	m.resource.members++
 	s.members++
 }
@@ -71,17 +75,45 @@ func (s *server) resource(name string) *resource {
 	return r
 }
 
-// leave removes m from everything.
+// leave makes m no member any more, for ever.
 func (s *server) leave(m *member, now time.Time) {
-	r := m.resource
-	s.withdraw(m)
-	switch m.state {
-	case opening, hung:
-		s.uncount(m)
-	case paused, queued:
-		m.endWait()
+	before := m.state
+	if before != resting {
+		s.remove(m, now)
 	}
 	m.state = left
+	if before == paused || before == queued {
+		m.endWait()
+	}
+}
+
+// rest makes m, which makes no attempt, no member until resume.
+func (s *server) rest(m *member, now time.Time) {
+	s.remove(m, now)
+	m.state = resting
+	m.expedited, m.synced, m.shortStreams = false, false, 0
+}
+
+// resume makes m a member again. It reports whether its last attempt was recent, or a Retry-After still counts.
+func (s *server) resume(m *member, now time.Time) (recent bool) {
+	m.state = idle
+	s.count(m)
+	recent = now.Sub(m.ended) <= memberBackoff.longest
+	if !recent {
+		m.failures, m.failing, m.retried = 0, false, false
+		m.ended, m.pause = time.Time{}, 0
+	}
+	m.attempted = m.failing || m.failures > 0
+	return recent || m.retryAfter.After(now)
+}
+
+// remove removes m from everything.
+func (s *server) remove(m *member, now time.Time) {
+	r := m.resource
+	s.withdraw(m)
+	if m.state == opening || m.state == hung {
+		s.uncount(m)
+	}
 	s.members--
 	r.members--
 	if m.synced {

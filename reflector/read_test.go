@@ -12,8 +12,8 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// A reflector that reads once ends after the read, with no stream open.
-func TestOnce(t *testing.T) {
+// A reflector that reads pauses after the read, with no stream open.
+func TestRead(t *testing.T) {
 	type test struct {
 		lists   []listAnswer
 		watches []watchAnswer
@@ -38,9 +38,8 @@ func TestOnce(t *testing.T) {
 			if len(test.watches) > 0 {
 				source.onWatch = streams(test.watches...)
 			}
-			r := start(t, source, reflector.Options{Once: true})
+			r := start(t, source, reflector.Options{}, (*reflector.Reflector).Read)
 			after(10 * time.Second)
-			r.wait()
 			if got := r.slot.Load(); got.ResourceVersion != "5" {
 				t.Errorf("state: got %+v, want version 5", got)
 			}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/admission"
+)
+
+// A member that rested continues its pause, in its lane, and is not new. After a failure of long ago it is: its
+// attempt does not wait for those of members that fail again and again.
+func TestResume(t *testing.T) {
+	refused := admission.Outcome{Kind: admission.Refused, Cause: errBad}
+	for name, test := range map[string]struct {
+		synced      bool // it has, and its stream then ended so; else its attempt ended so
+		outcome     admission.Outcome
+		after       time.Duration // from then on, how long it rests
+		least, most time.Duration // from then on, until its attempt
+	}{
+		"failed":                 {false, refused, 0, 10 * time.Second, time.Hour},
+		"stream refused":         {true, refused, 0, 10 * time.Second, time.Hour},
+		"failed an hour before":  {false, refused, time.Hour, 0, 5 * time.Second},
+		"within its Retry-After": {false, admission.Outcome{Kind: admission.Throttled, RetryAfter: 40 * time.Second}, 20 * time.Second, 20 * time.Second, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 32, func(r *rig) {
+				r.join(2000, "secrets", fails(admission.Refused))
+				advance(5 * time.Minute) // more of them are queued than may begin
+				one := r.Join("secrets", nil)
+				if err := one.Acquire(r.ctx); err != nil {
+					t.Fatal(err)
+				}
+				if test.synced {
+					one.Release(admission.Outcome{Kind: admission.Synced})
+					one.Ended(0, test.outcome)
+				} else {
+					one.Release(test.outcome)
+				}
+				one.Rest()
+				r.join(10, "secrets", fails(admission.Refused)) // from now on the newest member goes first
+				advance(test.after)
+				one.Resume()
+				began := time.Now()
+				if err := one.Acquire(r.ctx); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took < test.least || took > test.most {
+					t.Errorf("attempt: got it after %v, want it after %v to %v", took, test.least, test.most)
+				}
+				one.Release(admission.Outcome{Kind: admission.Synced})
+				one.Leave()
+			})
+		})
+	}
+}
+
+// Members that rest are no reason to think that the server is well: an outage of all others is noticed.
+func TestOutageBesideMembersThatRest(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		many := r.join(768, "secrets", healthy())
+		advance(time.Minute)
+		for _, m := range many {
+			m.Rest()
+		}
+		all := r.join(8, "secrets", healthy())
+		advance(time.Minute)
+		r.behave(all, fails(admission.Unreachable))
+		r.cutStreams(all)
+		advance(10 * time.Second)
+		if r.Status().Cause == nil {
+			t.Error("8 members fail, and the others rest: got no outage")
+		}
+	})
+}
+
+// A request that waits ends with the rest, and one under way does not.
+func TestRestWithdrawsARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := admission.New(1)
+		first, second := c.Join("secrets", nil), c.Join("secrets", nil)
+		defer first.Leave()
+		defer second.Leave()
+		if err := first.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		second.Request(func() { t.Error("the request of a member that rests is admitted") })
+		synctest.Wait()
+		if first.Rest() || !second.Rest() || second.Rest() {
+			t.Error("got other results of Rest, want that the second member had a request that waited")
+		}
+		second.Expedite()
+		first.Release(admission.Outcome{Kind: admission.Synced})
+		synctest.Wait()
+		if got := c.Status(); got.Opening+got.Queued+got.Paused > 0 {
+			t.Errorf("status: got %+v, want no request", got)
+		}
+		second.Leave()
+		second.Request(func() {})
+		if second.Rest() || !second.Resume() {
+			t.Error("a member that has left rests")
+		}
+	})
+}
+
+// A kind whose members rest has no window, and has one again when one of them resumes.
+func TestWindowOfMembersThatRest(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		all := r.join(10, "secrets", healthy())
+		advance(time.Minute)
+		for _, m := range all {
+			m.Rest()
+		}
+		if got := r.Status().Window; got != 0 {
+			t.Errorf("window while all rest: got %d, want 0", got)
+		}
+		all[0].Resume()
+		if r.Status().Window == 0 {
+			t.Error("got no window for the member that resumed")
+		}
+	})
+}
