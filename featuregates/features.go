@@ -22,9 +22,9 @@ const ImmutableEphemeralVolumes featuregate.Feature = "ImmutableEphemeralVolumes
 
 // ParkedStreams keeps no goroutine for an open, quiet stream: the HTTP/2 client of package
 // reflector/transport reads each connection in one goroutine. If the feature is off,
-// net/http's HTTP/2 client reads the streams, with two goroutines for each. The
-// guarantees are the same. WatchOptions.BlockingStreams of package objectcache says
-// which streams can be parked.
+// watches use client-go's transport, with two goroutines for each stream.
+// WatchOptions.BlockingStreams of package objectcache says what that changes, and which
+// streams can be parked.
 //
 // Beta, default true.
 const ParkedStreams featuregate.Feature = "ParkedStreams"

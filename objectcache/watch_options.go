@@ -49,10 +49,11 @@ type WatchOptions struct {
 	// Default: the stream of such an object ends once it has synced, because its
 	// data cannot change.
 	WatchImmutable bool
-	// BlockingStreams reads each stream with two goroutines: one of net/http's HTTP/2
-	// client, and one that blocks in Read. The guarantees are the same. It is the way
-	// back to net/http if the HTTP/2 client of package reflector/transport, or a server
-	// under it, misbehaves.
+	// BlockingStreams sends watches through client-go's transport, and reads each stream
+	// with two goroutines: one of net/http's HTTP/2 client, and one that blocks in Read.
+	// It is the way back if the HTTP/2 client of package reflector/transport, or a server
+	// under it, misbehaves. The guarantees are the same, but the number of connections is
+	// not bounded: net/http dials one for each request that finds all of them full.
 	//
 	// Default: an open, quiet stream is parked, which means that it has no goroutine. That
 	// HTTP/2 client has one goroutine for each connection, which carries as many streams

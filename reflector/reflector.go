@@ -39,7 +39,7 @@ type Options struct {
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
 	// BlockingStreams keeps a goroutine for each open stream, which reads it, and a
-	// source that [listwatch.FromREST] made reads it through net/http's HTTP/2 client.
+	// source that [listwatch.FromREST] made opens it through client-go's transport.
 	// The guarantees are the same. Default: an open, quiet stream has no goroutine, if
 	// the source can do without: see [listwatch.Parkable]. A client of
 	// resource.ConfigFor can. A few goroutines of the Gate, which exist while there

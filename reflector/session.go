@@ -87,7 +87,7 @@ func (s *session) end(cause error) {
 
 // context returns the context that ends with the session, for a request.
 func (s *session) context() context.Context {
-	return s.life.context(s.r.ctx, &s.r.gate.counters, s.r.parks && !s.once)
+	return s.life.context(s.r.ctx, &s.r.gate.counters, s.r.parks)
 }
 
 // isOver reports whether the session was ended from this side.

@@ -35,7 +35,7 @@ type CacheOptions struct {
 	// LiveList makes List read from the server instead of returning [ErrListRefused].
 	// It needs the permission to list the kind, in the namespaces that are listed.
 	LiveList bool
-	// BlockingStreams gives the streams back to net/http's HTTP/2 client, with two
+	// BlockingStreams gives the streams back to client-go's transport, with two
 	// goroutines for each: see objectcache.WatchOptions. Default: an open, quiet stream
 	// has no goroutine.
 	BlockingStreams bool

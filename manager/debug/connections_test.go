@@ -16,6 +16,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/manager/debug"
+	"github.com/refwatch/refwatch/reflector/transport"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -108,9 +109,9 @@ func TestConnectionsToAServer(t *testing.T) {
 	if len(status) != 1 || status[0].Open != 1 || status[0].BytesReceived == 0 || "https://"+status[0].Address != server.URL() {
 		t.Errorf("got %+v, want one open connection to %s", status, server.URL())
 	}
-	// Watches have connections of their own.
+	// Watches of stores have connections of their own.
 	for range 3 {
-		w, err := client.CoreV1().Secrets("default").Watch(t.Context(), metav1.ListOptions{})
+		w, err := client.CoreV1().Secrets("default").Watch(transport.WithParking(t.Context()), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,10 +22,10 @@ import (
 //   - It has no Timeout, which would end every stream.
 //   - It has connections of its own. kube-apiserver limits the number of streams on
 //     a connection, and long ones would block other calls of the program.
-//   - Its watches use a [transport.Transport]: it opens only as many connections as
-//     they need. Its open streams keep neither the header of the response nor the
-//     request, and a WatchStore of package objectcache parks them: see the
-//     option BlockingStreams there.
+//   - The watches of stores and reflectors use a [transport.Transport]: it opens only
+//     as many connections as they need, and its open, quiet streams have no goroutine.
+//     The option BlockingStreams of package objectcache, and other watches of the
+//     client, such as those of informers, use client-go's transport.
 //
 // If config has a Transport, it is used as it is, without the transport above: its
 // connections may be shared, and its streams keep the header of the response and cannot

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -17,12 +18,12 @@ import (
 // minutes and so on up to an hour. It sees one connection more than without a Transport,
 // and no broken request.
 func TestTransportWithAServerWithoutHTTP2(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, func(s *site) {
 			s.Protocols = new(http.Protocols)
 			s.Protocols.SetHTTP1(true)
 		})
-		c := clientFor(t, server.config(), parking)
+		c := clientFor(t, server.config())
 		wantDials := func(want int) {
 			t.Helper()
 			if r := c.watch(); r.Proto != "HTTP/1.1" {
@@ -54,7 +55,7 @@ func TestTransportWithAServerWithoutHTTP2(t *testing.T) {
 // One server of two behind a load balancer has no HTTP/2. While the other one has, only an
 // opening whose dial has met it goes through the base transport.
 func TestTransportWithOneServerWithoutHTTP2(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		modern := serve(t, func(s *site) { s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 10} })
 		old := serve(t, func(s *site) {
 			s.TLSConfig.Certificates = []tls.Certificate{modern.ca.issue(t, "server")}
@@ -69,7 +70,7 @@ func TestTransportWithOneServerWithoutHTTP2(t *testing.T) {
 			}
 			return modern.dial(ctx, network, address)
 		}
-		c := clientFor(t, config, parking)
+		c := clientFor(t, config)
 		count := func(n int) (modern int) {
 			for range n {
 				if c.watch().ProtoMajor == 2 {

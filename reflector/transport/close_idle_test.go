@@ -38,7 +38,7 @@ func (c *stuckConn) Close() error {
 // TLS announces the end of a connection to the server. CloseIdleConnections does not wait
 // for a server that does not read, and neither do requests that come meanwhile.
 func TestCloseIdleConnectionsDoesNotWaitForServers(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, nil)
 		config := server.config()
 		var stuck atomic.Bool
@@ -51,7 +51,7 @@ func TestCloseIdleConnectionsDoesNotWaitForServers(t *testing.T) {
 			context.AfterFunc(t.Context(), func() { _ = other.Close() })
 			return &stuckConn{c, &stuck, nobody}, nil
 		}
-		c := clientFor(t, config, parking)
+		c := clientFor(t, config)
 		_ = c.watch().Body.Close()
 		synctest.Wait()
 		stuck.Store(true)

@@ -31,7 +31,7 @@ func TestLostConnectionDoesNotWaitForTLS(t *testing.T) {
 			}
 		})
 		defer close(stuck)
-		c := clientFor(t, server.config(), true)
+		c := clientFor(t, server.config())
 		response, err := c.get(t.Context(), "/api?watch=true")
 		if err != nil {
 			t.Fatal(err)

@@ -12,8 +12,7 @@ import (
 // processed.
 var errUnprocessed = redact.New("the server has not processed the request")
 
-// connection is one HTTP/2 connection: this package's (conn), or net/http's
-// (clientConn).
+// connection is one HTTP/2 connection (conn).
 //
 // The pool reserves a slot before it uses a connection, so that the limit of the server
 // (MAX_CONCURRENT_STREAMS) is never exceeded. It calls reserve, taken and limit with

@@ -34,7 +34,7 @@ const (
 	// connections, and this one may be well again. It counts each time, and once more when
 	// the connection ends.
 	Suspect Reason = "suspect"
-	// Other: net/http's client runs it, and does not say why.
+	// Other: it has used all stream ids.
 	Other Reason = "other"
 )
 
@@ -55,7 +55,7 @@ type Counts struct {
 // Counters count what servers, and this package, do to the connections of watches. The zero
 // value is ready to use, and a nil pointer counts nothing. Methods are safe for concurrent use.
 //
-// Frames are counted if this package's HTTP/2 client runs the stream: see [WithParking].
+// Frames are counted if this package runs the stream: see [WithParking].
 type Counters struct {
 	mu     sync.Mutex
 	counts Counts

@@ -26,15 +26,14 @@ var (
 	errTaken = redact.New("the connection was taken")
 )
 
-// dialHTTP2 makes a connection to a server that speaks HTTP/2, and returns it with the
-// transport whose way to connect it took.
+// dialHTTP2 makes a connection to a server that speaks HTTP/2.
 //
 // That way is base's own: a clone of its *http.Transport connects, with its Dial,
 // proxy, TLS configuration and time-outs. The clone hands the connection over when
 // HTTP/2 was negotiated, by the documented hook TLSNextProto. If HTTP/1.1 was
 // negotiated, the connection is closed before it carries a request. When ctx ends, the
 // attempt ends. watch is the request that needs the connection, and not sent.
-func dialHTTP2(ctx context.Context, base http.RoundTripper, watch *http.Request) (*tls.Conn, *http.Transport, error) {
+func dialHTTP2(ctx context.Context, base http.RoundTripper, watch *http.Request) (*tls.Conn, error) {
 	// Without the header of watch: an invalid one must not fail the dial, for which others wait.
 	request := &http.Request{
 		Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: watch.URL.Host, Path: "/"}, Header: http.Header{},
@@ -43,11 +42,11 @@ func dialHTTP2(ctx context.Context, base http.RoundTripper, watch *http.Request)
 	refresh(base, request)
 	original := transportOf(base)
 	if original == nil || original.DisableKeepAlives || hasOtherHooks(original) {
-		return nil, nil, errUseBase
+		return nil, errUseBase
 	}
 	clone := original.Clone() // which also completes the configuration of original
 	if original.TLSNextProto["h2"] == nil {
-		return nil, nil, errUseBase
+		return nil, errUseBase
 	}
 	var keep func() bool
 	clone.DialContext = abortable(ctx, clone, &keep)
@@ -72,16 +71,16 @@ func dialHTTP2(ctx context.Context, base http.RoundTripper, watch *http.Request)
 	}
 	switch {
 	case http1:
-		return nil, nil, errUseBase
+		return nil, errUseBase
 	case !errors.Is(err, errTaken):
-		return nil, nil, err
+		return nil, err
 	}
 	c := <-taken
 	if !keep() {
 		_ = c.Close()
-		return nil, nil, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	return c, original, nil
+	return c, nil
 }
 
 // hasOtherHooks reports whether t dials by hooks that cannot be aborted, or that abortable

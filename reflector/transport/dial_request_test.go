@@ -9,12 +9,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // A host may be a link-local address with a zone.
 func TestDialOfAnAddressWithAZone(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, nil)
 		config := server.config()
 		config.ServerName = "server"
@@ -23,15 +24,12 @@ func TestDialOfAnAddressWithAZone(t *testing.T) {
 			dialled = address
 			return server.dial(ctx, network, address)
 		}
-		ctx := t.Context()
-		if parking {
-			ctx = WithParking(ctx)
-		}
+		ctx := WithParking(t.Context())
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://[fe80::1%25lo]:6443/api?watch=true", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := clientFor(t, config, parking).Do(request)
+		response, err := clientFor(t, config).Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +46,7 @@ type traceKey struct{}
 // Dial and Proxy get what the base transport would give them for the same request: the
 // values of its context, and the request. The end of the request does not end the dial.
 func TestDialGetsTheRequest(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, func(s *site) { s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 1} })
 		config := server.config()
 		var dialled, asked []string
@@ -64,7 +62,7 @@ func TestDialGetsTheRequest(t *testing.T) {
 			return nil, nil //nolint:nilnil // no proxy
 		}
 		config.UserAgent = "agent"
-		c := clientFor(t, config, parking)
+		c := clientFor(t, config)
 		got := make(chan error)
 		begin := func(value string, timeout time.Duration) {
 			ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), traceKey{}, value), timeout)
@@ -99,13 +97,10 @@ func TestDialGetsTheRequest(t *testing.T) {
 // An invalid header of the request that has caused a dial fails that request, and not the
 // dial, for which others wait.
 func TestDialOfAnInvalidRequest(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, nil)
-		c := clientFor(t, server.config(), parking)
-		ctx := t.Context()
-		if parking {
-			ctx = WithParking(ctx)
-		}
+		c := clientFor(t, server.config())
+		ctx := WithParking(t.Context())
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://server/api?watch=true", nil)
 		if err != nil {
 			t.Fatal(err)

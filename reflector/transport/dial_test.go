@@ -53,13 +53,13 @@ func TestDialUsesTheTLSConfiguration(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inBubbles(t, func(t *testing.T, parking bool) {
+			synctest.Test(t, func(t *testing.T) {
 				var config *rest.Config
 				server := serve(t, func(s *site) {
 					config = s.config()
 					test.change(setup{t, s, config})
 				})
-				response, err := clientFor(t, config, parking).get(t.Context(), "/api?watch=true")
+				response, err := clientFor(t, config).get(t.Context(), "/api?watch=true")
 				if err == nil {
 					_ = response.Body.Close()
 				}
@@ -81,7 +81,7 @@ func TestDialUsesTheTLSConfiguration(t *testing.T) {
 // Exec plugins, and certificates in files, give client-go a function that returns the
 // certificate. Each connection has that of its time.
 func TestDialUsesCertificatesOfItsTime(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, func(s *site) {
 			s.TLSConfig.ClientCAs, s.TLSConfig.ClientAuth = s.ca.pool(), tls.RequireAndVerifyClientCert
 			s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 1}
@@ -102,7 +102,7 @@ func TestDialUsesCertificatesOfItsTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &client{t: t, Client: &http.Client{Transport: New(base)}, parking: parking}
+		c := &client{t: t, Client: &http.Client{Transport: New(base)}}
 		t.Cleanup(c.CloseIdleConnections)
 		c.watch()
 		c.watch()
@@ -116,7 +116,7 @@ func TestDialUsesCertificatesOfItsTime(t *testing.T) {
 // client-go looks for a new CA file when a request passes its transport, five minutes
 // after the last time. A new connection counts as one.
 func TestDialReloadsCAFiles(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "ca.crt")
 		old, renewed := newAuthority(t), newAuthority(t)
 		certificate := old.issue(t, "server")
@@ -127,7 +127,7 @@ func TestDialReloadsCAFiles(t *testing.T) {
 		write(t, file, old.pem)
 		config := server.config()
 		config.CAData, config.CAFile = nil, file
-		c := clientFor(t, config, parking)
+		c := clientFor(t, config)
 		c.watch()
 		certificate = renewed.issue(t, "server")
 		write(t, file, renewed.pem)
@@ -149,7 +149,7 @@ func write(t *testing.T, file string, data []byte) {
 // A proxy gets a CONNECT for each connection, with its credentials, and the server has
 // TLS with the client.
 func TestDialUsesProxies(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, func(s *site) { s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 1} })
 		p := &proxy{site: server}
 		config := server.config()
@@ -160,7 +160,7 @@ func TestDialUsesProxies(t *testing.T) {
 			}
 			return &url.URL{Scheme: "http", Host: "proxy:3128", User: url.UserPassword("user", "secret")}, nil
 		}
-		c := clientFor(t, config, parking)
+		c := clientFor(t, config)
 		c.watch()
 		c.watch()
 		const want = "CONNECT server:443 Basic dXNlcjpzZWNyZXQ="
@@ -172,13 +172,13 @@ func TestDialUsesProxies(t *testing.T) {
 
 // A proxy that refuses is the error of the watch.
 func TestDialReturnsErrorsOfProxies(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, nil)
 		p := &proxy{site: server, status: "HTTP/1.1 403 Forbidden\r\n\r\n"}
 		config := server.config()
 		config.Dial = p.dial
 		config.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy:3128"})
-		_, err := clientFor(t, config, parking).get(t.Context(), "/api?watch=true") //nolint:bodyclose // it is an error
+		_, err := clientFor(t, config).get(t.Context(), "/api?watch=true") //nolint:bodyclose // it is an error
 		if err == nil || !strings.Contains(err.Error(), "Forbidden") {
 			t.Errorf("watch: got %v, want the proxy's refusal", err)
 		}
@@ -251,7 +251,7 @@ func TestDialLeavesOtherHooksToTheBase(t *testing.T) {
 	}
 	for name, hook := range hooks {
 		t.Run(name, func(t *testing.T) {
-			inBubbles(t, func(t *testing.T, parking bool) {
+			synctest.Test(t, func(t *testing.T) {
 				server := serve(t, nil)
 				base := &http.Transport{
 					ForceAttemptHTTP2: true,
@@ -260,7 +260,7 @@ func TestDialLeavesOtherHooksToTheBase(t *testing.T) {
 					},
 				}
 				hook(t.Context(), base, server)
-				c := &client{t: t, Client: &http.Client{Transport: New(base)}, parking: parking}
+				c := &client{t: t, Client: &http.Client{Transport: New(base)}}
 				t.Cleanup(c.CloseIdleConnections)
 				c.watch()
 				if dials, _ := server.seen(); dials != 1 {
@@ -273,7 +273,7 @@ func TestDialLeavesOtherHooksToTheBase(t *testing.T) {
 
 // A dial that succeeds after nobody waits for it leaves no connection behind.
 func TestDialLeavesNothingBehind(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, nil)
 		config := server.config()
 		network := &cuttable{site: server}
@@ -281,7 +281,7 @@ func TestDialLeavesNothingBehind(t *testing.T) {
 			time.Sleep(time.Second) // it does not obey ctx
 			return network.dial(context.WithoutCancel(ctx), n, address)
 		}
-		c := clientFor(t, config, parking)
+		c := clientFor(t, config)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
 		if response, err := c.get(ctx, "/api?watch=true"); err == nil {

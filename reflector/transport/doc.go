@@ -2,9 +2,9 @@
 
 // Package transport is the HTTP transport of streams. It stands between client-go's
 // wrappers (tokens, exec plugins, impersonation, user agent) and client-go's own
-// transport, and takes the watches of a client: GET requests over TLS with watch=true.
-// Everything else goes to client-go's transport, as do watches of a server that does
-// not speak HTTP/2.
+// transport, and takes the watches of stores and reflectors: GET requests over TLS with
+// watch=true whose context is from [WithParking]. Everything else goes to client-go's
+// transport, as do watches of a server that does not speak HTTP/2.
 //
 // It differs from net/http in two ways.
 //
@@ -16,8 +16,6 @@
 // An open stream needs no goroutine. net/http has one for each stream, and a second one
 // blocks in Read of the body. The HTTP/2 client of this package has one goroutine for
 // each connection, and the body of a response can pass its data to a [Receiver].
-// Requests whose context is from [WithParking] use this client. Others use that of
-// net/http, on connections of a pool of their own.
 //
 // The reflectors and stores of this module use the HTTP/2 client of this package, unless
 // their option BlockingStreams is set. Their programs need none of the names here.

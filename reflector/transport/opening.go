@@ -223,7 +223,7 @@ func (p *pool) review() {
 // moveLocked lets an opening without an answer wait for a slot elsewhere.
 func (p *pool) moveLocked(o *opening, now time.Time) {
 	switch {
-	case !p.moves || o.turn != nil || o.next != nil || o.sent >= sends:
+	case o.turn != nil || o.next != nil || o.sent >= sends:
 	case p.trials.begin(now):
 		o.turn = p.waiting.PushBack(&turn{request: o.request, avoid: o.member.connection, from: o.member, sent: o.sent, opening: o, trial: true})
 	default:

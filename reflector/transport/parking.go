@@ -29,7 +29,7 @@ const (
 )
 
 // WithParking marks the requests made with a context: this package's HTTP/2 client sends
-// them, and the body of the response to a watch is a [Body]. [WhyNoBody] says why one is
+// the watches among them, and the body of the response is a [Body]. [WhyNoBody] says why one is
 // not. Use a context for one request at a time.
 func WithParking(ctx context.Context) context.Context {
 	return context.WithValue(ctx, parkingKey{}, &parking{})

@@ -42,7 +42,7 @@ func TestGolang47635(t *testing.T) {
 					},
 				}
 			})
-			c := clientFor(t, server.config(), true)
+			c := clientFor(t, server.config())
 			var counters Counters
 			ctx := WithCounters(t.Context(), &counters)
 			old, err := c.get(ctx, "/api?watch=true")
@@ -71,7 +71,7 @@ func TestGolang47635(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = response.Body.Close() }()
-			p := c.transport.pools[poolKey{"server", true}]
+			p := c.transport.pools["server"]
 			p.mu.Lock()
 			left := len(p.members)
 			p.mu.Unlock()
@@ -105,7 +105,7 @@ func TestResetsOfAHealthyServer(t *testing.T) {
 				aborts(r)
 			}
 		})
-		c := clientFor(t, server.config(), true)
+		c := clientFor(t, server.config())
 		c.watch()
 		for i := range 600 {
 			if _, err := c.get(t.Context(), "/api?watch=true&reset"); err == nil { //nolint:bodyclose // an error
@@ -129,7 +129,7 @@ func TestResetsOfAHealthyServer(t *testing.T) {
 				aborts(r)
 			}
 		})
-		c := clientFor(t, server.config(), true)
+		c := clientFor(t, server.config())
 		for range 300 {
 			response, err := c.get(t.Context(), "/api?watch=true")
 			if err == nil {

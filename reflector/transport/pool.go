@@ -57,8 +57,6 @@ type pool struct {
 	// dial makes a connection that a request needs.
 	dial func(context.Context, *http.Request, connectionEvents) (connection, error)
 
-	moves bool // an opening without an answer may be sent again on another connection
-
 	mu       sync.Mutex
 	members  []*member // oldest first
 	draining []*member // closed after their last stream

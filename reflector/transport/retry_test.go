@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"testing"
+	"testing/synctest"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -42,23 +43,19 @@ func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 		dials   int
 		fails   bool
 		again   bool // whether the error says that the request was not processed
-		parking bool // it is so with this package's client only
 	}{
 		"refused":           {respond: refuse, times: 1, sent: 2, dials: 2},
 		"refused twice":     {respond: refuse, times: 2, sent: 3, dials: 2},
 		"refused each time": {respond: refuse, times: 100, sent: refusals, dials: 2, fails: true, again: true},
 		"GOAWAY":            {respond: goAway, times: 1, sent: 2, dials: 2},
-		"GOAWAY, an error":  {respond: calm, times: 1, sent: 1, dials: 1, fails: true, again: true, parking: true},
+		"GOAWAY, an error":  {respond: calm, times: 1, sent: 1, dials: 1, fails: true, again: true},
 		"reset":             {respond: internal, times: 1, sent: 1, dials: 1, fails: true},
 		"connection ended":  {respond: hangUp, times: 1, sent: 1, dials: 1, fails: true},
 		"processed":         {sent: 1, dials: 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inBubbles(t, func(t *testing.T, parking bool) {
-				if test.parking && !parking {
-					t.Skip("the errors of net/http's client have no code")
-				}
+			synctest.Test(t, func(t *testing.T) {
 				sent := 0
 				server := serve(t, func(s *site) {
 					s.TLSConfig.NextProtos = []string{"h2"}
@@ -73,7 +70,7 @@ func TestTransportSendsUnprocessedRequestsAgain(t *testing.T) {
 						},
 					}
 				})
-				c := clientFor(t, server.config(), parking)
+				c := clientFor(t, server.config())
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				response, err := c.get(ctx, "/api?watch=true")

@@ -20,7 +20,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -120,13 +119,12 @@ type client struct {
 	*http.Client
 	t         *testing.T
 	transport *Transport
-	parking   bool
 }
 
 // clientFor makes a client as ConfigFor's.
-func clientFor(t *testing.T, config *rest.Config, parking bool) *client {
+func clientFor(t *testing.T, config *rest.Config) *client {
 	t.Helper()
-	c := &client{t: t, parking: parking}
+	c := &client{t: t}
 	config = rest.CopyConfig(config)
 	if config.Proxy == nil {
 		config.Proxy = http.ProxyFromEnvironment // else client-go shares transports between tests
@@ -147,10 +145,7 @@ func clientFor(t *testing.T, config *rest.Config, parking bool) *client {
 // get sends a request. The result is read or closed by the caller.
 func (c *client) get(ctx context.Context, path string) (*http.Response, error) {
 	c.t.Helper()
-	if c.parking {
-		ctx = WithParking(ctx)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://server"+path, nil)
+	request, err := http.NewRequestWithContext(WithParking(ctx), http.MethodGet, "https://server"+path, nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -170,15 +165,6 @@ func (c *client) watch() *http.Response {
 		c.t.Fatalf("watch: got %q and %v, want a line", line, err)
 	}
 	return response
-}
-
-// inBubbles runs test in a bubble for each HTTP/2 client.
-func inBubbles(t *testing.T, test func(t *testing.T, parking bool)) {
-	for name, parking := range map[string]bool{"net/http": false, "parking": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(t, parking) })
-		})
-	}
 }
 
 // authority issues certificates.

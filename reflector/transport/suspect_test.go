@@ -114,7 +114,7 @@ func (c *client) took() (*http.Response, time.Duration) {
 func TestOpeningsLeaveAHangingServer(t *testing.T) {
 	t.Run("a connection has room", inBubble(func(t *testing.T) {
 		server := serveSick(t, 2)
-		c := clientFor(t, server.config(), true)
+		c := clientFor(t, server.config())
 		first, second := c.watch(), c.watch()
 		c.watch() // on the second connection
 		_ = first.Body.Close()
@@ -132,7 +132,7 @@ func TestOpeningsLeaveAHangingServer(t *testing.T) {
 	}))
 	t.Run("none has room", inBubble(func(t *testing.T) {
 		server := serveSick(t, 100)
-		c := clientFor(t, server.config(), true)
+		c := clientFor(t, server.config())
 		first := c.watch()
 		server.set(on(hangs, 1))
 		for i := range 10 {
@@ -145,7 +145,7 @@ func TestOpeningsLeaveAHangingServer(t *testing.T) {
 	}))
 	t.Run("the next dial gets to the same server", inBubble(func(t *testing.T) {
 		server := serveSick(t, 100)
-		c := clientFor(t, server.config(), true)
+		c := clientFor(t, server.config())
 		c.watch()
 		server.set(on(hangs, 1, 2))
 		if _, took := c.took(); took > suspectAfter+movedAfter {
@@ -220,7 +220,7 @@ func TestSlowServerIsNoSickOne(t *testing.T) {
 			const streams = 500
 			server := serveSick(t, 100)
 			server.set(slow(latency))
-			c := clientFor(t, server.config(), true)
+			c := clientFor(t, server.config())
 			var all sync.WaitGroup
 			places := make(chan struct{}, 32)
 			for range streams {
@@ -240,7 +240,7 @@ func TestSlowServerIsNoSickOne(t *testing.T) {
 	t.Run("few openings", inBubble(func(t *testing.T) {
 		server := serveSick(t, 100)
 		server.set(slow(5 * time.Second))
-		c := clientFor(t, server.config(), true)
+		c := clientFor(t, server.config())
 		for range 60 {
 			c.watch()
 			time.Sleep(55 * time.Second)
@@ -256,7 +256,7 @@ func TestSlowServerIsNoSickOne(t *testing.T) {
 func TestSuspectConnectionsAreUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := serveSick(t, 100)
-		c := clientFor(t, server.config(), true)
+		c := clientFor(t, server.config())
 		c.watch()
 		server.set(slow(time.Minute))
 		var hung sync.WaitGroup
@@ -282,7 +282,7 @@ func TestHangingOpeningsAreTriedElsewhereSeldom(t *testing.T) {
 				hangs(r)
 			}
 		})
-		c := clientFor(t, server.config(), true)
+		c := clientFor(t, server.config())
 		var all sync.WaitGroup
 		for range 30 {
 			all.Go(func() {

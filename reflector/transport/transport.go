@@ -35,7 +35,7 @@ type Transport struct {
 	base http.RoundTripper
 
 	mu      sync.Mutex
-	pools   map[poolKey]*pool
+	pools   map[string]*pool   // by authority
 	useBase map[string]baseUse // by authority
 }
 
@@ -45,23 +45,17 @@ type baseUse struct {
 	next  time.Duration // how long, the next time
 }
 
-// poolKey names the connections of one HTTP/2 client to one server.
-type poolKey struct {
-	authority string
-	parking   bool
-}
-
-// New returns a transport for the watches of a client. It belongs next to base, the
-// transport of client-go, under all wrappers: it is the first of
+// New returns a transport for the watches of a client whose context is from [WithParking].
+// It belongs next to base, the transport of client-go, under all wrappers: it is the first of
 // [k8s.io/client-go/transport.Wrappers].
 //
 // Connections for watches are made as base makes its own: with its TLS configuration,
-// proxy and Dial, and with reloaded certificates and CA files. Requests that are not
-// watches go to base, and so do all requests to a server that does not speak HTTP/2. All
-// requests go to base if it contains no *http.Transport, or one without HTTP/2 or with
-// Dial, DialTLS or DialTLSContext instead of DialContext.
+// proxy and Dial, and with reloaded certificates and CA files. Other requests go to base,
+// and so do all requests to a server that does not speak HTTP/2. All requests go to base if
+// it contains no *http.Transport, or one without HTTP/2 or with Dial, DialTLS or
+// DialTLSContext instead of DialContext.
 func New(base http.RoundTripper) *Transport {
-	return &Transport{base: base, pools: map[poolKey]*pool{}, useBase: map[string]baseUse{}}
+	return &Transport{base: base, pools: map[string]*pool{}, useBase: map[string]baseUse{}}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -95,12 +89,12 @@ func uncompressed(request *http.Request) *http.Request {
 
 func (t *Transport) roundTrip(request *http.Request) (*http.Response, error) {
 	parks := parkingOf(request.Context())
-	if !isWatch(request) || t.usesBase(request.URL.Host) {
+	if parks == nil || !isWatch(request) || t.usesBase(request.URL.Host) {
 		parks.take(wayBase)
 		return t.base.RoundTrip(request)
 	}
 	parks.take(wayOwn)
-	p := t.poolFor(poolKey{request.URL.Host, parks != nil})
+	p := t.poolFor(request.URL.Host)
 	ctx := request.Context()
 	refusedStreams := 0
 	o, err := p.acquire(request, nil)
@@ -134,6 +128,12 @@ func (t *Transport) roundTrip(request *http.Request) (*http.Response, error) {
 		return t.base.RoundTrip(request)
 	}
 	return nil, err
+}
+
+// isRefusal reports whether an error is that of a stream that the server has refused.
+func isRefusal(err error) bool {
+	var reset http2.StreamError
+	return errors.As(err, &reset) && reset.Code == http2.ErrCodeRefusedStream
 }
 
 // isGoAwayError reports whether the server has ended a connection with an error, such as
@@ -201,30 +201,24 @@ func (t *Transport) endBase(authority string) {
 	delete(t.useBase, authority)
 }
 
-func (t *Transport) poolFor(key poolKey) *pool {
+func (t *Transport) poolFor(authority string) *pool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.pools[key]
+	p := t.pools[authority]
 	if p == nil {
-		p = newPool(func(ctx context.Context, watch *http.Request, events connectionEvents) (connection, error) {
-			return t.dial(ctx, key, watch, events)
-		})
-		p.moves = key.parking
-		t.pools[key] = p
+		p = newPool(t.dial)
+		t.pools[authority] = p
 	}
 	return p
 }
 
 // dial makes a connection that a watch needs.
-func (t *Transport) dial(ctx context.Context, key poolKey, watch *http.Request, events connectionEvents) (connection, error) {
-	c, base, err := dialHTTP2(ctx, t.base, watch)
+func (t *Transport) dial(ctx context.Context, watch *http.Request, events connectionEvents) (connection, error) {
+	c, err := dialHTTP2(ctx, t.base, watch)
 	if err != nil {
 		return nil, err
 	}
-	t.endBase(key.authority)
-	if !key.parking {
-		return newClientConn(c, events, base)
-	}
+	t.endBase(watch.URL.Host)
 	silence, answer := healthTimeouts()
 	if silence <= 0 {
 		silence = math.MaxInt64 // never, as net/http

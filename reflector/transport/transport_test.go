@@ -18,9 +18,9 @@ import (
 
 // A response is as complete as net/http's.
 func TestTransportReturnsCompleteResponses(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, nil)
-		c := clientFor(t, server.config(), parking)
+		c := clientFor(t, server.config())
 		r := c.watch()
 		if r.Status != "200 OK" || r.StatusCode != 200 || r.Proto != "HTTP/2.0" || r.ProtoMajor != 2 || r.TLS == nil ||
 			r.Header.Get("Content-Type") == "" || r.ContentLength != -1 {
@@ -44,9 +44,9 @@ func TestTransportDialsNoMoreThanNeeded(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inBubbles(t, func(t *testing.T, parking bool) {
+			synctest.Test(t, func(t *testing.T) {
 				server := serve(t, func(s *site) { s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: test.limit} })
-				c := clientFor(t, server.config(), parking)
+				c := clientFor(t, server.config())
 				opened := make(chan error)
 				for range test.streams {
 					go func() {
@@ -73,9 +73,9 @@ func TestTransportDialsNoMoreThanNeeded(t *testing.T) {
 
 // The limit may change while connections are open: new ones teach the new limit.
 func TestTransportFollowsTheLimit(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, func(s *site) { s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 10} })
-		c := clientFor(t, server.config(), parking)
+		c := clientFor(t, server.config())
 		for range 10 {
 			c.watch()
 		}
@@ -95,21 +95,28 @@ func TestTransportPassesOtherRequestsToTheBase(t *testing.T) {
 		method, url string
 		header      http.Header
 		body        string
-		tried       bool // whether it looked like a watch
+		unmarked    bool // its context is not from WithParking
+		watch       bool // it asks for no compression
+		tried       bool // a connection is tried for it
 	}{
-		"get":                 {method: http.MethodGet, url: "https://server/api"},
-		"list":                {method: http.MethodGet, url: "https://server/api?watch=false"},
-		"create":              {method: http.MethodPost, url: "https://server/api?watch=true", body: "x"},
-		"get with a body":     {method: http.MethodGet, url: "https://server/api?watch=true", body: "x"},
-		"upgrade":             {method: http.MethodGet, url: "https://server/api?watch=true", header: upgrade},
-		"without TLS":         {method: http.MethodGet, url: "http://server/api?watch=true"},
-		"base without HTTP/2": {method: http.MethodGet, url: "https://server/api?watch=true", tried: true},
+		"get":                  {method: http.MethodGet, url: "https://server/api"},
+		"list":                 {method: http.MethodGet, url: "https://server/api?watch=false"},
+		"create":               {method: http.MethodPost, url: "https://server/api?watch=true", body: "x"},
+		"get with a body":      {method: http.MethodGet, url: "https://server/api?watch=true", body: "x"},
+		"upgrade":              {method: http.MethodGet, url: "https://server/api?watch=true", header: upgrade},
+		"without TLS":          {method: http.MethodGet, url: "http://server/api?watch=true"},
+		"base without HTTP/2":  {method: http.MethodGet, url: "https://server/api?watch=true", watch: true, tried: true},
+		"watch of an informer": {method: http.MethodGet, url: "https://server/api?watch=true", unmarked: true, watch: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			passed := errors.New("passed to the base")
 			base := &recorder{err: passed}
-			request, err := http.NewRequestWithContext(t.Context(), test.method, test.url, strings.NewReader(test.body))
+			ctx := WithParking(t.Context())
+			if test.unmarked {
+				ctx = t.Context()
+			}
+			request, err := http.NewRequestWithContext(ctx, test.method, test.url, strings.NewReader(test.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,10 +132,10 @@ func TestTransportPassesOtherRequestsToTheBase(t *testing.T) {
 				t.Errorf("got %v, want %v", err, passed)
 			}
 			last := base.requests[len(base.requests)-1]
-			if got := last.Header.Get("Accept-Encoding") == "identity"; got != test.tried {
-				t.Errorf("no compression was asked for: got %v, want it for watches only: %v", got, test.tried)
+			if got := last.Header.Get("Accept-Encoding") == "identity"; got != test.watch {
+				t.Errorf("no compression was asked for: got %v, want it for watches only: %v", got, test.watch)
 			}
-			if last != request && !test.tried {
+			if last != request && !test.watch {
 				t.Errorf("request: got %+v, want it unchanged", last)
 			}
 			if request.Header.Get("Accept-Encoding") != "" {
@@ -158,9 +165,9 @@ func (r *recorder) CloseIdleConnections() { r.closed++ }
 // DISABLE_HTTP2 disables it here as well.
 func TestTransportWithHTTP2Disabled(t *testing.T) {
 	t.Setenv("DISABLE_HTTP2", "1")
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, nil)
-		c := clientFor(t, server.config(), parking)
+		c := clientFor(t, server.config())
 		if r := c.watch(); r.Proto != "HTTP/1.1" {
 			t.Errorf("protocol: got %s, want HTTP/1.1", r.Proto)
 		}
@@ -171,9 +178,9 @@ func TestTransportWithHTTP2Disabled(t *testing.T) {
 }
 
 func TestCloseIdleConnections(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, nil)
-		c := clientFor(t, server.config(), parking)
+		c := clientFor(t, server.config())
 		stream := c.watch()
 		c.CloseIdleConnections()
 		c.watch()
@@ -182,7 +189,7 @@ func TestCloseIdleConnections(t *testing.T) {
 		}
 		_ = stream.Body.Close()
 	})
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		open := map[net.Conn]bool{}
 		var mu sync.Mutex
 		server := serve(t, func(s *site) {
@@ -194,7 +201,7 @@ func TestCloseIdleConnections(t *testing.T) {
 				}
 			}
 		})
-		c := clientFor(t, server.config(), parking)
+		c := clientFor(t, server.config())
 		streams := []*http.Response{c.watch(), c.watch()}
 		start := time.Now()
 		_ = streams[0].Body.Close()
@@ -235,12 +242,12 @@ func TestTransportChecksHealth(t *testing.T) {
 			for variable, value := range test.variables {
 				t.Setenv(variable, value)
 			}
-			inBubbles(t, func(t *testing.T, parking bool) {
+			synctest.Test(t, func(t *testing.T) {
 				server := serve(t, nil)
 				network := &cuttable{site: server}
 				config := server.config()
 				config.Dial = network.dial
-				c := clientFor(t, config, parking)
+				c := clientFor(t, config)
 				r := c.watch()
 				synctest.Wait()
 				network.cut()
@@ -277,12 +284,12 @@ func TestTransportCancelsDials(t *testing.T) {
 	}
 	for name, hang := range hangs {
 		t.Run(name, func(t *testing.T) {
-			inBubbles(t, func(t *testing.T, parking bool) {
+			synctest.Test(t, func(t *testing.T) {
 				server := serve(t, nil)
 				d := &dials{}
 				config := server.config()
 				config.Dial = hang(d)
-				c := clientFor(t, config, parking)
+				c := clientFor(t, config)
 				ctx, cancel := context.WithTimeout(t.Context(), overdueAfter/2)
 				defer cancel()
 				began := time.Now()
@@ -302,11 +309,11 @@ func TestTransportCancelsDials(t *testing.T) {
 // A server that accepts connections and is silent fails all that wait, after the
 // time-out of the base transport.
 func TestTransportLimitsHandshakes(t *testing.T) {
-	inBubbles(t, func(t *testing.T, parking bool) {
+	synctest.Test(t, func(t *testing.T) {
 		d := &dials{}
 		config := serve(t, nil).config()
 		config.Dial = d.silent
-		c := clientFor(t, config, parking)
+		c := clientFor(t, config)
 		failed := make(chan error)
 		for range 20 {
 			go func() {

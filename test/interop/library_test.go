@@ -27,7 +27,7 @@ const secrets = 500
 func TestManager(t *testing.T) {
 	t.Parallel()
 	for _, front := range frontEnds {
-		for _, c := range []client{refwatch, pooled} {
+		for _, c := range []client{refwatch, netHTTP} {
 			for _, cuts := range []bool{false, true} {
 				t.Run(testName(front.name, c.name, fmt.Sprintf("cuts=%v", cuts)), func(t *testing.T) {
 					options := frontEndOptions{tls: true}

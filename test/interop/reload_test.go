@@ -18,7 +18,7 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	const before, during, after = 200, 100, 50
 	for _, front := range frontEnds {
-		for _, c := range []client{refwatch, pooled} {
+		for _, c := range []client{refwatch, netHTTP} {
 			t.Run(testName(front.name, c.name), func(t *testing.T) {
 				feed := newFeed(t)
 				proxy := front.start(t, frontEndOptions{backend: feed.serve(t), server: lateHandshakes[front.name]})
@@ -69,7 +69,7 @@ func TestReloadWhileIdle(t *testing.T) {
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	for _, front := range frontEnds {
-		for _, c := range []client{refwatch, pooled} {
+		for _, c := range []client{refwatch, netHTTP} {
 			t.Run(testName(front.name, c.name), func(t *testing.T) {
 				feed := newFeed(t)
 				w := newWatcher(t, c, front.start(t, frontEndOptions{backend: feed.serve(t), server: map[string]string{
@@ -92,7 +92,7 @@ func TestIdleConnections(t *testing.T) {
 func TestSilentStreams(t *testing.T) {
 	t.Parallel()
 	for _, front := range frontEnds {
-		for _, c := range []client{refwatch, pooled} {
+		for _, c := range []client{refwatch, netHTTP} {
 			t.Run(testName(front.name, c.name), func(t *testing.T) {
 				feed := newFeed(t)
 				w := newWatcher(t, c, front.start(t, frontEndOptions{backend: feed.serve(t), server: map[string]string{
@@ -125,7 +125,7 @@ func TestManyResets(t *testing.T) {
 		}
 	}
 	for name, serve := range servers {
-		for _, c := range []client{refwatch, pooled} {
+		for _, c := range []client{refwatch, netHTTP} {
 			t.Run(testName(name, c.name), func(t *testing.T) {
 				feed := newFeed(t)
 				w := newWatcher(t, c, serve(t, feed))

@@ -51,15 +51,13 @@ func TestGoServers(t *testing.T) {
 	}
 	for server, configure := range goServers {
 		for name, test := range tests {
-			for _, c := range []client{refwatch, pooled} {
-				t.Run(testName(server, name, c.name), func(t *testing.T) {
-					feed := newFeed(t)
-					feed.goAwayEvery = test.goAwayEvery
-					w := newWatcher(t, c, serveGo(t, feed, func(s *http.Server) error { return configure(s, test.limits) }).address())
-					w.try(feed, test.streams, test.connections)
-					results.add("Go: "+server, name, c, fmt.Sprintf("%d streams on %d connections", test.streams, w.dialled()))
-				})
-			}
+			t.Run(testName(server, name), func(t *testing.T) {
+				feed := newFeed(t)
+				feed.goAwayEvery = test.goAwayEvery
+				w := newWatcher(t, refwatch, serveGo(t, feed, func(s *http.Server) error { return configure(s, test.limits) }).address())
+				w.try(feed, test.streams, test.connections)
+				results.add("Go: "+server, name, refwatch, fmt.Sprintf("%d streams on %d connections", test.streams, w.dialled()))
+			})
 		}
 	}
 }
@@ -68,7 +66,7 @@ func TestGoServers(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	for server, configure := range goServers {
-		for _, c := range []client{refwatch, pooled} {
+		for _, c := range []client{refwatch, netHTTP} {
 			t.Run(testName(server, c.name), func(t *testing.T) {
 				feed := newFeed(t)
 				s := serveGo(t, feed, func(s *http.Server) error { return configure(s, limits{}) })

@@ -58,8 +58,8 @@ const page = `# Interoperability
 
 - refwatch is that client, where a Receiver takes the data, as by default;
 - refwatch, Read is the same client, whose bodies a goroutine reads, as where a wrapper of the config hides them;
-- net/http, pooled is the client of net/http on the connections of this package, as with ` + "`BlockingStreams`" + `;
-- net/http is what client-go uses by itself.
+- net/http is what client-go uses by itself, and a store with ` + "`BlockingStreams`" + `. Its connections are not counted
+  (–): it opens some for each burst of streams.
 
 [What a front end needs](../troubleshooting.md#a-front-end-before-the-server) has the settings of nginx and HAProxy.
 `
@@ -133,18 +133,21 @@ func writeReasons(out *bytes.Buffer, title string, reasons map[string]string) {
 
 // writeRuns writes what was seen with each server. A server stands in its first row.
 func (r *report) writeRuns(out *bytes.Buffer) {
-	fmt.Fprintf(out, "\n## Servers\n\n| server | what was done | %s | %s |\n|---|---|---|---|\n", refwatch.name, pooled.name)
+	fmt.Fprintf(out, "\n## Servers\n\n| server | what was done | %s | %s |\n|---|---|---|---|\n", refwatch.name, netHTTP.name)
 	compare := func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
 	last := ""
 	for _, row := range slices.SortedFunc(maps.Keys(r.runs), compare) {
-		server, ours, pooled := row[0], r.runs[row][refwatch.name], r.runs[row][pooled.name]
-		if pooled == ours {
-			pooled = "the same"
+		server, ours, theirs := row[0], r.runs[row][refwatch.name], r.runs[row][netHTTP.name]
+		switch theirs {
+		case ours:
+			theirs = "the same"
+		case "":
+			theirs = "–"
 		}
 		if server == last {
 			server = ""
 		}
-		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", server, row[1], ours, pooled)
+		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", server, row[1], ours, theirs)
 		last = row[0]
 	}
 }
