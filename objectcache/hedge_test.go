@@ -267,13 +267,16 @@ func TestHedgedReadsOfHangingOpenings(t *testing.T) {
 }
 
 // A server answers nothing for a while, and what it was asked in that time is lost. When it
-// answers again, Gets wait for 5 s at most.
+// answers again, Gets wait for 5 s at most. With many references it is an outage, and the probe
+// that was lost counts for 5 s, before the next one begins.
 func TestHedgedReadAfterALostAnswer(t *testing.T) {
 	for _, references := range []int{1, 5, 1000} {
 		for _, hang := range []time.Duration{time.Second, 20 * time.Second, 4 * time.Minute} {
 			t.Run(fmt.Sprintf("%d references, %v", references, hang), func(t *testing.T) {
+				most := 5 * time.Second
 				if references > 100 {
 					crowd(t)
+					most += time.Second
 				}
 				inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 					names := make([]string, references)
@@ -299,8 +302,8 @@ func TestHedgedReadAfterALostAnswer(t *testing.T) {
 					}
 					served.Wait()
 					t.Logf("%d references, away for %v: the last Get took %v more", references, hang, time.Since(healthy))
-					if got := time.Since(healthy); got > 5*time.Second {
-						t.Errorf("the last Get took %v more, want at most 5 s", got)
+					if got := time.Since(healthy); got > most {
+						t.Errorf("the last Get took %v more, want at most %v", got, most)
 					}
 				})
 			})
