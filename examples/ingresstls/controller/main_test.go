@@ -5,7 +5,7 @@ package controller
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testmain.Run(m) }
