@@ -16,6 +16,7 @@ func TestPlan(t *testing.T) {
 		readOnce    = nature{known: true, exists: true, readOnce: true}
 		absentOnce  = nature{known: true, readOnce: true}
 		unknownOnce = nature{readOnce: true}
+		both        = nature{known: true, exists: true, immutable: true, readOnce: true}
 	)
 	for name, test := range map[string]struct {
 		progress progress
@@ -44,6 +45,20 @@ func TestPlan(t *testing.T) {
 		"read-once, first read under way":               {progress{nature: unknownOnce, upkeep: byRead}, keepStream},
 		"read-once, read and absent":                    {progress{nature: absentOnce, upkeep: byRead, read: true, covered: true}, readAgain},
 		"read-once, absent":                             {progress{nature: absentOnce, read: true, covered: true}, keepStream},
+		"read-once wins over immutable":                 {progress{nature: both, upkeep: byNone, phase: ReadOnce, covered: true}, keepWatch},
+		"immutable at rest, now read-once as well":      {progress{nature: both, upkeep: byNone, phase: Immutable, covered: true}, endStream},
+		"read-once at rest, now immutable":              {progress{nature: immutable, upkeep: byNone, phase: ReadOnce, covered: true}, endStream},
+		"at rest, the last read is stored":              {progress{nature: immutable, upkeep: byNone, phase: Immutable, read: true, covered: true}, keepWatch},
+		"at rest, a timer reads for an owner":           {progress{nature: immutable, upkeep: byNone, phase: Immutable, read: true, mayRead: true}, keepWatch},
+		"shared, first read under way":                  {progress{nature: unknown, upkeep: bySharedStream}, keepStream},
+		"shared":                                        {progress{nature: followed, upkeep: bySharedStream, read: true, covered: true}, keepStream},
+		"shared and failing":                            {progress{nature: followed, upkeep: bySharedStream, read: true, failed: true}, keepStream},
+		"read-once while shared":                        {progress{nature: readOnce, upkeep: bySharedStream, read: true}, readAgain},
+		"immutable and behind a GET":                    {progress{nature: immutable, read: true, covered: true, behind: true}, readAgain},
+		"immutable, first read under way":               {progress{nature: immutable, covered: true}, keepWatch},
+		"immutable, first read failed":                  {progress{nature: immutable, covered: true, failed: true}, endStream},
+		"immutable, first read for an owner failed":     {progress{nature: immutable, failed: true}, keepWatch},
+		"read done, a failure before it":                {progress{nature: immutable, upkeep: byRead, read: true, covered: true, failed: true}, endStream},
 		"read-once and read, a reference came meantime": {progress{nature: followed, upkeep: byRead, read: true, covered: true}, readAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,6 +66,36 @@ func TestPlan(t *testing.T) {
 				t.Errorf("got step %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+func TestNature(t *testing.T) {
+	for name, test := range map[string]struct {
+		nature nature
+		phase  Phase // without a stream
+		next   upkeep
+	}{
+		"unknown":                   {nature{}, "", byStream},
+		"unknown, read-once":        {nature{readOnce: true}, "", byRead},
+		"exists":                    {nature{known: true, exists: true}, "", byStream},
+		"read-once":                 {nature{known: true, exists: true, readOnce: true}, ReadOnce, byRead},
+		"immutable":                 {nature{known: true, exists: true, immutable: true}, Immutable, byRead},
+		"immutable, read-once":      {nature{known: true, exists: true, immutable: true, readOnce: true}, ReadOnce, byRead},
+		"absent":                    {nature{known: true}, "", byStream},
+		"absent, read-once":         {nature{known: true, readOnce: true}, "", byStream},
+		"state without a full read": {nature{exists: true, immutable: true}, "", byRead},
+	} {
+		if got := test.nature.withoutStream(); got != test.phase {
+			t.Errorf("%s: without a stream: got phase %q, want %q", name, got, test.phase)
+		}
+		if got := test.nature.nextRead(); got != test.next {
+			t.Errorf("%s: next read: got %v, want %v", name, got, test.next)
+		}
+	}
+	for u, own := range map[upkeep]bool{byStream: true, bySharedStream: false, byRead: true, byNone: false} {
+		if u.isOwn() != own {
+			t.Errorf("upkeep %v: got own %v, want %v", u, !own, own)
+		}
 	}
 }
 
