@@ -5,15 +5,20 @@ package objectcache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache/resource"
@@ -197,6 +202,40 @@ func TestGetOfTheFirstStateBeforeTheStoreNoticesIt(t *testing.T) {
 			t.Errorf("immutable %v: Get and TryGet: got errors %v and %v, want both or none", immutable, getErr, tryErr)
 		}
 		s.background.Wait()
+	}
+}
+
+// The log has what happened to an object in the order in which it happened, and a logger may
+// call the store.
+func TestLogOrder(t *testing.T) {
+	s := newTestStore(t, WatchOptions{})
+	var mu sync.Mutex
+	var got []string
+	logger := funcr.New(func(_, args string) {
+		s.Stats()
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, args)
+	}, funcr.Options{Verbosity: 4})
+	s.ctx = klog.NewContext(s.ctx, logger)
+	e := &entry[*corev1.Secret]{key: testKey}
+	const lines = 300
+	for i := range lines {
+		s.mu.Lock()
+		s.logLocked(e, strconv.Itoa(i), errIdle)
+		s.mu.Unlock()
+		if i%7 == 0 {
+			runtime.Gosched()
+		}
+	}
+	s.background.Wait()
+	for i, line := range got {
+		if !strings.Contains(line, fmt.Sprintf("%q", strconv.Itoa(i))) || !strings.Contains(line, errIdle.Error()) {
+			t.Fatalf("line %d: got %s", i, line)
+		}
+	}
+	if len(got) != lines {
+		t.Errorf("got %d lines, want %d", len(got), lines)
 	}
 }
 

@@ -3,12 +3,9 @@
 package objectcache
 
 import (
-	"cmp"
 	"errors"
 	"math/rand/v2"
 	"time"
-
-	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/reflector"
 )
@@ -87,10 +84,10 @@ func (w *objectWatch[T]) readLocked() {
 	w.reflector.ReadFor(e.owners.reads)
 	if w.upkeep = natureOf(e).nextRead(); w.upkeep == byRead {
 		w.reflector.Read()
-		s.logLocked(e, "Starting to read")
+		s.logLocked(e, "Starting to read", nil)
 	} else {
 		w.reflector.Follow()
-		s.logLocked(e, "Starting to watch")
+		s.logLocked(e, "Starting to watch", nil)
 	}
 }
 
@@ -114,32 +111,8 @@ func (s *WatchStore[T]) nextWatchLocked(e *entry[T]) *objectWatch[T] {
 
 // runLocked starts the reflector of a watch. stopAll stops it, if nothing stops it before.
 func (s *WatchStore[T]) runLocked(w *objectWatch[T]) {
-	e := w.entry
 	s.background.Add(1)
-	w.reflector.Start(s.ctx, func() { s.ended(e, w) })
-}
-
-// ended is called when the reflector of a watch has ended.
-func (s *WatchStore[T]) ended(e *entry[T], w *objectWatch[T]) {
-	defer s.background.Done()
-	s.mu.Lock()
-	reason := cmp.Or(w.reason, errStopping)
-	s.mu.Unlock()
-	s.log(e, "Stopped watching", "reason", reason)
-}
-
-// logLocked is log with mu held: a logger may call the store.
-func (s *WatchStore[T]) logLocked(e *entry[T], message string, keysAndValues ...any) {
-	if klog.FromContext(s.ctx).V(4).Enabled() {
-		s.background.Go(func() { s.log(e, message, keysAndValues...) })
-	}
-}
-
-func (s *WatchStore[T]) log(e *entry[T], message string, keysAndValues ...any) {
-	if logger := klog.FromContext(s.ctx).V(4); logger.Enabled() {
-		object := []any{"resource", s.resource.resource, "object", klog.KRef(e.key.Namespace, e.key.Name)}
-		logger.Info(message, append(object, keysAndValues...)...)
-	}
+	w.reflector.Start(s.ctx, s.background.Done)
 }
 
 // stopLocked ends the watch of an entry, if it has one, and drops the object.
@@ -221,14 +194,14 @@ func (s *WatchStore[T]) syncedLocked(e *entry[T]) {
 // unwatchLocked ends the stream of an object that needs none. If an immutable object is
 // deleted and created again, nothing reports it, so a timer reads it again.
 func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], phase Phase) {
+	if w.shared == nil {
+		w.logEndLocked(reasons[phase])
+		w.reflector.Pause()
+	}
 	w.upkeep, w.phase = byNone, phase
 	e.live = false
 	s.stopTimerLocked(e.readTimer)
 	s.leaveSharedLocked(e)
-	if w.shared == nil {
-		w.reflector.Pause()
-		s.logLocked(e, "Stopped watching", "reason", reasons[phase])
-	}
 	after := s.options.ImmutableRecheck
 	if after < 0 || phase != Immutable {
 		return

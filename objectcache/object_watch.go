@@ -3,7 +3,6 @@
 package objectcache
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/refwatch/refwatch/cache"
@@ -29,13 +28,12 @@ type objectWatch[T cache.Object] struct {
 	hedgeQueued  bool          // a hedged read waits until it may begin
 	hedgeRefused bool          // the server has refused one, and has not answered the stream
 	nextHedge    time.Duration // when the next hedged read may begin, since WatchStore.base
-	reason       error         // why its reflector was stopped, for the log
 }
 
 // stopLocked ends the reflector, unless that is of a shared stream.
 func (w *objectWatch[T]) stopLocked(reason error) {
-	w.reason = cmp.Or(w.reason, reason)
 	if w.shared == nil {
+		w.logEndLocked(reason)
 		w.reflector.Stop()
 	}
 }

@@ -47,6 +47,8 @@ type WatchStore[T cache.Object] struct {
 	shared      map[string]*sharedNamespace[T]
 	subscribers subscribers
 	notices     map[types.NamespacedName]notice // of subscribers that wait for a time
+	logLines    []logLine
+	logging     bool // writeLog is under way
 }
 
 // NewWatchStore returns a store that sends no request until Run. It returns an

@@ -41,8 +41,9 @@
 //   - A reflector polls only where lists work and watches do not: they are refused, or
 //     fail with 5xx, 429 or a lost connection. It asks the server to end each stream after
 //     30 to 60 minutes, jittered.
-//   - [Reflector.Read] reads once in place of following: no stream stays open. After
-//     [Reflector.Pause] the reflector sends nothing until Read or [Reflector.Follow].
+//   - A reflector follows its selection from Run on. It does so until [Reflector.Read],
+//     which reads once and keeps no stream open, or [Reflector.Pause], after which it
+//     sends nothing. [Reflector.Follow] opens a stream again.
 //   - No object data appears in logs: client-go gets a logger that logs nothing at the
 //     levels at which it prints objects (8 and above).
 //

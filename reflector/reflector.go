@@ -38,8 +38,9 @@ type Options struct {
 	OnChange func()
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
-	// BlockingStreams keeps a goroutine for each open stream, which reads it, and a
-	// source that [listwatch.FromREST] made opens it through client-go's transport.
+	// BlockingStreams keeps a goroutine for each open stream, which reads it. A source of
+	// [listwatch.FromREST] then sends its watches through client-go's transport, which has
+	// another goroutine for each.
 	// The guarantees are the same. Default: an open, quiet stream has no goroutine, if
 	// the source can do without: see [listwatch.Parkable]. A client of
 	// resource.ConfigFor can. A few goroutines of the Gate, which exist while there
@@ -96,15 +97,6 @@ type Reflector struct {
 	mu      sync.Mutex
 	session *session // the one under way; nil between two sessions
 }
-
-// mode is what a reflector does.
-type mode uint8
-
-const (
-	following mode = iota // keeps a stream open
-	reading               // pauses after the next read
-	pausing               // sends nothing
-)
 
 // New returns a reflector that does nothing until Run.
 func New(source listwatch.Source, store Store, options Options) *Reflector {
@@ -243,52 +235,6 @@ func (r *Reflector) record(err error) {
 	r.onChange()
 }
 
-// Follow makes the reflector keep a stream open. A new read begins, whose state is not
-// older than this call: it opens the stream. A request for the state that is under way is
-// left alone, and may be older. Follow returns at once, as Read, Pause and Stop do. They may
-// be called at any time, also before Run and while a lock is held that OnChange takes.
-//
-// If the last attempt before a pause failed less than 15 s ago, the next one waits as it
-// would have without the pause. The server's Retry-After is honored in any case. Until that
-// attempt, Status has the failures that it waits for. Others are forgotten.
-func (r *Reflector) Follow() { r.restart(following) }
-
-// Read makes the reflector read the selection once more, and pause once that has reached the
-// store. The state is not older than this call. The read is a list, which costs the server
-// less than a stream. If the server refuses the list, it is a WatchList: the caller may be
-// allowed to watch only. Until a read succeeds, attempts follow each other as usual. A stream
-// that is open, or is being opened, ends. A Read that is under way is left alone, and may be
-// older. See Follow for what else holds.
-func (r *Reflector) Read() { r.restart(reading) }
-
-// restart begins a session of another mode, or another session of the same.
-func (r *Reflector) restart(m mode) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mode = m
-	if s := r.session; r.progress.restart(&r.gate.reads, s != nil, m == reading && s != nil && !s.once) {
-		s.end(nil)
-	}
-	r.proceedLocked()
-}
-
-// Pause ends the stream or the read that is under way. The reflector sends nothing until
-// Follow or Read is called. In what the Gate learns about the server it does not count
-// meanwhile. Pause returns at once: what the stream has delivered may still reach the store.
-func (r *Reflector) Pause() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mode = pausing
-	switch {
-	case r.session != nil:
-		r.progress.drop()
-		r.session.end(nil)
-	case r.member.Rest():
-		r.busy = false
-	}
-	r.proceedLocked()
-}
-
 // Stop ends the reflector, as the end of Run's context does, and returns at once. So
 // many reflectors can share one context.
 func (r *Reflector) Stop() {
@@ -310,7 +256,7 @@ func (r *Reflector) Stop() {
 // Expedite gives up an attempt under way whose request has no answer for 5 s, and for twice
 // as long after each attempt that ended so, up to a minute: the answer may be lost. Another
 // attempt follows. Call Expedite again at Status.GiveUpAt. Otherwise it does nothing while
-// an attempt is under way, while the stream is open, and in a pause.
+// an attempt is under way, while the stream is open, and after Pause.
 func (r *Reflector) Expedite() {
 	r.mu.Lock()
 	busy := r.session != nil
@@ -342,7 +288,8 @@ func (r *Reflector) ReadFor(number uint64) { r.progress.requireReadFor(number, &
 
 // Refresh begins a new read now, whose state is not older than this call, as that of
 // ReadFor: a synced stream is closed and opened again, and a pause is cut short. A read
-// under way is left alone, and may be older; then this holds for the next one.
+// under way is left alone, and may be older; then this holds for the next one. Refresh
+// does nothing after Pause, and after a Read that is done.
 func (r *Reflector) Refresh() {
 	r.mu.Lock()
 	if r.progress.refresh(&r.gate.reads, r.session != nil) {

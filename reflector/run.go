@@ -27,7 +27,7 @@ func (r *Reflector) Run(ctx context.Context) {
 //
 // The caller must call Stop when ctx ends: the end of ctx fails the requests under way,
 // but does not end a parked stream. Start does nothing and returns false if the reflector
-// was started before.
+// was started before. After Stop it calls ended at once.
 func (r *Reflector) Start(ctx context.Context, ended func()) bool {
 	if !r.start(ctx, ended) {
 		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)

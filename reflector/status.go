@@ -14,8 +14,8 @@ import (
 
 // Status is the state of a reflector at one moment. It holds no object data.
 type Status struct {
-	// Synced is set once a complete read has reached the store: the first one after the last
-	// Follow or Read, if they were called.
+	// Synced is set once a complete read has reached the store. Follow and Read clear it;
+	// Pause does not.
 	Synced bool
 	// ResourceVersion is the highest version seen since the last rollback of the
 	// server: of a read, an event or a bookmark. Empty before the first.
@@ -58,7 +58,7 @@ type Status struct {
 	// FailedAt is when an attempt of this reflector itself last failed; zero if none did.
 	FailedAt time.Time
 	// Waiting is why no request is under way, [ErrWaiting] with a reason; nil while
-	// one is, while the stream is open, and in a pause.
+	// one is, while the stream is open, and after Pause.
 	Waiting error
 	// RetryAfter is the time before which the server asked for no other attempt
 	// (Retry-After), while this reflector waits for it; else zero or past.
