@@ -16,6 +16,10 @@ func (s *server) finish(m *member, outcome Outcome, now time.Time) {
 	m.state = idle
 	switch outcome.Kind {
 	case Canceled:
+		if m.failures > 0 { // else attempts that are given up soon would need no pause
+			m.failures++
+			m.ended, m.pause = now, memberBackoff.pause(m.failures)
+		}
 		s.endProbe(m, now)
 	case Synced:
 		s.succeed(m, now)
