@@ -69,7 +69,7 @@ func TestCounters(t *testing.T) {
 			time.Sleep(46 * time.Second)
 		}, counts{left: reasons(NoPingAnswer)}},
 		"a request without an answer": {func(f *fleet, _ *call, _ *exchange, _ uint32) {
-			f.greet = func(*exchange) {}
+			f.greetWith(func(*exchange) {})
 			time.Sleep(suspectAfter + time.Millisecond)
 		}, counts{left: reasons(Suspect)}},
 		"idle": {func(f *fleet, v *call, e *exchange, id uint32) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,8 +21,17 @@ type fleet struct {
 	counters  Counters
 	scripts   []*exchange
 	calls     []*call
+
+	mu sync.Mutex
 	// greet is what a server sends on a new connection; SETTINGS by default.
 	greet func(*exchange)
+}
+
+// greetWith sets greet. Dials that a timer begins come after it.
+func (f *fleet) greetWith(greet func(*exchange)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.greet = greet
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -50,6 +60,8 @@ func (f *fleet) dial(ctx context.Context, _ *http.Request, events connectionEven
 		return nil, err
 	}
 	e.client = &ownClient{c, &eventLog{}, f.t}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.scripts = append(f.scripts, e)
 	f.greet(e)
 	return c, nil
@@ -178,7 +190,7 @@ func TestFaultConnectionEndsUnused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
-				f.greet = greet
+				f.greetWith(greet)
 				calls := []*call{f.get("/a"), f.get("/b"), f.get("/c")}
 				time.Sleep(46 * time.Second)
 				synctest.Wait()
@@ -200,7 +212,7 @@ func TestFaultConnectionEndsUnused(t *testing.T) {
 func TestFaultNoStreamsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
-		f.greet = func(e *exchange) { e.settings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0}) }
+		f.greetWith(func(e *exchange) { e.settings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0}) })
 		c := f.get("/v")
 		time.Sleep(20 * time.Second)
 		f.wantDials(1)
