@@ -79,8 +79,7 @@ func (w *objectWatch[T]) readLocked() {
 	s, e := w.store, w.entry
 	w.recordLocked(w.status())
 	s.dropHedgeLocked(w)
-	w.hedged, w.hedgeRefused, w.nextHedge = w.isHedged(), false, 0
-	w.synced = false
+	w.hedged, w.synced = w.isHedged(), false
 	w.reflector.ReadFor(e.owners.reads)
 	if w.upkeep = natureOf(e).nextRead(); w.upkeep == byRead {
 		w.reflector.Read()
@@ -194,10 +193,8 @@ func (s *WatchStore[T]) syncedLocked(e *entry[T]) {
 // unwatchLocked ends the stream of an object that needs none. If an immutable object is
 // deleted and created again, nothing reports it, so a timer reads it again.
 func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], phase Phase) {
-	if w.shared == nil {
-		w.logEndLocked(reasons[phase])
-		w.reflector.Pause()
-	}
+	w.logEndLocked(reasons[phase])
+	w.reflector.Pause() // its own: an object that needs no stream is read with requests of its own
 	w.upkeep, w.phase = byNone, phase
 	e.live = false
 	s.stopTimerLocked(e.readTimer)

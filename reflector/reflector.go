@@ -179,8 +179,12 @@ func (r *Reflector) finish(s *session, err error) {
 		r.gate.reads.remove(r.resource, ended.includes) // before another reflector is admitted
 	}
 	switch {
-	case over, ended.dropped, s.once && ended.stored:
-		r.member.Release(admission.Outcome{})
+	case over, ended.dropped && err == nil, s.once && ended.stored:
+		outcome := admission.Outcome{}
+		if ended.dropped && !ended.since.IsZero() {
+			outcome.Kind = admission.GivenUp
+		}
+		r.member.Release(outcome)
 		if s.once && ended.stored {
 			r.counters.CountRead(nil)
 		}

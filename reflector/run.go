@@ -60,6 +60,7 @@ func (r *Reflector) proceedLocked() {
 		r.busy = true
 		if !r.member.Resume() {
 			r.progress.forgetFailures()
+			r.reason = OpenFirst
 		}
 		r.member.Request(r.attempt)
 	}
@@ -148,6 +149,7 @@ func (s *session) abandon() {
 	underWay := r.session == s
 	if underWay {
 		r.session = nil
+		r.progress.sessionEnded()
 	}
 	r.mu.Unlock()
 	if !underWay {
@@ -157,7 +159,6 @@ func (s *session) abandon() {
 	if ended := s.finish(nil); ended != nil {
 		<-ended
 	}
-	r.progress.sessionEnded()
 	r.leave()
 }
 

@@ -124,8 +124,11 @@ func (s *session) list() (list runtime.Object, version string, err error) {
 	// version "0".
 	asked := s.ask()
 	list, err = s.listAt(s.context(), asked)
+	if err != nil && !s.isOver() { // else the list was ended from this side
+		err = s.r.chooser.ListFailed(err)
+	}
 	if err != nil {
-		return nil, "", s.r.chooser.ListFailed(err)
+		return nil, "", err
 	}
 	if version, err = versionOf(list); err == nil {
 		err = s.checkRead(version, asked)

@@ -96,8 +96,13 @@ func (s *session) watchFrom(version string) error {
 	if err := s.r.chooser.WatchRefusal(); err != nil {
 		return err
 	}
+	if s.isOver() { // what OnChange has done with the state
+		return errEnded
+	}
 	err := s.open(watchOptions(version))
-	s.watchAnswered(err)
+	if err == nil || !s.isOver() {
+		s.watchAnswered(err)
+	}
 	return err
 }
 

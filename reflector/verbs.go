@@ -14,8 +14,9 @@ const (
 )
 
 // Follow makes the reflector keep a stream open. It begins a new read, which opens the
-// stream. A stream that is open ends first. If a request for the state is under way, Follow
-// sends no other.
+// stream. A stream that is open ends first. One that is being opened goes on. If a Read is
+// under way, its state is stored first. Each call may send a request, so Follow belongs to a
+// change of what the program needs. To read an open stream's state again, call Refresh.
 //
 // The state that reaches the store next is not older than the call, unless its request was
 // under way then: see ReadFor. Status.Synced is not set until then.
@@ -24,8 +25,9 @@ const (
 // any time, also before Run, and while a lock is held that OnChange takes.
 //
 // If an attempt failed less than 15 s before, the next one waits as it would have without the
-// call, and Status has that failure until an attempt succeeds. An older failure is forgotten.
-// The server's Retry-After is honored in any case.
+// call, and Status has that failure until an attempt succeeds. An attempt that a call gives up
+// after a failure makes that wait longer, up to 5 s. An older failure is forgotten. The
+// server's Retry-After is honored in any case.
 func (r *Reflector) Follow() { r.restart(following) }
 
 // Read makes the reflector read the selection once, and then do nothing, as after Pause. The

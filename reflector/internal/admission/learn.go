@@ -16,9 +16,11 @@ func (s *server) finish(m *member, outcome Outcome, now time.Time) {
 	m.state = idle
 	switch outcome.Kind {
 	case Canceled:
-		if m.failures > 0 { // else attempts that are given up soon would need no pause
-			m.failures++
-			m.ended, m.pause = now, memberBackoff.pause(m.failures)
+		s.endProbe(m, now)
+	case GivenUp:
+		if m.failing {
+			longer := min(max(2*m.pause, memberBackoff.first), unreachableBackoff.longest)
+			m.ended, m.pause = now, max(m.pause, longer)
 		}
 		s.endProbe(m, now)
 	case Synced:

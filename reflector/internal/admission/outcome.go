@@ -8,7 +8,7 @@ import "time"
 type Kind int
 
 const (
-	// Canceled means that the caller gave the attempt up. Nothing is learned from it.
+	// Canceled means that the caller gave the attempt up, or sent no request. Nothing is learned from it.
 	Canceled Kind = iota
 	// Synced means that the state arrived.
 	Synced
@@ -25,6 +25,9 @@ const (
 	Failed
 	// Unreachable means that no answer came: connection refused, reset or timed out.
 	Unreachable
+	// GivenUp means that the caller ended the attempt after its request was sent, and that others may follow soon. The
+	// pause of a member that fails grows: nobody can tell whether the attempt would have succeeded.
+	GivenUp
 )
 
 // Outcome is the result of an attempt.
