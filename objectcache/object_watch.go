@@ -23,7 +23,7 @@ type objectWatch[T cache.Object] struct {
 	// Guarded by WatchStore.mu.
 	upkeep       upkeep
 	phase        Phase         // of the object, if upkeep is byNone
-	synced       bool          // a read is stored that ended, or began, since startLocked
+	synced       bool          // a read has been stored since startLocked
 	hedged       bool          // until then, the state is from hedged reads only
 	hedgeQueued  bool          // a hedged read waits until it may begin
 	hedgeRefused bool          // the server has refused one, and has not answered the stream

@@ -66,7 +66,7 @@ type progress struct {
 
 	upkeep  upkeep
 	phase   Phase // Immutable or ReadOnce for byNone
-	read    bool  // the read that began last is stored
+	read    bool  // a read has been stored since startLocked
 	covered bool  // a read that began after the newest owner was added has brought the state
 	behind  bool  // a GET has brought a newer state than the read of the watch
 	mayRead bool  // a read for an owner may begin now

@@ -39,10 +39,10 @@ var (
 	errNoStream = fmt.Errorf("%w: the source returned neither a stream nor an error", cache.ErrMalformed)
 )
 
-// session is one life of a stream: a complete read and the changes after it, or the read alone. Its end
-// is final; another session follows it. One goroutine at a time owns the fields: the one
-// that runs the session, or the worker that handles its parked stream. Others call end
-// and context.
+// session is one life of a stream: a complete read and the changes after it, or the read
+// alone. Its end is final; another session follows it. One goroutine at a time owns the
+// fields: the one that runs the session, or the worker that handles its parked stream.
+// Others call end and context.
 type session struct {
 	r        *Reflector
 	began    time.Time

@@ -2,7 +2,7 @@
 
 package reflector
 
-// What a reflector is told to do: Follow, Read or Pause.
+// The verbs of a reflector: Follow, Read and Pause.
 
 // mode is what a reflector does.
 type mode uint8
