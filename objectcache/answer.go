@@ -32,7 +32,9 @@ type facts struct {
 	noticed     bool      // the store has noticed the first read
 	live        bool      // a stream brings the changes, so a new owner needs no read
 	synced      bool
+	exists      bool
 	immutable   bool
+	byGet       bool // the state is from a GET, and an absence has no version
 }
 
 // demand is what a Get demands of the state that it returns.
@@ -44,6 +46,7 @@ type demand struct {
 	ownerAddedAt time.Time
 	maxStaleness time.Duration // 0 is no bound
 	notOlderThan string        // the resource version that the state must include; may be empty
+	lapsed       bool          // the TTL of the state is over
 	live         bool          // needs a read that begins after the call
 	read         uint64        // the number of the read that the Get has asked for; 0 if it has not
 	ended        bool          // the Get waits no longer
@@ -78,7 +81,7 @@ func (d *demand) answer(f *facts, refusalGrace time.Duration, now time.Time) (v 
 	switch {
 	case f.meets(d, now):
 		return serve, 0
-	case d.demandsRead():
+	case !d.includedIn(f):
 		if d.ended || d.isBehind(f) || grace == 0 {
 			return fail, 0
 		}
@@ -102,14 +105,7 @@ func (f *facts) meets(d *demand, now time.Time) bool {
 	if !f.synced || !servable(f.readFor, d.owner, f.live, f.immutable, f.isStale(d.bound(f), now)) {
 		return false
 	}
-	if d.live && !d.readDone(f) {
-		return false
-	}
-	if d.notOlderThan == "" {
-		return true
-	}
-	order, err := cache.CompareVersions(f.version, d.notOlderThan)
-	return err == nil && order >= 0
+	return d.includedIn(f) && (!d.lapsed || d.readDone(f))
 }
 
 // servable reports whether a state may be returned to all owners up to one. An immutable
@@ -125,19 +121,29 @@ func servable(readFor, owner uint64, live, immutable, stale bool) bool {
 // for that owner: no stream reports that the object was replaced by another.
 func needsOwnerRead(synced, live, immutable bool) bool { return synced && (immutable || !live) }
 
-// isPrevious reports whether the state lacks nothing but a read for the newest owner. It
-// may be served if that read fails: an owner that had the object may be asking. Until the
-// store has noticed the first read it is false: the next Get would not return that state.
+// isPrevious reports whether the state lacks nothing but a read, for the newest owner or after
+// its TTL. It may be served if that read fails: an owner that had the object may be asking. An
+// absence is not served beyond its TTL. Until the store has noticed the first read it is false:
+// the next Get would not return that state.
 func (f *facts) isPrevious(d *demand, now time.Time) bool {
+	if d.lapsed && !f.exists {
+		return false
+	}
 	return f.noticed && needsOwnerRead(f.synced, f.live, f.immutable) && !f.isStale(d.bound(f), now)
 }
 
-// untilPrevious returns for how much longer Gets wait for the read for the newest owner,
-// before all owners have the previous state. 0 means no longer: the read has failed, or is
-// stuck, or the server has refused reads for longer than refusalGrace. After the result, and
-// when an attempt has ended, the caller asks again.
+// untilPrevious returns for how much longer Gets wait for the read for the newest owner, or
+// after a TTL, before all owners have the previous state. 0 means no longer: the read has
+// failed, or is stuck, or the server has refused reads for longer than refusalGrace. After the
+// result, and when an attempt has ended, the caller asks again.
 func (f *facts) untilPrevious(d *demand, refusalGrace time.Duration, now time.Time) time.Duration {
-	if f.previousFor >= d.owner || f.attempts.FailedAt.After(d.ownerAddedAt) {
+	switch {
+	case max(f.readFor, f.previousFor) >= d.owner:
+		if d.lapsed && f.attempts.Failures == 0 && !isStuck(&f.attempts, now) {
+			return stuckGrace
+		}
+		return 0
+	case f.attempts.FailedAt.After(d.ownerAddedAt):
 		return 0
 	}
 	after := max(0, d.ownerAddedAt.Add(stuckGrace).Sub(now))
@@ -165,8 +171,21 @@ func (d *demand) bound(f *facts) time.Duration {
 	return d.maxStaleness
 }
 
-// demandsRead reports whether only a newer state will do.
-func (d *demand) demandsRead() bool { return d.live || d.notOlderThan != "" }
+// includedIn reports whether the state includes the read and the version that the Get demands.
+// The version of an absence that a GET has brought is not known: only a read that the Get has
+// asked for will do.
+func (d *demand) includedIn(f *facts) bool {
+	switch {
+	case d.live && !d.readDone(f):
+		return false
+	case d.notOlderThan == "":
+		return true
+	case f.byGet && !f.exists:
+		return d.readDone(f)
+	}
+	order, err := cache.CompareVersions(f.version, d.notOlderThan)
+	return err == nil && order >= 0
+}
 
 // readDone reports whether the state is no older than the read that the Get has asked for.
 func (d *demand) readDone(f *facts) bool { return d.read > 0 && f.readFor >= d.read }

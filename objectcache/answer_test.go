@@ -128,6 +128,7 @@ func drawnFacts(t *rapid.T) facts {
 	return facts{
 		readFor: number.Draw(t, "readFor"), previousFor: number.Draw(t, "previousFor"), version: "10", contact: at("contact"),
 		noticed: flag("noticed"), live: flag("live"), synced: flag("synced"), immutable: flag("immutable"),
+		exists: flag("exists"), byGet: flag("byGet"),
 		attempts: reflector.Status{
 			Away: flag("away"), Hung: flag("hung"), AskedAt: at("asked"), FailedAt: at("failed"), LastErrorTime: at("error"),
 			RefusedSince: at("refused"), RetryAfter: at("retryAfter"),
@@ -143,9 +144,9 @@ func drawnDemand(t *rapid.T) demand {
 		ownerAddedAt: ago(time.Duration(ages.Draw(t, "added")) * 300 * time.Millisecond),
 		maxStaleness: time.Duration(rapid.IntRange(0, 3).Draw(t, "staleness")) * time.Second,
 		notOlderThan: rapid.SampledFrom([]string{"", "", "9", "11"}).Draw(t, "version"),
-		live:         rapid.Bool().Draw(t, "live"), ended: rapid.Bool().Draw(t, "ended"),
+		live:         rapid.Bool().Draw(t, "live"), ended: rapid.Bool().Draw(t, "ended"), lapsed: rapid.Bool().Draw(t, "lapsed"),
 	}
-	if d.demandsRead() {
+	if d.live || d.lapsed || d.notOlderThan != "" {
 		d.read = rapid.Uint64Range(0, 3).Draw(t, "read")
 	}
 	return d
@@ -166,7 +167,13 @@ func TestAnswerProperties(t *testing.T) {
 			t.Errorf("%s, and nothing is known", got)
 		case got.serves() && d.live && (d.read == 0 || f.readFor < d.read):
 			t.Errorf("%s, and the read that a live Get demands is not there", got)
-		case got.serves() && d.notOlderThan == "11":
+		case got.serves() && d.lapsed && !f.exists && !d.readDone(&f):
+			t.Errorf("%s, and the TTL of the absence is over", got)
+		case got == serve && d.lapsed && !d.readDone(&f):
+			t.Error("a state is served as if its TTL were not over")
+		case got.serves() && d.notOlderThan != "" && f.byGet && !f.exists && !d.readDone(&f):
+			t.Errorf("%s, and the version of the absence is not known", got)
+		case got.serves() && d.notOlderThan == "11" && !(f.byGet && !f.exists):
 			t.Errorf("%s, and the state is older than demanded", got)
 		case got == serve && f.immutable && f.readFor < d.owner:
 			t.Error("an immutable object without a read for its newest owner is served")
@@ -206,6 +213,7 @@ func TestAnswerKeepsWhatAllOwnersHave(t *testing.T) {
 		f.previousFor = max(f.previousFor, d.owner) // what a store does then
 		f.attempts = drawnFacts(t).attempts
 		later := d
+		later.lapsed = false // see prolongLocked
 		later.began = noon.Add(time.Minute)
 		if got, _ := later.answer(&f, time.Second, noon.Add(time.Minute)); !got.serves() {
 			t.Errorf("a minute later: got %s", got)

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
@@ -63,23 +62,6 @@ type Change[T cache.Object] struct {
 // negative RefusalGrace no refusal is yielded. A nil context is logged, and yields
 // nothing.
 func (s *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID] {
-	return changesOf(ctx, s)
-}
-
-// changeSource is a store whose changes [changesOf] yields.
-type changeSource[T cache.Object] interface {
-	logger() klog.Logger
-	// addSubscriber adds a queue, and every key to it. It returns false if the store is
-	// stopped.
-	addSubscriber(queue *keyQueue) bool
-	removeSubscriber(queue *keyQueue)
-	// snapshot returns the state of a key now, and whether it may be yielded. id.entry
-	// is 0 if no owner references the key.
-	snapshot(key types.NamespacedName) (now snapshot[T], ok bool)
-}
-
-// changesOf implements Changes.
-func changesOf[T cache.Object](ctx context.Context, s changeSource[T]) iter.Seq2[Change[T], []types.UID] {
 	return func(yield func(Change[T], []types.UID) bool) {
 		if ctx == nil {
 			s.logger().Error(ErrNilContext, "No changes are delivered")
@@ -99,7 +81,7 @@ func changesOf[T cache.Object](ctx context.Context, s changeSource[T]) iter.Seq2
 			if shutdown || ctx.Err() != nil { // a queue that is shut down is drained first
 				return
 			}
-			change, owners, ok := changeOf(s, key, yielded)
+			change, owners, ok := s.changeOf(key, yielded)
 			queue.Done(key)
 			if ok && !yield(change, owners) {
 				return
@@ -127,7 +109,7 @@ func (id *stateID) exists() bool { return id.resourceVersion != "" }
 
 // changeOf returns the state of a key and its owners, and whether they differ from
 // what was yielded. It updates yielded.
-func changeOf[T cache.Object](s changeSource[T], key types.NamespacedName, yielded map[types.NamespacedName]stateID) (change Change[T], owners []types.UID, ok bool) {
+func (s *WatchStore[T]) changeOf(key types.NamespacedName, yielded map[types.NamespacedName]stateID) (change Change[T], owners []types.UID, ok bool) {
 	now, ok := s.snapshot(key)
 	before := yielded[key]
 	if before.entry != now.id.entry {
@@ -158,7 +140,8 @@ func (s *snapshot[T]) setState(resource *kind[T], key types.NamespacedName, stat
 	}
 }
 
-// snapshot implements changeSource.
+// snapshot returns the state of a key now, and whether it may be yielded. id.entry is 0 if no
+// owner references the key.
 func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +198,7 @@ func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (state ca
 		// Nothing notifies of an outage that was confirmed before the reflector began to wait.
 		after = time.Until(d.began.Add(s.options.RefusalGrace))
 	}
-	if after > 0 {
+	if after > 0 && (s.ttl == nil || w.upkeep == byRead) {
 		s.notifyLaterLocked(e.key, after) // nothing else notifies the subscribers then
 	}
 	return state, nil, false
@@ -233,8 +216,8 @@ func (s *WatchStore[T]) refusal(key types.NamespacedName, status reflector.Statu
 	return &refusal{reason, s.resource.newError(key, notSynced(context.Background(), causesOf(status)...)...)}
 }
 
-// addSubscriber implements changeSource. It also starts the watches of idle entries,
-// which could change unnoticed.
+// addSubscriber adds a queue, and every key to it. It returns false if the store is stopped. It
+// also starts the watches of idle entries, which could change unnoticed.
 func (s *WatchStore[T]) addSubscriber(queue *keyQueue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

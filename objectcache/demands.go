@@ -17,20 +17,29 @@ import (
 func (s *WatchStore[T]) requestReadLocked(g *waiter[T]) {
 	w := g.entry.watch.Load()
 	switch {
+	case s.ttl != nil:
+		s.requestGetLocked(g)
 	case g.read == 0:
 		if g.needsRead() || w != nil && s.isReadAlone(g, w) && s.isTooOldLocked(g) {
 			s.readForLocked(g)
 		}
-	case w != nil && !w.upkeep.isOwn() && g.entry.readFor < g.read:
+	case w != nil:
+		s.readAgainLocked(g, w)
+	}
+}
+
+// readAgainLocked starts another read if none is under way, and the last one was not that of g.
+func (s *WatchStore[T]) readAgainLocked(g *waiter[T], w *objectWatch[T]) {
+	if !w.upkeep.isOwn() && g.entry.readFor < g.read {
 		s.startReadLocked(g.entry)
 	}
 }
 
 // startReadLocked starts a read of an object that has no stream of its own, unless such
-// a read began less than demandSpacing ago: Gets that are called again and again must not
+// a read began less than readSpacing ago: Gets that are called again and again must not
 // cause a request each. A Get that still waits then asks again: see readPause.
 func (s *WatchStore[T]) startReadLocked(e *entry[T]) {
-	if e.readPauseLocked() > 0 {
+	if s.readPauseLocked(e) > 0 {
 		return
 	}
 	e.readBegan = time.Now()
@@ -38,8 +47,8 @@ func (s *WatchStore[T]) startReadLocked(e *entry[T]) {
 }
 
 // readPauseLocked returns how long startReadLocked waits before the next read.
-func (e *entry[T]) readPauseLocked() time.Duration {
-	return time.Until(e.readBegan.Add(demandSpacing))
+func (s *WatchStore[T]) readPauseLocked(e *entry[T]) time.Duration {
+	return time.Until(e.readBegan.Add(s.readSpacing))
 }
 
 // readPause returns after how long g must ask again for a read that was not started,
@@ -50,7 +59,7 @@ func (s *WatchStore[T]) readPause(g *waiter[T], w *objectWatch[T]) time.Duration
 	if g.read == 0 || w.upkeep.isOwn() || g.entry.readFor >= g.read {
 		return -1
 	}
-	return max(0, g.entry.readPauseLocked())
+	return max(0, s.readPauseLocked(g.entry))
 }
 
 // isReadAlone reports whether a state that is too old for g is read for that object

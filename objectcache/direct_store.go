@@ -23,6 +23,10 @@ import (
 // queue.
 const DirectReads = 32
 
+// directReadTimeout is how long the read of a Get may take. The read of one object takes
+// milliseconds.
+const directReadTimeout = 15 * time.Second
+
 // DirectOptions selects a [DirectStore]. There is nothing to configure.
 type DirectOptions struct{}
 
@@ -69,7 +73,7 @@ func (s *DirectStore[T]) Run(ctx context.Context) error {
 
 // Get reads an object with one GET. It is not repeated. At most [DirectReads] Gets read
 // at a time; the others wait until ctx ends. A read that the server does not answer within
-// [reflector.ReadTimeout] fails. The object is the caller's own, but callers of another
+// 15 s fails. The object is the caller's own, but callers of another
 // [Store] share it, so do not change it.
 //
 // These are the errors. All but [ErrNilContext] name the resource and the key.
@@ -103,7 +107,7 @@ func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, 
 		cause := fmt.Errorf("waited for %v, because %d other reads are under way", time.Since(began).Round(time.Millisecond), DirectReads)
 		return none, s.resource.newError(key, notSynced(ctx, cause)...)
 	}
-	read, cancel := context.WithTimeout(ctx, reflector.ReadTimeout)
+	read, cancel := context.WithTimeout(ctx, directReadTimeout)
 	defer cancel()
 	object, err := s.resource.read(read, key)
 	switch {

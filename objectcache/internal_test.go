@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/clients"
@@ -151,27 +150,6 @@ func TestChangeBeforeARead(t *testing.T) {
 	queue.ShutDown()
 	s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
 	s.background.Wait()
-}
-
-// The reads of a TTLStore count the rollbacks of the server: after one, a version may stand for other content.
-func TestTTLReadsCountRollbacks(t *testing.T) {
-	var held *reading[*corev1.Secret]
-	var order cache.Order[*corev1.Secret]
-	for i, read := range []struct {
-		version, content string
-		epoch            uint64
-	}{
-		{"7", "lost", 0}, {"7", "lost", 0}, {"5", "restored", 1}, {"7", "other", 1}, {"7", "another", 2}, {"8", "newer", 2},
-	} {
-		object := testSecret(read.version, false)
-		object.Annotations = map[string]string{"content": read.content}
-		held = held.replacedBy(&reading[*corev1.Secret]{
-			state: cache.State[*corev1.Secret]{Object: object, Exists: true, Synced: true, ResourceVersion: read.version},
-		}, &order)
-		if held.state.Epoch != read.epoch || held.state.Object.Annotations["content"] != read.content {
-			t.Errorf("read %d: got epoch %d, want %d, and the content that was read", i, held.state.Epoch, read.epoch)
-		}
-	}
 }
 
 // With MaxStaleness Get took the lock of the store.

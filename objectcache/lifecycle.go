@@ -18,19 +18,21 @@ var (
 	errImmutable    = errors.New("the object is immutable")
 	errReadOnce     = errors.New("all references to the object are read-once")
 	errIdle         = errors.New("no Get has asked for the object")
+	errRead         = errors.New("the object was read")
 	errStopping     = errors.New("the store is stopped")
 )
 
 // reasons are those for an object to have no stream.
-var reasons = map[Phase]error{Immutable: errImmutable, ReadOnce: errReadOnce}
+var reasons = map[Phase]error{Immutable: errImmutable, ReadOnce: errReadOnce, Cached: errRead}
 
 // startLocked begins a read of an object, and the watch of its entry if that has none. The
-// read is one of the object alone, unless the first read of a shared stream will bring it.
+// read is one of the object alone, unless the first read of a shared stream will bring it. A
+// TTLStore reads only while a Get waits.
 func (s *WatchStore[T]) startLocked(e *entry[T]) {
-	if s.ctx == nil || s.stopped {
+	if s.ctx == nil || s.stopped || s.ttl != nil && e.waiters == 0 {
 		return
 	}
-	if e.watch.Load() == nil || natureOf(e).withoutStream() == "" { // a read without a stream is not counted
+	if e.watch.Load() == nil || s.natureOf(e).withoutStream() == "" { // a read without a stream is not counted
 		s.countStreamLocked(e, true)
 	}
 	defer s.publishLocked(e)
@@ -62,7 +64,11 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	w := s.nextWatchLocked(e)
 	resource := s.resource.resource.String()
-	w.reflector = reflector.New(s.resource.sourceOf(e.key), w, reflector.Options{
+	source := s.resource.sourceOf(e.key)
+	if s.ttl != nil {
+		source = getSource[T]{source, &s.resource, e.key}
+	}
+	w.reflector = reflector.New(source, w, reflector.Options{
 		Name:            resource + " " + keyText(e.key),
 		Resource:        resource,
 		OnChange:        w.changed,
@@ -81,7 +87,7 @@ func (w *objectWatch[T]) readLocked() {
 	s.dropHedgeLocked(w)
 	w.hedged, w.synced = w.isHedged(), false
 	w.reflector.ReadFor(e.owners.reads)
-	if w.upkeep = natureOf(e).nextRead(); w.upkeep == byRead {
+	if w.upkeep = s.natureOf(e).nextRead(); w.upkeep == byRead {
 		w.reflector.Read()
 		s.logLocked(e, "Starting to read", nil)
 	} else {
@@ -170,7 +176,7 @@ func (s *WatchStore[T]) settleLocked(e *entry[T], w *objectWatch[T], status refl
 // progressLocked returns how far a watch has come. It also records the first read, with which the
 // hedged reads end: behind is set in that call only.
 func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status reflector.Status) progress {
-	p := progress{nature: natureOf(e), upkeep: w.upkeep, phase: w.phase}
+	p := progress{nature: s.natureOf(e), upkeep: w.upkeep, phase: w.phase}
 	w.synced = status.Synced || w.upkeep == bySharedStream && p.known
 	if p.read = w.synced; p.read {
 		s.syncedLocked(e)

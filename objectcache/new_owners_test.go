@@ -88,8 +88,9 @@ func TestTryGetWhileOwnersCome(t *testing.T) {
 					}
 					for range 10 {
 						for i := range n {
-							if _, err := r.TryGet(namespace, fmt.Sprint("tls-", i)); err != nil {
-								t.Fatalf("TryGet after %d s: %v", second, err)
+							began := time.Now()
+							if _, err := r.TryGet(namespace, fmt.Sprint("tls-", i)); err != nil || time.Since(began) > 0 {
+								t.Fatalf("TryGet after %d s: got %v after %v, want the object at once", second, err, time.Since(began))
 							}
 						}
 						time.Sleep(100 * time.Millisecond)

@@ -3,6 +3,7 @@
 package objectcache
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/refwatch/refwatch/cache"
@@ -19,6 +20,7 @@ type objectWatch[T cache.Object] struct {
 	entry     *entry[T]
 	reflector *reflector.Reflector // that of the shared stream, if there is one
 	shared    *sharedStream[T]     // nil if the reflector is its own
+	until     atomic.Int64         // of a TTLStore: until when the state is served without another read, since WatchStore.base
 
 	// Guarded by WatchStore.mu.
 	upkeep       upkeep

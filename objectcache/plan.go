@@ -2,8 +2,6 @@
 
 package objectcache
 
-import "github.com/refwatch/refwatch/cache"
-
 // The plan of a WatchStore: how each object that has a watch is kept up to date. Its functions
 // depend on their arguments alone. settleLocked and countStreamLocked carry out what they say.
 // References, Gets and timers may also begin a read: they call startLocked.
@@ -27,20 +25,23 @@ func (u upkeep) isOwn() bool { return u == byStream || u == byRead }
 
 // nature is what decides whether an object needs a stream.
 type nature struct {
+	onDemand  bool // the object is read for Gets alone: that of a TTLStore
 	known     bool // the state is known
 	exists    bool // in the known state
 	immutable bool // the known state can never change
 	readOnce  bool // all references are read-once
 }
 
-func natureOf[T cache.Object](e *entry[T]) nature {
+func (s *WatchStore[T]) natureOf(e *entry[T]) nature {
 	state := e.state()
-	return nature{known: state.Synced, exists: state.Exists, immutable: e.immutable, readOnce: e.readOnce()}
+	return nature{onDemand: s.ttl != nil, known: state.Synced, exists: state.Exists, immutable: e.immutable, readOnce: e.readOnce()}
 }
 
 // withoutStream returns the phase of an object that needs no stream, empty if it needs one.
 func (n nature) withoutStream() Phase {
 	switch {
+	case n.onDemand:
+		return Cached
 	case !n.known:
 	case n.exists && n.readOnce:
 		return ReadOnce
@@ -54,10 +55,10 @@ func (n nature) withoutStream() Phase {
 // again: if the object needs a stream then, the read opens one. It expects an object of which
 // nothing is known to exist.
 func (n nature) nextRead() upkeep {
-	if n.known && !n.exists || !n.readOnce && !n.immutable {
-		return byStream
+	if n.onDemand || (n.readOnce || n.immutable) && (n.exists || !n.known) {
+		return byRead
 	}
-	return byRead
+	return byStream
 }
 
 // progress is how far the present watch of an object has come.
@@ -65,7 +66,7 @@ type progress struct {
 	nature
 
 	upkeep  upkeep
-	phase   Phase // Immutable or ReadOnce for byNone
+	phase   Phase // Immutable, ReadOnce or Cached for byNone
 	read    bool  // a read has been stored since startLocked
 	covered bool  // a read that began after the newest owner was added has brought the state
 	behind  bool  // a GET has brought a newer state than the read of the watch
@@ -96,6 +97,10 @@ func (p progress) plan() step {
 	phase := p.withoutStream()
 	needsStream := phase == ""
 	switch {
+	case p.onDemand && p.upkeep == byRead && p.read:
+		return endStream
+	case p.onDemand: // a read that fails is repeated until it succeeds
+		return keepWatch
 	case p.behind:
 		return readAgain
 	case p.upkeep == byNone && needsStream: // a reference was added, or an event came while the stream ended

@@ -16,6 +16,7 @@ func TestPlan(t *testing.T) {
 		readOnce    = nature{known: true, exists: true, readOnce: true}
 		absentOnce  = nature{known: true, readOnce: true}
 		unknownOnce = nature{readOnce: true}
+		onDemand    = nature{onDemand: true, known: true, exists: true}
 		both        = nature{known: true, exists: true, immutable: true, readOnce: true}
 	)
 	for name, test := range map[string]struct {
@@ -59,6 +60,11 @@ func TestPlan(t *testing.T) {
 		"immutable, first read failed":                  {progress{nature: immutable, covered: true, failed: true}, endStream},
 		"immutable, first read for an owner failed":     {progress{nature: immutable, failed: true}, keepWatch},
 		"read done, a failure before it":                {progress{nature: immutable, upkeep: byRead, read: true, covered: true, failed: true}, endStream},
+		"on demand, first read under way":               {progress{nature: nature{onDemand: true}, upkeep: byRead}, keepWatch},
+		"on demand, first read failed":                  {progress{nature: nature{onDemand: true}, upkeep: byRead, covered: true, failed: true}, keepWatch},
+		"on demand, read for an older owner":            {progress{nature: onDemand, upkeep: byRead, read: true, mayRead: true}, endStream},
+		"on demand, read again and failed":              {progress{nature: onDemand, upkeep: byRead, covered: true, failed: true}, keepWatch},
+		"on demand at rest, new owner":                  {progress{nature: onDemand, upkeep: byNone, phase: Cached, mayRead: true}, keepWatch},
 		"read-once and read, a reference came meantime": {progress{nature: followed, upkeep: byRead, read: true, covered: true}, readAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +89,9 @@ func TestNature(t *testing.T) {
 		"immutable, read-once":      {nature{known: true, exists: true, immutable: true, readOnce: true}, ReadOnce, byRead},
 		"absent":                    {nature{known: true}, "", byStream},
 		"absent, read-once":         {nature{known: true, readOnce: true}, "", byStream},
+		"on demand":                 {nature{onDemand: true, known: true, exists: true}, Cached, byRead},
+		"on demand, unknown":        {nature{onDemand: true}, Cached, byRead},
+		"on demand, absent":         {nature{onDemand: true, known: true}, Cached, byRead},
 		"state without a full read": {nature{exists: true, immutable: true}, "", byRead},
 	} {
 		if got := test.nature.withoutStream(); got != test.phase {
@@ -102,9 +111,9 @@ func TestNature(t *testing.T) {
 // allProgress yields every progress that a watch can have.
 func allProgress() iter.Seq[progress] {
 	return func(yield func(progress) bool) {
-		for bits := range 1 << 9 {
+		for bits := range 1 << 10 {
 			bit := func(i int) bool { return bits>>i&1 == 1 }
-			n := nature{known: bit(0), exists: bit(1), immutable: bit(2), readOnce: bit(3)}
+			n := nature{known: bit(0), exists: bit(1), immutable: bit(2), readOnce: bit(3), onDemand: bit(9)}
 			if n.exists && !n.known || n.immutable && !n.exists {
 				continue
 			}
@@ -112,12 +121,16 @@ func allProgress() iter.Seq[progress] {
 			if p.read && !p.known {
 				continue
 			}
-			for _, u := range []upkeep{byStream, bySharedStream, byRead} {
+			upkeeps, phases := []upkeep{byStream, bySharedStream, byRead}, []Phase{Immutable, ReadOnce}
+			if n.onDemand {
+				upkeeps, phases = []upkeep{byRead}, []Phase{Cached}
+			}
+			for _, u := range upkeeps {
 				if p.upkeep = u; !yield(p) {
 					return
 				}
 			}
-			for _, phase := range []Phase{Immutable, ReadOnce} {
+			for _, phase := range phases {
 				if p.upkeep, p.phase = byNone, phase; !yield(p) {
 					return
 				}

@@ -81,12 +81,12 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 	e.ownerAddedAt = time.Now()
 	w := e.watch.Load()
 	switch {
-	case w == nil:
+	case w == nil, s.ttl != nil && w.upkeep == byNone:
 	case w.upkeep == byNone:
 		if !s.readForOwnerLocked(e) {
 			s.readLaterLocked(e)
 		}
-	case w.upkeep.isOwn() && (s.unwatchImmutable || readOnce):
+	case w.upkeep.isOwn() && (s.unwatchImmutable || readOnce || s.ttl != nil):
 		w.reflector.ReadFor(e.owners.reads)
 	}
 	if w := e.watch.Load(); w != nil {

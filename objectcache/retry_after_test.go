@@ -73,8 +73,12 @@ func TestOwnersKeepTheObjectDuringARetryAfter(t *testing.T) {
 				time.Sleep(1500 * time.Millisecond)
 				r.hasPrevious("without a Get")
 				release := r.holdBack("list", "watch", "get")
-				time.Sleep(85 * time.Second) // the Retry-After has passed
-				r.hasPrevious("while the next read hangs")
+				for before := len(r.server.Requests()); len(r.server.Requests()) == before; {
+					time.Sleep(100 * time.Millisecond) // until the Retry-After has passed
+				}
+				r.hasPrevious("while the next read is under way")
+				time.Sleep(time.Minute)
+				r.hasPrevious("while it hangs")
 				release()
 				r.server.Intercept(nil)
 			})

@@ -65,7 +65,7 @@ func (st *sharedStream[T]) joinLocked(m *member[T]) {
 	}
 	status := w.status()
 	order, err := cache.CompareVersions(status.ResourceVersion, m.known)
-	if err != nil || order < 0 || !w.isWell(status) || natureOf(e).withoutStream() != "" {
+	if err != nil || order < 0 || !w.isWell(status) || s.natureOf(e).withoutStream() != "" {
 		return
 	}
 	if order, err = cache.CompareVersions(e.order.Version(), st.version); err != nil || order > 0 {

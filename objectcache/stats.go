@@ -49,31 +49,10 @@ func (s *WatchStore[T]) Stats() Stats {
 	}
 }
 
-// Stats returns what the store holds and has done so far.
-func (s *TTLStore[T]) Stats() Stats {
-	s.mu.Lock()
-	objects, references := s.objects, s.references
-	s.mu.Unlock()
-	return Stats{
-		Resource: s.resource.pathResource(), Objects: objects, References: references, Absent: s.absent(),
-		StreamStats: s.counters.Stats(), Gets: s.gets.snapshot(), Gate: s.options.Gate,
-	}
-}
-
 // absent counts the objects that are absent. It takes no lock: states are read as Get does.
 func (s *WatchStore[T]) absent() (count int) {
 	for _, e := range s.entries.Range {
 		if state := e.(*entry[T]).state(); state.Synced && !state.Exists {
-			count++
-		}
-	}
-	return count
-}
-
-// absent counts the objects that are absent. It takes no lock.
-func (s *TTLStore[T]) absent() (count int) {
-	for _, e := range s.entries.Range {
-		if r := e.(*ttlEntry[T]).reading.Load(); r != nil && !r.state.Exists {
 			count++
 		}
 	}

@@ -4,7 +4,6 @@ package objectcache
 
 import (
 	"iter"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -136,15 +135,10 @@ func (s *WatchStore[T]) Status(namespace, name string) (Status, bool) {
 // taken at a moment of its own. No lock is held while the body of the loop runs.
 // References that are added or deleted meanwhile may or may not be seen.
 func (s *WatchStore[T]) Statuses() iter.Seq[Status] {
-	return statuses(&s.entries, s.Status)
-}
-
-// statuses yields the status of every key of a map.
-func statuses(entries *sync.Map, statusOf func(namespace, name string) (Status, bool)) iter.Seq[Status] {
 	return func(yield func(Status) bool) {
-		for key := range entries.Range {
+		for key := range s.entries.Range {
 			key := key.(types.NamespacedName)
-			if status, ok := statusOf(key.Namespace, key.Name); ok && !yield(status) {
+			if status, ok := s.Status(key.Namespace, key.Name); ok && !yield(status) {
 				return
 			}
 		}
@@ -203,7 +197,7 @@ func (s *WatchStore[T]) phaseWithoutWatchLocked() Phase {
 	switch {
 	case s.stopped:
 		return Stopped
-	case s.ctx == nil:
+	case s.ctx == nil, s.ttl != nil:
 		return Pending
 	}
 	return Idle

@@ -54,9 +54,6 @@ type Permissions struct {
 func (s *WatchStore[T]) Permissions() Permissions { return s.resource.permissions("list", "watch") }
 
 // Permissions returns what the store needs for each object: get.
-func (s *TTLStore[T]) Permissions() Permissions { return s.resource.permissions("get") }
-
-// Permissions returns what the store needs for each object: get.
 func (s *DirectStore[T]) Permissions() Permissions { return s.resource.permissions("get") }
 
 // References counts the references of owners to objects.

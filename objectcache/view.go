@@ -12,7 +12,7 @@ import (
 type view[T cache.Object] struct {
 	state cache.State[T]
 	ready bool // Get may return the state to all owners, unless it is too old
-	ages  bool // WatchOptions.MaxStaleness bounds its age
+	ages  bool // a bound on its age applies: see isYoung
 }
 
 // state returns the last known state of an entry, the zero State if none is known.
@@ -30,9 +30,9 @@ func (s *WatchStore[T]) ready(e *entry[T]) (state cache.State[T], ok bool) {
 		return state, false
 	}
 	if v.ages {
-		// A state that is loaded after the contact is no older.
-		contact := s.contact(e)
-		if v = e.view.Load(); v == nil || !v.ready || v.ages && isOlder(contact, s.options.MaxStaleness) {
+		// A state that is loaded after that is no older.
+		young := s.isYoung(e)
+		if v = e.view.Load(); v == nil || !v.ready || v.ages && !young {
 			return state, false
 		}
 	}
@@ -41,9 +41,14 @@ func (s *WatchStore[T]) ready(e *entry[T]) (state cache.State[T], ok bool) {
 
 // setStateLocked makes a state the last known one of an entry.
 func (s *WatchStore[T]) setStateLocked(e *entry[T], state cache.State[T]) {
-	e.immutable = s.unwatchImmutable && state.Exists && state.Synced && s.resource.immutable(state.Object)
+	e.immutable = s.isImmutable(state)
 	ready, ages := s.judgeLocked(e, state.Synced)
 	e.view.Store(&view[T]{state, ready, ages})
+}
+
+// isImmutable reports whether a state can never change, and so needs no stream.
+func (s *WatchStore[T]) isImmutable(state cache.State[T]) bool {
+	return s.unwatchImmutable && state.Exists && state.Synced && s.resource.immutable(state.Object)
 }
 
 // publishLocked publishes what has changed of an entry, but for its state.
@@ -59,8 +64,21 @@ func (s *WatchStore[T]) publishLocked(e *entry[T]) {
 
 // judgeLocked returns the flags of a view of an entry: see view.
 func (s *WatchStore[T]) judgeLocked(e *entry[T], synced bool) (ready, ages bool) {
-	ready = synced && servable(e.readFor, e.newestOwnerLocked(), e.live, e.immutable, false)
-	return ready, s.maxStalenessLocked(e) > 0 && !e.immutable
+	readFor, owner := e.readFor, e.newestOwnerLocked()
+	if s.ttl != nil {
+		readFor = max(readFor, e.previousFor) // a state that lapses: see isYoung
+	}
+	ready = synced && servable(readFor, owner, e.live, e.immutable, false)
+	return ready, s.ttl != nil || s.maxStalenessLocked(e) > 0 && !e.immutable
+}
+
+// isYoung reports whether the state of an entry is young enough for a Get without demands.
+func (s *WatchStore[T]) isYoung(e *entry[T]) bool {
+	if s.ttl != nil {
+		w := e.watch.Load()
+		return w != nil && !s.hasLapsed(w)
+	}
+	return !isOlder(s.contact(e), s.options.MaxStaleness)
 }
 
 // contact returns when the server last sent something about an object, zero if it never did.

@@ -127,6 +127,7 @@ func (s *WatchStore[T]) check(g *waiter[T]) (t turn[T], err error) {
 	if t.verdict == serveAll {
 		// Owners keep the previous state until the next one is added.
 		e.previousFor = max(e.previousFor, t.demand.owner)
+		s.prolongLocked(t.watch)
 	}
 	return t, nil
 }
@@ -156,10 +157,10 @@ func (s *WatchStore[T]) addWaiterLocked(g *waiter[T]) error {
 		e.waiters++
 		g.entry, g.newestOwner, g.ownerAddedAt, g.read = e, e.newestOwner, e.ownerAddedAt, 0
 	}
+	s.requestReadLocked(g)
 	if e.watch.Load() == nil {
 		s.startLocked(e)
 	}
-	s.requestReadLocked(g)
 	e.used.Store(s.uses)
 	return nil
 }
@@ -179,6 +180,7 @@ func (s *WatchStore[T]) removeWaiter(g *waiter[T]) {
 
 // demandLocked returns what g demands. Owners that are gone need no read.
 func (s *WatchStore[T]) demandLocked(g *waiter[T]) demand {
+	w := g.entry.watch.Load()
 	bound := s.maxStalenessLocked(g.entry)
 	if bound == 0 || g.maxStaleness > 0 && g.maxStaleness < bound {
 		bound = g.maxStaleness
@@ -186,6 +188,7 @@ func (s *WatchStore[T]) demandLocked(g *waiter[T]) demand {
 	return demand{
 		began: g.began, owner: min(g.newestOwner, g.entry.newestOwner), ownerAddedAt: g.ownerAddedAt,
 		maxStaleness: bound, notOlderThan: g.notOlderThan, live: g.live, read: g.read, ended: g.ended(),
+		lapsed: s.ttl != nil && w != nil && s.hasLapsed(w),
 	}
 }
 
@@ -194,7 +197,8 @@ func (s *WatchStore[T]) factsLocked(e *entry[T], w *objectWatch[T]) (facts, cach
 	state, attempts := e.state(), w.status()
 	return facts{
 		readFor: e.readFor, previousFor: e.previousFor, attempts: attempts, version: w.versionLocked(attempts),
-		contact: s.contact(e), noticed: e.noticed, live: e.live, synced: state.Synced, immutable: e.immutable,
+		contact: s.contact(e), noticed: e.noticed, live: e.live, synced: state.Synced, exists: state.Exists,
+		immutable: e.immutable, byGet: s.ttl != nil,
 	}, state
 }
 

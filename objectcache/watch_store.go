@@ -23,6 +23,8 @@ import (
 type WatchStore[T cache.Object] struct {
 	resource         kind[T]
 	options          WatchOptions
+	ttl              *TTLOptions   // nil unless it is that of a TTLStore
+	readSpacing      time.Duration // the shortest time between two reads of an object without a stream that Gets demand
 	explain          func(error) error
 	unwatchImmutable bool      // end the streams of immutable objects
 	mayHedge         bool      // has a REST client without a rate limit: see hedge.go
@@ -63,7 +65,13 @@ func NewWatchStore[T cache.Object](resource resource.Resource[T], options WatchO
 		return nil, fmt.Errorf("new watch store: %w", err)
 	}
 	options.setDefaults()
+	return newWatchStore(kind, options), nil
+}
+
+// newWatchStore returns a store with valid options.
+func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchStore[T] {
 	return &WatchStore[T]{
+		readSpacing:      demandSpacing,
 		base:             time.Now().Add(-1),
 		uses:             options.uses(),
 		resource:         kind,
@@ -74,7 +82,7 @@ func NewWatchStore[T cache.Object](resource resource.Resource[T], options WatchO
 		shared:           map[string]*sharedNamespace[T]{},
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},
-	}, nil
+	}
 }
 
 // logger returns the logger of Run's context, or klog's before Run.

@@ -51,6 +51,10 @@ func (w *objectWatch[T]) Bookmark(version string) error {
 
 // Replace implements client-go's ReflectorStore: a complete read.
 func (w *objectWatch[T]) Replace(items []any, version string) error {
+	if version == "" {
+		w.replaceObject(items)
+		return nil
+	}
 	read, err := cache.CheckRead[T](w.entry.key, items, version)
 	if err != nil {
 		return nil // the reflector has checked it
@@ -62,6 +66,24 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 		stored = w.replace(read, version)
 	}
 	return nil
+}
+
+// replaceObject stores what a GET has brought, and nothing else: see getSource.
+func (w *objectWatch[T]) replaceObject(items []any) {
+	read := cache.State[T]{Synced: true, Exists: len(items) > 0}
+	if read.Exists {
+		read.Object = items[0].(T)
+		read.ResourceVersion = read.Object.GetResourceVersion()
+	}
+	until := w.store.freshUntil(w, read)
+	held := w.entry.state()
+	same := held.SameContent(read)
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	if w.mayWriteLocked() {
+		w.storeLocked(w.entry.order.ReadObject(held, read, same))
+		w.until.Store(until) // after the state: see isYoung
+	}
 }
 
 // replace stores a complete read. It compares content without a lock. In the rare case that the
@@ -126,6 +148,9 @@ func (w *objectWatch[T]) Check(object runtime.Object) error {
 
 // CheckRead returns why a complete read is not one of the object.
 func (w *objectWatch[T]) CheckRead(items []any, version string) error {
+	if version == "" {
+		return nil // resource.Reader has checked the answer to a GET
+	}
 	_, err := cache.CheckRead[T](w.entry.key, items, version)
 	return err
 }

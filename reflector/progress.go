@@ -14,7 +14,7 @@ import (
 // has read, how its attempts went, and how the next read must be made. It also keeps
 // what others may ask about the session under way.
 type progress struct {
-	counters *Counters // counts the open stream; nil for a Reader
+	counters *Counters // counts the open stream
 
 	mu           sync.Mutex
 	version      string // the highest seen since the last rollback

@@ -29,6 +29,8 @@ const (
 	// events of an open stream. A server that does not know WatchList may take the
 	// request for a plain watch, and never sends that bookmark.
 	initialEventsTimeout = 15 * time.Second
+	// getTimeout bounds the wait for the answer to a GET.
+	getTimeout = 15 * time.Second
 )
 
 var (
@@ -61,7 +63,11 @@ func newSession(r *Reflector, once bool) *session {
 
 // start starts the timer of the read. It precedes runStream.
 func (s *session) start() {
-	s.expire = s.after(s.r.chooser.AnswerTimeout(), func(s *session) { s.end(failure.ErrNoAnswer) })
+	timeout := s.r.chooser.AnswerTimeout()
+	if s.getter() != nil {
+		timeout = min(timeout, getTimeout)
+	}
+	s.expire = s.after(timeout, func(s *session) { s.end(failure.ErrNoAnswer) })
 }
 
 // finish ends the session, unless it has ended. It returns nil if all that the session
@@ -83,6 +89,14 @@ func (s *session) end(cause error) {
 	if s.life.end(cmp.Or(cause, errEnded)) {
 		s.r.gate.workers.add(s) // no goroutine waits for the parked stream
 	}
+}
+
+// getter returns the source if the session reads it with a GET, else nil.
+func (s *session) getter() listwatch.Getter {
+	if source, ok := s.r.source.(listwatch.Getter); ok && s.once {
+		return source
+	}
+	return nil
 }
 
 // context returns the context that ends with the session, for a request.

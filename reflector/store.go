@@ -16,7 +16,8 @@ import (
 )
 
 // Store is what a reflector writes: client-go's ReflectorStore. A reflector writes it
-// from one goroutine at a time. It calls Resync only with a period (Options.ResyncPeriod),
+// from one goroutine at a time. It calls Replace with an empty version if the state is from a
+// [listwatch.Getter]. It calls Resync only with a period (Options.ResyncPeriod),
 // Bookmark if the store is a ReflectorBookmarkStore too, and UpdateResourceVersion if it is
 // a ResourceVersionUpdater: with the version of each state, event and bookmark that the store
 // has got.
@@ -105,7 +106,9 @@ func (s safeStore) replace(items []any, version string) error {
 	if err := s.Replace(items, version); err != nil {
 		return failureOf(err)
 	}
-	s.updateVersion(version)
+	if version != "" {
+		s.updateVersion(version)
+	}
 	return nil
 }
 

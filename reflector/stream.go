@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // How a session with a goroutine reads the state and the changes after it.
@@ -45,6 +46,9 @@ func (s *session) handle(event watch.Event, end error) (err error) {
 // readState stores the state, and leaves the stream open that delivers the changes
 // after it.
 func (s *session) readState() error {
+	if source := s.getter(); source != nil {
+		return s.readObject(source)
+	}
 	if resumed, err := s.resume(); resumed || err != nil {
 		return err
 	}
@@ -73,6 +77,29 @@ func (s *session) readState() error {
 		return err
 	}
 	return s.replace(items, version)
+}
+
+// readObject stores what a GET has brought.
+func (s *session) readObject(source listwatch.Getter) error {
+	s.ask()
+	items, err := s.get(source)
+	if err != nil {
+		return err
+	}
+	return s.replace(items, "")
+}
+
+// get reads the object. A source may panic.
+func (s *session) get(source listwatch.Getter) (items []any, err error) {
+	defer redact.Panic(&err)
+	object, err := source.Get(s.context())
+	if err != nil {
+		return nil, redact.Error(err)
+	}
+	if object != nil {
+		items = []any{object}
+	}
+	return items, s.r.expected.checkAll(items)
 }
 
 // readList stores a list and opens the watch that follows it.

@@ -45,6 +45,17 @@ type Source interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (Stream, error)
 }
 
+// Getter is a Source of one object that [reflector.Reflector.Read] reads with a GET, not with
+// a list: for a caller that has no other right, or when an answer must not wait for etcd's
+// next progress notification. The answer has no version but that of the object, so the store
+// gets it as a read at the version "". Such a read proves no rollback of the server.
+type Getter interface {
+	Source
+	// Get reads the object. It returns nil if the server has no such object. Its context
+	// ends after 15 s.
+	Get(ctx context.Context) (runtime.Object, error)
+}
+
 // Stream is an open watch.
 type Stream interface {
 	// Next blocks until there is an event. At the regular end of the stream it

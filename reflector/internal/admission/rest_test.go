@@ -21,7 +21,7 @@ func TestResume(t *testing.T) {
 		least, most time.Duration // from then on, until its attempt
 	}{
 		"failed":                 {false, refused, 0, 10 * time.Second, time.Hour},
-		"stream refused":         {true, refused, 0, 10 * time.Second, time.Hour},
+		"stream refused":         {true, refused, 0, 100 * time.Millisecond, time.Hour},
 		"failed an hour before":  {false, refused, time.Hour, 0, 5 * time.Second},
 		"within its Retry-After": {false, admission.Outcome{Kind: admission.Throttled, RetryAfter: 40 * time.Second}, 20 * time.Second, 20 * time.Second, time.Hour},
 	} {
@@ -72,6 +72,25 @@ func TestOutageBesideMembersThatRest(t *testing.T) {
 		advance(10 * time.Second)
 		if r.Status().Cause == nil {
 			t.Error("8 members fail, and the others rest: got no outage")
+		}
+	})
+}
+
+// Members that have synced, and then rested, say as much about an outage as others that have
+// synced: the object was there.
+func TestOutageOfMembersThatRested(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		all := r.join(8, "secrets", healthy())
+		advance(time.Minute)
+		for _, m := range all {
+			m.Rest()
+			m.Resume()
+		}
+		r.behave(all, fails(admission.Failed))
+		r.cutStreams(all)
+		advance(10 * time.Second)
+		if r.Status().Cause == nil {
+			t.Error("8 members that rested fail: got no outage")
 		}
 	})
 }

@@ -62,6 +62,10 @@ func (s *server) join(m *member, name string) {
 func (s *server) count(m *member) {
 	m.resource.members++
 	s.members++
+	if m.synced {
+		m.resource.synced++
+		s.synced++
+	}
 }
 
 func (s *server) resource(name string) *resource {
@@ -91,7 +95,7 @@ func (s *server) leave(m *member, now time.Time) {
 func (s *server) rest(m *member, now time.Time) {
 	s.remove(m, now)
 	m.state = resting
-	m.expedited, m.synced, m.shortStreams = false, false, 0
+	m.expedited, m.shortStreams = false, 0
 }
 
 // resume makes m a member again. It reports whether its last attempt was recent, or a Retry-After still counts.

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+)
+
+// getter is a listwatch.Getter. Its List and Watch fail the test.
+type getter struct {
+	listwatch.Source
+
+	get   func(context.Context) (runtime.Object, error)
+	times []time.Time // of its calls
+}
+
+func (g *getter) Get(ctx context.Context) (runtime.Object, error) {
+	g.times = append(g.times, time.Now())
+	return g.get(ctx)
+}
+
+// replaced is a store that records complete reads.
+type replaced struct {
+	toolscache.ReflectorStore
+
+	reads    []string
+	versions []string // of a ResourceVersionUpdater
+}
+
+func (r *replaced) Replace(items []any, version string) error {
+	names := []string{"at " + version}
+	for _, item := range items {
+		names = append(names, item.(metav1.Object).GetResourceVersion())
+	}
+	r.reads = append(r.reads, strings.Join(names, " "))
+	return nil
+}
+
+func (r *replaced) UpdateResourceVersion(version string) { r.versions = append(r.versions, version) }
+
+// reading runs a reflector that reads a source with GETs.
+func reading(t *testing.T, source *getter, options reflector.Options) (*rig, *replaced) {
+	store := &replaced{}
+	options.BlockingStreams = true // the rig then passes the source on as it is
+	r := startWith(t, source, store, options, (*reflector.Reflector).Read)
+	synctest.Wait()
+	return r, store
+}
+
+// A Getter is read with one GET for each Read. An absence reaches the store as an empty read.
+func TestGet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var object runtime.Object = secret("5")
+		source := &getter{get: func(context.Context) (runtime.Object, error) { return object, nil }}
+		r, store := reading(t, source, reflector.Options{})
+		after(time.Hour)
+		object = nil
+		r.ReadFor(3)
+		r.Read()
+		synctest.Wait()
+		if want := []string{"at  5", "at "}; !slices.Equal(store.reads, want) || len(store.versions) > 0 {
+			t.Errorf("the store got %q and the versions %q, want %q and none", store.reads, store.versions, want)
+		}
+		if got := r.Status(); len(source.times) != 2 || !got.Synced || got.ReadFor != 3 || got.ResourceVersion != "" || !got.LastContact.Equal(time.Now()) || got.Failures > 0 {
+			t.Errorf("got %d requests and %+v, want 2 and the second read", len(source.times), got)
+		}
+	})
+}
+
+// GETs that fail follow each other after pauses, until one succeeds.
+func TestGetBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failure := forbidden()
+		source := &getter{get: func(context.Context) (runtime.Object, error) { return secret("5"), failure }}
+		began := time.Now()
+		r, store := reading(t, source, reflector.Options{})
+		after(10 * time.Minute)
+		status := r.Status()
+		if n := len(source.times); n < 50 || n > 100 || status.Failures != n || !errors.Is(status.LastError, failure) || !status.RefusedSince.Equal(began) {
+			t.Errorf("got %d requests and %+v, want one in 7.5 to 15 s, all of them refused", n, status)
+		}
+		failure = nil
+		after(15 * time.Second)
+		requests := len(source.times)
+		after(time.Hour)
+		if status = r.Status(); len(source.times) != requests || len(store.reads) != 1 || status.Failures != 0 || !status.RefusedSince.IsZero() {
+			t.Errorf("got %d requests after the success, %d reads and %+v, want none, one and no failure", len(source.times)-requests, len(store.reads), status)
+		}
+	})
+}
+
+// A GET that panics, hangs, or fails with a text that may quote an object is a failure.
+func TestGetFailures(t *testing.T) {
+	for name, test := range map[string]struct {
+		get  func(context.Context) (runtime.Object, error)
+		want string
+		took time.Duration
+	}{
+		"panic":         {func(context.Context) (runtime.Object, error) { panic(canary) }, "panic: a string in", 0},
+		"hangs":         {func(ctx context.Context) (runtime.Object, error) { <-ctx.Done(); return nil, ctx.Err() }, "the server did not answer in time", 15 * time.Second},
+		"quotes":        {func(context.Context) (runtime.Object, error) { return nil, errors.New(canary) }, "hidden because it may quote", 0},
+		"readable":      {func(context.Context) (runtime.Object, error) { return nil, io.EOF }, "EOF", 0},
+		"an other type": {func(context.Context) (runtime.Object, error) { return &corev1.Pod{}, nil }, "*v1.Pod", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				r, store := reading(t, &getter{get: test.get}, reflector.Options{ExpectedType: &corev1.Secret{}})
+				after(test.took)
+				status := r.Status()
+				if status.LastError == nil || !strings.Contains(status.LastError.Error(), test.want) || strings.Contains(fmt.Sprint(status), canary) ||
+					!status.LastErrorTime.Equal(began.Add(test.took)) || len(store.reads) > 0 {
+					t.Errorf("got %+v, want the failure %q after %v", status, test.want, test.took)
+				}
+			})
+		})
+	}
+}
+
+// Pause and Stop end a GET. That is no failure, and the GET after it is the only one.
+func TestGetIsGivenUp(t *testing.T) {
+	for name, end := range map[string]func(*reflector.Reflector){"Pause": (*reflector.Reflector).Pause, "Stop": (*reflector.Reflector).Stop} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := &getter{get: func(ctx context.Context) (runtime.Object, error) { <-ctx.Done(); return nil, ctx.Err() }}
+				gate := reflector.NewGate(reflector.GateOptions{Opens: 1})
+				r, _ := reading(t, source, reflector.Options{Gate: gate})
+				if r.Status().AskedAt.IsZero() {
+					t.Error("status during a GET: got no time of the request")
+				}
+				end(r.Reflector)
+				after(time.Minute)
+				if got := r.Status(); len(source.times) != 1 || got.Failures > 0 || !got.AskedAt.IsZero() {
+					t.Errorf("got %d requests and %+v, want one and no failure", len(source.times), got)
+				}
+				if got := statusNow(gate); got != (reflector.GateStatus{}) {
+					t.Errorf("gate: got %+v, want an idle one", got)
+				}
+			})
+		})
+	}
+}
