@@ -22,7 +22,8 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-const randomSeeds = 6
+// randomSeeds returns how many random runs a test makes.
+func randomSeeds() uint64 { return uint64(fewer(6)) }
 
 // writes are the states of one object, in order: true if it exists in the state of that index.
 type writes struct {
@@ -69,7 +70,7 @@ func (w *writes) mayShow() int {
 // No Get and no Change goes back, and no first Get is older than the reference, whatever
 // overtakes what, and whatever fails.
 func TestHedgedReadsInAnyOrder(t *testing.T) {
-	for seed := range uint64(randomSeeds) {
+	for seed := range randomSeeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
 			options := objectcache.WatchOptions{}
@@ -193,7 +194,7 @@ func runInAnyOrder(t *testing.T, r *rig, random *rand.Rand, seed uint64) {
 // Gets beside Changes, during the first seconds of references: no state goes back, from the
 // one to the other either, and in the end all have the newest state.
 func TestHedgedReadsBesideChanges(t *testing.T) {
-	for seed := range uint64(randomSeeds) {
+	for seed := range randomSeeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 11))
 			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) { runBesideChanges(t, r, random) })

@@ -100,14 +100,6 @@ func rigOf(t *testing.T, resource resource.Resource[*corev1.Secret], options obj
 	return r
 }
 
-// crowd skips a test that takes long, because of its many objects, if go test has the flag -short.
-func crowd(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("many objects: not with -short")
-	}
-}
-
 // run calls Run in a goroutine.
 func (r *rig) run() {
 	stop := runStore(r.t.Context(), r.t, r.Store)

@@ -163,6 +163,7 @@ func TestSharedSwitchesWithoutAGap(t *testing.T) {
 	if raceEnabled {
 		cycles = 30
 	}
+	cycles = fewer(cycles)
 	inSharedBubble(t, sharedOptions(lasting+coming), func(t *testing.T, r *sharedRig) {
 		all := names(lasting + coming)
 		r.createAll(all...)
@@ -237,7 +238,7 @@ func TestSharedFaultsWithoutAGap(t *testing.T) {
 		r.createAll(all...)
 		r.reference(all...)
 		f := r.startTraffic(all, 2)
-		for range 100 {
+		for range fewer(100) {
 			f.write(time.Duration(f.random.IntN(200)) * time.Second)
 			switch f.random.IntN(5) {
 			case 0:

@@ -32,6 +32,7 @@ func refusing(prefix string, err *apierrors.StatusError) func(apiserver.Request)
 
 // Many Gets of refused objects cause few requests.
 func TestGetsOfForbiddenObjectsAreFewRequests(t *testing.T) {
+	crowd(t)
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.answers(refusing("bad", forbidden()))
 		s.references(800, "good")
@@ -109,6 +110,7 @@ func TestGetsWithAnExpiredToken(t *testing.T) {
 
 // Gets of new objects do not wait for objects that fail, for whatever reason.
 func TestGetsDoNotWaitForBadObjects(t *testing.T) {
+	crowd(t)
 	unreadable := apierrors.NewInternalError(errors.New("cannot be decrypted"))
 	tests := map[string][]verdict{
 		"unreadable": {status(unreadable)},
@@ -205,6 +207,7 @@ func TestPhaseWithoutAStreamIsNotWatching(t *testing.T) {
 
 // Repeated Gets of refused objects do not delay the reopening of other streams.
 func TestGetsOfRefusedObjectsDoNotDelayStreams(t *testing.T) {
+	crowd(t)
 	inStorm(t, objectcache.GateOptions{Opens: 8}, func(t *testing.T, s *storm) {
 		s.answers(refusing("bad", forbidden()))
 		good := s.references(300, "good")

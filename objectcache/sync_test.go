@@ -78,6 +78,7 @@ func TestWaitForSync(t *testing.T) {
 // grace, or with its context. Good objects are synced by then, and the error has the
 // cause of each other one, in a short text.
 func TestWaitForSyncOfManyWithBadNeighbours(t *testing.T) {
+	crowd(t)
 	manyStreams(t)
 	tests := map[string]struct {
 		bad  []string

@@ -52,6 +52,7 @@ func (r *rig) slowestOf(names []string) (slowest time.Duration) {
 // Of many objects most hang or fail. They delay the others only at first, however
 // many Gets ask for them, and cause few requests.
 func TestTTLBadNeighboursDelayNobody(t *testing.T) {
+	crowd(t)
 	hang := func(ctx context.Context) *metav1.Status { <-ctx.Done(); return nil }
 	fail := func(context.Context) *metav1.Status { return &unavailable().ErrStatus }
 	refuse := func(context.Context) *metav1.Status { return &forbidden().ErrStatus }

@@ -30,6 +30,7 @@ var unwatchable = map[string]*apierrors.StatusError{
 // objects are listed again, at a bounded pace, Status shows that, and the streams open
 // once watches work.
 func TestWatchesFailAndListsWork(t *testing.T) {
+	crowd(t)
 	for name, err := range unwatchable {
 		t.Run(name, func(t *testing.T) {
 			inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
@@ -67,6 +68,7 @@ func TestWatchesFailAndListsWork(t *testing.T) {
 
 // The same where watches worked before.
 func TestWatchesFailLater(t *testing.T) {
+	crowd(t)
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		names := s.references(1000, "tls")
 		time.Sleep(10 * time.Second)
@@ -126,6 +128,7 @@ func TestSomeRequestsFailAndWatchesWork(t *testing.T) {
 // forwards the first byte, answers no watch. Objects that Gets wait for are soon served by
 // lists, and in the end all are.
 func TestWatchesHangAndListsWork(t *testing.T) {
+	crowd(t)
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.answers(func(request apiserver.Request) verdict { return verdict{hangs: request.Verb == "watch"} })
 		names := s.references(1000, "tls")

@@ -81,7 +81,18 @@ func taking(d time.Duration, b behavior) behavior {
 	}
 }
 
+// skipCrowd skips a test that takes long, because of its many objects, if go test has the flag -short.
+func skipCrowd(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("many objects: not with -short")
+	}
+}
+
+// newCrowd returns a crowd without members. It skips the test if go test has the flag -short.
 func newCrowd(t *testing.T, options reflector.GateOptions, usual behavior) *crowd {
+	t.Helper()
+	skipCrowd(t)
 	return &crowd{
 		t: t, gate: reflector.NewGate(options), usual: usual, special: map[int]behavior{},
 		version: 1_000_000, content: "900000",

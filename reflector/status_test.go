@@ -285,6 +285,7 @@ func TestLineOfAnEndedStream(t *testing.T) {
 
 // Lines at level 0 are bounded, however many reflectors fail.
 func TestLinesAtLevel0AreBounded(t *testing.T) {
+	skipCrowd(t)
 	log := logged(t, "0", func() {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCrowd(t, reflector.GateOptions{}, atOnce(forbidden()))

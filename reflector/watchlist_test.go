@@ -56,10 +56,10 @@ func (g group) synced() (count int) {
 	return count
 }
 
-// large returns n in the cases that need a large group; n/20 in the others, and if streams
+// large returns n in the cases that need a large group; n/20 in the others, with -short, and if streams
 // are not parked.
 func large(is bool, n int) int {
-	if is && !blockingStreams {
+	if is && !blockingStreams && !testing.Short() {
 		return n
 	}
 	return n / 20

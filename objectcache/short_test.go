@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import "testing"
+
+// crowd skips a test that takes long, because of its many objects, if go test has the flag -short.
+func crowd(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("many objects: not with -short")
+	}
+}
+
+// fewer returns how many of so many random rounds a test makes: a tenth if go test has the flag -short.
+func fewer(rounds int) int {
+	if testing.Short() {
+		return (rounds + 9) / 10
+	}
+	return rounds
+}
