@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,7 +88,13 @@ func TestGet(t *testing.T) {
 func TestGetBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failure := forbidden()
-		source := &getter{get: func(context.Context) (runtime.Object, error) { return secret("5"), failure }}
+		var works atomic.Bool
+		source := &getter{get: func(context.Context) (runtime.Object, error) {
+			if works.Load() {
+				return secret("5"), nil
+			}
+			return nil, failure
+		}}
 		began := time.Now()
 		r, store := reading(t, source, reflector.Options{})
 		after(10 * time.Minute)
@@ -95,7 +102,7 @@ func TestGetBacksOff(t *testing.T) {
 		if n := len(source.times); n < 50 || n > 100 || status.Failures != n || !errors.Is(status.LastError, failure) || !status.RefusedSince.Equal(began) {
 			t.Errorf("got %d requests and %+v, want one in 7.5 to 15 s, all of them refused", n, status)
 		}
-		failure = nil
+		works.Store(true)
 		after(15 * time.Second)
 		requests := len(source.times)
 		after(time.Hour)
