@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -150,8 +151,8 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 		s.cancelNoticeLocked(key)
 		return now, false
 	}
-	now.owners = e.owners.list()
-	now.id = stateID{entry: e.number, owners: e.owners.added}
+	now.owners = e.owners.List()
+	now.id = stateID{entry: e.number, owners: e.owners.Added}
 	w := e.watch.Load()
 	if w == nil {
 		return now, false
@@ -185,20 +186,20 @@ type refusal struct {
 func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (state cache.State[T], refused *refusal, ok bool) {
 	facts, state := s.factsLocked(e, w)
 	d := e.demandOfAllLocked()
-	verdict, after := d.answer(&facts, s.options.RefusalGrace, time.Now())
+	verdict, after := d.Answer(&facts, s.options.RefusalGrace, time.Now())
 	switch {
-	case verdict.serves():
-		if verdict == serveAll {
-			e.previousFor = max(e.previousFor, d.owner)
+	case verdict.Serves():
+		if verdict == engine.ServeAll {
+			e.previousFor = max(e.previousFor, d.Owner)
 		}
 		return state, nil, true
-	case verdict == fail && !state.Synced:
-		return state, s.refusal(e.key, facts.attempts), false
+	case verdict == engine.Fail && !state.Synced:
+		return state, s.refusal(e.key, facts.Attempts), false
 	case !state.Synced && after < 0 && s.options.RefusalGrace > 0:
 		// Nothing notifies of an outage that was confirmed before the reflector began to wait.
-		after = time.Until(d.began.Add(s.options.RefusalGrace))
+		after = time.Until(d.Began.Add(s.options.RefusalGrace))
 	}
-	if after > 0 && (s.ttl == nil || w.upkeep == byRead) {
+	if after > 0 && (s.ttl == nil || w.upkeep == engine.ByRead) {
 		s.notifyLaterLocked(e.key, after) // nothing else notifies the subscribers then
 	}
 	return state, nil, false
@@ -206,8 +207,8 @@ func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (state ca
 
 // demandOfAllLocked returns what the newest owner demands, which has waited since it was
 // added, or since Run: a state that any owner may have, whatever its age.
-func (e *entry[T]) demandOfAllLocked() demand {
-	return demand{owner: e.newestOwnerLocked(), ownerAddedAt: e.ownerAddedAt, began: later(e.ownerAddedAt, e.startedAt)}
+func (e *entry[T]) demandOfAllLocked() engine.Demand {
+	return engine.Demand{Owner: e.newestOwnerLocked(), OwnerAddedAt: e.ownerAddedAt, Began: later(e.ownerAddedAt, e.startedAt)}
 }
 
 // refusal returns the refusal of an object.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -30,7 +31,7 @@ func (s *WatchStore[T]) requestReadLocked(g *waiter[T]) {
 
 // readAgainLocked starts another read if none is under way, and the last one was not that of g.
 func (s *WatchStore[T]) readAgainLocked(g *waiter[T], w *objectWatch[T]) {
-	if !w.upkeep.isOwn() && g.entry.readFor < g.read {
+	if !w.upkeep.IsOwn() && g.entry.readFor < g.read {
 		s.startReadLocked(g.entry)
 	}
 }
@@ -56,7 +57,7 @@ func (s *WatchStore[T]) readPauseLocked(e *entry[T]) time.Duration {
 func (s *WatchStore[T]) readPause(g *waiter[T], w *objectWatch[T]) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g.read == 0 || w.upkeep.isOwn() || g.entry.readFor >= g.read {
+	if g.read == 0 || w.upkeep.IsOwn() || g.entry.readFor >= g.read {
 		return -1
 	}
 	return max(0, s.readPauseLocked(g.entry))
@@ -65,12 +66,12 @@ func (s *WatchStore[T]) readPause(g *waiter[T], w *objectWatch[T]) time.Duration
 // isReadAlone reports whether a state that is too old for g is read for that object
 // alone: it has no stream, or one that is shared, and the bound is that of g itself.
 func (s *WatchStore[T]) isReadAlone(g *waiter[T], w *objectWatch[T]) bool {
-	return w.upkeep == byNone || w.upkeep == bySharedStream && g.maxStaleness > 0
+	return w.upkeep == engine.ByNone || w.upkeep == engine.BySharedStream && g.maxStaleness > 0
 }
 
 // isTooOldLocked reports whether the state is older than g demands.
 func (s *WatchStore[T]) isTooOldLocked(g *waiter[T]) bool {
-	return !g.entry.immutable && isOlder(s.contact(g.entry), s.demandLocked(g).maxStaleness)
+	return !g.entry.immutable && isOlder(s.contact(g.entry), s.demandLocked(g).MaxStaleness)
 }
 
 // needsRead reports whether g demands a read of its own.
@@ -92,11 +93,11 @@ func (w *objectWatch[T]) versionLocked(status reflector.Status) string {
 // while a read is under way share the next one.
 func (s *WatchStore[T]) readForLocked(g *waiter[T]) {
 	e := g.entry
-	e.owners.reads++
-	g.read = e.owners.reads
+	e.owners.Reads++
+	g.read = e.owners.Reads
 	switch w := e.watch.Load(); {
 	case w == nil: // before Run: the first read is for all
-	case !w.upkeep.isOwn():
+	case !w.upkeep.IsOwn():
 		s.startReadLocked(e)
 	default:
 		w.reflector.ReadFor(g.read)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
 // entry is a referenced object, from its first reference to its last. All fields
@@ -41,7 +42,7 @@ type entry[T cache.Object] struct {
 	// state.
 	previousFor uint64
 
-	owners       owners
+	owners       engine.Owners
 	watching     int       // references that are not read-once
 	ownerAddedAt time.Time // when the last owner was added
 	startedAt    time.Time // just before the first of its watches began, or the first after it was idle
@@ -74,7 +75,7 @@ func (e *entry[T]) readOnce() bool { return e.watching == 0 }
 // newestOwner: to see whether an owner that is gone was the newest, load that before.
 func (e *entry[T]) newestOwnerLocked() uint64 {
 	if e.readFor < e.newestOwner {
-		e.newestOwner = e.owners.newest()
+		e.newestOwner = e.owners.Newest()
 	}
 	return e.newestOwner
 }
@@ -82,7 +83,7 @@ func (e *entry[T]) newestOwnerLocked() uint64 {
 // needsOwnerRead reports whether the state may be served to a new owner only if it was read
 // for that owner.
 func (e *entry[T]) needsOwnerRead() bool {
-	return needsOwnerRead(e.state().Synced, e.live, e.immutable)
+	return engine.NeedsOwnerRead(e.state().Synced, e.live, e.immutable)
 }
 
 // forgetLocked drops what is known of the object, which nothing else keeps in memory. What is

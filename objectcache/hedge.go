@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -71,14 +72,14 @@ func (w *objectWatch[T]) isHedged() bool { return w.hedged && !w.synced }
 
 // hedgeFor begins a hedged read if one is due for g, which waits. It returns after how long g
 // has to ask again, negative for never.
-func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *facts) time.Duration {
-	attempts := &f.attempts
+func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *engine.Facts) time.Duration {
+	attempts := &f.Attempts
 	if !s.mayHedge || attempts.Away || !attempts.RefusedSince.IsZero() || time.Now().Before(attempts.RetryAfter) {
 		return -1
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || w.shared != nil || w.hedgeRefused || g.entry.watch.Load() != w || f.synced && !w.isHedged() {
+	if s.stopped || w.shared != nil || w.hedgeRefused || g.entry.watch.Load() != w || f.Synced && !w.isHedged() {
 		return -1
 	}
 	now := time.Now()
@@ -109,7 +110,7 @@ func (s *WatchStore[T]) startHedgesLocked() {
 		if s.stopped || e.waiters == 0 || e.watch.Load() != w || e.state().Synced && !w.isHedged() {
 			continue
 		}
-		h.began, h.readFor = time.Now(), e.owners.reads
+		h.began, h.readFor = time.Now(), e.owners.Reads
 		w.nextHedge = h.began.Add(hedgeTimeout).Sub(s.base)
 		s.hedges.underWay++
 		s.background.Go(func() { s.runHedge(h) })

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/clients"
@@ -66,10 +67,10 @@ func TestIssue8LateChangeDoesNotRestart(t *testing.T) {
 			runtime.Gosched() // until all wait for the lock
 		}
 		w.eventLocked(testSecret("6", true), true)
-		s.unwatchLocked(e, w, Immutable)
+		s.unwatchLocked(e, w, engine.Immutable)
 		s.mu.Unlock()
 		late.Wait()
-		if w.upkeep != byNone {
+		if w.upkeep != engine.ByNone {
 			t.Fatal("an immutable object is read again")
 		}
 		s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
@@ -86,13 +87,13 @@ func TestEventWhileTheStreamEnds(t *testing.T) {
 	_ = w.Replace([]any{testSecret("5", true)}, "5")
 	s.mu.Lock()
 	e.readFor = 1
-	s.unwatchLocked(e, w, Immutable)
+	s.unwatchLocked(e, w, engine.Immutable)
 	s.mu.Unlock()
 	_ = w.Update(testSecret("6", false))
 	w.synced = true
 	for range 2 {
 		w.changed()
-		if w.upkeep != byStream || w.synced {
+		if w.upkeep != engine.ByStream || w.synced {
 			t.Errorf("got upkeep %v, read %v, want a stream whose first read is under way", w.upkeep, w.synced)
 		}
 	}
@@ -109,7 +110,7 @@ func TestLateChangeOfAReplacedWatch(t *testing.T) {
 	_ = w.Replace([]any{testSecret("5", false)}, "5")
 	s.mu.Lock()
 	next := s.newWatchLocked(e)
-	w.upkeep, next.synced = byNone, true
+	w.upkeep, next.synced = engine.ByNone, true
 	e.watch.Store(next)
 	s.mu.Unlock()
 	w.changed()

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -22,8 +23,8 @@ var (
 	errStopping     = errors.New("the store is stopped")
 )
 
-// reasons are those for an object to have no stream.
-var reasons = map[Phase]error{Immutable: errImmutable, ReadOnce: errReadOnce, Cached: errRead}
+// reasons are those for an object to have no stream, for the log.
+var reasons = [...]error{engine.Immutable: errImmutable, engine.ReadOnce: errReadOnce, engine.OnDemand: errRead}
 
 // startLocked begins a read of an object, and the watch of its entry if that has none. The
 // read is one of the object alone, unless the first read of a shared stream will bring it. A
@@ -32,7 +33,7 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if s.ctx == nil || s.stopped || s.ttl != nil && e.waiters == 0 {
 		return
 	}
-	if e.watch.Load() == nil || s.natureOf(e).withoutStream() == "" { // a read without a stream is not counted
+	if e.watch.Load() == nil || s.natureOf(e).WithoutStream() == engine.NeedsStream { // a read without a stream is not counted
 		s.countStreamLocked(e, true)
 	}
 	defer s.publishLocked(e)
@@ -86,8 +87,8 @@ func (w *objectWatch[T]) readLocked() {
 	w.recordLocked(w.status())
 	s.dropHedgeLocked(w)
 	w.hedged, w.synced = w.isHedged(), false
-	w.reflector.ReadFor(e.owners.reads)
-	if w.upkeep = s.natureOf(e).nextRead(); w.upkeep == byRead {
+	w.reflector.ReadFor(e.owners.Reads)
+	if w.upkeep = s.natureOf(e).NextRead(); w.upkeep == engine.ByRead {
 		w.reflector.Read()
 		s.logLocked(e, "Starting to read", nil)
 	} else {
@@ -155,36 +156,41 @@ func (w *objectWatch[T]) changed() {
 func (s *WatchStore[T]) settleLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
 	defer s.publishLocked(e)
 	p := s.progressLocked(e, w, status)
-	switch phase := p.withoutStream(); p.plan() {
-	case keepStream:
-		if p.read {
+	switch reason := p.WithoutStream(); p.Plan() {
+	case engine.KeepStream:
+		if p.Read {
 			e.live = true
 		}
 		s.shareLocked(e, w, status)
-	case readAgain:
+	case engine.ReadAgain:
 		s.startLocked(e)
-	case readForOwner:
+	case engine.ReadForOwner:
 		s.readForOwnerLocked(e)
-	case endStream:
-		s.unwatchLocked(e, w, phase)
-	case endStreamUntilRead:
-		s.unwatchLocked(e, w, phase)
+	case engine.EndStream:
+		s.unwatchLocked(e, w, reason)
+	case engine.EndStreamUntilRead:
+		s.unwatchLocked(e, w, reason)
 		s.readLaterLocked(e)
 	}
 }
 
+func (s *WatchStore[T]) natureOf(e *entry[T]) engine.Nature {
+	state := e.state()
+	return engine.Nature{OnDemand: s.ttl != nil, Known: state.Synced, Exists: state.Exists, Immutable: e.immutable, ReadOnce: e.readOnce()}
+}
+
 // progressLocked returns how far a watch has come. It also records the first read, with which the
 // hedged reads end: behind is set in that call only.
-func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status reflector.Status) progress {
-	p := progress{nature: s.natureOf(e), upkeep: w.upkeep, phase: w.phase}
-	w.synced = status.Synced || w.upkeep == bySharedStream && p.known
-	if p.read = w.synced; p.read {
+func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status reflector.Status) engine.Progress {
+	p := engine.Progress{Nature: s.natureOf(e), Upkeep: w.upkeep, Reason: w.reason}
+	w.synced = status.Synced || w.upkeep == engine.BySharedStream && p.Known
+	if p.Read = w.synced; p.Read {
 		s.syncedLocked(e)
-		p.behind = s.hedgesEndLocked(w, status)
+		p.Behind = s.hedgesEndLocked(w, status)
 	}
-	p.covered = e.readFor >= e.newestOwnerLocked()
-	p.mayRead = e.ownerReadPause() <= 0
-	p.failed = status.Failures > 0 && e.waiters == 0
+	p.Covered = e.readFor >= e.newestOwnerLocked()
+	p.MayRead = e.ownerReadPause() <= 0
+	p.Failed = status.Failures > 0 && e.waiters == 0
 	return p
 }
 
@@ -198,15 +204,15 @@ func (s *WatchStore[T]) syncedLocked(e *entry[T]) {
 
 // unwatchLocked ends the stream of an object that needs none. If an immutable object is
 // deleted and created again, nothing reports it, so a timer reads it again.
-func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], phase Phase) {
-	w.logEndLocked(reasons[phase])
+func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason engine.Reason) {
+	w.logEndLocked(reasons[reason])
 	w.reflector.Pause() // its own: an object that needs no stream is read with requests of its own
-	w.upkeep, w.phase = byNone, phase
+	w.upkeep, w.reason = engine.ByNone, reason
 	e.live = false
 	s.stopTimerLocked(e.readTimer)
 	s.leaveSharedLocked(e)
 	after := s.options.ImmutableRecheck
-	if after < 0 || phase != Immutable {
+	if after < 0 || reason != engine.Immutable {
 		return
 	}
 	after += time.Duration(rand.Float64() * float64(after))

@@ -5,6 +5,8 @@ package objectcache
 import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
 // What a store logs about single objects, at level 4.
@@ -53,10 +55,10 @@ func (s *WatchStore[T]) writeLog() {
 // logEndLocked logs why the stream or the read of a watch ends, if there is one.
 func (w *objectWatch[T]) logEndLocked(reason error) {
 	switch w.upkeep {
-	case byStream:
+	case engine.ByStream:
 		w.store.logLocked(w.entry, "Stopped watching", reason)
-	case byRead:
+	case engine.ByRead:
 		w.store.logLocked(w.entry, "Stopped reading", reason)
-	case bySharedStream, byNone:
+	case engine.BySharedStream, engine.ByNone:
 	}
 }

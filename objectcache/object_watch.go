@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -23,8 +24,8 @@ type objectWatch[T cache.Object] struct {
 	until     atomic.Int64         // of a TTLStore: until when the state is served without another read, since WatchStore.base
 
 	// Guarded by WatchStore.mu.
-	upkeep       upkeep
-	phase        Phase         // of the object, if upkeep is byNone
+	upkeep       engine.Upkeep
+	reason       engine.Reason // why there is no stream, if upkeep is ByNone
 	synced       bool          // a read has been stored since startLocked
 	hedged       bool          // until then, the state is from hedged reads only
 	hedgeQueued  bool          // a hedged read waits until it may begin
@@ -42,7 +43,7 @@ func (w *objectWatch[T]) stopLocked(reason error) {
 
 // share makes a shared stream bring the changes of the object.
 func (w *objectWatch[T]) share(st *sharedStream[T]) {
-	w.upkeep, w.shared, w.reflector = bySharedStream, st, st.reflector
+	w.upkeep, w.shared, w.reflector = engine.BySharedStream, st, st.reflector
 }
 
 // status returns the status of the reflector. It is not ahead of the state of the entry while

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
 // References of a WatchStore.
@@ -56,7 +58,7 @@ func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, rea
 
 // addOwnerLocked counts a reference.
 func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID, readOnce bool) {
-	isNew := e.owners.add(uid, readOnce)
+	isNew := e.owners.Add(uid, readOnce)
 	first := !readOnce && e.watching == 0
 	if !readOnce {
 		e.watching++
@@ -77,17 +79,17 @@ func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID, readOnce bool
 // without a stream is read again now.
 func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 	e.used.Store(s.uses)
-	e.newestOwner = e.owners.reads
+	e.newestOwner = e.owners.Reads
 	e.ownerAddedAt = time.Now()
 	w := e.watch.Load()
 	switch {
-	case w == nil, s.ttl != nil && w.upkeep == byNone:
-	case w.upkeep == byNone:
+	case w == nil, s.ttl != nil && w.upkeep == engine.ByNone:
+	case w.upkeep == engine.ByNone:
 		if !s.readForOwnerLocked(e) {
 			s.readLaterLocked(e)
 		}
-	case w.upkeep.isOwn() && (s.unwatchImmutable || readOnce || s.ttl != nil):
-		w.reflector.ReadFor(e.owners.reads)
+	case w.upkeep.IsOwn() && (s.unwatchImmutable || readOnce || s.ttl != nil):
+		w.reflector.ReadFor(e.owners.Reads)
 	}
 	if w := e.watch.Load(); w != nil {
 		if w.status().Failures > 0 && e.needsOwnerRead() {
@@ -121,14 +123,14 @@ func (s *WatchStore[T]) DeleteReference(namespace, name string, referencedFrom t
 
 // deleteLocked takes back a reference, and removes the entry with its last one.
 func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
-	gone, watched := e.owners.remove(owner)
+	gone, watched := e.owners.Remove(owner)
 	if watched {
 		e.watching--
 	}
 	if gone > 0 {
 		s.references--
 	}
-	if !e.owners.empty() {
+	if !e.owners.Empty() {
 		s.ownerGoneLocked(e, gone)
 		if watched && e.readOnce() {
 			s.referencesChangedLocked(e)

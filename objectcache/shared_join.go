@@ -4,6 +4,7 @@ package objectcache
 
 import (
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -34,7 +35,7 @@ import (
 // shareLocked is called for an entry that needs a stream, after each change: it makes the
 // entry a member, and then lets it join.
 func (s *WatchStore[T]) shareLocked(e *entry[T], w *objectWatch[T], status reflector.Status) {
-	if w.upkeep == bySharedStream {
+	if w.upkeep == engine.BySharedStream {
 		return
 	}
 	s.countStreamLocked(e, true)
@@ -53,19 +54,19 @@ func (s *WatchStore[T]) shareLocked(e *entry[T], w *objectWatch[T], status refle
 
 // isWell reports whether the stream of a watch is open and the state of the entry is synced.
 func (w *objectWatch[T]) isWell(status reflector.Status) bool {
-	return w.upkeep != byNone && status.Streaming && status.Failures == 0 && w.entry.state().Synced
+	return w.upkeep != engine.ByNone && status.Streaming && status.Failures == 0 && w.entry.state().Synced
 }
 
 // joinLocked lets a member join if both streams have come far enough.
 func (st *sharedStream[T]) joinLocked(m *member[T]) {
 	s, e := st.store, m.entry
 	w := e.watch.Load()
-	if m.known == "" || w == nil || w.upkeep == bySharedStream {
+	if m.known == "" || w == nil || w.upkeep == engine.BySharedStream {
 		return
 	}
 	status := w.status()
 	order, err := cache.CompareVersions(status.ResourceVersion, m.known)
-	if err != nil || order < 0 || !w.isWell(status) || s.natureOf(e).withoutStream() != "" {
+	if err != nil || order < 0 || !w.isWell(status) || s.natureOf(e).WithoutStream() != engine.NeedsStream {
 		return
 	}
 	if order, err = cache.CompareVersions(e.order.Version(), st.version); err != nil || order > 0 {

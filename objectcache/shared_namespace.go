@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
 // sharedRetry is the shortest pause before a shared stream is tried again; up to as
@@ -50,15 +51,15 @@ func (s *WatchStore[T]) countStreamLocked(e *entry[T], needed bool) {
 	} else {
 		n.counted--
 	}
-	switch s.options.Shared.plan(n.counted) {
-	case share:
+	switch engine.Shares(n.counted, s.options.Shared.Threshold) {
+	case engine.Share:
 		s.stopLingeringLocked(n)
 		s.startSharedLocked(n)
-	case keepSharing:
+	case engine.KeepSharing:
 		s.stopLingeringLocked(n)
-	case shareNoLonger:
+	case engine.ShareNoLonger:
 		s.lingerLocked(n)
-	case unshare:
+	case engine.Unshare:
 		s.endSharedLocked(n, errFew)
 	}
 	s.dropNamespaceLocked(n)
@@ -130,7 +131,7 @@ func (s *WatchStore[T]) endSharedLocked(n *sharedNamespace[T], reason error) {
 	if !errors.Is(reason, errFew) && !s.stopped {
 		n.retry = s.startTimerLocked(sharedRetry+rand.N(sharedRetry), func() time.Duration {
 			n.retry = nil
-			if s.options.Shared.plan(n.counted) == share {
+			if engine.Shares(n.counted, s.options.Shared.Threshold) == engine.Share {
 				s.startSharedLocked(n)
 			}
 			s.dropNamespaceLocked(n)

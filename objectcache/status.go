@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -146,26 +147,26 @@ func (s *WatchStore[T]) Statuses() iter.Seq[Status] {
 }
 
 func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
-	status := Status{Key: e.key, Owners: e.owners.list(), Stream: StreamNone}
+	status := Status{Key: e.key, Owners: e.owners.List(), Stream: StreamNone}
 	w := e.watch.Load()
 	if w == nil {
 		status.Phase = s.phaseWithoutWatchLocked()
 		return status
 	}
 	facts, state := s.factsLocked(e, w)
-	stream := facts.attempts
+	stream := facts.Attempts
 	status.Phase, status.Stream = phaseLocked(w, state, stream), streamTypeLocked(w)
 	if status.Stream == StreamNamed && stream.Polled {
 		status.Stream = StreamPolled
 	}
 	status.Parked = stream.Parked && status.Stream != StreamNone
-	status.LastContact, status.Failures, status.Waiting = later(facts.contact, stream.LastContact), stream.Failures, stream.Waiting
+	status.LastContact, status.Failures, status.Waiting = later(facts.Contact, stream.LastContact), stream.Failures, stream.Waiting
 	status.LastError, status.LastErrorTime = s.resource.explained(stream.LastError), stream.LastErrorTime
 	status.NextRead = e.nextReadLocked(w)
 	d := e.demandOfAllLocked()
-	d.maxStaleness = s.maxStalenessLocked(e)
-	verdict, _ := d.answer(&facts, s.options.RefusalGrace, time.Now())
-	status.Synced = verdict.serves()
+	d.MaxStaleness = s.maxStalenessLocked(e)
+	verdict, _ := d.Answer(&facts, s.options.RefusalGrace, time.Now())
+	status.Synced = verdict.Serves()
 	if status.Exists = state.Exists; state.Exists {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
 	}
@@ -175,7 +176,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 // nextReadLocked returns when an object without a stream is read again; zero if no read is
 // planned.
 func (e *entry[T]) nextReadLocked(w *objectWatch[T]) (at time.Time) {
-	if t := e.readTimer; w.upkeep == byNone && t != nil && !t.stopped {
+	if t := e.readTimer; w.upkeep == engine.ByNone && t != nil && !t.stopped {
 		at = t.at
 	}
 	return at
@@ -184,9 +185,9 @@ func (e *entry[T]) nextReadLocked(w *objectWatch[T]) (at time.Time) {
 // streamTypeLocked returns how the changes of an entry with a watch arrive.
 func streamTypeLocked[T cache.Object](w *objectWatch[T]) StreamType {
 	switch w.upkeep {
-	case bySharedStream:
+	case engine.BySharedStream:
 		return StreamShared
-	case byStream:
+	case engine.ByStream:
 		return StreamNamed
 	}
 	return StreamNone
@@ -203,14 +204,17 @@ func (s *WatchStore[T]) phaseWithoutWatchLocked() Phase {
 	return Idle
 }
 
+// restPhases are those of an object without a stream.
+var restPhases = [...]Phase{engine.OnDemand: Cached, engine.ReadOnce: ReadOnce, engine.Immutable: Immutable}
+
 // phaseLocked returns the phase of an entry with a watch.
 func phaseLocked[T cache.Object](w *objectWatch[T], state cache.State[T], stream reflector.Status) Phase {
 	switch {
-	case w.upkeep == byNone:
-		return w.phase
+	case w.upkeep == engine.ByNone:
+		return restPhases[w.reason]
 	case stream.Failures > 0:
 		return Failing
-	case stream.Streaming && w.upkeep == bySharedStream:
+	case stream.Streaming && w.upkeep == engine.BySharedStream:
 		return Shared
 	case stream.Streaming:
 		return Watching

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
@@ -64,7 +65,7 @@ func (s *WatchStore[T]) until(began time.Time, ttl time.Duration, immutable bool
 // prolongLocked serves the object that is held beyond its TTL, until the read that is under
 // way has brought a newer state.
 func (s *WatchStore[T]) prolongLocked(w *objectWatch[T]) {
-	if s.ttl == nil || w.upkeep != byRead || !w.entry.state().Exists {
+	if s.ttl == nil || w.upkeep != engine.ByRead || !w.entry.state().Exists {
 		return
 	}
 	w.until.Store(s.until(s.contact(w.entry), math.MaxInt64, w.entry.immutable))
@@ -84,10 +85,10 @@ func (s *WatchStore[T]) requestGetLocked(g *waiter[T]) {
 	d := s.demandLocked(g)
 	f, _ := s.factsLocked(e, w)
 	switch {
-	case f.meets(&d, time.Now()), d.isBehind(&f), g.slept && g.ctx.Err() != nil:
+	case f.Meets(&d, time.Now()), d.IsBehind(&f), g.slept && g.ctx.Err() != nil:
 	case g.read > 0:
 		s.readAgainLocked(g, w)
-	case g.live, g.slept, f.attempts.AskedAt.IsZero():
+	case g.live, g.slept, f.Attempts.AskedAt.IsZero():
 		s.readForLocked(g)
 	}
 }

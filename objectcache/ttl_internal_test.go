@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/clients"
 )
@@ -50,12 +51,12 @@ func TestTTLReadsCountRollbacks(t *testing.T) {
 func TestTTLIsNotProlongedWithoutARead(t *testing.T) {
 	s, w := newTTLTestStore(t)
 	_ = w.Replace([]any{testSecret("5", false)}, "")
-	w.upkeep = byNone
+	w.upkeep = engine.ByNone
 	before := w.until.Load()
 	if s.prolongLocked(w); w.until.Load() != before {
 		t.Error("no read is under way: the object is served for longer")
 	}
-	w.upkeep = byRead
+	w.upkeep = engine.ByRead
 	if s.prolongLocked(w); w.until.Load() <= before {
 		t.Error("a read is under way: the object is not served for longer")
 	}
@@ -69,7 +70,7 @@ func TestTTLChangesStartNoTimer(t *testing.T) {
 	s.ctx = ctx
 	_ = w.Replace([]any{testSecret("5", false)}, "")
 	w.entry.noticed = true
-	for upkeep, notices := range map[upkeep]int{byNone: 0, byRead: 1} {
+	for upkeep, notices := range map[engine.Upkeep]int{engine.ByNone: 0, engine.ByRead: 1} {
 		w.upkeep = upkeep
 		if _, ok := s.snapshot(testKey); ok {
 			t.Error("got the state for an owner without a read")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
 // view is what a Get needs to know of an object. It never changes: a newer one replaces it.
@@ -68,7 +69,7 @@ func (s *WatchStore[T]) judgeLocked(e *entry[T], synced bool) (ready, ages bool)
 	if s.ttl != nil {
 		readFor = max(readFor, e.previousFor) // a state that lapses: see isYoung
 	}
-	ready = synced && servable(readFor, owner, e.live, e.immutable, false)
+	ready = synced && engine.Servable(readFor, owner, e.live, e.immutable, false)
 	return ready, s.ttl != nil || s.maxStalenessLocked(e) > 0 && !e.immutable
 }
 

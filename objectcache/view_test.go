@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -100,12 +101,12 @@ func (r *viewRig) step() string {
 		return "idle"
 	case 2:
 		object := r.secret()
-		r.storeHedgedLocked(hedge[*corev1.Secret]{entry: e, watch: w, began: time.Now(), readFor: e.owners.reads}, cache.State[*corev1.Secret]{
+		r.storeHedgedLocked(hedge[*corev1.Secret]{entry: e, watch: w, began: time.Now(), readFor: e.owners.Reads}, cache.State[*corev1.Secret]{
 			Object: object, Exists: true, Synced: true, ResourceVersion: object.ResourceVersion,
 		})
 		return "hedged read"
 	}
-	status := reflector.Status{Synced: e.state().Synced, ReadFor: e.owners.reads, LastContact: time.Now(), ResourceVersion: e.order.Version()}
+	status := reflector.Status{Synced: e.state().Synced, ReadFor: e.owners.Reads, LastContact: time.Now(), ResourceVersion: e.order.Version()}
 	w.recordLocked(status)
 	r.settleLocked(e, w, status)
 	return "change"
@@ -149,8 +150,8 @@ func (r *viewRig) check() {
 		}
 		facts, state := r.factsLocked(e, w)
 		d := e.demandOfAllLocked()
-		verdict, _ := d.answer(&facts, -1, time.Now())
-		if v.ready != (verdict == serve) || v.state != state {
+		verdict, _ := d.Answer(&facts, -1, time.Now())
+		if v.ready != (verdict == engine.Serve) || v.state != state {
 			r.Errorf("ready: got %v, and a Get that waits: %v", v.ready, verdict)
 		}
 		if want := !e.immutable && !e.readOnce(); v.ages != want {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -80,18 +81,18 @@ func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 			sleep(g.ctx, turn.wake, logNotStarted(&s.loggedNotStarted, s.logger, s.resource.resource, g.key, g.began))
 			continue
 		}
-		if f := &turn.facts; !turn.verdict.serves() || needsOwnerRead(f.synced, f.live, f.immutable) && f.readFor < g.newestOwner {
+		if f := &turn.facts; !turn.verdict.Serves() || engine.NeedsOwnerRead(f.Synced, f.Live, f.Immutable) && f.ReadFor < g.newestOwner {
 			// Again after each attempt, which uses the request up. A Get that returns the
 			// previous state does not wait for the read.
 			s.requestRead(g, &turn)
 		}
 		switch turn.verdict {
-		case fail:
+		case engine.Fail:
 			return none, s.failure(g, &turn)
-		case wait:
+		case engine.Wait:
 			g.slept = true
 			again := s.hedgeFor(g, w, &turn.facts)
-			sleep(g.ctx, turn.wake, sooner(again, s.checkAfter(g, &turn)))
+			sleep(g.ctx, turn.wake, engine.Sooner(again, s.checkAfter(g, &turn)))
 		default:
 			return s.resource.result(g.key, turn.state)
 		}
@@ -103,9 +104,9 @@ type turn[T cache.Object] struct {
 	watch   *objectWatch[T] // nil before Run
 	wake    <-chan struct{} // closed when the Get has to check again
 	state   cache.State[T]
-	facts   facts
-	demand  demand
-	verdict verdict
+	facts   engine.Facts
+	demand  engine.Demand
+	verdict engine.Verdict
 	after   time.Duration // for wait: see answer
 }
 
@@ -123,10 +124,10 @@ func (s *WatchStore[T]) check(g *waiter[T]) (t turn[T], err error) {
 	}
 	t.demand = s.demandLocked(g)
 	t.facts, t.state = s.factsLocked(e, t.watch)
-	t.verdict, t.after = t.demand.answer(&t.facts, s.options.RefusalGrace, time.Now())
-	if t.verdict == serveAll {
+	t.verdict, t.after = t.demand.Answer(&t.facts, s.options.RefusalGrace, time.Now())
+	if t.verdict == engine.ServeAll {
 		// Owners keep the previous state until the next one is added.
-		e.previousFor = max(e.previousFor, t.demand.owner)
+		e.previousFor = max(e.previousFor, t.demand.Owner)
 		s.prolongLocked(t.watch)
 	}
 	return t, nil
@@ -179,40 +180,40 @@ func (s *WatchStore[T]) removeWaiter(g *waiter[T]) {
 }
 
 // demandLocked returns what g demands. Owners that are gone need no read.
-func (s *WatchStore[T]) demandLocked(g *waiter[T]) demand {
+func (s *WatchStore[T]) demandLocked(g *waiter[T]) engine.Demand {
 	w := g.entry.watch.Load()
 	bound := s.maxStalenessLocked(g.entry)
 	if bound == 0 || g.maxStaleness > 0 && g.maxStaleness < bound {
 		bound = g.maxStaleness
 	}
-	return demand{
-		began: g.began, owner: min(g.newestOwner, g.entry.newestOwner), ownerAddedAt: g.ownerAddedAt,
-		maxStaleness: bound, notOlderThan: g.notOlderThan, live: g.live, read: g.read, ended: g.ended(),
-		lapsed: s.ttl != nil && w != nil && s.hasLapsed(w),
+	return engine.Demand{
+		Began: g.began, Owner: min(g.newestOwner, g.entry.newestOwner), OwnerAddedAt: g.ownerAddedAt,
+		MaxStaleness: bound, NotOlderThan: g.notOlderThan, Live: g.live, Read: g.read, Ended: g.ended(),
+		Lapsed: s.ttl != nil && w != nil && s.hasLapsed(w),
 	}
 }
 
 // factsLocked returns what is known of an entry with a watch.
-func (s *WatchStore[T]) factsLocked(e *entry[T], w *objectWatch[T]) (facts, cache.State[T]) {
+func (s *WatchStore[T]) factsLocked(e *entry[T], w *objectWatch[T]) (engine.Facts, cache.State[T]) {
 	state, attempts := e.state(), w.status()
-	return facts{
-		readFor: e.readFor, previousFor: e.previousFor, attempts: attempts, version: w.versionLocked(attempts),
-		contact: s.contact(e), noticed: e.noticed, live: e.live, synced: state.Synced, exists: state.Exists,
-		immutable: e.immutable, byGet: s.ttl != nil,
+	return engine.Facts{
+		ReadFor: e.readFor, PreviousFor: e.previousFor, Attempts: attempts, Version: w.versionLocked(attempts),
+		Contact: s.contact(e), Noticed: e.noticed, Live: e.live, Synced: state.Synced, Exists: state.Exists,
+		Immutable: e.immutable, ByGet: s.ttl != nil,
 	}, state
 }
 
 // failure returns the error with which g ends.
 func (s *WatchStore[T]) failure(g *waiter[T], t *turn[T]) error {
-	causes := causesOf(t.facts.attempts)
+	causes := causesOf(t.facts.Attempts)
 	switch {
-	case !t.facts.synced:
-	case t.demand.isBehind(&t.facts):
-		causes = append([]error{g.behindError(t.facts.version)}, causes...)
-	case t.facts.isStale(t.demand.bound(&t.facts), time.Now()):
+	case !t.facts.Synced:
+	case t.demand.IsBehind(&t.facts):
+		causes = append([]error{g.behindError(t.facts.Version)}, causes...)
+	case t.facts.IsStale(t.demand.Bound(&t.facts), time.Now()):
 		causes = append([]error{ErrStale}, causes...)
 	}
-	if t.demand.ended {
+	if t.demand.Ended {
 		causes = append(causes, s.resource.rateLimitError())
 	}
 	return s.resource.newError(g.key, notSynced(g.ctx, causes...)...)
@@ -222,14 +223,14 @@ func (s *WatchStore[T]) failure(g *waiter[T], t *turn[T]) error {
 // stream only if g demands a read, or the reflector itself has heard nothing for
 // maxStaleness: a recent contact wakes the Get in a moment.
 func (s *WatchStore[T]) requestRead(g *waiter[T], t *turn[T]) {
-	w, status := t.watch, &t.facts.attempts
-	if g.try && !t.facts.synced && status.Failures == 0 {
+	w, status := t.watch, &t.facts.Attempts
+	if g.try && !t.facts.Synced && status.Failures == 0 {
 		return // its first attempt is in line, and no caller waits for it
 	}
-	bound := t.demand.bound(&t.facts)
-	tooOld := bound > 0 && time.Since(status.LastContact) > bound && !t.facts.immutable
+	bound := t.demand.Bound(&t.facts)
+	tooOld := bound > 0 && time.Since(status.LastContact) > bound && !t.facts.Immutable
 	readAlone := w.shared != nil && (g.read > 0 || g.maxStaleness > 0) // not with the others of the stream
-	if t.facts.synced && !readAlone && (tooOld || g.read > 0 && !t.demand.readDone(&t.facts)) {
+	if t.facts.Synced && !readAlone && (tooOld || g.read > 0 && !t.demand.ReadDone(&t.facts)) {
 		w.reflector.Refresh()
 		return
 	}
@@ -241,10 +242,10 @@ func (s *WatchStore[T]) requestRead(g *waiter[T], t *turn[T]) {
 func (s *WatchStore[T]) checkAfter(g *waiter[T], t *turn[T]) time.Duration {
 	after := t.after
 	if g.notOlderThan != "" && g.read == 0 {
-		after = sooner(after, max(0, time.Until(g.began.Add(eventGrace))))
+		after = engine.Sooner(after, max(0, time.Until(g.began.Add(eventGrace))))
 	}
-	after = sooner(after, s.readPause(g, t.watch))
-	return sooner(after, giveUpAfter(t.watch.status()))
+	after = engine.Sooner(after, s.readPause(g, t.watch))
+	return engine.Sooner(after, giveUpAfter(t.watch.status()))
 }
 
 // giveUpAfter returns after how long requestRead may have to give up an attempt that the

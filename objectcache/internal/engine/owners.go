@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package engine
 
 import (
 	"slices"
@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// owners counts references per owner. It numbers the reads that are needed: one for
+// Owners counts references per owner. It numbers the reads that are needed: one for
 // each new owner, and one for each Get that asks for a read of its own. Most objects
 // have one owner, which needs no map. The zero value has none.
-type owners struct {
-	added uint64    // owners so far, including those that are gone
-	reads uint64    // reads that owners and Gets have asked for so far
+type Owners struct {
+	Added uint64    // owners so far, including those that are gone
+	Reads uint64    // reads that owners and Gets have asked for so far
 	uid   types.UID // of the first owner, if its count is not 0
 	first references
 	more  *moreOwners // nil if there are no other owners
@@ -66,13 +66,13 @@ func (r *references) remove() (readOnce bool) {
 	return readOnce
 }
 
-// add counts a reference. It reports whether the owner is a new one.
-func (o *owners) add(uid types.UID, readOnce bool) bool {
+// Add counts a reference. It reports whether the owner is a new one.
+func (o *Owners) Add(uid types.UID, readOnce bool) bool {
 	refs, found := o.get(uid)
 	if !found {
-		o.added++
-		o.reads++
-		refs.number = o.reads
+		o.Added++
+		o.Reads++
+		refs.number = o.Reads
 	}
 	refs.add(readOnce)
 	switch {
@@ -92,10 +92,10 @@ func (o *owners) add(uid types.UID, readOnce bool) bool {
 	return !found
 }
 
-// remove takes back a reference. It ignores an owner without one: a negative count
+// Remove takes back a reference. It ignores an owner without one: a negative count
 // would keep the object for ever. It returns the number of the owner if that was
 // its last reference, else 0, and whether the reference was one that is not read-once.
-func (o *owners) remove(uid types.UID) (gone uint64, watched bool) {
+func (o *Owners) Remove(uid types.UID) (gone uint64, watched bool) {
 	refs, found := o.get(uid)
 	if !found {
 		return 0, false
@@ -122,7 +122,7 @@ func (o *owners) remove(uid types.UID) (gone uint64, watched bool) {
 }
 
 // forget drops what is kept of owners that are gone, if it is too much.
-func (o *owners) forget() {
+func (o *Owners) forget() {
 	switch owners := len(o.more.references) + 1; {
 	case owners == 1:
 		o.more = nil
@@ -132,12 +132,18 @@ func (o *owners) forget() {
 }
 
 // isGone reports whether the owner that needed a read is gone. It may have come again.
-func (o *owners) isGone(read ownerRead) bool {
+func (o *Owners) isGone(read ownerRead) bool {
 	refs, found := o.get(read.uid)
 	return !found || refs.number != read.number
 }
 
-func (o *owners) get(uid types.UID) (refs references, found bool) {
+// Has reports whether an owner has a reference.
+func (o *Owners) Has(uid types.UID) bool {
+	_, found := o.get(uid)
+	return found
+}
+
+func (o *Owners) get(uid types.UID) (refs references, found bool) {
 	if o.isFirst(uid) {
 		return o.first, true
 	}
@@ -147,12 +153,13 @@ func (o *owners) get(uid types.UID) (refs references, found bool) {
 	return refs, found
 }
 
-func (o *owners) isFirst(uid types.UID) bool { return !o.first.empty() && o.uid == uid }
+func (o *Owners) isFirst(uid types.UID) bool { return !o.first.empty() && o.uid == uid }
 
-func (o *owners) empty() bool { return o.first.empty() && o.more == nil }
+// Empty reports whether there is no owner.
+func (o *Owners) Empty() bool { return o.first.empty() && o.more == nil }
 
-// newest returns the highest number of a read for an owner that is not gone.
-func (o *owners) newest() uint64 {
+// Newest returns the highest number of a read for an owner that is not gone.
+func (o *Owners) Newest() uint64 {
 	if o.more == nil {
 		return o.first.number
 	}
@@ -164,8 +171,8 @@ func (o *owners) newest() uint64 {
 	return order[len(order)-1].number
 }
 
-// list returns the UIDs of the owners, sorted. The result is shared.
-func (o *owners) list() []types.UID {
+// List returns the UIDs of the owners, sorted. The result is shared.
+func (o *Owners) List() []types.UID {
 	switch {
 	case o.more != nil:
 		return o.listMore()
@@ -181,7 +188,7 @@ const maxInserted = 16
 
 // listMore is list for an object with several owners. What it costs does not depend on how
 // often it is called.
-func (o *owners) listMore() []types.UID {
+func (o *Owners) listMore() []types.UID {
 	m := o.more
 	switch {
 	case m.sorted == nil || len(m.changed) > maxInserted:

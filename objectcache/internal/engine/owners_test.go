@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objectcache
+package engine
 
 import (
 	"fmt"
@@ -14,17 +14,17 @@ import (
 // The owners agree with a map of them, whatever comes and goes in whichever order.
 func TestOwnersAgreeWithAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var o owners
+		var o Owners
 		numbers, counts, lists := map[types.UID]uint64{}, map[types.UID]int{}, [][]types.UID{}
 		wanted := [][]types.UID{}
 		uids := rapid.SampledFrom([]types.UID{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"})
 		add := func(t *rapid.T) {
 			uid := uids.Draw(t, "uid")
-			if o.add(uid, false) != (counts[uid] == 0) {
+			if o.Add(uid, false) != (counts[uid] == 0) {
 				t.Fatalf("add %s: got the wrong answer", uid)
 			}
 			if counts[uid]++; counts[uid] == 1 {
-				numbers[uid] = o.reads
+				numbers[uid] = o.Reads
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -32,7 +32,7 @@ func TestOwnersAgreeWithAMap(t *testing.T) {
 			"more": add, // so that there are many
 			"remove": func(t *rapid.T) {
 				uid := uids.Draw(t, "uid")
-				if gone, _ := o.remove(uid); counts[uid] == 1 && gone != numbers[uid] || counts[uid] != 1 && gone != 0 {
+				if gone, _ := o.Remove(uid); counts[uid] == 1 && gone != numbers[uid] || counts[uid] != 1 && gone != 0 {
 					t.Fatalf("remove %s: got %d", uid, gone)
 				}
 				if counts[uid] > 0 {
@@ -48,17 +48,17 @@ func TestOwnersAgreeWithAMap(t *testing.T) {
 					want = append(want, uid)
 				}
 				slices.Sort(want)
-				lists, wanted = append(lists, o.list()), append(wanted, want)
+				lists, wanted = append(lists, o.List()), append(wanted, want)
 			},
 			"": func(t *rapid.T) {
 				var want uint64
 				for _, number := range numbers {
 					want = max(want, number)
 				}
-				if got := o.newest(); got != want {
+				if got := o.Newest(); got != want {
 					t.Fatalf("newest: got %d, want %d", got, want)
 				}
-				if got := o.empty(); got != (len(numbers) == 0) {
+				if got := o.Empty(); got != (len(numbers) == 0) {
 					t.Fatalf("empty: got %t", got)
 				}
 				if o.more != nil && len(o.more.order) > 2*(len(numbers)+1)+1 {
@@ -76,16 +76,16 @@ func TestOwnersAgreeWithAMap(t *testing.T) {
 
 // All that ask for the owners of an object get one list, which is made when the owners change.
 func TestOwnersAreListedOnce(t *testing.T) {
-	var o owners
+	var o Owners
 	for i := range 1000 {
-		o.add(types.UID(fmt.Sprint(i)), false)
+		o.Add(types.UID(fmt.Sprint(i)), false)
 	}
-	first := o.list()
-	if n := testing.AllocsPerRun(100, func() { o.list() }); n != 0 {
+	first := o.List()
+	if n := testing.AllocsPerRun(100, func() { o.List() }); n != 0 {
 		t.Errorf("list again: got %v allocations, want none", n)
 	}
-	o.add("new", false)
-	if second := o.list(); len(first) != 1000 || len(second) != 1001 {
+	o.Add("new", false)
+	if second := o.List(); len(first) != 1000 || len(second) != 1001 {
 		t.Errorf("got %d and then %d owners, want 1000 and 1001", len(first), len(second))
 	}
 }
@@ -95,13 +95,13 @@ func BenchmarkRemoveNewestOwners(b *testing.B) {
 	for _, n := range []int{200, 20_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				var o owners
+				var o Owners
 				for i := range n {
-					o.add(types.UID(fmt.Sprint(i)), false)
+					o.Add(types.UID(fmt.Sprint(i)), false)
 				}
 				for i := range n {
-					o.remove(types.UID(fmt.Sprint(n - 1 - i)))
-					o.newest()
+					o.Remove(types.UID(fmt.Sprint(n - 1 - i)))
+					o.Newest()
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/owner")
@@ -114,10 +114,10 @@ func BenchmarkListOwners(b *testing.B) {
 	for _, n := range []int{200, 20_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				var o owners
+				var o Owners
 				for i := range n {
-					o.add(types.UID(fmt.Sprint(i)), false)
-					o.list()
+					o.Add(types.UID(fmt.Sprint(i)), false)
+					o.List()
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/owner")
