@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,12 +28,12 @@ import (
 type getter struct {
 	listwatch.Source
 
-	get   func(context.Context) (runtime.Object, error)
-	times []time.Time // of its calls
+	get      func(context.Context) (runtime.Object, error)
+	requests atomic.Int32
 }
 
 func (g *getter) Get(ctx context.Context) (runtime.Object, error) {
-	g.times = append(g.times, time.Now())
+	g.requests.Add(1)
 	return g.get(ctx)
 }
 
@@ -40,6 +41,7 @@ func (g *getter) Get(ctx context.Context) (runtime.Object, error) {
 type replaced struct {
 	toolscache.ReflectorStore
 
+	mu       sync.Mutex
 	reads    []string
 	versions []string // of a ResourceVersionUpdater
 }
@@ -49,11 +51,24 @@ func (r *replaced) Replace(items []any, version string) error {
 	for _, item := range items {
 		names = append(names, item.(metav1.Object).GetResourceVersion())
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.reads = append(r.reads, strings.Join(names, " "))
 	return nil
 }
 
-func (r *replaced) UpdateResourceVersion(version string) { r.versions = append(r.versions, version) }
+func (r *replaced) UpdateResourceVersion(version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.versions = append(r.versions, version)
+}
+
+// got returns the reads and the versions so far.
+func (r *replaced) got() (reads, versions []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.reads), slices.Clone(r.versions)
+}
 
 // reading runs a reflector that reads a source with GETs.
 func reading(t *testing.T, source *getter, options reflector.Options) (*rig, *replaced) {
@@ -75,11 +90,12 @@ func TestGet(t *testing.T) {
 		r.ReadFor(3)
 		r.Read()
 		synctest.Wait()
-		if want := []string{"at  5", "at "}; !slices.Equal(store.reads, want) || len(store.versions) > 0 {
-			t.Errorf("the store got %q and the versions %q, want %q and none", store.reads, store.versions, want)
+		reads, versions := store.got()
+		if want := []string{"at  5", "at "}; !slices.Equal(reads, want) || len(versions) > 0 {
+			t.Errorf("the store got %q and the versions %q, want %q and none", reads, versions, want)
 		}
-		if got := r.Status(); len(source.times) != 2 || !got.Synced || got.ReadFor != 3 || got.ResourceVersion != "" || !got.LastContact.Equal(time.Now()) || got.Failures > 0 {
-			t.Errorf("got %d requests and %+v, want 2 and the second read", len(source.times), got)
+		if got := r.Status(); int(source.requests.Load()) != 2 || !got.Synced || got.ReadFor != 3 || got.ResourceVersion != "" || !got.LastContact.Equal(time.Now()) || got.Failures > 0 {
+			t.Errorf("got %d requests and %+v, want 2 and the second read", int(source.requests.Load()), got)
 		}
 	})
 }
@@ -99,15 +115,16 @@ func TestGetBacksOff(t *testing.T) {
 		r, store := reading(t, source, reflector.Options{})
 		after(10 * time.Minute)
 		status := r.Status()
-		if n := len(source.times); n < 50 || n > 100 || status.Failures != n || !errors.Is(status.LastError, failure) || !status.RefusedSince.Equal(began) {
+		if n := int(source.requests.Load()); n < 50 || n > 100 || status.Failures != n || !errors.Is(status.LastError, failure) || !status.RefusedSince.Equal(began) {
 			t.Errorf("got %d requests and %+v, want one in 7.5 to 15 s, all of them refused", n, status)
 		}
 		works.Store(true)
 		after(15 * time.Second)
-		requests := len(source.times)
+		requests := int(source.requests.Load())
 		after(time.Hour)
-		if status = r.Status(); len(source.times) != requests || len(store.reads) != 1 || status.Failures != 0 || !status.RefusedSince.IsZero() {
-			t.Errorf("got %d requests after the success, %d reads and %+v, want none, one and no failure", len(source.times)-requests, len(store.reads), status)
+		reads, _ := store.got()
+		if status = r.Status(); int(source.requests.Load()) != requests || len(reads) != 1 || status.Failures != 0 || !status.RefusedSince.IsZero() {
+			t.Errorf("got %d requests after the success, %d reads and %+v, want none, one and no failure", int(source.requests.Load())-requests, len(reads), status)
 		}
 	})
 }
@@ -131,8 +148,9 @@ func TestGetFailures(t *testing.T) {
 				r, store := reading(t, &getter{get: test.get}, reflector.Options{ExpectedType: &corev1.Secret{}})
 				after(test.took)
 				status := r.Status()
+				reads, _ := store.got()
 				if status.LastError == nil || !strings.Contains(status.LastError.Error(), test.want) || strings.Contains(fmt.Sprint(status), canary) ||
-					!status.LastErrorTime.Equal(began.Add(test.took)) || len(store.reads) > 0 {
+					!status.LastErrorTime.Equal(began.Add(test.took)) || len(reads) > 0 {
 					t.Errorf("got %+v, want the failure %q after %v", status, test.want, test.took)
 				}
 			})
@@ -153,8 +171,8 @@ func TestGetIsGivenUp(t *testing.T) {
 				}
 				end(r.Reflector)
 				after(time.Minute)
-				if got := r.Status(); len(source.times) != 1 || got.Failures > 0 || !got.AskedAt.IsZero() {
-					t.Errorf("got %d requests and %+v, want one and no failure", len(source.times), got)
+				if got := r.Status(); int(source.requests.Load()) != 1 || got.Failures > 0 || !got.AskedAt.IsZero() {
+					t.Errorf("got %d requests and %+v, want one and no failure", int(source.requests.Load()), got)
 				}
 				if got := statusNow(gate); got != (reflector.GateStatus{}) {
 					t.Errorf("gate: got %+v, want an idle one", got)
