@@ -67,9 +67,6 @@ type hedge[T cache.Object] struct {
 	readFor uint64 // see owners
 }
 
-// isHedged reports whether the state of a watch is from hedged reads only.
-func (w *objectWatch[T]) isHedged() bool { return w.hedged && !w.synced }
-
 // hedgeFor begins a hedged read if one is due for g, which waits. It returns after how long g
 // has to ask again, negative for never.
 func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *engine.Facts) time.Duration {
@@ -128,12 +125,10 @@ func (s *WatchStore[T]) dropHedgesLocked(n int) {
 	}
 }
 
-// dropHedgeLocked drops the hedged read of a watch, if it is in the queue.
+// dropHedgeLocked drops the hedged read of a watch from the queue.
 func (s *WatchStore[T]) dropHedgeLocked(w *objectWatch[T]) {
-	if w.hedgeQueued {
-		w.hedgeQueued = false
-		s.hedges.queue = slices.DeleteFunc(s.hedges.queue, func(h hedge[T]) bool { return h.watch == w })
-	}
+	w.hedgeQueued = false
+	s.hedges.queue = slices.DeleteFunc(s.hedges.queue, func(h hedge[T]) bool { return h.watch == w })
 }
 
 // runHedge reads the object, and starts those that are queued.

@@ -21,7 +21,7 @@ func (s *WatchStore[T]) acquireLocked(key types.NamespacedName) *entry[T] {
 // startLeaseTimerLocked starts the timer that deletes the reference of LeaseOwner, if
 // there is one.
 func (s *WatchStore[T]) startLeaseTimerLocked(e *entry[T]) {
-	if !e.owners.Has(LeaseOwner) || e.leaseTimer != nil || s.options.AcquireOnGet == 0 {
+	if !e.owners.Has(LeaseOwner) || e.leaseTimer != nil {
 		return
 	}
 	e.leaseTimer = s.startTimerLocked(s.options.AcquireOnGet, func() time.Duration {

@@ -33,8 +33,8 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if s.ctx == nil || s.stopped || s.ttl != nil && e.waiters == 0 {
 		return
 	}
-	if e.watch.Load() == nil || s.natureOf(e).WithoutStream() == engine.NeedsStream { // a read without a stream is not counted
-		s.countStreamLocked(e, true)
+	if s.shared != nil && (e.watch.Load() == nil || s.natureOf(e).WithoutStream() == engine.NeedsStream) {
+		s.countStreamLocked(e, true) // a read without a stream is not counted
 	}
 	defer s.publishLocked(e)
 	w := e.watch.Load()
@@ -42,11 +42,14 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 		s.stopTimerLocked(e.readTimer)
 		s.subscribers.notify(e.key) // changed() may not have seen the last change
 	} else {
-		s.startIdleTimerLocked(e)
-		s.startLeaseTimerLocked(e)
+		if s.options.IdleTimeout > 0 {
+			s.startIdleTimerLocked(e)
+		}
+		if s.options.AcquireOnGet > 0 {
+			s.startLeaseTimerLocked(e)
+		}
 	}
-	if shared := s.firstReadLocked(e); shared != nil {
-		e.watch.Store(shared)
+	if s.shared != nil && s.startBySharedLocked(e) {
 		return
 	}
 	isNew := w == nil || w.shared != nil
@@ -85,7 +88,9 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 func (w *objectWatch[T]) readLocked() {
 	s, e := w.store, w.entry
 	w.recordLocked(w.status())
-	s.dropHedgeLocked(w)
+	if w.hedgeQueued {
+		s.dropHedgeLocked(w)
+	}
 	w.hedged, w.synced = w.isHedged(), false
 	w.reflector.ReadFor(e.owners.Reads)
 	if w.upkeep = s.natureOf(e).NextRead(); w.upkeep == engine.ByRead {
@@ -130,8 +135,12 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	e.watch.Store(nil)
 	e.forgetLocked()
 	w.stopLocked(reason)
-	s.dropHedgeLocked(w)
-	s.leaveSharedLocked(e)
+	if w.hedgeQueued {
+		s.dropHedgeLocked(w)
+	}
+	if s.shared != nil {
+		s.leaveSharedLocked(e)
+	}
 	s.stopTimerLocked(e.idleTimer)
 	s.stopTimerLocked(e.readTimer)
 }
@@ -161,7 +170,9 @@ func (s *WatchStore[T]) settleLocked(e *entry[T], w *objectWatch[T], status refl
 		if p.Read {
 			e.live = true
 		}
-		s.shareLocked(e, w, status)
+		if s.shared != nil {
+			s.shareLocked(e, w, status)
+		}
 	case engine.ReadAgain:
 		s.startLocked(e)
 	case engine.ReadForOwner:
@@ -186,7 +197,7 @@ func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status re
 	w.synced = status.Synced || w.upkeep == engine.BySharedStream && p.Known
 	if p.Read = w.synced; p.Read {
 		s.syncedLocked(e)
-		p.Behind = s.hedgesEndLocked(w, status)
+		p.Behind = (w.hedged || w.hedgeRefused) && s.hedgesEndLocked(w, status)
 	}
 	p.Covered = e.readFor >= e.newestOwnerLocked()
 	p.MayRead = e.ownerReadPause() <= 0
@@ -210,7 +221,9 @@ func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason eng
 	w.upkeep, w.reason = engine.ByNone, reason
 	e.live = false
 	s.stopTimerLocked(e.readTimer)
-	s.leaveSharedLocked(e)
+	if s.shared != nil {
+		s.leaveSharedLocked(e)
+	}
 	after := s.options.ImmutableRecheck
 	if after < 0 || reason != engine.Immutable {
 		return
@@ -254,30 +267,4 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// startIdleTimerLocked starts the timer that stops the watch of an idle entry.
-func (s *WatchStore[T]) startIdleTimerLocked(e *entry[T]) {
-	if s.options.IdleTimeout <= 0 {
-		return
-	}
-	e.used.And(^usedIdle)
-	e.idleTimer = s.startTimerLocked(s.options.IdleTimeout, func() time.Duration {
-		if !s.isIdleLocked(e) {
-			return s.options.IdleTimeout
-		}
-		s.stopLocked(e, errIdle)
-		return 0
-	})
-}
-
-// isIdleLocked reports whether an entry was not used since the last call. An entry
-// that has not synced counts as used: a Get may have given up, and may come again.
-func (s *WatchStore[T]) isIdleLocked(e *entry[T]) bool {
-	if !e.state().Synced {
-		e.used.Or(usedIdle)
-		return false
-	}
-	used := e.used.And(^usedIdle)&usedIdle != 0
-	return !used && e.waiters == 0 && len(s.subscribers) == 0
 }

@@ -33,6 +33,9 @@ type objectWatch[T cache.Object] struct {
 	nextHedge    time.Duration // when the next hedged read may begin, since WatchStore.base
 }
 
+// isHedged reports whether the state of a watch is from hedged reads only.
+func (w *objectWatch[T]) isHedged() bool { return w.hedged && !w.synced }
+
 // stopLocked ends the reflector, unless that is of a shared stream.
 func (w *objectWatch[T]) stopLocked(reason error) {
 	if w.shared == nil {

@@ -32,8 +32,8 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 		return false
 	}
 	s.ctx = ctx
-	for _, e := range s.entries.Range {
-		s.countStreamLocked(e.(*entry[T]), true) // a shared stream then reads all of them
+	if s.shared != nil {
+		s.countAllLocked() // a shared stream then reads all of them
 	}
 	for _, e := range s.entries.Range {
 		e := e.(*entry[T])
@@ -47,7 +47,9 @@ func (s *WatchStore[T]) stopAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
-	s.stopSharedLocked()
+	if s.shared != nil {
+		s.stopSharedLocked()
+	}
 	for _, e := range s.entries.Range {
 		e := e.(*entry[T])
 		s.stopLocked(e, errStopping)

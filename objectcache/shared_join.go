@@ -83,16 +83,17 @@ func (st *sharedStream[T]) joinLocked(m *member[T]) {
 	s.subscribers.notify(e.key) // changed() may not have seen the last change
 }
 
-// firstReadLocked returns a first watch that waits for the first read of the shared
-// stream, and needs none of its own. It returns nil if that read has begun, or is slow
-// to begin, or if there is no shared stream.
-func (s *WatchStore[T]) firstReadLocked(e *entry[T]) *objectWatch[T] {
+// startBySharedLocked gives an entry a first watch that waits for the first read of the shared
+// stream, and needs none of its own. It returns false if that read has begun, or is slow to
+// begin, or if there is no shared stream.
+func (s *WatchStore[T]) startBySharedLocked(e *entry[T]) bool {
 	n := s.shared[e.key.Namespace]
 	if n == nil || n.stream == nil || n.stream.asked || n.stream.isSlowLocked() || e.watch.Load() != nil {
-		return nil
+		return false
 	}
 	w := s.nextWatchLocked(e)
 	w.share(n.stream)
 	n.stream.members.Store(e.key.Name, &member[T]{entry: e})
-	return w
+	e.watch.Store(w)
+	return true
 }

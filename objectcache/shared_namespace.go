@@ -65,6 +65,13 @@ func (s *WatchStore[T]) countStreamLocked(e *entry[T], needed bool) {
 	s.dropNamespaceLocked(n)
 }
 
+// countAllLocked counts all entries, before any of them is read.
+func (s *WatchStore[T]) countAllLocked() {
+	for _, e := range s.entries.Range {
+		s.countStreamLocked(e.(*entry[T]), true)
+	}
+}
+
 // lingerLocked ends the shared stream of a namespace in which few objects need one, unless
 // there are more of them soon.
 func (s *WatchStore[T]) lingerLocked(n *sharedNamespace[T]) {

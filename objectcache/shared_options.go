@@ -45,9 +45,9 @@ const defaultSharedThreshold = 50
 // enabled reports whether any namespace is shared.
 func (o *SharedOptions) enabled() bool { return len(o.Namespaces) > 0 || o.Allowed != nil }
 
-// covers reports whether a namespace is one to share.
+// covers reports whether a namespace is one to share, if any is.
 func (o *SharedOptions) covers(namespace string) bool {
-	return o.enabled() && (len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace))
+	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
 }
 
 // validate returns an error that names each field with an invalid value.

@@ -46,7 +46,7 @@ type WatchStore[T cache.Object] struct {
 	references  int    // owners of all entries
 	waiters     int    // Gets that wait
 	hedges      hedges[T]
-	shared      map[string]*sharedNamespace[T]
+	shared      map[string]*sharedNamespace[T] // nil without WatchOptions.Shared
 	subscribers subscribers
 	notices     map[types.NamespacedName]notice // of subscribers that wait for a time
 	logLines    []logLine
@@ -70,7 +70,7 @@ func NewWatchStore[T cache.Object](resource resource.Resource[T], options WatchO
 
 // newWatchStore returns a store with valid options.
 func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchStore[T] {
-	return &WatchStore[T]{
+	s := &WatchStore[T]{
 		readSpacing:      demandSpacing,
 		base:             time.Now().Add(-1),
 		uses:             options.uses(),
@@ -79,10 +79,13 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 		explain:          kind.ExplainFailure,
 		unwatchImmutable: kind.immutable != nil && !options.WatchImmutable,
 		mayHedge:         kind.HasNamespaceSource() && kind.rateLimitError() == nil,
-		shared:           map[string]*sharedNamespace[T]{},
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},
 	}
+	if options.Shared.enabled() {
+		s.shared = map[string]*sharedNamespace[T]{}
+	}
+	return s
 }
 
 // logger returns the logger of Run's context, or klog's before Run.
