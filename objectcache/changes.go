@@ -190,7 +190,7 @@ func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (state ca
 	switch {
 	case verdict.Serves():
 		if verdict == engine.ServeAll {
-			e.previousFor = max(e.previousFor, d.Owner)
+			s.keepPreviousLocked(w, d.Owner)
 		}
 		return state, nil, true
 	case verdict == engine.Fail && !state.Synced:

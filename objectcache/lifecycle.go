@@ -4,6 +4,7 @@ package objectcache
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -28,7 +29,7 @@ var reasons = [...]error{engine.Immutable: errImmutable, engine.ReadOnce: errRea
 
 // startLocked begins a read of an object, and the watch of its entry if that has none. The
 // read is one of the object alone, unless the first read of a shared stream will bring it. A
-// TTLStore reads only while a Get waits.
+// TTLStore begins to read only for a Get that waits.
 func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if s.ctx == nil || s.stopped || s.ttl != nil && e.waiters == 0 {
 		return
@@ -219,6 +220,9 @@ func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason eng
 	w.logEndLocked(reasons[reason])
 	w.reflector.Pause() // its own: an object that needs no stream is read with requests of its own
 	w.upkeep, w.reason = engine.ByNone, reason
+	if s.ttl != nil {
+		s.readDoneLocked(w)
+	}
 	e.live = false
 	s.stopTimerLocked(e.readTimer)
 	if s.shared != nil {
@@ -228,11 +232,15 @@ func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason eng
 	if after < 0 || reason != engine.Immutable {
 		return
 	}
-	after += time.Duration(rand.Float64() * float64(after))
-	e.readTimer = s.startTimerLocked(after, func() time.Duration {
+	e.readTimer = s.startTimerLocked(jittered(after), func() time.Duration {
 		s.startLocked(e)
 		return 0
 	})
+}
+
+// jittered returns a duration with a random part of up to as much added.
+func jittered(d time.Duration) time.Duration {
+	return d + min(time.Duration(rand.Float64()*float64(d)), math.MaxInt64-d)
 }
 
 // readForOwnerLocked starts a read of an object without a stream for a new owner, unless the

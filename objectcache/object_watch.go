@@ -22,6 +22,7 @@ type objectWatch[T cache.Object] struct {
 	reflector *reflector.Reflector // that of the shared stream, if there is one
 	shared    *sharedStream[T]     // nil if the reflector is its own
 	until     atomic.Int64         // of a TTLStore: until when the state is served without another read, since WatchStore.base
+	lapses    int64                // the same without prolongLocked; guarded by WatchStore.mu
 
 	// Guarded by WatchStore.mu.
 	upkeep       engine.Upkeep

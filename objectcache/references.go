@@ -92,7 +92,7 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 		w.reflector.ReadFor(e.owners.Reads)
 	}
 	if w := e.watch.Load(); w != nil {
-		if w.status().Failures > 0 && e.needsOwnerRead() {
+		if s.ttl == nil && w.status().Failures > 0 && e.needsOwnerRead() {
 			w.reflector.Expedite() // other owners may not have the object until the attempt
 		}
 	}

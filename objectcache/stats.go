@@ -31,8 +31,8 @@ type Stats struct {
 	// Gets is how the calls of Get, GetWithOptions and TryGet have ended.
 	Gets map[GetResult]uint64
 	// FirstSync is how long objects took from their first reference, or from Run if that
-	// came later, until their state was known for the first time. Only a WatchStore
-	// observes it.
+	// came later, until their state was known for the first time; in a TTLStore from the
+	// first Get. A DirectStore observes none.
 	FirstSync histogram.Snapshot
 	// Gate is that of the store, which may be shared with others. Nil for a DirectStore.
 	Gate *Gate

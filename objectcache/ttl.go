@@ -5,7 +5,6 @@ package objectcache
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,11 +45,10 @@ func (s *WatchStore[T]) hasLapsed(w *objectWatch[T]) bool {
 	return s.sinceBase(time.Now()) >= w.until.Load()
 }
 
-// freshUntil returns until when a state is served that a read has just brought. The time counts
-// from the beginning of the read.
-func (s *WatchStore[T]) freshUntil(w *objectWatch[T], state cache.State[T]) int64 {
+// freshUntil returns until when a state is served that a read has brought which began then.
+func (s *WatchStore[T]) freshUntil(began time.Time, state cache.State[T]) int64 {
 	immutable := s.isImmutable(state)
-	return s.until(w.status().AskedAt, s.ttl.of(state.Exists, immutable), immutable)
+	return s.until(began, s.ttl.of(state.Exists, immutable), immutable)
 }
 
 // until returns the end of a time that begins then, or of MaxStaleness if that is sooner.
@@ -63,13 +61,20 @@ func (s *WatchStore[T]) until(began time.Time, ttl time.Duration, immutable bool
 }
 
 // prolongLocked serves the object that is held beyond its TTL, until the read that is under
-// way has brought a newer state.
+// way has succeeded: see readDoneLocked.
 func (s *WatchStore[T]) prolongLocked(w *objectWatch[T]) {
-	if s.ttl == nil || w.upkeep != engine.ByRead || !w.entry.state().Exists {
+	if w.upkeep != engine.ByRead || !w.entry.state().Exists {
 		return
 	}
 	w.until.Store(s.until(s.contact(w.entry), math.MaxInt64, w.entry.immutable))
 	s.publishLocked(w.entry)
+}
+
+// readDoneLocked ends what keepPreviousLocked has done while the read was under way. A Get may
+// do that until the store notices the read.
+func (s *WatchStore[T]) readDoneLocked(w *objectWatch[T]) {
+	w.until.Store(w.lapses)
+	w.entry.previousFor = min(w.entry.previousFor, w.entry.readFor)
 }
 
 // requestGetLocked asks for the read that g needs. If a request is under way, g waits for that
@@ -85,7 +90,7 @@ func (s *WatchStore[T]) requestGetLocked(g *waiter[T]) {
 	d := s.demandLocked(g)
 	f, _ := s.factsLocked(e, w)
 	switch {
-	case f.Meets(&d, time.Now()), d.IsBehind(&f), g.slept && g.ctx.Err() != nil:
+	case f.Meets(&d, time.Now()), g.slept && g.ctx.Err() != nil:
 	case g.read > 0:
 		s.readAgainLocked(g, w)
 	case g.live, g.slept, f.Attempts.AskedAt.IsZero():
@@ -109,5 +114,5 @@ func (o *TTLOptions) of(exists, immutable bool) time.Duration {
 	case o.ImmutableRecheck < 0:
 		return math.MaxInt64
 	}
-	return max(ttl, o.ImmutableRecheck+time.Duration(rand.Float64()*float64(o.ImmutableRecheck)))
+	return max(ttl, jittered(o.ImmutableRecheck))
 }

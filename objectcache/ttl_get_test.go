@@ -67,6 +67,7 @@ func TestTTLGetDoesNotAllocate(t *testing.T) {
 				if refresh != nil {
 					r.refuse(refresh)
 					time.Sleep(time.Hour)
+					r.AddReference(namespace, "tls", "new")
 					r.mustGet("tls")
 				}
 				var got *corev1.Secret

@@ -14,7 +14,7 @@ import (
 	"github.com/refwatch/refwatch/test/clients"
 )
 
-// newTTLTestStore returns a TTLStore with one object, which has been read at no version.
+// newTTLTestStore returns a TTLStore that has ended, with one object that was not read.
 func newTTLTestStore(t *testing.T) (*WatchStore[*corev1.Secret], *objectWatch[*corev1.Secret]) {
 	t.Helper()
 	store, err := NewTTLStore(resource.Secrets(clients.Nowhere()), TTLOptions{})
@@ -23,6 +23,9 @@ func newTTLTestStore(t *testing.T) (*WatchStore[*corev1.Secret], *objectWatch[*c
 	}
 	store.AddReference(testKey.Namespace, testKey.Name, "pod")
 	s := store.store
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.ctx = ctx
 	e := s.entry(testKey)
 	w := s.newWatchLocked(e)
 	e.watch.Store(w)
@@ -62,12 +65,25 @@ func TestTTLIsNotProlongedWithoutARead(t *testing.T) {
 	}
 }
 
+// Between a read and the moment when the store notices it, a Get may prolong the state, and keep the previous one for
+// an owner without a read. That ends with the read.
+func TestTTLIsNotProlongedByAReadThatIsDone(t *testing.T) {
+	s, w := newTTLTestStore(t)
+	_ = w.Replace([]any{testSecret("5", false)}, "")
+	w.upkeep = engine.ByRead
+	s.keepPreviousLocked(w, w.entry.newestOwner)
+	if w.until.Load() <= w.lapses || w.entry.previousFor == 0 {
+		t.Error("a read is under way: the object is not served for longer")
+	}
+	s.unwatchLocked(w.entry, w, engine.OnDemand)
+	if w.until.Load() != w.lapses || w.entry.previousFor != 0 {
+		t.Errorf("the read is done: got served until %d, and %d, want its TTL, and no owner without a read", w.until.Load(), w.entry.previousFor)
+	}
+}
+
 // A subscriber looks at a new owner again when a Get has asked for a read, and starts no timer until then.
 func TestTTLChangesStartNoTimer(t *testing.T) {
 	s, w := newTTLTestStore(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	s.ctx = ctx
 	_ = w.Replace([]any{testSecret("5", false)}, "")
 	w.entry.noticed = true
 	for upkeep, notices := range map[engine.Upkeep]int{engine.ByNone: 0, engine.ByRead: 1} {
@@ -99,6 +115,7 @@ func TestTTLOf(t *testing.T) {
 		"absent, and a shorter TTL":      {TTLOptions{TTL: time.Millisecond}, 0, false, false, time.Millisecond, time.Millisecond},
 		"immutable":                      {TTLOptions{}, 0, true, true, 10 * time.Minute, 20 * time.Minute},
 		"immutable, and a longer TTL":    {TTLOptions{TTL: time.Hour}, 0, true, true, time.Hour, time.Hour},
+		"immutable, and hardly ever":     {TTLOptions{ImmutableRecheck: 1<<63 - 1}, 0, true, true, 1 << 62, 1<<63 - 1},
 		"immutable, and never rechecked": {TTLOptions{ImmutableRecheck: -1}, 0, true, true, 1 << 62, 1<<63 - 1},
 	} {
 		own, ok = max(0, test.own), test.own != 0

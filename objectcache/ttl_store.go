@@ -64,14 +64,16 @@ func (s *TTLStore[T]) DeleteReference(namespace, name string, referencedFrom typ
 // Get returns a referenced object. All callers share it, and it must not be changed. It
 // comes from memory, without a lock and without allocating, if it was read within its
 // TTL, and after the newest owner was added. Otherwise Get waits for a read, for as long
-// as ctx allows. A read without an answer is given up as [WatchStore.Get] describes.
+// as ctx allows. A read without an answer is given up after 5 s, and after 10 and 15 s the next
+// times, if Get waits, else after 15 s.
 //
 // An object that cannot be read again, for another reason than that it is absent, is
 // served for as long as that lasts, however old it is, unless TTLOptions.MaxStaleness is
 // set. So Get returns the previous object when the read that it waits for fails, when
-// ctx ends first, or when no reader reaches the server or the server has asked to wait
-// (Retry-After); and at once until a later read succeeds. For a new owner an outage and a
-// Retry-After count after 1.5 s. That holds for all owners, also new ones, because Get does
+// ctx ends first, when no reflector reaches the server, when the server has asked to wait
+// (Retry-After), or when the read has no answer for 1.5 s, and for much longer than usual; and at
+// once until a later read succeeds. For a new owner an outage and a Retry-After count after
+// 1.5 s. That holds for all owners, also new ones, because Get does
 // not know which owner asks. [Status] has the failure, and LastContact the time of the last
 // read. An absence is not served beyond its TTL.
 //

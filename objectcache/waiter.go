@@ -126,11 +126,17 @@ func (s *WatchStore[T]) check(g *waiter[T]) (t turn[T], err error) {
 	t.facts, t.state = s.factsLocked(e, t.watch)
 	t.verdict, t.after = t.demand.Answer(&t.facts, s.options.RefusalGrace, time.Now())
 	if t.verdict == engine.ServeAll {
-		// Owners keep the previous state until the next one is added.
-		e.previousFor = max(e.previousFor, t.demand.Owner)
-		s.prolongLocked(t.watch)
+		s.keepPreviousLocked(t.watch, t.demand.Owner)
 	}
 	return t, nil
+}
+
+// keepPreviousLocked makes the previous state that of all owners until the next one is added.
+func (s *WatchStore[T]) keepPreviousLocked(w *objectWatch[T], owner uint64) {
+	w.entry.previousFor = max(w.entry.previousFor, owner)
+	if s.ttl != nil {
+		s.prolongLocked(w)
+	}
 }
 
 // addWaiterLocked counts a Get that waits. It starts a watch for an entry that is idle, and

@@ -75,14 +75,17 @@ func (w *objectWatch[T]) replaceObject(items []any) {
 		read.Object = items[0].(T)
 		read.ResourceVersion = read.Object.GetResourceVersion()
 	}
-	until := w.store.freshUntil(w, read)
+	began := w.status().AskedAt
+	lapses := w.store.freshUntil(began, read)
 	held := w.entry.state()
 	same := held.SameContent(read)
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
 	if w.mayWriteLocked() {
 		w.storeLocked(w.entry.order.ReadObject(held, read, same))
-		w.until.Store(until) // after the state: see isYoung
+		w.lapses = lapses
+		w.until.Store(lapses) // after the state: see isYoung
+		w.entry.readBegan = later(w.entry.readBegan, began)
 	}
 }
 

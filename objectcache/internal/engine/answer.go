@@ -34,7 +34,7 @@ type Facts struct {
 	Synced      bool
 	Exists      bool
 	Immutable   bool
-	ByGet       bool // the state is from a GET, and an absence has no version
+	ByGet       bool // all states are from GETs: an absence has no version
 }
 
 // Demand is what a Get demands of the state that it returns.

@@ -21,6 +21,7 @@ func TestAnswer(t *testing.T) {
 	const grace = 10 * time.Second
 	watched := Facts{ReadFor: 2, Noticed: true, Live: true, Synced: true, Version: "10", Contact: ago(time.Minute)}
 	immutable := Facts{ReadFor: 1, Noticed: true, Synced: true, Immutable: true, Version: "10", Contact: ago(time.Hour)}
+	onDemand := Facts{ReadFor: 2, Noticed: true, Synced: true, Exists: true, ByGet: true, Version: "10", Contact: ago(time.Minute)}
 	with := func(f Facts, change func(*Facts)) Facts {
 		change(&f)
 		return f
@@ -96,6 +97,19 @@ func TestAnswer(t *testing.T) {
 		"without a stream, too old": {
 			with(watched, func(f *Facts) { f.Live, f.ReadFor = false, 1 }), Demand{MaxStaleness: time.Second, Ended: true}, Fail, 0,
 		},
+		"read on demand":         {onDemand, Demand{}, Serve, 0},
+		"its TTL is over":        {onDemand, Demand{Lapsed: true}, Wait, stuckGrace},
+		"its TTL is over, ended": {onDemand, Demand{Lapsed: true, Ended: true}, ServeOnce, 0},
+		"its TTL is over, and the Get has had its read": {onDemand, Demand{Lapsed: true, Read: 2}, Serve, 0},
+		"its TTL is over, and the read failed":          {with(onDemand, func(f *Facts) { f.Attempts.Failures = 1 }), Demand{Lapsed: true}, ServeAll, 0},
+		"its TTL is over, and the server is away":       {with(onDemand, func(f *Facts) { f.Attempts.Away = true }), Demand{Lapsed: true}, ServeAll, 0},
+		"its TTL is over, and it is too old":            {onDemand, Demand{Lapsed: true, MaxStaleness: time.Second, Ended: true}, Fail, 0},
+		"read on demand, a newer owner":                 {with(onDemand, func(f *Facts) { f.ReadFor = 1 }), Demand{}, Wait, stuckGrace},
+		"the TTL of an absence is over":                 {with(onDemand, func(f *Facts) { f.Exists = false }), Demand{Lapsed: true}, Wait, -1},
+		"the TTL of an absence is over, ended":          {with(onDemand, func(f *Facts) { f.Exists = false }), Demand{Lapsed: true, Ended: true}, Fail, 0},
+		"the version of an absence":                     {with(onDemand, func(f *Facts) { f.Exists = false }), Demand{NotOlderThan: "9"}, Wait, -1},
+		"the version of an absence, read":               {with(onDemand, func(f *Facts) { f.Exists = false }), Demand{NotOlderThan: "9", Read: 2}, Serve, 0},
+		"the version, and its TTL is over":              {onDemand, Demand{NotOlderThan: "10", Lapsed: true, Ended: true}, ServeOnce, 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -132,6 +146,7 @@ func drawnFacts(t *rapid.T) Facts {
 		Attempts: reflector.Status{
 			Away: flag("away"), Hung: flag("hung"), AskedAt: at("asked"), FailedAt: at("failed"), LastErrorTime: at("error"),
 			RefusedSince: at("refused"), RetryAfter: at("retryAfter"),
+			Failures: rapid.IntRange(0, 1).Draw(t, "failures"),
 		},
 	}
 }

@@ -42,7 +42,7 @@ type Member struct {
 	controller *Controller
 }
 
-// Rest says that the object needs no attempt for now. A member that rests does not count: its success of long ago says
+// Rest says that the object needs no attempt for now. While it rests it does not count: its success of long ago says
 // nothing of an outage. Rest withdraws a request that still waits, and reports whether there was one. It has no effect
 // while an attempt is under way.
 func (m *Member) Rest() (withdrawn bool) {

@@ -48,7 +48,7 @@ func (s *server) succeed(m *member, now time.Time) {
 		s.synced++
 		r.synced++
 	}
-	m.failures, m.failing, m.retried = 0, false, false
+	m.failures, m.failing, m.retried, m.resumed = 0, false, false, false
 	m.setPause(0, 0, now)
 	delete(s.firstFailures, m)
 	s.answered, s.failures, s.credit = true, 0, fullCredit
@@ -174,13 +174,13 @@ func (s *server) learnFailure(m *member, outcome Outcome, now time.Time) {
 	case outcome.Kind == Unauthorized:
 		s.learnUnauthorized(m, outcome, now)
 	case outcome.Kind == Unreachable && (m.synced || s.members == 1):
-		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.synced, s.members == 1), now)
+		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.synced, s.resting, s.members == 1), now)
 	case outcome.Kind == Unreachable && !s.answered:
-		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.members, s.members == 1), now)
+		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.members, s.resting, s.members == 1), now)
 	case outcome.Kind == Failed && (m.synced || s.members == 1):
-		s.record(&r.outage, m, outcome, r.outage.threshold(m, r.synced, s.members == 1), now)
+		s.record(&r.outage, m, outcome, r.outage.threshold(m, r.synced, r.resting, s.members == 1), now)
 	case outcome.Kind == Throttled:
-		s.record(&r.outage, m, outcome, failureThreshold(r.members), now)
+		s.record(&r.outage, m, outcome, r.outage.threshold(m, r.members, r.resting, false), now)
 	}
 }
 
@@ -190,7 +190,7 @@ func (s *server) learnFailure(m *member, outcome Outcome, now time.Time) {
 func (s *server) learnUnauthorized(m *member, outcome Outcome, now time.Time) {
 	threshold := 1
 	if m.cameAlone() {
-		threshold = failureThreshold(m.resource.members)
+		threshold = m.resource.outage.threshold(m, m.resource.members, m.resource.resting, false)
 	}
 	s.record(&m.resource.outage, m, outcome, threshold, now)
 	agree, others := 0, 0
@@ -216,9 +216,9 @@ func (s *server) attemptHung(m *member, now time.Time) {
 	switch {
 	case m.failingAttempt && r.members > 1, r.lastSuccess.After(m.began):
 	case m.synced, s.answered && r.members == 1:
-		s.record(&r.outage, m, Outcome{Kind: Failed, Cause: errHung}, r.outage.threshold(m, r.synced, r.members == 1), now)
+		s.record(&r.outage, m, Outcome{Kind: Failed, Cause: errHung}, r.outage.threshold(m, r.synced, r.resting, r.members == 1), now)
 	case !s.answered:
-		s.record(&s.outage, m, Outcome{Kind: Unreachable, Cause: errHung}, s.outage.threshold(m, s.members, s.members == 1), now)
+		s.record(&s.outage, m, Outcome{Kind: Unreachable, Cause: errHung}, s.outage.threshold(m, s.members, s.resting, s.members == 1), now)
 	}
 	s.endProbe(m, now)
 }

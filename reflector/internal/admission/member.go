@@ -55,6 +55,7 @@ type member struct {
 	state           state
 	expedited       bool   // Expedite was called since the last attempt
 	synced          bool   // an attempt has synced
+	resumed         bool   // has rested since its last success
 	attempted       bool   // an attempt has begun
 	failing         bool   // belongs to the lane of failing members
 	failingAttempt  bool   // its attempt under way began in that lane

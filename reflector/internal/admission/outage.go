@@ -97,17 +97,16 @@ func (o *outage) remove(m *member) {
 	}
 }
 
-// threshold returns how many members must fail to confirm the outage when m fails, of so many that could fail. If m is
-// the only member, its second failure is enough.
-func (o *outage) threshold(m *member, couldFail int, only bool) int {
-	if only && slices.Contains(o.failed, m) {
+// threshold returns how many members must fail to confirm the outage when m fails, of so many that could fail. One
+// failure never does. Of few members all must fail. If m has rested, it is one of many that are read now and then: then
+// those that rest make them more. If m is the only member, and no other rests, its second failure is enough.
+func (o *outage) threshold(m *member, couldFail, resting int, only bool) int {
+	few := couldFail
+	if m.resumed {
+		few += resting
+	}
+	if only && few <= 1 && slices.Contains(o.failed, m) {
 		return 1
 	}
-	return failureThreshold(couldFail)
-}
-
-// failureThreshold returns how many members must fail to confirm an outage, of so many that could fail. One failure
-// never does.
-func failureThreshold(members int) int {
-	return max(2, min(minFailures+members/membersPerFailure, maxFailures, members))
+	return max(2, min(minFailures+couldFail/membersPerFailure, maxFailures, few))
 }

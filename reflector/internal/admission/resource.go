@@ -14,6 +14,7 @@ type resource struct {
 	latency          latency
 	rise             rise
 	members          int
+	resting          int // others that rest
 	synced           int // members that have synced
 	outage           outage
 

@@ -95,6 +95,36 @@ func TestOutageOfMembersThatRested(t *testing.T) {
 	})
 }
 
+// A few bad objects of many that are read now and then are no outage: the others are healthy.
+func TestFewThatRestedAreNoOutage(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		all := r.join(40, "secrets", healthy())
+		advance(time.Minute)
+		for _, m := range all {
+			m.Rest()
+		}
+		bad := all[:3]
+		r.behave(bad, fails(admission.Failed))
+		for _, m := range bad {
+			m.Resume()
+		}
+		r.cutStreams(bad)
+		advance(10 * time.Second)
+		if err := r.Status().Cause; err != nil {
+			t.Errorf("3 of 40 members fail, and the others rest: got an outage by %v", err)
+		}
+		r.behave(all, fails(admission.Failed))
+		for _, m := range all[3:] {
+			m.Resume()
+		}
+		r.cutStreams(all[3:])
+		advance(10 * time.Second)
+		if r.Status().Cause == nil {
+			t.Error("40 members that rested fail: got no outage")
+		}
+	})
+}
+
 // A request that waits ends with the rest, and one under way does not.
 func TestRestWithdrawsARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

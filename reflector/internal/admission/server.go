@@ -22,6 +22,7 @@ type server struct {
 	resources []*resource
 	first     int // index of the resource to serve first (round robin)
 	members   int
+	resting   int // others that rest
 	synced    int // members that have synced
 
 	schedule schedule
@@ -82,7 +83,9 @@ func (s *server) resource(name string) *resource {
 // leave makes m no member any more, for ever.
 func (s *server) leave(m *member, now time.Time) {
 	before := m.state
-	if before != resting {
+	if before == resting {
+		s.countResting(m, -1)
+	} else {
 		s.remove(m, now)
 	}
 	m.state = left
@@ -95,12 +98,14 @@ func (s *server) leave(m *member, now time.Time) {
 func (s *server) rest(m *member, now time.Time) {
 	s.remove(m, now)
 	m.state = resting
+	s.countResting(m, 1)
 	m.expedited, m.shortStreams = false, 0
 }
 
 // resume makes m a member again. It reports whether its last attempt was recent, or a Retry-After still counts.
 func (s *server) resume(m *member, now time.Time) (recent bool) {
-	m.state = idle
+	m.state, m.resumed = idle, true
+	s.countResting(m, -1)
 	s.count(m)
 	recent = now.Sub(m.ended) <= memberBackoff.longest
 	if !recent {
@@ -109,6 +114,12 @@ func (s *server) resume(m *member, now time.Time) (recent bool) {
 	}
 	m.attempted = m.failing || m.failures > 0
 	return recent || m.retryAfter.After(now)
+}
+
+// countResting counts a member that rests, or does so no longer.
+func (s *server) countResting(m *member, n int) {
+	s.resting += n
+	m.resource.resting += n
 }
 
 // remove removes m from everything.
