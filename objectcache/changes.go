@@ -229,7 +229,7 @@ func (s *WatchStore[T]) addSubscriber(queue *keyQueue) bool {
 	for _, e := range s.entries.Range {
 		e := e.(*entry[T])
 		if e.watch.Load() == nil {
-			s.startLocked(e)
+			s.startUnaskedLocked(e)
 		}
 		queue.Add(e.key)
 	}

@@ -40,7 +40,10 @@ func (s *WatchStore[T]) readAgainLocked(g *waiter[T], w *objectWatch[T]) {
 // a read began less than readSpacing ago: Gets that are called again and again must not
 // cause a request each. A Get that still waits then asks again: see readPause.
 func (s *WatchStore[T]) startReadLocked(e *entry[T]) {
-	if s.readPauseLocked(e) > 0 {
+	if pause := s.readPauseLocked(e); pause > 0 {
+		if s.ttl != nil {
+			s.readAfterLocked(e, pause) // nobody may wait
+		}
 		return
 	}
 	e.readBegan = time.Now()

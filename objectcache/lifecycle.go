@@ -28,10 +28,9 @@ var (
 var reasons = [...]error{engine.Immutable: errImmutable, engine.ReadOnce: errReadOnce, engine.OnDemand: errRead}
 
 // startLocked begins a read of an object, and the watch of its entry if that has none. The
-// read is one of the object alone, unless the first read of a shared stream will bring it. A
-// TTLStore begins to read only for a Get that waits.
+// read is one of the object alone, unless the first read of a shared stream will bring it.
 func (s *WatchStore[T]) startLocked(e *entry[T]) {
-	if s.ctx == nil || s.stopped || s.ttl != nil && e.waiters == 0 {
+	if s.ctx == nil || s.stopped {
 		return
 	}
 	if s.shared != nil && (e.watch.Load() == nil || s.natureOf(e).WithoutStream() == engine.NeedsStream) {
@@ -61,6 +60,13 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	w.readLocked()
 	if isNew {
 		s.runLocked(w)
+	}
+}
+
+// startUnaskedLocked is startLocked for another reason than a Get. A TTLStore reads for Gets alone.
+func (s *WatchStore[T]) startUnaskedLocked(e *entry[T]) {
+	if s.ttl == nil || e.waiters > 0 {
+		s.startLocked(e)
 	}
 }
 

@@ -52,7 +52,7 @@ func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, rea
 	e := &entry[T]{key: key, number: s.created}
 	s.addOwnerLocked(e, owner, readOnce)
 	s.entries.Store(key, e)
-	s.startLocked(e)
+	s.startUnaskedLocked(e)
 	return e
 }
 

@@ -37,7 +37,7 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 	}
 	for _, e := range s.entries.Range {
 		e := e.(*entry[T])
-		s.startLocked(e)
+		s.startUnaskedLocked(e)
 		e.wakeLocked()
 		s.subscribers.notify(e.key)
 	}

@@ -98,6 +98,15 @@ func (s *WatchStore[T]) requestGetLocked(g *waiter[T]) {
 	}
 }
 
+// readAfterLocked starts the read that a Get has asked for after a pause. The Get may have ended.
+func (s *WatchStore[T]) readAfterLocked(e *entry[T], pause time.Duration) {
+	s.stopTimerLocked(e.readTimer)
+	e.readTimer = s.startTimerLocked(pause, func() time.Duration {
+		s.startReadLocked(e)
+		return 0
+	})
+}
+
 // of returns for how long a state that was just read is served.
 func (o *TTLOptions) of(exists, immutable bool) time.Duration {
 	ttl := o.TTL

@@ -101,7 +101,7 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now time.Time) {
 	s.outage.seen(outcome.Kind, now)
 	m.resource.outage.seen(outcome.Kind, now)
 	healthy := !wasHung && !m.failingAttempt && (!m.retried || outcome.Kind == Unreachable)
-	only := s.members == 1 && !wasHung && (outcome.Kind == Unreachable || outcome.Kind == Failed)
+	only := s.isOnly() && !wasHung && (outcome.Kind == Unreachable || outcome.Kind == Failed)
 	if healthy || outcome.Kind == Unauthorized || only {
 		s.learnFailure(m, outcome, now)
 	}
@@ -173,12 +173,12 @@ func (s *server) learnFailure(m *member, outcome Outcome, now time.Time) {
 	switch {
 	case outcome.Kind == Unauthorized:
 		s.learnUnauthorized(m, outcome, now)
-	case outcome.Kind == Unreachable && (m.synced || s.members == 1):
-		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.synced, s.resting, s.members == 1), now)
+	case outcome.Kind == Unreachable && (m.synced || s.isOnly()):
+		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.synced, s.resting, s.isOnly()), now)
 	case outcome.Kind == Unreachable && !s.answered:
-		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.members, s.resting, s.members == 1), now)
-	case outcome.Kind == Failed && (m.synced || s.members == 1):
-		s.record(&r.outage, m, outcome, r.outage.threshold(m, r.synced, r.resting, s.members == 1), now)
+		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.members, s.resting, s.isOnly()), now)
+	case outcome.Kind == Failed && (m.synced || s.isOnly()):
+		s.record(&r.outage, m, outcome, r.outage.threshold(m, r.synced, r.resting, s.isOnly()), now)
 	case outcome.Kind == Throttled:
 		s.record(&r.outage, m, outcome, r.outage.threshold(m, r.members, r.resting, false), now)
 	}
@@ -214,11 +214,11 @@ func (s *server) attemptHung(m *member, now time.Time) {
 	m.state = hung
 	s.hung++
 	switch {
-	case m.failingAttempt && r.members > 1, r.lastSuccess.After(m.began):
-	case m.synced, s.answered && r.members == 1:
-		s.record(&r.outage, m, Outcome{Kind: Failed, Cause: errHung}, r.outage.threshold(m, r.synced, r.resting, r.members == 1), now)
+	case m.failingAttempt && !r.isOnly(), r.lastSuccess.After(m.began):
+	case m.synced, s.answered && r.isOnly():
+		s.record(&r.outage, m, Outcome{Kind: Failed, Cause: errHung}, r.outage.threshold(m, r.synced, r.resting, r.isOnly()), now)
 	case !s.answered:
-		s.record(&s.outage, m, Outcome{Kind: Unreachable, Cause: errHung}, s.outage.threshold(m, s.members, s.resting, s.members == 1), now)
+		s.record(&s.outage, m, Outcome{Kind: Unreachable, Cause: errHung}, s.outage.threshold(m, s.members, s.resting, s.isOnly()), now)
 	}
 	s.endProbe(m, now)
 }

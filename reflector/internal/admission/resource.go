@@ -33,6 +33,9 @@ func newResource(name string, limit int) *resource {
 	return &resource{name: name, reserve: newReserve(), window: newWindow(limit)}
 }
 
+// isOnly reports whether the resource has no other member, also none that rests.
+func (r *resource) isOnly() bool { return r.members+r.resting == 1 }
+
 // lane returns the lane that m belongs to.
 func (r *resource) lane(m *member) *lane {
 	if m.failing {

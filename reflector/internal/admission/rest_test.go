@@ -95,6 +95,22 @@ func TestOutageOfMembersThatRested(t *testing.T) {
 	})
 }
 
+// A bad object that was never read is no outage while others rest: it is the only one that makes attempts.
+func TestOneBadBesideMembersThatRestIsNoOutage(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		all := r.join(40, "secrets", healthy())
+		advance(time.Minute)
+		for _, m := range all {
+			m.Rest()
+		}
+		r.join(1, "secrets", fails(admission.Failed))
+		advance(10 * time.Second)
+		if err := r.Status().Cause; err != nil {
+			t.Errorf("one of 41 members fails, and the others rest: got an outage by %v", err)
+		}
+	})
+}
+
 // A few bad objects of many that are read now and then are no outage: the others are healthy.
 func TestFewThatRestedAreNoOutage(t *testing.T) {
 	inBubble(t, 32, func(r *rig) {

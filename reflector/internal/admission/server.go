@@ -116,6 +116,9 @@ func (s *server) resume(m *member, now time.Time) (recent bool) {
 	return recent || m.retryAfter.After(now)
 }
 
+// isOnly reports whether there is no other member, also none that rests.
+func (s *server) isOnly() bool { return s.members+s.resting == 1 }
+
 // countResting counts a member that rests, or does so no longer.
 func (s *server) countResting(m *member, n int) {
 	s.resting += n
