@@ -71,9 +71,10 @@ func (s *TTLStore[T]) DeleteReference(namespace, name string, referencedFrom typ
 // served for as long as that lasts, however old it is, unless TTLOptions.MaxStaleness is
 // set. So Get returns the previous object when the read that it waits for fails, when
 // ctx ends first, when no reflector reaches the server, when the server has asked to wait
-// (Retry-After), or when the read has no answer for 1.5 s, and for much longer than usual; and at
-// once until a later read succeeds. For a new owner an outage and a Retry-After count after
-// 1.5 s. That holds for all owners, also new ones, because Get does
+// (Retry-After), or when the read has no answer for 1.5 s, and for much longer than usual. From
+// then on Get returns that object at once, until a later read succeeds. After a new owner was
+// added, Get waits for 1.5 s before it returns the previous object for an outage or a
+// Retry-After. That holds for all owners, also new ones, because Get does
 // not know which owner asks. [Status] has the failure, and LastContact the time of the last
 // read. An absence is not served beyond its TTL.
 //

@@ -24,7 +24,7 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// getter is a listwatch.Getter. Its List and Watch fail the test.
+// getter is a listwatch.Getter.
 type getter struct {
 	listwatch.Source
 
@@ -96,6 +96,21 @@ func TestGet(t *testing.T) {
 		}
 		if got := r.Status(); int(source.requests.Load()) != 2 || !got.Synced || got.ReadFor != 3 || got.ResourceVersion != "" || !got.LastContact.Equal(time.Now()) || got.Failures > 0 {
 			t.Errorf("got %d requests and %+v, want 2 and the second read", int(source.requests.Load()), got)
+		}
+	})
+}
+
+// A GET says nothing of the versions that a stream has shown: they are of use after it.
+func TestGetKeepsTheVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := func() (listwatch.Stream, error) { return newStream(state(secret("5"), "9")...), nil }
+		source := &getter{Source: watching(stream), get: func(context.Context) (runtime.Object, error) { return secret("5"), nil }}
+		r := startWith(t, source, &replaced{}, reflector.Options{BlockingStreams: true})
+		synctest.Wait()
+		r.Read()
+		synctest.Wait()
+		if got := r.Status(); source.requests.Load() != 1 || got.ResourceVersion != "9" {
+			t.Errorf("got %d GETs and version %q, want one and 9", source.requests.Load(), got.ResourceVersion)
 		}
 	})
 }

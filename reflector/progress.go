@@ -113,14 +113,18 @@ func (p *progress) checkRead(version string) (rolledBack bool, rollbacks uint64)
 	return true, p.current.rollbacks
 }
 
-// stateStored records that a complete read has reached the store. If the selection is
+// stateStored records that a complete read has reached the store. An empty version is that of a
+// GET, which says nothing about others. If the selection is
 // not watchable, its failures count on. It returns the read if it was a consistent one of
 // its own, else zero.
 func (p *progress) stateStored(version string, watchable bool) (read consistentRead) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, a := time.Now(), &p.current
-	p.synced, p.version, p.lastContact = p.synced || !a.dropped, version, now
+	p.synced, p.lastContact = p.synced || !a.dropped, now
+	if version != "" {
+		p.version = version
+	}
 	p.consistent = false
 	if a.includes > 0 {
 		p.includes, p.rollbacks, p.lastReadFor = a.includes, a.rollbacks, a.readFor

@@ -52,8 +52,8 @@ type Source interface {
 // rollback of the server.
 type Getter interface {
 	Source
-	// Get reads the object. It returns nil if the server has no such object. Its context
-	// ends after 15 s.
+	// Get reads the object. If the server has no such object, it returns nil and no error: an
+	// error that is a 404 says that the path is not served. Its context ends after 15 s.
 	Get(ctx context.Context) (runtime.Object, error)
 }
 
