@@ -66,8 +66,8 @@ func ExampleCache_Store() {
 	cancel()
 	running.Wait()
 	// Output:
-	// before: refwatch_open_streams 0, on the page: []
-	// after:  refwatch_open_streams 1, on the page: [default/tls]
+	// before: refwatch_references 0, on the page: []
+	// after:  refwatch_references 1, on the page: [default/tls]
 }
 
 // printState prints a metric, and the keys of the objects on the page.
@@ -87,7 +87,7 @@ func printState(when string, page http.Handler) {
 		keys = append(keys, object.Key())
 	}
 	for _, family := range families {
-		if family.GetName() == "refwatch_open_streams" {
+		if family.GetName() == "refwatch_references" {
 			fmt.Printf("%s %s %v, on the page: %v\n", when, family.GetName(), family.GetMetric()[0].GetGauge().GetValue(), keys)
 		}
 	}
