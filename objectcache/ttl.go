@@ -15,9 +15,9 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// The policy of a TTLStore, which is a WatchStore without streams. An object is read with a
-// GET, for Gets alone: startLocked and plan see to that. What is left is here: until when a
-// state is served, and when a Get asks for a read.
+// The policy of a TTLStore, which is a WatchStore without streams. It reads an object with a
+// GET, and for Gets alone: see startUnaskedLocked, and OnDemand in package engine. This file
+// decides until when a state is served, and when a Get asks for a read.
 
 // ttlReadSpacing is the shortest time between the beginnings of two reads of one object:
 // however many Gets demand live reads, the server answers at most ten a second.
@@ -45,13 +45,14 @@ func (s *WatchStore[T]) hasLapsed(w *objectWatch[T]) bool {
 	return s.sinceBase(time.Now()) >= w.until.Load()
 }
 
-// freshUntil returns until when a state is served that a read has brought which began then.
+// freshUntil returns until when a state is served. began is when the read began that brought it.
 func (s *WatchStore[T]) freshUntil(began time.Time, state cache.State[T]) int64 {
 	immutable := s.isImmutable(state)
 	return s.until(began, s.ttl.of(state.Exists, immutable), immutable)
 }
 
-// until returns the end of a time that begins then, or of MaxStaleness if that is sooner.
+// until returns began plus ttl, or plus MaxStaleness if that is shorter and the state is not
+// immutable.
 func (s *WatchStore[T]) until(began time.Time, ttl time.Duration, immutable bool) int64 {
 	if bound := s.ttl.MaxStaleness; bound > 0 && !immutable {
 		ttl = min(ttl, bound)
@@ -70,15 +71,15 @@ func (s *WatchStore[T]) prolongLocked(w *objectWatch[T]) {
 	s.publishLocked(w.entry)
 }
 
-// readDoneLocked ends what keepPreviousLocked has done while the read was under way. A Get may
-// do that until the store notices the read.
+// readDoneLocked is called when the store notices a read. It takes back what keepPreviousLocked
+// has done until then: the state is served for its TTL, and an owner needs a read of its own.
 func (s *WatchStore[T]) readDoneLocked(w *objectWatch[T]) {
 	w.until.Store(w.lapses)
 	w.entry.previousFor = min(w.entry.previousFor, w.entry.readFor)
 }
 
-// requestGetLocked asks for the read that g needs. If a request is under way, g waits for that
-// first: it brings a state that is fresh, unless the TTL is 0.
+// requestGetLocked asks for the read that g needs. If a request is under way, g first waits for
+// its answer, which is fresh unless the TTL is 0.
 func (s *WatchStore[T]) requestGetLocked(g *waiter[T]) {
 	e := g.entry
 	w := e.watch.Load()
