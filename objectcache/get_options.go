@@ -14,8 +14,7 @@ import (
 // demands nothing: the last known state will do. A Get waits until all demands are
 // met. It fails if its context ends, if the server refuses for WatchOptions.RefusalGrace, or
 // if a read that it has asked for is older than NotOlderThan.
-// [TTLStore.GetWithOptions] and [DirectStore.GetWithOptions]
-// describe what is different there.
+// [TTLStore.GetWithOptions] and [DirectStore.GetWithOptions] describe what is different there.
 type GetOptions struct {
 	// MaxStaleness bounds the time since the server last sent something about the
 	// object, as WatchOptions.MaxStaleness does; the smaller one counts. Default: no
