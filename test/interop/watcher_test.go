@@ -64,11 +64,19 @@ func (w *watcher) open(n int) {
 	w.wait("hello", w.opened)
 }
 
+// notEstablished ends the error of net/http's client for the first request on a connection that the server closes before
+// the request is sent, as a reload may. The client repeats no such request: that is left to the program.
+const notEstablished = "http2: client conn could not be established"
+
+// openOne opens a stream.
 func (w *watcher) openOne() (*stream, error) {
 	// A stream that is not parked ends with the context of its request.
 	ctx, cancel := context.WithCancelCause(w.Context())
 	timer := time.AfterFunc(patience, func() { cancel(fmt.Errorf("no response in %v", patience)) })
 	response, err := w.client.watch(ctx, w.roundTripper, w.url)
+	for !w.client.own && err != nil && strings.HasSuffix(err.Error(), notEstablished) {
+		response, err = w.client.watch(ctx, w.roundTripper, w.url)
+	}
 	timer.Stop()
 	if err != nil {
 		return nil, err
