@@ -230,7 +230,7 @@ func Example_controller() {
 	// error: <nil>
 	// serving tls
 	// error: <nil>
-	// secrets "default/tls": not registered: call RegisterPod, SetReferences or AddReference, or set AcquireOnGet
+	// secrets "default/tls": not registered: no owner references the object: add a reference, or set AcquireOnGet
 	// ended: <nil>
 }
 

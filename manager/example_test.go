@@ -67,7 +67,7 @@ func ExampleNewSecrets() {
 	running.Wait()
 	// Output:
 	// 1 key, <nil>
-	// secrets "default/tls": not registered: call RegisterPod, SetReferences or AddReference, or set AcquireOnGet
+	// secrets "default/tls": not registered: no owner references the object: add a reference, or set AcquireOnGet
 }
 
 // A gateway is not a pod: it declares its references, and receives the changes.

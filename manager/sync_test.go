@@ -131,7 +131,7 @@ func TestHasSyncedDisturbsNothing(t *testing.T) {
 			_ = m.HasSynced(key("a"), key("forbidden"), key("unreferenced"))
 		}
 		status, _ := m.Status("default", "a")
-		if _, ok := m.Status("default", "unreferenced"); ok || status.Phase != objectcache.Idle {
+		if _, ok := m.Status("default", "unreferenced"); ok || status.Phase != objectcache.PhaseIdle {
 			t.Errorf("got a reference %v and phase %s, want none and Idle", ok, status.Phase)
 		}
 		requests := map[string]int{}

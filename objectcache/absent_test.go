@@ -82,15 +82,15 @@ func TestStatusNextRead(t *testing.T) {
 		least, most time.Duration // until the next read; 0 if none is planned
 		readOnce    bool
 	}{
-		"watched":            {recheck, objectcache.Watching, 0, 0, false},
-		"immutable":          {recheck, objectcache.Immutable, 10 * time.Minute, 20 * time.Minute, false},
-		"immutable, for all": {objectcache.WatchOptions{ImmutableRecheck: -1}, objectcache.Immutable, 0, 0, false},
-		"read-once":          {recheck, objectcache.ReadOnce, 0, 0, true},
+		"watched":            {recheck, readyNamed, 0, 0, false},
+		"immutable":          {recheck, readyImmutable, 10 * time.Minute, 20 * time.Minute, false},
+		"immutable, for all": {objectcache.WatchOptions{ImmutableRecheck: -1}, readyImmutable, 0, 0, false},
+		"read-once":          {recheck, readyReadOnce, 0, 0, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, test.options, func(t *testing.T, r *rig) {
-				if test.phase == objectcache.Immutable {
+				if test.phase == readyImmutable {
 					r.create("tls", immutable)
 				} else {
 					r.create("tls")

@@ -111,7 +111,7 @@ func getUntilRead[T cache.Object](m *mixed, store objectcache.Store[T], name str
 		if apierrors.IsNotFound(err) {
 			break
 		}
-		if status, _ := store.Status(namespace, name); status.Phase == objectcache.Stopped || time.Since(began) > 20*time.Second {
+		if status, _ := store.Status(namespace, name); status.Phase == objectcache.PhaseStopped || time.Since(began) > 20*time.Second {
 			break
 		}
 		pause, cancel := context.WithTimeout(m.t.Context(), 100*time.Millisecond)

@@ -158,7 +158,7 @@ func TestChangesPreventIdle(t *testing.T) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
 		time.Sleep(5 * time.Minute)
-		if got := r.phase("tls"); got != objectcache.Idle {
+		if got := r.phase("tls"); got != objectcache.PhaseIdle {
 			t.Fatalf("phase: got %s, want Idle", got)
 		}
 		sub := r.subscribe()
@@ -168,7 +168,7 @@ func TestChangesPreventIdle(t *testing.T) {
 		want(t, "an hour later", sub.seen(), "tls=new")
 		sub.stop()
 		time.Sleep(5 * time.Minute)
-		if got := r.phase("tls"); got != objectcache.Idle {
+		if got := r.phase("tls"); got != objectcache.PhaseIdle {
 			t.Errorf("without a subscriber: got %s, want Idle", got)
 		}
 	})

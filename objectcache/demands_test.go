@@ -303,7 +303,6 @@ func TestGetWithInvalidOptions(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.referenced("tls")
 		for want, options := range map[string]objectcache.GetOptions{
-			"GetOptions.MaxStaleness is -1s":                                   {MaxStaleness: -time.Second},
 			`GetOptions.NotOlderThan: malformed: resource version "yesterday"`: {NotOlderThan: "yesterday"},
 		} {
 			if _, err := r.demand("tls", options); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `secrets "default/tls"`) {
@@ -362,7 +361,7 @@ func TestTryGetAsksForTheObject(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.referenced("tls")
 		time.Sleep(3 * time.Minute)
-		if got := r.phase("tls"); got != objectcache.Idle {
+		if got := r.phase("tls"); got != objectcache.PhaseIdle {
 			t.Fatalf("phase: got %s, want Idle", got)
 		}
 		release := r.holdBack("watch")

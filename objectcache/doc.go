@@ -72,6 +72,11 @@
 // owners share the newest state that was read, and Changes yields it to all of them.
 // [WatchOptions.MaxStaleness] does not apply.
 //
+// # Options
+//
+// The zero value of each option is its default. A negative duration is one without end: no
+// bound on an age or a wait, or never. The same holds for the packages that stand on this one.
+//
 // # Parked streams
 //
 // An open stream of a client of [resource.ConfigFor] can be parked: it has no goroutine while it is

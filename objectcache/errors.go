@@ -20,7 +20,7 @@ import (
 var (
 	// ErrNotRegistered is returned by Get, at once, for an object that no owner
 	// references. A Get that waits returns it when the last reference is deleted.
-	ErrNotRegistered = errors.New("not registered: call RegisterPod, SetReferences or AddReference, or set AcquireOnGet")
+	ErrNotRegistered = errors.New("not registered: no owner references the object: add a reference, or set AcquireOnGet")
 	// ErrNotSynced is returned by Get when its context ended, or the server kept
 	// refusing, before the state of the object was known, and by TryGet when memory does
 	// not hold it. The causes are joined to it.

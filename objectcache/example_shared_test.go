@@ -65,6 +65,6 @@ func ExampleSharedOptions() {
 	// Output:
 	// tls
 	// token
-	// secrets "default/other": not registered: call RegisterPod, SetReferences or AddReference, or set AcquireOnGet
+	// secrets "default/other": not registered: no owner references the object: add a reference, or set AcquireOnGet
 	// streams of the namespace: 1 of all: 1
 }

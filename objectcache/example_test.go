@@ -49,12 +49,12 @@ func ExampleWatchStore_AddReadOnceReference() {
 	config, err = store.Get(ctx, "default", "settings")
 	fmt.Println(config.Data["colour"], err)
 	status, _ := store.Status("default", "settings")
-	fmt.Println(status.Phase)
+	fmt.Println(status.Phase, status.Reason)
 
 	cancel()
 	running.Wait()
 	// Output:
 	// blue <nil>
 	// green <nil>
-	// ReadOnce
+	// Ready ReadOnce
 }

@@ -3,7 +3,6 @@
 package objectcache
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,8 +16,8 @@ import (
 // [TTLStore.GetWithOptions] and [DirectStore.GetWithOptions] describe what is different there.
 type GetOptions struct {
 	// MaxStaleness bounds the time since the server last sent something about the
-	// object, as WatchOptions.MaxStaleness does; the smaller one counts. Default: no
-	// other bound than that of the store.
+	// object, as WatchOptions.MaxStaleness does; the smaller one counts. Default, also for
+	// a negative value: no other bound than that of the store.
 	MaxStaleness time.Duration
 	// NotOlderThan is a resource version that the state must include: that of an
 	// earlier write, for a program that has to read its own writes. If no event
@@ -36,16 +35,13 @@ type GetOptions struct {
 	uncounted bool // Stats does not count the Get: it is that of a WaitForSync
 }
 
-// validate returns an error that names each option with an invalid value.
+// validate returns an error if an option has an invalid value.
 func (o *GetOptions) validate() error {
-	var problems []error
-	if o.MaxStaleness < 0 {
-		problems = append(problems, fmt.Errorf("GetOptions.MaxStaleness is %v: 0 means no bound, else set a positive duration", o.MaxStaleness))
+	if o.NotOlderThan == "" {
+		return nil
 	}
-	if o.NotOlderThan != "" {
-		if err := cache.CheckVersion(o.NotOlderThan); err != nil {
-			problems = append(problems, fmt.Errorf("GetOptions.NotOlderThan: %w", err))
-		}
+	if err := cache.CheckVersion(o.NotOlderThan); err != nil {
+		return fmt.Errorf("GetOptions.NotOlderThan: %w", err)
 	}
-	return errors.Join(problems...)
+	return nil
 }

@@ -288,7 +288,7 @@ func TestGetDuringAnOutage(t *testing.T) {
 		time.Sleep(time.Hour)
 		r.mustGet("tls")
 		status, _ := r.Status(namespace, "tls")
-		if age := time.Since(status.LastContact); status.Phase != objectcache.Failing || age < time.Hour {
+		if age := time.Since(status.LastContact); status.Phase != objectcache.PhaseFailing || age < time.Hour {
 			t.Errorf("status: got %+v (age %v), want Failing and the age of the state", status, age)
 		}
 		if !apierrors.IsServiceUnavailable(status.LastError) {

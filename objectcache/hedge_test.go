@@ -65,7 +65,7 @@ func TestHedgedRead(t *testing.T) {
 				}
 				if delay < time.Hour {
 					time.Sleep(time.Second)
-					r.wantPhase("when the stream is open", "tls", objectcache.Watching, 1)
+					r.wantPhase("when the stream is open", "tls", readyNamed, 1)
 					r.update("tls", "new")
 					r.wantValue("when the stream is open", "tls", "new")
 				}
@@ -139,7 +139,7 @@ func TestHedgedReadWhoseStreamIsRefused(t *testing.T) {
 					}
 					time.Sleep(time.Minute)
 				}
-				if status, _ := r.Status(namespace, "tls"); status.Synced != serves || status.Phase != objectcache.Failing {
+				if status, _ := r.Status(namespace, "tls"); status.Synced != serves || status.Phase != objectcache.PhaseFailing {
 					t.Errorf("status: got %+v, want it failing, and synced: %t", status, serves)
 				}
 				r.server.Intercept(nil)
@@ -190,7 +190,7 @@ func TestHedgedReadIsNewerThanTheOpening(t *testing.T) {
 					r.wantValue("during the opening", "tls", "new")
 					time.Sleep(5 * time.Millisecond)
 				}
-				r.wantPhase("after the opening", "tls", objectcache.Watching, 1)
+				r.wantPhase("after the opening", "tls", readyNamed, 1)
 				r.update("tls", "newest")
 				time.Sleep(time.Second)
 				r.wantValue("after the next update", "tls", "newest")

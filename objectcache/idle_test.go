@@ -23,17 +23,17 @@ func TestIssue8UnsyncedIsNotIdle(t *testing.T) {
 		}
 		for range 28 {
 			time.Sleep(time.Second)
-			if got := r.phase("tls"); got == objectcache.Idle {
+			if got := r.phase("tls"); got == objectcache.PhaseIdle {
 				t.Fatal("an object that has not synced is idle")
 			}
 		}
 		release()
 		time.Sleep(5 * time.Second)
-		if got := r.phase("tls"); got != objectcache.Watching {
-			t.Errorf("phase: got %s, want Watching", got)
+		if got := r.phase("tls"); got != readyNamed {
+			t.Errorf("phase: got %s, want Ready", got)
 		}
 		time.Sleep(11 * time.Second)
-		if got := r.phase("tls"); got != objectcache.Idle {
+		if got := r.phase("tls"); got != objectcache.PhaseIdle {
 			t.Errorf("phase: got %s, want Idle", got)
 		}
 	})
@@ -50,7 +50,7 @@ func TestRestoreWhileIdle(t *testing.T) {
 		r.AddReference(namespace, "tls", "pod")
 		r.wantValue("before", "tls", "lost")
 		time.Sleep(11 * time.Second)
-		if got := r.phase("tls"); got != objectcache.Idle {
+		if got := r.phase("tls"); got != objectcache.PhaseIdle {
 			t.Fatalf("phase: got %s, want Idle", got)
 		}
 		r.server.Restore(backup)

@@ -24,8 +24,8 @@ var (
 	errStopping     = errors.New("the store is stopped")
 )
 
-// reasons are those for an object to have no stream, for the log.
-var reasons = [...]error{engine.Immutable: errImmutable, engine.ReadOnce: errReadOnce, engine.OnDemand: errRead}
+// endReasons are those for an object to have no stream, for the log.
+var endReasons = [...]error{engine.Immutable: errImmutable, engine.ReadOnce: errReadOnce, engine.OnDemand: errRead}
 
 // startLocked begins a read of an object, and the watch of its entry if that has none. The
 // read is one of the object alone, unless the first read of a shared stream will bring it.
@@ -223,7 +223,7 @@ func (s *WatchStore[T]) syncedLocked(e *entry[T]) {
 // unwatchLocked ends the stream of an object that needs none. If an immutable object is
 // deleted and created again, nothing reports it, so a timer reads it again.
 func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason engine.Reason) {
-	w.logEndLocked(reasons[reason])
+	w.logEndLocked(endReasons[reason])
 	w.reflector.Pause() // its own: an object that needs no stream is read with requests of its own
 	w.upkeep, w.reason = engine.ByNone, reason
 	if s.ttl != nil {

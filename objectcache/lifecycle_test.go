@@ -39,7 +39,7 @@ func TestImmutableEndsItsStream(t *testing.T) {
 				if got := r.streams("tls"); got != 0 {
 					t.Errorf("streams: got %d, want 0", got)
 				}
-				if got := r.phase("tls"); got != objectcache.Immutable {
+				if got := r.phase("tls"); got != readyImmutable {
 					t.Errorf("phase: got %s, want Immutable", got)
 				}
 				r.refuse(unavailable())
@@ -144,15 +144,15 @@ func TestGetAfterIdle(t *testing.T) {
 		r.AddReference(namespace, "tls", "pod")
 		r.mustGet("tls")
 		time.Sleep(2*time.Minute + time.Second)
-		if streams, phase := r.streams("tls"), r.phase("tls"); streams != 0 || phase != objectcache.Idle {
+		if streams, phase := r.streams("tls"), r.phase("tls"); streams != 0 || phase != objectcache.PhaseIdle {
 			t.Fatalf("unused: got %d streams in phase %s, want none and Idle", streams, phase)
 		}
 		r.update("tls", "new")
 		if got := r.mustGet("tls"); string(got.Data["password"]) != "new" {
 			t.Errorf("after idling: got %q, want the new data", got.Data["password"])
 		}
-		if got := r.phase("tls"); got != objectcache.Watching {
-			t.Errorf("phase: got %s, want Watching", got)
+		if got := r.phase("tls"); got != readyNamed {
+			t.Errorf("phase: got %s, want Ready", got)
 		}
 	})
 }
@@ -180,7 +180,7 @@ func TestObjectWithAWaitingGetIsNotIdle(t *testing.T) {
 		done := r.async(t.Context(), "tls")
 		for range 50 {
 			time.Sleep(time.Second)
-			if got := r.phase("tls"); got == objectcache.Idle {
+			if got := r.phase("tls"); got == objectcache.PhaseIdle {
 				t.Fatal("the object is idle")
 			}
 		}
@@ -251,11 +251,11 @@ func TestPeerBug16_NoScan(t *testing.T) {
 			name := fmt.Sprintf("tls-%d", i)
 			due := began.Add(time.Duration(i) * 1234 * time.Millisecond).Add(time.Minute)
 			time.Sleep(time.Until(due) - time.Millisecond)
-			if got := r.phase(name); got != objectcache.Watching {
-				t.Errorf("%s just before its time: got %s, want Watching", name, got)
+			if got := r.phase(name); got != readyNamed {
+				t.Errorf("%s just before its time: got %s, want Ready", name, got)
 			}
 			time.Sleep(2 * time.Millisecond)
-			if got := r.phase(name); got != objectcache.Idle {
+			if got := r.phase(name); got != objectcache.PhaseIdle {
 				t.Errorf("%s just after its time: got %s, want Idle", name, got)
 			}
 		}
@@ -268,12 +268,12 @@ func TestStatusAndStatuses(t *testing.T) {
 		r.AddReference(namespace, "tls", "b")
 		r.AddReference(namespace, "tls", "a")
 		r.AddReference(namespace, "absent", "a")
-		if got := r.phase("tls"); got != objectcache.Pending {
+		if got := r.phase("tls"); got != objectcache.PhasePending {
 			t.Errorf("before Run: got %s, want Pending", got)
 		}
 		release := r.holdBack("watch")
 		r.run()
-		if got := r.phase("tls"); got != objectcache.Syncing {
+		if got := r.phase("tls"); got != objectcache.PhaseSyncing {
 			t.Errorf("before the answer: got %s, want Syncing", got)
 		}
 		release()
@@ -283,11 +283,11 @@ func TestStatusAndStatuses(t *testing.T) {
 			all[status.Key.Name] = status
 		}
 		got := all["tls"]
-		if len(all) != 2 || got.Phase != objectcache.Watching || !got.Exists || got.UID != created.UID ||
+		if len(all) != 2 || got.Phase != objectcache.PhaseReady || !got.Exists || got.UID != created.UID ||
 			got.ResourceVersion != created.ResourceVersion || fmt.Sprint(got.Owners) != "[a b]" || got.LastContact.IsZero() {
 			t.Errorf("Statuses: got %+v, want both, and tls as created", all)
 		}
-		if got := all["absent"]; got.Exists || got.UID != "" || got.Phase != objectcache.Watching {
+		if got := all["absent"]; got.Exists || got.UID != "" || got.Phase != objectcache.PhaseReady {
 			t.Errorf("absent: got %+v, want it watched and absent", got)
 		}
 		if _, ok := r.Status(namespace, "stranger"); ok {

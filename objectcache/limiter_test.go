@@ -68,7 +68,7 @@ func TestClientWithARateLimit(t *testing.T) {
 				for _, err := range errs {
 					if errors.Is(err, objectcache.ErrNotSynced) {
 						failed++
-						if !errors.Is(err, resource.ErrClientLimited) || !strings.Contains(err.Error(), "manager.ClientFor") {
+						if !errors.Is(err, resource.ErrClientLimited) || !strings.Contains(err.Error(), "resource.ConfigFor") {
 							t.Fatalf("Get: got %v, want ErrClientLimited and what to do", err)
 						}
 					}

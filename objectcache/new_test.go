@@ -23,31 +23,23 @@ import (
 
 // NewWatchStore returns an error that says what to do. Nothing panics later.
 func TestNewWatchStoreErrors(t *testing.T) {
-	secrets := resource.Secrets(clients.Nowhere())
 	live := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://nowhere.invalid"})
 	var clientset *kubernetes.Clientset
-	newWith := func(options objectcache.WatchOptions) error {
-		_, err := objectcache.NewWatchStore(secrets, options)
-		return err
-	}
 	tests := map[string]struct {
 		err  error
 		want string
 	}{
-		"zero Resource":         {newError(resource.Resource[*corev1.Secret]{}), "make one with"},
-		"no client":             {newError(resource.Secrets(nil)), `"secrets": the client is nil: make one with manager.ClientFor`},
-		"nil clientset":         {newError(resource.Secrets(clientset)), `"secrets": the client is nil: make one with manager.ClientFor`},
-		"another group":         {newError(resource.Typed[*corev1.Secret, *corev1.SecretList](live.CoreV1().RESTClient(), appsv1.SchemeGroupVersion.WithResource("secrets"))), `"secrets.apps": its objects are those of the resource "secrets" of "v1": name that, or use the type of the resource "secrets" of "apps/v1"`},
-		"another resource":      {newError(resource.Typed[*corev1.Secret, *corev1.SecretList](live.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("configmaps"))), `"configmaps": its objects are those of the resource "secrets" of "v1"`},
-		"kind":                  {newError(resource.Typed[*corev1.Secret, *corev1.SecretList](live.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("Secret"))), "plural and in lower case"},
-		"fake clientset":        {newError(resource.Secrets(fake.NewClientset())), `"secrets": the clientset has no REST client`},
-		"source, nil":           {newError(resource.FromSource[*corev1.Secret](nil, corev1.SchemeGroupVersion.WithResource("secrets"))), "the source is nil"},
-		"source, no version":    {newError(resource.FromSource[*corev1.Secret](nil, schema.GroupVersionResource{Resource: "secrets"})), "it has no version"},
-		"source, no resource":   {newError(resource.FromSource[*corev1.Secret](nil, corev1.SchemeGroupVersion.WithResource(""))), `"" is no resource`},
-		"ConfigMaps":            {newError(resource.ConfigMaps(nil)), `"configmaps": the client is nil: make one with manager.ClientFor`},
-		"negative IdleTimeout":  {newWith(objectcache.WatchOptions{IdleTimeout: -1}), "IdleTimeout is -1ns: 0 means never"},
-		"negative MaxStaleness": {newWith(objectcache.WatchOptions{MaxStaleness: -1}), "MaxStaleness is -1ns: 0 means no bound"},
-		"both negative":         {newWith(objectcache.WatchOptions{IdleTimeout: -1, MaxStaleness: -1}), "MaxStaleness"},
+		"zero Resource":       {newError(resource.Resource[*corev1.Secret]{}), "make one with"},
+		"no client":           {newError(resource.Secrets(nil)), `"secrets": the client is nil: make one from the config that resource.ConfigFor returns`},
+		"nil clientset":       {newError(resource.Secrets(clientset)), `"secrets": the client is nil: make one from the config that resource.ConfigFor returns`},
+		"another group":       {newError(resource.Typed[*corev1.Secret, *corev1.SecretList](live.CoreV1().RESTClient(), appsv1.SchemeGroupVersion.WithResource("secrets"))), `"secrets.apps": its objects are those of the resource "secrets" of "v1": name that, or use the type of the resource "secrets" of "apps/v1"`},
+		"another resource":    {newError(resource.Typed[*corev1.Secret, *corev1.SecretList](live.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("configmaps"))), `"configmaps": its objects are those of the resource "secrets" of "v1"`},
+		"kind":                {newError(resource.Typed[*corev1.Secret, *corev1.SecretList](live.CoreV1().RESTClient(), corev1.SchemeGroupVersion.WithResource("Secret"))), "plural and in lower case"},
+		"fake clientset":      {newError(resource.Secrets(fake.NewClientset())), `"secrets": the clientset has no REST client`},
+		"source, nil":         {newError(resource.FromSource[*corev1.Secret](nil, corev1.SchemeGroupVersion.WithResource("secrets"))), "the source is nil"},
+		"source, no version":  {newError(resource.FromSource[*corev1.Secret](nil, schema.GroupVersionResource{Resource: "secrets"})), "it has no version"},
+		"source, no resource": {newError(resource.FromSource[*corev1.Secret](nil, corev1.SchemeGroupVersion.WithResource(""))), `"" is no resource`},
+		"ConfigMaps":          {newError(resource.ConfigMaps(nil)), `"configmaps": the client is nil: make one from the config that resource.ConfigFor returns`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -55,9 +47,6 @@ func TestNewWatchStoreErrors(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", test.err, test.want)
 			}
 		})
-	}
-	if err := newWith(objectcache.WatchOptions{RefusalGrace: -1}); err != nil {
-		t.Errorf("negative RefusalGrace: got %v, want none: it means as long as the context allows", err)
 	}
 }
 

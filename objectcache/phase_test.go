@@ -61,22 +61,22 @@ func TestIssue8NotWatchingWithoutAStream(t *testing.T) {
 				r.create("tls")
 				r.AddReference(namespace, "tls", "pod")
 				r.mustGet("tls")
-				if got := r.phase("tls"); got != objectcache.Watching {
-					t.Fatalf("phase: got %s, want Watching", got)
+				if got := r.phase("tls"); got != readyNamed {
+					t.Fatalf("phase: got %s, want Ready", got)
 				}
 				release := r.holdBack(test.hangs)
 				r.server.CloseStreams(nil)
 				for range 20 {
 					time.Sleep(time.Second)
-					if got := r.phase("tls"); got != objectcache.Reopening && got != objectcache.Failing {
+					if got := r.phase("tls"); got != objectcache.PhaseReopening && got != objectcache.PhaseFailing {
 						t.Errorf("phase: got %s, want Reopening", got)
 					}
 				}
 				r.mustGet("tls")
 				release()
 				time.Sleep(time.Minute)
-				if got := r.phase("tls"); got != objectcache.Watching {
-					t.Errorf("phase: got %s, want Watching again", got)
+				if got := r.phase("tls"); got != readyNamed {
+					t.Errorf("phase: got %s, want Ready again", got)
 				}
 				r.stop()
 			})

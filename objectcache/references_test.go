@@ -317,7 +317,7 @@ func TestPeerBug15_GetAfterShutdown(t *testing.T) {
 		if got := r.streams("late"); got != 0 {
 			t.Errorf("streams of a late reference: got %d, want 0", got)
 		}
-		if got := r.phase("tls"); got != objectcache.Stopped {
+		if got := r.phase("tls"); got != objectcache.PhaseStopped {
 			t.Errorf("phase: got %s, want Stopped", got)
 		}
 	})

@@ -202,25 +202,11 @@ func (r *rig) requests(verb, name string) int {
 	return count
 }
 
-func (r *rig) phase(name string) objectcache.Phase {
-	synctest.Wait()
-	status, _ := r.Status(namespace, name)
-	return status.Phase
-}
-
 // wantValue checks the value that Get returns, within a second.
 func (r *rig) wantValue(when, name, value string) {
 	r.t.Helper()
 	if got := string(r.mustGet(name).Data["password"]); got != value {
 		r.t.Errorf("%s: Get %s: got %q, want %q", when, name, got, value)
-	}
-}
-
-// wantPhase checks the phase of an object and how many streams it has.
-func (r *rig) wantPhase(when, name string, phase objectcache.Phase, streams int) {
-	r.t.Helper()
-	if got, open := r.phase(name), r.streams(name); got != phase || open != streams {
-		r.t.Errorf("%s: got phase %s and %d streams, want %s and %d", when, got, open, phase, streams)
 	}
 }
 

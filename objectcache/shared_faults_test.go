@@ -39,7 +39,7 @@ func TestSharedRightsAreRevoked(t *testing.T) {
 		r.update(all[0], "1")
 		time.Sleep(5 * time.Second)
 		r.wantStreams("revoked", 0, 6)
-		r.wantPhase("revoked", objectcache.Watching, all...)
+		r.wantPhase("revoked", readyNamed, all...)
 		r.wantValues("revoked", "1", all[0])
 		want(t, "revoked", sub.seen(), all[0]+"=1")
 		before := r.sharedRequests()
@@ -92,7 +92,7 @@ func TestSharedStreamFails(t *testing.T) {
 		r.closeShared()
 		time.Sleep(20 * time.Second)
 		r.wantStreams("failing", 0, 0)
-		r.wantPhase("failing", objectcache.Failing, all...)
+		r.wantPhase("failing", objectcache.PhaseFailing, all...)
 		r.update(all[1], "1")
 		time.Sleep(40 * time.Second)
 		r.wantStreams("given up", 0, 8)
@@ -123,7 +123,7 @@ func TestSharedOutage(t *testing.T) {
 		tap.down.Store(false)
 		time.Sleep(20 * time.Second)
 		r.wantStreams("after the outage", 1, len(other))
-		r.wantPhase("after the outage", objectcache.Shared, all...)
+		r.wantPhase("after the outage", readyShared, all...)
 		r.stop()
 	})
 }
@@ -239,11 +239,11 @@ func TestSharedStreamBringsABadObject(t *testing.T) {
 				if got := r.sharedRequests() - before; got != 1 {
 					t.Errorf("shared streams: got %d, want one that fails", got)
 				}
-				r.wantPhase("bad object", objectcache.Watching, all...)
+				r.wantPhase("bad object", readyNamed, all...)
 				r.wantValues("bad object", "0", all...)
 				tap.replace("", "")
 				time.Sleep(retried)
-				r.wantPhase("in the end", objectcache.Shared, all...)
+				r.wantPhase("in the end", readyShared, all...)
 				r.stop()
 			})
 		})
@@ -270,10 +270,10 @@ func TestSharedBadObjectStaysBad(t *testing.T) {
 		tap.body.Store(&answer)
 		r.run()
 		time.Sleep(10 * time.Second)
-		r.wantPhase("the shared stream has failed", objectcache.Watching, all[1:]...)
+		r.wantPhase("the shared stream has failed", readyNamed, all[1:]...)
 		time.Sleep(retried)
-		r.wantPhase("tried again", objectcache.Shared, all[1:]...)
-		r.wantPhase("tried again", objectcache.Failing, all[0])
+		r.wantPhase("tried again", readyShared, all[1:]...)
+		r.wantPhase("tried again", objectcache.PhaseFailing, all[0])
 		r.stop()
 	})
 }
@@ -336,7 +336,7 @@ func TestSharedStop(t *testing.T) {
 			r.stop()
 			time.Sleep(time.Second)
 			r.wantStreams("stopped", 0, 0)
-			r.wantPhase("stopped", objectcache.Stopped, names(6)...)
+			r.wantPhase("stopped", objectcache.PhaseStopped, names(6)...)
 		})
 	}
 }
@@ -366,7 +366,7 @@ func TestSharedSilentStream(t *testing.T) {
 		tap.muted.Store(false) // for the next stream
 		time.Sleep(5 * time.Minute)
 		r.wantValues("lost", "1", all[1])
-		r.wantPhase("lost", objectcache.Shared, all...)
+		r.wantPhase("lost", readyShared, all...)
 		r.stop()
 	})
 }

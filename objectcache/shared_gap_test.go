@@ -177,7 +177,7 @@ func TestSharedSwitchesWithoutAGap(t *testing.T) {
 				r.closeShared()
 			}
 			f.write(time.Duration(f.random.IntN(60)) * time.Second)
-			switches += r.countPhase(objectcache.Shared, all[:lasting])
+			switches += r.countPhase(readyShared, all[:lasting])
 			f.wantNewest("above the threshold", all...)
 			r.dereference(all[lasting:]...)
 			f.changes.forget(all[lasting:])
@@ -215,9 +215,9 @@ func TestSharedStreamBehindAnObject(t *testing.T) {
 		r.createAll("late")
 		r.reference("late")
 		bookmark(before)
-		r.wantPhase("with a bookmark from before the object", objectcache.Watching, "late")
+		r.wantPhase("with a bookmark from before the object", readyNamed, "late")
 		bookmark(r.version("late"))
-		r.wantPhase("with a bookmark at its version", objectcache.Shared, "late")
+		r.wantPhase("with a bookmark at its version", readyShared, "late")
 	})
 }
 
@@ -294,7 +294,7 @@ func TestSharedRollback(t *testing.T) {
 			sub.seen()
 			r.dereference(all[8:]...)
 			time.Sleep(joined)
-			r.wantPhase("after the rollback", objectcache.Shared, all[:8]...)
+			r.wantPhase("after the rollback", readyShared, all[:8]...)
 		}
 	})
 }

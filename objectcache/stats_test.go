@@ -108,7 +108,7 @@ func TestStatsCountGets(t *testing.T) {
 				want(objectcache.GetInvalid, get("in valid"))
 				want(objectcache.GetInvalid, func() { _, _ = r.Get(nil, namespace, "tls") }) //nolint:staticcheck // that is tested
 				want(objectcache.GetInvalid, func() {
-					_, _ = r.GetWithOptions(t.Context(), namespace, "tls", objectcache.GetOptions{MaxStaleness: -1})
+					_, _ = r.GetWithOptions(t.Context(), namespace, "tls", objectcache.GetOptions{NotOlderThan: "x"})
 				})
 				want(objectcache.GetHit, func() {
 					_, _ = r.GetWithOptions(t.Context(), namespace, "tls", objectcache.GetOptions{MaxStaleness: time.Hour})
@@ -295,7 +295,7 @@ func TestStatsFirstSync(t *testing.T) {
 		release()
 		want("released", 2, 3*time.Second)
 		time.Sleep(time.Hour)
-		if got := r.phase("tls"); got != objectcache.Idle {
+		if got := r.phase("tls"); got != objectcache.PhaseIdle {
 			t.Fatalf("phase: got %s, want Idle", got)
 		}
 		r.mustGet("tls")

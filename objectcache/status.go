@@ -13,49 +13,37 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// Phase is where an object is in its life in the store.
+// Phase is where an object is in its life in the store. How its changes arrive is its
+// [StreamType], and why none do is its [Reason].
 type Phase string
 
 const (
-	// Pending: no request has been sent. Run has not been called, or the store reads an
+	// PhasePending: no request has been sent. Run has not been called, or the store reads an
 	// object only for a Get and none has asked for it yet (TTLStore).
-	Pending Phase = "Pending"
-	// Syncing: the first read is under way.
-	Syncing Phase = "Syncing"
-	// Cached: the state is known and served from memory. A Get that comes after
-	// TTLOptions.TTL reads it again.
-	Cached Phase = "Cached"
-	// Watching: the state is known, and an open stream brings its changes.
-	Watching Phase = "Watching"
-	// Shared: the state is known, and an open stream of the whole namespace brings its
-	// changes: see [SharedOptions]. Status.LastContact is that of the shared stream.
-	Shared Phase = "Shared"
-	// Reopening: the state is known and served, but no stream is open. It ended
+	PhasePending Phase = "Pending"
+	// PhaseSyncing: the first read is under way.
+	PhaseSyncing Phase = "Syncing"
+	// PhaseReady: the state is known and served from memory. An open stream brings its
+	// changes, or Status.Reason says why there is none.
+	PhaseReady Phase = "Ready"
+	// PhaseReopening: the state is known and served, but no stream is open. It ended
 	// regularly and is being opened again, or an object without a stream is being
 	// read again. Or a GET has brought the state, and the first stream is being opened.
-	Reopening Phase = "Reopening"
-	// Failing: the last attempts to read the object, or to watch it, failed. The previous
+	PhaseReopening Phase = "Reopening"
+	// PhaseFailing: the last attempts to read the object, or to watch it, failed. The previous
 	// state, if any, is served. If the object can be read but not watched, Status.Stream is
 	// [StreamPolled], and Status.LastContact is the time of the last read.
-	Failing Phase = "Failing"
-	// Immutable: the object is immutable. It is served from memory, without a
-	// stream, and read again for a new owner and after WatchOptions.ImmutableRecheck.
-	Immutable Phase = "Immutable"
-	// ReadOnce: the object exists, and all references to it are read-once. It is served
-	// from memory, without a stream, and read again for a new owner.
-	ReadOnce Phase = "ReadOnce"
-	// Idle: no Get has asked for the object for WatchOptions.IdleTimeout. The next
+	PhaseFailing Phase = "Failing"
+	// PhaseIdle: no Get has asked for the object for WatchOptions.IdleTimeout. The next
 	// Get opens a new stream.
-	Idle Phase = "Idle"
-	// Stopped: the context of Run has ended.
-	Stopped Phase = "Stopped"
+	PhaseIdle Phase = "Idle"
+	// PhaseStopped: the context of Run has ended.
+	PhaseStopped Phase = "Stopped"
 )
 
 // Phases returns all phases, in the order above.
 func Phases() []Phase {
-	return []Phase{
-		Pending, Syncing, Cached, Watching, Shared, Reopening, Failing, Immutable, ReadOnce, Idle, Stopped,
-	}
+	return []Phase{PhasePending, PhaseSyncing, PhaseReady, PhaseReopening, PhaseFailing, PhaseIdle, PhaseStopped}
 }
 
 // StreamType is how changes of an object arrive.
@@ -65,15 +53,39 @@ const (
 	// StreamNamed: the object has a stream of its own, or gets one.
 	StreamNamed StreamType = "Named"
 	// StreamShared: a stream of the whole namespace brings its changes: see [SharedOptions].
+	// Status.LastContact is that of the shared stream.
 	StreamShared StreamType = "Shared"
 	// StreamPolled: the object is read again from time to time, because lists of it work and
-	// watches do not. Its phase is [Failing], and Status.LastError is the error of the
+	// watches do not. Its phase is [PhaseFailing], and Status.LastError is the error of the
 	// watch. It is set once a watch after a list has failed.
 	StreamPolled StreamType = "Polled"
-	// StreamNone: no changes arrive. The object is immutable, read-once or idle, or the
-	// store does not run, or keeps no streams.
+	// StreamNone: no changes arrive. The object needs no stream, for a [Reason], or is
+	// idle, or the store does not run.
 	StreamNone StreamType = "None"
 )
+
+// StreamTypes returns all types, in the order above.
+func StreamTypes() []StreamType {
+	return []StreamType{StreamNamed, StreamShared, StreamPolled, StreamNone}
+}
+
+// Reason is why an object has no stream while its phase is [PhaseReady].
+type Reason string
+
+const (
+	// ReasonImmutable: the object is immutable. It is read again for a new owner and after
+	// WatchOptions.ImmutableRecheck.
+	ReasonImmutable Reason = "Immutable"
+	// ReasonReadOnce: the object exists, and all references to it are read-once. It is read
+	// again for a new owner.
+	ReasonReadOnce Reason = "ReadOnce"
+	// ReasonOnDemand: the store keeps no streams. A Get that comes after TTLOptions.TTL reads
+	// the object again.
+	ReasonOnDemand Reason = "OnDemand"
+)
+
+// Reasons returns all reasons, in the order above.
+func Reasons() []Reason { return []Reason{ReasonImmutable, ReasonReadOnce, ReasonOnDemand} }
 
 // Status describes one object and its stream or its reads. It holds no object data.
 type Status struct {
@@ -84,6 +96,8 @@ type Status struct {
 	// Stream is how changes of the object arrive, also while they do not because its
 	// reads fail.
 	Stream StreamType
+	// Reason is why the object has no stream. Empty if it has one, or is being read.
+	Reason Reason
 	// Parked is set while that stream is open and has no goroutine: see
 	// WatchOptions.BlockingStreams. It stays set while a worker of the Gate handles what
 	// the stream brings. It is not set for the moment between the first state and the
@@ -156,6 +170,9 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	facts, state := s.factsLocked(e, w)
 	stream := facts.Attempts
 	status.Phase, status.Stream = phaseLocked(w, state, stream), streamTypeLocked(w)
+	if w.upkeep == engine.ByNone {
+		status.Reason = reasons[w.reason]
+	}
 	if status.Stream == StreamNamed && stream.Polled {
 		status.Stream = StreamPolled
 	}
@@ -197,29 +214,27 @@ func streamTypeLocked[T cache.Object](w *objectWatch[T]) StreamType {
 func (s *WatchStore[T]) phaseWithoutWatchLocked() Phase {
 	switch {
 	case s.stopped:
-		return Stopped
+		return PhaseStopped
 	case s.ctx == nil, s.ttl != nil:
-		return Pending
+		return PhasePending
 	}
-	return Idle
+	return PhaseIdle
 }
 
-// restPhases are those of an object without a stream.
-var restPhases = [...]Phase{engine.OnDemand: Cached, engine.ReadOnce: ReadOnce, engine.Immutable: Immutable}
+// reasons are those of the engine for an object to have no stream.
+var reasons = [...]Reason{engine.OnDemand: ReasonOnDemand, engine.ReadOnce: ReasonReadOnce, engine.Immutable: ReasonImmutable}
 
 // phaseLocked returns the phase of an entry with a watch.
 func phaseLocked[T cache.Object](w *objectWatch[T], state cache.State[T], stream reflector.Status) Phase {
 	switch {
 	case w.upkeep == engine.ByNone:
-		return restPhases[w.reason]
+		return PhaseReady
 	case stream.Failures > 0:
-		return Failing
-	case stream.Streaming && w.upkeep == engine.BySharedStream:
-		return Shared
+		return PhaseFailing
 	case stream.Streaming:
-		return Watching
+		return PhaseReady
 	case state.Synced:
-		return Reopening
+		return PhaseReopening
 	}
-	return Syncing
+	return PhaseSyncing
 }

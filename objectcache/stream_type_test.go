@@ -5,7 +5,6 @@ package objectcache_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,9 +17,9 @@ import (
 func TestStatusStream(t *testing.T) {
 	want := func(t *testing.T, r *rig, when, name string, phase objectcache.Phase, stream objectcache.StreamType) {
 		t.Helper()
-		synctest.Wait()
-		if got, _ := r.Status(namespace, name); got.Phase != phase || got.Stream != stream {
-			t.Errorf("%s: got %s and %s, want %s and %s", when, got.Phase, got.Stream, phase, stream)
+		gotPhase := r.phase(name)
+		if got, _ := r.Status(namespace, name); gotPhase != phase || got.Stream != stream {
+			t.Errorf("%s: got %s and %s, want %s and %s", when, gotPhase, got.Stream, phase, stream)
 		}
 	}
 	t.Run("named", func(t *testing.T) {
@@ -29,20 +28,20 @@ func TestStatusStream(t *testing.T) {
 			r.create("sealed", immutable)
 			r.AddReference(namespace, "tls", "pod")
 			r.AddReference(namespace, "sealed", "pod")
-			want(t, r, "before Run", "tls", objectcache.Pending, objectcache.StreamNone)
+			want(t, r, "before Run", "tls", objectcache.PhasePending, objectcache.StreamNone)
 			r.run()
-			want(t, r, "running", "tls", objectcache.Watching, objectcache.StreamNamed)
-			want(t, r, "immutable", "sealed", objectcache.Immutable, objectcache.StreamNone)
+			want(t, r, "running", "tls", readyNamed, objectcache.StreamNamed)
+			want(t, r, "immutable", "sealed", readyImmutable, objectcache.StreamNone)
 			release := r.holdBack("watch")
 			r.server.CloseStreams(nil)
-			want(t, r, "the stream ended", "tls", objectcache.Reopening, objectcache.StreamNamed)
+			want(t, r, "the stream ended", "tls", objectcache.PhaseReopening, objectcache.StreamNamed)
 			r.refuse(unavailable())
 			release()
 			r.server.Intercept(func(context.Context, apiserver.Request) *metav1.Status { return r.down.Load() })
 			time.Sleep(time.Minute)
-			want(t, r, "unavailable", "tls", objectcache.Failing, objectcache.StreamNamed)
+			want(t, r, "unavailable", "tls", objectcache.PhaseFailing, objectcache.StreamNamed)
 			r.stop()
-			want(t, r, "stopped", "tls", objectcache.Stopped, objectcache.StreamNone)
+			want(t, r, "stopped", "tls", objectcache.PhaseStopped, objectcache.StreamNone)
 		})
 	})
 	t.Run("shared", func(t *testing.T) {
@@ -50,11 +49,11 @@ func TestStatusStream(t *testing.T) {
 			r.createAll(names(2)...)
 			r.reference(names(2)...)
 			time.Sleep(joined)
-			want(t, r.rig, "joined", "s0", objectcache.Shared, objectcache.StreamShared)
+			want(t, r.rig, "joined", "s0", readyShared, objectcache.StreamShared)
 			r.refused.Store(&unavailable().ErrStatus)
 			r.closeShared()
 			time.Sleep(time.Second)
-			want(t, r.rig, "the shared stream fails", "s0", objectcache.Failing, objectcache.StreamShared)
+			want(t, r.rig, "the shared stream fails", "s0", objectcache.PhaseFailing, objectcache.StreamShared)
 		})
 	})
 	t.Run("without a stream", func(t *testing.T) {
@@ -62,7 +61,7 @@ func TestStatusStream(t *testing.T) {
 			r.create("tls")
 			r.AddReference(namespace, "tls", "pod")
 			r.mustGet("tls")
-			want(t, r, "TTL", "tls", objectcache.Cached, objectcache.StreamNone)
+			want(t, r, "TTL", "tls", readyOnDemand, objectcache.StreamNone)
 		})
 	})
 }

@@ -189,7 +189,7 @@ func TestStatusSynced(t *testing.T) {
 		synced("fresh again", "tls", true)
 		time.Sleep(5 * time.Hour)
 		synced("idle", "tls", false)
-		if got := r.phase("tls"); got != objectcache.Idle {
+		if got := r.phase("tls"); got != objectcache.PhaseIdle {
 			t.Errorf("phase: got %s, want Idle: Status is no use", got)
 		}
 		if got, ok := r.Status(namespace, "other"); ok {

@@ -137,7 +137,7 @@ func TestTransformFails(t *testing.T) {
 					t.Errorf("Get: got %q, want the state before", got.Data["password"])
 				}
 				status, _ := r.Status(namespace, "tls")
-				if status.Phase != objectcache.Failing || !errors.Is(status.LastError, resource.ErrTransform) {
+				if status.Phase != objectcache.PhaseFailing || !errors.Is(status.LastError, resource.ErrTransform) {
 					t.Errorf("status: got %s and %v, want Failing and ErrTransform", status.Phase, status.LastError)
 				}
 				broken.Store(false)
@@ -218,7 +218,7 @@ func TestTransformFailsInASharedStream(t *testing.T) {
 		r.createAll(all...)
 		r.reference(all...)
 		time.Sleep(joined)
-		r.wantPhase("at first", objectcache.Shared, all...)
+		r.wantPhase("at first", readyShared, all...)
 		broken.Store(true)
 		for _, name := range all {
 			r.update(name, "1")

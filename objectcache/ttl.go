@@ -113,7 +113,7 @@ func (o *TTLOptions) of(exists, immutable bool) time.Duration {
 	ttl := o.TTL
 	if o.TTLFunc != nil {
 		if own, ok := o.TTLFunc(); ok {
-			ttl = own
+			ttl = forever(own)
 		}
 	}
 	switch {

@@ -100,7 +100,7 @@ func TestTTLGetWithOptions(t *testing.T) {
 // A read that began before the call is not live, and with a TTL of 0 it is not enough
 // for any Get. Gets that wait share the next one.
 func TestTTLLiveReadBeginsAfterTheCall(t *testing.T) {
-	for name, options := range map[string]objectcache.TTLOptions{"live": {}, "TTL 0": {TTL: -1}} {
+	for name, options := range map[string]objectcache.TTLOptions{"live": {}, "TTL 0": {TTLFunc: noTTL}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, options, func(t *testing.T, r *rig) {
 				r.create("tls")

@@ -4,7 +4,7 @@ package objectcache
 
 import (
 	"cmp"
-	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -15,21 +15,21 @@ import (
 type TTLOptions struct {
 	// TTL is for how long an object is served without another read, counted from the
 	// beginning of the read. The first Get after it reads the object again. Default: 1
-	// minute, as in kubelet. With a negative value, each Get reads; Gets that wait at the
-	// same time share a read.
+	// minute, as in kubelet. A negative value serves it until there is a new owner. If TTLFunc
+	// returns 0, each Get reads; Gets that wait at the same time share a read.
 	TTL time.Duration
 	// TTLFunc returns the TTL for the object that was just read, or false for the default
-	// above. 0 means that each Get reads. It is called once for each read, so a new TTL
+	// above. A negative value is as that of TTL. It is called once for each read, so a new TTL
 	// holds from the next read on. [TTLFromNode] makes one. Default: nil.
 	TTLFunc func() (ttl time.Duration, ok bool)
 	// NotFoundTTL is for how long Get returns NotFound without another read; the smaller
 	// one of TTL and NotFoundTTL counts. A program that waits for an object sees it that
 	// late, and sends one request in that time, however often it asks. Default: 1 s. With
-	// a negative value, each Get reads.
+	// a negative value, TTL counts.
 	NotFoundTTL time.Duration
 	// MaxStaleness bounds the age of an object that is served although it cannot be read
 	// again. If it is older, Get waits for a read, and fails with [ErrStale] and the
-	// cause. Immutable objects are never stale. Default: no bound.
+	// cause. Immutable objects are never stale. Default, also for a negative value: no bound.
 	MaxStaleness time.Duration
 	// RefusalGrace is how long a Get waits while the server answers every attempt with
 	// 401, 403 or another refusal, and no object is held. The Node authorizer needs a
@@ -67,21 +67,22 @@ func TTLFromNode(getNode func() (*corev1.Node, error)) func() (time.Duration, bo
 	}
 }
 
-// validate returns an error if an option has an invalid value.
-func (o *TTLOptions) validate() error {
-	if o.MaxStaleness < 0 {
-		return fmt.Errorf("TTLOptions.MaxStaleness is %v: 0 means no bound, else set a positive duration", o.MaxStaleness)
-	}
-	return nil
-}
-
 // setDefaults replaces each zero value that stands for another one.
 func (o *TTLOptions) setDefaults() {
-	o.TTL = cmp.Or(o.TTL, defaultTTL)
-	o.NotFoundTTL = cmp.Or(o.NotFoundTTL, defaultNotFoundTTL)
+	o.TTL = forever(cmp.Or(o.TTL, defaultTTL))
+	o.NotFoundTTL = forever(cmp.Or(o.NotFoundTTL, defaultNotFoundTTL))
+	o.MaxStaleness = max(0, o.MaxStaleness)
 	o.RefusalGrace = cmp.Or(o.RefusalGrace, defaultRefusalGrace)
 	o.ImmutableRecheck = cmp.Or(o.ImmutableRecheck, defaultImmutableRecheck)
 	if o.Gate == nil {
 		o.Gate = NewGate(GateOptions{})
 	}
+}
+
+// forever returns a duration of the options, of which a negative one has no end.
+func forever(d time.Duration) time.Duration {
+	if d < 0 {
+		return math.MaxInt64
+	}
+	return d
 }

@@ -18,9 +18,8 @@ import (
 
 func TestTTLNewErrors(t *testing.T) {
 	for name, options := range map[string]objectcache.StoreOptions{
-		"TTLOptions.MaxStaleness is -1ns": objectcache.TTLOptions{MaxStaleness: -1},
-		"new TTL store: resource":         objectcache.TTLOptions{},
-		"new direct store: resource":      objectcache.DirectOptions{},
+		"new TTL store: resource":    objectcache.TTLOptions{},
+		"new direct store: resource": objectcache.DirectOptions{},
 	} {
 		if store, err := objectcache.NewStore(resource.Secrets(nil), options); store != nil || err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, %v, want no store and an error with %q", store, err, name)
@@ -67,7 +66,7 @@ func TestTTLRequests(t *testing.T) {
 				t.Errorf("got %s %s?%s, want GETs of tls", request.Verb, request.Path, request.Query.Encode())
 			}
 		}
-		if got := r.phase("never-read"); got != objectcache.Pending {
+		if got := r.phase("never-read"); got != objectcache.PhasePending {
 			t.Errorf("phase without a Get: got %s, want Pending", got)
 		}
 	})

@@ -56,7 +56,7 @@ func TestTTLOwnersSendNoRequests(t *testing.T) {
 
 // The read that follows a retry begins no sooner than 100 ms after it.
 func TestTTLReadAfterARetry(t *testing.T) {
-	inBubble(t, objectcache.TTLOptions{TTL: -1}, func(t *testing.T, r *rig) {
+	inBubble(t, objectcache.TTLOptions{TTLFunc: noTTL}, func(t *testing.T, r *rig) {
 		r.referenced("tls")
 		var mu sync.Mutex
 		var began []time.Time

@@ -4,7 +4,6 @@ package objectcache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -27,11 +26,10 @@ type TTLStore[T cache.Object] struct {
 }
 
 // NewTTLStore returns a store that sends no request until Run, and then only for a Get.
-// It returns an error if the resource has no client or an invalid name, or if an option
-// has an invalid value.
+// It returns an error if the resource has no client or an invalid name.
 func NewTTLStore[T cache.Object](resource resource.Resource[T], options TTLOptions) (*TTLStore[T], error) {
 	kind, err := newKind(resource)
-	if err := errors.Join(err, options.validate()); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("new TTL store: %w", err)
 	}
 	options.setDefaults()

@@ -133,7 +133,7 @@ func TestTTLGetRacesTheLastReference(t *testing.T) {
 	if _, err := server.Client().CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	store, err := objectcache.NewTTLStore(resource.Secrets(server.Client()), objectcache.TTLOptions{TTL: -1})
+	store, err := objectcache.NewTTLStore(resource.Secrets(server.Client()), objectcache.TTLOptions{TTLFunc: noTTL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestTTLStatus(t *testing.T) {
 		r.AddReference(namespace, "tls", "a")
 		release := r.holdBack("get")
 		waiting := r.async(t.Context(), "tls")
-		if got := r.phase("tls"); got != objectcache.Syncing {
+		if got := r.phase("tls"); got != objectcache.PhaseSyncing {
 			t.Errorf("during the first read: got %s, want Syncing", got)
 		}
 		release()
@@ -209,7 +209,7 @@ func TestTTLStatus(t *testing.T) {
 		read := time.Now()
 		time.Sleep(time.Hour)
 		status, ok := r.Status(namespace, "tls")
-		if !ok || status.Phase != objectcache.Cached || !status.Exists || status.UID != created.UID || status.ResourceVersion != created.ResourceVersion ||
+		if !ok || status.Phase != objectcache.PhaseReady || status.Reason != objectcache.ReasonOnDemand || !status.Exists || status.UID != created.UID || status.ResourceVersion != created.ResourceVersion ||
 			!status.Synced || !status.LastContact.Equal(read) || fmt.Sprint(status.Owners) != "[a b]" || status.LastError != nil {
 			t.Errorf("got %+v, want the object, its owners and the time of the read", status)
 		}

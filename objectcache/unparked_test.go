@@ -57,7 +57,7 @@ func TestWhetherStreamsAreParked(t *testing.T) {
 		"parked":               {tls, resource.ConfigFor, typed(false), 3, ""},
 		"FromConfig":           {tls, same, fromConfig, 3, ""},
 		"BlockingStreams":      {tls, resource.ConfigFor, typed(true), 0, "BlockingStreams is set"},
-		"not of ConfigFor":     {tls, same, typed(false), 0, "do not pass the transport of manager.ConfigFor"},
+		"not of ConfigFor":     {tls, same, typed(false), 0, "do not pass a Transport of reflector/transport"},
 		"server with HTTP/1.1": {http1, resource.ConfigFor, typed(false), 0, "does not speak HTTP/2 over TLS"},
 		"server without TLS":   {apiserver.Options{InMemory: true}, resource.ConfigFor, typed(false), 0, "does not speak HTTP/2 over TLS"},
 		"hidden body":          {tls, hiding, typed(false), 0, "a wrapper of the client's config, or its Timeout"},
@@ -121,7 +121,7 @@ func wantParked[T cache.Object](t *testing.T, resource resource.Resource[T], opt
 	synctest.Wait()
 	inStatus := 0
 	for status := range store.Statuses() {
-		if status.Phase != objectcache.Watching {
+		if status.Phase != objectcache.PhaseReady {
 			t.Errorf("status: got %+v, want it watching", status)
 		}
 		if status.Parked {

@@ -2,11 +2,7 @@
 
 package objectcache
 
-import (
-	"errors"
-	"fmt"
-	"time"
-)
+import "time"
 
 // WatchOptions changes how a [WatchStore] works. The zero value is valid.
 type WatchOptions struct {
@@ -14,7 +10,7 @@ type WatchOptions struct {
 	// object from memory. The next Get opens a new stream and waits. This happens
 	// between one and two IdleTimeouts after the last use: a new owner, the first
 	// sync, or a Get. No object is idle while a caller ranges over Changes.
-	// Default: never.
+	// Default, also for a negative value: never.
 	IdleTimeout time.Duration
 	// RefusalGrace is how long a Get waits while the server answers every
 	// attempt with 401, 403 or another refusal. The Node authorizer needs a
@@ -25,7 +21,7 @@ type WatchOptions struct {
 	// a bookmark of an object. If the state is older, Get asks for a new read and
 	// waits: see [ErrStale]. kube-apiserver sends a bookmark about once a minute,
 	// so with less than two minutes Get takes quiet streams for stale and reopens
-	// them. Immutable objects are never stale. Default: no bound.
+	// them. Immutable objects are never stale. Default, also for a negative value: no bound.
 	MaxStaleness time.Duration
 	// ImmutableRecheck is the time after which an immutable object is read again
 	// although it has no new owner: it may have been deleted and created again,
@@ -36,7 +32,8 @@ type WatchOptions struct {
 	// AcquireOnGet makes Get and TryGet of an object that no owner references take a
 	// reference of their own, [LeaseOwner], instead of returning [ErrNotRegistered]. A
 	// Get may then come before the registration of its owner. The reference is
-	// deleted between one and two AcquireOnGets after the last use. Default: never.
+	// deleted between one and two AcquireOnGets after the last use. Default, also for a
+	// negative value: never.
 	AcquireOnGet time.Duration
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server as one user should share one. Default: a Gate of its own.
@@ -90,23 +87,7 @@ func (o *WatchOptions) uses() (bits uint32) {
 	return bits
 }
 
-// validate returns an error that names each option with an invalid value, and the
-// values that are valid.
-func (o *WatchOptions) validate() error {
-	var problems []error
-	if o.IdleTimeout < 0 {
-		problems = append(problems, fmt.Errorf("WatchOptions.IdleTimeout is %v: 0 means never, else set a positive duration", o.IdleTimeout))
-	}
-	if o.AcquireOnGet < 0 {
-		problems = append(problems, fmt.Errorf("WatchOptions.AcquireOnGet is %v: 0 means never, else set a positive duration", o.AcquireOnGet))
-	}
-	if o.MaxStaleness < 0 {
-		problems = append(problems, fmt.Errorf("WatchOptions.MaxStaleness is %v: 0 means no bound, else set a positive duration", o.MaxStaleness))
-	}
-	return errors.Join(append(problems, o.Shared.validate())...)
-}
-
-// setDefaults replaces each zero value that stands for another one.
+// setDefaults replaces each value that stands for another one.
 func (o *WatchOptions) setDefaults() {
 	if o.RefusalGrace == 0 {
 		o.RefusalGrace = defaultRefusalGrace
@@ -116,6 +97,9 @@ func (o *WatchOptions) setDefaults() {
 	}
 	if o.Shared.Threshold == 0 {
 		o.Shared.Threshold = defaultSharedThreshold
+	}
+	for _, d := range []*time.Duration{&o.IdleTimeout, &o.MaxStaleness, &o.AcquireOnGet} {
+		*d = max(0, *d)
 	}
 	if o.Gate == nil {
 		o.Gate = NewGate(GateOptions{})

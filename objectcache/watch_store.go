@@ -61,7 +61,7 @@ func NewWatchStore[T cache.Object](resource resource.Resource[T], options WatchO
 	if err == nil {
 		err = kind.checkShareable(&options.Shared)
 	}
-	if err := errors.Join(err, options.validate()); err != nil {
+	if err := errors.Join(err, options.Shared.validate()); err != nil {
 		return nil, fmt.Errorf("new watch store: %w", err)
 	}
 	options.setDefaults()

@@ -27,7 +27,7 @@ type Statuses interface {
 // HealthzOptions changes when a check of [Healthz] fails. The zero value is valid.
 type HealthzOptions struct {
 	// Grace is for how long checks must find that no object can be read before one
-	// fails. Default: 1 minute.
+	// fails. Default: 1 minute. With a negative value, none fails.
 	Grace time.Duration
 }
 
@@ -76,7 +76,7 @@ func (h *healthCheck) check(*http.Request) error {
 	if h.since.IsZero() {
 		h.since = time.Now()
 	}
-	if unread := time.Since(h.since); unread >= h.grace {
+	if unread := time.Since(h.since); h.grace >= 0 && unread >= h.grace {
 		return fmt.Errorf("no referenced object could be read for %v, such as %s: %w", unread.Round(time.Second), key, cause)
 	}
 	return nil
@@ -86,16 +86,16 @@ func (h *healthCheck) check(*http.Request) error {
 func (h *healthCheck) findCause() (key string, cause error) {
 	for status := range h.source.Statuses() {
 		switch status.Phase {
-		case objectcache.Failing:
+		case objectcache.PhaseFailing:
 			if apierrors.IsForbidden(status.LastError) || errors.As(status.LastError, new(*resource.NotServedError)) {
 				continue
 			}
 			key, cause = status.Key.String(), status.LastError
-		case objectcache.Syncing, objectcache.Reopening:
+		case objectcache.PhaseSyncing, objectcache.PhaseReopening:
 			if cause == nil {
 				key, cause = status.Key.String(), cmp.Or(status.Waiting, errNoAnswer)
 			}
-		case objectcache.Pending, objectcache.Idle, objectcache.Stopped: // not read now
+		case objectcache.PhasePending, objectcache.PhaseIdle, objectcache.PhaseStopped: // not read now
 		default:
 			return "", nil
 		}

@@ -34,7 +34,7 @@ func TestHealthzCauses(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				source := &statuses{{Phase: objectcache.Failing, LastError: test.cause}}
+				source := &statuses{{Phase: objectcache.PhaseFailing, LastError: test.cause}}
 				check := controllerruntime.Healthz(source, controllerruntime.HealthzOptions{})
 				_ = check(nil)
 				time.Sleep(time.Minute)
@@ -49,18 +49,18 @@ func TestHealthzCauses(t *testing.T) {
 // The grace begins anew after a check that found a readable object.
 func TestHealthzGraceBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source := &statuses{{Phase: objectcache.Failing, LastError: errors.New("etcd is away")}}
+		source := &statuses{{Phase: objectcache.PhaseFailing, LastError: errors.New("etcd is away")}}
 		check := controllerruntime.Healthz(source, controllerruntime.HealthzOptions{})
 		steps := []struct {
 			after time.Duration // after the step before
 			phase objectcache.Phase
 			fails bool
 		}{
-			{0, objectcache.Failing, false},
-			{40 * time.Second, objectcache.Watching, false},
-			{10 * time.Second, objectcache.Failing, false},
-			{59 * time.Second, objectcache.Failing, false},
-			{time.Second, objectcache.Failing, true},
+			{0, objectcache.PhaseFailing, false},
+			{40 * time.Second, objectcache.PhaseReady, false},
+			{10 * time.Second, objectcache.PhaseFailing, false},
+			{59 * time.Second, objectcache.PhaseFailing, false},
+			{time.Second, objectcache.PhaseFailing, true},
 		}
 		for i, step := range steps {
 			time.Sleep(step.after)

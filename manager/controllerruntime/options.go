@@ -5,6 +5,7 @@ package controllerruntime
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,8 @@ type CacheOptions struct {
 	// object from memory. This happens between one and one and a half IdleTimeouts after
 	// the last Get. While a kind has an informer, objects are kept for longer: see
 	// [NewCache]. Default: 30 minutes, which is longer than the
-	// longest pause (1,000 s) between the retries of a reconcile that fails.
+	// longest pause (1,000 s) between the retries of a reconcile that fails. With a negative
+	// value, no object is dropped.
 	IdleTimeout time.Duration
 	// SyncTimeout bounds how long Gets wait for the first state of an object, counted
 	// from the first of them: a reconcile often has a context without deadline, and its
@@ -52,9 +54,6 @@ const (
 // validate returns an error that names each option with an invalid value.
 func (o *CacheOptions) validate() error {
 	var problems []error
-	if o.IdleTimeout < 0 {
-		problems = append(problems, fmt.Errorf("CacheOptions.IdleTimeout is %v: 0 means %v, else set a positive duration", o.IdleTimeout, defaultIdleTimeout))
-	}
 	for i, object := range o.For {
 		if isNil(object) {
 			problems = append(problems, fmt.Errorf("CacheOptions.For[%d] is nil: name an object of the kind, such as &corev1.Secret{}", i))
@@ -68,8 +67,11 @@ func (o *CacheOptions) setDefaults() {
 	if len(o.For) == 0 {
 		o.For = []client.Object{&corev1.Secret{}}
 	}
-	if o.IdleTimeout == 0 {
+	switch {
+	case o.IdleTimeout == 0:
 		o.IdleTimeout = defaultIdleTimeout
+	case o.IdleTimeout < 0:
+		o.IdleTimeout = math.MaxInt64
 	}
 	if o.SyncTimeout == 0 {
 		o.SyncTimeout = defaultSyncTimeout

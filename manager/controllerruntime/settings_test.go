@@ -37,7 +37,6 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		want    string // empty: no error
 	}{
 		"zero":             {},
-		"idle timeout":     {options: controllerruntime.CacheOptions{IdleTimeout: -1}, want: "CacheOptions.IdleTimeout is -1ns: 0 means 30m0s"},
 		"nil object":       {options: controllerruntime.CacheOptions{For: []client.Object{nil}}, want: "CacheOptions.For[0] is nil"},
 		"nil pointer":      {options: controllerruntime.CacheOptions{For: []client.Object{(*corev1.Secret)(nil)}}, want: "CacheOptions.For[0] is nil"},
 		"label selector":   {stock: cache.Options{ByObject: ofSecrets(cache.ByObject{Label: web})}, want: "remove the selector"},

@@ -69,7 +69,7 @@ func ownersByID(source Source) map[types.UID]Owner {
 func newObject(resource string, status objectcache.Status, owners map[types.UID]Owner, now time.Time) Object {
 	object := Object{
 		Resource: resource, Namespace: status.Key.Namespace, Name: status.Key.Name,
-		Phase: status.Phase, Problem: problemOf(status), Stream: status.Stream, Parked: status.Parked,
+		Phase: status.Phase, Problem: problemOf(status), Stream: status.Stream, Reason: status.Reason, Parked: status.Parked,
 		Synced: status.Synced, Exists: status.Exists, UID: status.UID, ResourceVersion: status.ResourceVersion,
 		LastContact: status.LastContact, NextRead: status.NextRead, Waiting: textOf(status.Waiting), Failures: status.Failures,
 		LastError: textOf(status.LastError), LastErrorTime: status.LastErrorTime,
@@ -90,11 +90,11 @@ func newObject(resource string, status objectcache.Status, owners map[types.UID]
 
 func problemOf(status objectcache.Status) Problem {
 	switch {
-	case status.Phase == objectcache.Failing || status.Failures > 0:
+	case status.Phase == objectcache.PhaseFailing || status.Failures > 0:
 		return Failing
 	case status.Synced && !status.Exists:
 		return Absent
-	case status.Synced, status.Phase == objectcache.Pending, status.Phase == objectcache.Idle, status.Phase == objectcache.Stopped:
+	case status.Synced, status.Phase == objectcache.PhasePending, status.Phase == objectcache.PhaseIdle, status.Phase == objectcache.PhaseStopped:
 		return ""
 	}
 	return NotSynced

@@ -74,7 +74,7 @@ func newPage(options Options, q query, report Report, host string) page {
 		if object.Problem != "" {
 			p.Problems++
 		}
-		if object.Phase == objectcache.Watching && !object.Parked {
+		if object.Phase == objectcache.PhaseReady && object.Stream == objectcache.StreamNamed && !object.Parked {
 			p.Unparked++
 		}
 	}
@@ -158,14 +158,14 @@ func (page) Bytes(n int64) string {
 
 // tones is the look of each phase. The page shows the phase as a text as well.
 var tones = map[objectcache.Phase]string{
-	objectcache.Failing: "bad",
-	objectcache.Syncing: "busy", objectcache.Reopening: "busy", objectcache.Pending: "busy",
-	objectcache.Idle: "off", objectcache.Stopped: "off",
+	objectcache.PhaseFailing: "bad",
+	objectcache.PhaseSyncing: "busy", objectcache.PhaseReopening: "busy", objectcache.PhasePending: "busy",
+	objectcache.PhaseIdle: "off", objectcache.PhaseStopped: "off",
 }
 
-// Stream returns how changes of an object arrive.
+// Stream returns how changes of an object arrive, or why none do.
 func (page) Stream(o Object) string {
-	text := ""
+	text := string(o.Reason)
 	switch o.Stream {
 	case objectcache.StreamNamed:
 		text = "named stream"
@@ -188,20 +188,22 @@ func (page) Tone(phase objectcache.Phase) string {
 	return "good"
 }
 
-// Look returns the class and the text of an object's phase. No object with a problem looks
-// well.
+// Look returns how the page shows an object's phase. No object with a problem looks well.
 func (p page) Look(o Object) look {
 	switch {
 	case o.Problem == Absent:
-		return look{"warn", string(Absent)}
-	case o.Problem == Failing:
-		return look{"bad", string(o.Phase)}
+		return look{"warn", string(Absent), o.Phase}
+	case o.Problem == Failing && o.Phase != objectcache.PhaseFailing:
+		return look{"bad", string(Failing), o.Phase}
 	}
-	return look{p.Tone(o.Phase), string(o.Phase)}
+	return look{p.Tone(o.Phase), string(o.Phase), ""}
 }
 
-// look is how the page shows a phase.
-type look struct{ Tone, Text string }
+// look is how the page shows a phase: a class and a text, and beside a problem the phase.
+type look struct {
+	Tone, Text string
+	Phase      objectcache.Phase
+}
 
 // ID returns the id of an object's row, which the script finds it by.
 func (page) ID(o Object) string {

@@ -80,14 +80,14 @@ func TestTenThousandObjects(t *testing.T) {
 func tenThousand() []objectcache.Status {
 	var all []objectcache.Status
 	for i := range 9_999 {
-		all = append(all, object(fmt.Sprintf("secret-%04d", i), objectcache.Watching, types.UID(fmt.Sprint("pod-", i))))
+		all = append(all, object(fmt.Sprintf("secret-%04d", i), objectcache.PhaseReady, types.UID(fmt.Sprint("pod-", i))))
 	}
-	return append(all, object("secret-9999", objectcache.Failing))
+	return append(all, object("secret-9999", objectcache.PhaseFailing))
 }
 
 // An object with many owners and a long error makes the page only a little longer.
 func TestLongTextIsCut(t *testing.T) {
-	long := object("long", objectcache.Failing)
+	long := object("long", objectcache.PhaseFailing)
 	for i := range 1000 {
 		long.Owners = append(long.Owners, types.UID(fmt.Sprintf("owner-%04d", i)))
 	}
@@ -109,9 +109,9 @@ func TestLongTextIsCut(t *testing.T) {
 
 // The page and the JSON show which streams are parked.
 func TestParkedStreamsAreShown(t *testing.T) {
-	parked := object("parked", objectcache.Watching)
+	parked := object("parked", objectcache.PhaseReady)
 	parked.Parked = true
-	handler := secrets(t, parked, object("read", objectcache.Watching))
+	handler := secrets(t, parked, object("read", objectcache.PhaseReady))
 	page := get(handler, "").Body.String()
 	if got := [2]int{strings.Count(page, "<small>named stream</small>"), strings.Count(page, "<small>named stream, parked</small>")}; got != [2]int{1, 1} {
 		t.Errorf("page: got %d streams and %d parked ones, want one of each", got[0], got[1])

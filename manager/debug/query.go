@@ -17,7 +17,7 @@ import (
 const anyProblem = "Problem"
 
 // unsettled are the phases that come first when objects are sorted by phase.
-var unsettled = []objectcache.Phase{objectcache.Failing, objectcache.Syncing, objectcache.Reopening, objectcache.Pending}
+var unsettled = []objectcache.Phase{objectcache.PhaseFailing, objectcache.PhaseSyncing, objectcache.PhaseReopening, objectcache.PhasePending}
 
 // phases are the values of phase that select by [Object].Phase.
 var phases = slices.Concat(unsettled, slices.DeleteFunc(objectcache.Phases(), func(phase objectcache.Phase) bool {
@@ -139,7 +139,7 @@ func (o Object) matches(words []string) bool {
 	if len(words) == 0 {
 		return true
 	}
-	text := []string{o.Key(), o.Resource, string(o.Phase), string(o.Problem), string(o.UID), o.ResourceVersion, o.Waiting, o.LastError}
+	text := []string{o.Key(), o.Resource, string(o.Phase), string(o.Stream), string(o.Reason), string(o.Problem), string(o.UID), o.ResourceVersion, o.Waiting, o.LastError}
 	for _, owner := range o.Owners {
 		text = append(text, owner.String(), string(owner.UID))
 	}

@@ -34,13 +34,15 @@ type Object struct {
 	// Problem is why the object needs attention; empty if it does not.
 	Problem Problem `json:"problem,omitempty"`
 	// Stream is how changes of the object arrive.
-	Stream          objectcache.StreamType `json:"stream"`
-	Parked          bool                   `json:"parked"`
-	Synced          bool                   `json:"synced"`
-	Exists          bool                   `json:"exists"`
-	UID             types.UID              `json:"uid,omitempty"`
-	ResourceVersion string                 `json:"resourceVersion,omitempty"`
-	LastContact     time.Time              `json:"lastContact,omitzero"`
+	Stream objectcache.StreamType `json:"stream"`
+	// Reason is why it has no stream; empty if it has one, or is being read.
+	Reason          objectcache.Reason `json:"reason,omitempty"`
+	Parked          bool               `json:"parked"`
+	Synced          bool               `json:"synced"`
+	Exists          bool               `json:"exists"`
+	UID             types.UID          `json:"uid,omitempty"`
+	ResourceVersion string             `json:"resourceVersion,omitempty"`
+	LastContact     time.Time          `json:"lastContact,omitzero"`
 	// AgeSeconds is the time since LastContact; nil if there was none.
 	AgeSeconds    *float64  `json:"ageSeconds,omitempty"`
 	NextRead      time.Time `json:"nextRead,omitzero"`

@@ -36,7 +36,7 @@ func object(name string, phase objectcache.Phase, owners ...types.UID) objectcac
 		Key: types.NamespacedName{Namespace: "default", Name: name}, Phase: phase, Stream: objectcache.StreamNamed, Owners: owners,
 		Synced: true, Exists: true, UID: types.UID("uid-of-" + name), ResourceVersion: "7", LastContact: time.Now(),
 	}
-	if phase == objectcache.Failing {
+	if phase == objectcache.PhaseFailing {
 		status.Failures, status.LastError, status.LastErrorTime = 3, errors.New("cannot read "+name), time.Now()
 	}
 	return status

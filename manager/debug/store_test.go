@@ -24,7 +24,7 @@ import (
 func TestLifeOfASecret(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.reference("tls")
-		if got := r.object(); got.Problem != debug.Absent || got.Phase != objectcache.Watching || got.Exists {
+		if got := r.object(); got.Problem != debug.Absent || got.Phase != objectcache.PhaseReady || got.Exists {
 			r.Errorf("absent: got %+v, want that the server has no such object", got)
 		}
 
@@ -88,10 +88,10 @@ func TestWhyStreamsAreNotParked(t *testing.T) {
 		if !shows(r.handler) {
 			r.Error("the page does not show the reason")
 		}
-		parked := object("tls", objectcache.Watching)
+		parked := object("tls", objectcache.PhaseReady)
 		parked.Parked = true
 		others := newHandler(r, debug.Options{
-			Sources: map[string]debug.Source{"secrets": source{parked, object("failing", objectcache.Failing)}},
+			Sources: map[string]debug.Source{"secrets": source{parked, object("failing", objectcache.PhaseFailing)}},
 			Gates:   map[string]*objectcache.Gate{"cluster": r.secrets.Stats().Gate},
 		})
 		if shows(others) {

@@ -14,22 +14,22 @@ import (
 // The look of an object's phase is that of its problem: an object that is absent, or whose
 // recheck fails, has no green mark.
 func TestLookOfAPhase(t *testing.T) {
-	absent := object("absent", objectcache.Watching)
+	absent := object("absent", objectcache.PhaseReady)
 	absent.Exists = false
-	recheck := object("recheck", objectcache.Immutable)
+	recheck := object("recheck", objectcache.PhaseReady)
 	recheck.Failures = 2
-	gone := object("gone", objectcache.Reopening)
+	gone := object("gone", objectcache.PhaseReopening)
 	gone.Exists = false
 	tests := map[string]struct {
 		status objectcache.Status
 		want   string
 	}{
-		"well":              {object("well", objectcache.Watching), `<span class="pill good">Watching</span>`},
-		"absent":            {absent, `<span class="pill warn">Absent</span> <small>Watching</small>`},
+		"well":              {object("well", objectcache.PhaseReady), `<span class="pill good">Ready</span>`},
+		"absent":            {absent, `<span class="pill warn">Absent</span> <small>Ready</small>`},
 		"absent, reopening": {gone, `<span class="pill warn">Absent</span> <small>Reopening</small>`},
-		"failing":           {object("failing", objectcache.Failing), `<span class="pill bad">Failing</span>`},
-		"a failed recheck":  {recheck, `<span class="pill bad">Immutable</span>`},
-		"reopening":         {object("reopening", objectcache.Reopening), `<span class="pill busy">Reopening</span>`},
+		"failing":           {object("failing", objectcache.PhaseFailing), `<span class="pill bad">Failing</span>`},
+		"a failed recheck":  {recheck, `<span class="pill bad">Failing</span> <small>Ready</small>`},
+		"reopening":         {object("reopening", objectcache.PhaseReopening), `<span class="pill busy">Reopening</span>`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,16 +43,19 @@ func TestLookOfAPhase(t *testing.T) {
 
 // The page and the JSON show when an object without a stream is read again.
 func TestNextReadIsShown(t *testing.T) {
-	next := object("tls", objectcache.Immutable)
+	next := object("tls", objectcache.PhaseReady)
+	next.Stream, next.Reason = objectcache.StreamNone, objectcache.ReasonImmutable
 	next.NextRead = time.Now().Add(12*time.Minute + 30*time.Second)
 	handler := secrets(t, next)
 	if page := get(handler, "").Body.String(); !strings.Contains(page, "<small>next read in 12m</small>") {
 		t.Error("the page does not show when the object is read again")
+	} else if !strings.Contains(page, "<small>Immutable</small>") {
+		t.Error("the page does not show why the object has no stream")
 	}
 	if got := report(t, handler, "").Objects[0].NextRead; !got.Equal(next.NextRead) {
 		t.Errorf("JSON: got %v, want %v", got, next.NextRead)
 	}
-	if page := get(secrets(t, object("tls", objectcache.Watching)), "").Body.String(); strings.Contains(page, "next read") {
+	if page := get(secrets(t, object("tls", objectcache.PhaseReady)), "").Body.String(); strings.Contains(page, "next read") {
 		t.Error("the page shows a read of an object that has a stream")
 	}
 }

@@ -58,5 +58,5 @@ func ExampleSecrets() {
 	// Output:
 	// tls <nil>
 	// 1 <nil>
-	// secrets "default/other": not registered: call RegisterPod, SetReferences or AddReference, or set AcquireOnGet
+	// secrets "default/other": not registered: no owner references the object: add a reference, or set AcquireOnGet
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"reflect"
 	"time"
 
@@ -36,7 +37,8 @@ type Source[T cache.Object] interface {
 // Options configures a lister. The zero value is valid.
 type Options struct {
 	// Timeout bounds how long Get waits for the first sync of an object: a lister has
-	// no context. Default: 1 s, for which kubelet's managers wait.
+	// no context. Default: 1 s, for which kubelet's managers wait. With a negative value, Get
+	// waits until the object is synced or refused.
 	Timeout time.Duration
 }
 
@@ -51,11 +53,11 @@ func newLister[T cache.Object](source Source[T], resource schema.GroupResource, 
 	if value := reflect.ValueOf(source); source == nil || value.Kind() == reflect.Pointer && value.IsNil() {
 		return lister[T]{}, fmt.Errorf("new lister of %s: the source is nil: pass a manager or a store", resource)
 	}
-	if options.Timeout < 0 {
-		return lister[T]{}, fmt.Errorf("new lister of %s: Options.Timeout is %v: 0 means %v, else set a positive duration",
-			resource, options.Timeout, defaultTimeout)
+	timeout := cmp.Or(options.Timeout, defaultTimeout)
+	if timeout < 0 {
+		timeout = math.MaxInt64
 	}
-	return lister[T]{source: source, resource: resource, timeout: cmp.Or(options.Timeout, defaultTimeout)}, nil
+	return lister[T]{source: source, resource: resource, timeout: timeout}, nil
 }
 
 // list returns the objects in memory that match, of all namespaces if namespace is

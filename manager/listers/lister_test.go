@@ -224,11 +224,6 @@ func TestConfigMaps(t *testing.T) {
 func TestConstructorErrors(t *testing.T) {
 	var none *objectcache.WatchStore[*corev1.Secret]
 	var noConfigMaps *objectcache.WatchStore[*corev1.ConfigMap]
-	client := apiserver.New(t, apiserver.Options{}).Client()
-	store, err := objectcache.NewWatchStore(resource.Secrets(client), objectcache.WatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	tests := map[string]struct {
 		make func() (any, error)
 		want string
@@ -236,7 +231,6 @@ func TestConstructorErrors(t *testing.T) {
 		"nil source":                {func() (any, error) { return listers.Secrets(nil, listers.Options{}) }, "lister of secrets: the source is nil"},
 		"nil pointer":               {func() (any, error) { return listers.Secrets(none, listers.Options{}) }, "the source is nil"},
 		"nil pointer of ConfigMaps": {func() (any, error) { return listers.ConfigMaps(noConfigMaps, listers.Options{}) }, "lister of configmaps: the source is nil"},
-		"negative time-out":         {func() (any, error) { return listers.Secrets(store, listers.Options{Timeout: -1}) }, "Options.Timeout is -1ns"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

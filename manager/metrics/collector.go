@@ -127,21 +127,37 @@ func (c *Collector) collectStats(s sink, stats *objectcache.Stats) {
 	s.histogram(d.firstSync, stats.FirstSync)
 }
 
+// stream is how changes of an object arrive, and why none do.
+type stream struct {
+	Type   objectcache.StreamType
+	Reason objectcache.Reason
+}
+
 // collectStatuses sends what only the statuses of the objects have.
 func (c *Collector) collectStatuses(s sink, statuses iter.Seq[objectcache.Status]) {
-	phases := map[objectcache.Phase]int{}
+	phases, streams := map[objectcache.Phase]int{}, map[stream]int{}
 	for _, phase := range objectcache.Phases() {
 		phases[phase] = 0 // each has a value
+	}
+	for _, streamType := range objectcache.StreamTypes() {
+		streams[stream{streamType, ""}] = 0
+	}
+	for _, reason := range objectcache.Reasons() {
+		streams[stream{objectcache.StreamNone, reason}] = 0
 	}
 	var oldest time.Time
 	for status := range statuses {
 		phases[status.Phase]++
+		streams[stream{status.Stream, status.Reason}]++
 		if contact := status.LastContact; status.Stream != objectcache.StreamNone && !contact.IsZero() && (oldest.IsZero() || contact.Before(oldest)) {
 			oldest = contact
 		}
 	}
 	for phase, count := range phases {
 		s.gauge(c.descriptions.objects, float64(count), string(phase))
+	}
+	for stream, count := range streams {
+		s.gauge(c.descriptions.streams, float64(count), string(stream.Type), string(stream.Reason))
 	}
 	if !oldest.IsZero() {
 		s.gauge(c.descriptions.oldestContact, float64(oldest.UnixNano())/float64(time.Second))

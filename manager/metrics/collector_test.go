@@ -66,10 +66,10 @@ func fixed() fakeStore {
 			Gate:      reflector.NewGate(reflector.GateOptions{}),
 		},
 		statuses: []objectcache.Status{
-			{Phase: objectcache.Watching, Stream: objectcache.StreamNamed, LastContact: contact},
-			{Phase: objectcache.Failing, Stream: objectcache.StreamShared, LastContact: contact.Add(-time.Second)},
-			{Phase: objectcache.Immutable, Stream: objectcache.StreamNone, LastContact: contact.Add(-time.Hour)},
-			{Phase: objectcache.Syncing, Stream: objectcache.StreamNamed},
+			{Phase: objectcache.PhaseReady, Stream: objectcache.StreamNamed, LastContact: contact},
+			{Phase: objectcache.PhaseFailing, Stream: objectcache.StreamShared, LastContact: contact.Add(-time.Second)},
+			{Phase: objectcache.PhaseReady, Stream: objectcache.StreamNone, Reason: objectcache.ReasonImmutable, LastContact: contact.Add(-time.Hour)},
+			{Phase: objectcache.PhaseSyncing, Stream: objectcache.StreamNamed},
 		},
 	}
 }

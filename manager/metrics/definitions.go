@@ -19,19 +19,20 @@ const (
 // descriptions are the metrics of a Collector. A registry changes the state of a Desc, so
 // each Collector has its own.
 type descriptions struct {
-	objects, references, absent *compbasemetrics.Desc // gauges of a store
-	oldestContact               *compbasemetrics.Desc // gauge of a store
-	openStreams, parkedStreams  *compbasemetrics.Desc // gauges of a store
-	opens, events, reads, gets  *compbasemetrics.Desc // counters of a store
-	firstSync                   *compbasemetrics.Desc // histogram of a store
-	attempts, window, outage    *compbasemetrics.Desc // gauges of a gate
-	queued                      *compbasemetrics.Desc // histogram of a gate
-	resets, goAways, left       *compbasemetrics.Desc // counters of a gate
+	objects, streams, references, absent *compbasemetrics.Desc // gauges of a store
+	oldestContact                        *compbasemetrics.Desc // gauge of a store
+	openStreams, parkedStreams           *compbasemetrics.Desc // gauges of a store
+	opens, events, reads, gets           *compbasemetrics.Desc // counters of a store
+	firstSync                            *compbasemetrics.Desc // histogram of a store
+	attempts, window, outage             *compbasemetrics.Desc // gauges of a gate
+	queued                               *compbasemetrics.Desc // histogram of a gate
+	resets, goAways, left                *compbasemetrics.Desc // counters of a gate
 }
 
 func newDescriptions() descriptions {
 	return descriptions{
 		objects:       ofStore("objects", "Number of referenced objects, by where each is in its life in the store.", "phase"),
+		streams:       ofStore("objects_by_stream", "Number of referenced objects, by how changes of each arrive, and why none do.", "stream", "reason"),
 		references:    ofStore("references", "Number of pairs of an object and an owner that references it."),
 		absent:        ofStore("absent_objects", "Number of referenced objects that the server does not have."),
 		oldestContact: ofStore("oldest_contact_timestamp_seconds", "Unix time at which the server last sent anything about an object; the oldest of all objects whose changes are watched or polled."),
@@ -55,7 +56,7 @@ func newDescriptions() descriptions {
 // all returns the descriptions.
 func (d *descriptions) all() []*compbasemetrics.Desc {
 	return []*compbasemetrics.Desc{
-		d.objects, d.references, d.absent, d.oldestContact, d.openStreams, d.parkedStreams, d.opens, d.events, d.reads, d.gets, d.firstSync,
+		d.objects, d.streams, d.references, d.absent, d.oldestContact, d.openStreams, d.parkedStreams, d.opens, d.events, d.reads, d.gets, d.firstSync,
 		d.attempts, d.window, d.outage, d.queued, d.resets, d.goAways, d.left,
 	}
 }

@@ -112,7 +112,7 @@ func (r *rig) refuse(err *metav1.Status) {
 }
 
 // want checks values. The keys are series without the labels that all have, such as
-// `objects{phase="Watching"}`. The value "" means that there is no such series.
+// `objects{phase="Ready"}`. The value "" means that there is no such series.
 func (r *rig) want(when string, values map[string]string) {
 	r.t.Helper()
 	synctest.Wait()

@@ -85,7 +85,7 @@ func (d *derivation[E, T, V]) isReferenced(key types.NamespacedName) bool {
 		return true
 	}
 	status, referenced := reader.Status(key.Namespace, key.Name)
-	return referenced && status.Phase != objectcache.Stopped && (status.Exists || !status.Synced)
+	return referenced && status.Phase != objectcache.PhaseStopped && (status.Exists || !status.Synced)
 }
 
 // keepingLast implements [Values.KeepLast].

@@ -17,7 +17,7 @@ import (
 // requests a second, and the first reads of many objects wait for it. A client
 // from manager.ClientFor, or of a config from manager.ConfigFor, has none: the
 // Gate of a store bounds the requests.
-var ErrClientLimited = errors.New("use manager.ClientFor, or a config with QPS -1")
+var ErrClientLimited = errors.New("use the config that resource.ConfigFor returns, or one with QPS -1")
 
 // rateLimitError returns an error with the rate limit of the client, and nil if it
 // has none. A source of FromSource hides its limit.

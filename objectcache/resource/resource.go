@@ -145,7 +145,7 @@ func (r *Resource[T]) names() names.Resource {
 }
 
 var (
-	errNoClient     = errors.New("the client is nil: make one with manager.ClientFor, or from the config that manager.ConfigFor returns; in tests use test/apiserver, for a fake clientset has no REST client")
+	errNoClient     = errors.New("the client is nil: make one from the config that resource.ConfigFor returns; in tests use test/apiserver, for a fake clientset has no REST client")
 	errZeroResource = errors.New("the Resource is the zero value: make one with Secrets, ConfigMaps, Typed, FromConfig or FromSource of package resource")
 )
 

@@ -12,7 +12,7 @@ import (
 // What WhyNoBody returns. Logs and pages show these texts.
 var (
 	errUnmarked  = redact.New("the context is not from WithParking")
-	errNotPassed = redact.New("the requests do not pass the transport of manager.ConfigFor: the client is not made with it, or its transport was replaced")
+	errNotPassed = redact.New("the requests do not pass a Transport of reflector/transport: the config of the client has none, or it was replaced")
 	errNoHTTP2   = redact.New("the server does not speak HTTP/2 over TLS, or the client's transport does not")
 	errHidden    = redact.New("a wrapper of the client's config, or its Timeout, replaces the body of the response")
 )

@@ -70,7 +70,7 @@ func TestAway(t *testing.T) {
 	page := newTab(t)
 	page.do(chromedp.Navigate("http://" + host + "/debug/refwatch"))
 	page.await(`document.getElementById("gate-production").innerText.includes("No outage")`)
-	page.await(`document.getElementById("phase-Watching")`)
+	page.await(`document.getElementById("phase-Ready")`)
 	page.eval(`window.notLoadedAgain = true`)
 
 	c.cut(true)
@@ -78,7 +78,7 @@ func TestAway(t *testing.T) {
 	page.await(row("mail-tls") + `.includes("Failing")`)
 	c.cut(false)
 	page.await(`document.getElementById("gate-production").innerText.includes("No outage")`)
-	page.await(row("mail-tls") + `.includes("Watching")`)
+	page.await(row("mail-tls") + `.includes("Ready")`)
 	page.check(host)
 
 	stop()

@@ -199,7 +199,7 @@ func TestRevoked(t *testing.T) {
 			r.cluster.Proxy.Cut()
 			r.eventually("the status has the refusal", func(context.Context) error {
 				status, _ := r.store.Status(namespace, "tls")
-				if status.Phase != objectcache.Failing || !apierrors.IsForbidden(status.LastError) {
+				if status.Phase != objectcache.PhaseFailing || !apierrors.IsForbidden(status.LastError) {
 					return fmt.Errorf("got phase %s and error %w, want Failing and Forbidden", status.Phase, status.LastError)
 				}
 				return nil
@@ -211,7 +211,7 @@ func TestRevoked(t *testing.T) {
 			granted := time.Now()
 			r.eventuallyValue(r.secrets, "tls", "3")
 			r.eventually("the status is healthy", func(context.Context) error {
-				if status, _ := r.store.Status(namespace, "tls"); status.Phase != objectcache.Watching {
+				if status, _ := r.store.Status(namespace, "tls"); status.Phase != objectcache.PhaseReady {
 					return errors.New("phase " + string(status.Phase))
 				}
 				return nil

@@ -236,7 +236,7 @@ func (r *rig) converged(names []string) time.Duration {
 // watching returns nil if the streams of all names are healthy.
 func (r *rig) watching(names []string) error {
 	return r.all(names, func(s objectcache.Status) error {
-		if s.Phase != objectcache.Watching && s.Phase != objectcache.Immutable {
+		if s.Phase != objectcache.PhaseReady {
 			return fmt.Errorf("got phase %s (%w), want a healthy one", s.Phase, s.LastError)
 		}
 		return nil
@@ -265,9 +265,9 @@ func (r *rig) status(name string) objectcache.Status {
 // failing returns nil if the status of all names is Failing, with an error.
 func (r *rig) failing(names []string, atLeast int) error {
 	return r.all(names, func(s objectcache.Status) error {
-		if s.Phase != objectcache.Failing || s.Failures < atLeast || s.LastError == nil {
+		if s.Phase != objectcache.PhaseFailing || s.Failures < atLeast || s.LastError == nil {
 			return fmt.Errorf("got phase %s, %d failures and error %w, want %s and at least %d",
-				s.Phase, s.Failures, s.LastError, objectcache.Failing, atLeast)
+				s.Phase, s.Failures, s.LastError, objectcache.PhaseFailing, atLeast)
 		}
 		return nil
 	})
