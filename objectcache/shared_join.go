@@ -13,7 +13,7 @@ import (
 //  1. Its own stream has synced. It becomes a member: from now on the shared stream does
 //     not drop its events. Earlier events were dropped; its own stream may not have them
 //     yet.
-//  2. The next bookmark or event of the shared stream has a version (member.known). All
+//  2. The next bookmark or event of the shared stream has a version (sharedEntry.known). All
 //     events that were dropped are older.
 //  3. Its own stream reaches that version, so its state has what was dropped, and all that
 //     the shared stream has brought since.
@@ -48,7 +48,7 @@ func (s *WatchStore[T]) shareLocked(e *entry[T], w *objectWatch[T], status refle
 	case st.isMember(e.key.Name):
 		st.joinLocked(st.member(e.key.Name))
 	case w.isWell(status):
-		st.members.Store(e.key.Name, &member[T]{entry: e})
+		st.members.Store(e.key.Name, &sharedEntry[T]{entry: e})
 	}
 }
 
@@ -58,7 +58,7 @@ func (w *objectWatch[T]) isWell(status reflector.Status) bool {
 }
 
 // joinLocked lets a member join if both streams have come far enough.
-func (st *sharedStream[T]) joinLocked(m *member[T]) {
+func (st *sharedStream[T]) joinLocked(m *sharedEntry[T]) {
 	s, e := st.store, m.entry
 	w := e.watch.Load()
 	if m.known == "" || w == nil || w.upkeep == engine.BySharedStream {
@@ -93,7 +93,7 @@ func (s *WatchStore[T]) startBySharedLocked(e *entry[T]) bool {
 	}
 	w := s.nextWatchLocked(e)
 	w.share(n.stream)
-	n.stream.members.Store(e.key.Name, &member[T]{entry: e})
+	n.stream.members.Store(e.key.Name, &sharedEntry[T]{entry: e})
 	e.watch.Store(w)
 	return true
 }

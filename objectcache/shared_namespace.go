@@ -146,7 +146,7 @@ func (s *WatchStore[T]) endSharedLocked(n *sharedNamespace[T], reason error) {
 		})
 	}
 	for _, m := range st.members.Range {
-		e := m.(*member[T]).entry
+		e := m.(*sharedEntry[T]).entry
 		if w := e.watch.Load(); w != nil && w.shared == st {
 			s.startLocked(e)
 			e.wakeLocked()

@@ -92,7 +92,7 @@ func (st *sharedStream[T]) Bookmark(version string) error {
 	defer s.mu.Unlock()
 	st.advanceLocked(version)
 	for _, m := range st.members.Range {
-		m := m.(*member[T])
+		m := m.(*sharedEntry[T])
 		if _, joined := st.watch(m); joined {
 			continue
 		}
@@ -122,7 +122,7 @@ func (st *sharedStream[T]) read(version string) (watches []*objectWatch[T]) {
 	defer s.mu.Unlock()
 	st.version = version
 	for _, m := range st.members.Range {
-		m := m.(*member[T])
+		m := m.(*sharedEntry[T])
 		if w, joined := st.watch(m); joined {
 			watches = append(watches, w)
 		} else {
@@ -174,7 +174,7 @@ func (st *sharedStream[T]) CheckRead(items []any, version string) error {
 func (st *sharedStream[T]) Holds(items []any) bool {
 	byName := itemsByName(items)
 	for name, m := range st.members.Range {
-		if w, joined := st.watch(m.(*member[T])); joined && !w.Holds(byName[name.(string)]) {
+		if w, joined := st.watch(m.(*sharedEntry[T])); joined && !w.Holds(byName[name.(string)]) {
 			return false
 		}
 	}

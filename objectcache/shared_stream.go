@@ -42,7 +42,7 @@ type sharedStream[T cache.Object] struct {
 	reflector *reflector.Reflector
 	contact   atomic.Int64 // when the server last sent something: see entry.contact
 
-	members sync.Map // string, the name, to *member[T]; written with WatchStore.mu held
+	members sync.Map // string, the name, to *sharedEntry[T]; written with WatchStore.mu held
 
 	// Guarded by WatchStore.mu.
 	asked        bool      // the first read has begun
@@ -53,8 +53,8 @@ type sharedStream[T cache.Object] struct {
 	reason       error     // why it has ended
 }
 
-// member is an entry whose events are not dropped.
-type member[T cache.Object] struct {
+// sharedEntry is an entry whose events are not dropped.
+type sharedEntry[T cache.Object] struct {
 	entry *entry[T]
 	// known is a version that includes all events of the object that came before now:
 	// those that were dropped before it became a member as well. Empty if there is none.
@@ -108,9 +108,9 @@ func (st *sharedStream[T]) ended() {
 }
 
 // member returns the member of that name, nil if there is none.
-func (st *sharedStream[T]) member(name string) *member[T] {
+func (st *sharedStream[T]) member(name string) *sharedEntry[T] {
 	if m, ok := st.members.Load(name); ok {
-		return m.(*member[T])
+		return m.(*sharedEntry[T])
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (st *sharedStream[T]) member(name string) *member[T] {
 func (st *sharedStream[T]) isMember(name string) bool { return st.member(name) != nil }
 
 // watch returns the watch of a member, and whether it has joined.
-func (st *sharedStream[T]) watch(m *member[T]) (w *objectWatch[T], joined bool) {
+func (st *sharedStream[T]) watch(m *sharedEntry[T]) (w *objectWatch[T], joined bool) {
 	w = m.entry.watch.Load()
 	return w, w != nil && w.shared == st
 }
@@ -143,7 +143,7 @@ func (st *sharedStream[T]) changed() {
 		return // the members are many
 	}
 	for _, m := range st.members.Range {
-		if e := m.(*member[T]).entry; e.waiters > 0 {
+		if e := m.(*sharedEntry[T]).entry; e.waiters > 0 {
 			e.wakeLocked() // the state may be young enough now
 		}
 	}
@@ -196,7 +196,7 @@ func (st *sharedStream[T]) isSlowLocked() bool { return st.slow != nil && st.slo
 // readIsSlowLocked gives streams of their own to members that wait for the first read.
 func (st *sharedStream[T]) readIsSlowLocked() time.Duration {
 	for _, m := range st.members.Range {
-		m := m.(*member[T])
+		m := m.(*sharedEntry[T])
 		if w, joined := st.watch(m); joined && !w.entry.state().Synced {
 			st.store.startLocked(m.entry)
 			m.entry.wakeLocked()

@@ -69,8 +69,8 @@ func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 	g.began = time.Now()
 	defer s.removeWaiter(g)
 	for {
-		turn, err := s.check(g)
-		w := turn.watch
+		result, err := s.check(g)
+		w := result.watch
 		switch {
 		case err != nil:
 			return none, err
@@ -78,29 +78,29 @@ func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 			return none, s.resource.newError(g.key, notSynced(g.ctx, ErrNotStarted)...)
 		case w == nil:
 			g.slept = true
-			sleep(g.ctx, turn.wake, logNotStarted(&s.loggedNotStarted, s.logger, s.resource.resource, g.key, g.began))
+			sleep(g.ctx, result.wake, logNotStarted(&s.loggedNotStarted, s.logger, s.resource.resource, g.key, g.began))
 			continue
 		}
-		if f := &turn.facts; !turn.verdict.Serves() || engine.NeedsOwnerRead(f.Synced, f.Live, f.Immutable) && f.ReadFor < g.newestOwner {
+		if f := &result.facts; !result.verdict.Serves() || engine.NeedsOwnerRead(f.Synced, f.Live, f.Immutable) && f.ReadFor < g.newestOwner {
 			// Again after each attempt, which uses the request up. A Get that returns the
 			// previous state does not wait for the read.
-			s.requestRead(g, &turn)
+			s.requestRead(g, &result)
 		}
-		switch turn.verdict {
+		switch result.verdict {
 		case engine.Fail:
-			return none, s.failure(g, &turn)
+			return none, s.failure(g, &result)
 		case engine.Wait:
 			g.slept = true
-			again := s.hedgeFor(g, w, &turn.facts)
-			sleep(g.ctx, turn.wake, engine.Sooner(again, s.checkAfter(g, &turn)))
+			again := s.hedgeFor(g, w, &result.facts)
+			sleep(g.ctx, result.wake, engine.Sooner(again, s.checkAfter(g, &result)))
 		default:
-			return s.resource.result(g.key, turn.state)
+			return s.resource.result(g.key, result.state)
 		}
 	}
 }
 
-// turn is what a Get that waits has found out.
-type turn[T cache.Object] struct {
+// checkResult is what a Get that waits has found out.
+type checkResult[T cache.Object] struct {
 	watch   *objectWatch[T] // nil before Run
 	wake    <-chan struct{} // closed when the Get has to check again
 	state   cache.State[T]
@@ -111,7 +111,7 @@ type turn[T cache.Object] struct {
 }
 
 // check counts a Get that waits, and decides what becomes of it now.
-func (s *WatchStore[T]) check(g *waiter[T]) (t turn[T], err error) {
+func (s *WatchStore[T]) check(g *waiter[T]) (t checkResult[T], err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.addWaiterLocked(g); err != nil {
@@ -210,7 +210,7 @@ func (s *WatchStore[T]) factsLocked(e *entry[T], w *objectWatch[T]) (engine.Fact
 }
 
 // failure returns the error with which g ends.
-func (s *WatchStore[T]) failure(g *waiter[T], t *turn[T]) error {
+func (s *WatchStore[T]) failure(g *waiter[T], t *checkResult[T]) error {
 	causes := causesOf(t.facts.Attempts)
 	switch {
 	case !t.facts.Synced:
@@ -228,7 +228,7 @@ func (s *WatchStore[T]) failure(g *waiter[T], t *turn[T]) error {
 // requestRead asks the reflector for a read, because g waits. It gives up an open
 // stream only if g demands a read, or the reflector itself has heard nothing for
 // maxStaleness: a recent contact wakes the Get in a moment.
-func (s *WatchStore[T]) requestRead(g *waiter[T], t *turn[T]) {
+func (s *WatchStore[T]) requestRead(g *waiter[T], t *checkResult[T]) {
 	w, status := t.watch, &t.facts.Attempts
 	if g.try && !t.facts.Synced && status.Failures == 0 {
 		return // its first attempt is in line, and no caller waits for it
@@ -245,7 +245,7 @@ func (s *WatchStore[T]) requestRead(g *waiter[T], t *turn[T]) {
 
 // checkAfter returns after how long g has to check again if it is not woken, which is after
 // a duration at the latest. Negative means never.
-func (s *WatchStore[T]) checkAfter(g *waiter[T], t *turn[T]) time.Duration {
+func (s *WatchStore[T]) checkAfter(g *waiter[T], t *checkResult[T]) time.Duration {
 	after := t.after
 	if g.notOlderThan != "" && g.read == 0 {
 		after = engine.Sooner(after, max(0, time.Until(g.began.Add(eventGrace))))

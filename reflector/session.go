@@ -46,15 +46,15 @@ var (
 // fields: the one that runs the session, or the worker that handles its parked stream.
 // Others call end and context.
 type session struct {
-	r        *Reflector
-	began    time.Time
-	stream   listwatch.Stream // nil until it is open
-	once     bool             // ends when the state is stored
-	listMode bool             // a list and a watch, not a WatchList
-	expire   func()           // stops the timer of the read; nil once the state is stored
-	life     life             // whether it lasts, and why it has ended
-	calls    calls            // requests and timers beside the goroutine that runs the session
-	turn     turn             // guarded by workers.mu
+	r         *Reflector
+	began     time.Time
+	stream    listwatch.Stream // nil until it is open
+	once      bool             // ends when the state is stored
+	listMode  bool             // a list and a watch, not a WatchList
+	expire    func()           // stops the timer of the read; nil once the state is stored
+	life      life             // whether it lasts, and why it has ended
+	calls     calls            // requests and timers beside the goroutine that runs the session
+	workState workState        // guarded by workers.mu
 }
 
 func newSession(r *Reflector, once bool) *session {

@@ -25,31 +25,31 @@ type workers struct {
 	mu      sync.Mutex
 	queue   []*session // in the order of their wakes; each is there once
 	running int
-	stuck   *time.Timer // calls relieve; nil if no session has waited since a worker has ended
-	added   int         // how many workers relieve has started last, 0 if none since then
+	stuck   *time.Timer // calls addWorkers; nil if no session has waited since a worker has ended
+	added   int         // how many workers addWorkers has started last, 0 if none since then
 }
 
-// turn is the place of a session among the workers.
-type turn uint8
+// workState is where a session stands with the workers.
+type workState uint8
 
 const (
-	noTurn  turn = iota
-	queuing      // it is in the queue
-	working      // a worker handles it
-	again        // a worker handles it, and it was added meanwhile
+	unqueued workState = iota
+	queuing            // it is in the queue
+	working            // a worker handles it
+	again              // a worker handles it, and it was added meanwhile
 )
 
 // add lets a worker handle a session.
 func (w *workers) add(s *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch s.turn {
-	case noTurn:
-		s.turn = queuing
+	switch s.workState {
+	case unqueued:
+		s.workState = queuing
 		w.queue = append(w.queue, s)
 		w.startLocked()
 	case working:
-		s.turn = again
+		s.workState = again
 	case queuing, again:
 	}
 }
@@ -61,12 +61,12 @@ func (w *workers) startLocked() {
 		w.running++
 		go w.run()
 	case w.stuck == nil:
-		w.stuck = time.AfterFunc(stuckAfter, w.relieve)
+		w.stuck = time.AfterFunc(stuckAfter, w.addWorkers)
 	}
 }
 
-// relieve starts workers beside those that are stuck, if sessions still wait.
-func (w *workers) relieve() {
+// addWorkers starts workers beside those that are stuck, if sessions still wait.
+func (w *workers) addWorkers() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.queue) == 0 {
@@ -103,11 +103,11 @@ func (w *workers) next(handled *session) (s *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if handled != nil {
-		if handled.turn == again {
-			handled.turn = queuing
+		if handled.workState == again {
+			handled.workState = queuing
 			w.queue = append(w.queue, handled)
 		} else {
-			handled.turn = noTurn
+			handled.workState = unqueued
 		}
 	}
 	if len(w.queue) == 0 {
@@ -121,7 +121,7 @@ func (w *workers) next(handled *session) (s *session) {
 	}
 	s, w.queue[0] = w.queue[0], nil
 	w.queue = w.queue[1:]
-	s.turn = working
+	s.workState = working
 	return s
 }
 

@@ -8,7 +8,7 @@ import "testing"
 // worker that stops it or the timer is first is up to the scheduler.
 func TestReliefThatWasStopped(t *testing.T) {
 	w := &workers{queue: []*session{{}}, running: minWorkers}
-	w.relieve()
+	w.addWorkers()
 	if got, want := w.running, minWorkers; got != want {
 		t.Errorf("got %d workers, want %d", got, want)
 	}

@@ -28,7 +28,7 @@ func (s *restStream) Park(wake Waker) bool {
 		return false
 	}
 	s.startWaiting(wake)
-	body.Untie()
+	body.Detach()
 	body.Receive((*receiver)(s))
 	s.wakeIfReady()
 	return true

@@ -42,7 +42,7 @@ func (b *fakeBody) Receive(r transport.Receiver) {
 }
 
 func (b *fakeBody) Consumed(n int) { b.credit.Add(int64(n)) }
-func (b *fakeBody) Untie()         { b.untied = true }
+func (b *fakeBody) Detach()        { b.untied = true }
 func (b *fakeBody) Close() error   { b.closed.Store(true); return nil }
 
 // deliver calls Data, whose bytes are valid during the call only.

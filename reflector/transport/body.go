@@ -22,10 +22,10 @@ type Body interface {
 	// Consumed returns n bytes of flow-control credit to the server, for data that
 	// Receiver.Data did not count as consumed. It may be called from any goroutine.
 	Consumed(n int)
-	// Untie separates the stream from the context of its request, which may then be
+	// Detach separates the stream from the context of its request, which may then be
 	// released: from here on only Close ends the stream. It may be called once the
 	// response is there.
-	Untie()
+	Detach()
 }
 
 // Receiver takes the data of one stream. Its methods are called one at a time, on the

@@ -128,7 +128,7 @@ func callAtRandom(t *testing.T, c testClient, path string, random *rand.Rand) {
 		r := &raceReceiver{t: t, body: body, ended: make(chan struct{}), consumes: random.IntN(2) == 0}
 		body.Receive(r)
 		if random.IntN(2) == 0 {
-			body.Untie()
+			body.Detach()
 		}
 		go cancel()
 		for range random.IntN(200) {

@@ -36,17 +36,17 @@ var errMoved = redact.New("the request is sent again on another connection")
 // opening is a request, from its slot to the header of the response. pool.mu guards it.
 type opening struct {
 	request *http.Request
-	member  *member
+	pooled  *pooledConn
 	element *list.Element // in pool.openings
 	began   time.Time
-	sent    int     // how often the request was sent, this time included
-	from    *member // where it was sent before, without an answer; nil for the first time
-	reset   bool    // the server has reset it there
-	again   bool    // the server has reset it here, and it may be tried elsewhere
+	sent    int         // how often the request was sent, this time included
+	from    *pooledConn // where it was sent before, without an answer; nil for the first time
+	reset   bool        // the server has reset it there
+	again   bool        // the server has reset it here, and it may be tried elsewhere
 
-	turn  *list.Element // in pool.waiting, while it waits for a slot elsewhere
-	next  *opening      // has that slot
-	moved chan struct{} // closed when next is set
+	queued *list.Element // in pool.waiting, while it waits for a slot elsewhere
+	next   *opening      // has that slot
+	moved  chan struct{} // closed when next is set
 }
 
 // trials limits how often the pool tries another connection because one is suspect. A
@@ -71,8 +71,8 @@ func (t *trials) begin(now time.Time) bool {
 }
 
 // beginLocked begins an opening that has a slot of m.
-func (p *pool) beginLocked(m *member, t *turn) *opening {
-	o := &opening{request: t.request, member: m, began: time.Now(), sent: t.sent + 1, from: t.from, reset: t.reset, moved: make(chan struct{})}
+func (p *pool) beginLocked(m *pooledConn, t *waitingOpening) *opening {
+	o := &opening{request: t.request, pooled: m, began: time.Now(), sent: t.sent + 1, from: t.from, reset: t.reset, moved: make(chan struct{})}
 	o.element = p.openings.PushBack(o)
 	p.reviewInLocked(o.patience())
 	return o
@@ -93,10 +93,10 @@ func (p *pool) finish(o *opening, response *http.Response, err error) (next *ope
 	answered := err == nil && response.StatusCode < http.StatusInternalServerError
 	p.mu.Lock()
 	p.openings.Remove(o.element)
-	suspects, waited := p.suspects, o.turn != nil
+	suspects, waited := p.suspects, o.queued != nil
 	if waited {
-		p.waiting.Remove(o.turn)
-		o.turn = nil
+		p.waiting.Remove(o.queued)
+		o.queued = nil
 	}
 	var reset http2.StreamError
 	switch {
@@ -114,7 +114,7 @@ func (p *pool) finish(o *opening, response *http.Response, err error) (next *ope
 	}
 	p.unlock()
 	if next != nil && err == nil {
-		next.member.connection.release()
+		next.pooled.connection.release()
 		return nil
 	}
 	return next
@@ -123,9 +123,9 @@ func (p *pool) finish(o *opening, response *http.Response, err error) (next *ope
 // answeredLocked makes a connection well again. If the opening had no answer on another
 // connection before, that one is to blame.
 func (p *pool) answeredLocked(o *opening, now time.Time) {
-	o.member.answered = now
-	o.member.resets = 0
-	p.suspectLocked(o.member, false)
+	o.pooled.answered = now
+	o.pooled.resets = 0
+	p.suspectLocked(o.pooled, false)
 	switch {
 	case o.from == nil || o.from.removed:
 	case o.reset && o.from.resets > 0:
@@ -142,7 +142,7 @@ func (p *pool) answeredLocked(o *opening, now time.Time) {
 // resetLocked counts an opening that the server has reset, and decides whether it may be
 // tried elsewhere.
 func (p *pool) resetLocked(o *opening, code http2.ErrCode, now time.Time) {
-	m := o.member
+	m := o.pooled
 	m.resets++
 	if code == http2.ErrCodeProtocol { // conn takes no new streams
 		o.again = o.sent < refusals
@@ -163,7 +163,7 @@ func (p *pool) resetLocked(o *opening, code http2.ErrCode, now time.Time) {
 }
 
 // suspectLocked makes a connection suspect, or well again.
-func (p *pool) suspectLocked(m *member, suspect bool) {
+func (p *pool) suspectLocked(m *pooledConn, suspect bool) {
 	if m.suspect == suspect || m.removed {
 		return
 	}
@@ -204,7 +204,7 @@ func (p *pool) review() {
 			p.reviewInLocked(rest)
 			continue
 		}
-		m := o.member
+		m := o.pooled
 		if rest := o.patience() - now.Sub(m.answered); rest > 0 {
 			p.reviewInLocked(rest)
 		} else if !m.suspect && !m.removed {
@@ -223,9 +223,9 @@ func (p *pool) review() {
 // moveLocked lets an opening without an answer wait for a slot elsewhere.
 func (p *pool) moveLocked(o *opening, now time.Time) {
 	switch {
-	case o.turn != nil || o.next != nil || o.sent >= sends:
+	case o.queued != nil || o.next != nil || o.sent >= sends:
 	case p.trials.begin(now):
-		o.turn = p.waiting.PushBack(&turn{request: o.request, avoid: o.member.connection, from: o.member, sent: o.sent, opening: o, trial: true})
+		o.queued = p.waiting.PushBack(&waitingOpening{request: o.request, avoid: o.pooled.connection, from: o.pooled, sent: o.sent, opening: o, trial: true})
 	default:
 		p.reviewInLocked(p.trials.next.Sub(now))
 	}

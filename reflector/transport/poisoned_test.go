@@ -73,7 +73,7 @@ func TestGolang47635(t *testing.T) {
 			defer func() { _ = response.Body.Close() }()
 			p := c.transport.pools["server"]
 			p.mu.Lock()
-			left := len(p.members)
+			left := len(p.pooled)
 			p.mu.Unlock()
 			if left != 1 {
 				t.Errorf("got %d connections that take streams, want 1", left)

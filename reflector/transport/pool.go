@@ -58,16 +58,16 @@ type pool struct {
 	dial func(context.Context, *http.Request, connectionEvents) (connection, error)
 
 	mu       sync.Mutex
-	members  []*member // oldest first
-	draining []*member // closed after their last stream
-	waiting  list.List // of *turn
-	openings list.List // of *opening, in the order of their beginnings
-	suspects int       // members that are suspect
+	pooled   []*pooledConn // oldest first
+	draining []*pooledConn // closed after their last stream
+	waiting  list.List     // of *waitingOpening
+	openings list.List     // of *opening, in the order of their beginnings
+	suspects int           // connections that are suspect
 	trials   trials
 	reviewer *time.Timer // runs review; nil before the first opening
 	reviewAt time.Time   // when it fires, zero for never
 	// dials are the dials in flight. One that was canceled is not among them.
-	dials map[*member]context.CancelFunc
+	dials map[*pooledConn]context.CancelFunc
 	// expected is how many connections are about to take streams: those that are
 	// dialled, and those that do not know yet how many streams they take.
 	expected int
@@ -77,13 +77,13 @@ type pool struct {
 	closings int       // calls of closeIdle
 }
 
-// turn is an opening that waits.
-type turn struct {
+// waitingOpening is an opening that waits.
+type waitingOpening struct {
 	request *http.Request
 
 	avoid connection
-	ready chan outcome // with room for one; nil for an opening that was sent
-	from  *member      // these three are those of the opening to come
+	ready chan acquired // with room for one; nil for an opening that was sent
+	from  *pooledConn   // these three are those of the opening to come
 	reset bool
 	sent  int
 
@@ -91,50 +91,50 @@ type turn struct {
 	trial   bool     // it may have a dial of its own, though suspect connections have slots
 }
 
-// outcome is an opening, with a reserved slot, or an error.
-type outcome struct {
+// acquired is an opening, with a reserved slot, or an error.
+type acquired struct {
 	opening *opening
 	err     error
 }
 
 // serve passes an opening to whoever waits for it.
-func (t *turn) serve(o *opening) {
+func (t *waitingOpening) serve(o *opening) {
 	if t.opening == nil {
-		t.ready <- outcome{opening: o}
+		t.ready <- acquired{opening: o}
 		return
 	}
-	t.opening.turn, t.opening.next = nil, o
+	t.opening.queued, t.opening.next = nil, o
 	close(t.opening.moved)
 }
 
 // fail ends the wait. An opening that was sent goes on waiting for its answer.
-func (t *turn) fail(err error) {
+func (t *waitingOpening) fail(err error) {
 	if t.opening == nil {
-		t.ready <- outcome{err: err}
+		t.ready <- acquired{err: err}
 		return
 	}
-	t.opening.turn = nil
+	t.opening.queued = nil
 }
 
 func newPool(dial func(context.Context, *http.Request, connectionEvents) (connection, error)) *pool {
-	return &pool{dial: dial, dials: map[*member]context.CancelFunc{}, limit: defaultLimit}
+	return &pool{dial: dial, dials: map[*pooledConn]context.CancelFunc{}, limit: defaultLimit}
 }
 
 // acquire returns an opening with a reserved slot of a connection other than avoid. It
 // waits until there is one, a dial fails, or the context of the request ends. finish must
 // follow.
 func (p *pool) acquire(request *http.Request, avoid connection) (*opening, error) {
-	return p.await(&turn{request: request, avoid: avoid})
+	return p.await(&waitingOpening{request: request, avoid: avoid})
 }
 
 // elsewhere is acquire for an opening that the server has reset.
 func (p *pool) elsewhere(o *opening) (*opening, error) {
-	return p.await(&turn{request: o.request, avoid: o.member.connection, from: o.member, reset: true, sent: o.sent, trial: true})
+	return p.await(&waitingOpening{request: o.request, avoid: o.pooled.connection, from: o.pooled, reset: true, sent: o.sent, trial: true})
 }
 
-func (p *pool) await(t *turn) (*opening, error) {
+func (p *pool) await(t *waitingOpening) (*opening, error) {
 	ctx := t.request.Context()
-	t.ready = make(chan outcome, 1)
+	t.ready = make(chan acquired, 1)
 	p.mu.Lock()
 	element := p.waiting.PushBack(t)
 	p.serveLocked()
@@ -146,7 +146,7 @@ func (p *pool) await(t *turn) (*opening, error) {
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
-	var late outcome
+	var late acquired
 	select {
 	case late = <-t.ready:
 	default:
@@ -158,7 +158,7 @@ func (p *pool) await(t *turn) (*opening, error) {
 	}
 	p.unlock()
 	if late.opening != nil {
-		late.opening.member.connection.release()
+		late.opening.pooled.connection.release()
 	}
 	return nil, context.Cause(ctx)
 }
@@ -169,7 +169,7 @@ func (p *pool) await(t *turn) (*opening, error) {
 func (p *pool) closeIdle() {
 	p.mu.Lock()
 	p.closings++
-	for _, m := range p.members {
+	for _, m := range p.pooled {
 		m.closing = true
 	}
 	p.unlock()
@@ -177,8 +177,8 @@ func (p *pool) closeIdle() {
 
 // unlock unlocks mu. It closes the connections that are to be closed and that are idle.
 func (p *pool) unlock() {
-	var idle []*member
-	for _, m := range p.members {
+	var idle []*pooledConn
+	for _, m := range p.pooled {
 		if m.closing && m.connection.taken() == 0 && (m.settled || p.waiting.Len() == 0) {
 			idle = append(idle, m)
 		}
@@ -187,7 +187,7 @@ func (p *pool) unlock() {
 		m.counters.left(Idle)
 		p.removeLocked(m)
 	}
-	p.draining = slices.DeleteFunc(p.draining, func(m *member) bool {
+	p.draining = slices.DeleteFunc(p.draining, func(m *pooledConn) bool {
 		done := m.connection.taken() == 0
 		if done {
 			idle = append(idle, m)
@@ -202,7 +202,7 @@ func (p *pool) unlock() {
 
 // reserveLocked takes a slot of a connection that is suspect, or of one that is not. It
 // returns nil if no connection but avoid has one.
-func (p *pool) reserveLocked(avoid connection, suspect bool) *member {
+func (p *pool) reserveLocked(avoid connection, suspect bool) *pooledConn {
 	for {
 		m := p.candidateLocked(avoid, suspect)
 		if m == nil {
@@ -219,8 +219,8 @@ func (p *pool) reserveLocked(avoid connection, suspect bool) *member {
 
 // candidateLocked returns the oldest connection that may have a slot. While one is
 // suspect, others may lead to the same server: then it is the one that has answered last.
-func (p *pool) candidateLocked(avoid connection, suspect bool) (best *member) {
-	for _, m := range p.members {
+func (p *pool) candidateLocked(avoid connection, suspect bool) (best *pooledConn) {
+	for _, m := range p.pooled {
 		switch {
 		case m.full || m.connection == avoid || m.suspect != suspect:
 		case p.suspects == 0:
@@ -247,8 +247,8 @@ func (p *pool) serveLocked() {
 // connection with slots does not hold up others.
 func (p *pool) giveLocked(suspect bool) {
 	for e := p.waiting.Front(); e != nil; {
-		waiting, next := e.Value.(*turn), e.Next()
-		var m *member
+		waiting, next := e.Value.(*waitingOpening), e.Next()
+		var m *pooledConn
 		if !suspect || waiting.opening == nil {
 			m = p.reserveLocked(waiting.avoid, suspect)
 		}
@@ -274,7 +274,7 @@ func (p *pool) failLocked(err error) {
 	}
 	p.giveLocked(true)
 	for e := p.waiting.Front(); e != nil && failed > 0; {
-		t, at := e.Value.(*turn), e
+		t, at := e.Value.(*waitingOpening), e
 		e = e.Next()
 		p.waiting.Remove(at)
 		if t.fail(err); t.opening == nil {
@@ -299,10 +299,10 @@ func (p *pool) dialLocked() {
 	}
 	needed := p.neededLocked()
 	// The last to come has caused the dial. It may end before the dial.
-	cause := p.waiting.Back().Value.(*turn).request
+	cause := p.waiting.Back().Value.(*waitingOpening).request
 	for range min(needed, maxDials-p.unsettledLocked()) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(cause.Context()))
-		m := &member{pool: p, counters: countersOf(ctx), closings: p.closings}
+		m := &pooledConn{pool: p, counters: countersOf(ctx), closings: p.closings}
 		m.expectLocked()
 		p.dials[m] = cancel
 		go m.dial(ctx, cause.Clone(ctx))
@@ -312,7 +312,7 @@ func (p *pool) dialLocked() {
 // neededLocked returns how many dials are to begin.
 func (p *pool) neededLocked() int {
 	waiting := p.waiting.Len()
-	if slices.ContainsFunc(p.members, func(m *member) bool { return m.suspect && !m.full }) {
+	if slices.ContainsFunc(p.pooled, func(m *pooledConn) bool { return m.suspect && !m.full }) {
 		if waiting = p.trialsLocked(); waiting == 0 {
 			return 0
 		}
@@ -331,12 +331,12 @@ func (p *pool) neededLocked() int {
 // there is none, and no connection is expected, the oldest becomes one if it may.
 func (p *pool) trialsLocked() (n int) {
 	for e := p.waiting.Front(); e != nil; e = e.Next() {
-		if e.Value.(*turn).trial {
+		if e.Value.(*waitingOpening).trial {
 			n++
 		}
 	}
 	if n == 0 && p.expected == 0 && p.trials.begin(time.Now()) {
-		p.waiting.Front().Value.(*turn).trial = true
+		p.waiting.Front().Value.(*waitingOpening).trial = true
 		n = 1
 	}
 	return n
@@ -344,7 +344,7 @@ func (p *pool) trialsLocked() (n int) {
 
 // livesLocked reports whether there is a connection that has taken a request.
 func (p *pool) livesLocked() bool {
-	return slices.ContainsFunc(p.members, func(m *member) bool { return m.used })
+	return slices.ContainsFunc(p.pooled, func(m *pooledConn) bool { return m.used })
 }
 
 func (p *pool) lives() bool {
@@ -363,7 +363,7 @@ func (p *pool) overdueLocked() bool { return !p.overdue.IsZero() && time.Since(p
 // they take.
 func (p *pool) unsettledLocked() int {
 	n := len(p.dials)
-	for _, m := range p.members {
+	for _, m := range p.pooled {
 		if !m.settled {
 			n++
 		}
@@ -372,10 +372,10 @@ func (p *pool) unsettledLocked() int {
 }
 
 // removeLocked removes a connection, which takes no new streams from here on.
-func (p *pool) removeLocked(m *member) {
+func (p *pool) removeLocked(m *pooledConn) {
 	p.suspectLocked(m, false)
 	m.removed = true
 	m.stopTimerLocked()
 	m.arrivedLocked()
-	p.members = slices.DeleteFunc(p.members, func(other *member) bool { return other == m })
+	p.pooled = slices.DeleteFunc(p.pooled, func(other *pooledConn) bool { return other == m })
 }

@@ -196,7 +196,7 @@ func acquire(ctx context.Context, p *pool, avoid connection) (connection, error)
 		return nil, err
 	}
 	p.finish(o, &http.Response{StatusCode: http.StatusOK}, nil)
-	return o.member.connection, nil
+	return o.pooled.connection, nil
 }
 
 // openAll opens n streams, in the order of the result.
@@ -235,7 +235,7 @@ func served(all []*acquisition) (n int) {
 func end(p *pool) {
 	synctest.Wait()
 	p.mu.Lock()
-	members := append([]*member(nil), p.members...)
+	members := append([]*pooledConn(nil), p.pooled...)
 	p.mu.Unlock()
 	for _, m := range members {
 		m.connection.close()

@@ -200,7 +200,7 @@ func TestPoolLosesNoSlot(t *testing.T) {
 			cancel()
 			runtime.Gosched()
 			c.used--
-			p.members[0].full = false
+			p.pooled[0].full = false
 			p.serveLocked()
 			p.mu.Unlock()
 			<-waiting.done

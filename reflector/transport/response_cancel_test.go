@@ -103,12 +103,12 @@ func TestFaultContextEndedBefore(t *testing.T) {
 	})
 }
 
-// After Untie only Close ends a stream, not the context of its request.
+// After Detach only Close ends a stream, not the context of its request.
 func TestFaultUntied(t *testing.T) {
 	forEachOwn(t, func(t *testing.T, kind clientKind) {
 		e := newExchange(t, kind)
 		v := e.open("/v")
-		v.resp.Body.(Body).Untie()
+		v.resp.Body.(Body).Detach()
 		v.cancel()
 		e.checkNeighbour(&v, false)
 		v.close()

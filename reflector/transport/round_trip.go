@@ -135,6 +135,6 @@ func (s *stream) wait(ctx context.Context, moved <-chan struct{}) (*http.Respons
 // tieLocked makes the end of ctx end the stream.
 func (s *stream) tieLocked(ctx context.Context) {
 	if !s.ended && ctx.Done() != nil {
-		s.untie = context.AfterFunc(ctx, func() { s.contextEnded(context.Cause(ctx)) })
+		s.detach = context.AfterFunc(ctx, func() { s.contextEnded(context.Cause(ctx)) })
 	}
 }

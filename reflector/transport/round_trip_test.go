@@ -82,15 +82,15 @@ func TestContextEndsTheStreamUntilUntie(t *testing.T) {
 	withPeer(t, func(t *testing.T, p *peer) {
 		ctx, cancel := context.WithCancel(t.Context())
 		waiting := p.get(ctx)
-		tied, untied := p.get(ctx), p.get(ctx)
+		tied, detached := p.get(ctx), p.get(ctx)
 		p.header(3, false, ":status", "200")
 		p.header(5, false, ":status", "200")
 		synctest.Wait()
 		p.sent()
 		s3, s5 := &sink{}, &sink{}
 		tied.body.Receive(s3)
-		untied.body.Receive(s5)
-		untied.body.Untie()
+		detached.body.Receive(s5)
+		detached.body.Detach()
 		cancel()
 		<-waiting.done
 		if !errors.Is(waiting.err, context.Canceled) || !errors.Is(s3.ended(t), context.Canceled) {
@@ -101,7 +101,7 @@ func TestContextEndsTheStreamUntilUntie(t *testing.T) {
 		}
 		p.data(5, "on")
 		if got, err := s5.got(), s5.ended(t); got != "on" || err != nil {
-			t.Errorf("untied: got %q, End(%v)", got, err)
+			t.Errorf("detached: got %q, End(%v)", got, err)
 		}
 	})
 }

@@ -148,7 +148,7 @@ func TestNetHTTPServer(t *testing.T) {
 			b := newBuffer()
 			body := resp.Body.(Body)
 			body.Receive(b)
-			body.Untie()
+			body.Detach()
 			data, _ := e.push.Load(path)
 			text := []byte(path)
 			if i == 0 {

@@ -15,7 +15,7 @@ type stream struct {
 	conn     *conn
 	receiver Receiver    // nil until Receive
 	waiter   *waiter     // what blocking callers wait for; nil after Receive
-	untie    func() bool // separates it from the context of the request, or nil
+	detach   func() bool // separates it from the context of the request, or nil
 	left     int64       // bytes of the body to come, or -1 if the server did not say
 	id       uint32
 	outflow  uint32 // the sum of the server's WINDOW_UPDATEs
@@ -50,7 +50,7 @@ func (w *waiter) wake() {
 func (s *stream) endLocked(err error) (notify func()) {
 	delete(s.conn.streams, s.id)
 	s.ended = true
-	s.untieLocked()
+	s.detachLocked()
 	switch {
 	case s.closed:
 		return func() {}
@@ -65,18 +65,18 @@ func (s *stream) endLocked(err error) (notify func()) {
 	return s.waiter.wake
 }
 
-// untieLocked does not wait for a contextEnded that has begun; that one sees it.
-func (s *stream) untieLocked() {
-	if s.untie != nil {
-		s.untie()
-		s.untie = nil
+// detachLocked does not wait for a contextEnded that has begun; that one sees it.
+func (s *stream) detachLocked() {
+	if s.detach != nil {
+		s.detach()
+		s.detach = nil
 	}
 }
 
-// contextEnded ends the stream, unless it was untied meanwhile.
+// contextEnded ends the stream, unless it was detached meanwhile.
 func (s *stream) contextEnded(err error) {
 	s.conn.mu.Lock()
-	if s.untie == nil {
+	if s.detach == nil {
 		s.conn.mu.Unlock()
 		return
 	}

@@ -68,11 +68,11 @@ func (s *stream) Consumed(n int) {
 	s.creditLocked(n)
 }
 
-// Untie separates the stream from the context of its request.
-func (s *stream) Untie() {
+// Detach separates the stream from the context of its request.
+func (s *stream) Detach() {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	s.untieLocked()
+	s.detachLocked()
 }
 
 // Close ends the stream. It returns nil.

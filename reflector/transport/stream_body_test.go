@@ -179,7 +179,7 @@ func TestHeaderThatEndsTheStream(t *testing.T) {
 		if err := s.ended(t); !errors.Is(err, io.EOF) {
 			t.Errorf("End(%v), want io.EOF", err)
 		}
-		if a.body.(*stream).untie != nil {
+		if a.body.(*stream).detach != nil {
 			t.Error("the stream has ended, and keeps the context of its request")
 		}
 
@@ -238,14 +238,14 @@ func TestQuietStreamKeepsNothing(t *testing.T) {
 		p.header(1, false, ":status", "200")
 		<-a.done
 		a.body.Receive(&sink{})
-		a.body.Untie()
+		a.body.Detach()
 		s := a.body.(*stream)
-		if s.waiter != nil || s.untie != nil || !dropped {
-			t.Errorf("the stream keeps %v, %v; its context was dropped: %v", s.waiter, s.untie != nil, dropped)
+		if s.waiter != nil || s.detach != nil || !dropped {
+			t.Errorf("the stream keeps %v, %v; its context was dropped: %v", s.waiter, s.detach != nil, dropped)
 		}
-		s.contextEnded(context.Canceled) // as if it had begun before Untie
+		s.contextEnded(context.Canceled) // as if it had begun before Detach
 		if s.ended {
-			t.Error("the context has ended an untied stream")
+			t.Error("the context has ended an detached stream")
 		}
 
 		dropped = false

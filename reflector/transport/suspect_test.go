@@ -188,16 +188,16 @@ func TestSuspectConnectionBecomesWell(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(suspectAfter + time.Millisecond)
-		if got, err := acquire(t.Context(), p, nil); err != nil || got == slow.member.connection {
+		if got, err := acquire(t.Context(), p, nil); err != nil || got == slow.pooled.connection {
 			t.Errorf("while it is suspect: got %v and %v, want another connection", got, err)
 		}
 		p.finish(slow, &http.Response{StatusCode: http.StatusServiceUnavailable}, nil)
-		if got, err := acquire(t.Context(), p, nil); err != nil || got == slow.member.connection {
+		if got, err := acquire(t.Context(), p, nil); err != nil || got == slow.pooled.connection {
 			t.Errorf("after a server error: got %v and %v, want another connection", got, err)
 		}
-		again := p.beginOn(slow.member)
+		again := p.beginOn(slow.pooled)
 		p.finish(again, &http.Response{StatusCode: http.StatusOK}, nil)
-		if got, err := acquire(t.Context(), p, nil); err != nil || got != slow.member.connection {
+		if got, err := acquire(t.Context(), p, nil); err != nil || got != slow.pooled.connection {
 			t.Errorf("after an answer: got %v and %v, want the oldest connection", got, err)
 		}
 		server.wantDials(t, 2)
@@ -206,10 +206,10 @@ func TestSuspectConnectionBecomesWell(t *testing.T) {
 }
 
 // beginOn begins an opening that has a slot of m.
-func (p *pool) beginOn(m *member) *opening {
+func (p *pool) beginOn(m *pooledConn) *opening {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.beginLocked(m, &turn{})
+	return p.beginLocked(m, &waitingOpening{})
 }
 
 // A server that is slow for all is not dialled again and again, and its requests are

@@ -100,7 +100,7 @@ func (t *Transport) roundTrip(request *http.Request) (*http.Response, error) {
 	o, err := p.acquire(request, nil)
 	for attempt := 1; err == nil; attempt++ {
 		var response *http.Response
-		response, err = o.member.connection.roundTrip(request, o.moved)
+		response, err = o.pooled.connection.roundTrip(request, o.moved)
 		next := p.finish(o, response, err)
 		if next != nil {
 			o, err = next, nil
@@ -117,7 +117,7 @@ func (t *Transport) roundTrip(request *http.Request) (*http.Response, error) {
 		case !errors.Is(err, errUnprocessed) || isGoAwayError(err) || refusedStreams == refusals:
 			return nil, err
 		default:
-			o, err = p.acquire(request, o.member.connection)
+			o, err = p.acquire(request, o.pooled.connection)
 		}
 	}
 	if errors.Is(err, errUseBase) {

@@ -52,7 +52,7 @@ func (m *Member) Rest() (withdrawn bool) {
 	now := time.Now()
 	switch m.state {
 	case paused, queued:
-		withdrawn, m.turn = true, nil
+		withdrawn, m.proceed = true, nil
 	case idle:
 	default:
 		return false
@@ -100,13 +100,13 @@ func (m *Member) Acquire(ctx context.Context) error {
 // nothing.
 func (m *Member) Request(admitted func()) { m.request(func() { go admitted() }) }
 
-// request calls turn, with the lock held, when the member is admitted or leaves.
-func (m *Member) request(turn func()) {
+// request calls proceed, with the lock held, when the member is admitted or leaves.
+func (m *Member) request(proceed func()) {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	c.server.request(&m.member, turn, now)
+	c.server.request(&m.member, proceed, now)
 	c.admitLocked(now)
 }
 
@@ -121,7 +121,7 @@ func (m *Member) Release(outcome Outcome) {
 	case opening, hung:
 		c.server.finish(&m.member, outcome, now)
 	case paused, queued:
-		m.state, m.turn = idle, nil
+		m.state, m.proceed = idle, nil
 		c.server.withdraw(&m.member)
 	default:
 		return

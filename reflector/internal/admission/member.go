@@ -65,7 +65,7 @@ type member struct {
 	failures        uint32 // failed attempts in a row
 	shortStreams    uint32 // streams in a row that lived for less than stableStream
 
-	turn    func()        // called, with the lock held, when the member is admitted or leaves
+	proceed func()        // called, with the lock held, when the member is admitted or leaves
 	queue   *list.List    // the queue it is in, nil if none
 	element *list.Element // its place there
 
@@ -141,8 +141,8 @@ func (m *member) sameResource(other *member) bool { return m.resource == other.r
 
 // endWait ends the wait of a member for its admission.
 func (m *member) endWait() {
-	m.turn()
-	m.turn = nil
+	m.proceed()
+	m.proceed = nil
 }
 
 // dequeue removes the member from its queue, if it is in one.

@@ -150,13 +150,13 @@ func (s *server) remove(m *member, now time.Time) {
 	}
 }
 
-// request begins the pause of m before an attempt. turn is called when m is admitted, or has left.
-func (s *server) request(m *member, turn func(), now time.Time) {
+// request begins the pause of m before an attempt. proceed is called when m is admitted, or has left.
+func (s *server) request(m *member, proceed func(), now time.Time) {
 	if m.state == left {
-		turn()
+		proceed()
 		return
 	}
-	m.turn = turn
+	m.proceed = proceed
 	m.state = paused
 	s.schedule.set(m, m.pauseEnd())
 	m.resource.reserve.offer(m, now)

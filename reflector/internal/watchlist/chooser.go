@@ -52,14 +52,14 @@ type Chooser struct {
 	listOnly       bool
 
 	mu       sync.Mutex
-	read     bool     // the selection has been read
-	listNext bool     // the next session begins with a list
-	trouble  *trouble // nil, as nearly always, if WatchLists have simply worked
+	read     bool    // the selection has been read
+	listNext bool    // the next session begins with a list
+	record   *record // nil, as nearly always, if WatchLists have simply worked
 }
 
-// trouble is what a chooser has learned about its own selection. The zero value
+// record is what a chooser has learned about its own selection. The zero value
 // means that WatchLists work.
-type trouble struct {
+type record struct {
 	refused     int       // WatchLists that were refused since the last read
 	refusal     error     // of the WatchList in whose place a list is tried
 	listRefused bool      // the last attempt was a list, and was answered with a refusal
@@ -80,12 +80,12 @@ func Unsupported(source any) bool {
 		!features.FeatureGates().Enabled(features.WatchListClient)
 }
 
-// troubleLocked returns c.trouble, to be changed.
-func (c *Chooser) troubleLocked() *trouble {
-	if c.trouble == nil {
-		c.trouble = &trouble{}
+// recordLocked returns c.record, to be changed.
+func (c *Chooser) recordLocked() *record {
+	if c.record == nil {
+		c.record = &record{}
 	}
-	return c.trouble
+	return c.record
 }
 
 // NextUsesList reports whether the session that begins now uses a list. If the
@@ -94,9 +94,9 @@ func (c *Chooser) troubleLocked() *trouble {
 func (c *Chooser) NextUsesList() bool {
 	needed, refused := c.server.needsList(c.resource)
 	c.mu.Lock()
-	listRefused := c.trouble != nil && c.trouble.listRefused
+	listRefused := c.record != nil && c.record.listRefused
 	if listRefused && !c.listOnly {
-		c.trouble.listRefused = false
+		c.record.listRefused = false
 	}
 	list := c.listOnly || c.listNext || needed && (refused || !listRefused)
 	c.listNext = false
@@ -111,10 +111,10 @@ func (c *Chooser) NextUsesList() bool {
 func (c *Chooser) AnswerTimeout() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.trouble == nil || c.trouble.late%2 == 1 {
+	if c.record == nil || c.record.late%2 == 1 {
 		return AnswerTimeout
 	}
-	return min(AnswerTimeout<<min(c.trouble.late/2, 8), longestAnswer)
+	return min(AnswerTimeout<<min(c.record.late/2, 8), longestAnswer)
 }
 
 // Patience returns after how long without an answer the next attempt is given up while a
@@ -122,10 +122,10 @@ func (c *Chooser) AnswerTimeout() time.Duration {
 func (c *Chooser) Patience() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.trouble == nil {
+	if c.record == nil {
 		return patience
 	}
-	return min(patience<<min(c.trouble.givenUp+c.trouble.late, 8), AnswerTimeout)
+	return min(patience<<min(c.record.givenUp+c.record.late, 8), AnswerTimeout)
 }
 
 // Synced records that a read has delivered the state, by a list or a WatchList, and
@@ -138,7 +138,7 @@ func (c *Chooser) Synced(list bool, took time.Duration) (well bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.read = true
-	t := c.trouble
+	t := c.record
 	if t == nil {
 		return true
 	}
@@ -154,8 +154,8 @@ func (c *Chooser) Synced(list bool, took time.Duration) (well bool) {
 		t.givenUp = 0
 	}
 	well = t.watchError == nil
-	if *t == (trouble{}) {
-		c.trouble = nil
+	if *t == (record{}) {
+		c.record = nil
 	}
 	return well
 }
@@ -171,7 +171,7 @@ func (c *Chooser) SessionEnded(err error, list bool, began time.Time) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t := c.troubleLocked(); errors.Is(err, failure.ErrGivenUp) {
+	if t := c.recordLocked(); errors.Is(err, failure.ErrGivenUp) {
 		t.givenUp++
 	} else {
 		t.late++
@@ -189,7 +189,7 @@ func (c *Chooser) OpenFailed(ctx context.Context, err error, asked time.Time) (l
 	case refusesCaller(err):
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		t := c.troubleLocked()
+		t := c.recordLocked()
 		if t.refused++; t.refused%listEvery != listAfter {
 			return false
 		}
@@ -211,7 +211,7 @@ func (c *Chooser) openFailed(asked time.Time) {
 	c.server.openFailed(c.resource)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.troubleLocked()
+	t := c.recordLocked()
 	if t.failed++; t.failed == 1 {
 		t.failedSince = asked
 	}
@@ -246,7 +246,7 @@ func (c *Chooser) EndedEarly(ctx context.Context, err error, asked time.Time) er
 func (c *Chooser) Broke(ctx context.Context, err error, asked time.Time) {
 	list := c.server.broke(c, asked)
 	c.mu.Lock()
-	t := c.troubleLocked()
+	t := c.recordLocked()
 	t.broken++
 	list = list || t.broken > 1 || errors.Is(err, failure.ErrNoBookmark)
 	c.listNext = c.listNext || list
@@ -263,9 +263,9 @@ func (c *Chooser) ListFailed(err error) error {
 	defer c.mu.Unlock()
 	class := failure.Of(err)
 	if class.IsRefusal() || class == failure.Malformed {
-		c.troubleLocked().listRefused = true
+		c.recordLocked().listRefused = true
 	}
-	if t := c.trouble; t != nil && t.refusal != nil {
+	if t := c.record; t != nil && t.refusal != nil {
 		if class != failure.Throttled {
 			err = t.refusal
 		}
@@ -287,11 +287,11 @@ func (c *Chooser) TryWatchList(err error) bool {
 func (c *Chooser) WatchRefusal() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.trouble == nil || !time.Now().Before(c.trouble.watchAgain) {
+	if c.record == nil || !time.Now().Before(c.record.watchAgain) {
 		return nil
 	}
 	c.listNext = true
-	return c.trouble.watchError
+	return c.record.watchError
 }
 
 // WatchAnswered records the answer to the watch after a list. While the watch is refused,
@@ -307,16 +307,16 @@ func (c *Chooser) WatchAnswered(err error) (recovered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case err == nil && c.trouble != nil:
-		recovered = c.trouble.watchError != nil
-		c.trouble.failed, c.trouble.failedSince = 0, time.Time{}
-		c.trouble.watchError, c.trouble.watchAgain = nil, time.Time{}
+	case err == nil && c.record != nil:
+		recovered = c.record.watchError != nil
+		c.record.failed, c.record.failedSince = 0, time.Time{}
+		c.record.watchError, c.record.watchAgain = nil, time.Time{}
 	case refusesRequest(err), refusesCaller(err):
-		t := c.troubleLocked()
+		t := c.recordLocked()
 		t.watchError, t.watchAgain = err, time.Now().Add(watchAgainAfter)
 		c.listNext = true
 	case fails:
-		c.troubleLocked().watchError = err
+		c.recordLocked().watchError = err
 		c.listNext = true
 	}
 	return recovered
@@ -327,17 +327,17 @@ func (c *Chooser) WatchAnswered(err error) (recovered bool) {
 func (c *Chooser) failingSince() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.trouble == nil {
+	if c.record == nil {
 		return time.Time{}
 	}
-	return c.trouble.failedSince
+	return c.record.failedSince
 }
 
 // Polls reports whether lists work, and the watch after them does not.
 func (c *Chooser) Polls() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.trouble != nil && c.trouble.watchError != nil
+	return c.record != nil && c.record.watchError != nil
 }
 
 func (c *Chooser) logLists(ctx context.Context, err error) {

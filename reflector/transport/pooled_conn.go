@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// member is a connection of a pool, from its dial to its end. Its fields are guarded by
+// pooledConn is a connection of a pool, from its dial to its end. Its fields are guarded by
 // pool.mu.
-type member struct {
+type pooledConn struct {
 	pool       *pool
 	counters   *Counters  // nil if nobody counts
 	connection connection // nil during the dial
@@ -33,7 +33,7 @@ type member struct {
 }
 
 // dial makes the connection, which request needs. ctx ends when nobody waits for it.
-func (m *member) dial(ctx context.Context, request *http.Request) {
+func (m *pooledConn) dial(ctx context.Context, request *http.Request) {
 	c, err := m.pool.dial(ctx, request, m)
 	p := m.pool
 	p.mu.Lock()
@@ -59,7 +59,7 @@ func (m *member) dial(ctx context.Context, request *http.Request) {
 	p.overdues = 0
 	m.connection = c
 	m.closing = m.closings < p.closings
-	p.members = append(p.members, m)
+	p.pooled = append(p.pooled, m)
 	m.settleLocked()
 	p.serveLocked()
 	if c.taken() == 0 {
@@ -69,7 +69,7 @@ func (m *member) dial(ctx context.Context, request *http.Request) {
 
 // expectLocked counts m among the expected connections, until it takes streams, fails
 // or is overdue.
-func (m *member) expectLocked() {
+func (m *pooledConn) expectLocked() {
 	m.pool.expected++
 	after := overdueAfter
 	if m.pool.overdueLocked() && m.pool.mayBeAwayLocked() {
@@ -88,7 +88,7 @@ func (m *member) expectLocked() {
 }
 
 // arrivedLocked counts m among the expected connections no more.
-func (m *member) arrivedLocked() {
+func (m *pooledConn) arrivedLocked() {
 	if m.overdue != nil {
 		m.overdue.Stop()
 		m.overdue = nil
@@ -97,7 +97,7 @@ func (m *member) arrivedLocked() {
 }
 
 // settleLocked learns the limit of the connection when it is known.
-func (m *member) settleLocked() {
+func (m *pooledConn) settleLocked() {
 	if limit := m.connection.limit(); !m.settled && limit > 0 {
 		m.settled = true
 		m.pool.limit = limit
@@ -106,7 +106,7 @@ func (m *member) settleLocked() {
 }
 
 // slotFreed implements connectionEvents.
-func (m *member) slotFreed(connection) {
+func (m *pooledConn) slotFreed(connection) {
 	m.pool.mu.Lock()
 	defer m.pool.unlock()
 	if m.connection == nil || m.removed {
@@ -118,7 +118,7 @@ func (m *member) slotFreed(connection) {
 }
 
 // idle implements connectionEvents.
-func (m *member) idle(connection) {
+func (m *pooledConn) idle(connection) {
 	m.pool.mu.Lock()
 	defer m.pool.unlock() // which closes it if it drains
 	if m.connection != nil && !m.removed {
@@ -127,12 +127,12 @@ func (m *member) idle(connection) {
 }
 
 // gone implements connectionEvents.
-func (m *member) gone(c connection) {
+func (m *pooledConn) gone(c connection) {
 	p := m.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m.removed {
-		p.draining = slices.DeleteFunc(p.draining, func(other *member) bool { return other == m })
+		p.draining = slices.DeleteFunc(p.draining, func(other *pooledConn) bool { return other == m })
 		return
 	}
 	m.counters.left(c.reason())
@@ -148,7 +148,7 @@ func (m *member) gone(c connection) {
 	}
 }
 
-func (m *member) startTimerLocked() {
+func (m *pooledConn) startTimerLocked() {
 	if m.timer == nil {
 		m.timer = time.AfterFunc(idleTimeout, m.expire)
 		return
@@ -156,7 +156,7 @@ func (m *member) startTimerLocked() {
 	m.timer.Reset(idleTimeout)
 }
 
-func (m *member) stopTimerLocked() {
+func (m *pooledConn) stopTimerLocked() {
 	if m.timer != nil {
 		m.timer.Stop()
 	}
@@ -164,7 +164,7 @@ func (m *member) stopTimerLocked() {
 
 // expire closes the connection if it is idle. It may have taken a stream since the
 // timer was started; then another call of idle follows.
-func (m *member) expire() {
+func (m *pooledConn) expire() {
 	m.pool.mu.Lock()
 	expired := !m.removed && m.connection.taken() == 0
 	if expired {
