@@ -64,8 +64,8 @@ func (w *watcher) open(n int) {
 	w.wait("hello", w.opened)
 }
 
-// notEstablished ends the error of net/http's client for the first request on a connection that the server closes before
-// the request is sent, as a reload may. The client repeats no such request: that is left to the program.
+// notEstablished ends the error of net/http's client for the first request on a connection that the server closes
+// before the request is sent, as a reload may. The client repeats no such request: that is left to the program.
 const notEstablished = "http2: client conn could not be established"
 
 // openOne opens a stream.
