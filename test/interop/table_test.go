@@ -54,14 +54,15 @@ func (r *report) add(server, what string, c client, seen string) {
 const page = `# Interoperability
 
 ` + "`make interop`" + ` tests the HTTP/2 client of ` + "`reflector/transport`" + ` with servers of other projects; a run with the flag
-` + "`-table`" + ` writes this page. Envoy is not among them, because Debian has no package of it. The columns are clients:
+` + "`-table`" + ` writes this page. Envoy is missing, because Debian has no package of it. The columns are clients:
 
-- refwatch is that client, where a Receiver takes the data, as by default;
-- refwatch, Read is the same client, whose bodies a goroutine reads, as where a wrapper of the config hides them;
-- net/http is what client-go uses by itself, and a store with ` + "`BlockingStreams`" + `. Its connections are not counted
-  (–): it opens some for each burst of streams.
+- refwatch: this client, where a Receiver takes the data, as by default;
+- refwatch, Read: the same, where a goroutine reads the bodies, as where a wrapper of the config hides them;
+- net/http: client-go's own, also with ` + "`BlockingStreams`" + `. Its connections are not counted (–): it opens some for
+  each burst of streams.
 
-[What a front end needs](../troubleshooting.md#a-front-end-before-the-server) has the settings of nginx and HAProxy.
+[A front end before the server](../troubleshooting.md#a-front-end-before-the-server) has the settings of nginx and
+HAProxy.
 `
 
 // write writes the page. It needs the results of all tests.

@@ -18,13 +18,12 @@ func (r *Results) Page() string {
 	fmt.Fprintf(&page, `# Performance
 
 Measured %s on %d CPUs (%s) with Go %s. A real kube-apiserver %s
-and its etcd ran on the same machine. Secrets have 100 bytes and nobody else writes, unless a row says otherwise. Pods
-reference 20 each, and clients use protobuf without a limit of requests. Every number is the median of %d to %d rounds;
-in each round all contenders are measured once. Numbers depend on the machine: compare within the page. *Floor* is a
-bare stream per object, without a cache, and refwatch-nethttp is refwatch whose streams are read through net/http.
-[test/bench/doc.go](../../test/bench/doc.go) describes the scenarios, and what is not fair about them.
-[results.json](../../test/bench/out/results.json) has all figures. Its `+"`shared-*`"+` are of 2026-11-22, before
-open streams were parked.
+and its etcd ran on the same machine, so compare within the page. Secrets have 100 bytes and nobody else writes, unless
+a row says otherwise. Pods reference 20 each. Clients use protobuf without a limit of requests. Every number is the
+median of %d to %d rounds of all contenders. *Floor* is a bare stream per object, without a cache; refwatch-nethttp
+reads its streams through net/http. [test/bench/doc.go](../../test/bench/doc.go) describes the scenarios, and what is
+not fair about them. [results.json](../../test/bench/out/results.json) has all figures. Its `+"`shared-*`"+` are of
+2026-11-22, before open streams were parked. `+"`make bench`"+` writes this page.
 
 `, e.Date, e.CPUs, e.Platform, strings.TrimPrefix(e.Go, "go"), e.Kubernetes, fewest, most)
 	r.writeAims(&page)

@@ -18,12 +18,11 @@ import (
 
 const page = `# Conformance
 
-The cases that test the [promises](../promises.md) of stores, a manager and a reflector, and the server behaviour that
-these depend on. A ✓ stands for eight runs: on the in-process server of ` + "`test/apiserver`" + ` and on a real kube-apiserver
-1.36.3 with etcd 3.6.8, each with WatchList and without, in JSON and in protobuf. A – means that a case does not apply.
-Stores that watch run with parked streams, the default, and with BlockingStreams (blocking); TTL and direct are the
-other strategies. In the column client-go, its own Reflector runs the cases, as the reference; it may back off for
-seconds where ours does not. ` + "`make e2e`" + ` writes this page.
+Cases that test the [promises](../promises.md), and the server behaviour that these depend on. A ✓ stands for eight
+runs: on the in-process server of ` + "`test/apiserver`" + ` and on a real kube-apiserver 1.36.3 with etcd 3.6.8, each with
+WatchList and without, in JSON and in protobuf. A – means that a case does not apply. Stores that watch run with parked
+streams, the default, and with BlockingStreams (blocking). In the column client-go, its own Reflector runs the cases; it
+may back off for seconds where ours does not. ` + "`make e2e`" + ` writes this page.
 `
 
 func main() {
