@@ -60,3 +60,19 @@ func TestRestoreWhileIdle(t *testing.T) {
 		r.wantValue("after an update", "tls", "newest")
 	})
 }
+
+// IdleTimeout counts from the first sync, too, also without a Get.
+func TestIdleCountsFromTheFirstSync(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: 20 * time.Second}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		release := r.holdBack("list", "watch")
+		r.AddReference(namespace, "tls", "pod")
+		time.Sleep(19 * time.Second)
+		release()
+		r.wantPhase("at the first sync", "tls", readyNamed, 1)
+		time.Sleep(19 * time.Second)
+		r.wantPhase("19 s after it", "tls", readyNamed, 1)
+		time.Sleep(21 * time.Second)
+		r.wantPhase("40 s after it", "tls", objectcache.PhaseIdle, 0)
+	})
+}

@@ -161,9 +161,7 @@ func (w *objectWatch[T]) changed() {
 		return // it was replaced or stopped, and the waiters were woken then
 	}
 	// With mu held, so that concurrent calls act on the states in order.
-	status := w.status()
-	w.recordLocked(status)
-	s.settleLocked(e, w, status)
+	s.settleLocked(e, w, w.status())
 	e.wakeLocked()
 	s.subscribers.notify(e.key)
 }
@@ -197,14 +195,12 @@ func (s *WatchStore[T]) natureOf(e *entry[T]) engine.Nature {
 	return engine.Nature{OnDemand: s.ttl != nil, Known: state.Synced, Exists: state.Exists, Immutable: e.immutable, ReadOnce: e.readOnce()}
 }
 
-// progressLocked returns how far a watch has come. It also records the first read, with which the
-// hedged reads end: behind is set in that call only.
+// progressLocked records how far a watch has come, and returns it.
 func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status reflector.Status) engine.Progress {
-	p := engine.Progress{Nature: s.natureOf(e), Upkeep: w.upkeep, Reason: w.reason}
-	w.synced = status.Synced || w.upkeep == engine.BySharedStream && p.Known
-	if p.Read = w.synced; p.Read {
+	w.recordLocked(status)
+	p := engine.Progress{Nature: s.natureOf(e), Upkeep: w.upkeep, Reason: w.reason, Read: w.synced, Behind: w.synced && w.behind}
+	if p.Read {
 		s.syncedLocked(e)
-		p.Behind = (w.hedged || w.hedgeRefused) && s.hedgesEndLocked(w, status)
 	}
 	p.Covered = e.readFor >= e.newestOwnerLocked()
 	p.MayRead = e.ownerReadPause() <= 0
@@ -216,6 +212,7 @@ func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status re
 func (s *WatchStore[T]) syncedLocked(e *entry[T]) {
 	if !e.synced {
 		e.synced = true
+		e.used.Or(s.uses & usedIdle)
 		s.firstSync.Observe(time.Since(e.startedAt))
 	}
 }

@@ -29,6 +29,7 @@ type objectWatch[T cache.Object] struct {
 	reason       engine.Reason // why there is no stream, if upkeep is ByNone
 	synced       bool          // a read has been stored since startLocked
 	hedged       bool          // until then, the state is from hedged reads only
+	behind       bool          // that read was older than the state, which is from a hedged one
 	hedgeQueued  bool          // a hedged read waits until it may begin
 	hedgeRefused bool          // the server has refused one, and has not answered the stream
 	nextHedge    time.Duration // when the next hedged read may begin, since WatchStore.base
@@ -59,9 +60,17 @@ func (w *objectWatch[T]) status() reflector.Status {
 	return status
 }
 
-// recordLocked updates what the entry has of the status of its watch.
+// recordLocked updates what the entry has of the status of its watch. With the first read since
+// startLocked the hedged reads end. One that is behind them counts for no Get, nor as a contact.
 func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 	e := w.entry
+	synced := status.Synced || w.upkeep == engine.BySharedStream && e.state().Synced
+	if synced && !w.synced {
+		w.behind = (w.hedged || w.hedgeRefused) && w.store.hedgesEndLocked(w, status)
+	}
+	if w.synced = synced; w.behind {
+		return
+	}
 	if !status.LastContact.IsZero() {
 		e.contact.Store(max(e.contact.Load(), w.store.sinceBase(status.LastContact)))
 		e.noticed = true

@@ -17,7 +17,7 @@ import (
 // it from memory until its TTL is over. It keeps no streams. Make one with
 // [NewTTLStore].
 //
-// Reads of one object never overlap, and begin at least 100 ms apart. Gets that wait for the
+// Reads of one object never overlap. Those that Gets ask for begin at least 100 ms apart. Gets that wait for the
 // same object share a read. A read belongs to Run: it goes on if the context of the Get that
 // has caused it ends. A read that fails is repeated, as the [Gate] allows, after 0.1 s at
 // first and 15 s later, until it succeeds or the last reference is deleted.

@@ -155,7 +155,7 @@ func (s *server) pickProbe(o *outage, resources []*resource, now time.Time) *mem
 	}
 	at := o.nextProbe
 	switch {
-	case members(resources) == 1: // its own pause is over
+	case active(resources) == 1: // its own pause is over
 		at = now
 	case m.resource.newest == m:
 		at = earlier(at, m.resource.deadline())
@@ -221,7 +221,7 @@ func newestOf(resources []*resource) (m *member) {
 // firstPaused returns the member of some resources whose pause ends first, nil if there is none. A probe ends a pause
 // early, but not a Retry-After, and not that of the only member: no other probes meanwhile.
 func (s *server) firstPaused(resources []*resource, now time.Time) (first *member) {
-	if members(resources) == 1 {
+	if active(resources) == 1 {
 		return nil
 	}
 	for _, m := range s.schedule {
@@ -233,10 +233,10 @@ func (s *server) firstPaused(resources []*resource, now time.Time) (first *membe
 	return first
 }
 
-// members returns how many members some resources have.
-func members(resources []*resource) (count int) {
+// active returns how many members of some resources do not rest.
+func active(resources []*resource) (count int) {
 	for _, r := range resources {
-		count += r.members
+		count += r.active()
 	}
 	return count
 }

@@ -45,8 +45,8 @@ func (s *server) succeed(m *member, now time.Time) {
 	}
 	if !m.synced {
 		m.synced = true
-		s.synced++
-		r.synced++
+		s.census.synced++
+		r.census.synced++
 	}
 	m.failures, m.failing, m.retried, m.resumed = 0, false, false, false
 	m.setPause(0, 0, now)
@@ -174,13 +174,13 @@ func (s *server) learnFailure(m *member, outcome Outcome, now time.Time) {
 	case outcome.Kind == Unauthorized:
 		s.learnUnauthorized(m, outcome, now)
 	case outcome.Kind == Unreachable && (m.synced || s.isOnly()):
-		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.synced, s.resting, s.isOnly()), now)
+		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.synced, &s.census, s.isOnly()), now)
 	case outcome.Kind == Unreachable && !s.answered:
-		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.members, s.resting, s.isOnly()), now)
+		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.active(), &s.census, s.isOnly()), now)
 	case outcome.Kind == Failed && (m.synced || s.isOnly()):
-		s.record(&r.outage, m, outcome, r.outage.threshold(m, r.synced, r.resting, s.isOnly()), now)
+		s.record(&r.outage, m, outcome, r.outage.threshold(m, r.synced, &r.census, s.isOnly()), now)
 	case outcome.Kind == Throttled:
-		s.record(&r.outage, m, outcome, r.outage.threshold(m, r.members, r.resting, false), now)
+		s.record(&r.outage, m, outcome, r.outage.threshold(m, r.active(), &r.census, false), now)
 	}
 }
 
@@ -190,7 +190,7 @@ func (s *server) learnFailure(m *member, outcome Outcome, now time.Time) {
 func (s *server) learnUnauthorized(m *member, outcome Outcome, now time.Time) {
 	threshold := 1
 	if m.cameAlone() {
-		threshold = m.resource.outage.threshold(m, m.resource.members, m.resource.resting, false)
+		threshold = m.resource.outage.threshold(m, m.resource.active(), &m.resource.census, false)
 	}
 	s.record(&m.resource.outage, m, outcome, threshold, now)
 	agree, others := 0, 0
@@ -216,9 +216,9 @@ func (s *server) attemptHung(m *member, now time.Time) {
 	switch {
 	case m.failingAttempt && !r.isOnly(), r.lastSuccess.After(m.began):
 	case m.synced, s.answered && r.isOnly():
-		s.record(&r.outage, m, Outcome{Kind: Failed, Cause: errHung}, r.outage.threshold(m, r.synced, r.resting, r.isOnly()), now)
+		s.record(&r.outage, m, Outcome{Kind: Failed, Cause: errHung}, r.outage.threshold(m, r.synced, &r.census, r.isOnly()), now)
 	case !s.answered:
-		s.record(&s.outage, m, Outcome{Kind: Unreachable, Cause: errHung}, s.outage.threshold(m, s.members, s.resting, s.isOnly()), now)
+		s.record(&s.outage, m, Outcome{Kind: Unreachable, Cause: errHung}, s.outage.threshold(m, s.active(), &s.census, s.isOnly()), now)
 	}
 	s.endProbe(m, now)
 }

@@ -100,12 +100,12 @@ func (o *outage) remove(m *member) {
 // threshold returns how many members must fail to confirm the outage when m fails, of so many that could fail. One
 // failure never does. Of few members all must fail. If m has rested, it is one of many that are read now and then: then
 // those that rest count too. If m is the only member, its second failure is enough.
-func (o *outage) threshold(m *member, couldFail, resting int, only bool) int {
+func (o *outage) threshold(m *member, couldFail int, c *census, only bool) int {
 	if only && slices.Contains(o.failed, m) {
 		return 1
 	}
 	if m.resumed {
-		couldFail += resting
+		couldFail += c.resting
 	}
 	return max(2, min(minFailures+couldFail/membersPerFailure, maxFailures, couldFail))
 }

@@ -6,6 +6,8 @@ import "time"
 
 // resource is what is known of one resource of the server, such as secrets.
 type resource struct {
+	census
+
 	name             string
 	healthy, failing lane // queued members
 	reserve          reserve
@@ -13,9 +15,6 @@ type resource struct {
 	window           window
 	latency          latency
 	rise             rise
-	members          int
-	resting          int // others that rest
-	synced           int // members that have synced
 	outage           outage
 
 	lastSuccess    time.Time
@@ -32,9 +31,6 @@ type resource struct {
 func newResource(name string, limit int) *resource {
 	return &resource{name: name, reserve: newReserve(), window: newWindow(limit)}
 }
-
-// isOnly reports whether the resource has no other member, also none that rests.
-func (r *resource) isOnly() bool { return r.members+r.resting == 1 }
 
 // lane returns the lane that m belongs to.
 func (r *resource) lane(m *member) *lane {

@@ -95,6 +95,26 @@ func TestOutageOfMembersThatRested(t *testing.T) {
 	})
 }
 
+// Members that rested keep an outage going when all others have left.
+func TestOutageGoesOnForMembersThatRested(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		all := r.join(8, "secrets", healthy())
+		other := r.Join("secrets", nil)
+		advance(time.Minute)
+		for _, m := range all {
+			m.Rest()
+			m.Resume()
+		}
+		r.behave(all, fails(admission.Failed))
+		r.cutStreams(all)
+		advance(10 * time.Second)
+		other.Leave()
+		if r.Status().Cause == nil {
+			t.Error("8 members that rested fail, and another one has left: got no outage")
+		}
+	})
+}
+
 // A bad object that was never read is no outage while others rest: it is the only one that makes attempts.
 func TestOneBadBesideMembersThatRestIsNoOutage(t *testing.T) {
 	inBubble(t, 32, func(r *rig) {
@@ -170,20 +190,23 @@ func TestRestWithdrawsARequest(t *testing.T) {
 	})
 }
 
-// A kind whose members rest has no window, and has one again when one of them resumes.
+// A kind whose members rest keeps its window.
 func TestWindowOfMembersThatRest(t *testing.T) {
 	inBubble(t, 32, func(r *rig) {
 		all := r.join(10, "secrets", healthy())
 		advance(time.Minute)
+		before := r.Status().Window
 		for _, m := range all {
 			m.Rest()
 		}
-		if got := r.Status().Window; got != 0 {
-			t.Errorf("window while all rest: got %d, want 0", got)
+		if got := r.Status().Window; got != before {
+			t.Errorf("window while all rest: got %d, want %d as before", got, before)
 		}
-		all[0].Resume()
-		if r.Status().Window == 0 {
-			t.Error("got no window for the member that resumed")
+		for _, m := range all {
+			m.Leave()
+		}
+		if got := r.Status().Window; got != 0 {
+			t.Errorf("window after all have left: got %d, want 0", got)
 		}
 	})
 }

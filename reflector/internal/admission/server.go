@@ -18,12 +18,11 @@ const (
 
 // server is what is known of the API server, and of the members and their attempts. It is guarded by Controller.mu.
 type server struct {
+	census
+
 	limit     int // of opening
 	resources []*resource
 	first     int // index of the resource to serve first (round robin)
-	members   int
-	resting   int // others that rest
-	synced    int // members that have synced
 
 	schedule schedule
 	opening  int // attempts of healthy members that are under way and count
@@ -57,16 +56,8 @@ func newServer(limit int) server {
 // join makes m a member of the resource of that name.
 func (s *server) join(m *member, name string) {
 	m.resource = s.resource(name)
-	s.count(m)
-}
-
-func (s *server) count(m *member) {
-	m.resource.members++
-	s.members++
-	if m.synced {
-		m.resource.synced++
-		s.synced++
-	}
+	s.census.count(1, m.synced)
+	m.resource.census.count(1, m.synced)
 }
 
 func (s *server) resource(name string) *resource {
@@ -88,25 +79,28 @@ func (s *server) leave(m *member, now time.Time) {
 	} else {
 		s.remove(m, now)
 	}
+	s.census.count(-1, m.synced)
+	m.resource.census.count(-1, m.synced)
+	s.clearIfInactive(m.resource)
 	m.state = left
 	if before == paused || before == queued {
 		m.endWait()
 	}
 }
 
-// rest makes m, which makes no attempt, no member until resume.
+// rest keeps m out of everything until resume: it makes no attempt.
 func (s *server) rest(m *member, now time.Time) {
 	s.remove(m, now)
 	m.state = resting
 	s.countResting(m, 1)
+	s.clearIfInactive(m.resource)
 	m.expedited, m.shortStreams = false, 0
 }
 
-// resume makes m a member again. It reports whether its last attempt was recent, or a Retry-After still counts.
+// resume ends the rest of m. It reports whether its last attempt was recent, or a Retry-After still counts.
 func (s *server) resume(m *member, now time.Time) (recent bool) {
 	m.state, m.resumed = idle, true
 	s.countResting(m, -1)
-	s.count(m)
 	recent = now.Sub(m.ended) <= memberBackoff.longest
 	if !recent {
 		m.failures, m.failing, m.retried = 0, false, false
@@ -116,36 +110,31 @@ func (s *server) resume(m *member, now time.Time) (recent bool) {
 	return recent || m.retryAfter.After(now)
 }
 
-// isOnly reports whether there is no other member, also none that rests.
-func (s *server) isOnly() bool { return s.members+s.resting == 1 }
-
 // countResting counts a member that rests, or does so no longer.
 func (s *server) countResting(m *member, n int) {
-	s.resting += n
-	m.resource.resting += n
+	s.census.rest(n, m.synced)
+	m.resource.census.rest(n, m.synced)
 }
 
-// remove removes m from everything.
+// remove removes m from all but the census.
 func (s *server) remove(m *member, now time.Time) {
 	r := m.resource
 	s.withdraw(m)
 	if m.state == opening || m.state == hung {
 		s.uncount(m)
 	}
-	s.members--
-	r.members--
-	if m.synced {
-		s.synced--
-		r.synced--
-	}
 	delete(s.firstFailures, m)
 	s.endProbe(m, now)
 	s.outage.remove(m)
 	r.outage.remove(m)
-	if s.members == 0 {
+}
+
+// clearIfInactive ends the outages that no member can end, because each rests or has left.
+func (s *server) clearIfInactive(r *resource) {
+	if s.active() == 0 {
 		s.outage.clear()
 	}
-	if r.members == 0 {
+	if r.active() == 0 {
 		r.outage.clear()
 	}
 }
