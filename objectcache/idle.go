@@ -18,6 +18,15 @@ func (s *WatchStore[T]) startIdleTimerLocked(e *entry[T]) {
 	})
 }
 
+// restartIdleTimerLocked starts the timer again, with the first sync.
+func (s *WatchStore[T]) restartIdleTimerLocked(e *entry[T]) {
+	if e.idleTimer.timer.Stop() {
+		e.idleTimer.timer.Reset(s.options.IdleTimeout)
+	} else {
+		e.used.Or(usedIdle) // it fires now
+	}
+}
+
 // isIdleLocked reports whether an entry was not used since the last call. An entry
 // that has not synced counts as used: a Get may have given up, and may come again.
 func (s *WatchStore[T]) isIdleLocked(e *entry[T]) bool {

@@ -212,7 +212,9 @@ func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status re
 func (s *WatchStore[T]) syncedLocked(e *entry[T]) {
 	if !e.synced {
 		e.synced = true
-		e.used.Or(s.uses & usedIdle)
+		if s.options.IdleTimeout > 0 {
+			s.restartIdleTimerLocked(e)
+		}
 		s.firstSync.Observe(time.Since(e.startedAt))
 	}
 }
