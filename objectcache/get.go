@@ -4,12 +4,15 @@ package objectcache
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
+	"github.com/refwatch/refwatch/reflector"
 )
 
 // Get returns a referenced object from memory. All callers share it, and it must
@@ -133,4 +136,142 @@ func (k *kind[T]) result(key types.NamespacedName, state cache.State[T]) (T, err
 	// The usual message has no namespace.
 	err.ErrStatus.Message = k.resource.String() + ` "` + keyText(key) + `" not found`
 	return state.Object, err
+}
+
+// GetOptions are the demands of one Get on the state that it returns. The zero value
+// demands nothing: the last known state will do. A Get waits until all demands are
+// met. It fails if its context ends, if the server refuses for WatchOptions.RefusalGrace, or
+// if a read that it has asked for is older than NotOlderThan.
+// [TTLStore.GetWithOptions] and [DirectStore.GetWithOptions] describe what is different there.
+type GetOptions struct {
+	// MaxStaleness bounds the time since the server last sent something about the
+	// object, as WatchOptions.MaxStaleness does; the smaller one counts. Default, also for
+	// a negative value: no other bound than that of the store.
+	MaxStaleness time.Duration
+	// NotOlderThan is a resource version that the state must include: that of an
+	// earlier write, for a program that has to read its own writes. If no event
+	// brings the version within 100 ms, the object is read again. If that read is
+	// older still, the server has never had the version, or was rolled back, and the
+	// error has [ErrStale] joined to it. A bookmark of that version or a later one counts
+	// as well: the server sends it after all events up to it. Default: any version.
+	NotOlderThan string
+	// Live demands a consistent read that begins after the call. The stream of the object
+	// is opened again for it. Gets that wait for the same object share a read, and
+	// further reads of it begin 1.1 to 1.6 s after each other, or 0.25 s if the object has
+	// no stream of its own, within the limits of the [Gate]. Default: memory will do.
+	Live bool
+
+	uncounted bool // Stats does not count the Get: it is that of a WaitForSync
+}
+
+// validate returns an error if an option has an invalid value.
+func (o *GetOptions) validate() error {
+	if o.NotOlderThan == "" {
+		return nil
+	}
+	if err := cache.CheckVersion(o.NotOlderThan); err != nil {
+		return fmt.Errorf("GetOptions.NotOlderThan: %w", err)
+	}
+	return nil
+}
+
+// Gets with demands on the state.
+
+// requestReadLocked asks for the read that g needs, once. It starts another read of an
+// object without a stream if the read that was under way is not the one.
+func (s *WatchStore[T]) requestReadLocked(g *waiter[T]) {
+	w := g.entry.watch.Load()
+	switch {
+	case s.ttl != nil:
+		s.requestGetLocked(g)
+	case g.read == 0:
+		if g.needsRead() || w != nil && s.isReadAlone(g, w) && s.isTooOldLocked(g) {
+			s.readForLocked(g)
+		}
+	case w != nil:
+		s.readAgainLocked(g, w)
+	}
+}
+
+// readAgainLocked starts another read if none is under way, and the last one was not that of g.
+func (s *WatchStore[T]) readAgainLocked(g *waiter[T], w *objectWatch[T]) {
+	if !w.upkeep.IsOwn() && g.entry.readFor < g.read {
+		s.startReadLocked(g.entry)
+	}
+}
+
+// startReadLocked starts a read of an object that has no stream of its own, unless such
+// a read began less than readSpacing ago: Gets that are called again and again must not
+// cause a request each. A Get that still waits then asks again: see readPause.
+func (s *WatchStore[T]) startReadLocked(e *entry[T]) {
+	if pause := s.readPauseLocked(e); pause > 0 {
+		if s.ttl != nil {
+			s.readAfterLocked(e, pause) // nobody may wait
+		}
+		return
+	}
+	e.readBegan = time.Now()
+	s.startLocked(e)
+}
+
+// readPauseLocked returns how long startReadLocked waits before the next read.
+func (s *WatchStore[T]) readPauseLocked(e *entry[T]) time.Duration {
+	return time.Until(e.readBegan.Add(s.readSpacing))
+}
+
+// readPause returns after how long g must ask again for a read that was not started,
+// negative if it need not.
+func (s *WatchStore[T]) readPause(g *waiter[T], w *objectWatch[T]) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.read == 0 || w.upkeep.IsOwn() || g.entry.readFor >= g.read {
+		return -1
+	}
+	return max(0, s.readPauseLocked(g.entry))
+}
+
+// isReadAlone reports whether a state that is too old for g is read for that object
+// alone: it has no stream, or one that is shared, and the bound is that of g itself.
+func (s *WatchStore[T]) isReadAlone(g *waiter[T], w *objectWatch[T]) bool {
+	return w.upkeep == engine.ByNone || w.upkeep == engine.BySharedStream && g.maxStaleness > 0
+}
+
+// isTooOldLocked reports whether the state is older than g demands.
+func (s *WatchStore[T]) isTooOldLocked(g *waiter[T]) bool {
+	return !g.entry.immutable && isOlder(s.contact(g.entry), s.demandLocked(g).MaxStaleness)
+}
+
+// needsRead reports whether g demands a read of its own.
+func (g *waiter[T]) needsRead() bool {
+	return g.live || g.notOlderThan != "" && time.Since(g.began) >= eventGrace
+}
+
+// versionLocked returns the highest resource version that the object was seen at. The state has
+// all changes up to it. status is that of its watch.
+func (w *objectWatch[T]) versionLocked(status reflector.Status) string {
+	version := w.entry.order.Version()
+	if order, _ := cache.CompareVersions(status.ResourceVersion, version); w.shared != nil && order > 0 {
+		return status.ResourceVersion // of a bookmark of the shared stream
+	}
+	return version
+}
+
+// readForLocked asks for a consistent read that begins after the call. Gets that ask
+// while a read is under way share the next one.
+func (s *WatchStore[T]) readForLocked(g *waiter[T]) {
+	e := g.entry
+	e.owners.Reads++
+	g.read = e.owners.Reads
+	switch w := e.watch.Load(); {
+	case w == nil: // before Run: the first read is for all
+	case !w.upkeep.IsOwn():
+		s.startReadLocked(e)
+	default:
+		w.reflector.ReadFor(g.read)
+	}
+}
+
+// behindError returns that the server is behind the version that g demands.
+func (g *waiter[T]) behindError(version string) error {
+	return fmt.Errorf("%w: the server is at version %s, and %s was demanded", ErrStale, version, g.notOlderThan)
 }

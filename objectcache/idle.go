@@ -2,7 +2,11 @@
 
 package objectcache
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Objects that no Get asks for, for IdleTimeout.
 
@@ -36,4 +40,29 @@ func (s *WatchStore[T]) isIdleLocked(e *entry[T]) bool {
 	}
 	used := e.used.And(^usedIdle)&usedIdle != 0
 	return !used && e.waiters == 0 && len(s.subscribers) == 0
+}
+
+// Gets of objects without references, for AcquireOnGet.
+
+// LeaseOwner is the UID that references an object for [WatchOptions].AcquireOnGet.
+const LeaseOwner types.UID = "refwatch/lease"
+
+// acquireLocked adds a reference of LeaseOwner to an object without references.
+func (s *WatchStore[T]) acquireLocked(key types.NamespacedName) *entry[T] {
+	return s.addLocked(key, LeaseOwner, false)
+}
+
+// startLeaseTimerLocked starts the timer that deletes the reference of LeaseOwner, if
+// there is one.
+func (s *WatchStore[T]) startLeaseTimerLocked(e *entry[T]) {
+	if !e.owners.Has(LeaseOwner) || e.leaseTimer != nil {
+		return
+	}
+	e.leaseTimer = s.startTimerLocked(s.options.AcquireOnGet, func() time.Duration {
+		if e.used.And(^usedLease)&usedLease != 0 || e.waiters > 0 {
+			return s.options.AcquireOnGet
+		}
+		s.deleteLocked(e, LeaseOwner)
+		return 0
+	})
 }

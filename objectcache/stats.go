@@ -3,6 +3,12 @@
 package objectcache
 
 import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"unsafe"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/refwatch/refwatch/reflector"
@@ -92,4 +98,120 @@ func addCounts[K comparable](to, counts map[K]uint64) {
 	for key, count := range counts {
 		to[key] += count
 	}
+}
+
+// GetResult is how a Get, GetWithOptions or TryGet has ended.
+type GetResult string
+
+const (
+	// GetHit: the object was in memory, and Get returned it at once.
+	GetHit GetResult = "hit"
+	// GetWaited: Get waited, and returned the object. Each Get of a DirectStore waits.
+	GetWaited GetResult = "waited"
+	// GetNotFound: the server has no such object. Get may have waited.
+	GetNotFound GetResult = "not_found"
+	// GetNotRegistered: [ErrNotRegistered].
+	GetNotRegistered GetResult = "not_registered"
+	// GetCanceled: the context of Get ended before the state was known.
+	GetCanceled GetResult = "canceled"
+	// GetFailed: the server refused, or could not be reached, or the state was older than
+	// demanded: [ErrNotSynced] before the context ended.
+	GetFailed GetResult = "failed"
+	// GetNotHeld: memory does not hold what TryGet was called for: its [ErrNotSynced].
+	GetNotHeld GetResult = "not_held"
+	// GetInvalid: the context, the key or an option is invalid, or the store has been
+	// stopped.
+	GetInvalid GetResult = "invalid"
+)
+
+// getResults are what getCounters count, each at its index.
+var getResults = [...]GetResult{
+	GetHit, GetNotFound, GetWaited, GetNotRegistered, GetCanceled, GetFailed, GetNotHeld, GetInvalid,
+}
+
+// getCounters count Gets by their results. Gets that memory answers take nanoseconds, on
+// all cores. They have counters in stripes of a cache line each, and different goroutines
+// mostly use different ones. The zero value is ready for use.
+type getCounters struct {
+	stripes [stripes]stripe
+	others  [len(getResults)]atomic.Uint64
+}
+
+const (
+	stripeBits = 6
+	stripes    = 1 << stripeBits
+	cacheLine  = 64
+)
+
+// stripe counts the Gets that memory answers. Its counters are on no cache line with
+// those of other stripes, or with what stands before it.
+type stripe struct {
+	_ [cacheLine - 16]byte
+
+	hits, notFound atomic.Uint64
+}
+
+// countAnswer counts a Get that memory has answered.
+func (c *getCounters) countAnswer(exists bool) {
+	if s := &c.stripes[stripeOfCaller()]; exists {
+		s.hits.Add(1)
+	} else {
+		s.notFound.Add(1)
+	}
+}
+
+// stripeOfCaller returns a number below stripes, which is mostly the same one for a
+// goroutine, and another one for other goroutines: its stack has an address of its own.
+// The number does not matter to the counts.
+func stripeOfCaller() uint64 {
+	const golden = 0x9E3779B97F4A7C15 // 2^64 divided by the golden ratio: Fibonacci hashing
+	var onStack byte
+	page := uint64(uintptr(unsafe.Pointer(&onStack))) >> 12
+	return page * golden >> (64 - stripeBits)
+}
+
+// count counts a Get that memory has not answered at once, and returns its error. ctx is
+// that of the call; waited says that Get has slept.
+func (c *getCounters) count(ctx context.Context, err error, waited, try bool) error {
+	result := resultOf(ctx, err, waited, try)
+	for i := range getResults {
+		if getResults[i] == result {
+			c.others[i].Add(1)
+		}
+	}
+	return err
+}
+
+// resultOf returns the result of a Get that has returned err.
+func resultOf(ctx context.Context, err error, waited, try bool) GetResult {
+	switch {
+	case err == nil && waited:
+		return GetWaited
+	case err == nil:
+		return GetHit
+	case errors.Is(err, ErrNotRegistered):
+		return GetNotRegistered
+	case errors.Is(err, ErrNotSynced) && try:
+		return GetNotHeld
+	case errors.Is(err, ErrNotSynced) && ctx.Err() != nil:
+		return GetCanceled
+	case errors.Is(err, ErrNotSynced):
+		return GetFailed
+	case apierrors.IsNotFound(err):
+		return GetNotFound
+	}
+	return GetInvalid
+}
+
+// snapshot returns the number of Gets for each result.
+func (c *getCounters) snapshot() map[GetResult]uint64 {
+	gets := make(map[GetResult]uint64, len(getResults))
+	for i, result := range getResults {
+		gets[result] = c.others[i].Load()
+	}
+	for i := range c.stripes {
+		gets[GetHit] += c.stripes[i].hits.Load()
+		gets[GetNotFound] += c.stripes[i].notFound.Load()
+	}
+	return gets
 }

@@ -3,14 +3,22 @@
 package objectcache
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"math"
+	"strconv"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // TTLStore is a [Store] that reads a referenced object when a Get needs it, and serves
@@ -22,7 +30,7 @@ import (
 // has caused it ends. A read that fails is repeated, as the [Gate] allows, after 0.1 s at
 // first and 15 s later, until it succeeds or the last reference is deleted.
 type TTLStore[T cache.Object] struct {
-	store *WatchStore[T] // with another policy: see ttl.go
+	store *WatchStore[T] // with another policy: see OnDemand in package engine
 }
 
 // NewTTLStore returns a store that sends no request until Run, and then only for a Get.
@@ -119,3 +127,191 @@ func (s *TTLStore[T]) Stats() Stats { return s.store.Stats() }
 
 // Permissions returns what the store needs for each object: get.
 func (s *TTLStore[T]) Permissions() Permissions { return s.store.resource.permissions("get") }
+
+// TTLOptions selects and configures a [TTLStore]. The zero value is valid.
+type TTLOptions struct {
+	// TTL is for how long an object is served without another read, counted from the
+	// beginning of the read. The first Get after it reads the object again. Default: 1
+	// minute, as in kubelet. A negative value serves it until there is a new owner. If TTLFunc
+	// returns 0, each Get reads; Gets that wait at the same time share a read.
+	TTL time.Duration
+	// TTLFunc returns the TTL for the object that was just read, or false for the default
+	// above. A negative value is as that of TTL. It is called once for each read, so a new TTL
+	// holds from the next read on. [TTLFromNode] makes one. Default: nil.
+	TTLFunc func() (ttl time.Duration, ok bool)
+	// NotFoundTTL is for how long Get returns NotFound without another read; the smaller
+	// one of TTL and NotFoundTTL counts. A program that waits for an object sees it that
+	// late, and sends one request in that time, however often it asks. Default: 1 s. With
+	// a negative value, TTL counts.
+	NotFoundTTL time.Duration
+	// MaxStaleness bounds the age of an object that is served although it cannot be read
+	// again. If it is older, Get waits for a read, and fails with [ErrStale] and the
+	// cause. Immutable objects are never stale. Default, also for a negative value: no bound.
+	MaxStaleness time.Duration
+	// RefusalGrace is how long a Get waits while the server answers every attempt with
+	// 401, 403 or another refusal, and no object is held. The Node authorizer needs a
+	// moment to see a pod that was just bound. Default: 1 s. A negative value waits for
+	// as long as the context allows.
+	RefusalGrace time.Duration
+	// ImmutableRecheck is the TTL of an immutable object, if it is longer than TTL: its
+	// data cannot change, but it may have been deleted and created again. Each time a
+	// random duration of up to as much is added. Default: 10 minutes. With a negative
+	// value, such an object is read for a new owner only.
+	ImmutableRecheck time.Duration
+	// Gate bounds how many reads are under way at a time. Stores that reach one server as
+	// one user should share one. Default: a Gate of its own.
+	Gate *Gate
+}
+
+const (
+	defaultTTL         = time.Minute // kubelet's
+	defaultNotFoundTTL = time.Second
+)
+
+// TTLFromNode returns a function for [TTLOptions].TTLFunc: the TTL that the annotation
+// node.alpha.kubernetes.io/ttl of a Node demands, in seconds. kube-controller-manager
+// sets it to 0 in a cluster of 100 nodes, and to 300 in one of 2,000. kubelet's TTL
+// manager does the same. getNode must return a Node from memory, such as that of a
+// lister. If it fails, or the annotation is missing or no number, the default counts.
+func TTLFromNode(getNode func() (*corev1.Node, error)) func() (time.Duration, bool) {
+	return func() (time.Duration, bool) {
+		node, err := getNode()
+		if err != nil || node == nil {
+			return 0, false
+		}
+		seconds, err := strconv.ParseUint(node.Annotations[corev1.ObjectTTLAnnotationKey], 10, 31)
+		return time.Duration(seconds) * time.Second, err == nil
+	}
+}
+
+// setDefaults replaces each zero value that stands for another one.
+func (o *TTLOptions) setDefaults() {
+	o.TTL = forever(cmp.Or(o.TTL, defaultTTL))
+	o.NotFoundTTL = forever(cmp.Or(o.NotFoundTTL, defaultNotFoundTTL))
+	o.MaxStaleness = max(0, o.MaxStaleness)
+	o.RefusalGrace = cmp.Or(o.RefusalGrace, defaultRefusalGrace)
+	o.ImmutableRecheck = cmp.Or(o.ImmutableRecheck, defaultImmutableRecheck)
+	if o.Gate == nil {
+		o.Gate = NewGate(GateOptions{})
+	}
+}
+
+// forever returns a duration of the options, of which a negative one has no end.
+func forever(d time.Duration) time.Duration {
+	if d < 0 {
+		return math.MaxInt64
+	}
+	return d
+}
+
+// The policy of a TTLStore, which is a WatchStore without streams. It reads an object with a
+// GET, and for Gets alone: see startUnaskedLocked, and OnDemand in package engine. This file
+// decides until when a state is served, and when a Get asks for a read.
+
+// ttlReadSpacing is the shortest time between the beginnings of two reads of one object:
+// however many Gets demand live reads, the server answers at most ten a second.
+const ttlReadSpacing = 100 * time.Millisecond
+
+// getSource is read with a GET.
+type getSource[T cache.Object] struct {
+	listwatch.Source
+
+	resource *kind[T]
+	key      types.NamespacedName
+}
+
+// Get implements listwatch.Getter.
+func (s getSource[T]) Get(ctx context.Context) (runtime.Object, error) {
+	state, err := s.resource.Read(ctx, s.key)
+	if err != nil || !state.Exists {
+		return nil, err
+	}
+	return state.Object, nil
+}
+
+// hasLapsed reports whether the TTL of the state is over.
+func (s *WatchStore[T]) hasLapsed(w *objectWatch[T]) bool {
+	return s.sinceBase(time.Now()) >= w.until.Load()
+}
+
+// freshUntil returns until when a state is served. began is when the read began that brought it.
+func (s *WatchStore[T]) freshUntil(began time.Time, state cache.State[T]) int64 {
+	immutable := s.isImmutable(state)
+	return s.until(began, s.ttl.of(state.Exists, immutable), immutable)
+}
+
+// until returns began plus ttl, or plus MaxStaleness if that is shorter and the state is not
+// immutable.
+func (s *WatchStore[T]) until(began time.Time, ttl time.Duration, immutable bool) int64 {
+	if bound := s.ttl.MaxStaleness; bound > 0 && !immutable {
+		ttl = min(ttl, bound)
+	}
+	since := max(0, s.sinceBase(began))
+	return since + min(int64(ttl), math.MaxInt64-since)
+}
+
+// prolongLocked serves the object that is held beyond its TTL, until the read that is under
+// way has succeeded: see readDoneLocked.
+func (s *WatchStore[T]) prolongLocked(w *objectWatch[T]) {
+	if w.upkeep != engine.ByRead || !w.entry.state().Exists {
+		return
+	}
+	w.until.Store(s.until(s.contact(w.entry), math.MaxInt64, w.entry.immutable))
+	s.publishLocked(w.entry)
+}
+
+// readDoneLocked is called when the store notices a read. It takes back what keepPreviousLocked
+// has done until then: the state is served for its TTL, and an owner needs a read of its own.
+func (s *WatchStore[T]) readDoneLocked(w *objectWatch[T]) {
+	w.until.Store(w.lapses)
+	w.entry.previousFor = min(w.entry.previousFor, w.entry.readFor)
+}
+
+// requestGetLocked asks for the read that g needs. If a request is under way, g first waits for
+// its answer, which is fresh unless the TTL is 0.
+func (s *WatchStore[T]) requestGetLocked(g *waiter[T]) {
+	e := g.entry
+	w := e.watch.Load()
+	if w == nil { // the watch that begins now reads for g
+		e.readBegan = time.Now()
+		s.readForLocked(g)
+		return
+	}
+	d := s.demandLocked(g)
+	f, _ := s.factsLocked(e, w)
+	switch {
+	case f.Meets(&d, time.Now()), g.slept && g.ctx.Err() != nil:
+	case g.read > 0:
+		s.readAgainLocked(g, w)
+	case g.live, g.slept, f.Attempts.AskedAt.IsZero():
+		s.readForLocked(g)
+	}
+}
+
+// readAfterLocked starts the read that a Get has asked for after a pause. The Get may have ended.
+func (s *WatchStore[T]) readAfterLocked(e *entry[T], pause time.Duration) {
+	s.stopTimerLocked(e.readTimer)
+	e.readTimer = s.startTimerLocked(pause, func() time.Duration {
+		s.startReadLocked(e)
+		return 0
+	})
+}
+
+// of returns for how long a state that was just read is served.
+func (o *TTLOptions) of(exists, immutable bool) time.Duration {
+	ttl := o.TTL
+	if o.TTLFunc != nil {
+		if own, ok := o.TTLFunc(); ok {
+			ttl = forever(own)
+		}
+	}
+	switch {
+	case !exists:
+		return min(ttl, o.NotFoundTTL)
+	case !immutable:
+		return ttl
+	case o.ImmutableRecheck < 0:
+		return math.MaxInt64
+	}
+	return max(ttl, jittered(o.ImmutableRecheck))
+}

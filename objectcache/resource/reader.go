@@ -4,7 +4,15 @@ package resource
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -78,3 +86,71 @@ func (r *Reader[T]) ExplainFailure(err error) error { return r.resource.explaine
 // RateLimit returns an error that wraps [ErrClientLimited] and names the rate limit of the
 // client, and nil if it has none. A source of FromSource hides its limit.
 func (r *Reader[T]) RateLimit() error { return r.resource.rateLimitError() }
+
+// readState reads an object with one GET. The version of an absence is not known. An error
+// is that of the client: for a path that is not served it is the server's 404.
+func (r *Resource[T]) readState(ctx context.Context, key types.NamespacedName) (state cache.State[T], err error) {
+	object, err := listwatch.Redacted(ctx, func(ctx context.Context) (T, error) { return r.get(ctx, key) })
+	if err == nil {
+		err = r.checkObject(object, key)
+	}
+	switch {
+	case r.isAbsence(err, key.Name):
+		return cache.State[T]{Synced: true}, nil
+	case err != nil:
+		return state, err
+	}
+	if object, err = r.transform(object); err != nil {
+		return state, err
+	}
+	return cache.State[T]{Object: object, Exists: true, Synced: true, ResourceVersion: object.GetResourceVersion()}, nil
+}
+
+// isAbsence reports whether an error means that the server has no object of that
+// name. The 404 of a path that is not served names no object: it comes from a proxy or
+// from kube-apiserver's mux, and client-go adds the name of the request to it.
+func (r *Resource[T]) isAbsence(err error, name string) bool {
+	var status apierrors.APIStatus
+	if apierrors.ReasonForError(err) != metav1.StatusReasonNotFound || !errors.As(err, &status) ||
+		apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name == name && r.isNamed(details.Kind)
+}
+
+// isNamed reports whether the kind in the details of a Status can be that of the resource.
+// kube-apiserver writes the plural there. Others write the kind or the singular, with or
+// without the group, or nothing.
+func (r *Resource[T]) isNamed(kind string) bool {
+	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
+	if kind == "" || isPointer[T]() && kind == strings.ToLower(reflect.TypeFor[T]().Elem().Name()) {
+		return true
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
+	return slices.Contains([]string{kind, kind + "s", plural.Resource}, r.resource.Resource)
+}
+
+// checkObject returns an error if the answer to a GET is not the object of that key.
+func (r *Resource[T]) checkObject(object T, key types.NamespacedName) error {
+	if isNil(object) {
+		return listwatch.Loggable(fmt.Errorf("%w: the client returned neither an object nor an error", cache.ErrMalformed))
+	}
+	if object.GetNamespace() != key.Namespace || object.GetName() != key.Name {
+		return listwatch.Loggable(fmt.Errorf("%w: the object %s/%s, where %s was asked for",
+			cache.ErrMalformed, object.GetNamespace(), object.GetName(), key))
+	}
+	return r.checkVersion(object)
+}
+
+// getFromREST returns a function that gets an object over a REST client.
+func getFromREST[T cache.Object](resource *listwatch.RESTResource) func(context.Context, types.NamespacedName) (T, error) {
+	return func(ctx context.Context, key types.NamespacedName) (T, error) {
+		object, err := resource.Get(ctx, key.Namespace, key.Name)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return object.(T), nil // Get returns nothing but the type of NewObject
+	}
+}
