@@ -92,7 +92,7 @@ func (s *DirectStore[T]) Get(ctx context.Context, namespace, name string) (T, er
 func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, error) {
 	var none T
 	if ctx == nil {
-		return none, s.resource.newError(key, ErrNilContext)
+		return none, s.resource.Error(key, ErrNilContext)
 	}
 	if err := s.check(key); err != nil {
 		return none, err
@@ -100,12 +100,12 @@ func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, 
 	began := time.Now()
 	select {
 	case <-s.stopped:
-		return none, s.resource.newError(key, ErrStopped)
+		return none, s.resource.Error(key, ErrStopped)
 	case s.reads <- struct{}{}:
 		defer func() { <-s.reads }()
 	case <-ctx.Done():
 		cause := fmt.Errorf("waited for %v, because %d other reads are under way", time.Since(began).Round(time.Millisecond), DirectReads)
-		return none, s.resource.newError(key, notSynced(ctx, cause)...)
+		return none, s.resource.Error(key, notSynced(ctx, cause)...)
 	}
 	read, cancel := context.WithTimeout(ctx, directReadTimeout)
 	defer cancel()
@@ -119,19 +119,19 @@ func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, 
 	}
 	if read.Err() != nil { // err says no more
 		err = fmt.Errorf("no answer for %v", time.Since(began).Round(time.Millisecond))
-		return none, s.resource.newError(key, notSynced(ctx, err, s.resource.rateLimitError())...)
+		return none, s.resource.Error(key, notSynced(ctx, err, s.resource.RateLimit())...)
 	}
-	return none, s.resource.newError(key, notSynced(ctx, err)...)
+	return none, s.resource.Error(key, notSynced(ctx, err)...)
 }
 
 // check returns why the object of a key cannot be read.
 func (s *DirectStore[T]) check(key types.NamespacedName) error {
-	if err := s.resource.validateKey(key); err != nil {
+	if err := s.resource.CheckKey(key); err != nil {
 		return err
 	}
 	select {
 	case <-s.stopped:
-		return s.resource.newError(key, ErrStopped)
+		return s.resource.Error(key, ErrStopped)
 	default:
 		return nil
 	}
@@ -151,14 +151,14 @@ func (s *DirectStore[T]) GetWithOptions(ctx context.Context, namespace, name str
 func (s *DirectStore[T]) getWithOptions(ctx context.Context, key types.NamespacedName, options GetOptions) (T, error) {
 	var none T
 	if err := options.validate(); err != nil {
-		return none, s.resource.newError(key, err)
+		return none, s.resource.Error(key, err)
 	}
 	object, err := s.get(ctx, key)
 	if err != nil || options.NotOlderThan == "" {
 		return object, err
 	}
 	if err := tooOld(object.GetResourceVersion(), options.NotOlderThan); err != nil {
-		return none, s.resource.newError(key, notSynced(ctx, err)...)
+		return none, s.resource.Error(key, notSynced(ctx, err)...)
 	}
 	return object, nil
 }
@@ -178,7 +178,7 @@ func (s *DirectStore[T]) TryGet(namespace, name string) (T, error) {
 	var none T
 	err := s.check(key)
 	if err == nil {
-		err = s.resource.newError(key, ErrNotSynced, errNotCached)
+		err = s.resource.Error(key, ErrNotSynced, errNotCached)
 	}
 	return none, s.gets.count(context.Background(), err, false, true)
 }

@@ -65,7 +65,7 @@ func (s *WatchStore[T]) Get(ctx context.Context, namespace, name string) (T, err
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if ctx == nil {
 		var none T
-		return none, s.gets.count(ctx, s.resource.newError(key, ErrNilContext), false, false)
+		return none, s.gets.count(ctx, s.resource.Error(key, ErrNilContext), false, false)
 	}
 	if e := s.entry(key); e != nil {
 		if state, ok := s.ready(e); ok {
@@ -101,10 +101,10 @@ func (s *WatchStore[T]) GetWithOptions(ctx context.Context, namespace, name stri
 	var none T
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if ctx == nil {
-		return none, s.gets.count(ctx, s.resource.newError(key, ErrNilContext), false, false)
+		return none, s.gets.count(ctx, s.resource.Error(key, ErrNilContext), false, false)
 	}
 	if err := options.validate(); err != nil {
-		return none, s.gets.count(ctx, s.resource.newError(key, err), false, false)
+		return none, s.gets.count(ctx, s.resource.Error(key, err), false, false)
 	}
 	return s.wait(&waiter[T]{ctx: ctx, key: key, live: options.Live, notOlderThan: options.NotOlderThan, maxStaleness: max(0, options.MaxStaleness), uncounted: options.uncounted})
 }

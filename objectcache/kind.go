@@ -11,7 +11,6 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // kind is a resource as the stores see it.
@@ -31,23 +30,9 @@ func newKind[T cache.Object](r resource.Resource[T]) (kind[T], error) {
 	return kind[T]{reader, reader.Path().GroupResource(), reader.Immutable()}, nil
 }
 
-func (k *kind[T]) pathResource() schema.GroupVersionResource { return k.Path() }
-
 func (k *kind[T]) permissions(verbs ...string) Permissions {
 	return Permissions{Resource: k.Path(), ClusterScoped: k.IsClusterScoped(), Verbs: verbs}
 }
-
-func (k *kind[T]) validateKey(key types.NamespacedName) error { return k.CheckKey(key) }
-
-func (k *kind[T]) sourceOf(key types.NamespacedName) listwatch.Source { return k.Source(key) }
-
-func (k *kind[T]) newError(key types.NamespacedName, causes ...error) error {
-	return k.Error(key, causes...)
-}
-
-func (k *kind[T]) explained(cause error) error { return k.Explain(cause) }
-
-func (k *kind[T]) rateLimitError() error { return k.RateLimit() }
 
 // logRateLimit logs the rate limit of the client, if it has one.
 func (k *kind[T]) logRateLimit(ctx context.Context) {

@@ -78,7 +78,7 @@ func (s *WatchStore[T]) startUnaskedLocked(e *entry[T]) {
 func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	w := s.nextWatchLocked(e)
 	resource := s.resource.resource.String()
-	source := s.resource.sourceOf(e.key)
+	source := s.resource.Source(e.key)
 	if s.ttl != nil {
 		source = getSource[T]{source, &s.resource, e.key}
 	}

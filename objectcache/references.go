@@ -31,7 +31,7 @@ func (s *WatchStore[T]) AddReadOnceReference(namespace, name string, referencedF
 
 func (s *WatchStore[T]) addReference(key types.NamespacedName, referencedFrom types.UID, readOnce bool) {
 	if s.entry(key) == nil {
-		if err := s.resource.validateKey(key); err != nil {
+		if err := s.resource.CheckKey(key); err != nil {
 			s.logger().Error(err, "Reference not counted", "owner", referencedFrom)
 			return
 		}

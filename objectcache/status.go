@@ -178,7 +178,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	}
 	status.Parked = stream.Parked && status.Stream != StreamNone
 	status.LastContact, status.Failures, status.Waiting = later(facts.Contact, stream.LastContact), stream.Failures, stream.Waiting
-	status.LastError, status.LastErrorTime = s.resource.explained(stream.LastError), stream.LastErrorTime
+	status.LastError, status.LastErrorTime = s.resource.Explain(stream.LastError), stream.LastErrorTime
 	status.NextRead = e.nextReadLocked(w)
 	d := e.demandOfAllLocked()
 	d.MaxStaleness = s.maxStalenessLocked(e)

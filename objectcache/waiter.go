@@ -75,7 +75,7 @@ func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 		case err != nil:
 			return none, err
 		case w == nil && g.ended():
-			return none, s.resource.newError(g.key, notSynced(g.ctx, ErrNotStarted)...)
+			return none, s.resource.Error(g.key, notSynced(g.ctx, ErrNotStarted)...)
 		case w == nil:
 			g.slept = true
 			sleep(g.ctx, result.wake, logNotStarted(&s.loggedNotStarted, s.logger, s.resource.resource, g.key, g.began))
@@ -145,13 +145,13 @@ func (s *WatchStore[T]) addWaiterLocked(g *waiter[T]) error {
 	e := s.entry(g.key)
 	switch {
 	case s.stopped:
-		return s.resource.newError(g.key, ErrStopped)
+		return s.resource.Error(g.key, ErrStopped)
 	case e == nil:
-		if err := s.resource.validateKey(g.key); err != nil {
+		if err := s.resource.CheckKey(g.key); err != nil {
 			return err
 		}
 		if s.options.AcquireOnGet == 0 {
-			return s.resource.newError(g.key, ErrNotRegistered)
+			return s.resource.Error(g.key, ErrNotRegistered)
 		}
 		e = s.acquireLocked(g.key)
 	}
@@ -220,9 +220,9 @@ func (s *WatchStore[T]) failure(g *waiter[T], t *checkResult[T]) error {
 		causes = append([]error{ErrStale}, causes...)
 	}
 	if t.demand.Ended {
-		causes = append(causes, s.resource.rateLimitError())
+		causes = append(causes, s.resource.RateLimit())
 	}
-	return s.resource.newError(g.key, notSynced(g.ctx, causes...)...)
+	return s.resource.Error(g.key, notSynced(g.ctx, causes...)...)
 }
 
 // requestRead asks the reflector for a read, because g waits. It gives up an open
