@@ -23,12 +23,13 @@ type State[T Object] struct {
 	// is set, that is not known.
 	Exists bool
 	// Synced is set once a complete read (a list, or the initial events of a
-	// WatchList) has reached the slot.
+	// WatchList, or a GET) has reached the holder.
 	Synced bool
 	// ResourceVersion is the version of this state: the object's own if it exists,
-	// otherwise that of the read or the deletion that showed its absence.
+	// otherwise that of the read or the deletion that showed its absence. Empty if a GET
+	// has shown it.
 	ResourceVersion string
-	// Epoch is the number of the epoch in which the slot stored this state. A new
+	// Epoch is the number of the epoch in which the holder stored this state. A new
 	// epoch begins when the server was rolled back. Versions of different epochs
 	// cannot be compared: the same version may have other content.
 	Epoch uint64

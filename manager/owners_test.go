@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,8 +106,8 @@ func TestManagerPassesThrough(t *testing.T) {
 		if _, err := m.TryGet("default", "a"); !errors.Is(err, objectcache.ErrNotSynced) {
 			t.Errorf("TryGet: got %v, want ErrNotSynced", err)
 		}
-		if _, err := m.GetWithOptions(t.Context(), "default", "a", objectcache.GetOptions{MaxStaleness: -1}); err == nil {
-			t.Error("GetWithOptions: got nil, want the error of an invalid option")
+		if _, err := m.GetWithOptions(t.Context(), "default", "a", objectcache.GetOptions{NotOlderThan: "x"}); err == nil || !strings.Contains(err.Error(), "NotOlderThan") {
+			t.Errorf("GetWithOptions: got %v, want the error of an invalid option", err)
 		}
 		if _, err := m.GetWithOptions(nil, "default", "a", objectcache.GetOptions{}); !errors.Is(err, objectcache.ErrNilContext) { //nolint:staticcheck // a nil context is the test
 			t.Errorf("GetWithOptions: got %v, want ErrNilContext", err)

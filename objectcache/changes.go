@@ -96,7 +96,7 @@ func (s *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []type
 // zero value stands for no state.
 type stateID struct {
 	entry  uint64 // entry.number
-	owners uint64 // owners.added
+	owners uint64 // engine.Owners.Added
 
 	// Empty unless the object exists.
 	uid             types.UID

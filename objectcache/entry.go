@@ -33,7 +33,7 @@ type entry[T cache.Object] struct {
 	live    bool
 	noticed bool // a read has been recorded
 	// readFor is the highest number of a read that was asked for before the consistent read
-	// of the state began: see owners.
+	// of the state began: see engine.Owners.
 	readFor uint64
 	// newestOwner is the number of the newest read for an owner that a Get must have. If an
 	// object that needs no stream has no such read, it is read again.

@@ -33,6 +33,9 @@ func TestNegativeDurations(t *testing.T) {
 					t.Errorf("Get %s: got %v, want the last known state", name, err)
 				}
 			}
+			if _, err := r.demand("tls", objectcache.GetOptions{MaxStaleness: time.Hour}); !errors.Is(err, objectcache.ErrStale) {
+				t.Errorf("Get with a bound of its own: got %v, want ErrStale", err)
+			}
 			if got := r.phase("sealed"); got != readyImmutable {
 				t.Errorf("phase of an immutable object: got %s, want %s", got, readyImmutable)
 			}
@@ -41,8 +44,17 @@ func TestNegativeDurations(t *testing.T) {
 			}
 		})
 	})
-	t.Run("TTL", func(t *testing.T) {
-		inBubble(t, objectcache.TTLOptions{TTL: -1, NotFoundTTL: -1, MaxStaleness: -1, ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
+	for name, options := range map[string]objectcache.TTLOptions{
+		"TTL":     {TTL: -1, NotFoundTTL: -1, MaxStaleness: -1, ImmutableRecheck: -1},
+		"TTLFunc": {TTLFunc: func() (time.Duration, bool) { return -1, true }, NotFoundTTL: -1},
+	} {
+		ttlOfNoEnd(t, name, options, long)
+	}
+}
+
+func ttlOfNoEnd(t *testing.T, name string, options objectcache.TTLOptions, long time.Duration) {
+	t.Run(name, func(t *testing.T) {
+		inBubble(t, options, func(t *testing.T, r *rig) {
 			r.referenced("tls")
 			r.AddReference(namespace, "absent", "pod")
 			for range 3 {

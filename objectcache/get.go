@@ -106,7 +106,7 @@ func (s *WatchStore[T]) GetWithOptions(ctx context.Context, namespace, name stri
 	if err := options.validate(); err != nil {
 		return none, s.gets.count(ctx, s.resource.Error(key, err), false, false)
 	}
-	return s.wait(&waiter[T]{ctx: ctx, key: key, live: options.Live, notOlderThan: options.NotOlderThan, maxStaleness: max(0, options.MaxStaleness), uncounted: options.uncounted})
+	return s.wait(&waiter[T]{ctx: ctx, key: key, live: options.Live, notOlderThan: options.NotOlderThan, maxStaleness: options.MaxStaleness, uncounted: options.uncounted})
 }
 
 // markUsed records that a Get has used an entry. It writes once for each time that a

@@ -64,7 +64,7 @@ type hedge[T cache.Object] struct {
 	entry   *entry[T]
 	watch   *objectWatch[T]
 	began   time.Time
-	readFor uint64 // see owners
+	readFor uint64 // see engine.Owners
 }
 
 // hedgeFor begins a hedged read if one is due for g, which waits. It returns after how long g
@@ -158,7 +158,9 @@ func (s *WatchStore[T]) hedgeEndedLocked(h hedge[T], state cache.State[T], err e
 		}
 		return
 	}
-	h.watch.hedgeRefused = apierrors.IsForbidden(err)
+	if h.watch.hedgeRefused = apierrors.IsForbidden(err); h.watch.hedgeRefused && h.watch.synced {
+		s.refuseHedgesLocked(h.watch)
+	}
 	pause := hedgePause
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		pause = min(max(pause, time.Duration(seconds)*time.Second), hedgePauseMost)
@@ -196,12 +198,7 @@ func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state cache.State[T]) {
 // between, the server may have been restored from a backup.
 func (s *WatchStore[T]) hedgesEndLocked(w *objectWatch[T], status reflector.Status) (behind bool) {
 	if w.hedgeRefused {
-		now := time.Now()
-		maps.DeleteFunc(s.hedges.refused, func(_ string, until time.Time) bool { return now.After(until) })
-		if s.hedges.refused == nil {
-			s.hedges.refused = map[string]time.Time{}
-		}
-		s.hedges.refused[w.entry.key.Namespace] = now.Add(hedgeRefused)
+		s.refuseHedgesLocked(w)
 	}
 	if w.hedged && w.shared == nil {
 		order, _ := cache.CompareVersions(status.ResourceVersion, w.entry.order.Version())
@@ -212,4 +209,15 @@ func (s *WatchStore[T]) hedgesEndLocked(w *objectWatch[T], status reflector.Stat
 	}
 	w.hedged, w.hedgeRefused = false, false
 	return behind
+}
+
+// refuseHedgesLocked begins the time without hedged reads in a namespace: the server has refused one
+// of a watch, and has answered its stream.
+func (s *WatchStore[T]) refuseHedgesLocked(w *objectWatch[T]) {
+	now := time.Now()
+	maps.DeleteFunc(s.hedges.refused, func(_ string, until time.Time) bool { return now.After(until) })
+	if s.hedges.refused == nil {
+		s.hedges.refused = map[string]time.Time{}
+	}
+	s.hedges.refused[w.entry.key.Namespace] = now.Add(hedgeRefused)
 }

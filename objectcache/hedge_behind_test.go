@@ -21,6 +21,10 @@ import (
 func TestReadBehindAHedgedRead(t *testing.T) {
 	for name, get := range map[string]func(*rig) (*corev1.Secret, error){
 		"live": func(r *rig) (*corev1.Secret, error) { return r.demand("tls", objectcache.GetOptions{Live: true}) },
+		"age": func(r *rig) (*corev1.Secret, error) {
+			time.Sleep(20 * time.Millisecond)
+			return r.demand("tls", objectcache.GetOptions{MaxStaleness: 10 * time.Millisecond})
+		},
 		"new owner": func(r *rig) (*corev1.Secret, error) {
 			r.AddReference(namespace, "tls", "new")
 			return r.get("tls", 10*time.Second)

@@ -117,6 +117,34 @@ func TestHedgedReadRefused(t *testing.T) {
 	})
 }
 
+// The same holds if the refusal comes after the stream has been opened.
+func TestHedgedReadRefusedAfterTheStreamIsOpen(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		var sent atomic.Int32
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			switch request.Verb {
+			case "get":
+				sent.Add(1)
+				sleepFor(ctx, 5*time.Millisecond) // from 3 to 8 ms
+				return &forbidden().ErrStatus
+			case "list", "watch":
+				sleepFor(ctx, 6*time.Millisecond)
+			}
+			return nil
+		})
+		for i := range 10 {
+			name := fmt.Sprint("tls-", i)
+			r.create(name)
+			r.AddReference(namespace, name, "pod")
+			r.mustGet(name)
+			time.Sleep(time.Minute)
+		}
+		if got := sent.Load(); got != 1 {
+			t.Errorf("GETs: got %d, want 1", got)
+		}
+	})
+}
+
 // If the server refuses the stream while the GET is under way, nothing would bring changes, and
 // Get fails. If it does later, the state is the last known one.
 func TestHedgedReadWhoseStreamIsRefused(t *testing.T) {

@@ -295,7 +295,7 @@ type logLine struct {
 }
 
 // logLocked logs what happens to an object, in the order of the calls. It does so on a
-// goroutine without mu: a logger may call the store.
+// goroutine without mu: a logger may call the store. Enabled of its LogSink must not.
 func (s *WatchStore[T]) logLocked(e *entry[T], message string, reason error) {
 	if !klog.FromContext(s.ctx).V(4).Enabled() {
 		return

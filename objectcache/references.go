@@ -20,7 +20,7 @@ func (s *WatchStore[T]) AddReference(namespace, name string, referencedFrom type
 }
 
 // AddReadOnceReference implements [Store]. While all references to an object are
-// read-once, and it exists, it has no stream ([ReadOnce]): it is read again for each
+// read-once, and it exists, it has no stream ([ReasonReadOnce]): it is read again for each
 // new owner, and a Get that is called after the owner was added waits for that read,
 // as for an immutable object. With the first ordinary reference the object gets a
 // stream. An object that does not exist has a stream until it is created. Invalid

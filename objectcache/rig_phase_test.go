@@ -21,7 +21,8 @@ func (r *rig) phase(name string) objectcache.Phase {
 	synctest.Wait()
 	status, _ := r.Status(namespace, name)
 	switch {
-	case (status.Reason != "") != (status.Phase == objectcache.PhaseReady && status.Stream == objectcache.StreamNone):
+	case status.Stream == objectcache.StreamNone && status.Phase == objectcache.PhaseReady && status.Reason == "",
+		status.Stream != objectcache.StreamNone && status.Reason != "":
 		r.t.Errorf("status of %s: got phase %s, stream %s and reason %q", name, status.Phase, status.Stream, status.Reason)
 	case status.Phase != objectcache.PhaseReady:
 	case status.Reason != "":

@@ -24,7 +24,8 @@ const (
 	// PhaseSyncing: the first read is under way.
 	PhaseSyncing Phase = "Syncing"
 	// PhaseReady: the state is known and served from memory. An open stream brings its
-	// changes, or Status.Reason says why there is none.
+	// changes, or Status.Reason says why there is none. If the last time that an object
+	// without a stream was read again has failed, Status.Failures is not 0.
 	PhaseReady Phase = "Ready"
 	// PhaseReopening: the state is known and served, but no stream is open. It ended
 	// regularly and is being opened again, or an object without a stream is being
@@ -59,8 +60,8 @@ const (
 	// watches do not. Its phase is [PhaseFailing], and Status.LastError is the error of the
 	// watch. It is set once a watch after a list has failed.
 	StreamPolled StreamType = "Polled"
-	// StreamNone: no changes arrive. The object needs no stream, for a [Reason], or is
-	// idle, or the store does not run.
+	// StreamNone: no changes arrive. The object needs no stream, for a [Reason], is being read
+	// for the first time without one, or is idle, or the store does not run.
 	StreamNone StreamType = "None"
 )
 
@@ -69,7 +70,7 @@ func StreamTypes() []StreamType {
 	return []StreamType{StreamNamed, StreamShared, StreamPolled, StreamNone}
 }
 
-// Reason is why an object has no stream while its phase is [PhaseReady].
+// Reason is why an object needs no stream, also while it is read again.
 type Reason string
 
 const (
@@ -96,7 +97,8 @@ type Status struct {
 	// Stream is how changes of the object arrive, also while they do not because its
 	// reads fail.
 	Stream StreamType
-	// Reason is why the object has no stream. Empty if it has one, or is being read.
+	// Reason is why the object needs no stream. Empty if it has one, or as long
+	// as it is not known whether it needs one.
 	Reason Reason
 	// Parked is set while that stream is open and has no goroutine: see
 	// WatchOptions.BlockingStreams. It stays set while a worker of the Gate handles what
@@ -170,8 +172,11 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	facts, state := s.factsLocked(e, w)
 	stream := facts.Attempts
 	status.Phase, status.Stream = phaseLocked(w, state, stream), streamTypeLocked(w)
-	if w.upkeep == engine.ByNone {
+	switch w.upkeep {
+	case engine.ByNone:
 		status.Reason = reasons[w.reason]
+	case engine.ByRead:
+		status.Reason = reasons[s.natureOf(e).WithoutStream()]
 	}
 	if status.Stream == StreamNamed && stream.Polled {
 		status.Stream = StreamPolled

@@ -188,7 +188,6 @@ func TTLFromNode(getNode func() (*corev1.Node, error)) func() (time.Duration, bo
 func (o *TTLOptions) setDefaults() {
 	o.TTL = forever(cmp.Or(o.TTL, defaultTTL))
 	o.NotFoundTTL = forever(cmp.Or(o.NotFoundTTL, defaultNotFoundTTL))
-	o.MaxStaleness = max(0, o.MaxStaleness)
 	o.RefusalGrace = cmp.Or(o.RefusalGrace, defaultRefusalGrace)
 	o.ImmutableRecheck = cmp.Or(o.ImmutableRecheck, defaultImmutableRecheck)
 	if o.Gate == nil {

@@ -107,7 +107,7 @@ type checkResult[T cache.Object] struct {
 	facts   engine.Facts
 	demand  engine.Demand
 	verdict engine.Verdict
-	after   time.Duration // for wait: see answer
+	after   time.Duration // for Wait: see engine.Demand.Answer
 }
 
 // check counts a Get that waits, and decides what becomes of it now.
@@ -150,7 +150,7 @@ func (s *WatchStore[T]) addWaiterLocked(g *waiter[T]) error {
 		if err := s.resource.CheckKey(g.key); err != nil {
 			return err
 		}
-		if s.options.AcquireOnGet == 0 {
+		if s.options.AcquireOnGet <= 0 {
 			return s.resource.Error(g.key, ErrNotRegistered)
 		}
 		e = s.acquireLocked(g.key)
@@ -189,7 +189,7 @@ func (s *WatchStore[T]) removeWaiter(g *waiter[T]) {
 func (s *WatchStore[T]) demandLocked(g *waiter[T]) engine.Demand {
 	w := g.entry.watch.Load()
 	bound := s.maxStalenessLocked(g.entry)
-	if bound == 0 || g.maxStaleness > 0 && g.maxStaleness < bound {
+	if bound <= 0 || g.maxStaleness > 0 && g.maxStaleness < bound {
 		bound = g.maxStaleness
 	}
 	return engine.Demand{

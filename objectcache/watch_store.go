@@ -193,9 +193,6 @@ func (o *WatchOptions) setDefaults() {
 	if o.Shared.Threshold == 0 {
 		o.Shared.Threshold = defaultSharedThreshold
 	}
-	for _, d := range []*time.Duration{&o.IdleTimeout, &o.MaxStaleness, &o.AcquireOnGet} {
-		*d = max(0, *d)
-	}
 	if o.Gate == nil {
 		o.Gate = NewGate(GateOptions{})
 	}

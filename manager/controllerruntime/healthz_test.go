@@ -46,6 +46,20 @@ func TestHealthzCauses(t *testing.T) {
 	}
 }
 
+// With a negative grace no check fails.
+func TestHealthzWithoutAnEndOfGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &statuses{{Phase: objectcache.PhaseFailing, LastError: errors.New("etcd is away")}}
+		check := controllerruntime.Healthz(source, controllerruntime.HealthzOptions{Grace: -1})
+		for range 3 {
+			if err := check(nil); err != nil {
+				t.Errorf("got %v, want none", err)
+			}
+			time.Sleep(100 * time.Hour)
+		}
+	})
+}
+
 // The grace begins anew after a check that found a readable object.
 func TestHealthzGraceBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -35,6 +35,16 @@ func TestIdleWithoutInformer(t *testing.T) {
 	})
 }
 
+// With a negative IdleTimeout no object is dropped.
+func TestNeverIdle(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{IdleTimeout: -1}, cache.Options{}, func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		r.wantValue("one", "1")
+		time.Sleep(100 * time.Hour)
+		r.wantStreams("after 100 hours", 1)
+	})
+}
+
 // The shortest IdleTimeout that is valid does no harm.
 func TestShortestIdleTimeout(t *testing.T) {
 	inBubble(t, controllerruntime.CacheOptions{IdleTimeout: 1}, cache.Options{}, func(t *testing.T, r *rig) {

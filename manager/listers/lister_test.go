@@ -168,6 +168,19 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// With a negative Timeout, Get waits until the object is synced.
+func TestNoTimeout(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, listers.Options{Timeout: -1}, func(r *rig) {
+		release := r.holdBack()
+		r.reference("tls")
+		time.AfterFunc(time.Hour, release)
+		began := time.Now()
+		if _, err := r.get("tls"); !apierrors.IsNotFound(err) || time.Since(began) < time.Hour {
+			t.Errorf("got %v after %v, want NotFound after an hour", err, time.Since(began))
+		}
+	})
+}
+
 func TestGetHasTheCause(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, listers.Options{}, func(r *rig) {
 		refusal := apierrors.NewForbidden(corev1.Resource("secrets"), "tls", errors.New("no"))

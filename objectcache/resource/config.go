@@ -67,8 +67,8 @@ func streamTransport(base http.RoundTripper) http.RoundTripper { return transpor
 // ErrClientLimited is joined to ErrNotSynced of objectcache when the context of a Get ended
 // and the client has a rate limiter of its own. client-go's default allows five
 // requests a second, and the first reads of many objects wait for it. A client
-// from manager.ClientFor, or of a config from manager.ConfigFor, has none: the
-// Gate of a store bounds the requests.
+// of the config that [ConfigFor] returns has none: the Gate of a store bounds the
+// requests.
 var ErrClientLimited = errors.New("use the config that resource.ConfigFor returns, or one with QPS -1")
 
 // rateLimitError returns an error with the rate limit of the client, and nil if it

@@ -186,7 +186,7 @@ func (o *Owners) List() []types.UID {
 // are more.
 const maxInserted = 16
 
-// listMore is list for an object with several owners. What it costs does not depend on how
+// listMore is List for an object with several owners. What it costs does not depend on how
 // often it is called.
 func (o *Owners) listMore() []types.UID {
 	m := o.more

@@ -6,7 +6,7 @@ package admission
 type census struct {
 	members int // all, also those that rest
 	resting int // those that rest: they make no attempts, so they fail and succeed with none
-	synced  int // others that have synced
+	synced  int // members that have synced and do not rest
 }
 
 // active returns how many members do not rest.

@@ -45,8 +45,9 @@ func (s *server) succeed(m *member, now time.Time) {
 	}
 	if !m.synced {
 		m.synced = true
-		s.census.synced++
-		r.census.synced++
+		for _, c := range s.censuses(m) {
+			c.synced++
+		}
 	}
 	m.failures, m.failing, m.retried, m.resumed = 0, false, false, false
 	m.setPause(0, 0, now)

@@ -3,6 +3,7 @@
 package admission_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +94,81 @@ func TestOutageOfMembersThatRested(t *testing.T) {
 			t.Error("8 members that rested fail: got no outage")
 		}
 	})
+}
+
+// An outage ends when nobody is left who could end it.
+func TestOutageEndsWithTheLastActiveMember(t *testing.T) {
+	for name, end := range map[string]func(*admission.Member){"all leave": (*admission.Member).Leave, "all rest": func(m *admission.Member) { m.Rest() }} {
+		for _, kind := range []admission.Kind{admission.Failed, admission.Unreachable} {
+			t.Run(fmt.Sprint(name, ", kind ", kind), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := admission.New(8)
+					all := []*admission.Member{c.Join("secrets", nil), c.Join("secrets", nil), c.Join("secrets", nil)}
+					for _, outcome := range []admission.Outcome{{Kind: admission.Synced}, {Kind: kind, Cause: errBad}} {
+						for _, m := range all {
+							if err := m.Acquire(t.Context()); err != nil {
+								t.Fatal(err)
+							}
+							m.Release(outcome)
+						}
+					}
+					if c.Status().Cause == nil {
+						t.Fatal("all fail: got no outage")
+					}
+					for _, m := range all {
+						end(m)
+					}
+					if err := c.Status().Cause; err != nil {
+						t.Errorf("got an outage by %v, want none", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Members that rest do not raise the number of others that must fail.
+func TestOutageOfTwoBesideMembersThatRest(t *testing.T) {
+	for name, test := range map[string]struct {
+		synced bool
+		kind   admission.Kind
+	}{
+		"the server never answered": {false, admission.Unreachable},
+		"unauthorized":              {false, admission.Unauthorized},
+		"throttled":                 {false, admission.Throttled},
+		"failed":                    {true, admission.Failed},
+		"unreachable":               {true, admission.Unreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := admission.New(8)
+				for range 9 {
+					m := c.Join("secrets", nil)
+					defer m.Leave()
+					m.Rest()
+				}
+				two := []*admission.Member{c.Join("secrets", nil), c.Join("secrets", nil)}
+				try := func(outcome admission.Outcome) {
+					for _, m := range two {
+						if err := m.Acquire(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						m.Release(outcome)
+					}
+				}
+				if test.synced {
+					try(admission.Outcome{Kind: admission.Synced})
+				}
+				try(admission.Outcome{Kind: test.kind, Cause: errBad})
+				if c.Status().Cause == nil {
+					t.Error("both members that do not rest fail: got no outage")
+				}
+				for _, m := range two {
+					m.Leave()
+				}
+			})
+		})
+	}
 }
 
 // Members that rested keep an outage going when all others have left.

@@ -56,8 +56,9 @@ func newServer(limit int) server {
 // join makes m a member of the resource of that name.
 func (s *server) join(m *member, name string) {
 	m.resource = s.resource(name)
-	s.census.count(1, m.synced)
-	m.resource.census.count(1, m.synced)
+	for _, c := range s.censuses(m) {
+		c.count(1, m.synced)
+	}
 }
 
 func (s *server) resource(name string) *resource {
@@ -79,8 +80,9 @@ func (s *server) leave(m *member, now time.Time) {
 	} else {
 		s.remove(m, now)
 	}
-	s.census.count(-1, m.synced)
-	m.resource.census.count(-1, m.synced)
+	for _, c := range s.censuses(m) {
+		c.count(-1, m.synced)
+	}
 	s.clearIfInactive(m.resource)
 	m.state = left
 	if before == paused || before == queued {
@@ -112,9 +114,13 @@ func (s *server) resume(m *member, now time.Time) (recent bool) {
 
 // countResting counts a member that rests, or does so no longer.
 func (s *server) countResting(m *member, n int) {
-	s.census.rest(n, m.synced)
-	m.resource.census.rest(n, m.synced)
+	for _, c := range s.censuses(m) {
+		c.rest(n, m.synced)
+	}
 }
+
+// censuses returns those that count m.
+func (s *server) censuses(m *member) [2]*census { return [...]*census{&s.census, &m.resource.census} }
 
 // remove removes m from all but the census.
 func (s *server) remove(m *member, now time.Time) {
