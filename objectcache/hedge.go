@@ -12,7 +12,6 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // A hedged read is a GET of an object beside the request that opens its stream. It begins
@@ -192,23 +191,13 @@ func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state cache.State[T]) {
 	s.subscribers.notify(e.key)
 }
 
-// hedgesEndLocked is called when a read of the stream itself has been stored. If a GET was
-// refused, and the list or watch was not, there are no hedged reads in the namespace for a
-// while. behind reports whether that read is older than the state from a hedged read: in
-// between, the server may have been restored from a backup.
-func (s *WatchStore[T]) hedgesEndLocked(w *objectWatch[T], status reflector.Status) (behind bool) {
+// hedgesEndLocked is called when a read of the stream itself has been stored. If a GET was refused,
+// and the list or watch was not, there are no hedged reads in the namespace for a while.
+func (s *WatchStore[T]) hedgesEndLocked(w *objectWatch[T]) {
 	if w.hedgeRefused {
 		s.refuseHedgesLocked(w)
 	}
-	if w.hedged && w.shared == nil {
-		order, _ := cache.CompareVersions(status.ResourceVersion, w.entry.order.Version())
-		behind = order < 0
-	}
-	if behind {
-		w.entry.order.NewWriter() // the next read proves a rollback, or has the state
-	}
 	w.hedged, w.hedgeRefused = false, false
-	return behind
 }
 
 // refuseHedgesLocked begins the time without hedged reads in a namespace: the server has refused one

@@ -64,12 +64,13 @@ func (w *objectWatch[T]) status() reflector.Status {
 }
 
 // recordLocked updates what the entry has of the status of its watch. With the first read since
-// startLocked the hedged reads end. One that is behind them counts for no Get, nor as a contact.
+// startLocked the hedged reads end. One that is older than they are (behind) counts for no Get, nor
+// as a contact: in between, the server may have been restored from a backup.
 func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 	e := w.entry
 	synced := status.Synced || w.upkeep == engine.BySharedStream && e.state().Synced
 	if synced && !w.synced {
-		w.behind = (w.hedged || w.hedgeRefused) && w.store.hedgesEndLocked(w, status)
+		w.store.hedgesEndLocked(w)
 	}
 	if w.synced = synced; w.behind {
 		return
@@ -173,7 +174,11 @@ func (w *objectWatch[T]) replace(read cache.State[T], version string) bool {
 		return false
 	}
 	if w.mayWriteLocked() {
-		w.storeLocked(w.entry.order.Read(now, read, version, same))
+		state, verdict := w.entry.order.Read(now, read, version, same)
+		if w.behind = verdict == cache.Late && w.isHedged(); w.behind {
+			w.entry.order.NewWriter() // the next read proves a rollback, or has the state
+		}
+		w.storeLocked(state, verdict)
 	}
 	return true
 }
