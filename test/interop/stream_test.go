@@ -30,7 +30,7 @@ func (c client) receive(body io.ReadCloser, line func(string)) (*stream, error) 
 		_ = body.Close()
 		return nil, fmt.Errorf("%s: got a body of type %T", c.name, body)
 	case c.receives:
-		parked.Untie()
+		parked.Detach()
 		parked.Receive(s)
 	default:
 		go s.read()
