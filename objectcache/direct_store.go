@@ -45,10 +45,10 @@ type DirectStore[T cache.Object] struct {
 
 var errNotCached = errors.New("a DirectStore holds no object: call Get")
 
-// NewDirectStore returns a store. It returns an error if the resource has no client or
-// an invalid name.
+// NewDirectStore returns a store. It returns an error if the resource has no client, an
+// invalid name or a selector.
 func NewDirectStore[T cache.Object](resource resource.Resource[T], _ DirectOptions) (*DirectStore[T], error) {
-	kind, err := newKind(resource)
+	kind, err := newKindOfGets(resource)
 	if err != nil {
 		return nil, fmt.Errorf("new direct store: %w", err)
 	}

@@ -30,6 +30,15 @@ func newKind[T cache.Object](r resource.Resource[T]) (kind[T], error) {
 	return kind[T]{reader, reader.Path().GroupResource(), reader.Immutable()}, nil
 }
 
+// newKindOfGets is newKind for a store that reads with GETs.
+func newKindOfGets[T cache.Object](r resource.Resource[T]) (kind[T], error) {
+	k, err := newKind(r)
+	if err != nil {
+		return k, err
+	}
+	return k, k.CheckGet()
+}
+
 func (k *kind[T]) permissions(verbs ...string) Permissions {
 	return Permissions{Resource: k.Path(), ClusterScoped: k.IsClusterScoped(), Verbs: verbs}
 }

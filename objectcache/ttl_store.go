@@ -34,9 +34,9 @@ type TTLStore[T cache.Object] struct {
 }
 
 // NewTTLStore returns a store that sends no request until Run, and then only for a Get.
-// It returns an error if the resource has no client or an invalid name.
+// It returns an error if the resource has no client, an invalid name or a selector.
 func NewTTLStore[T cache.Object](resource resource.Resource[T], options TTLOptions) (*TTLStore[T], error) {
-	kind, err := newKind(resource)
+	kind, err := newKindOfGets(resource)
 	if err != nil {
 		return nil, fmt.Errorf("new TTL store: %w", err)
 	}

@@ -78,7 +78,7 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 		options:          options,
 		explain:          kind.ExplainFailure,
 		unwatchImmutable: kind.immutable != nil && !options.WatchImmutable,
-		mayHedge:         kind.HasNamespaceSource() && kind.RateLimit() == nil,
+		mayHedge:         kind.HasNamespaceSource() && kind.RateLimit() == nil && kind.CheckGet() == nil,
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},
 	}

@@ -84,11 +84,12 @@ type Cache struct {
 // Objects have no managedFields, so that the Extract functions of client-go's apply
 // configurations find nothing in them.
 //
-// Of cache.Options, Get and GetInformer honour namespaces, transforms,
-// UnsafeDisableDeepCopy, SyncPeriod and NewInformer. The function returns an error if a
-// label or field selector is set for a kind that is cached by reference. HTTPClient is
-// not used, because streams need connections of their own; ReaderFailOnMissingInformer,
-// watch error handlers and bookmarks have no meaning.
+// Of cache.Options, Get and GetInformer honour namespaces, label and field selectors,
+// transforms, UnsafeDisableDeepCopy, SyncPeriod and NewInformer. An object that a selector
+// does not select is not found, as in the stock cache; its requests have the selector beside
+// the name, so rights for single names suffice. HTTPClient is not used, because streams need
+// connections of their own; ReaderFailOnMissingInformer, watch error handlers and bookmarks
+// have no meaning.
 //
 // The function returns an error, too, for options with invalid values.
 func NewCache(options CacheOptions) cache.NewCacheFunc {

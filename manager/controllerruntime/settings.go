@@ -4,8 +4,9 @@ package controllerruntime
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,7 +27,7 @@ type settings struct {
 }
 
 // settingsFor returns the settings of a kind. Their order is that of cache.ByObject:
-// ByObject, DefaultNamespaces, Default*. It returns an error for selectors.
+// ByObject, DefaultNamespaces, Default*.
 func settingsFor(options *cache.Options, gvk schema.GroupVersionKind) (settings, error) {
 	byObject, err := byObjectOf(options, gvk)
 	if err != nil {
@@ -47,13 +48,6 @@ func settingsFor(options *cache.Options, gvk schema.GroupVersionKind) (settings,
 	}
 	for namespace, config := range namespaces {
 		s.namespaces[namespace] = withDefaults(withDefaults(withDefaults(config, ofObject), options.DefaultNamespaces[namespace]), defaults)
-	}
-	problems := []error{checkSelectors(s.all, len(namespaces) > 0)}
-	for _, config := range s.namespaces {
-		problems = append(problems, checkSelectors(config, false))
-	}
-	if err := errors.Join(problems...); err != nil {
-		return settings{}, fmt.Errorf("cache of referenced objects: %s: %w", gvk.Kind, err)
 	}
 	return s, nil
 }
@@ -87,16 +81,11 @@ func withDefaults(config, defaults cache.Config) cache.Config {
 	return config
 }
 
-var errSelector = errors.New("cache.Options select by labels or fields, but each object is selected by its name: " +
-	"remove the selector; to keep a Default*Selector for other kinds, set labels.Everything() or fields.Everything() in ByObject for this one")
-
-// checkSelectors returns an error if a config selects objects by anything but their names.
-func checkSelectors(config cache.Config, unused bool) error {
-	labels, fields := config.LabelSelector, config.FieldSelector
-	if unused || (labels == nil || labels.Empty()) && (fields == nil || fields.Empty()) {
-		return nil
-	}
-	return errSelector
+// hasSelector reports whether objects of any namespace are selected by more than their names.
+func (s *settings) hasSelector() bool {
+	return slices.ContainsFunc(append(slices.Collect(maps.Values(s.namespaces)), s.all), func(config cache.Config) bool {
+		return config.LabelSelector != nil && !config.LabelSelector.Empty() || config.FieldSelector != nil && !config.FieldSelector.Empty()
+	})
 }
 
 // in returns the settings of a namespace, and an error if the cache is restricted to

@@ -10,8 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -30,7 +28,6 @@ func ofSecrets(byObject cache.ByObject) map[client.Object]cache.ByObject {
 
 // An option that the cache cannot honour is an error that says what to do.
 func TestOptionsThatAreRefused(t *testing.T) {
-	web := labels.SelectorFromSet(labels.Set{"app": "web"})
 	tests := map[string]struct {
 		options controllerruntime.CacheOptions
 		stock   cache.Options
@@ -39,12 +36,6 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"zero":             {},
 		"nil object":       {options: controllerruntime.CacheOptions{For: []client.Object{nil}}, want: "CacheOptions.For[0] is nil"},
 		"nil pointer":      {options: controllerruntime.CacheOptions{For: []client.Object{(*corev1.Secret)(nil)}}, want: "CacheOptions.For[0] is nil"},
-		"label selector":   {stock: cache.Options{ByObject: ofSecrets(cache.ByObject{Label: web})}, want: "remove the selector"},
-		"field selector":   {stock: cache.Options{ByObject: ofSecrets(cache.ByObject{Field: fields.OneTermEqualSelector("type", "x")})}, want: "remove the selector"},
-		"of all kinds":     {stock: cache.Options{DefaultLabelSelector: web}, want: "set labels.Everything()"},
-		"of other kinds":   {stock: cache.Options{DefaultLabelSelector: web, ByObject: ofSecrets(cache.ByObject{Label: labels.Everything()})}},
-		"of a namespace":   {stock: cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: web}}}, want: "remove the selector"},
-		"of another kind":  {stock: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Label: web}}}},
 		"only a namespace": {stock: cache.Options{ByObject: ofSecrets(cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}})}},
 	}
 	for name, test := range tests {

@@ -86,6 +86,9 @@ func (c *Cache) newView(id viewID) (*view, error) {
 	if v.clusterScoped {
 		resource = resource.ClusterScoped()
 	}
+	if v.settings.hasSelector() {
+		resource = resource.WithSelector(v.selectorIn)
+	}
 	if id.as == metadataOnly || v.settings.hasTransform() {
 		resource = resource.WithTransform(v.transform)
 	}
@@ -138,6 +141,12 @@ func (v *view) settingsIn(key client.ObjectKey) (cache.Config, error) {
 		return v.settings.all, nil
 	}
 	return v.settings.in(key)
+}
+
+// selectorIn returns the selector of the objects of a namespace.
+func (v *view) selectorIn(namespace string) resource.Selector {
+	config, _ := v.settingsIn(client.ObjectKey{Namespace: namespace}) // Get checks the namespace before
+	return resource.Selector{Label: config.LabelSelector, Field: config.FieldSelector}
 }
 
 // startLocked runs the view until the context of Start ends.

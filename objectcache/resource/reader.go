@@ -62,6 +62,14 @@ func (r *Reader[T]) NamespaceSource(namespace string, wanted func(name string) b
 // is not wanted.
 func (r *Reader[T]) HasNamespaceSource() bool { return r.resource.rest != nil }
 
+// CheckGet returns an error if the resource has a selector, which Read does not apply.
+func (r *Reader[T]) CheckGet() error {
+	if r.resource.rest != nil && r.resource.rest.Selector != nil {
+		return fmt.Errorf("resource %q: %w", r.resource.resource, errSelectorOfGet)
+	}
+	return nil
+}
+
 // Read reads an object with one GET, which the server answers with the newest state, and
 // returns the state, also that of an absent object. The version of an absence is not known.
 // An error is that of the client: for a path that is not served it is the server's 404. It

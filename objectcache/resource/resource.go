@@ -30,8 +30,8 @@ import (
 //   - [FromConfig], of a config, for any Go type
 //   - [FromSource], of sources of your own
 //
-// Its methods [Resource.ClusterScoped] and [Resource.WithTransform] return a changed
-// copy.
+// Its methods [Resource.ClusterScoped], [Resource.WithSelector] and [Resource.WithTransform]
+// return a changed copy.
 type Resource[T cache.Object] struct {
 	resource      schema.GroupResource
 	version       string

@@ -3,6 +3,7 @@
 package listwatch
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 
@@ -30,6 +31,11 @@ type RESTResource struct {
 	// another type is cache.ErrMalformed, if client-go's scheme has the type. For other
 	// types it cannot be known whether an answer of the group and version is of the kind.
 	NewObject, NewList func() runtime.Object
+	// Selector returns the label and the field selector that lists and watches in a
+	// namespace have beside the name, in the syntax of metav1.ListOptions. An object that
+	// they do not select is absent. [RESTResource.Get] reads it nevertheless. Default: nil,
+	// which selects all.
+	Selector func(namespace string) (labels, fields string)
 }
 
 // FromREST returns the source of one object, selected by its name. The namespace of an
@@ -74,10 +80,24 @@ func (s *restSource) selectName(options *metav1.ListOptions) {
 }
 
 func (r *RESTResource) request(namespace string, options *metav1.ListOptions) *rest.Request {
+	if r.Selector != nil {
+		r.selectIn(namespace, options)
+	}
 	return r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).
 		// The same for every group.
 		SpecificallyVersionedParams(options, scheme.ParameterCodec, corev1.SchemeGroupVersion).
 		MaxRetries(0)
+}
+
+// selectIn adds the selectors of a namespace. The name comes first: the first requirement of a
+// name is the one that kube-apiserver authorizes.
+func (r *RESTResource) selectIn(namespace string, options *metav1.ListOptions) {
+	labels, fields := r.Selector(namespace)
+	options.LabelSelector = labels
+	if options.FieldSelector != "" && fields != "" {
+		fields = options.FieldSelector + "," + fields
+	}
+	options.FieldSelector = cmp.Or(fields, options.FieldSelector)
 }
 
 // list returns a list, and its size on the wire.

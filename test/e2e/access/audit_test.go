@@ -15,8 +15,8 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// parameters are the query parameters that a list or watch of one object may have. limit, continue and labelSelector
-// are not allowed.
+// parameters are the query parameters that a list or watch of one object may have. limit and continue are not
+// allowed.
 var parameters = []string{
 	"allowWatchBookmarks", "fieldSelector", "resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeout",
 	"timeoutSeconds", "watch",
@@ -27,6 +27,8 @@ var parameters = []string{
 type allowList struct {
 	objects []string // such as "secrets/tls", in the namespace of the test
 	node    string   // "" for none
+	labels  string   // the label selector of each request
+	fields  string   // what the field selector has after the name
 }
 
 // check returns an error if a request is not allowed.
@@ -45,6 +47,10 @@ func (a allowList) check(verb, uri string) error {
 	if err != nil {
 		return err
 	}
+	if query.Get("labelSelector") != a.labels {
+		return fmt.Errorf("label selector %q", query["labelSelector"])
+	}
+	query.Del("labelSelector")
 	for name, values := range query {
 		if !slices.Contains(parameters, name) || len(values) != 1 {
 			return fmt.Errorf("parameter %s=%v", name, values)
@@ -55,7 +61,7 @@ func (a allowList) check(verb, uri string) error {
 		return nil
 	}
 	resource, named := strings.CutPrefix(u.Path, "/api/v1/namespaces/"+namespace+"/")
-	name, selected := strings.CutPrefix(selector, "metadata.name=")
+	name, selected := strings.CutPrefix(strings.TrimSuffix(selector, a.fields), "metadata.name=")
 	if !named || !selected || !slices.Contains(a.objects, resource+"/"+name) {
 		return errors.New("the request does not select a referenced object")
 	}

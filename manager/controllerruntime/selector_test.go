@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/refwatch/refwatch/manager/controllerruntime"
+)
+
+var web = labels.SelectorFromSet(labels.Set{"app": "web"})
+
+// label sets the labels of a Secret.
+func (r *rig) label(name string, set map[string]string) {
+	r.t.Helper()
+	secrets := r.client.CoreV1().Secrets(namespace)
+	secret, err := secrets.Get(r.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	secret.Labels = set
+	if _, err := secrets.Update(r.t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// A cache with a label selector holds the objects that match, as the stock cache does: one that matches no longer is
+// deleted, and one that matches again is added. Each request has the selector beside the name.
+func TestLabelSelector(t *testing.T) {
+	for name, stock := range map[string]cache.Options{
+		"of the kind":    {ByObject: ofSecrets(cache.ByObject{Label: web})},
+		"of all kinds":   {DefaultLabelSelector: web},
+		"of a namespace": {DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: web}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, controllerruntime.CacheOptions{}, stock, func(t *testing.T, r *rig) {
+				seen := r.record(&corev1.Secret{})
+				r.create("one", "1")
+				r.create("two", "2")
+				r.label("two", nil)
+				r.wantValue("one", "1")
+				if _, err := r.get("two"); !apierrors.IsNotFound(err) {
+					t.Errorf("an object that does not match: got %v, want NotFound", err)
+				}
+				seen.want(t, "at first", "add one=1")
+				r.label("one", map[string]string{"app": "db"})
+				if _, err := r.get("one"); !apierrors.IsNotFound(err) {
+					t.Errorf("an object that matches no longer: got %v, want NotFound", err)
+				}
+				seen.want(t, "without the label", "delete one=1")
+				r.label("one", map[string]string{"app": "web"})
+				r.wantValue("one", "1")
+				seen.want(t, "with the label again", "add one=1")
+				r.wantSelected("app=web", "")
+			})
+		})
+	}
+}
+
+// wantSelected checks that each read of the cache selects by its name and the selectors.
+func (r *rig) wantSelected(labels, fields string) {
+	r.t.Helper()
+	reads := 0
+	for _, request := range r.server.Requests() {
+		if request.Resource != "secrets" || request.Verb != "list" && request.Verb != "watch" {
+			continue
+		}
+		reads++
+		want := strings.TrimSuffix("metadata.name="+request.Name+","+fields, ",")
+		if got := request.Query; got.Get("labelSelector") != labels || got.Get("fieldSelector") != want {
+			r.t.Errorf("%s: got the selectors %q and %q, want %q and %q", request.Verb, got["labelSelector"], got["fieldSelector"], labels, want)
+		}
+	}
+	if reads == 0 {
+		r.t.Error("got no read")
+	}
+}
+
+// A field selector selects beside the name.
+func TestFieldSelector(t *testing.T) {
+	selector := fields.OneTermEqualSelector("type", string(corev1.SecretTypeTLS))
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{ByObject: ofSecrets(cache.ByObject{Field: selector})}, func(t *testing.T, r *rig) {
+		r.create("opaque", "1")
+		certificate := secretNamed("tls", "2")
+		certificate.Type = corev1.SecretTypeTLS
+		certificate.Data[corev1.TLSCertKey], certificate.Data[corev1.TLSPrivateKeyKey] = nil, nil
+		if _, err := r.client.CoreV1().Secrets(namespace).Create(t.Context(), certificate, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		r.wantValue("tls", "2")
+		if _, err := r.get("opaque"); !apierrors.IsNotFound(err) {
+			t.Errorf("a Secret of another type: got %v, want NotFound", err)
+		}
+		r.wantSelected("", "type=kubernetes.io/tls")
+	})
+}
+
+// Each namespace may have a selector of its own, and the kind may do without that of all kinds.
+func TestSelectorsOfNamespaces(t *testing.T) {
+	stock := cache.Options{
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"no": "object"}),
+		ByObject: ofSecrets(cache.ByObject{Label: labels.Everything(), Namespaces: map[string]cache.Config{
+			namespace: {LabelSelector: web},
+			"other":   {},
+		}}),
+	}
+	inBubble(t, controllerruntime.CacheOptions{}, stock, func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		r.label("one", nil)
+		elsewhere := secretNamed("one", "2")
+		elsewhere.Namespace, elsewhere.Labels = "other", nil
+		if _, err := r.client.CoreV1().Secrets("other").Create(t.Context(), elsewhere, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.get("one"); !apierrors.IsNotFound(err) {
+			t.Errorf("in a namespace with a selector: got %v, want NotFound", err)
+		}
+		if err := r.cache.Get(t.Context(), types.NamespacedName{Namespace: "other", Name: "one"}, &corev1.Secret{}); err != nil {
+			t.Errorf("in a namespace without one: got %v, want the object", err)
+		}
+	})
+}
+
+// A live List has the selectors of the cache beside those of the caller.
+func TestLiveListSelects(t *testing.T) {
+	stock := cache.Options{ByObject: ofSecrets(cache.ByObject{Label: web, Field: fields.OneTermEqualSelector("type", "Opaque")})}
+	inBubble(t, controllerruntime.CacheOptions{LiveList: true}, stock, func(t *testing.T, r *rig) {
+		for name, set := range map[string]map[string]string{"both": {"app": "web", "tier": "front"}, "web": {"app": "web"}, "front": {"tier": "front"}} {
+			r.create(name, "1")
+			r.label(name, set)
+		}
+		for name, test := range map[string]struct {
+			options []client.ListOption
+			want    []string
+		}{
+			"none":   {nil, []string{"both", "web"}},
+			"labels": {[]client.ListOption{client.MatchingLabels{"tier": "front"}}, []string{"both"}},
+			"fields": {[]client.ListOption{client.MatchingFields{"metadata.name": "web"}}, []string{"web"}},
+		} {
+			list := &corev1.SecretList{}
+			if err := r.cache.List(t.Context(), list, append(test.options, client.InNamespace(namespace))...); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			got := map[string]bool{}
+			for _, secret := range list.Items {
+				got[secret.Name] = true
+			}
+			if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, test.want) {
+				t.Errorf("%s: got %q, want %q", name, names, test.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
+)
+
+func selectWeb(string) resource.Selector {
+	return resource.Selector{Label: labels.SelectorFromSet(labels.Set{"app": "web"}), Field: fields.OneTermNotEqualSelector("type", "other")}
+}
+
+// A large object that a selector selects is resumed as others are, and one that it selects no longer is absent. No GET
+// answers a Get: it would ignore the selector.
+func TestSelector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true})
+		r := rigOf(t, resource.Secrets(clientOf(t, server)).WithSelector(selectWeb), objectcache.WatchOptions{})
+		defer r.stop()
+		r.server, r.client = server, server.Client()
+		r.create("tls", func(s *corev1.Secret) {
+			s.Labels = map[string]string{"app": "web"}
+			s.Data["large"] = make([]byte, 100<<10)
+		})
+		release := r.holdBack("list", "watch")
+		r.AddReference(namespace, "tls", "pod")
+		got := r.async(t.Context(), "tls")
+		time.Sleep(time.Second)
+		release()
+		if result := <-got; result.err != nil {
+			t.Fatal(result.err)
+		}
+		r.server.CloseStreams(nil)
+		time.Sleep(time.Minute)
+		r.wantPhase("resumed", "tls", readyNamed, 1)
+		secret := r.mustGet("tls").DeepCopy()
+		secret.Labels = nil
+		if _, err := r.client.CoreV1().Secrets(namespace).Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
+			t.Errorf("without the label: got %v, want NotFound", err)
+		}
+		for _, request := range server.Requests() {
+			if request.Verb == "get" || (request.Verb == "list" || request.Verb == "watch") && !selectsWeb(request.Query) {
+				t.Errorf("got %s with %q, want lists and watches with the selector", request.Verb, request.Query)
+			}
+		}
+	})
+}
+
+// selectsWeb reports whether a query has the selectors, and first the name: that is what kube-apiserver authorizes.
+func selectsWeb(query url.Values) bool {
+	return query.Get("labelSelector") == "app=web" && query.Get("fieldSelector") == "metadata.name=tls,type!=other"
+}
+
+// Stores that read with GETs, and sources that read by themselves, have no selectors.
+func TestSelectorErrors(t *testing.T) {
+	selected := resource.Secrets(clients.Nowhere()).WithSelector(selectWeb)
+	_, ttl := objectcache.NewTTLStore(selected, objectcache.TTLOptions{})
+	_, direct := objectcache.NewDirectStore(selected, objectcache.DirectOptions{})
+	for name, err := range map[string]error{"TTL": ttl, "direct": direct} {
+		if err == nil || !strings.Contains(err.Error(), `resource "secrets": its objects have a selector`) || !strings.Contains(err.Error(), "use a WatchStore") {
+			t.Errorf("%s store: got %v, want an error that names the strategy to use", name, err)
+		}
+	}
+	source := resource.FromSource(struct {
+		resource.Source[*corev1.Secret]
+	}{}, corev1.SchemeGroupVersion.WithResource("secrets"))
+	if err := newError(source.WithSelector(selectWeb)); err == nil || !strings.Contains(err.Error(), "FromSource have no selector") {
+		t.Errorf("FromSource: got %v, want an error", err)
+	}
+	if err := newError(resource.Secrets(nil).WithSelector(selectWeb)); err == nil || !strings.Contains(err.Error(), "the client is nil") {
+		t.Errorf("no client: got %v, want that error", err)
+	}
+}
