@@ -78,7 +78,7 @@ func TestContextThatHasEnded(t *testing.T) {
 	})
 }
 
-func TestContextEndsTheStreamUntilUntie(t *testing.T) {
+func TestContextEndsTheStreamUntilDetach(t *testing.T) {
 	withPeer(t, func(t *testing.T, p *peer) {
 		ctx, cancel := context.WithCancel(t.Context())
 		waiting := p.get(ctx)
