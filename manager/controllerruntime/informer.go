@@ -17,6 +17,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	refcache "github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
@@ -78,6 +79,26 @@ func (v *view) startInformerLocked() {
 		informer.RunWithContext(ctx)
 		informer.changes.running.Wait()
 	})
+	v.cache.goLocked(func() { v.logIfUnasked(ctx) })
+}
+
+// silentAfter is how long an informer may have no object before that is logged.
+const silentAfter = time.Minute
+
+// logIfUnasked logs once that the handlers of an informer get no events, if no Get has asked for
+// an object. That is so for a program that has nothing to do yet, and for one whose Gets do not
+// pass this cache, or that has none.
+func (v *view) logIfUnasked(ctx context.Context) {
+	timer := time.NewTimer(silentAfter)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+		if !v.leases.wereAcquired() {
+			logf.FromContext(ctx).Info("Handlers get no events: no Get has asked the cache for an object of this kind. "+
+				"Get each object that matters, or leave the kind out of CacheOptions.For", "kind", v.id.kind.Kind)
+		}
+	}
 }
 
 func (c *Cache) removeInformer(id viewID) {

@@ -37,8 +37,9 @@ type retention struct {
 type leases struct {
 	store *objectcache.WatchStore[client.Object]
 
-	mu    sync.Mutex
-	byKey map[types.NamespacedName]*lease
+	mu       sync.Mutex
+	byKey    map[types.NamespacedName]*lease
+	acquired bool // there has been a lease
 }
 
 func newLeases(store *objectcache.WatchStore[client.Object]) *leases {
@@ -56,11 +57,18 @@ func (l *leases) acquire(key types.NamespacedName) (*lease, error) {
 			return nil, err
 		}
 		held = &lease{since: time.Now()}
-		l.byKey[key] = held
+		l.byKey[key], l.acquired = held, true
 		l.store.AddReference(key.Namespace, key.Name, objectcache.LeaseOwner) // does not block
 	}
 	held.readers++
 	return held, nil
+}
+
+// wereAcquired reports whether there has been a lease.
+func (l *leases) wereAcquired() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.acquired
 }
 
 // release ends the use of a lease by a Get, of which err is the result.
