@@ -165,19 +165,17 @@ var tones = map[objectcache.Phase]string{
 
 // Stream returns how changes of an object arrive, or why none do.
 func (page) Stream(o Object) string {
-	text := string(o.Reason)
-	switch o.Stream {
-	case objectcache.StreamNamed:
-		text = "named stream"
-	case objectcache.StreamShared:
-		text = "shared stream"
-	case objectcache.StreamPolled:
-		text = "polled"
+	switch {
+	case o.Stream == objectcache.StreamShared:
+		return "shared stream"
+	case o.Stream == objectcache.StreamPolled:
+		return "polled"
+	case o.Stream != objectcache.StreamNamed:
+		return string(o.Reason)
+	case o.Parked:
+		return "parked stream"
 	}
-	if o.Parked {
-		text += ", parked"
-	}
-	return text
+	return "stream"
 }
 
 // Tone returns the class of a phase.
