@@ -28,8 +28,8 @@ type entry[T cache.Object] struct {
 
 	order     cache.Order[T] // of what its watches have brought
 	immutable bool           // the state can never change, and needs no stream
-	// live is set while a stream brings the changes of the state, to which a new owner then
-	// needs no read of its own.
+	// live is set while a new owner needs no read of its own: a stream brings the changes of
+	// the state.
 	live    bool
 	noticed bool // a read has been recorded
 	// readFor is the highest number of a read that was asked for before the consistent read

@@ -66,7 +66,8 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	}
 }
 
-// startUnaskedLocked is startLocked for another reason than a Get. A TTLStore reads for Gets alone.
+// startUnaskedLocked is startLocked, unless the store is a TTLStore and no Get waits: that reads
+// for Gets alone.
 func (s *WatchStore[T]) startUnaskedLocked(e *entry[T]) {
 	if s.ttl == nil || e.waiters > 0 {
 		s.startLocked(e)
@@ -222,14 +223,15 @@ func (s *WatchStore[T]) syncedLocked(e *entry[T]) {
 	}
 }
 
-// unwatchLocked ends the stream of an object that needs none. If an immutable object is
-// deleted and created again, nothing reports it, so a timer reads it again.
+// unwatchLocked ends the stream, or the single read, of an object that needs no stream: each
+// successful read of one ends so. If an immutable object is deleted and created again, nothing
+// reports it, so a timer reads it again.
 func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason engine.Reason) {
 	w.logEndLocked(endReasons[reason])
 	w.reflector.Pause() // its own: an object that needs no stream is read with requests of its own
 	w.upkeep, w.reason = engine.ByNone, reason
 	if s.ttl != nil {
-		s.readDoneLocked(w)
+		s.lapseLocked(w)
 	}
 	e.live = false
 	s.stopTimerLocked(e.readTimer)

@@ -97,7 +97,7 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 		}
 	}
 	if w != nil && !w.synced {
-		e.live = false // the state, if there is one, is from a stream that has ended
+		e.live = false // the state, if there is one, is from before the read that is under way
 	}
 	s.subscribers.notify(e.key)
 }

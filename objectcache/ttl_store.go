@@ -250,7 +250,7 @@ func (s *WatchStore[T]) until(began time.Time, ttl time.Duration, immutable bool
 }
 
 // prolongLocked serves the object that is held beyond its TTL, until the read that is under
-// way has succeeded: see readDoneLocked.
+// way has succeeded: see lapseLocked.
 func (s *WatchStore[T]) prolongLocked(w *objectWatch[T]) {
 	if w.upkeep != engine.ByRead || !w.entry.state().Exists {
 		return
@@ -259,9 +259,9 @@ func (s *WatchStore[T]) prolongLocked(w *objectWatch[T]) {
 	s.publishLocked(w.entry)
 }
 
-// readDoneLocked is called when the store notices a read. It takes back what keepPreviousLocked
+// lapseLocked is called when a read has succeeded. It takes back what keepPreviousLocked
 // has done until then: the state is served for its TTL, and an owner needs a read of its own.
-func (s *WatchStore[T]) readDoneLocked(w *objectWatch[T]) {
+func (s *WatchStore[T]) lapseLocked(w *objectWatch[T]) {
 	w.until.Store(w.lapses)
 	w.entry.previousFor = min(w.entry.previousFor, w.entry.readFor)
 }

@@ -24,7 +24,7 @@ type WatchStore[T cache.Object] struct {
 	resource         kind[T]
 	options          WatchOptions
 	ttl              *TTLOptions   // nil unless it is that of a TTLStore
-	readSpacing      time.Duration // the shortest time between two reads of an object without a stream that Gets demand
+	readSpacing      time.Duration // demandSpacing; less in a TTLStore
 	explain          func(error) error
 	unwatchImmutable bool      // end the streams of immutable objects
 	mayHedge         bool      // has a REST client without a rate limit: see hedge.go
