@@ -172,17 +172,20 @@ func (v *view) get(ctx context.Context, key types.NamespacedName) (object client
 		v.leases.release(lease, err)
 		release(err)
 	}()
-	object, err = v.store.TryGet(key.Namespace, key.Name) // needs no timer
-	if !errors.Is(err, objectcache.ErrNotSynced) {
+	demands, demanding := demandsOf(ctx)
+	since := lease.since
+	if demanding {
+		since = time.Now() // the state may have been known for long
+	} else if object, err = v.store.TryGet(key.Namespace, key.Name); !errors.Is(err, objectcache.ErrNotSynced) { // needs no timer
 		return object, err
 	}
 	if timeout := v.cache.options.SyncTimeout; timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, lease.since.Add(timeout), fmt.Errorf("CacheOptions.SyncTimeout is %v", timeout))
+		ctx, cancel = context.WithDeadlineCause(ctx, since.Add(timeout), fmt.Errorf("CacheOptions.SyncTimeout is %v", timeout))
 		defer cancel()
 	}
-	if ctx.Err() == nil {
-		object, err = v.store.Get(ctx, key.Namespace, key.Name)
+	if demanding || ctx.Err() == nil {
+		object, err = v.store.GetWithOptions(ctx, key.Namespace, key.Name, demands)
 	}
 	if errors.Is(err, objectcache.ErrNotStarted) { // the goroutine that calls Run has not begun
 		err = fmt.Errorf("%s %q: %w", v.id.kind.Kind, strings.TrimPrefix(key.String(), "/"), objectcache.ErrNotSynced)

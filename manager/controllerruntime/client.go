@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// NewClient is a function for ctrl.Options.NewClient, beside [NewCache]:
+//
+//	ctrl.Options{NewCache: controllerruntime.NewCache(options), NewClient: controllerruntime.NewClient}
+//
+// Its client reads its own writes: a Get of an object that is cached by reference returns no
+// state from before the last write of that object through the client. It waits for the event,
+// or reads the object again after 0.1 s: see objectcache.GetOptions.NotOlderThan. No other
+// object waits. All writes of one object count, except DeleteAllOf and dry runs.
+//
+// The client keeps the version of each object that it has written and not read since, about
+// 200 bytes. It returns an error if options have no cache of NewCache, and those of client.New.
+func NewClient(config *rest.Config, options client.Options) (client.Client, error) {
+	var cache *Cache
+	if options.Cache != nil {
+		cache, _ = options.Cache.Reader.(*Cache)
+	}
+	if cache == nil {
+		return nil, errors.New("new client that reads its own writes: it has no cache of referenced objects: set ctrl.Options.NewCache to one of controllerruntime.NewCache")
+	}
+	stock, err := client.New(config, options)
+	if err != nil || options.DryRun != nil && *options.DryRun {
+		return stock, err
+	}
+	return &consistentClient{Client: stock, cache: cache, written: map[objectID]demand{}}, nil
+}
+
+// consistentClient demands of each Get of an object that it has written what that write has made.
+type consistentClient struct {
+	client.Client
+
+	cache *Cache
+
+	mu      sync.Mutex
+	written map[objectID]demand // what the next Get demands
+	writes  uint64
+}
+
+// objectID identifies an object, in any representation.
+type objectID struct {
+	kind schema.GroupVersionKind
+	key  client.ObjectKey
+}
+
+// demand is what a Get demands after a write.
+type demand struct {
+	version string // that of the object after the write; empty if it is not known: the read must be live
+	write   uint64 // of the client
+}
+
+func (d demand) options() objectcache.GetOptions {
+	return objectcache.GetOptions{NotOlderThan: d.version, Live: d.version == ""}
+}
+
+// demandKey is the key of the context of a Get with demands.
+type demandKey struct{}
+
+// demandsOf returns the demands of a Get.
+func demandsOf(ctx context.Context) (options objectcache.GetOptions, ok bool) {
+	options, ok = ctx.Value(demandKey{}).(objectcache.GetOptions)
+	return options, ok
+}
+
+// Get implements client.Reader.
+func (c *consistentClient) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
+	id := c.idOf(out, key)
+	c.mu.Lock()
+	demand, ok := c.written[id]
+	c.mu.Unlock()
+	if !ok {
+		return c.Client.Get(ctx, key, out, opts...)
+	}
+	// The client decides whether it reads from the cache.
+	err := c.Client.Get(context.WithValue(ctx, demandKey{}, demand.options()), key, out, opts...)
+	if err == nil || apierrors.IsNotFound(err) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.written[id] == demand {
+			delete(c.written, id)
+		}
+	}
+	return err
+}
+
+// idOf returns the ID of an object. It is zero for one that is not cached by reference.
+func (c *consistentClient) idOf(object runtime.Object, key client.ObjectKey) (id objectID) {
+	if gvk, ok := c.cache.isReferenced(object); ok {
+		id = objectID{gvk, key}
+	}
+	return id
+}
+
+// record records a write of an object, unless it has failed for certain or was a dry run.
+func (c *consistentClient) record(id objectID, version string, err error, dryRun []string) error {
+	var status apierrors.APIStatus
+	refused := errors.As(err, &status) && status.Status().Code < 500
+	if id == (objectID{}) || refused || len(dryRun) > 0 {
+		return err
+	}
+	if err != nil {
+		version = "" // the server may have done it
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes++
+	c.written[id] = demand{version, c.writes}
+	return err
+}
+
+func (c *consistentClient) recordObject(object client.Object, err error, dryRun []string) error {
+	return c.record(c.idOf(object, client.ObjectKeyFromObject(object)), object.GetResourceVersion(), err, dryRun)
+}
+
+// Create implements client.Writer.
+func (c *consistentClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
+	err := c.Client.Create(ctx, object, opts...)
+	return c.recordObject(object, err, (&client.CreateOptions{}).ApplyOptions(opts).DryRun)
+}
+
+// Update implements client.Writer.
+func (c *consistentClient) Update(ctx context.Context, object client.Object, opts ...client.UpdateOption) error {
+	err := c.Client.Update(ctx, object, opts...)
+	return c.recordObject(object, err, (&client.UpdateOptions{}).ApplyOptions(opts).DryRun)
+}
+
+// Patch implements client.Writer.
+func (c *consistentClient) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	err := c.Client.Patch(ctx, object, patch, opts...)
+	return c.recordObject(object, err, (&client.PatchOptions{}).ApplyOptions(opts).DryRun)
+}
+
+// Delete implements client.Writer.
+func (c *consistentClient) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
+	err := c.Client.Delete(ctx, object, opts...)
+	return c.record(c.idOf(object, client.ObjectKeyFromObject(object)), "", err, (&client.DeleteOptions{}).ApplyOptions(opts).DryRun)
+}
+
+// Apply implements client.Writer.
+func (c *consistentClient) Apply(ctx context.Context, configuration runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	err := c.Client.Apply(ctx, configuration, opts...)
+	return c.recordConfiguration(configuration, err, (&client.ApplyOptions{}).ApplyOptions(opts).DryRun)
+}
+
+// recordConfiguration records an apply, of which the client has set the configuration to the answer.
+func (c *consistentClient) recordConfiguration(configuration runtime.ApplyConfiguration, err error, dryRun []string) error {
+	var applied metav1.PartialObjectMetadata
+	text, _ := json.Marshal(configuration) // the client has done so for the request
+	if json.Unmarshal(text, &applied) != nil {
+		return err
+	}
+	return c.recordObject(&applied, err, dryRun)
+}
+
+// Status implements client.StatusClient.
+func (c *consistentClient) Status() client.SubResourceWriter {
+	return &consistentSubResource{c.SubResource("status"), c}
+}
+
+// SubResource implements client.SubResourceClientConstructor.
+func (c *consistentClient) SubResource(name string) client.SubResourceClient {
+	return &consistentSubResource{c.Client.SubResource(name), c}
+}
+
+// consistentSubResource records writes of a subresource that change its object.
+type consistentSubResource struct {
+	client.SubResourceClient
+
+	client *consistentClient
+}
+
+// Update implements client.SubResourceWriter.
+func (s *consistentSubResource) Update(ctx context.Context, object client.Object, opts ...client.SubResourceUpdateOption) error {
+	err := s.SubResourceClient.Update(ctx, object, opts...)
+	options := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
+	return s.record(object, options.SubResourceBody, err, options.DryRun)
+}
+
+// Patch implements client.SubResourceWriter.
+func (s *consistentSubResource) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	err := s.SubResourceClient.Patch(ctx, object, patch, opts...)
+	options := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
+	return s.record(object, options.SubResourceBody, err, options.DryRun)
+}
+
+// record records a write of an object's subresource. Of one with a body of its own the version of
+// the object is not known.
+func (s *consistentSubResource) record(object, body client.Object, err error, dryRun []string) error {
+	if body != nil {
+		return s.client.record(s.client.idOf(object, client.ObjectKeyFromObject(object)), "", err, dryRun)
+	}
+	return s.client.recordObject(object, err, dryRun)
+}
+
+// Apply implements client.SubResourceWriter.
+func (s *consistentSubResource) Apply(ctx context.Context, configuration runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+	err := s.SubResourceClient.Apply(ctx, configuration, opts...)
+	return s.client.recordConfiguration(configuration, err, (&client.SubResourceApplyOptions{}).ApplyOpts(opts).DryRun)
+}
