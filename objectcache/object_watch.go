@@ -89,6 +89,10 @@ func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 var (
 	_ toolscache.ReflectorStore         = (*objectWatch[cache.Object])(nil)
 	_ toolscache.ReflectorBookmarkStore = (*objectWatch[cache.Object])(nil)
+	_ reflector.Checker                 = (*objectWatch[cache.Object])(nil)
+	_ reflector.ReadChecker             = (*objectWatch[cache.Object])(nil)
+	_ reflector.EpochStarter            = (*objectWatch[cache.Object])(nil)
+	_ reflector.Comparer                = (*objectWatch[cache.Object])(nil)
 )
 
 // Add implements client-go's ReflectorStore: an ADDED event.

@@ -22,31 +22,34 @@ import (
 // a ResourceVersionUpdater: with the version of each state, event and bookmark that the store
 // has got.
 //
-// A store may also have these methods, as [cache.Slot] has:
-//
-//	Check(object runtime.Object) error            // refuses an object
-//	CheckRead(items []any, version string) error  // refuses a complete read
-//	NewEpoch()                                    // the server was rolled back
-//	Holds(items []any) bool                       // reports whether a read brings nothing new
-//
-// Holds may get *metav1.PartialObjectMetadata in place of the objects: see
-// [listwatch.Resumable].
-//
-// What it refuses does not reach it: the stream ends and another follows. Silent streams
-// are compared with what it holds.
+// A store may also be a [Checker], a [ReadChecker], an [EpochStarter] and a [Comparer], as
+// [cache.Slot] is. What it refuses does not reach it: the stream ends and another follows.
+// Silent streams are compared with what it holds.
 type Store = toolscache.ReflectorStore
 
-// The optional methods of a store. Their errors must not hold object data.
-type (
-	checker interface {
-		Check(object runtime.Object) error
-	}
-	readChecker interface {
-		CheckRead(items []any, version string) error
-	}
-	epochStarter interface{ NewEpoch() }
-	comparer     interface{ Holds(items []any) bool }
-)
+// Checker is a [Store] that refuses objects. An error must not hold object data.
+type Checker interface {
+	// Check returns an error for an object that does not belong in the store.
+	Check(object runtime.Object) error
+}
+
+// ReadChecker is a [Store] that refuses complete reads. An error must not hold object data.
+type ReadChecker interface {
+	// CheckRead returns an error for a read that the store must not be replaced with.
+	CheckRead(items []any, version string) error
+}
+
+// EpochStarter is a [Store] that is told when the server was rolled back: from then on its
+// versions may be lower, and repeat.
+type EpochStarter interface{ NewEpoch() }
+
+// Comparer is a [Store] that can be compared with the server, which finds streams that have
+// missed a change.
+type Comparer interface {
+	// Holds reports whether a complete read brings nothing new. The items may be
+	// *metav1.PartialObjectMetadata in place of the objects: see [listwatch.Resumable].
+	Holds(items []any) bool
+}
 
 // safeStore returns the errors of a store without object data.
 type safeStore struct {
@@ -57,7 +60,7 @@ type safeStore struct {
 
 // check returns an error if an object does not belong in the store.
 func (s safeStore) check(object runtime.Object) error {
-	if store, ok := s.Store.(checker); ok {
+	if store, ok := s.Store.(Checker); ok {
 		if err := store.Check(object); err != nil {
 			return refusalOf(err, object)
 		}
@@ -67,7 +70,7 @@ func (s safeStore) check(object runtime.Object) error {
 
 // newEpoch notifies the store that the server was rolled back.
 func (s safeStore) newEpoch() {
-	if store, ok := s.Store.(epochStarter); ok {
+	if store, ok := s.Store.(EpochStarter); ok {
 		store.NewEpoch()
 	}
 }
@@ -75,7 +78,7 @@ func (s safeStore) newEpoch() {
 // holds reports whether the store holds the same objects as a complete read. known is
 // false if the store cannot be asked.
 func (s safeStore) holds(items []any) (same, known bool) {
-	store, ok := s.Store.(comparer)
+	store, ok := s.Store.(Comparer)
 	return ok && store.Holds(items), ok
 }
 
@@ -98,7 +101,7 @@ func (s safeStore) updateVersion(version string) {
 
 // replace stores a complete read.
 func (s safeStore) replace(items []any, version string) error {
-	if store, ok := s.Store.(readChecker); ok {
+	if store, ok := s.Store.(ReadChecker); ok {
 		if err := store.CheckRead(items, version); err != nil {
 			return refusalOf(err, items...)
 		}
