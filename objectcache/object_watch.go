@@ -69,7 +69,7 @@ func (w *objectWatch[T]) status() reflector.Status {
 func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 	e := w.entry
 	synced := status.Synced || w.upkeep == engine.BySharedStream && e.state().Synced
-	if synced && !w.synced {
+	if synced && !w.synced && (w.hedged || w.hedgeRefused) {
 		w.store.hedgesEndLocked(w)
 	}
 	if w.synced = synced; w.behind {
