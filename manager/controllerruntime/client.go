@@ -11,10 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	refcache "github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 )
 
@@ -25,10 +25,11 @@ import (
 // Its client reads its own writes: a Get of an object that is cached by reference returns no
 // state from before the last write of that object through the client. It waits for the event,
 // or reads the object again after 0.1 s: see objectcache.GetOptions.NotOlderThan. No other
-// object waits. All writes of one object count, except DeleteAllOf and dry runs.
+// object waits. DeleteAllOf, creations of subresources and dry runs do not count. If the server
+// no longer has the write, because it was restored from a backup, Get returns what it has.
 //
 // The client keeps the version of each object that it has written and not read since, about
-// 200 bytes. It returns an error if options have no cache of NewCache, and those of client.New.
+// 200 bytes. NewClient returns an error if options have no cache of NewCache, and those of client.New.
 func NewClient(config *rest.Config, options client.Options) (client.Client, error) {
 	var cache *Cache
 	if options.Cache != nil {
@@ -41,7 +42,7 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 	if err != nil || options.DryRun != nil && *options.DryRun {
 		return stock, err
 	}
-	return &consistentClient{Client: stock, cache: cache, written: map[objectID]demand{}}, nil
+	return &consistentClient{Client: stock, cache: cache, written: map[writtenID]demand{}}, nil
 }
 
 // consistentClient demands of each Get of an object that it has written what that write has made.
@@ -51,13 +52,13 @@ type consistentClient struct {
 	cache *Cache
 
 	mu      sync.Mutex
-	written map[objectID]demand // what the next Get demands
+	written map[writtenID]demand // what the next Get demands
 	writes  uint64
 }
 
-// objectID identifies an object, in any representation.
-type objectID struct {
-	kind schema.GroupVersionKind
+// writtenID identifies an object in one representation: each has a store of its own.
+type writtenID struct {
+	view viewID
 	key  client.ObjectKey
 }
 
@@ -82,7 +83,8 @@ func demandsOf(ctx context.Context) (options objectcache.GetOptions, ok bool) {
 
 // Get implements client.Reader.
 func (c *consistentClient) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
-	id := c.idOf(out, key)
+	gvk, _ := c.cache.isReferenced(out)
+	id := writtenID{viewID{gvk, representationOf(out)}, key}
 	c.mu.Lock()
 	demand, ok := c.written[id]
 	c.mu.Unlock()
@@ -91,43 +93,53 @@ func (c *consistentClient) Get(ctx context.Context, key client.ObjectKey, out cl
 	}
 	// The client decides whether it reads from the cache.
 	err := c.Client.Get(context.WithValue(ctx, demandKey{}, demand.options()), key, out, opts...)
-	if err == nil || apierrors.IsNotFound(err) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.written[id] == demand {
-			delete(c.written, id)
+	isLost := errors.Is(err, objectcache.ErrStale) // a read that began after the write is older
+	if err == nil || apierrors.IsNotFound(err) || isLost {
+		c.forget(id, demand)
+	}
+	if isLost {
+		return c.Client.Get(ctx, key, out, opts...)
+	}
+	return err
+}
+
+// forget removes a demand that was met, or cannot be, unless there was another write meanwhile.
+func (c *consistentClient) forget(id writtenID, met demand) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.written[id] == met {
+		delete(c.written, id)
+	}
+}
+
+// record records a write of an object, unless it has failed for certain or was a dry run. Each view
+// that may hold an older state gets a demand; one that is made later begins with a read.
+func (c *consistentClient) record(object client.Object, version string, err error, dryRun []string) error {
+	var status apierrors.APIStatus
+	refused := errors.As(err, &status) && status.Status().Code < 500
+	gvk, ok := c.cache.isReferenced(object)
+	if !ok || refused || len(dryRun) > 0 {
+		return err
+	}
+	if err != nil || refcache.CheckVersion(version) != nil {
+		version = "" // the server may have done it, or its versions have no order
+	}
+	views := c.cache.viewsOf(gvk)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes++
+	for _, view := range views {
+		id := writtenID{view.id, client.ObjectKeyFromObject(object)}
+		before := c.written[id].version
+		if order, err := refcache.CompareVersions(before, version); before == "" || version == "" || err != nil || order < 0 {
+			c.written[id] = demand{version, c.writes} // else another write was later, and returned earlier
 		}
 	}
 	return err
 }
 
-// idOf returns the ID of an object. It is zero for one that is not cached by reference.
-func (c *consistentClient) idOf(object runtime.Object, key client.ObjectKey) (id objectID) {
-	if gvk, ok := c.cache.isReferenced(object); ok {
-		id = objectID{gvk, key}
-	}
-	return id
-}
-
-// record records a write of an object, unless it has failed for certain or was a dry run.
-func (c *consistentClient) record(id objectID, version string, err error, dryRun []string) error {
-	var status apierrors.APIStatus
-	refused := errors.As(err, &status) && status.Status().Code < 500
-	if id == (objectID{}) || refused || len(dryRun) > 0 {
-		return err
-	}
-	if err != nil {
-		version = "" // the server may have done it
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.writes++
-	c.written[id] = demand{version, c.writes}
-	return err
-}
-
 func (c *consistentClient) recordObject(object client.Object, err error, dryRun []string) error {
-	return c.record(c.idOf(object, client.ObjectKeyFromObject(object)), object.GetResourceVersion(), err, dryRun)
+	return c.record(object, object.GetResourceVersion(), err, dryRun)
 }
 
 // Create implements client.Writer.
@@ -151,7 +163,7 @@ func (c *consistentClient) Patch(ctx context.Context, object client.Object, patc
 // Delete implements client.Writer.
 func (c *consistentClient) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
 	err := c.Client.Delete(ctx, object, opts...)
-	return c.record(c.idOf(object, client.ObjectKeyFromObject(object)), "", err, (&client.DeleteOptions{}).ApplyOptions(opts).DryRun)
+	return c.record(object, "", err, (&client.DeleteOptions{}).ApplyOptions(opts).DryRun)
 }
 
 // Apply implements client.Writer.
@@ -205,7 +217,7 @@ func (s *consistentSubResource) Patch(ctx context.Context, object client.Object,
 // the object is not known.
 func (s *consistentSubResource) record(object, body client.Object, err error, dryRun []string) error {
 	if body != nil {
-		return s.client.record(s.client.idOf(object, client.ObjectKeyFromObject(object)), "", err, dryRun)
+		return s.client.record(object, "", err, dryRun)
 	}
 	return s.client.recordObject(object, err, dryRun)
 }

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
@@ -162,6 +163,59 @@ func TestClientOfAManager(t *testing.T) {
 		time.AfterFunc(time.Second, server.CatchUp)
 		if got := r.value(mgr.GetClient(), "one"); got != "1" {
 			t.Errorf("got %q, want the Secret that the client has created", got)
+		}
+	})
+}
+
+// A server that was restored from a backup has lost the write. Get then returns what the server has.
+func TestClientWhoseWriteIsLost(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		c := r.consistent()
+		r.create("one", "1")
+		_ = r.value(c, "one")
+		backup := r.server.Snapshot()
+		r.server.Lag(time.Hour) // no event of the write comes
+		if err := c.Update(t.Context(), secretNamed("one", "2")); err != nil {
+			t.Fatal(err)
+		}
+		r.server.Restore(backup)
+		r.server.CatchUp()
+		for range 2 {
+			if got := r.value(c, "one"); got != "1" {
+				t.Errorf("after the restore: got %q, want 1", got)
+			}
+		}
+	})
+}
+
+// Each representation has a state of its own: a Get of one does not meet the demand of another.
+func TestClientDemandsOfEachRepresentation(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		c := r.consistent()
+		r.create("one", "1")
+		metadata := &metav1.PartialObjectMetadata{}
+		metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		key := client.ObjectKey{Namespace: namespace, Name: "one"}
+		_ = r.value(c, "one")
+		if err := c.Get(t.Context(), key, metadata); err != nil {
+			t.Fatal(err)
+		}
+		r.server.CloseStreams(nil)
+		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status { // streams of metadata open late
+			if strings.Contains(request.Accept, "PartialObjectMetadata") {
+				time.Sleep(2 * time.Second)
+			}
+			return nil
+		})
+		written := secretNamed("one", "2")
+		if err := c.Update(t.Context(), written); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.value(c, "one"); got != "2" {
+			t.Errorf("typed: got %q, want 2", got)
+		}
+		if err := c.Get(t.Context(), key, metadata); err != nil || metadata.ResourceVersion != written.ResourceVersion {
+			t.Errorf("metadata: got version %s and %v, want %s", metadata.ResourceVersion, err, written.ResourceVersion)
 		}
 	})
 }

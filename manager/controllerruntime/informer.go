@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -140,17 +141,24 @@ func (c *Cache) askOthers(v *view, key types.NamespacedName) (release func(error
 	}
 }
 
-// askForAll takes leases on all objects that Gets have asked for in other views.
-func (c *Cache) askForAll(v *view) {
+// viewsOf returns the views of a kind that there are.
+func (c *Cache) viewsOf(kind schema.GroupVersionKind) (views []*view) {
 	c.mu.Lock()
-	var others []*view
+	defer c.mu.Unlock()
 	for as := typed; as <= metadataOnly; as++ {
-		if other := c.views[viewID{v.id.kind, as}]; other != nil && other != v {
-			others = append(others, other)
+		if v := c.views[viewID{kind, as}]; v != nil {
+			views = append(views, v)
 		}
 	}
-	c.mu.Unlock()
-	for _, other := range others {
+	return views
+}
+
+// askForAll takes leases on all objects that Gets have asked for in other views.
+func (c *Cache) askForAll(v *view) {
+	for _, other := range c.viewsOf(v.id.kind) {
+		if other == v {
+			continue
+		}
 		for _, key := range other.leases.keys() {
 			v.ask(key)
 		}
