@@ -39,8 +39,8 @@ type ReadChecker interface {
 	CheckRead(items []any, version string) error
 }
 
-// EpochStarter is a [Store] that is told when the server was rolled back: from then on its
-// versions may be lower, and repeat.
+// EpochStarter is a [Store] that is told when the server was rolled back. The versions of the
+// server may be lower after that, and may repeat.
 type EpochStarter interface{ NewEpoch() }
 
 // Comparer is a [Store] that can be compared with the server, which finds streams that have
