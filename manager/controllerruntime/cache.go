@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -40,10 +41,14 @@ type Cache struct {
 	kinds   map[schema.GroupVersionKind]settings
 	running sync.WaitGroup // views and informers, which Start waits for
 
+	mappings singleflight.Group // the requests of restMapping
+
 	mu      sync.Mutex
 	ctx     context.Context // of Start; nil before
 	stopped bool
 	views   map[viewID]*view
+	// metadata are the stock cache's informers of metadata, with CacheOptions.StockMetadata.
+	metadata map[schema.GroupVersionKind]cache.Informer
 }
 
 // NewCache returns a function for ctrl.Options.NewCache:
@@ -114,15 +119,9 @@ func newCache(config *rest.Config, stock cache.Options, options CacheOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{options: options, stock: stock, kinds: map[schema.GroupVersionKind]settings{}, views: map[viewID]*view{}}
-	for _, object := range options.For {
-		gvk, err := apiutil.GVKForObject(object, stock.Scheme)
-		if err != nil {
-			return nil, fmt.Errorf("CacheOptions.For: %w", err)
-		}
-		if c.kinds[gvk], err = settingsFor(&stock, gvk); err != nil {
-			return nil, err
-		}
+	c := &Cache{options: options, stock: stock, views: map[viewID]*view{}, metadata: map[schema.GroupVersionKind]cache.Informer{}}
+	if c.kinds, err = settingsOfKinds(&options, &stock); err != nil {
+		return nil, err
 	}
 	c.config = resource.ConfigFor(config)
 	if c.client, err = rest.HTTPClientFor(c.config); err != nil {
@@ -156,9 +155,15 @@ func withStockDefaults(config *rest.Config, stock cache.Options) (cache.Options,
 	return stock, err
 }
 
-// isReferenced returns the kind of an object or a list, and whether it is cached by
-// reference.
+// isReferenced returns the kind of an object or a list, and whether it is cached by reference in
+// the representation of the object.
 func (c *Cache) isReferenced(object runtime.Object) (gvk schema.GroupVersionKind, ok bool) {
+	gvk, ok = c.kindOf(object)
+	return gvk, ok && !(c.options.StockMetadata && representationOf(object) == metadataOnly)
+}
+
+// kindOf returns the kind of an object or a list, and whether it is one of CacheOptions.For.
+func (c *Cache) kindOf(object runtime.Object) (gvk schema.GroupVersionKind, ok bool) {
 	gvk, err := apiutil.GVKForObject(object, c.stock.Scheme)
 	if err != nil {
 		return gvk, false // the stock cache returns the error

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // Get, List and the informers of a Cache.
@@ -43,9 +43,11 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object
 	if err != nil {
 		return err
 	}
-	object, err := v.get(ctx, key)
-	if err != nil {
-		return err
+	object := v.getSelected(ctx, key)
+	if object == nil {
+		if object, err = v.get(ctx, key); err != nil {
+			return err
+		}
 	}
 	options := client.GetOptions{UnsafeDisableDeepCopy: config.UnsafeDisableDeepCopy}
 	options.ApplyOptions(opts)
@@ -55,7 +57,7 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object
 // List implements client.Reader: see [NewCache].
 func (c *Cache) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {
 	gvk, ok := c.isReferenced(out)
-	if !ok {
+	if !ok || c.kinds[gvk].selected {
 		return c.Cache.List(ctx, out, opts...)
 	}
 	if c.live == nil {
@@ -64,12 +66,12 @@ func (c *Cache) List(ctx context.Context, out client.ObjectList, opts ...client.
 	options := client.ListOptions{}
 	options.ApplyOptions(opts)
 	settings := c.kinds[gvk]
-	namespaced, err := apiutil.IsGVKNamespaced(gvk, c.stock.Mapper)
+	mapping, err := c.restMapping(gvk)
 	if err != nil {
 		return fmt.Errorf("cache of referenced objects: %s: %w", gvk.Kind, err)
 	}
 	config := settings.all
-	if namespaced {
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		if config, err = settings.in(client.ObjectKey{Namespace: options.Namespace}); err != nil {
 			return fmt.Errorf("list %s in namespace %q: the cache is restricted to namespaces: name one of them with client.InNamespace", gvk.Kind, options.Namespace)
 		}
@@ -100,16 +102,19 @@ func alsoSelecting(config cache.Config, options *client.ListOptions) client.List
 func (c *Cache) GetInformer(ctx context.Context, object client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
 	gvk, ok := c.isReferenced(object)
 	if !ok {
-		return c.Cache.GetInformer(ctx, object, opts...)
+		return c.stockInformer(ctx, gvk, object, opts...)
 	}
 	v, err := c.view(gvk, object)
 	if err != nil {
 		return nil, err
 	}
-	informer, started, err := c.informer(v)
-	if err != nil {
-		return nil, err
+	var set cache.Informer
+	if v.settings.selected {
+		if set, err = c.Cache.GetInformer(ctx, object, opts...); err != nil {
+			return nil, err
+		}
 	}
+	informer, started := c.informer(v)
 	options := cache.InformerGetOptions{}
 	for _, opt := range opts {
 		opt(&options)
@@ -119,7 +124,21 @@ func (c *Cache) GetInformer(ctx context.Context, object client.Object, opts ...c
 			return nil, timedOut(ctx, fmt.Errorf("informer of %s: not synced", gvk.Kind))
 		}
 	}
+	if set != nil {
+		return &setAndReferenced{Informer: set, referenced: informer, inSet: v.inSet}, nil
+	}
 	return informer, nil
+}
+
+// stockInformer returns an informer of the stock cache, and remembers those of metadata.
+func (c *Cache) stockInformer(ctx context.Context, gvk schema.GroupVersionKind, object client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	informer, err := c.Cache.GetInformer(ctx, object, opts...)
+	if _, ofKind := c.kinds[gvk]; ofKind && err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.metadata[gvk] = informer
+	}
+	return informer, err
 }
 
 // GetInformerForKind implements cache.Informers, as GetInformer of an object of the Go
@@ -139,17 +158,23 @@ func (c *Cache) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionK
 // asks for are then dropped after CacheOptions.IdleTimeout.
 func (c *Cache) RemoveInformer(ctx context.Context, object client.Object) error {
 	gvk, ok := c.isReferenced(object)
-	if !ok {
-		return c.Cache.RemoveInformer(ctx, object)
+	if ok {
+		c.removeInformer(viewID{gvk, representationOf(object)})
+		if !c.kinds[gvk].selected {
+			return nil
+		}
+	} else {
+		c.mu.Lock()
+		delete(c.metadata, gvk)
+		c.mu.Unlock()
 	}
-	c.removeInformer(viewID{gvk, representationOf(object)})
-	return nil
+	return c.Cache.RemoveInformer(ctx, object)
 }
 
 // IndexField implements client.FieldIndexer: see [NewCache].
 func (c *Cache) IndexField(ctx context.Context, object client.Object, field string, extract client.IndexerFunc) error {
 	gvk, ok := c.isReferenced(object)
-	if !ok {
+	if !ok || c.kinds[gvk].selected {
 		return c.Cache.IndexField(ctx, object, field, extract)
 	}
 	return fmt.Errorf("index of %s by %q, which only List could use: %w", gvk.Kind, field, ErrListRefused)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +29,10 @@ import (
 // object waits. DeleteAllOf, creations of subresources and dry runs do not count. If the server
 // no longer has the write, because it was restored from a backup, Get returns what it has.
 //
+// With client.CacheOptions.EnableReadYourWritesConsistency, of controller-runtime v0.25, kinds that
+// the stock cache serves are read as that says. Without NewClient the cache refuses the option with
+// the first read or write of a kind that is cached by reference.
+//
 // The client keeps the version of each object that it has written and not read since, about
 // 200 bytes. NewClient returns an error if options have no cache of NewCache, and those of client.New.
 func NewClient(config *rest.Config, options client.Options) (client.Client, error) {
@@ -42,14 +47,33 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 	if err != nil || options.DryRun != nil && *options.DryRun {
 		return stock, err
 	}
-	return &consistentClient{Client: stock, cache: cache, written: map[writtenID]demand{}}, nil
+	referenced := stock
+	if without, changed := withoutConsistency(*options.Cache); changed {
+		options.Cache = &without
+		if referenced, err = client.New(config, options); err != nil {
+			return nil, err
+		}
+	}
+	return &consistentClient{Client: stock, referenced: referenced, cache: cache, written: map[writtenID]demand{}}, nil
+}
+
+// withoutConsistency clears EnableReadYourWritesConsistency, which controller-runtime has since v0.25:
+// it waits for events of all objects of a kind. It reports whether the field was set.
+func withoutConsistency(options client.CacheOptions) (client.CacheOptions, bool) {
+	field := reflect.ValueOf(&options).Elem().FieldByName("EnableReadYourWritesConsistency")
+	if !field.IsValid() || field.IsZero() {
+		return options, false
+	}
+	field.SetZero()
+	return options, true
 }
 
 // consistentClient demands of each Get of an object that it has written what that write has made.
 type consistentClient struct {
-	client.Client
+	client.Client // of kinds that the stock cache serves
 
-	cache *Cache
+	referenced client.Client // of the others; often the same
+	cache      *Cache
 
 	mu      sync.Mutex
 	written map[writtenID]demand // what the next Get demands
@@ -89,16 +113,16 @@ func (c *consistentClient) Get(ctx context.Context, key client.ObjectKey, out cl
 	demand, ok := c.written[id]
 	c.mu.Unlock()
 	if !ok {
-		return c.Client.Get(ctx, key, out, opts...)
+		return c.clientOf(out).Get(ctx, key, out, opts...)
 	}
 	// The client decides whether it reads from the cache.
-	err := c.Client.Get(context.WithValue(ctx, demandKey{}, demand.options()), key, out, opts...)
+	err := c.referenced.Get(context.WithValue(ctx, demandKey{}, demand.options()), key, out, opts...)
 	isLost := errors.Is(err, objectcache.ErrStale) // a read that began after the write is older
 	if err == nil || apierrors.IsNotFound(err) || isLost {
 		c.forget(id, demand)
 	}
 	if isLost {
-		return c.Client.Get(ctx, key, out, opts...)
+		return c.referenced.Get(ctx, key, out, opts...)
 	}
 	return err
 }
@@ -117,7 +141,7 @@ func (c *consistentClient) forget(id writtenID, met demand) {
 func (c *consistentClient) record(object client.Object, version string, err error, dryRun []string) error {
 	var status apierrors.APIStatus
 	refused := errors.As(err, &status) && status.Status().Code < 500
-	gvk, ok := c.cache.isReferenced(object)
+	gvk, ok := c.cache.kindOf(object)
 	if !ok || refused || len(dryRun) > 0 {
 		return err
 	}
@@ -144,71 +168,107 @@ func (c *consistentClient) recordObject(object client.Object, err error, dryRun 
 
 // Create implements client.Writer.
 func (c *consistentClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
-	err := c.Client.Create(ctx, object, opts...)
+	err := c.clientOf(object).Create(ctx, object, opts...)
 	return c.recordObject(object, err, (&client.CreateOptions{}).ApplyOptions(opts).DryRun)
 }
 
 // Update implements client.Writer.
 func (c *consistentClient) Update(ctx context.Context, object client.Object, opts ...client.UpdateOption) error {
-	err := c.Client.Update(ctx, object, opts...)
+	err := c.clientOf(object).Update(ctx, object, opts...)
 	return c.recordObject(object, err, (&client.UpdateOptions{}).ApplyOptions(opts).DryRun)
 }
 
 // Patch implements client.Writer.
 func (c *consistentClient) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	err := c.Client.Patch(ctx, object, patch, opts...)
+	err := c.clientOf(object).Patch(ctx, object, patch, opts...)
 	return c.recordObject(object, err, (&client.PatchOptions{}).ApplyOptions(opts).DryRun)
 }
 
 // Delete implements client.Writer.
 func (c *consistentClient) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
-	err := c.Client.Delete(ctx, object, opts...)
+	err := c.clientOf(object).Delete(ctx, object, opts...)
 	return c.record(object, "", err, (&client.DeleteOptions{}).ApplyOptions(opts).DryRun)
 }
 
 // Apply implements client.Writer.
 func (c *consistentClient) Apply(ctx context.Context, configuration runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-	err := c.Client.Apply(ctx, configuration, opts...)
+	to := c.Client
+	if c.isReferenced(configuration) {
+		to = c.referenced
+	}
+	err := to.Apply(ctx, configuration, opts...)
 	return c.recordConfiguration(configuration, err, (&client.ApplyOptions{}).ApplyOptions(opts).DryRun)
 }
 
 // recordConfiguration records an apply, of which the client has set the configuration to the answer.
 func (c *consistentClient) recordConfiguration(configuration runtime.ApplyConfiguration, err error, dryRun []string) error {
-	var applied metav1.PartialObjectMetadata
-	text, _ := json.Marshal(configuration) // the client has done so for the request
-	if json.Unmarshal(text, &applied) != nil {
-		return err
+	return c.recordObject(metadataOf(configuration), err, dryRun)
+}
+
+// isReferenced reports whether the kind of a configuration is cached by reference.
+func (c *consistentClient) isReferenced(configuration runtime.ApplyConfiguration) bool {
+	_, ok := c.cache.kindOf(metadataOf(configuration))
+	return ok
+}
+
+// metadataOf returns the kind and the metadata of a configuration; empty if it cannot be encoded, which the client
+// reports.
+func metadataOf(configuration runtime.ApplyConfiguration) *metav1.PartialObjectMetadata {
+	metadata := &metav1.PartialObjectMetadata{}
+	text, _ := json.Marshal(configuration)
+	_ = json.Unmarshal(text, metadata)
+	return metadata
+}
+
+// List implements client.Reader.
+func (c *consistentClient) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {
+	return c.clientOf(out).List(ctx, out, opts...)
+}
+
+// clientOf returns the client for an object or a list.
+func (c *consistentClient) clientOf(object runtime.Object) client.Client {
+	if _, ok := c.cache.isReferenced(object); ok {
+		return c.referenced
 	}
-	return c.recordObject(&applied, err, dryRun)
+	return c.Client
 }
 
 // Status implements client.StatusClient.
 func (c *consistentClient) Status() client.SubResourceWriter {
-	return &consistentSubResource{c.SubResource("status"), c}
+	return c.SubResource("status")
 }
 
 // SubResource implements client.SubResourceClientConstructor.
 func (c *consistentClient) SubResource(name string) client.SubResourceClient {
-	return &consistentSubResource{c.Client.SubResource(name), c}
+	return &consistentSubResource{c.Client.SubResource(name), c.referenced.SubResource(name), c}
 }
 
 // consistentSubResource records writes of a subresource that change its object.
 type consistentSubResource struct {
-	client.SubResourceClient
+	client.SubResourceClient // of kinds that the stock cache serves
 
-	client *consistentClient
+	referenced client.SubResourceClient
+	client     *consistentClient
+}
+
+// clientOf returns the client for an object.
+func (s *consistentSubResource) clientOf(object runtime.Object) client.SubResourceClient {
+	if _, ok := s.client.cache.isReferenced(object); ok {
+		return s.referenced
+	}
+	return s.SubResourceClient
 }
 
 // Update implements client.SubResourceWriter.
 func (s *consistentSubResource) Update(ctx context.Context, object client.Object, opts ...client.SubResourceUpdateOption) error {
-	err := s.SubResourceClient.Update(ctx, object, opts...)
+	err := s.clientOf(object).Update(ctx, object, opts...)
 	options := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
 	return s.record(object, options.SubResourceBody, err, options.DryRun)
 }
 
 // Patch implements client.SubResourceWriter.
 func (s *consistentSubResource) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-	err := s.SubResourceClient.Patch(ctx, object, patch, opts...)
+	err := s.clientOf(object).Patch(ctx, object, patch, opts...)
 	options := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
 	return s.record(object, options.SubResourceBody, err, options.DryRun)
 }
@@ -224,6 +284,10 @@ func (s *consistentSubResource) record(object, body client.Object, err error, dr
 
 // Apply implements client.SubResourceWriter.
 func (s *consistentSubResource) Apply(ctx context.Context, configuration runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
-	err := s.SubResourceClient.Apply(ctx, configuration, opts...)
+	to := s.SubResourceClient
+	if s.client.isReferenced(configuration) {
+		to = s.referenced
+	}
+	err := to.Apply(ctx, configuration, opts...)
 	return s.client.recordConfiguration(configuration, err, (&client.SubResourceApplyOptions{}).ApplyOpts(opts).DryRun)
 }

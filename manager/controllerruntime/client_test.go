@@ -5,6 +5,7 @@ package controllerruntime_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -279,4 +280,38 @@ func TestClientReadsItsStatus(t *testing.T) {
 			})
 		})
 	}
+}
+
+// controller-runtime's EnableReadYourWritesConsistency, of v0.25, waits for events that a cache of referenced
+// objects does not have. NewClient serves its kinds itself and leaves the others to the option. Without NewClient, a
+// call of the kind returns an error that says what to do, instead of waiting for ever.
+func TestConsistencyOption(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		options := client.CacheOptions{Reader: r.cache}
+		field := reflect.ValueOf(&options).Elem().FieldByName("EnableReadYourWritesConsistency")
+		if !field.IsValid() {
+			t.Skip("controller-runtime has no such option before v0.25")
+		}
+		field.Set(reflect.ValueOf(new(true)))
+		stock, err1 := client.New(r.server.Config(), client.Options{Cache: &options})
+		ours, err2 := controllerruntime.NewClient(r.server.Config(), client.Options{Cache: &options})
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		if err := stock.Create(t.Context(), secretNamed("one", "1")); err == nil || !strings.Contains(err.Error(), "set ctrl.Options.NewClient to controllerruntime.NewClient") {
+			t.Errorf("without NewClient: got %v, want an error that names NewClient", err)
+		}
+		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "settings"}}
+		for _, object := range []client.Object{secretNamed("one", "1"), settings} {
+			if err := ours.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			if err := ours.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				t.Errorf("a Get of a %T after its creation: %v", object, err)
+			}
+		}
+		if got := r.value(ours, "one"); got != "1" {
+			t.Errorf("got %q, want 1", got)
+		}
+	})
 }

@@ -5,11 +5,15 @@ package controllerruntime_test
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/featuregate"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/refwatch/refwatch/featuregates"
@@ -27,6 +31,19 @@ func managerAfter(config *rest.Config, scheme *runtime.Scheme) (manager.Manager,
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:   scheme,
 		NewCache: controllerruntime.NewCache(controllerruntime.CacheOptions{}), // Secrets by reference
+	})
+	return mgr, err
+}
+
+// managerOfSelected is the code of README: the Secrets with the operator's label as a set, and all others by reference.
+func managerOfSelected(config *rest.Config, scheme *runtime.Scheme) (manager.Manager, error) {
+	own := labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": "shop"})
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme,
+		Cache:  cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: own}}},
+		NewCache: controllerruntime.NewCache(controllerruntime.CacheOptions{
+			Selected: []client.Object{&corev1.Secret{}}, // all others by reference
+		}),
 	})
 	return mgr, err
 }
@@ -52,7 +69,7 @@ func Example_guides() {
 		panic(err)
 	}
 	defer server.Close()
-	for _, newManager := range []func(*rest.Config, *runtime.Scheme) (manager.Manager, error){managerBefore, managerAfter} {
+	for _, newManager := range []func(*rest.Config, *runtime.Scheme) (manager.Manager, error){managerBefore, managerAfter, managerOfSelected} {
 		mgr, err := newManager(server.Config(), scheme.Scheme)
 		if err != nil {
 			panic(err)
@@ -66,6 +83,8 @@ func Example_guides() {
 	fmt.Println("BlockingStreams:", cacheOptions(nil).BlockingStreams)
 	// Output:
 	// false
+	// true
+	// <nil>
 	// true
 	// <nil>
 	// BlockingStreams: false

@@ -4,6 +4,8 @@ package controllerruntime
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"math/rand/v2"
 	"sync"
@@ -16,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -36,21 +37,21 @@ type informer struct {
 
 // informer returns the informer of a view, and whether the cache runs. It makes the
 // informer if there is none.
-func (c *Cache) informer(v *view) (cache.Informer, bool, error) {
+func (c *Cache) informer(v *view) (made *informer, started bool) {
 	c.mu.Lock()
-	made := v.informer == nil
-	if made {
+	isNew := v.informer == nil
+	if isNew {
 		v.informer = v.newInformer()
 		if c.ctx != nil {
 			v.startInformerLocked()
 		}
 	}
-	shared, started := v.informer.SharedIndexInformer, c.ctx != nil
+	made, started = v.informer, c.ctx != nil
 	c.mu.Unlock()
-	if made {
+	if isNew {
 		c.askForAll(v)
 	}
-	return shared, started, nil
+	return made, started
 }
 
 func (v *view) newInformer() *informer {
@@ -58,13 +59,30 @@ func (v *view) newInformer() *informer {
 	if v.cache.stock.NewInformer != nil {
 		newInformer = v.cache.stock.NewInformer
 	}
-	example := v.newObject()
-	example.GetObjectKind().SetGroupVersionKind(v.id.kind)
 	source := &changes{leases: v.leases}
 	// Ten percent of jitter, as in the stock cache.
 	resync := time.Duration(float64(v.settings.resyncPeriod()) * (0.9 + rand.Float64()/5))
-	shared := newInformer(source.listerWatcher(), example, resync, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	shared := newInformer(source.listerWatcher(), v.example(), resync, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 	return &informer{SharedIndexInformer: shared, changes: source}
+}
+
+// AddEventHandler implements cache.Informer.
+func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	if err := refuseConsistency(handler); err != nil {
+		return nil, err
+	}
+	return i.SharedIndexInformer.AddEventHandler(handler)
+}
+
+// refuseConsistency returns an error for the handler with which controller-runtime's
+// client.CacheOptions.EnableReadYourWritesConsistency, of v0.25, waits for the events of all objects:
+// of an object that no Get has asked for there are none, and so the client would wait for ever.
+func refuseConsistency(handler toolscache.ResourceEventHandler) error {
+	if fmt.Sprintf("%T", handler) != "*consistencyhandler.ConsistencyHandler" {
+		return nil
+	}
+	return errors.New("a cache of referenced objects does not have the events that client.CacheOptions.EnableReadYourWritesConsistency " +
+		"waits for: set ctrl.Options.NewClient to controllerruntime.NewClient, whose client reads its own writes")
 }
 
 // startInformerLocked runs the informer, if there is one, until it is removed or the
@@ -80,7 +98,9 @@ func (v *view) startInformerLocked() {
 		informer.RunWithContext(ctx)
 		informer.changes.running.Wait()
 	})
-	v.cache.goLocked(func() { v.logIfUnasked(ctx) })
+	if !v.settings.selected { // the set has events
+		v.cache.goLocked(func() { v.logIfUnasked(ctx) })
+	}
 }
 
 // silentAfter is how long an informer may have no object before that is logged.
@@ -106,10 +126,11 @@ func (c *Cache) removeInformer(id viewID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := c.views[id]
-	if v == nil || v.informer == nil {
+	if v == nil {
 		return
 	}
-	if v.informer.cancel != nil {
+	v.set = nil
+	if v.informer != nil && v.informer.cancel != nil {
 		v.informer.cancel()
 	}
 	v.informer = nil
@@ -176,7 +197,11 @@ func (v *view) ask(key types.NamespacedName) {
 func (v *view) retention() retention {
 	v.cache.mu.Lock()
 	defer v.cache.mu.Unlock()
-	return retention{handlers: v.informer != nil, idle: v.cache.options.IdleTimeout, absent: v.cache.absentTimeout()}
+	rule := retention{handlers: v.informer != nil, idle: v.cache.options.IdleTimeout, absent: v.cache.absentTimeout()}
+	if v.settings.selected {
+		rule.inSet = v.inSet
+	}
+	return rule
 }
 
 // absentTimeout returns how long an object that was deleted is kept for an informer after

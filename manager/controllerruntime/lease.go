@@ -24,6 +24,7 @@ type lease struct {
 	known   bool      // handlers know the object: its deletion must reach them
 	existed bool      // the object has existed since the first Get
 	missed  bool      // a Get has found no object since it last existed
+	alone   string    // version of the object that a live read has confirmed though there is no metadata of it
 }
 
 // retention says for how long the leases of a store are kept: see [NewCache].
@@ -31,6 +32,9 @@ type retention struct {
 	handlers bool          // the kind has an informer
 	idle     time.Duration // CacheOptions.IdleTimeout
 	absent   time.Duration // of what was deleted and is asked for; 0: for ever
+	// inSet returns an object that the stock cache holds, which then has the events; nil without
+	// CacheOptions.Selected.
+	inSet func(types.NamespacedName) client.Object
 }
 
 // leases holds the leases on the objects of a store.
@@ -85,6 +89,19 @@ func (l *leases) release(held *lease, err error) {
 	}
 }
 
+// setAlone notes that a live read has found a version of an object of which there is no metadata.
+func (l *leases) setAlone(held *lease, version string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held.alone = version
+}
+
+func (l *leases) isAlone(held *lease, version string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return held.alone == version
+}
+
 // observe notes whether an object exists, before handlers are called. It reads the state
 // with mu held, so that it does not undo what a later Get has found.
 func (l *leases) observe(key types.NamespacedName, exists bool) {
@@ -135,6 +152,8 @@ func (l *leases) keepsLocked(key types.NamespacedName, held *lease, rule retenti
 	}
 	status, _ := l.store.Status(key.Namespace, key.Name)
 	switch {
+	case rule.inSet != nil && rule.inSet(key) != nil:
+		return false
 	case status.Exists || held.known || !held.existed:
 		return true
 	case held.missed:

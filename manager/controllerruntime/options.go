@@ -21,6 +21,20 @@ type CacheOptions struct {
 	// metadata-only reads of a kind are all served so. Kinds that are not named here
 	// are served by the stock cache. Default: Secrets.
 	For []client.Object
+	// Selected are objects of those kinds of For whose selected objects the stock cache holds as
+	// well: those of the label selector, the field selector and the namespaces that cache.Options
+	// have for the kind. List, IndexField, Owns and Watches serve them as in the stock cache, and Get
+	// answers from it. A Get of any other object, in any namespace, goes by reference, without the
+	// selectors. The program needs the rights to list and watch what it selects. NewCache returns
+	// an error if cache.Options select nothing. Default: none; the selectors of a kind of For
+	// then restrict Get as well.
+	Selected []client.Object
+	// StockMetadata leaves informers and reads of metadata, such as those of
+	// builder.OnlyMetadata, to the stock cache, for all kinds of For: handlers get the events of
+	// all objects, and List works. A typed Get is by reference, and returns no state from before
+	// the last event of the object's metadata. The program needs the rights to list and watch
+	// the kinds. Default: metadata is cached by reference, too.
+	StockMetadata bool
 	// IdleTimeout ends the stream of an object that no Get has asked for, and drops the
 	// object from memory. This happens between one and one and a half IdleTimeouts after
 	// the last Get. While a kind has an informer, objects are kept for longer: see
@@ -54,9 +68,11 @@ const (
 // validate returns an error that names each option with an invalid value.
 func (o *CacheOptions) validate() error {
 	var problems []error
-	for i, object := range o.For {
-		if isNil(object) {
-			problems = append(problems, fmt.Errorf("CacheOptions.For[%d] is nil: name an object of the kind, such as &corev1.Secret{}", i))
+	for name, objects := range map[string][]client.Object{"For": o.For, "Selected": o.Selected} {
+		for i, object := range objects {
+			if isNil(object) {
+				problems = append(problems, fmt.Errorf("CacheOptions.%s[%d] is nil: name an object of the kind, such as &corev1.Secret{}", name, i))
+			}
 		}
 	}
 	return errors.Join(problems...)

@@ -6,14 +6,17 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -267,5 +270,48 @@ func TestList(t *testing.T) {
 		if err := r.cache.List(t.Context(), secrets); err == nil || !strings.Contains(err.Error(), "client.InNamespace") {
 			t.Errorf("all namespaces: got %v, want an error", err)
 		}
+	})
+}
+
+// hangingMapper does not answer until release is closed.
+type hangingMapper struct {
+	meta.RESTMapper
+
+	release chan struct{}
+	asked   atomic.Int32
+}
+
+func (m *hangingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	m.asked.Add(1)
+	<-m.release
+	return m.RESTMapper.RESTMapping(kind, versions...)
+}
+
+// While the server does not say which resource a kind is, Gets end after SyncTimeout, and share one request.
+func TestFirstGetWhileDiscoveryHangs(t *testing.T) {
+	onServer(t, func(t *testing.T, server *apiserver.Server) {
+		mapper := &hangingMapper{RESTMapper: meta.NewDefaultRESTMapper(nil), release: make(chan struct{})}
+		mapper.RESTMapper.(*meta.DefaultRESTMapper).Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+		made, err := controllerruntime.NewCache(controllerruntime.CacheOptions{})(server.Config(), cache.Options{Mapper: mapper})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &rig{t: t, server: server, client: server.Client(), cache: made}
+		r.stop = start(t, made)
+		r.create("one", "1")
+		began := time.Now()
+		if _, err := r.get("one"); !apierrors.IsTimeout(err) || time.Since(began) != 5*time.Second || !strings.Contains(err.Error(), "CacheOptions.SyncTimeout") {
+			t.Errorf("got %v after %v, want a timeout after SyncTimeout", err, time.Since(began))
+		}
+		if _, err := made.GetInformer(t.Context(), &corev1.Secret{}); !apierrors.IsTimeout(err) {
+			t.Errorf("GetInformer: got %v, want a timeout", err)
+		}
+		if asked := mapper.asked.Load(); asked != 1 {
+			t.Errorf("got %d requests for the resource, want 1", asked)
+		}
+		close(mapper.release)
+		synctest.Wait()
+		r.wantValue("one", "1")
+		r.stop()
 	})
 }

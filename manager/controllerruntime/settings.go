@@ -24,6 +24,38 @@ type settings struct {
 	// namespaces are those that the cache is restricted to; empty if it is not. The key
 	// cache.AllNamespaces stands for all others.
 	namespaces map[string]cache.Config
+	selected   bool // the stock cache holds what they select: CacheOptions.Selected
+}
+
+// settingsOfKinds returns the settings of each kind of CacheOptions.For.
+func settingsOfKinds(options *CacheOptions, stock *cache.Options) (map[schema.GroupVersionKind]settings, error) {
+	kinds := map[schema.GroupVersionKind]settings{}
+	for _, object := range options.For {
+		gvk, err := apiutil.GVKForObject(object, stock.Scheme)
+		if err != nil {
+			return nil, fmt.Errorf("CacheOptions.For: %w", err)
+		}
+		if kinds[gvk], err = settingsFor(stock, gvk); err != nil {
+			return nil, err
+		}
+	}
+	for _, object := range options.Selected {
+		gvk, err := apiutil.GVKForObject(object, stock.Scheme)
+		if err != nil {
+			return nil, fmt.Errorf("CacheOptions.Selected: %w", err)
+		}
+		settings, ok := kinds[gvk]
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("CacheOptions.Selected: %s is not among the kinds of CacheOptions.For: add it there, too", gvk.Kind)
+		case !settings.isRestricted():
+			return nil, fmt.Errorf("CacheOptions.Selected: cache.Options select no objects of the kind %s, so all would be held: "+
+				"set a label selector, a field selector or namespaces in cache.Options.ByObject", gvk.Kind)
+		}
+		settings.selected = true
+		kinds[gvk] = settings
+	}
+	return kinds, nil
 }
 
 // settingsFor returns the settings of a kind. Their order is that of cache.ByObject:
@@ -86,6 +118,12 @@ func (s *settings) hasSelector() bool {
 	return slices.ContainsFunc(append(slices.Collect(maps.Values(s.namespaces)), s.all), func(config cache.Config) bool {
 		return config.LabelSelector != nil && !config.LabelSelector.Empty() || config.FieldSelector != nil && !config.FieldSelector.Empty()
 	})
+}
+
+// isRestricted reports whether the settings select some of the objects only.
+func (s *settings) isRestricted() bool {
+	_, all := s.namespaces[cache.AllNamespaces]
+	return s.hasSelector() || len(s.namespaces) > 0 && !all
 }
 
 // in returns the settings of a namespace, and an error if the cache is restricted to

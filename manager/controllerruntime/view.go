@@ -39,7 +39,8 @@ type view struct {
 	newObject     func() client.Object
 	store         *objectcache.WatchStore[client.Object]
 	leases        *leases
-	informer      *informer // nil without GetInformer; guarded by Cache.mu
+	informer      *informer      // nil without GetInformer; guarded by Cache.mu
+	set           cache.Informer // of the stock cache, for a kind of CacheOptions.Selected; nil before; guarded by Cache.mu
 }
 
 // view returns the view of an object's kind and representation. The first call for a kind
@@ -69,7 +70,7 @@ func (c *Cache) view(gvk schema.GroupVersionKind, object runtime.Object) (*view,
 }
 
 func (c *Cache) newView(id viewID) (*view, error) {
-	mapping, err := c.stock.Mapper.RESTMapping(id.kind.GroupKind(), id.kind.Version)
+	mapping, err := c.restMapping(id.kind)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (c *Cache) newView(id viewID) (*view, error) {
 	if v.clusterScoped {
 		resource = resource.ClusterScoped()
 	}
-	if v.settings.hasSelector() {
+	if v.settings.hasSelector() && !v.settings.selected {
 		resource = resource.WithSelector(v.selectorIn)
 	}
 	if id.as == metadataOnly || v.settings.hasTransform() {
@@ -102,6 +103,28 @@ func (c *Cache) newView(id viewID) (*view, error) {
 	}
 	v.leases = newLeases(v.store)
 	return v, nil
+}
+
+// restMapping returns the resource of a kind. The first call for a kind may ask the server. It waits
+// for SyncTimeout at most, whatever the context of its caller, as the stock cache does; the request
+// goes on, and later calls join it.
+func (c *Cache) restMapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	ctx := context.Background()
+	if timeout := c.options.SyncTimeout; timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("CacheOptions.SyncTimeout is %v", timeout))
+		defer cancel()
+	}
+	asked := c.mappings.DoChan(kind.String(), func() (any, error) {
+		return c.stock.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	})
+	select {
+	case result := <-asked:
+		mapping, _ := result.Val.(*meta.RESTMapping)
+		return mapping, result.Err
+	case <-ctx.Done():
+		return nil, timedOut(ctx, errors.New("the server has not said yet which resource the kind is"))
+	}
 }
 
 // restClientFor returns a REST client for many streams. All share their connections.
@@ -140,7 +163,11 @@ func (v *view) settingsIn(key client.ObjectKey) (cache.Config, error) {
 	if v.clusterScoped {
 		return v.settings.all, nil
 	}
-	return v.settings.in(key)
+	config, err := v.settings.in(key)
+	if err != nil && v.settings.selected { // the namespaces are those of the set
+		return v.settings.all, nil
+	}
+	return config, err
 }
 
 // selectorIn returns the selector of the objects of a namespace.
@@ -173,11 +200,19 @@ func (v *view) get(ctx context.Context, key types.NamespacedName) (object client
 		release(err)
 	}()
 	demands, demanding := demandsOf(ctx)
+	if !demanding {
+		if object, err = v.store.TryGet(key.Namespace, key.Name); !errors.Is(err, objectcache.ErrNotSynced) { // needs no timer
+			return v.sinceMetadata(ctx, lease, key, object, err)
+		}
+	}
+	return v.read(ctx, lease, key, demands, demanding)
+}
+
+// read returns an object when its first state is known, or a state that meets the demands.
+func (v *view) read(ctx context.Context, lease *lease, key types.NamespacedName, demands objectcache.GetOptions, demanding bool) (object client.Object, err error) {
 	since := lease.since
 	if demanding {
 		since = time.Now() // the state may have been known for long
-	} else if object, err = v.store.TryGet(key.Namespace, key.Name); !errors.Is(err, objectcache.ErrNotSynced) { // needs no timer
-		return object, err
 	}
 	if timeout := v.cache.options.SyncTimeout; timeout > 0 {
 		var cancel context.CancelFunc
@@ -186,6 +221,8 @@ func (v *view) get(ctx context.Context, key types.NamespacedName) (object client
 	}
 	if demanding || ctx.Err() == nil {
 		object, err = v.store.GetWithOptions(ctx, key.Namespace, key.Name, demands)
+	} else {
+		object, err = v.store.TryGet(key.Namespace, key.Name)
 	}
 	if errors.Is(err, objectcache.ErrNotStarted) { // the goroutine that calls Run has not begun
 		err = fmt.Errorf("%s %q: %w", v.id.kind.Kind, strings.TrimPrefix(key.String(), "/"), objectcache.ErrNotSynced)
