@@ -23,7 +23,8 @@ RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo -race)
 # in one race context, and it crashes with SIGSEGV (go.dev/issue/78156). One thread sees fewer orders, and so may miss a
 # race. Go 1.27 has no such crash, but there net/http may stop the time of a bubble for ever: a response that is closed
 # while it is read waits for a mutex, which is no durable block.
-TEST_BUBBLES = $(if $(RACE),GOMAXPROCS=1 $(GO) test -race -p $(shell getconf _NPROCESSORS_ONLN),$(GO) test)
+# One package more than there are cores runs at a time, because some tests wait in real time.
+TEST_BUBBLES = $(if $(RACE),GOMAXPROCS=1 $(GO) test -race -p $$(($(shell getconf _NPROCESSORS_ONLN) + 1)),$(GO) test)
 NORACE = WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc or clang, and unset CGO_ENABLED
 
 # The tests of test/apiserver run kubectl: this one, or else the one in PATH.
@@ -38,19 +39,6 @@ test: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the libra
 .PHONY: test-short
 test-short: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the library's tests without crowds of objects and without the race detector
 	$(GO) test -short ./...
-
-# Both change net/http's HTTP/2 client, and the time of testing/synctest. Pinned, so that a run can be repeated: raise
-# them with each release.
-NEXT_GO ?= go1.27.4
-NEXT_NET ?= v0.62.0
-
-.PHONY: test-next
-test-next: export GOTOOLCHAIN = $(NEXT_GO)
-test-next: ## Run the library's tests with the next Go and a newer golang.org/x/net (or NEXT_GO=go1.N.P NEXT_NET=v0.N.P)
-	@rm -rf _output/next && mkdir -p _output/next && cp go.mod go.sum _output/next
-	$(GO) version
-	$(GO) get -modfile=_output/next/go.mod golang.org/x/net@$(NEXT_NET)
-	$(GO) test -short -modfile=_output/next/go.mod ./cache/... ./featuregates/... ./manager/... ./objectcache/... ./reflector/...
 
 # Also a number of executions: FUZZTIME=500000x. The first run compiles the libraries once more, with fewer counters.
 FUZZTIME ?= 30s
@@ -141,13 +129,13 @@ protocol: ## Search all states of the model of a reflector's sessions with SPIN 
 	test/protocol/check.sh
 
 # docs/results/conformance.md is committed, so git shows what a run changes.
-# Two packages run at a time, as the tests mostly wait.
+# Three packages run at a time, as the tests mostly wait; the longest begin first.
 .PHONY: e2e
 e2e: ## Run the short tests on a real control plane and write docs/results/conformance.md
 	@mkdir -p _output/conformance
 	$(if $(RACE),,@echo "make e2e: $(NORACE)" >&2)
 	cd test/e2e && $(GO) run ./build
-	cd test/e2e && CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/real.json" $(GO) test $(RACE) -short -count=1 -p 2 -timeout 25m ./...
+	cd test/e2e && CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/real.json" $(GO) test $(RACE) -short -count=1 -p 3 -timeout 25m ./faults ./chaos ./conformance ./...
 	CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/in-process.json" $(GO) test -count=1 ./test/conformance
 	$(GO) run ./test/conformance/table -o docs/results/conformance.md _output/conformance/in-process.json _output/conformance/real.json
 
@@ -244,13 +232,17 @@ lint: $(LINTER) ## Check style, format and import direction in every module
 tools-test: ## Test that all go.mod agree on versions, and test compat, apidiff, vulncheck and sbom
 	cd test/tools && $(GO) test -count=1 ./...
 
-# Pinned, so that a run can be repeated. Raise them with each release.
+# Pinned, so that a run can be repeated. Raise them with each release. Go and golang.org/x/net change the HTTP/2 client,
+# and Go the time of testing/synctest. If the tests fail, set all but one to what go.mod has, and see which one it is.
+COMPAT_GO ?= go1.27.4
 COMPAT_KUBERNETES ?= v0.37.2
 COMPAT_CONTROLLER_RUNTIME ?= v0.25.2
+COMPAT_NET ?= v0.62.0
 
 .PHONY: compat
-compat: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the tests with the newest Kubernetes libraries (or COMPAT_KUBERNETES=v0.N.P)
-	test/tools/compat.sh $(COMPAT_KUBERNETES) $(COMPAT_CONTROLLER_RUNTIME) $(LIBRARIES)
+compat: export GOTOOLCHAIN = $(COMPAT_GO)
+compat: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the tests with the newest Go, Kubernetes, controller-runtime and x/net (or COMPAT_GO=go1.N.P COMPAT_KUBERNETES=v0.N.P ...)
+	test/tools/compat.sh $(COMPAT_KUBERNETES) $(COMPAT_CONTROLLER_RUNTIME) $(COMPAT_NET) $(LIBRARIES)
 
 .PHONY: apidiff
 apidiff: $(APIDIFF) ## List API changes since the last tag (or BASE=REV); breaking ones must be in CHANGELOG.md

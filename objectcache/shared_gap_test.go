@@ -159,11 +159,7 @@ func (f *traffic) end() {
 // Changes see each final state, and no version goes back.
 func TestSharedSwitchesWithoutAGap(t *testing.T) {
 	const lasting, coming = 15, 17
-	cycles := 100
-	if raceEnabled {
-		cycles = 30
-	}
-	cycles = fewer(cycles)
+	cycles := fewer(100)
 	inSharedBubble(t, sharedOptions(lasting+coming), func(t *testing.T, r *sharedRig) {
 		all := names(lasting + coming)
 		r.createAll(all...)

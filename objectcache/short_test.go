@@ -12,10 +12,14 @@ func crowd(t *testing.T) {
 	}
 }
 
-// fewer returns how many of so many random rounds a test makes: a tenth if go test has the flag -short.
+// fewer returns how many of so many random rounds a test makes: a tenth if go test has the flag -short, a third with
+// the race detector, under which a round takes ten times as long.
 func fewer(rounds int) int {
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		return (rounds + 9) / 10
+	case raceEnabled:
+		return (rounds + 2) / 3
 	}
 	return rounds
 }

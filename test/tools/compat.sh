@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# usage: compat.sh KUBERNETES CONTROLLER_RUNTIME MODULE_FOLDER...
+# usage: compat.sh KUBERNETES CONTROLLER_RUNTIME NET MODULE_FOLDER...
 #
 # Builds and tests modules with these versions of the Kubernetes libraries, such as
-# v0.37.2, and of controller-runtime where a module requires it. Works on a copy of
+# v0.37.2, of controller-runtime where a module requires it, and of golang.org/x/net. Works on a copy of
 # the tree in _output/compat. Tests without the race detector, and without crowds (-short).
 set -euo pipefail
-kubernetes=$1 controller_runtime=$2
-shift 2
+kubernetes=$1 controller_runtime=$2 net=$3
+shift 3
 
 root=$PWD
 copy=$root/_output/compat
@@ -24,9 +24,10 @@ for module; do
   cd "$copy/$module"
   echo "$module: Kubernetes $kubernetes"
   # All that are released with Kubernetes have the version v0.MINOR.PATCH.
-  awk -v k8s="$kubernetes" -v cr="$controller_runtime" '
+  awk -v k8s="$kubernetes" -v cr="$controller_runtime" -v net="$net" '
     $1 ~ /^k8s\.io\// && $2 ~ /^v0\.[0-9]+\.[0-9]+$/ { print $1 "@" k8s }
     $1 == "sigs.k8s.io/controller-runtime" { print $1 "@" cr }
+    $1 == "golang.org/x/net" { print $1 "@" net }
   ' go.mod | xargs go get 2>&1 | grep -E 'k8s\.io/|^go: [^du]' || true
   go mod tidy
   go list -m k8s.io/client-go | grep -qF " $kubernetes" || { echo "compat: $module is not built with $kubernetes" >&2; exit 1; }
