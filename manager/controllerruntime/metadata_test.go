@@ -51,7 +51,7 @@ type drainedWatch struct{ watch.Interface }
 func (w drainedWatch) Stop() {
 	w.Interface.Stop()
 	go func() {
-		for range w.ResultChan() { //nolint:revive // nothing to do with them
+		for range w.ResultChan() {
 		}
 	}()
 }
