@@ -192,7 +192,7 @@ func (c *Cache) startViews(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx != nil {
-		return errors.New("the cache has been started already: make a new one")
+		return errors.New("informer already started: a cache starts once, so make a new one")
 	}
 	c.ctx = ctx
 	for _, v := range c.views {

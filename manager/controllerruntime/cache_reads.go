@@ -6,10 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -63,39 +60,7 @@ func (c *Cache) List(ctx context.Context, out client.ObjectList, opts ...client.
 	if c.live == nil {
 		return fmt.Errorf("list %s: %w, or set CacheOptions.LiveList", gvk.Kind, ErrListRefused)
 	}
-	options := client.ListOptions{}
-	options.ApplyOptions(opts)
-	settings := c.kinds[gvk]
-	mapping, err := c.restMapping(gvk)
-	if err != nil {
-		return fmt.Errorf("cache of referenced objects: %s: %w", gvk.Kind, err)
-	}
-	config := settings.all
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		if config, err = settings.in(client.ObjectKey{Namespace: options.Namespace}); err != nil {
-			return fmt.Errorf("list %s in namespace %q: the cache is restricted to namespaces: name one of them with client.InNamespace", gvk.Kind, options.Namespace)
-		}
-	}
-	return timedOut(ctx, c.live.List(ctx, out, append(slices.Clone(opts), alsoSelecting(config, &options))...))
-}
-
-// alsoSelecting returns an option of List with the selectors of a namespace beside those of the caller.
-func alsoSelecting(config cache.Config, options *client.ListOptions) client.ListOption {
-	joined := &client.ListOptions{LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector}
-	if own := config.LabelSelector; own != nil {
-		joined.LabelSelector = own
-		if options.LabelSelector != nil {
-			requirements, _ := options.LabelSelector.Requirements()
-			joined.LabelSelector = own.Add(requirements...)
-		}
-	}
-	if own := config.FieldSelector; own != nil {
-		joined.FieldSelector = own
-		if options.FieldSelector != nil {
-			joined.FieldSelector = fields.AndSelectors(own, options.FieldSelector)
-		}
-	}
-	return joined
+	return c.listLive(ctx, gvk, out, opts)
 }
 
 // GetInformer implements cache.Informers: see [NewCache].

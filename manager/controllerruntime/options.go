@@ -48,8 +48,9 @@ type CacheOptions struct {
 	// state is known. Default: 5 s. A negative value waits for as long as the context
 	// allows.
 	SyncTimeout time.Duration
-	// LiveList makes List read from the server instead of returning [ErrListRefused].
-	// It needs the permission to list the kind, in the namespaces that are listed.
+	// LiveList makes List read from the server instead of returning [ErrListRefused]. It lists
+	// the namespaces that cache.Options have, one after the other, with their selectors and
+	// transforms. It needs the permission to list the kind there.
 	LiveList bool
 	// BlockingStreams gives the streams back to client-go's transport, with two
 	// goroutines for each: see objectcache.WatchOptions. Default: an open, quiet stream
