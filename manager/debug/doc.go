@@ -41,9 +41,17 @@
 // header, gets a [Report]. It holds all objects that match, without a limit. Names of its
 // fields do not change; fields may be added.
 //
+// # Roles
+//
+// A request with the query "format=roles" gets the RBAC Roles that all objects that match need, as
+// YAML: one Role named "refwatch" for each namespace, as of access.Roles, and a ClusterRole for
+// cluster-scoped kinds. "phase=Failing&filter=forbidden&format=roles" has those for the objects that
+// the server refuses. Apply them after a look: they are what owners name, and an owner may name what
+// it should not read.
+//
 // # Query
 //
-// The page and JSON take the same query. An unknown name or value gets status 400, with
+// The page, JSON and Roles take the same query. An unknown name or value gets status 400, with
 // a text that names the known ones.
 //
 //   - filter: words. An object matches if each of them is part of its namespace and name,
@@ -52,5 +60,5 @@
 //   - resource: a key of [Options].Sources.
 //   - sort: "problem" (the default), "phase", "name", "age" or "owners". A minus before
 //     it reverses the order ("-age").
-//   - format: "html" or "json". It takes precedence over the Accept header.
+//   - format: "html", "json" or "roles". It takes precedence over the Accept header.
 package debug

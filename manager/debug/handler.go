@@ -83,11 +83,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	report := h.options.collect(time.Now())
 	var body bytes.Buffer
-	if q.Format == "json" || q.Format == "" && prefersJSON(r.Header.Get("Accept")) {
+	switch {
+	case q.Format == "roles":
+		header.Set("Content-Type", "text/plain; charset=utf-8") // browsers show it
+		var text string
+		text, err = h.options.rolesYAML(q.apply(report.Objects))
+		body.WriteString(text)
+	case q.Format == "json" || q.Format == "" && prefersJSON(r.Header.Get("Accept")):
 		header.Set("Content-Type", "application/json")
 		report.Objects = q.apply(report.Objects)
 		err = json.NewEncoder(&body).Encode(report)
-	} else {
+	default:
 		header.Set("Content-Type", "text/html; charset=utf-8")
 		err = pageTemplate.Execute(&body, newPage(h.options, q, report, r.Host))
 	}

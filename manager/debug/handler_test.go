@@ -90,7 +90,7 @@ func TestBadQuery(t *testing.T) {
 		"phase":           {"?phase=watching", `unknown phase "watching": known are Problem, Failing,`},
 		"sort":            {"?sort=size", `unknown sort "size": known are age, -age,`},
 		"resource":        {"?resource=pods", `unknown resource "pods": known are secrets`},
-		"format":          {"?format=xml", `unknown format "xml": known are html, json`},
+		"format":          {"?format=xml", `unknown format "xml": known are html, json, roles`},
 		"twice":           {"?sort=age&sort=name", `query "sort" is given 2 times: give it once`},
 		"malformed":       {"?filter=%zz", "the query of the URL is malformed"},
 		"hostile":         {"?sort=%3Cscript%3E%0A", `unknown sort "<script>\n": known are`},

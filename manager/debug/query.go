@@ -75,7 +75,7 @@ func (o Options) parseQuery(raw string) (query, error) {
 		"phase":    {&q.Phase, phaseNames},
 		"resource": {&q.Resource, slices.Sorted(maps.Keys(o.Sources))},
 		"sort":     {&q.Sort, sorts},
-		"format":   {&q.Format, []string{"html", "json"}},
+		"format":   {&q.Format, []string{"html", "json", "roles"}},
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		field, ok := fields[name]
