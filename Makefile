@@ -233,7 +233,8 @@ tools-test: ## Test that all go.mod agree on versions, and test compat, apidiff,
 	cd test/tools && $(GO) test -count=1 ./...
 
 # Pinned, so that a run can be repeated. Raise them with each release. Go and golang.org/x/net change the HTTP/2 client,
-# and Go the time of testing/synctest. If the tests fail, set all but one to what go.mod has, and see which one it is.
+# and Go the time of testing/synctest. If the tests fail, set one after the other to what .go-version and go.mod have,
+# and see which one it is; COMPAT_NET at least to what the Kubernetes libraries require.
 COMPAT_GO ?= go1.27.4
 COMPAT_KUBERNETES ?= v0.37.2
 COMPAT_CONTROLLER_RUNTIME ?= v0.25.2

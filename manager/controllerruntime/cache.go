@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,8 +48,11 @@ type Cache struct {
 	ctx     context.Context // of Start; nil before
 	stopped bool
 	views   map[viewID]*view
-	// metadata are the stock cache's informers of metadata, with CacheOptions.StockMetadata.
-	metadata map[schema.GroupVersionKind]cache.Informer
+	// metadata are the kinds of which the stock cache has an informer of metadata, with
+	// CacheOptions.StockMetadata.
+	metadata map[schema.GroupVersionKind]bool
+	// asked is since when the server is asked for the resource of a kind: see restMapping.
+	asked map[schema.GroupVersionKind]time.Time
 }
 
 // NewCache returns a function for ctrl.Options.NewCache:
@@ -96,6 +100,12 @@ type Cache struct {
 // connections of their own; ReaderFailOnMissingInformer, watch error handlers and bookmarks
 // have no meaning.
 //
+// For the kinds of CacheOptions.Selected, List, GetInformer and IndexField are those of the stock
+// cache, as are all calls for metadata with CacheOptions.StockMetadata.
+//
+// The first call for a kind may ask the server which resource it is. It waits for SyncTimeout at
+// most; that request has no context, and may outlive Start.
+//
 // The function returns an error, too, for options with invalid values.
 func NewCache(options CacheOptions) cache.NewCacheFunc {
 	return func(config *rest.Config, stock cache.Options) (cache.Cache, error) {
@@ -119,7 +129,8 @@ func newCache(config *rest.Config, stock cache.Options, options CacheOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{options: options, stock: stock, views: map[viewID]*view{}, metadata: map[schema.GroupVersionKind]cache.Informer{}}
+	c := &Cache{options: options, stock: stock, views: map[viewID]*view{}}
+	c.metadata, c.asked = map[schema.GroupVersionKind]bool{}, map[schema.GroupVersionKind]time.Time{}
 	if c.kinds, err = settingsOfKinds(&options, &stock); err != nil {
 		return nil, err
 	}
@@ -173,6 +184,23 @@ func (c *Cache) kindOf(object runtime.Object) (gvk schema.GroupVersionKind, ok b
 	}
 	_, ok = c.kinds[gvk]
 	return gvk, ok
+}
+
+// noteMetadata notes whether the stock cache has an informer of the metadata of a kind. It does nothing
+// for kinds that are not cached by reference.
+func (c *Cache) noteMetadata(gvk schema.GroupVersionKind, has bool) {
+	if _, ok := c.kinds[gvk]; !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.metadata[gvk] = has
+}
+
+func (c *Cache) hasMetadata(gvk schema.GroupVersionKind) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.metadata[gvk]
 }
 
 // Start runs the cache until ctx ends and all its goroutines have ended.

@@ -29,7 +29,7 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object
 	if err := c.isRunning(); err != nil {
 		return err
 	}
-	v, err := c.view(gvk, out)
+	v, err := c.view(ctx, gvk, out)
 	if err != nil {
 		return err
 	}
@@ -40,11 +40,13 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object
 	if err != nil {
 		return err
 	}
-	object := v.getSelected(ctx, key)
-	if object == nil {
-		if object, err = v.get(ctx, key); err != nil {
-			return err
-		}
+	demands, _ := demandsOf(ctx)
+	object, err := v.get(ctx, key, demands)
+	if demand, ok := v.demandOfMetadata(key, object, err); ok {
+		object, err = v.getSince(ctx, key, demand, object, err)
+	}
+	if err != nil {
+		return err
 	}
 	options := client.GetOptions{UnsafeDisableDeepCopy: config.UnsafeDisableDeepCopy}
 	options.ApplyOptions(opts)
@@ -67,17 +69,16 @@ func (c *Cache) List(ctx context.Context, out client.ObjectList, opts ...client.
 func (c *Cache) GetInformer(ctx context.Context, object client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
 	gvk, ok := c.isReferenced(object)
 	if !ok {
-		return c.stockInformer(ctx, gvk, object, opts...)
+		c.noteMetadata(gvk, true)
+		return c.Cache.GetInformer(ctx, object, opts...)
 	}
-	v, err := c.view(gvk, object)
+	v, err := c.view(ctx, gvk, object)
 	if err != nil {
 		return nil, err
 	}
-	var set cache.Informer
 	if v.settings.selected {
-		if set, err = c.Cache.GetInformer(ctx, object, opts...); err != nil {
-			return nil, err
-		}
+		informer, err := c.Cache.GetInformer(ctx, object, opts...)
+		return setInformer{informer}, err
 	}
 	informer, started := c.informer(v)
 	options := cache.InformerGetOptions{}
@@ -89,21 +90,7 @@ func (c *Cache) GetInformer(ctx context.Context, object client.Object, opts ...c
 			return nil, timedOut(ctx, fmt.Errorf("informer of %s: not synced", gvk.Kind))
 		}
 	}
-	if set != nil {
-		return &setAndReferenced{Informer: set, referenced: informer, inSet: v.inSet}, nil
-	}
 	return informer, nil
-}
-
-// stockInformer returns an informer of the stock cache, and remembers those of metadata.
-func (c *Cache) stockInformer(ctx context.Context, gvk schema.GroupVersionKind, object client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
-	informer, err := c.Cache.GetInformer(ctx, object, opts...)
-	if _, ofKind := c.kinds[gvk]; ofKind && err == nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.metadata[gvk] = informer
-	}
-	return informer, err
 }
 
 // GetInformerForKind implements cache.Informers, as GetInformer of an object of the Go
@@ -123,15 +110,12 @@ func (c *Cache) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionK
 // asks for are then dropped after CacheOptions.IdleTimeout.
 func (c *Cache) RemoveInformer(ctx context.Context, object client.Object) error {
 	gvk, ok := c.isReferenced(object)
-	if ok {
+	if ok && !c.kinds[gvk].selected {
 		c.removeInformer(viewID{gvk, representationOf(object)})
-		if !c.kinds[gvk].selected {
-			return nil
-		}
-	} else {
-		c.mu.Lock()
-		delete(c.metadata, gvk)
-		c.mu.Unlock()
+		return nil
+	}
+	if !ok {
+		c.noteMetadata(gvk, false)
 	}
 	return c.Cache.RemoveInformer(ctx, object)
 }

@@ -29,9 +29,9 @@ import (
 // object waits. DeleteAllOf, creations of subresources and dry runs do not count. If the server
 // no longer has the write, because it was restored from a backup, Get returns what it has.
 //
-// With client.CacheOptions.EnableReadYourWritesConsistency, of controller-runtime v0.25, kinds that
-// the stock cache serves are read as that says. Without NewClient the cache refuses the option with
-// the first read or write of a kind that is cached by reference.
+// With client.CacheOptions.EnableReadYourWritesConsistency, of controller-runtime v0.25, kinds that the stock cache
+// serves are read as that says; a List of a kind of CacheOptions.Selected is not. Without NewClient the cache refuses
+// the option with the first read or write of a kind that is cached by reference.
 //
 // The client keeps the version of each object that it has written and not read since, about
 // 200 bytes. NewClient returns an error if options have no cache of NewCache, and those of client.New.
@@ -43,12 +43,17 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 	if cache == nil {
 		return nil, errors.New("new client that reads its own writes: it has no cache of referenced objects: set ctrl.Options.NewCache to one of controllerruntime.NewCache")
 	}
+	without, changed := withoutConsistency(*options.Cache)
+	dryRun := options.DryRun != nil && *options.DryRun // nothing is written
+	if dryRun {
+		options.Cache = &without
+	}
 	stock, err := client.New(config, options)
-	if err != nil || options.DryRun != nil && *options.DryRun {
+	if err != nil || dryRun {
 		return stock, err
 	}
 	referenced := stock
-	if without, changed := withoutConsistency(*options.Cache); changed {
+	if changed {
 		options.Cache = &without
 		if referenced, err = client.New(config, options); err != nil {
 			return nil, err
@@ -190,10 +195,15 @@ func (c *consistentClient) Delete(ctx context.Context, object client.Object, opt
 	return c.record(object, "", err, (&client.DeleteOptions{}).ApplyOptions(opts).DryRun)
 }
 
+// DeleteAllOf implements client.Writer.
+func (c *consistentClient) DeleteAllOf(ctx context.Context, object client.Object, opts ...client.DeleteAllOfOption) error {
+	return c.clientOf(object).DeleteAllOf(ctx, object, opts...)
+}
+
 // Apply implements client.Writer.
 func (c *consistentClient) Apply(ctx context.Context, configuration runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 	to := c.Client
-	if c.isReferenced(configuration) {
+	if c.isOfKind(configuration) {
 		to = c.referenced
 	}
 	err := to.Apply(ctx, configuration, opts...)
@@ -205,8 +215,8 @@ func (c *consistentClient) recordConfiguration(configuration runtime.ApplyConfig
 	return c.recordObject(metadataOf(configuration), err, dryRun)
 }
 
-// isReferenced reports whether the kind of a configuration is cached by reference.
-func (c *consistentClient) isReferenced(configuration runtime.ApplyConfiguration) bool {
+// isOfKind reports whether a configuration is of a kind of CacheOptions.For.
+func (c *consistentClient) isOfKind(configuration runtime.ApplyConfiguration) bool {
 	_, ok := c.cache.kindOf(metadataOf(configuration))
 	return ok
 }
@@ -285,7 +295,7 @@ func (s *consistentSubResource) record(object, body client.Object, err error, dr
 // Apply implements client.SubResourceWriter.
 func (s *consistentSubResource) Apply(ctx context.Context, configuration runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 	to := s.SubResourceClient
-	if s.client.isReferenced(configuration) {
+	if s.client.isOfKind(configuration) {
 		to = s.referenced
 	}
 	err := to.Apply(ctx, configuration, opts...)

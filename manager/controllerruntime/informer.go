@@ -98,9 +98,7 @@ func (v *view) startInformerLocked() {
 		informer.RunWithContext(ctx)
 		informer.changes.running.Wait()
 	})
-	if !v.settings.selected { // the set has events
-		v.cache.goLocked(func() { v.logIfUnasked(ctx) })
-	}
+	v.cache.goLocked(func() { v.logIfUnasked(ctx) })
 }
 
 // silentAfter is how long an informer may have no object before that is logged.
@@ -126,11 +124,10 @@ func (c *Cache) removeInformer(id viewID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := c.views[id]
-	if v == nil {
+	if v == nil || v.informer == nil {
 		return
 	}
-	v.set = nil
-	if v.informer != nil && v.informer.cancel != nil {
+	if v.informer.cancel != nil {
 		v.informer.cancel()
 	}
 	v.informer = nil
@@ -197,11 +194,7 @@ func (v *view) ask(key types.NamespacedName) {
 func (v *view) retention() retention {
 	v.cache.mu.Lock()
 	defer v.cache.mu.Unlock()
-	rule := retention{handlers: v.informer != nil, idle: v.cache.options.IdleTimeout, absent: v.cache.absentTimeout()}
-	if v.settings.selected {
-		rule.inSet = v.inSet
-	}
-	return rule
+	return retention{handlers: v.informer != nil, idle: v.cache.options.IdleTimeout, absent: v.cache.absentTimeout()}
 }
 
 // absentTimeout returns how long an object that was deleted is kept for an informer after

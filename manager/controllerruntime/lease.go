@@ -32,9 +32,6 @@ type retention struct {
 	handlers bool          // the kind has an informer
 	idle     time.Duration // CacheOptions.IdleTimeout
 	absent   time.Duration // of what was deleted and is asked for; 0: for ever
-	// inSet returns an object that the stock cache holds, which then has the events; nil without
-	// CacheOptions.Selected.
-	inSet func(types.NamespacedName) client.Object
 }
 
 // leases holds the leases on the objects of a store.
@@ -89,17 +86,21 @@ func (l *leases) release(held *lease, err error) {
 	}
 }
 
-// setAlone notes that a live read has found a version of an object of which there is no metadata.
-func (l *leases) setAlone(held *lease, version string) {
+// setAlone notes that a live read has found a version of an object of which there is no metadata; "" if
+// there is.
+func (l *leases) setAlone(key types.NamespacedName, version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	held.alone = version
+	if held := l.byKey[key]; held != nil {
+		held.alone = version
+	}
 }
 
-func (l *leases) isAlone(held *lease, version string) bool {
+func (l *leases) isAlone(key types.NamespacedName, version string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return held.alone == version
+	held := l.byKey[key]
+	return held != nil && held.alone == version
 }
 
 // observe notes whether an object exists, before handlers are called. It reads the state
@@ -152,8 +153,6 @@ func (l *leases) keepsLocked(key types.NamespacedName, held *lease, rule retenti
 	}
 	status, _ := l.store.Status(key.Namespace, key.Name)
 	switch {
-	case rule.inSet != nil && rule.inSet(key) != nil:
-		return false
 	case status.Exists || held.known || !held.existed:
 		return true
 	case held.missed:

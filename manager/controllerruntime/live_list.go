@@ -22,7 +22,7 @@ import (
 func (c *Cache) listLive(ctx context.Context, gvk schema.GroupVersionKind, out client.ObjectList, opts []client.ListOption) error {
 	options := client.ListOptions{}
 	options.ApplyOptions(opts)
-	mapping, err := c.restMapping(gvk)
+	mapping, err := c.restMapping(ctx, gvk)
 	if err != nil {
 		return fmt.Errorf("cache of referenced objects: %s: %w", gvk.Kind, err)
 	}

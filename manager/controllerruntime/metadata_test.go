@@ -79,15 +79,15 @@ func TestStockMetadata(t *testing.T) {
 	})
 }
 
-// muteWatchesByName makes the server send nothing more on the watches of single Secrets that are open when the
-// returned function is called, and no deletion on later ones: events of metadata come, those by name do not.
-func (r *rig) muteWatchesByName() (mute func()) {
+// muteWatches makes the server send nothing more on those watches of Secrets that are open when the returned function
+// is called, and no deletion on later ones.
+func (r *rig) muteWatches(which func(apiserver.Request) bool) (mute func()) {
 	var open sync.Map
 	var muted atomic.Bool
 	r.server.Rewrite(apiserver.Rewriter{Event: func(ctx context.Context, request apiserver.Request, event watch.Event) []watch.Event {
 		if !muted.Load() {
 			open.Store(ctx, nil)
-		} else if _, ok := open.Load(ctx); request.Name != "" && (ok || event.Type == watch.Deleted) {
+		} else if _, ok := open.Load(ctx); which(request) && (ok || event.Type == watch.Deleted) {
 			return nil
 		}
 		return []watch.Event{event}
@@ -99,7 +99,7 @@ func (r *rig) muteWatchesByName() (mute func()) {
 // update, not after a deletion, and not after the creation of an object that was absent.
 func TestTypedGetAfterMetadataEvent(t *testing.T) {
 	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
-		mute := r.muteWatchesByName()
+		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
 		seen := r.record(secretMetadata())
 		r.create("one", "1")
 		r.wantValue("one", "1")
@@ -114,10 +114,42 @@ func TestTypedGetAfterMetadataEvent(t *testing.T) {
 		r.create("new", "1")
 		seen.wantLast(t, "creation", "add new")
 		r.wantValue("new", "1")
+		for _, name := range []string{"one", "new"} {
+			r.remove(name)
+			seen.wantLast(t, "deletion", "delete "+name)
+			if _, err := r.get(name); !apierrors.IsNotFound(err) {
+				t.Errorf("after the event of the deletion of %s: got %v, want NotFound", name, err)
+			}
+		}
+	})
+}
+
+// A typed Get of an object whose metadata is late reads it; after the event of its deletion it does not return the
+// object.
+func TestTypedGetBeforeTheMetadata(t *testing.T) {
+	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
+		caughtUp := make(chan struct{})
+		var muted atomic.Bool // by name
+		r.server.Rewrite(apiserver.Rewriter{Event: func(ctx context.Context, request apiserver.Request, event watch.Event) []watch.Event {
+			if request.Name != "" && event.Type == watch.Deleted && muted.Load() {
+				return nil
+			}
+			if request.Name == "" {
+				<-caughtUp
+			}
+			return []watch.Event{event}
+		}})
+		seen := r.record(secretMetadata())
+		r.create("one", "1")
+		r.wantValue("one", "1")
+		close(caughtUp)
+		seen.want(t, "creation", "add one")
+		r.wantValue("one", "1")
+		muted.Store(true)
 		r.remove("one")
-		seen.wantLast(t, "deletion", "delete one")
+		seen.want(t, "deletion", "delete one")
 		if _, err := r.get("one"); !apierrors.IsNotFound(err) {
-			t.Errorf("after the event of its deletion: got %v, want NotFound", err)
+			t.Errorf("after the event of the deletion: got %v, want NotFound", err)
 		}
 	})
 }

@@ -115,15 +115,20 @@ func withDefaults(config, defaults cache.Config) cache.Config {
 
 // hasSelector reports whether objects of any namespace are selected by more than their names.
 func (s *settings) hasSelector() bool {
-	return slices.ContainsFunc(append(slices.Collect(maps.Values(s.namespaces)), s.all), func(config cache.Config) bool {
-		return config.LabelSelector != nil && !config.LabelSelector.Empty() || config.FieldSelector != nil && !config.FieldSelector.Empty()
-	})
+	return slices.ContainsFunc(append(slices.Collect(maps.Values(s.namespaces)), s.all), isSelective)
 }
 
 // isRestricted reports whether the settings select some of the objects only.
 func (s *settings) isRestricted() bool {
-	_, all := s.namespaces[cache.AllNamespaces]
-	return s.hasSelector() || len(s.namespaces) > 0 && !all
+	if len(s.namespaces) == 0 {
+		return isSelective(s.all)
+	}
+	all, ok := s.namespaces[cache.AllNamespaces]
+	return !ok || isSelective(all)
+}
+
+func isSelective(config cache.Config) bool {
+	return config.LabelSelector != nil && !config.LabelSelector.Empty() || config.FieldSelector != nil && !config.FieldSelector.Empty()
 }
 
 // in returns the settings of a namespace, and an error if the cache is restricted to

@@ -34,7 +34,7 @@ func (c *Cache) Store(object client.Object) (*Store, error) {
 	if isNil(object) {
 		return nil, errors.New("store of a kind: the object is nil: name an object of the kind, such as &corev1.Secret{}")
 	}
-	gvk, ok := c.isReferenced(object)
+	gvk, ok := c.kindOf(object)
 	if !ok {
 		return nil, fmt.Errorf("store of %s: the kind is not cached by reference: add it to CacheOptions.For", cmp.Or(gvk.Kind, fmt.Sprintf("%T", object)))
 	}

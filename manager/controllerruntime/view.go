@@ -3,6 +3,7 @@
 package controllerruntime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,13 +40,12 @@ type view struct {
 	newObject     func() client.Object
 	store         *objectcache.WatchStore[client.Object]
 	leases        *leases
-	informer      *informer      // nil without GetInformer; guarded by Cache.mu
-	set           cache.Informer // of the stock cache, for a kind of CacheOptions.Selected; nil before; guarded by Cache.mu
+	informer      *informer // nil without GetInformer; guarded by Cache.mu
 }
 
 // view returns the view of an object's kind and representation. The first call for a kind
 // may ask the server which resource the kind is.
-func (c *Cache) view(gvk schema.GroupVersionKind, object runtime.Object) (*view, error) {
+func (c *Cache) view(ctx context.Context, gvk schema.GroupVersionKind, object runtime.Object) (*view, error) {
 	id := viewID{gvk, representationOf(object)}
 	c.mu.Lock()
 	v := c.views[id]
@@ -53,7 +53,7 @@ func (c *Cache) view(gvk schema.GroupVersionKind, object runtime.Object) (*view,
 	if v != nil {
 		return v, nil
 	}
-	made, err := c.newView(id)
+	made, err := c.newView(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("cache of referenced objects: %s: %w", gvk.Kind, err)
 	}
@@ -69,12 +69,15 @@ func (c *Cache) view(gvk schema.GroupVersionKind, object runtime.Object) (*view,
 	return made, nil
 }
 
-func (c *Cache) newView(id viewID) (*view, error) {
-	mapping, err := c.restMapping(id.kind)
+func (c *Cache) newView(ctx context.Context, id viewID) (*view, error) {
+	mapping, err := c.restMapping(ctx, id.kind)
 	if err != nil {
 		return nil, err
 	}
 	v := &view{id: id, cache: c, settings: c.kinds[id.kind], clusterScoped: mapping.Scope.Name() == meta.RESTScopeNameRoot}
+	if v.settings.selected && v.clusterScoped && !isSelective(v.settings.all) {
+		return nil, errors.New("CacheOptions.Selected: the kind has no namespaces, so all objects would be held: set a label or field selector")
+	}
 	var newList func() runtime.Object
 	if v.newObject, newList, err = newFuncs(c.stock.Scheme, id.kind, id.as); err != nil {
 		return nil, err
@@ -105,19 +108,35 @@ func (c *Cache) newView(id viewID) (*view, error) {
 	return v, nil
 }
 
-// restMapping returns the resource of a kind. The first call for a kind may ask the server. It waits
-// for SyncTimeout at most, whatever the context of its caller, as the stock cache does; the request
-// goes on, and later calls join it.
-func (c *Cache) restMapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	ctx := context.Background()
-	if timeout := c.options.SyncTimeout; timeout > 0 {
+// restMapping returns the resource of a kind. The first call for a kind may ask the server, and others
+// join it. It waits until ctx ends, and until SyncTimeout after the request has begun. A context that
+// has ended before does not count, as in the stock cache: the answer is mostly known. The request,
+// which has no context, goes on.
+func (c *Cache) restMapping(ctx context.Context, kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	timeout := c.options.SyncTimeout
+	if ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+		timeout = cmp.Or(max(timeout, 0), defaultSyncTimeout)
+	}
+	c.mu.Lock()
+	since, ok := c.asked[kind]
+	if !ok {
+		since = time.Now()
+		c.asked[kind] = since
+	}
+	c.mu.Unlock()
+	asked := c.mappings.DoChan(kind.String(), func() (any, error) {
+		mapping, err := c.stock.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.asked, kind)
+		return mapping, err
+	})
+	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("CacheOptions.SyncTimeout is %v", timeout))
+		ctx, cancel = context.WithDeadlineCause(ctx, since.Add(timeout), fmt.Errorf("CacheOptions.SyncTimeout is %v", timeout))
 		defer cancel()
 	}
-	asked := c.mappings.DoChan(kind.String(), func() (any, error) {
-		return c.stock.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	})
 	select {
 	case result := <-asked:
 		mapping, _ := result.Val.(*meta.RESTMapping)
@@ -184,8 +203,37 @@ func (v *view) startLocked() {
 	v.startInformerLocked()
 }
 
-// get returns an object that may be shared, and takes a lease on it.
-func (v *view) get(ctx context.Context, key types.NamespacedName) (object client.Object, err error) {
+// get returns an object that meets the demands and may be shared: one of the set, or one by reference.
+func (v *view) get(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions) (client.Object, error) {
+	selected, version := v.getSelected(key, demands)
+	switch {
+	case selected == nil:
+		return v.getReferenced(ctx, key, demands)
+	case version == "":
+		return selected, nil
+	}
+	object, err := v.getReferenced(ctx, key, objectcache.GetOptions{NotOlderThan: version})
+	if errors.Is(err, objectcache.ErrStale) { // the server was restored
+		return selected, nil
+	}
+	return object, err
+}
+
+// getSince returns what get does with further demands, of the metadata in the stock cache, after get
+// has returned object and err. If the server was restored, the demands cannot be met, and it returns those.
+func (v *view) getSince(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions, object client.Object, err error) (client.Object, error) {
+	newer, newerErr := v.get(ctx, key, demands)
+	switch {
+	case errors.Is(newerErr, objectcache.ErrStale):
+		return object, err
+	case newerErr == nil && demands.Live:
+		v.leases.setAlone(key, newer.GetResourceVersion())
+	}
+	return newer, newerErr
+}
+
+// getReferenced returns an object by reference, and takes a lease on it.
+func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions) (object client.Object, err error) {
 	lease, err := v.leases.acquire(key)
 	if errors.Is(err, objectcache.ErrInvalidName) { // no object can have that name
 		return nil, fmt.Errorf("%w: %w", apierrors.NewNotFound(schema.GroupResource{Group: v.id.kind.Group, Resource: v.id.kind.Kind}, key.Name), err)
@@ -199,20 +247,12 @@ func (v *view) get(ctx context.Context, key types.NamespacedName) (object client
 		v.leases.release(lease, err)
 		release(err)
 	}()
-	demands, demanding := demandsOf(ctx)
-	if !demanding {
-		if object, err = v.store.TryGet(key.Namespace, key.Name); !errors.Is(err, objectcache.ErrNotSynced) { // needs no timer
-			return v.sinceMetadata(ctx, lease, key, object, err)
-		}
-	}
-	return v.read(ctx, lease, key, demands, demanding)
-}
-
-// read returns an object when its first state is known, or a state that meets the demands.
-func (v *view) read(ctx context.Context, lease *lease, key types.NamespacedName, demands objectcache.GetOptions, demanding bool) (object client.Object, err error) {
+	demanding := demands != objectcache.GetOptions{}
 	since := lease.since
 	if demanding {
 		since = time.Now() // the state may have been known for long
+	} else if object, err = v.store.TryGet(key.Namespace, key.Name); !errors.Is(err, objectcache.ErrNotSynced) { // needs no timer
+		return object, err
 	}
 	if timeout := v.cache.options.SyncTimeout; timeout > 0 {
 		var cancel context.CancelFunc
@@ -221,8 +261,6 @@ func (v *view) read(ctx context.Context, lease *lease, key types.NamespacedName,
 	}
 	if demanding || ctx.Err() == nil {
 		object, err = v.store.GetWithOptions(ctx, key.Namespace, key.Name, demands)
-	} else {
-		object, err = v.store.TryGet(key.Namespace, key.Name)
 	}
 	if errors.Is(err, objectcache.ErrNotStarted) { // the goroutine that calls Run has not begun
 		err = fmt.Errorf("%s %q: %w", v.id.kind.Kind, strings.TrimPrefix(key.String(), "/"), objectcache.ErrNotSynced)
