@@ -114,6 +114,9 @@ func demandsOf(ctx context.Context) (options objectcache.GetOptions, ok bool) {
 func (c *consistentClient) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
 	gvk, _ := c.cache.isReferenced(out)
 	id := writtenID{viewID{gvk, representationOf(out)}, key}
+	if c.cache.isClusterScoped(id.view) {
+		id.key.Namespace = ""
+	}
 	c.mu.Lock()
 	demand, ok := c.written[id]
 	c.mu.Unlock()
@@ -130,6 +133,14 @@ func (c *consistentClient) Get(ctx context.Context, key client.ObjectKey, out cl
 		return c.referenced.Get(ctx, key, out, opts...)
 	}
 	return err
+}
+
+// isClusterScoped reports whether the objects of a view have no namespace; false if there is no such view.
+func (c *Cache) isClusterScoped(id viewID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.views[id]
+	return v != nil && v.clusterScoped
 }
 
 // forget removes a demand that was met, or cannot be, unless there was another write meanwhile.
@@ -159,9 +170,13 @@ func (c *consistentClient) record(object client.Object, version string, err erro
 	c.writes++
 	for _, view := range views {
 		id := writtenID{view.id, client.ObjectKeyFromObject(object)}
-		before := c.written[id].version
-		if order, err := refcache.CompareVersions(before, version); before == "" || version == "" || err != nil || order < 0 {
-			c.written[id] = demand{version, c.writes} // else another write was later, and returned earlier
+		if view.clusterScoped {
+			id.key.Namespace = ""
+		}
+		held, ok := c.written[id]
+		before := held.version
+		if order, err := refcache.CompareVersions(before, version); version == "" || !ok || before != "" && (err != nil || order < 0) {
+			c.written[id] = demand{version, c.writes} // else another write was later, and returned earlier, or the read is live
 		}
 	}
 	return err

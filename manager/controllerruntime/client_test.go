@@ -15,7 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -312,6 +314,63 @@ func TestConsistencyOption(t *testing.T) {
 		}
 		if got := r.value(ours, "one"); got != "1" {
 			t.Errorf("got %q, want 1", got)
+		}
+	})
+}
+
+// An update that returns after a later deletion does not undo what the deletion demands.
+func TestClientDeletesBeforeAnUpdateReturns(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		c := r.consistent()
+		r.create("one", "1")
+		_ = r.value(c, "one")
+		r.server.Rewrite(apiserver.Rewriter{Object: func(ctx context.Context, request apiserver.Request, object runtime.Object) runtime.Object {
+			if request.Verb == "update" {
+				time.Sleep(time.Second)
+			}
+			return object
+		}, Event: func(ctx context.Context, request apiserver.Request, event watch.Event) []watch.Event {
+			if event.Type == watch.Deleted {
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Minute):
+				}
+			}
+			return []watch.Event{event}
+		}})
+		done := make(chan error)
+		go func() { done <- c.Update(t.Context(), secretNamed("one", "2")) }()
+		time.Sleep(500 * time.Millisecond)
+		if err := c.Delete(t.Context(), secretNamed("one", "")); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if got := r.value(c, "one"); got != "absent" {
+			t.Errorf("after the deletion: got %q", got)
+		}
+	})
+}
+
+// A Get of a kind without namespaces may name one, as in the stock cache.
+func TestClientOfClusterScopedKind(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{For: []client.Object{&corev1.Namespace{}}}, cache.Options{}, func(t *testing.T, r *rig) {
+		c := r.consistent()
+		key := client.ObjectKey{Namespace: "some", Name: "other"}
+		other := &corev1.Namespace{}
+		if err := c.Get(t.Context(), key, other); err != nil {
+			t.Fatal(err)
+		}
+		r.server.Lag(time.Hour)
+		other.Labels = map[string]string{"a": "b"}
+		if err := c.Update(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, r.server.CatchUp)
+		read := &corev1.Namespace{}
+		if err := c.Get(t.Context(), key, read); err != nil || read.Labels["a"] != "b" {
+			t.Errorf("got %v and %v", read.Labels, err)
 		}
 	})
 }
