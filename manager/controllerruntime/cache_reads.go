@@ -56,7 +56,13 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object
 // List implements client.Reader: see [NewCache].
 func (c *Cache) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {
 	gvk, ok := c.isReferenced(out)
-	if !ok || c.kinds[gvk].selected {
+	if !ok {
+		return c.Cache.List(ctx, out, opts...)
+	}
+	if c.kinds[gvk].selected {
+		if _, err := c.view(ctx, gvk, out); err != nil { // NewClient notes the writes for views
+			return err
+		}
 		return c.Cache.List(ctx, out, opts...)
 	}
 	if c.live == nil {

@@ -35,7 +35,8 @@ func managerAfter(config *rest.Config, scheme *runtime.Scheme) (manager.Manager,
 	return mgr, err
 }
 
-// managerOfSelected is the code of README: the Secrets with the operator's label as a set, and all others by reference.
+// managerOfSelected is the code of README: the Secrets with the operator's label as a set, and all others by
+// reference.
 func managerOfSelected(config *rest.Config, scheme *runtime.Scheme) (manager.Manager, error) {
 	own := labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": "shop"})
 	mgr, err := ctrl.NewManager(config, ctrl.Options{

@@ -194,7 +194,11 @@ func (v *view) ask(key types.NamespacedName) {
 func (v *view) retention() retention {
 	v.cache.mu.Lock()
 	defer v.cache.mu.Unlock()
-	return retention{handlers: v.informer != nil, idle: v.cache.options.IdleTimeout, absent: v.cache.absentTimeout()}
+	rule := retention{handlers: v.informer != nil, idle: v.cache.options.IdleTimeout, absent: v.cache.absentTimeout()}
+	if v.settings.selected {
+		rule.keep = v.isNewerThanSet
+	}
+	return rule
 }
 
 // absentTimeout returns how long an object that was deleted is kept for an informer after

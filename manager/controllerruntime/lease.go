@@ -16,6 +16,8 @@ import (
 
 // lease is a reference to an object that a Get has asked for.
 type lease struct {
+	versions // guarded by leases.mu
+
 	since time.Time // of the first Get
 
 	// Guarded by leases.mu.
@@ -24,7 +26,13 @@ type lease struct {
 	known   bool      // handlers know the object: its deletion must reach them
 	existed bool      // the object has existed since the first Get
 	missed  bool      // a Get has found no object since it last existed
-	alone   string    // version of the object that a live read has confirmed though there is no metadata of it
+}
+
+// versions are those of an object that the stock cache has beside the store.
+type versions struct {
+	shown string // of the set, as a Get has last returned it
+	lost  string // that the server does not have, because it was restored from a backup
+	alone string // that a live read has confirmed though there is no metadata of it
 }
 
 // retention says for how long the leases of a store are kept: see [NewCache].
@@ -32,6 +40,8 @@ type retention struct {
 	handlers bool          // the kind has an informer
 	idle     time.Duration // CacheOptions.IdleTimeout
 	absent   time.Duration // of what was deleted and is asked for; 0: for ever
+	// keep reports whether an object is kept in any case; nil: none is.
+	keep func(types.NamespacedName) bool
 }
 
 // leases holds the leases on the objects of a store.
@@ -86,21 +96,23 @@ func (l *leases) release(held *lease, err error) {
 	}
 }
 
-// setAlone notes that a live read has found a version of an object of which there is no metadata; "" if
-// there is.
-func (l *leases) setAlone(key types.NamespacedName, version string) {
+// note changes the versions of an object, if there is a lease on it.
+func (l *leases) note(key types.NamespacedName, change func(*lease)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if held := l.byKey[key]; held != nil {
-		held.alone = version
+		change(held)
 	}
 }
 
-func (l *leases) isAlone(key types.NamespacedName, version string) bool {
+// peek returns the versions of an object; empty if there is no lease on it.
+func (l *leases) peek(key types.NamespacedName) versions {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	held := l.byKey[key]
-	return held != nil && held.alone == version
+	if held := l.byKey[key]; held != nil {
+		return held.versions
+	}
+	return versions{}
 }
 
 // observe notes whether an object exists, before handlers are called. It reads the state
@@ -148,8 +160,11 @@ func (l *leases) sweep(rule retention) {
 }
 
 func (l *leases) keepsLocked(key types.NamespacedName, held *lease, rule retention, unused time.Duration) bool {
-	if !rule.handlers || unused < rule.idle {
-		return unused < rule.idle
+	switch {
+	case unused < rule.idle, rule.keep != nil && rule.keep(key):
+		return true
+	case !rule.handlers:
+		return false
 	}
 	status, _ := l.store.Status(key.Namespace, key.Name)
 	switch {

@@ -16,8 +16,8 @@ import (
 // reads them. SetLogger has an effect only once in a process.
 var rootLines atomic.Pointer[func(prefix, args string)]
 
-// rootSink is on while a test reads rootLines: from verbosity 5 on, controller-runtime's queues log their items without
-// a lock.
+// rootSink is on while a test reads rootLines: from verbosity 5 on, controller-runtime's queues log their items
+// without a lock.
 type rootSink struct{ logr.LogSink }
 
 func (s rootSink) Enabled(int) bool { return rootLines.Load() != nil }

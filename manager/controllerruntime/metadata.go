@@ -21,13 +21,16 @@ func (v *view) demandOfMetadata(key types.NamespacedName, object client.Object, 
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(v.id.kind)
 	missing := v.cache.inStock(key, metadata)
+	known := v.leases.peek(key)
 	switch {
+	case missing == nil && metadata.ResourceVersion == known.lost:
+		return demand, false
 	case missing == nil:
-		v.leases.setAlone(key, "")
+		v.leases.note(key, func(held *lease) { held.alone = "" })
 		return objectcache.GetOptions{NotOlderThan: metadata.ResourceVersion}, err != nil || isOlder(object.GetResourceVersion(), metadata.ResourceVersion)
 	case apierrors.IsNotFound(missing) && err == nil:
 		// It was deleted, its metadata is late, or no selector selects it.
-		return objectcache.GetOptions{Live: true}, !v.leases.isAlone(key, object.GetResourceVersion())
+		return objectcache.GetOptions{Live: true}, known.alone != object.GetResourceVersion()
 	}
 	return demand, false // the informer has not synced
 }

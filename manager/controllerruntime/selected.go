@@ -26,26 +26,51 @@ func (c *Cache) inStock(key types.NamespacedName, out client.Object) error {
 	return c.Cache.Get(ctx, key, out, client.UnsafeDisableDeepCopy)
 }
 
-// getSelected returns an object of the set that meets the demands, and nil if the Get must go by
-// reference. With a version, the Get must go by reference too, for a state that is not older than that.
+// getSelected returns an object of the set that meets the demands, with its version, and nil if the Get
+// must go by reference. The version is then the newest that the set has, or that a Get has returned, if
+// the state by name is not known to be as new.
 func (v *view) getSelected(key types.NamespacedName, demands objectcache.GetOptions) (object client.Object, version string) {
-	object = v.example()
-	if !v.settings.selected || v.cache.inStock(key, object) != nil {
+	if !v.settings.selected {
 		return nil, ""
 	}
-	version = object.GetResourceVersion()
-	if demands.Live || isOlder(version, demands.NotOlderThan) {
-		return nil, ""
-	}
-	// What a Get has got by reference before may be newer.
 	held, err := v.store.TryGet(key.Namespace, key.Name)
+	known := v.leases.peek(key)
+	object = v.example()
+	inSet := v.cache.inStock(key, object) == nil
+	if inSet {
+		version = object.GetResourceVersion()
+	}
 	switch {
-	case err == nil && isOlder(version, held.GetResourceVersion()):
-		return nil, ""
-	case apierrors.IsNotFound(err): // it was deleted, or has been created since
+	case !inSet || version == known.lost:
+		version = known.shown
+	case demands.Live, isOlder(version, demands.NotOlderThan), isOlder(version, known.shown):
+		version = newest(version, known.shown)
+	case err == nil && isOlder(version, held.GetResourceVersion()), apierrors.IsNotFound(err):
+		// It is older than by name, or was deleted, or has been created since.
+	default:
 		return object, version
 	}
-	return object, ""
+	if err == nil && !isOlder(held.GetResourceVersion(), version) {
+		version = "" // from memory
+	}
+	return nil, version
+}
+
+// isNewerThanSet reports whether a state by name is to be kept, because the set has an older one.
+func (v *view) isNewerThanSet(key types.NamespacedName) bool {
+	object := v.example()
+	if v.cache.inStock(key, object) != nil {
+		return false
+	}
+	held, err := v.store.TryGet(key.Namespace, key.Name)
+	return apierrors.IsNotFound(err) || err == nil && isOlder(object.GetResourceVersion(), held.GetResourceVersion())
+}
+
+func newest(a, b string) string {
+	if isOlder(a, b) {
+		return b
+	}
+	return a
 }
 
 // isOlder reports whether a version is older than another one. Versions without an order are not.

@@ -15,8 +15,8 @@ import (
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 )
 
-// A kind whose handlers can get no events, because no Get has asked for an object, is one line of the log. A Get in any
-// representation, or the end of the informer, makes it none.
+// A kind whose handlers can get no events, because no Get has asked for an object, is one line of the log. A Get in
+// any representation, or the end of the informer, makes it none.
 func TestSilentHandlersAreLogged(t *testing.T) {
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})

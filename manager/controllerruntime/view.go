@@ -205,16 +205,18 @@ func (v *view) startLocked() {
 
 // get returns an object that meets the demands and may be shared: one of the set, or one by reference.
 func (v *view) get(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions) (client.Object, error) {
-	selected, version := v.getSelected(key, demands)
-	switch {
-	case selected == nil:
-		return v.getReferenced(ctx, key, demands)
-	case version == "":
+	selected, known := v.getSelected(key, demands)
+	if selected != nil {
+		v.leases.note(key, func(held *lease) { held.shown = known })
 		return selected, nil
 	}
-	object, err := v.getReferenced(ctx, key, objectcache.GetOptions{NotOlderThan: version})
+	if known == "" || demands.Live || !isOlder(demands.NotOlderThan, known) {
+		return v.getReferenced(ctx, key, demands)
+	}
+	object, err := v.getReferenced(ctx, key, objectcache.GetOptions{NotOlderThan: known})
 	if errors.Is(err, objectcache.ErrStale) { // the server was restored
-		return selected, nil
+		v.leases.note(key, func(held *lease) { held.shown, held.lost = "", known })
+		return v.getReferenced(ctx, key, demands)
 	}
 	return object, err
 }
@@ -225,9 +227,10 @@ func (v *view) getSince(ctx context.Context, key types.NamespacedName, demands o
 	newer, newerErr := v.get(ctx, key, demands)
 	switch {
 	case errors.Is(newerErr, objectcache.ErrStale):
+		v.leases.note(key, func(held *lease) { held.lost = demands.NotOlderThan })
 		return object, err
 	case newerErr == nil && demands.Live:
-		v.leases.setAlone(key, newer.GetResourceVersion())
+		v.leases.note(key, func(held *lease) { held.alone = newer.GetResourceVersion() })
 	}
 	return newer, newerErr
 }

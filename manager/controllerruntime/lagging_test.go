@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/refwatch/refwatch/manager/controllerruntime"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// lagOf makes the watches that match send nothing until the returned function is called.
+func (r *rig) lagOf(match func(apiserver.Request) bool) (catchUp func()) {
+	released := make(chan struct{})
+	r.server.Rewrite(apiserver.Rewriter{Event: func(ctx context.Context, request apiserver.Request, event watch.Event) []watch.Event {
+		if request.Resource == "secrets" && match(request) {
+			select {
+			case <-ctx.Done():
+			case <-released:
+			}
+		}
+		return []watch.Event{event}
+	}})
+	return func() { close(released); synctest.Wait() }
+}
+
+func ofSet(request apiserver.Request) bool { return request.Name == "" }
+
+// A client reads its own writes of a kind that it has listed and not got before.
+func TestSelectedIsWrittenAfterAList(t *testing.T) {
+	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
+		c := r.consistent()
+		r.create("one", "1")
+		if err := c.List(t.Context(), &corev1.SecretList{}); err != nil {
+			t.Fatal(err)
+		}
+		catchUp := r.lagOf(ofSet)
+		if err := c.Update(t.Context(), secretNamed("one", "2")); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.value(c, "one"); got != "2" {
+			t.Errorf("after the write: got %q", got)
+		}
+		catchUp()
+	})
+}
+
+// A Get after a write of the client returns no state from before a later event of the metadata.
+func TestClientReadsSinceMetadata(t *testing.T) {
+	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
+		c := r.consistent()
+		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
+		r.create("one", "1")
+		seen := r.record(secretMetadata())
+		_ = r.value(c, "one")
+		if err := c.Update(t.Context(), secretNamed("one", "2")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		mute()
+		seen.clear()
+		r.update("one", "3")
+		seen.wantLast(t, "update", "update one to one")
+		if got := r.value(c, "one"); got != "3" {
+			t.Errorf("after the event: got %q", got)
+		}
+	})
+}
+
+// A Get that begins after an event of the metadata does not return a first read of before.
+func TestFirstReadIsOlderThanMetadata(t *testing.T) {
+	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		seen := r.record(secretMetadata())
+		// The first read is answered late, with a state of before the update.
+		held := make(chan struct{})
+		r.server.Rewrite(apiserver.Rewriter{Object: func(ctx context.Context, request apiserver.Request, object runtime.Object) runtime.Object {
+			if request.Name != "" && request.Verb != "update" && !strings.Contains(request.Accept, "PartialObject") {
+				select {
+				case <-held:
+				case <-ctx.Done():
+				}
+			}
+			return object
+		}, Event: func(ctx context.Context, request apiserver.Request, event watch.Event) []watch.Event {
+			if request.Name != "" {
+				select {
+				case <-held:
+				case <-ctx.Done():
+				}
+				if object, ok := event.Object.(client.Object); ok && object.GetResourceVersion() != "" && event.Type == watch.Modified {
+					time.Sleep(time.Hour)
+				}
+			}
+			return []watch.Event{event}
+		}})
+		first := make(chan string)
+		go func() { first <- r.value(r.cache, "one") }()
+		synctest.Wait()
+		seen.clear()
+		r.update("one", "2")
+		seen.wantLast(t, "update", "update one to one")
+		second := make(chan string)
+		go func() { second <- r.value(r.cache, "one") }() // begins after the event
+		time.AfterFunc(time.Second, func() { close(held) })
+		<-first
+		if got := <-second; got != "2" {
+			t.Errorf("second: got %q", got)
+		}
+	})
+}
+
+// A typed Get returns no state of the set from before an event of the metadata.
+func TestSelectedSetIsOlderThanMetadata(t *testing.T) {
+	options := controllerruntime.CacheOptions{StockMetadata: true, Selected: selectedSecrets.Selected}
+	inBubble(t, options, drained(selections["label"]), func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		r.create("gone", "1")
+		seen := r.record(secretMetadata())
+		r.record(&corev1.Secret{})
+		r.wantValue("one", "1")
+		catchUp := r.lagOf(func(request apiserver.Request) bool {
+			return request.Name == "" && !strings.Contains(request.Accept, "PartialObject")
+		})
+		seen.clear()
+		r.update("one", "2")
+		seen.wantLast(t, "update", "update one to one")
+		r.wantValue("one", "2")
+		r.remove("gone")
+		seen.wantLast(t, "deletion", "delete gone")
+		if _, err := r.get("gone"); !apierrors.IsNotFound(err) {
+			t.Errorf("deleted: %v", err)
+		}
+		catchUp()
+	})
+}
+
+// After a Get from the set, a Get by reference returns no older state, though the stream by name lags.
+func TestSelectedIsNewerThanItsStream(t *testing.T) {
+	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
+		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
+		r.create("one", "1")
+		r.label("one", nil)
+		r.record(&corev1.Secret{})
+		r.wantValue("one", "1") // a stream by name
+		mute()
+		r.label("one", map[string]string{"app": "web"})
+		r.setValue(keyOfOne, "2")
+		r.wantValue("one", "2") // of the set
+		r.label("one", nil)
+		r.wantValue("one", "2")
+	})
+}
+
+// A stream by name does not end while the set has an older state.
+func TestSelectedSetLagsForLongerThanIdleTimeout(t *testing.T) {
+	for _, informer := range []bool{false, true} {
+		t.Run(fmt.Sprint(informer), func(t *testing.T) {
+			inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
+				r.create("one", "1")
+				c := r.consistent()
+				_ = r.value(c, "one")
+				if informer {
+					r.record(&corev1.Secret{})
+				}
+				time.Sleep(time.Hour)
+				released := make(chan struct{})
+				r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+					if request.Resource == "secrets" && request.Name == "" && (request.Verb == "list" || request.Verb == "watch") {
+						select {
+						case <-ctx.Done():
+						case <-released:
+						}
+					}
+					return nil
+				})
+				r.server.CloseStreams(nil)
+				if err := c.Update(t.Context(), secretNamed("one", "2")); err != nil {
+					t.Fatal(err)
+				}
+				if got := r.value(c, "one"); got != "2" {
+					t.Errorf("got %q", got)
+				}
+				time.Sleep(2 * time.Hour)
+				r.wantValue("one", "2")
+				close(released)
+			})
+		})
+	}
+}
+
+// Without a SyncTimeout, a Get that waits for discovery ends with its context.
+func TestDiscoveryWithoutSyncTimeout(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{SyncTimeout: -1, For: []client.Object{unstructuredWidget()}}, crcache.Options{}, func(t *testing.T, r *rig) {
+		released := make(chan struct{})
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			if request.Resource == "" {
+				select {
+				case <-ctx.Done():
+				case <-released:
+				}
+			}
+			return nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		time.AfterFunc(time.Minute, func() { close(released) })
+		began := time.Now()
+		err := r.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "w"}, unstructuredWidget())
+		if time.Since(began) > 2*time.Second {
+			t.Errorf("took %v: %v", time.Since(began), err)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+// The metadata of before a restore costs one read of each object, and fails no Get.
+func TestStockMetadataOfBeforeARestore(t *testing.T) {
+	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		r.record(secretMetadata())
+		r.wantValue("one", "1")
+		backup := r.server.Snapshot()
+		for i := range 5 {
+			r.update("one", fmt.Sprint(i+2))
+		}
+		r.create("later", "1")
+		_ = r.value(r.cache, "later")
+		r.server.Restore(backup)
+		time.Sleep(time.Minute)
+		before := len(secretRequests(r.server))
+		for range 20 {
+			r.wantValue("one", "1")
+			if got := r.value(r.cache, "later"); got != "absent" {
+				t.Errorf("later: %q", got)
+			}
+			time.Sleep(time.Second)
+		}
+		if requests := secretRequests(r.server)[before:]; len(requests) > 2 {
+			t.Errorf("20 Gets after the restore: got requests %q, want one of each object", requests)
+		}
+	})
+}
+
+func unstructuredWidget() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"})
+	return u
+}
