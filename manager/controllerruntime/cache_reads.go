@@ -59,14 +59,14 @@ func (c *Cache) List(ctx context.Context, out client.ObjectList, opts ...client.
 	if !ok {
 		return c.Cache.List(ctx, out, opts...)
 	}
-	if c.kinds[gvk].selected {
+	if c.kinds[gvk].selected && c.live == nil {
 		if _, err := c.view(ctx, gvk, out); err != nil { // NewClient notes the writes for views
 			return err
 		}
 		return c.Cache.List(ctx, out, opts...)
 	}
 	if c.live == nil {
-		return fmt.Errorf("list %s: %w, or set CacheOptions.LiveList", gvk.Kind, ErrListRefused)
+		return fmt.Errorf("list %s: %w, or set CacheOptions.LiveList or Selected", gvk.Kind, ErrListRefused)
 	}
 	return c.listLive(ctx, gvk, out, opts)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"sync"
 
@@ -34,7 +35,8 @@ import (
 // the option with the first read or write of a kind that is cached by reference.
 //
 // The client keeps the version of each object that it has written and not read since, about
-// 200 bytes. NewClient returns an error if options have no cache of NewCache, and those of client.New.
+// 200 bytes. NewClient returns an error if options have no cache of NewCache, or do not read one of
+// its kinds from it (DisableFor), and those of client.New.
 func NewClient(config *rest.Config, options client.Options) (client.Client, error) {
 	var cache *Cache
 	if options.Cache != nil {
@@ -42,6 +44,11 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 	}
 	if cache == nil {
 		return nil, errors.New("new client that reads its own writes: it has no cache of referenced objects: set ctrl.Options.NewCache to one of controllerruntime.NewCache")
+	}
+	for _, object := range options.Cache.DisableFor {
+		if gvk, ok := cache.kindOf(object); ok {
+			return nil, fmt.Errorf("new client that reads its own writes: client.CacheOptions.DisableFor has %s, which CacheOptions.For has, too: remove it from one of them", gvk.Kind)
+		}
 	}
 	without, changed := withoutConsistency(*options.Cache)
 	dryRun := options.DryRun != nil && *options.DryRun // nothing is written

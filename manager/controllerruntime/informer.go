@@ -115,7 +115,7 @@ func (v *view) logIfUnasked(ctx context.Context) {
 	case <-timer.C:
 		if !v.leases.wereAcquired() {
 			logf.FromContext(ctx).Info("Handlers get no events: no Get has asked the cache for an object of this kind. "+
-				"Get each object that matters, or leave the kind out of CacheOptions.For", "kind", v.id.kind.Kind)
+				"Get each object that matters, remove the kind from client.CacheOptions.DisableFor, or leave it out of CacheOptions.For", "kind", v.id.kind.Kind)
 		}
 	}
 }

@@ -49,7 +49,7 @@ type CacheOptions struct {
 	SyncTimeout time.Duration
 	// LiveList makes List read from the server instead of returning [ErrListRefused]. It lists
 	// the namespaces that cache.Options have, one after the other, with their selectors and
-	// transforms. It needs the permission to list the kind there.
+	// transforms, also for the kinds of Selected. It needs the permission to list the kind there.
 	LiveList bool
 	// BlockingStreams gives the streams back to client-go's transport, with two
 	// goroutines for each: see objectcache.WatchOptions. Default: an open, quiet stream

@@ -250,7 +250,7 @@ func TestBadNeighbours(t *testing.T) {
 func TestList(t *testing.T) {
 	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
 		err := r.cache.List(t.Context(), &corev1.SecretList{})
-		if !errors.Is(err, controllerruntime.ErrListRefused) || !strings.HasSuffix(err.Error(), ", or set CacheOptions.LiveList") {
+		if !errors.Is(err, controllerruntime.ErrListRefused) || !strings.HasSuffix(err.Error(), ", or set CacheOptions.LiveList or Selected") {
 			t.Errorf("got %v, want ErrListRefused", err)
 		}
 		if err := r.cache.List(t.Context(), &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "SecretList"}}); !errors.Is(err, controllerruntime.ErrListRefused) {

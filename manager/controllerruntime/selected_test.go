@@ -252,6 +252,20 @@ func secretMetadata() *metav1.PartialObjectMetadata {
 	return object
 }
 
+// With LiveList, a List of a kind of Selected reads from the server, with the selector.
+func TestSelectedAndLiveList(t *testing.T) {
+	options := controllerruntime.CacheOptions{Selected: selectedSecrets.Selected, LiveList: true}
+	inBubble(t, options, selections["label"], func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		r.createTwo()
+		r.record(&corev1.Secret{})
+		r.server.Lag(0)
+		defer r.server.CatchUp()
+		r.create("three", "3")
+		r.wantListed("", "one", "three")
+	})
+}
+
 // Selected refuses a kind of which nothing is selected, and one that For does not name.
 func TestSelectedIsRefused(t *testing.T) {
 	onServer(t, func(t *testing.T, server *apiserver.Server) {
