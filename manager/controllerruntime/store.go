@@ -62,6 +62,17 @@ func (s *Store) Stats() objectcache.Stats {
 	return sum
 }
 
+// Permissions returns what the cache needs for each object of the kind that a Get asks for: list and
+// watch, by its name. Until the first read of the kind, Resource is a guess as that of [Store.Stats], and
+// the kind counts as namespaced.
+func (s *Store) Permissions() objectcache.Permissions {
+	for _, store := range s.cache.stores(s.kind) {
+		return store.Permissions()
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(s.kind)
+	return objectcache.Permissions{Resource: resource, Verbs: []string{"list", "watch"}}
+}
+
 // Statuses yields the status of each object of the kind, in no order: once for each
 // representation in which it is held. It has no object data.
 func (s *Store) Statuses() iter.Seq[objectcache.Status] {

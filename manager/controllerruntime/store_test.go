@@ -167,3 +167,34 @@ func TestStoreErrors(t *testing.T) {
 		})
 	}
 }
+
+// A Store says what the cache needs, as a guess before the first read, and then for certain.
+func TestStorePermissions(t *testing.T) {
+	options := controllerruntime.CacheOptions{For: []client.Object{&corev1.Secret{}, &corev1.Namespace{}}}
+	inBubble(t, options, cache.Options{}, func(t *testing.T, r *rig) {
+		r.create("one", "1")
+		for _, test := range []struct {
+			object        client.Object
+			key           client.ObjectKey
+			resource      string
+			clusterScoped bool
+		}{
+			{&corev1.Secret{}, keyOfOne, "secrets", false},
+			{&corev1.Namespace{}, client.ObjectKey{Name: "other"}, "namespaces", true},
+		} {
+			store, err := r.cache.(*controllerruntime.Cache).Store(test.object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := store.Permissions(); got.Resource.Resource != test.resource || len(got.Verbs) != 2 {
+				t.Errorf("before the first read: got %+v, want %s", got, test.resource)
+			}
+			if err := r.cache.Get(t.Context(), test.key, test.object); err != nil {
+				t.Fatal(err)
+			}
+			if got := store.Permissions(); got.Resource.Resource != test.resource || got.ClusterScoped != test.clusterScoped || len(got.Verbs) != 2 {
+				t.Errorf("after it: got %+v, want %s", got, test.resource)
+			}
+		}
+	})
+}
