@@ -5,7 +5,6 @@ package controllerruntime_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -272,61 +271,6 @@ func TestList(t *testing.T) {
 			t.Errorf("another namespace: got %v, want an error", err)
 		}
 	})
-}
-
-// A live List of a cache that is restricted to namespaces lists each of them, with its selectors and transform, as the
-// stock cache does. The items have their kind.
-func TestListOfSeveralNamespaces(t *testing.T) {
-	for name, namespaces := range map[string]map[string]cache.Config{
-		"two":           {namespace: {LabelSelector: web}, "other": {Transform: relabeled}},
-		"one and a few": {cache.AllNamespaces: {Transform: relabeled}, namespace: {LabelSelector: web}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, controllerruntime.CacheOptions{LiveList: true}, cache.Options{DefaultNamespaces: namespaces}, func(t *testing.T, r *rig) {
-				r.create("one", "1")
-				r.create("three", "3")
-				r.label("three", nil)
-				r.createTwo()
-				secrets := &corev1.SecretList{}
-				if err := r.cache.List(t.Context(), secrets); err != nil {
-					t.Fatal(err)
-				}
-				got := map[string]string{}
-				for i := range secrets.Items {
-					got[secrets.Items[i].Name] = secrets.Items[i].Kind + secrets.Items[i].Labels["transformed"]
-				}
-				if want := map[string]string{"one": "Secret", "two": "Secretyes"}; !maps.Equal(got, want) {
-					t.Errorf("got %v, want %v", got, want)
-				}
-				if err := r.cache.List(t.Context(), secrets, client.Limit(1)); err != nil || len(secrets.Items) != 1 {
-					t.Errorf("with a limit: got %d and %v, want one", len(secrets.Items), err)
-				}
-				if err := r.cache.List(t.Context(), secrets, client.Continue("more")); err == nil || !strings.Contains(err.Error(), "client.InNamespace") {
-					t.Errorf("Continue: got %v, want an error that says what to do", err)
-				}
-			})
-		})
-	}
-}
-
-// A live List whose transform fails is an error that does not quote the object.
-func TestListWhoseTransformFails(t *testing.T) {
-	stock := cache.Options{DefaultTransform: func(object any) (any, error) {
-		return nil, errors.New("of " + string(object.(*corev1.Secret).Data["value"]))
-	}}
-	inBubble(t, controllerruntime.CacheOptions{LiveList: true}, stock, func(t *testing.T, r *rig) {
-		r.create("one", "quoted")
-		err := r.cache.List(t.Context(), &corev1.SecretList{})
-		if err == nil || strings.Contains(err.Error(), "quoted") {
-			t.Errorf("got %v, want an error without the object", err)
-		}
-	})
-}
-
-// relabeled is a transform that can be seen.
-func relabeled(object any) (any, error) {
-	object.(client.Object).SetLabels(map[string]string{"transformed": "yes"})
-	return object, nil
 }
 
 // hangingMapper does not answer until release is closed.
