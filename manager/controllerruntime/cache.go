@@ -103,8 +103,8 @@ type Cache struct {
 // For the kinds of CacheOptions.Selected, List, GetInformer and IndexField are those of the stock
 // cache, as are all calls for metadata with CacheOptions.StockMetadata.
 //
-// The first call for a kind may ask the server which resource it is. It waits for SyncTimeout at
-// most; that request has no context, and may outlive Start.
+// The first call for a kind may ask the server which resource it is. It waits until its context ends,
+// SyncTimeout at most. The request has no context, and may outlive Start.
 //
 // The function returns an error, too, for options with invalid values.
 func NewCache(options CacheOptions) cache.NewCacheFunc {

@@ -40,8 +40,7 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object
 	if err != nil {
 		return err
 	}
-	demands, _ := demandsOf(ctx)
-	object, err := v.get(ctx, key, demands)
+	object, err := v.get(ctx, key, demandsOf(ctx))
 	if demand, ok := v.demandOfMetadata(key, object, err); ok {
 		object, err = v.getSince(ctx, key, demand, object, err)
 	}

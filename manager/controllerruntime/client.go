@@ -111,10 +111,10 @@ func (d demand) options() objectcache.GetOptions {
 // demandKey is the key of the context of a Get with demands.
 type demandKey struct{}
 
-// demandsOf returns the demands of a Get.
-func demandsOf(ctx context.Context) (options objectcache.GetOptions, ok bool) {
-	options, ok = ctx.Value(demandKey{}).(objectcache.GetOptions)
-	return options, ok
+// demandsOf returns the demands of a Get; none if its client has written nothing.
+func demandsOf(ctx context.Context) objectcache.GetOptions {
+	demands, _ := ctx.Value(demandKey{}).(objectcache.GetOptions)
+	return demands
 }
 
 // Get implements client.Reader.

@@ -68,13 +68,15 @@ const (
 // validate returns an error that names each option with an invalid value.
 func (o *CacheOptions) validate() error {
 	var problems []error
-	for name, objects := range map[string][]client.Object{"For": o.For, "Selected": o.Selected} {
+	check := func(name string, objects []client.Object) {
 		for i, object := range objects {
 			if isNil(object) {
 				problems = append(problems, fmt.Errorf("CacheOptions.%s[%d] is nil: name an object of the kind, such as &corev1.Secret{}", name, i))
 			}
 		}
 	}
+	check("For", o.For)
+	check("Selected", o.Selected)
 	return errors.Join(problems...)
 }
 
