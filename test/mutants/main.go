@@ -3,14 +3,16 @@
 // Command mutants proves that the tests notice bugs. It has a list of seeded bugs, the mutants, each of which breaks a
 // promise. It runs tests with one mutant at a time, and fails if they pass.
 //
-//	mutants [-v] [-suite PACKAGES [-suite-run PATTERN]] [-run PATTERN | -o docs/results/mutants.md [-new]]
+//	mutants [-v] [-run PATTERN] [-suite PACKAGES [-suite-run PATTERN]]
+//	mutants [-v] -o docs/results/mutants.md [-new [-run PATTERN]]
 //
 // Each line has a mutant, how long its tests took, and the first test that failed. SURVIVED means that none did. With
 // -v all tests of a mutant run, and what the failed ones say is printed. With -suite other tests run than its own.
 //
 // PATTERN is a regular expression for names of mutants. `make mutants` runs all and writes the page; `make mutants
 // MUTANTS=PATTERN` runs some and writes nothing. `make mutants-new` runs those whose names the page lacks, and
-// adds them: give a mutant that changes another name, or test it by its name.
+// adds what is caught: give a mutant that changes another name, or test it by its name. With MUTANTS it runs some of
+// them, so that hours of work can be done in parts.
 //
 // The source is not touched: go's -overlay puts the changed file in its place. In the end, the tests that have noticed
 // a mutant run without one, and must pass.
@@ -85,7 +87,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.suiteRun, "suite-run", "", "with -suite, the `pattern` of the tests")
 	flags.StringVar(&o.page, "o", "", "write this `page`, if all mutants are caught")
 	flags.BoolVar(&o.verbose, "v", false, "run all tests of each mutant, also after one has failed, and print what they say")
-	flags.BoolVar(&o.onlyNew, "new", false, "with -o, test only the mutants that the page lacks, and keep the rows of the others")
+	flags.BoolVar(&o.onlyNew, "new", false, "with -o, test only the mutants that the page lacks (and that -run selects), and add those that are caught")
 	flags.IntVar(&o.parallel, "parallel", 2, "how many mutants to test at a time")
 	flags.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long the tests of one package may take")
 	if err := flags.Parse(args); err != nil {
@@ -106,7 +108,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		return o, errors.New("-parallel and -timeout must be positive")
 	case o.suiteRun != "" && o.suite == "":
 		return o, errors.New("-suite-run needs -suite")
-	case o.page != "" && (o.pattern != "" || o.suite != ""):
+	case o.page != "" && (o.suite != "" || o.pattern != "" && !o.onlyNew):
 		return o, errors.New("the page needs all mutants and their own tests: omit -run and -suite, or -o")
 	case o.onlyNew && o.page == "":
 		return o, errors.New("-new needs -o, the page that may lack mutants")
@@ -119,7 +121,16 @@ func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	selected, err := matching(mutants, o.pattern)
+	var known []outcome
+	selected := mutants
+	if o.onlyNew {
+		page, err := os.ReadFile(o.page)
+		if err != nil {
+			return err
+		}
+		known, selected = split(string(page), mutants)
+	}
+	selected, err = matching(selected, o.pattern)
 	if err != nil {
 		return err
 	}
@@ -127,14 +138,6 @@ func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) er
 		for i := range selected {
 			selected[i].packages, selected[i].run = strings.Fields(o.suite), o.suiteRun
 		}
-	}
-	var known []outcome
-	if o.onlyNew {
-		page, err := os.ReadFile(o.page)
-		if err != nil {
-			return err
-		}
-		known, selected = split(string(page), mutants)
 	}
 	o.progress = func(o outcome) { fmt.Fprintln(out, o) }
 	began := time.Now()
@@ -149,11 +152,15 @@ func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) er
 			return err
 		}
 	}
+	if o.page != "" && (failed == 0 || o.onlyNew) {
+		caught := slices.DeleteFunc(outcomes, func(o outcome) bool { return o.err != nil })
+		page := pageOf(inOrder(mutants, append(known, caught...)), len(mutants))
+		if err := os.WriteFile(o.page, []byte(page), 0o644); err != nil {
+			return err
+		}
+	}
 	if failed > 0 {
 		return fmt.Errorf("%d mutants are not caught", failed)
-	}
-	if o.page != "" {
-		return os.WriteFile(o.page, []byte(pageOf(inOrder(mutants, append(known, outcomes...)))), 0o644)
 	}
 	return nil
 }
@@ -172,8 +179,8 @@ func matching(mutants []mutant, pattern string) ([]mutant, error) {
 		return nil, err
 	}
 	selected := slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return !name.MatchString(m.name) })
-	if len(selected) == 0 {
-		return nil, fmt.Errorf("no mutant has a name that matches %q", pattern)
+	if len(selected) == 0 && pattern != "" {
+		return nil, fmt.Errorf("no mutant to test has a name that matches %q", pattern)
 	}
 	return selected, nil
 }

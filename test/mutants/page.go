@@ -16,12 +16,16 @@ time, fails if the tests pass, and writes this page: for each mutant the first t
 [test/mutants](../../test/mutants/list) has the mutants, with the promise that each breaks.
 `
 
-// pageOf returns the page about mutants that were caught, with a section for each folder, in the order of their first
-// mutants.
-func pageOf(outcomes []outcome) string {
+// pageOf returns the page about those of all mutants that were caught, with a section for each folder, in the order of
+// their first mutants.
+func pageOf(outcomes []outcome, all int) string {
 	var page strings.Builder
 	page.WriteString(introduction)
-	fmt.Fprintf(&page, "\n%d mutants, %[1]d caught.\n", len(outcomes))
+	fmt.Fprintf(&page, "\n%d mutants, %d caught.", all, len(outcomes))
+	if untested := all - len(outcomes); untested > 0 {
+		fmt.Fprintf(&page, " %d were not tested, or their tests did not fail: `make mutants-new` tests them.", untested)
+	}
+	page.WriteString("\n")
 	var folders []string
 	rows := map[string]string{}
 	for _, o := range outcomes {

@@ -155,6 +155,7 @@ func TestRun(t *testing.T) {
 	tests := map[string]struct {
 		mutants []mutant
 		args    []string
+		before  string // the page
 		out     string
 		err     string
 		page    string
@@ -164,9 +165,21 @@ func TestRun(t *testing.T) {
 		"one survives":  {mutants: []mutant{caught, survives}, args: []string{"-o", page}, out: "1 of 2 mutants caught", err: "1 mutants are not caught", results: `"count":1,"violations":1`},
 		"selected":      {mutants: []mutant{caught, survives}, args: []string{"-run", "^wrong"}, out: "1 of 1 mutants caught"},
 		"another suite": {mutants: []mutant{survives}, args: []string{"-suite", "./sum", "-suite-run", "TestAdd"}, out: "survivor", err: "not caught"},
-		"none selected": {mutants: []mutant{caught}, args: []string{"-run", "x"}, err: `no mutant has a name that matches "x"`},
+		"none selected": {mutants: []mutant{caught}, args: []string{"-run", "x"}, err: `no mutant to test has a name that matches "x"`},
 		"bad pattern":   {mutants: []mutant{caught}, args: []string{"-run", "("}, err: "missing closing )"},
 		"page of some":  {mutants: []mutant{caught, survives}, args: []string{"-run", "^wrong", "-o", page}, err: "the page needs all mutants"},
+		"new ones": {
+			mutants: []mutant{caught, survives}, args: []string{"-o", page, "-new"}, before: "\n- gone: `TestX`\n", out: "1 of 2 mutants caught",
+			err: "1 mutants are not caught", page: "\n2 mutants, 1 caught. 1 were not tested, or their tests did not fail: `make mutants-new` tests them.\n",
+			results: `"violations":1`,
+		},
+		"new ones of some": {
+			mutants: []mutant{caught, survives}, args: []string{"-o", page, "-new", "-run", "^wrong"}, before: "\n- survivor: `TestX`\n",
+			out: "1 of 1 mutants caught", page: "\n2 mutants, 2 caught.\n",
+		},
+		"none is new": {
+			mutants: []mutant{caught}, args: []string{"-o", page, "-new"}, before: "\n- wrong-sum: `TestX`\n", out: "0 of 0", page: "\n- wrong-sum: `TestX`\n",
+		},
 		"unknown flag":  {mutants: []mutant{caught}, args: []string{"-x"}, err: "-x"},
 		"help":          {mutants: []mutant{caught}, args: []string{"-h"}, out: "-root folder", err: flag.ErrHelp.Error()},
 		"argument":      {mutants: []mutant{caught}, args: []string{"wrong-sum"}, err: `unknown argument "wrong-sum"`},
@@ -177,6 +190,11 @@ func TestRun(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			_ = os.Remove(page)
+			if test.before != "" {
+				if err := os.WriteFile(page, []byte(test.before), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
 			t.Setenv(reliability.Variable, filepath.Join(t.TempDir(), "results"))
 			var out bytes.Buffer
 			err := run(t.Context(), test.mutants, append([]string{"-root", root}, test.args...), &out)
