@@ -12,6 +12,9 @@
 // [Manager.UnregisterPod] when it has ended, and [Manager.Get] to read an object.
 // Owners other than pods declare their references with [Manager.SetReferences].
 //
+// If users name objects in namespaces that are not theirs, set a [ReferencePolicy], and
+// read with [Manager.GetFor].
+//
 // # Guarantees
 //
 //   - Registering and unregistering are idempotent and never wait for the network.

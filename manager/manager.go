@@ -27,8 +27,10 @@ type Manager[T cache.Object] struct {
 	runLogger        atomic.Pointer[klog.Logger] // nil before Run
 	loggedNoVisitPod sync.Once
 
-	mu     sync.Mutex
-	owners registrations
+	mu      sync.Mutex
+	owners  registrations
+	policy  ReferencePolicy // nil: each reference counts
+	denials []denial        // that unlock logs
 }
 
 // New returns a manager that adds references to a store. visitPod visits the objects

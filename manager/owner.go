@@ -4,9 +4,11 @@ package manager
 
 import (
 	"cmp"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 )
 
 // Owner references objects: a pod, or any other object that a program serves.
@@ -68,6 +70,14 @@ func (o Owner) ID() types.UID {
 		return types.UID(o.Kind + "/" + o.Namespace + "/" + o.Name)
 	}
 	return types.UID(o.Namespace + "/" + o.Name)
+}
+
+// describe returns the owner for a message.
+func (o Owner) describe() string {
+	if o.Name == "" {
+		return fmt.Sprintf("owner %q", o.UID)
+	}
+	return fmt.Sprintf("%s %q", cmp.Or(o.Kind, "owner"), klog.KRef(o.Namespace, o.Name))
 }
 
 // withoutUID returns the owner with its kind, namespace and name only.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Owners yields every owner that has references, pods included, sorted by kind,
-// namespace, name and UID. These are the owners at the moment when the loop begins. No
+// Owners yields every owner that has references, pods and those whose references are all
+// denied included, sorted by kind, namespace, name and UID. These are the owners at the moment when the loop begins. No
 // lock is held while its body runs.
 func (m *Manager[T]) Owners() iter.Seq[Owner] {
 	return func(yield func(Owner) bool) {
@@ -36,8 +36,9 @@ func compareOwners(a, b Owner) int {
 		strings.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
-// References returns the keys of the objects that an owner references, sorted by
-// namespace and name, and none if it is not registered. The owner is identified as for
+// References returns the keys of the objects that an owner references, without those that
+// the [ReferencePolicy] denies, sorted by namespace and name, and none if it is not
+// registered. The owner is identified as for
 // SetReferences, see [Owner]: these are the references that SetReferences without keys
 // would delete. The caller may change the slice.
 func (m *Manager[T]) References(owner Owner) []types.NamespacedName {
@@ -59,7 +60,7 @@ func (m *Manager[T]) OwnersOf(namespace, name string) []Owner {
 	var owners []Owner
 	m.mu.Lock()
 	for _, registration := range m.owners.byID {
-		if _, found := slices.BinarySearchFunc(registration.keys, key, compareKeys); found {
+		if registration.has(key) {
 			owners = append(owners, registration.owner)
 		}
 	}

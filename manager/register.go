@@ -108,14 +108,14 @@ func (m *Manager[T]) set(given Owner, keys []types.NamespacedName, from source) 
 // store itself has a single lock, so a lock per owner would gain next to nothing.
 func (m *Manager[T]) replace(given Owner, keys []types.NamespacedName, from source) (existed bool) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	owner := m.owners.resolve(given)
 	id := owner.ID()
 	others := m.owners.superseded(given, owner, len(keys) > 0, from == ofPod)
 	before, existed := m.owners.byID[id]
 	existed = existed || len(others) > 0
-	now := registration{owner: owner, keys: keys, readOnce: from == declaredReadOnce}
-	if len(others) == 0 && before.owner == owner && slices.Equal(before.keys, keys) && before.readOnce == now.readOnce {
+	now := m.reviewLocked(before, registration{owner: owner, keys: keys, readOnce: from == declaredReadOnce})
+	if len(others) == 0 && now.same(before) {
 		return existed // the usual case: a node agent registers a pod at each of its syncs
 	}
 	m.changeReferencesLocked(id, before, now)
@@ -123,11 +123,11 @@ func (m *Manager[T]) replace(given Owner, keys []types.NamespacedName, from sour
 		m.deleteReferencesLocked(other, slices.Values(m.owners.byID[other].keys))
 		m.owners.remove(other)
 	}
-	if len(keys) == 0 {
+	if len(now.keys)+len(now.denied) == 0 {
 		m.owners.remove(id)
 		return existed
 	}
-	now.keys = slices.Clone(keys)
+	now.keys = slices.Clone(now.keys)
 	m.owners.put(id, now)
 	return existed
 }
@@ -139,14 +139,19 @@ func (m *Manager[T]) changeReferencesLocked(id types.UID, before, now registrati
 	if before.readOnce != now.readOnce {
 		had, has = nil, nil
 	}
-	for key := range difference(now.keys, had) {
-		if now.readOnce {
+	m.addReferencesLocked(id, now, difference(now.keys, had))
+	m.deleteReferencesLocked(id, difference(before.keys, has))
+}
+
+// addReferencesLocked adds those references of an owner.
+func (m *Manager[T]) addReferencesLocked(id types.UID, owner registration, keys iter.Seq[types.NamespacedName]) {
+	for key := range keys {
+		if owner.readOnce {
 			m.store.AddReadOnceReference(key.Namespace, key.Name, id)
 		} else {
 			m.store.AddReference(key.Namespace, key.Name, id)
 		}
 	}
-	m.deleteReferencesLocked(id, difference(before.keys, has))
 }
 
 func (m *Manager[T]) deleteReferencesLocked(id types.UID, keys iter.Seq[types.NamespacedName]) {

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package referencegrants is a [manager.ReferencePolicy] of Gateway API's ReferenceGrants, for a program that lets
+// users name Secrets in other namespaces, such as a gateway controller. Copy it: it needs no module beside client-go.
+//
+//	ReferenceGrants ──▶ Grants.Replace ──▶ SetReferencePolicy(Grants.Permits)
+//	Gateways ────────▶ SetReferences ───────────▶ manager ──▶ GetFor, CheckReference
+//
+// A reference to a Secret in the namespace of its owner counts. One to another namespace counts only if a
+// ReferenceGrant in that namespace permits it: by the group, kind and namespace of the owner, and by the Secret's name,
+// if the grant has one. Until the grants are listed, none is permitted. When a grant is deleted, the references that it
+// permitted are deleted as well, and with the last one the Secret leaves the memory.
+//
+// A denial depends on the grants alone: it does not show whether the Secret exists, as the API demands
+// (https://gateway-api.sigs.k8s.io/api-types/referencegrant/).
+package referencegrants
