@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -27,9 +28,13 @@ func (r *rig) loseAnswers(name string, n int32) {
 	})
 }
 
-// answerAfter makes the server answer each request for an object after some time.
+// answerAfter makes the server answer each list and watch of an object after some time, and refuse each GET: it would
+// answer beside them.
 func (r *rig) answerAfter(name string, takes time.Duration) {
 	r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+		if request.Verb == "get" {
+			return &apierrors.NewForbidden(corev1.Resource("secrets"), request.Name, nil).ErrStatus
+		}
 		if request.Name == name && (request.Verb == "list" || request.Verb == "watch") {
 			timer := time.NewTimer(takes)
 			defer timer.Stop()
