@@ -98,25 +98,31 @@ func (v *view) startInformerLocked() {
 		informer.RunWithContext(ctx)
 		informer.changes.running.Wait()
 	})
-	v.cache.goLocked(func() { v.logIfUnasked(ctx) })
+	v.cache.goLocked(func() { v.noteIfUnasked(ctx) })
 }
 
 // silentAfter is how long an informer may have no object before that is logged.
 const silentAfter = time.Minute
 
-// logIfUnasked logs once that the handlers of an informer get no events, if no Get has asked for
-// an object. That is so for a program that has nothing to do yet, and for one whose Gets do not
-// pass this cache, or that has none.
-func (v *view) logIfUnasked(ctx context.Context) {
+// silentNote says that the handlers of an informer get no events. That is so for a program that
+// has nothing to do yet, and for one whose Gets do not pass this cache, or that has none.
+const silentNote = "Handlers get no events: no Get has asked the cache for an object of this kind. " +
+	"Get each object that matters, remove the kind from client.CacheOptions.DisableFor, or leave it out of CacheOptions.For"
+
+// noteIfUnasked logs silentNote, and has it noted, unless a Get has asked for an object.
+func (v *view) noteIfUnasked(ctx context.Context) {
 	timer := time.NewTimer(silentAfter)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-		if !v.leases.wereAcquired() {
-			logf.FromContext(ctx).Info("Handlers get no events: no Get has asked the cache for an object of this kind. "+
-				"Get each object that matters, remove the kind from client.CacheOptions.DisableFor, or leave it out of CacheOptions.For", "kind", v.id.kind.Kind)
+		if v.leases.wereAcquired() {
+			return
 		}
+		v.silent.Store(true)
+		logf.FromContext(ctx).Info(silentNote, "kind", v.id.kind.Kind)
+		<-ctx.Done()
+		v.silent.Store(false)
 	}
 }
 

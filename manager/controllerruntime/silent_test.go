@@ -15,8 +15,8 @@ import (
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 )
 
-// A kind whose handlers can get no events, because no Get has asked for an object, is one line of the log. A Get in
-// any representation, or the end of the informer, makes it none.
+// A kind whose handlers can get no events, because no Get has asked for an object, is one line of the log, and a note
+// on the debug page. A Get in any representation, or the end of the informer, makes it none; a later Get ends the note.
 func TestSilentHandlersAreLogged(t *testing.T) {
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
@@ -42,8 +42,23 @@ func TestSilentHandlersAreLogged(t *testing.T) {
 				r.create("one", "1")
 				r.record(&corev1.Secret{})
 				test.do(r)
+				store, err := r.cache.(*controllerruntime.Cache).Store(&corev1.Secret{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute - time.Second)
+				if notes := store.Notes(); len(notes) > 0 {
+					t.Errorf("before a minute: got the notes %q, want none", notes)
+				}
 				time.Sleep(time.Hour)
 				lines.want(t, "after an hour", test.want...)
+				if notes := store.Notes(); len(notes) != len(test.want) {
+					t.Errorf("after an hour: got the notes %q, want %d", notes, len(test.want))
+				}
+				r.wantValue("one", "1")
+				if notes := store.Notes(); len(notes) > 0 {
+					t.Errorf("after a Get: got the notes %q, want none", notes)
+				}
 			})
 		})
 	}

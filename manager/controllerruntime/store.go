@@ -79,6 +79,19 @@ func (s *Store) Statuses() iter.Seq[objectcache.Status] {
 	return func(yield func(objectcache.Status) bool) { yieldStatuses(s.cache.stores(s.kind), yield) }
 }
 
+// Notes returns what is noteworthy of the kind as a whole, for the debug page: that no Get has
+// asked for an object within a minute of the first event handler, which so gets no events.
+func (s *Store) Notes() []string {
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	for as := typed; as <= metadataOnly; as++ {
+		if v := s.cache.views[viewID{s.kind, as}]; v != nil && v.silent.Load() && !v.leases.wereAcquired() {
+			return []string{silentNote}
+		}
+	}
+	return nil
+}
+
 // stores returns the stores of the kinds, one for each representation.
 func (c *Cache) stores(kinds ...schema.GroupVersionKind) []*objectcache.WatchStore[client.Object] {
 	c.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,7 +41,8 @@ type view struct {
 	newObject     func() client.Object
 	store         *objectcache.WatchStore[client.Object]
 	leases        *leases
-	informer      *informer // nil without GetInformer; guarded by Cache.mu
+	informer      *informer   // nil without GetInformer; guarded by Cache.mu
+	silent        atomic.Bool // silentNote was logged, and its informer still runs
 }
 
 // view returns the view of an object's kind and representation. The first call for a kind

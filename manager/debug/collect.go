@@ -21,14 +21,24 @@ type ownerSource interface {
 	Owners() iter.Seq[manager.Owner]
 }
 
+// noteSource is implemented by controllerruntime.Store.
+type noteSource interface {
+	Notes() []string
+}
+
 // collect returns the report of all objects, sorted by resource only.
 func (o Options) collect(now time.Time) Report {
-	report := Report{Time: now, Objects: []Object{}, Gates: []Gate{}, Connections: o.Connections.Status()}
+	report := Report{Time: now, Objects: []Object{}, Gates: []Gate{}, Notes: []Note{}, Connections: o.Connections.Status()}
 	for _, resource := range slices.Sorted(maps.Keys(o.Sources)) {
 		source := o.Sources[resource]
 		owners := ownersByID(source)
 		for status := range source.Statuses() {
 			report.Objects = append(report.Objects, newObject(resource, status, owners, now))
+		}
+		if noted, ok := source.(noteSource); ok {
+			for _, text := range noted.Notes() {
+				report.Notes = append(report.Notes, Note{Resource: resource, Text: text})
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Gates)) {

@@ -18,7 +18,8 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// Source returns the status of objects. Managers and stores implement it.
+// Source returns the status of objects. Managers and stores implement it. If it also has
+// Notes() []string, the page shows its notes: what is noteworthy of the source as a whole.
 type Source interface {
 	Statuses() iter.Seq[objectcache.Status]
 }

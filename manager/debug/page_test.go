@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestEverythingIsEscaped(t *testing.T) {
 	recovered := hostile
 	recovered.Failures = 0
 	handler := newHandler(t, debug.Options{
-		Sources:     map[string]debug.Source{attack: source{hostile, recovered}},
+		Sources:     map[string]debug.Source{attack: noted{source{hostile, recovered}, []string{attack}}},
 		Gates:       map[string]*objectcache.Gate{attack: objectcache.NewGate(objectcache.GateOptions{})},
 		Connections: dialed(attack),
 	})
@@ -44,6 +45,31 @@ func TestEverythingIsEscaped(t *testing.T) {
 	}
 	if got := names(report(t, handler, "")); len(got) != 2 {
 		t.Errorf("JSON: got %d objects, want 2", len(got))
+	}
+}
+
+// noted is a source with notes.
+type noted struct {
+	source
+	notes []string
+}
+
+func (n noted) Notes() []string { return n.notes }
+
+// The notes of sources are on the page and in the JSON, whatever the query.
+func TestNotesAreShown(t *testing.T) {
+	handler := newHandler(t, debug.Options{Sources: map[string]debug.Source{
+		"secrets": noted{notes: []string{"Nobody asks.", "Twice."}}, "configmaps": noted{}, "nodes": source{},
+	}})
+	page := get(handler, "?filter=x").Body.String()
+	for _, want := range []string{"Note <span>secrets</span>", "Nobody asks.", "Twice."} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	want := []debug.Note{{Resource: "secrets", Text: "Nobody asks."}, {Resource: "secrets", Text: "Twice."}}
+	if got := report(t, handler, "?phase=Failing").Notes; !slices.Equal(got, want) {
+		t.Errorf("JSON: got the notes %v, want %v", got, want)
 	}
 }
 

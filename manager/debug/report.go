@@ -21,6 +21,15 @@ type Report struct {
 	Gates []Gate `json:"gates"`
 	// Connections are those of [Options].Connections, sorted by address.
 	Connections []Connection `json:"connections"`
+	// Notes are those of sources as a whole, sorted by source.
+	Notes []Note `json:"notes"`
+}
+
+// Note is what is noteworthy of a source as a whole.
+type Note struct {
+	// Resource is the name of the source in [Options].Sources.
+	Resource string `json:"resource"`
+	Text     string `json:"text"`
 }
 
 // Object is the status of one object. The fields without a comment are those of

@@ -153,6 +153,9 @@ func (m *messages) visit(node ast.Node) bool {
 					m.sentinels[node.Names[i].Name] = text
 				}
 			}
+			if strings.HasSuffix(node.Names[i].Name, "Note") { // a constant, which the debug page shows as well
+				m.add(value, normal(literal(value)))
+			}
 		}
 	case *ast.CallExpr:
 		m.add(node, m.textOf(node))
