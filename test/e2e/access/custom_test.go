@@ -71,7 +71,11 @@ func (r *customRig) install(resource schema.GroupVersionResource, kind, scope st
 	r.Helper()
 	definition := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": resource.GroupResource().String()},
+		"metadata": map[string]any{
+			"name": resource.GroupResource().String(),
+			// Groups of Kubernetes need it, and any text will do.
+			"annotations": map[string]any{"api-approved.kubernetes.io": "unapproved, test only"},
+		},
 		"spec": map[string]any{
 			"group": resource.Group, "scope": scope,
 			"names": map[string]any{"plural": resource.Resource, "kind": kind},
