@@ -93,6 +93,12 @@ func TestAnswer(t *testing.T) {
 			}),
 			Demand{}, ServeAll, 0,
 		},
+		"immutable, refused since the owner was added, and the Get has just begun": {
+			with(immutable, func(f *Facts) {
+				f.Attempts.RefusedSince, f.Attempts.LastErrorTime = ago(20*time.Second), ago(500*time.Millisecond)
+			}),
+			Demand{OwnerAddedAt: ago(15 * time.Second)}, ServeAll, 0,
+		},
 		"without a stream, a newer owner": {with(watched, func(f *Facts) { f.Live, f.ReadFor = false, 1 }), Demand{}, Wait, stuckGrace},
 		"without a stream, too old": {
 			with(watched, func(f *Facts) { f.Live, f.ReadFor = false, 1 }), Demand{MaxStaleness: time.Second, Ended: true}, Fail, 0,
