@@ -129,10 +129,11 @@ protocol: ## Search all states of the model of a reflector's sessions with SPIN 
 		{ echo "make protocol: spin is missing: install it (Debian: apt-get install spin)" >&2; exit 1; }
 	test/protocol/check.sh
 
-# docs/results/conformance.md is committed, so git shows what a run changes.
+# docs/results/conformance.md is committed, so git shows what a run changes. It is the same for each KUBERNETES, which the
+# environment passes to all commands that start a control plane: see Build in test/e2e.
 # Three packages run at a time, as the tests mostly wait; the longest begin first.
 .PHONY: e2e
-e2e: ## Run the short tests on a real control plane and write docs/results/conformance.md
+e2e: ## Run the short tests on a real control plane (or KUBERNETES=1.37) and write docs/results/conformance.md
 	@mkdir -p _output/conformance
 	$(if $(RACE),,@echo "make e2e: $(NORACE)" >&2)
 	cd test/e2e && $(GO) run ./build

@@ -23,7 +23,8 @@ type Binaries struct{ APIServer, Etcd string }
 //
 // It builds the module test/e2e/controlplane of the checkout around the working directory into
 // _output/controlplane, and reuses that until the module or the Go version changes. One build runs at a time, with low
-// priority, and writes its progress to log every few seconds.
+// priority, and writes its progress to log every few seconds. The environment variable KUBERNETES selects another minor
+// version than that of the module, such as 1.37. Its build stands beside the others.
 //
 // The error says which step failed, with the last lines of the go command's output.
 func Build(ctx context.Context, log io.Writer) (Binaries, error) {
@@ -31,7 +32,12 @@ func Build(ctx context.Context, log io.Writer) (Binaries, error) {
 	if err != nil {
 		return Binaries{}, err
 	}
+	version, err := selectedVersion()
+	if err != nil {
+		return Binaries{}, err
+	}
 	b := builder{
+		version:  version,
 		module:   filepath.Join(root, "test", "e2e", "controlplane"),
 		programs: []string{"k8s.io/kubernetes/cmd/kube-apiserver", "go.etcd.io/etcd/server/v3"},
 		output:   filepath.Join(root, "_output", "controlplane"),
@@ -58,6 +64,7 @@ func checkout() (string, error) {
 
 // builder builds two of the tools of a module.
 type builder struct {
+	version  string   // of Kubernetes, "" for the one in go.mod
 	module   string   // the folder of its go.mod
 	programs []string // the packages of kube-apiserver and etcd
 	output   string   // has one folder per build
@@ -97,22 +104,35 @@ func built(dir string) bool {
 func (b builder) key() (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, buildArgs, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	for _, name := range []string{"go.mod", "go.sum"} {
-		content, err := os.ReadFile(filepath.Join(b.module, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a module without dependencies has no go.sum
-			return "", fmt.Errorf("reading the module to build: %w", err)
+	fmt.Fprint(hash, b.version)
+	for _, name := range moduleFiles {
+		content, err := b.read(name)
+		if err != nil {
+			return "", err
 		}
 		fmt.Fprintf(hash, "%s %d\n%s", name, len(content), content)
 	}
 	return fmt.Sprintf("%x", hash.Sum(nil)[:8]), nil
 }
 
+// read returns the content of a file of the module. A module without dependencies has no go.sum.
+func (b builder) read(name string) ([]byte, error) {
+	content, err := os.ReadFile(filepath.Join(b.module, name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the module to build: %w", err)
+	}
+	return content, nil
+}
+
+// moduleFiles decide what is built.
+var moduleFiles = []string{"go.mod", "go.sum"}
+
 // buildArgs build small programs without cgo that do not depend on the path of the checkout.
 var buildArgs = []string{"build", "-v", "-trimpath", "-buildvcs=false"}
 
 // install builds into a temporary folder and renames it, so that dir is complete if it exists.
 func (b builder) install(ctx context.Context, dir string) error {
-	version, err := b.version(ctx)
+	version, err := b.pinned(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,7 +140,18 @@ func (b builder) install(ctx context.Context, dir string) error {
 	if err := os.RemoveAll(partial); err != nil {
 		return fmt.Errorf("removing an unfinished build: %w", err)
 	}
-	args := append(append([]string{"-n", "10", "go"}, buildArgs...), "-ldflags", versionFlags(version), "-o", partial+"/")
+	if err := os.Mkdir(partial, 0o755); err != nil {
+		return fmt.Errorf("making a folder for the build: %w", err)
+	}
+	args := append([]string{"-n", "10", "go"}, buildArgs...)
+	if b.version != "" {
+		flags, err := b.modfile(partial, version, b.version)
+		if err != nil {
+			return err
+		}
+		args, version = append(args, flags...), b.version
+	}
+	args = append(args, "-ldflags", versionFlags(version), "-o", partial+"/")
 	args = append(args, b.programs...)
 	cmd := exec.CommandContext(ctx, "nice", args...)
 	cmd.Dir = b.module
@@ -138,8 +169,8 @@ func (b builder) install(ctx context.Context, dir string) error {
 	return nil
 }
 
-// version returns the version of Kubernetes in the module's go.mod.
-func (b builder) version(ctx context.Context) (string, error) {
+// pinned returns the version of Kubernetes in the module's go.mod.
+func (b builder) pinned(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	cmd.Dir = b.module
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")

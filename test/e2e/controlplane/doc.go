@@ -9,5 +9,5 @@
 // kubectl" builds the third.
 //
 // To change the version of Kubernetes, update k8s.io/kubernetes, all replacements, and etcd to the version that
-// k8s.io/kubernetes requires, and run go mod tidy.
+// k8s.io/kubernetes requires, and run go mod tidy. The variable KUBERNETES selects others: see ../version.go.
 package controlplane
