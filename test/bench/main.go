@@ -34,6 +34,7 @@ type options struct {
 	period                 time.Duration // of updates
 	maxOutage, maxLatency  time.Duration // for tests
 	out, profiles          string
+	uncompressed           bool // responses
 	contenders             []contender.Kind
 	scenarios              []scenario
 }
@@ -105,6 +106,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.period, "period", o.period, "how long the scenarios update-stub, cpu, churn and neighbour update")
 	flags.StringVar(&o.out, "out", o.out, "the `folder` for results and plots")
 	flags.StringVar(&o.profiles, "profiles", "", "a `folder` for profiles of memory, cpu, neighbour and many; changes the figures")
+	flags.BoolVar(&o.uncompressed, "disable-compression", false, "set DisableCompression in the rest.Config of all contenders")
 	flags.Func("sizes", "how many Secrets memory is measured with; the last is that of the other scenarios (default 1000,5000)",
 		list(&o.sizes, strconv.Atoi))
 	flags.Func("contenders", "the contenders to measure (default all)", list(&o.contenders, namedKind))

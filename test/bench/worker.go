@@ -36,6 +36,7 @@ type job struct {
 	Profiles            string        // the folder, "" for none
 	Host                string
 	TLS                 rest.TLSClientConfig
+	DisableCompression  bool
 }
 
 // worker does one job in a process of its own.
@@ -103,6 +104,7 @@ func work(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 		w.watches = w.stub.watches
 	}
 	protobuf(w.config)
+	w.config.DisableCompression = w.job.DisableCompression
 	w.streams.countDials(w.config)
 	w.loaded = func() { _ = encoder.Encode(true) }
 	if !s.writer {
