@@ -42,6 +42,7 @@ func TestParse(t *testing.T) {
 		"quick":            {"-quick", 1, 11, ""},
 		"quick, then more": {"-quick -rounds=7 -scenarios=get,update", 7, 2, ""},
 		"size":             {"-sizes=1000,many", 0, 0, `"many": invalid syntax`},
+		"no compression":   {"-disable-compression", 5, len(scenarios), ""},
 		"zero":             {"-rounds=0", 0, 0, "at least 1"},
 		"contender":        {"-contenders=refwatch,other", 0, 0, `there is no "other"`},
 		"scenario":         {"-scenarios=other", 0, 0, `there is no "other"`},

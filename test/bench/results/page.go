@@ -32,5 +32,6 @@ not fair about them. [results.json](../../test/bench/out/results.json) has all f
 		fmt.Fprintf(&page, "![%s](../../test/bench/out/%s)\n\n", plot.title, plot.file)
 	}
 	r.writeSections(&page)
+	page.WriteString(compression)
 	return strings.TrimSuffix(page.String(), "\n")
 }

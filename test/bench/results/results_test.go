@@ -110,7 +110,7 @@ func TestPageAndPlot(t *testing.T) {
 		"| Gets that failed meanwhile (`failed-gets-5000`) | quiet, 100 B | 1.50 | 102 | 302 | 602 | 0.0148 | 0 | **no** |",
 		"| register and sync all, seconds (`sync-busy-seconds-5000`) | busy, 100 B | 1.50 | 102 | 302 | 602 | 0.0148, in the worst round 0.0196 | 2.50, 1 × kubelet in every round | yes |",
 		"Why an aim is missed:\n\n- ", "## A busy etcd\n", "| busy | 1.50 | 102 | 202 | 302 | 402 |\n",
-		"## A slow server\n", "## Large objects\n", "## 100,000 streams\n", "| goroutines | 1.50 | 602 |",
+		"## A slow server\n", "## Large objects\n", "## 100,000 streams\n", "## Kubernetes 1.37\n", "| goroutines | 1.50 | 602 |",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("page: got no %q, want it in:\n%s", want, page)
