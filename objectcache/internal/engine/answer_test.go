@@ -99,6 +99,12 @@ func TestAnswer(t *testing.T) {
 			}),
 			Demand{OwnerAddedAt: ago(15 * time.Second)}, ServeAll, 0,
 		},
+		"immutable, the owner's grace ends before the attempt can be stuck": {
+			with(immutable, func(f *Facts) {
+				f.Attempts.RefusedSince, f.Attempts.LastErrorTime = ago(20*time.Second), ago(500*time.Millisecond)
+			}),
+			Demand{OwnerAddedAt: ago(9 * time.Second)}, Wait, time.Second,
+		},
 		"without a stream, a newer owner": {with(watched, func(f *Facts) { f.Live, f.ReadFor = false, 1 }), Demand{}, Wait, stuckGrace},
 		"without a stream, too old": {
 			with(watched, func(f *Facts) { f.Live, f.ReadFor = false, 1 }), Demand{MaxStaleness: time.Second, Ended: true}, Fail, 0,
