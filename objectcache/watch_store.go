@@ -127,8 +127,10 @@ type WatchOptions struct {
 	// AcquireOnGet makes Get and TryGet of an object that no owner references take a
 	// reference of their own, [LeaseOwner], instead of returning [ErrNotRegistered]. A
 	// Get may then come before the registration of its owner. The reference is
-	// deleted between one and two AcquireOnGets after the last use. Default, also for a
-	// negative value: never.
+	// deleted between one and two AcquireOnGets after the last Get or TryGet. A range over
+	// Changes does not keep it, and then yields nothing more of the object: a program that
+	// gets an object again only when it changes needs a reference of an owner. Default, also
+	// for a negative value: never.
 	AcquireOnGet time.Duration
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server as one user should share one. Default: a Gate of its own.
