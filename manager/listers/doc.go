@@ -32,7 +32,8 @@
 // node.PodControllerConfig of virtual-kubelet takes informers, and the controller
 // calls only their Lister. A type like this one is enough. Set AcquireOnGet: without it,
 // virtual-kubelet starts a pod without its optional variables while their Secret is not
-// registered.
+// registered. (nodeutil.NewNode makes its informers itself: docs/adopting/virtual-kubelet.md
+// has what it needs.)
 //
 //	type secretInformer struct {
 //		corev1informers.SecretInformer // nil
