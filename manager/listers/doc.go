@@ -9,9 +9,10 @@
 // Set objectcache.WatchOptions.AcquireOnGet in the manager or store, unless every object is
 // registered before it is read: code that takes a lister handles only NotFound, and may take
 // any other error for a fault, or for a missing optional value. With AcquireOnGet a Get
-// references the object by itself. An object whose first read the server does not answer
-// within [Options].Timeout is such an error, too: where a missing value does harm, call
-// WaitForSync or WaitForOwner of the manager first.
+// references the object by itself, until no Get has asked for it for some time: a program
+// that reads an object again only after a change registers it. An object whose first read
+// the server does not answer within [Options].Timeout is such an error, too: where a missing
+// value does harm, call WaitForSync or WaitForOwner of the manager first.
 //
 // # Differences from an informer's lister
 //

@@ -148,11 +148,19 @@ func TestTraefikSecrets(t *testing.T) {
 	go u.run(ctx, func(secret *corev1.Secret) { changes <- secret })
 
 	u.next()
+	_, _ = u.get("shop", "tls") // may time out on a busy machine
+	if err := u.secrets.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
 	if secret, err := u.get("shop", "tls"); err != nil || version(secret) != "1" {
 		t.Fatalf("get: got %v, %v, want version 1", secret, err)
 	}
 	if secret := <-changes; version(secret) != "1" {
 		t.Errorf("change: got %v, want version 1", secret)
+	}
+	_, _ = u.get("shop", "forbidden")
+	if err := u.secrets.WaitForSync(ctx); !apierrors.IsForbidden(err) {
+		t.Errorf("WaitForSync without the right: got %v, want Forbidden", err)
 	}
 	if _, err := u.get("shop", "forbidden"); !apierrors.IsForbidden(err) {
 		t.Errorf("get without the right: got %v, want Forbidden", err)
