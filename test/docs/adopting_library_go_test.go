@@ -5,7 +5,6 @@ package docs_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -227,5 +226,5 @@ func TestLibraryGoMonitor(t *testing.T) {
 }
 
 func version(object any) string {
-	return fmt.Sprintf("%s", object.(*corev1.Secret).Data["version"])
+	return string(object.(*corev1.Secret).Data["version"])
 }
