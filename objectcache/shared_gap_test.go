@@ -295,6 +295,27 @@ func TestSharedRollback(t *testing.T) {
 	})
 }
 
+// After a rollback during which the shared stream is refused, the first read of a stream of its own proves the rollback.
+func TestSharedRollbackAndARefusal(t *testing.T) {
+	inSharedBubble(t, sharedOptions(6), func(t *testing.T, r *sharedRig) {
+		all := names(8)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined)
+		r.wantPhase("before", readyShared, all...)
+		before := r.server.Snapshot()
+		for range 20 {
+			r.update(all[0], "lost")
+			r.update(all[0], "lost, too")
+		}
+		r.refused.Store(&forbidden().ErrStatus)
+		r.server.Restore(before)
+		time.Sleep(time.Minute)
+		r.wantPhase("refused", readyNamed, all...)
+		r.wantValues("refused", "0", all...)
+	})
+}
+
 // Many references among many objects cost one stream.
 func TestSharedManyForeignObjects(t *testing.T) {
 	manyStreams(t)
