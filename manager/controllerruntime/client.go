@@ -183,8 +183,10 @@ func (c *consistentClient) record(object client.Object, version string, err erro
 		held, ok := c.written[id]
 		before := held.version
 		if order, err := refcache.CompareVersions(before, version); version == "" || !ok || before != "" && (err != nil || order < 0) {
-			c.written[id] = demand{version, c.writes} // else another write was later, and returned earlier, or the read is live
+			held.version = version // else another write was later, and returned earlier, or the read is live
 		}
+		held.write = c.writes // a Get that is under way does not meet it
+		c.written[id] = held
 	}
 	return err
 }

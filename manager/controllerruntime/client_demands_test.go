@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/refwatch/refwatch/manager/controllerruntime"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// A Get that began after a deletion, and ends after the creation of a new object, does not meet what the creation
+// demands.
+func TestClientWritesDuringAGet(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		c := r.consistent()
+		r.create("one", "1")
+		_ = r.value(c, "one")
+		late := func(ctx context.Context) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(2 * time.Second):
+			}
+		}
+		r.server.Rewrite(apiserver.Rewriter{Event: func(ctx context.Context, _ apiserver.Request, event watch.Event) []watch.Event {
+			late(ctx)
+			return []watch.Event{event}
+		}, Object: func(ctx context.Context, request apiserver.Request, object runtime.Object) runtime.Object {
+			if request.Verb == "list" || request.Verb == "get" {
+				late(ctx)
+			}
+			return object
+		}})
+		if err := c.Delete(t.Context(), secretNamed("one", "")); err != nil {
+			t.Fatal(err)
+		}
+		during := make(chan string)
+		go func() { during <- r.value(c, "one") }()
+		time.Sleep(time.Second)
+		if err := c.Create(t.Context(), secretNamed("one", "2")); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-during; got != "absent" {
+			t.Fatalf("the Get before the creation: got %q, want absent", got)
+		}
+		if got := r.value(c, "one"); got != "2" {
+			t.Errorf("a Get after the creation: got %q, want 2", got)
+		}
+	})
+}
