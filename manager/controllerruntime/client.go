@@ -191,8 +191,14 @@ func (c *consistentClient) record(object client.Object, version string, err erro
 	return err
 }
 
+// recordObject records a write that has set object to the answer. If it removes the last finalizer of an object that
+// is being deleted, the answer has the version from before the deletion.
 func (c *consistentClient) recordObject(object client.Object, err error, dryRun []string) error {
-	return c.record(object, object.GetResourceVersion(), err, dryRun)
+	version := object.GetResourceVersion()
+	if object.GetDeletionTimestamp() != nil {
+		version = ""
+	}
+	return c.record(object, version, err, dryRun)
 }
 
 // Create implements client.Writer.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -53,4 +54,42 @@ func TestClientWritesDuringAGet(t *testing.T) {
 			t.Errorf("a Get after the creation: got %q, want 2", got)
 		}
 	})
+}
+
+// A write that removes the last finalizer deletes the object, though its answer has the version from before.
+func TestClientRemovesTheLastFinalizer(t *testing.T) {
+	for name, write := range map[string]func(*rig, client.Client, client.Object) error{
+		"update": func(r *rig, c client.Client, object client.Object) error { return c.Update(r.t.Context(), object) },
+		"patch": func(r *rig, c client.Client, object client.Object) error {
+			patch := client.RawPatch(client.Merge.Type(), []byte(`{"metadata":{"finalizers":null}}`))
+			return c.Patch(r.t.Context(), object, patch)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+				c := r.consistent()
+				secret := secretNamed("one", "1")
+				secret.Finalizers = []string{"example.com/keep"}
+				if err := c.Create(t.Context(), secret); err != nil {
+					t.Fatal(err)
+				}
+				_ = r.value(c, "one")
+				if err := c.Delete(t.Context(), secret); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+					t.Fatal(err)
+				}
+				r.server.Lag(time.Hour) // no event of the deletion comes
+				secret.Finalizers = nil
+				if err := write(r, c, secret); err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(time.Second, r.server.CatchUp)
+				if got := r.value(c, "one"); got != "absent" {
+					t.Errorf("after the deletion: got %q, want absent", got)
+				}
+			})
+		})
+	}
 }
