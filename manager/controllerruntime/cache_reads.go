@@ -128,7 +128,13 @@ func (c *Cache) RemoveInformer(ctx context.Context, object client.Object) error 
 // IndexField implements client.FieldIndexer: see [NewCache].
 func (c *Cache) IndexField(ctx context.Context, object client.Object, field string, extract client.IndexerFunc) error {
 	gvk, ok := c.isReferenced(object)
-	if !ok || c.kinds[gvk].selected {
+	if ok && c.kinds[gvk].selected {
+		if _, err := c.view(ctx, gvk, object); err != nil { // as for List
+			return err
+		}
+		ok = false
+	}
+	if !ok {
 		return c.Cache.IndexField(ctx, object, field, extract)
 	}
 	return fmt.Errorf("index of %s by %q, which only List could use: %w", gvk.Kind, field, ErrListRefused)

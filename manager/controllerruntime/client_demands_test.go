@@ -93,3 +93,23 @@ func TestClientRemovesTheLastFinalizer(t *testing.T) {
 		})
 	}
 }
+
+// The client reads its own writes also if an index alone has made the informer of the selected objects.
+func TestClientReadsItsWritesOfAnIndexedKind(t *testing.T) {
+	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
+		c := r.consistent()
+		none := func(client.Object) []string { return nil }
+		if err := r.cache.IndexField(t.Context(), secretNamed("", ""), "none", none); err != nil {
+			t.Fatal(err)
+		}
+		r.create("one", "1")
+		r.server.Lag(time.Hour)
+		if err := c.Update(t.Context(), secretNamed("one", "2")); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, r.server.CatchUp)
+		if got := r.value(c, "one"); got != "2" {
+			t.Errorf("after the update: got %q, want 2", got)
+		}
+	})
+}
