@@ -115,11 +115,12 @@ func (c *Cache) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionK
 // asks for are then dropped after CacheOptions.IdleTimeout.
 func (c *Cache) RemoveInformer(ctx context.Context, object client.Object) error {
 	gvk, ok := c.isReferenced(object)
-	if ok && !c.kinds[gvk].selected {
+	if ok {
 		c.removeInformer(viewID{gvk, representationOf(object)})
-		return nil
-	}
-	if !ok {
+		if !c.kinds[gvk].selected {
+			return nil
+		}
+	} else {
 		c.noteMetadata(gvk, false)
 	}
 	return c.Cache.RemoveInformer(ctx, object)

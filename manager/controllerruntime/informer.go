@@ -130,7 +130,11 @@ func (c *Cache) removeInformer(id viewID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := c.views[id]
-	if v == nil || v.informer == nil {
+	if v == nil {
+		return
+	}
+	v.hasSet.Store(false)
+	if v.informer == nil {
 		return
 	}
 	if v.informer.cancel != nil {

@@ -36,6 +36,7 @@ func (v *view) getSelected(key types.NamespacedName, demands objectcache.GetOpti
 	held, err := v.store.TryGet(key.Namespace, key.Name)
 	known := v.leases.peek(key)
 	object = v.example()
+	v.hasSet.Store(true)
 	inSet := v.cache.inStock(key, object) == nil
 	if inSet {
 		version = object.GetResourceVersion()
@@ -56,10 +57,11 @@ func (v *view) getSelected(key types.NamespacedName, demands objectcache.GetOpti
 	return nil, version
 }
 
-// isNewerThanSet reports whether a state by name is to be kept, because the set has an older one.
+// isNewerThanSet reports whether a state by name is to be kept, because the set has an older one. It makes no
+// informer if there is none.
 func (v *view) isNewerThanSet(key types.NamespacedName) bool {
 	object := v.example()
-	if v.cache.inStock(key, object) != nil {
+	if !v.hasSet.Load() || v.cache.inStock(key, object) != nil {
 		return false
 	}
 	held, err := v.store.TryGet(key.Namespace, key.Name)

@@ -246,6 +246,23 @@ func TestSelectedRepresentationsAndRemoveInformer(t *testing.T) {
 	})
 }
 
+// After RemoveInformer the set is not read again because an object is held by its name.
+func TestSelectedAfterRemoveInformer(t *testing.T) {
+	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
+		r.createTwo()
+		r.record(&corev1.Secret{})
+		if err := r.cache.Get(t.Context(), keyOfTwo, &corev1.Secret{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.cache.RemoveInformer(t.Context(), &corev1.Secret{}); err != nil {
+			t.Fatal(err)
+		}
+		r.wantStreams("after RemoveInformer", 1)
+		time.Sleep(2 * time.Hour)
+		r.wantStreams("after IdleTimeout", 0)
+	})
+}
+
 func secretMetadata() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

@@ -43,6 +43,7 @@ type view struct {
 	leases        *leases
 	informer      *informer   // nil without GetInformer; guarded by Cache.mu
 	silent        atomic.Bool // silentNote was logged, and its informer still runs
+	hasSet        atomic.Bool // a Get has asked the stock cache since the last RemoveInformer
 }
 
 // view returns the view of an object's kind and representation. The first call for a kind
