@@ -75,7 +75,11 @@ func (c *Cache) GetInformer(ctx context.Context, object client.Object, opts ...c
 	gvk, ok := c.isReferenced(object)
 	if !ok {
 		c.noteMetadata(gvk, true)
-		return c.Cache.GetInformer(ctx, object, opts...)
+		informer, err := c.Cache.GetInformer(ctx, object, opts...)
+		if _, ok := c.kinds[gvk]; ok && err == nil {
+			informer = stockInformer{informer, c, gvk, false}
+		}
+		return informer, err
 	}
 	v, err := c.view(ctx, gvk, object)
 	if err != nil {
@@ -83,7 +87,7 @@ func (c *Cache) GetInformer(ctx context.Context, object client.Object, opts ...c
 	}
 	if v.settings.selected {
 		informer, err := c.Cache.GetInformer(ctx, object, opts...)
-		return setInformer{informer}, err
+		return stockInformer{informer, c, gvk, true}, err
 	}
 	informer, started := c.informer(v)
 	options := cache.InformerGetOptions{}

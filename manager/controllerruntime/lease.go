@@ -33,6 +33,9 @@ type versions struct {
 	shown string // of the set, as a Get has last returned it
 	lost  string // that the server does not have, because it was restored from a backup
 	alone string // that a live read has confirmed though there is no metadata of it
+	left  uint64 // how often handlers have known that it has left the set
+	// confirmed is the value of left at the beginning of the last live read.
+	confirmed uint64
 }
 
 // retention says for how long the leases of a store are kept: see [NewCache].

@@ -4,8 +4,10 @@ package controllerruntime
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -68,6 +70,13 @@ func (v *view) isNewerThanSet(key types.NamespacedName) bool {
 	return apierrors.IsNotFound(err) || err == nil && isOlder(object.GetResourceVersion(), held.GetResourceVersion())
 }
 
+// hasLeft reports whether handlers know that an object has left the set, and how often it has, unless a live read has
+// found out since whether it is deleted.
+func (v *view) hasLeft(key types.NamespacedName) (left uint64, ok bool) {
+	known := v.leases.peek(key)
+	return known.left, known.left > known.confirmed
+}
+
 func newest(a, b string) string {
 	if isOlder(a, b) {
 		return b
@@ -88,13 +97,51 @@ func (v *view) example() client.Object {
 	return object
 }
 
-// setInformer is the stock cache's informer of a set.
-type setInformer struct{ cache.Informer }
+// stockInformer is an informer of the stock cache, of a kind that is cached by reference as well.
+type stockInformer struct {
+	cache.Informer
+
+	cache    *Cache
+	kind     schema.GroupVersionKind
+	selected bool // it is of a set, and else of metadata
+}
 
 // AddEventHandler implements cache.Informer.
-func (s setInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	if err := refuseConsistency(handler); err != nil {
+func (s stockInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	if err := refuseConsistency(handler); s.selected && err != nil {
 		return nil, err
 	}
-	return s.Informer.AddEventHandler(handler)
+	return s.Informer.AddEventHandler(deletionsNoted{handler, s})
+}
+
+// AddEventHandlerWithResyncPeriod implements cache.Informer.
+func (s stockInformer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, period time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return s.Informer.AddEventHandlerWithResyncPeriod(deletionsNoted{handler, s}, period)
+}
+
+// AddEventHandlerWithOptions implements cache.Informer.
+func (s stockInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	return s.Informer.AddEventHandlerWithOptions(deletionsNoted{handler, s}, options)
+}
+
+// deletionsNoted is a handler, before whose events of deletions it is noted that the state by name may be older.
+type deletionsNoted struct {
+	toolscache.ResourceEventHandler
+
+	informer stockInformer
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (d deletionsNoted) OnDelete(object any) {
+	if key, err := toolscache.DeletionHandlingObjectToName(object); err == nil {
+		for _, v := range d.informer.cache.viewsOf(d.informer.kind) {
+			v.leases.note(types.NamespacedName(key), func(held *lease) {
+				held.alone = ""
+				if v.settings.selected {
+					held.left++
+				}
+			})
+		}
+	}
+	d.ResourceEventHandler.OnDelete(object)
 }

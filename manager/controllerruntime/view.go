@@ -213,6 +213,9 @@ func (v *view) get(ctx context.Context, key types.NamespacedName, demands object
 		v.leases.note(key, func(held *lease) { held.shown = known })
 		return selected, nil
 	}
+	if left, ok := v.hasLeft(key); ok {
+		return v.getLeft(ctx, key, left)
+	}
 	if known == "" || demands.Live || !isOlder(demands.NotOlderThan, known) {
 		return v.getReferenced(ctx, key, demands)
 	}
@@ -220,6 +223,15 @@ func (v *view) get(ctx context.Context, key types.NamespacedName, demands object
 	if errors.Is(err, objectcache.ErrStale) { // the server was restored
 		v.leases.note(key, func(held *lease) { held.shown, held.lost = "", known })
 		return v.getReferenced(ctx, key, demands)
+	}
+	return object, err
+}
+
+// getLeft reads an object that has left the set, for the number of times that hasLeft has returned.
+func (v *view) getLeft(ctx context.Context, key types.NamespacedName, left uint64) (client.Object, error) {
+	object, err := v.getReferenced(ctx, key, objectcache.GetOptions{Live: true})
+	if err == nil || apierrors.IsNotFound(err) {
+		v.leases.note(key, func(held *lease) { held.confirmed = max(held.confirmed, left) })
 	}
 	return object, err
 }

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllerruntime_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// After handlers know that an object has left the set, a Get does not return its state from before, though no event
+// has come by name: it was deleted, or it has lost its label.
+func TestSelectedAfterTheLastEvent(t *testing.T) {
+	for name, test := range map[string]struct {
+		leave func(*rig)
+		want  string
+	}{
+		"deleted":    {func(r *rig) { r.remove("one") }, "absent"},
+		"relabelled": {func(r *rig) { r.setValue(keyOfOne, "2"); r.label("one", nil) }, "2"},
+		"deleted while the set was not watched": {func(r *rig) {
+			r.server.CloseStreams(func(request apiserver.Request) bool { return request.Name == "" })
+			r.remove("one")
+			r.server.Compact() // the set is listed again
+			time.Sleep(time.Minute)
+		}, "absent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
+				mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
+				seen := r.record(&corev1.Secret{})
+				r.create("one", "1")
+				r.label("one", nil)
+				r.wantValue("one", "1") // by name
+				r.label("one", map[string]string{"app": "web"})
+				mute()
+				test.leave(r)
+				synctest.Wait()
+				if last := seen.last(); !strings.HasPrefix(last, "delete ") {
+					t.Fatalf("got the event %q, want a deletion", last)
+				}
+				for range 2 {
+					if got := r.value(r.cache, "one"); got != test.want {
+						t.Errorf("after the event: got %q, want %q", got, test.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A Get of an object that was absent by name, and has entered and left the set since, finds it.
+func TestSelectedForAMoment(t *testing.T) {
+	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
+		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
+		seen := r.record(&corev1.Secret{})
+		if got := r.value(r.cache, "one"); got != "absent" {
+			t.Fatalf("got %q, want absent", got)
+		}
+		mute()
+		r.create("one", "1")
+		r.label("one", nil)
+		seen.want(t, "at the end", "add one=1", "delete one=1")
+		for range 2 {
+			r.wantValue("one", "1")
+		}
+	})
+}
+
+// last returns the last event.
+func (e *events) last() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.all[len(e.all)-1]
+}
+
+// A typed Get of an object whose metadata was late, and that was deleted before the next Get, is not older than the event
+// of the deletion.
+func TestTypedGetAfterLateMetadata(t *testing.T) {
+	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
+		caughtUp := make(chan struct{})
+		var muted atomic.Bool // by name
+		r.server.Rewrite(apiserver.Rewriter{Event: func(_ context.Context, request apiserver.Request, event watch.Event) []watch.Event {
+			if request.Name != "" && event.Type == watch.Deleted && muted.Load() {
+				return nil
+			}
+			if request.Name == "" {
+				<-caughtUp
+			}
+			return []watch.Event{event}
+		}})
+		seen := r.record(secretMetadata())
+		r.create("one", "1")
+		r.wantValue("one", "1")
+		muted.Store(true)
+		r.remove("one")
+		close(caughtUp)
+		seen.want(t, "at the end", "add one", "delete one")
+		if got := r.value(r.cache, "one"); got != "absent" {
+			t.Errorf("after the event of the deletion: got %q, want absent", got)
+		}
+	})
+}
