@@ -25,20 +25,20 @@ func (m *Manager[T]) Changes(ctx context.Context) iter.Seq2[objectcache.Change[T
 			return
 		}
 		for change, ids := range m.store.Changes(ctx) {
-			if !yield(change, m.ownersByID(ids)) {
+			if !yield(change, m.ownersOf(change.Key, ids)) {
 				return
 			}
 		}
 	}
 }
 
-// ownersByID returns the owners with the given IDs, except those removed meanwhile.
-func (m *Manager[T]) ownersByID(ids []types.UID) []Owner {
+// ownersOf returns the owners with the given IDs, except those that no longer reference the object.
+func (m *Manager[T]) ownersOf(key types.NamespacedName, ids []types.UID) []Owner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	owners := make([]Owner, 0, len(ids))
 	for _, id := range ids {
-		if registration, ok := m.owners.byID[id]; ok {
+		if registration := m.owners.byID[id]; registration.has(key) {
 			owners = append(owners, registration.owner)
 		}
 	}

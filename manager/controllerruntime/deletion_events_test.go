@@ -82,8 +82,8 @@ func (e *events) last() string {
 	return e.all[len(e.all)-1]
 }
 
-// A typed Get of an object whose metadata was late, and that was deleted before the next Get, is not older than the event
-// of the deletion.
+// A typed Get of an object whose metadata was late, and that was deleted before the next Get, is not older than the
+// event of the deletion.
 func TestTypedGetAfterLateMetadata(t *testing.T) {
 	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
 		caughtUp := make(chan struct{})
