@@ -52,13 +52,16 @@ func (m *Manager[T]) SetReferencePolicy(policy ReferencePolicy) {
 	m.mu.Lock()
 	defer m.unlock()
 	m.policy = policy
-	before := maps.Clone(m.owners.byID)
-	for id, registration := range before {
+	after := make(map[types.UID]registration, len(m.owners.byID))
+	for id, registration := range m.owners.byID { // before the first change: a policy may end its goroutine
 		now := registration
 		now.keys = slices.AppendSeq(slices.Clone(registration.keys), maps.Keys(registration.denied))
 		slices.SortFunc(now.keys, compareKeys)
-		now = m.reviewLocked(registration, now)
-		m.addReferencesLocked(id, now, difference(now.keys, registration.keys))
+		after[id] = m.reviewLocked(registration, now)
+	}
+	before := maps.Clone(m.owners.byID)
+	for id, now := range after {
+		m.addReferencesLocked(id, now, difference(now.keys, before[id].keys))
 		m.owners.put(id, now)
 	}
 	// An object that one owner loses and another gains keeps its stream.

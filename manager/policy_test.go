@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,6 +170,30 @@ func TestPolicyThatPanics(t *testing.T) {
 	m.SetReferencePolicy(nil) // no lock is held
 	if err := m.CheckReference(owner, "default", "tls"); err != nil {
 		t.Errorf("without the policy: got %v", err)
+	}
+}
+
+// A policy that ends its goroutine leaves no reference behind that is never deleted.
+func TestPolicyThatExits(t *testing.T) {
+	store := newCountingStore(t)
+	m := newManager(t, store, nil)
+	for _, name := range []string{"a", "b", "c"} {
+		m.SetReferences(manager.Owner{Name: name}, key("tls"))
+	}
+	calls := 0
+	var exits sync.WaitGroup
+	exits.Go(func() {
+		m.SetReferencePolicy(func(manager.Owner, types.NamespacedName) error {
+			if calls++; calls == 3 {
+				runtime.Goexit()
+			}
+			return errNotGranted
+		})
+	})
+	exits.Wait()
+	m.SetReferencePolicy(denying("tls"))
+	if got := store.references(); got != "" {
+		t.Errorf("all denied: got references %q, want none", got)
 	}
 }
 
