@@ -210,7 +210,7 @@ func (v *view) startLocked() {
 func (v *view) get(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions) (client.Object, error) {
 	selected, known := v.getSelected(key, demands)
 	if selected != nil {
-		v.leases.note(key, func(held *lease) { held.shown = known })
+		v.leases.note(key, func(held *lease) { held.shown = newest(known, held.shown) })
 		return selected, nil
 	}
 	if left, ok := v.hasLeft(key); ok {
