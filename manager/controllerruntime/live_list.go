@@ -38,15 +38,24 @@ func (c *Cache) listLive(ctx context.Context, gvk schema.GroupVersionKind, out c
 		}
 		return err
 	}
+	if len(settings.namespaces) == 1 {
+		for only, config := range settings.namespaces {
+			options.Namespace = only
+			_, err := c.listPart(ctx, gvk, out, config, options)
+			return err
+		}
+	}
 	if options.Continue != "" {
 		return errors.New("a list of several namespaces cannot be continued: list one with client.InNamespace")
 	}
 	var items []runtime.Object
+	more := "" // as the stock cache has it
 	for _, namespace := range slices.Sorted(maps.Keys(settings.namespaces)) {
 		part := options
 		part.Namespace = namespace
 		if options.Limit > 0 {
 			if part.Limit -= int64(len(items)); part.Limit == 0 {
+				more = "continue-not-supported"
 				break
 			}
 		}
@@ -59,8 +68,11 @@ func (c *Cache) listLive(ctx context.Context, gvk schema.GroupVersionKind, out c
 			return err
 		}
 		items = append(items, listed...)
+		if out.GetContinue() != "" {
+			more = "continue-not-supported"
+		}
 	}
-	out.SetContinue("")
+	out.SetContinue(more)
 	return meta.SetList(out, items)
 }
 

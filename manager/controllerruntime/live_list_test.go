@@ -51,6 +51,38 @@ func TestListOfSeveralNamespaces(t *testing.T) {
 	}
 }
 
+// A program that lists in pages gets all objects of one namespace, and else an error, instead of a part of them.
+func TestListInPages(t *testing.T) {
+	for name, test := range map[string]struct {
+		namespaces map[string]cache.Config
+		want       int // 0: an error
+	}{
+		"one namespace":             {map[string]cache.Config{namespace: {}}, 3},
+		"all":                       {map[string]cache.Config{cache.AllNamespaces: {}}, 4},
+		"two":                       {map[string]cache.Config{namespace: {}, "other": {}}, 0},
+		"the last one is continued": {map[string]cache.Config{"another": {}, namespace: {}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, controllerruntime.CacheOptions{LiveList: true}, cache.Options{DefaultNamespaces: test.namespaces}, func(t *testing.T, r *rig) {
+				for _, name := range []string{"a", "b", "c"} {
+					r.create(name, "1")
+				}
+				r.createTwo()
+				got, token := 0, ""
+				var err error
+				for err == nil && (got == 0 || token != "") {
+					secrets := &corev1.SecretList{}
+					err = r.cache.List(t.Context(), secrets, client.Limit(1), client.Continue(token))
+					got, token = got+len(secrets.Items), secrets.Continue
+				}
+				if test.want == 0 && err == nil || test.want > 0 && (err != nil || got != test.want) {
+					t.Errorf("got %d objects and %v, want %d", got, err, test.want)
+				}
+			})
+		})
+	}
+}
+
 // An object of a live List has nothing of an object of another namespace, also if the server answers with JSON, as for
 // custom resources, and the list was not empty before.
 func TestListOfSeveralNamespacesMixesNothing(t *testing.T) {
