@@ -90,8 +90,8 @@ type Cache struct {
 //     the object until RemoveInformer. The SyncPeriods of ByObject and of namespaces do
 //     not count here.
 //
-// Objects have no managedFields, so that the Extract functions of client-go's apply
-// configurations find nothing in them.
+// Objects that are read by reference have no managedFields, so that the Extract functions of
+// client-go's apply configurations find nothing in them.
 //
 // Of cache.Options, Get and GetInformer honour namespaces, label and field selectors,
 // transforms, UnsafeDisableDeepCopy, SyncPeriod and NewInformer. An object that a selector
