@@ -295,7 +295,8 @@ func TestSharedRollback(t *testing.T) {
 	})
 }
 
-// After a rollback during which the shared stream is refused, the first read of a stream of its own proves the rollback.
+// After a rollback during which the shared stream is refused, the first read of a stream of its own proves the
+// rollback.
 func TestSharedRollbackAndARefusal(t *testing.T) {
 	inSharedBubble(t, sharedOptions(6), func(t *testing.T, r *sharedRig) {
 		all := names(8)
