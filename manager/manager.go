@@ -29,7 +29,7 @@ type Manager[T cache.Object] struct {
 
 	mu      sync.Mutex
 	owners  registrations
-	policy  ReferencePolicy // nil: each reference counts
+	policy  ReferencePolicy // nil: each reference counts. Called with mu held, in the order of the store's counts
 	denials []denial        // that unlock logs
 }
 

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Owners yields every owner that has references, pods and those whose references are all
-// denied included, sorted by kind, namespace, name and UID. These are the owners at the moment when the loop begins. No
-// lock is held while its body runs.
+// Owners yields every registered owner, sorted by kind, namespace, name and UID: pods, and
+// also an owner whose references are all denied. These are the owners at the moment when
+// the loop begins. No lock is held while its body runs.
 func (m *Manager[T]) Owners() iter.Seq[Owner] {
 	return func(yield func(Owner) bool) {
 		m.mu.Lock()
@@ -37,10 +37,10 @@ func compareOwners(a, b Owner) int {
 }
 
 // References returns the keys of the objects that an owner references, without those that
-// the [ReferencePolicy] denies, sorted by namespace and name, and none if it is not
-// registered. The owner is identified as for
-// SetReferences, see [Owner]: these are the references that SetReferences without keys
-// would delete. The caller may change the slice.
+// the [ReferencePolicy] denies, sorted by namespace and name, and none if the owner is not
+// registered. The owner is identified as for SetReferences, see [Owner]: these references,
+// and the denied ones, are what SetReferences without keys would delete. The caller may
+// change the slice.
 func (m *Manager[T]) References(owner Owner) []types.NamespacedName {
 	m.mu.Lock()
 	var keys []types.NamespacedName

@@ -26,10 +26,10 @@ var ErrReferenceDenied = errors.New("reference denied")
 // examples/referencegrants implements it.
 //
 // The manager calls it with a lock held: it must neither wait nor call the manager. A
-// panic denies the reference.
+// panic denies the reference, and its value is dropped: it may hold an object.
 type ReferencePolicy func(owner Owner, key types.NamespacedName) error
 
-// review calls the policy. The value of a panic is dropped: it may hold an object.
+// review calls the policy.
 func (p ReferencePolicy) review(owner Owner, key types.NamespacedName) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -42,31 +42,34 @@ func (p ReferencePolicy) review(owner Owner, key types.NamespacedName) (err erro
 // SetReferencePolicy sets the policy that each reference must pass, and applies it to all
 // references of all owners. Without a policy, or with nil, every reference counts. Call it
 // before the first owner is registered, and again, with the same function, whenever its
-// answers may have changed: references that are denied by now are deleted, and those that
-// are permitted by now are added. The manager also asks the policy in each call that sets
-// references. SetReferencePolicy never waits for the network.
+// answers may have changed: the manager deletes the references that the policy now denies,
+// and adds those that it now permits. It also asks the policy in each call that sets
+// references. SetReferencePolicy never waits for the network. Other calls of the manager
+// wait until the policy has answered for all references.
 //
 // A denied reference opens no stream, and causes no request. So its denial depends on the
-// policy alone, and does not show whether the object exists.
+// policy alone, and does not show whether the object exists. [Manager.Get] and
+// [Manager.TryGet] know no owner, and do not ask the policy: read with [Manager.GetFor].
+// Changes yields an object again for an owner that is permitted now, and nothing for one
+// that is denied now: reconcile the owners after the call.
 func (m *Manager[T]) SetReferencePolicy(policy ReferencePolicy) {
 	m.mu.Lock()
 	defer m.unlock()
 	m.policy = policy
 	after := make(map[types.UID]registration, len(m.owners.byID))
-	for id, registration := range m.owners.byID { // before the first change: a policy may end its goroutine
-		now := registration
-		now.keys = slices.AppendSeq(slices.Clone(registration.keys), maps.Keys(registration.denied))
+	for id, now := range m.owners.byID { // before the first change: a policy may end its goroutine
+		before := now
+		now.keys = slices.AppendSeq(slices.Clone(now.keys), maps.Keys(now.denied))
 		slices.SortFunc(now.keys, compareKeys)
-		after[id] = m.reviewLocked(registration, now)
+		after[id] = m.reviewLocked(before, now)
 	}
-	before := maps.Clone(m.owners.byID)
 	for id, now := range after {
-		m.addReferencesLocked(id, now, difference(now.keys, before[id].keys))
-		m.owners.put(id, now)
+		m.addReferencesLocked(id, now, difference(now.keys, m.owners.byID[id].keys))
 	}
 	// An object that one owner loses and another gains keeps its stream.
-	for id, registration := range before {
-		m.deleteReferencesLocked(id, difference(registration.keys, m.owners.byID[id].keys))
+	for id, now := range after {
+		m.deleteReferencesLocked(id, difference(m.owners.byID[id].keys, now.keys))
+		m.owners.put(id, now)
 	}
 }
 
@@ -112,11 +115,11 @@ func (m *Manager[T]) unlock() {
 	}
 }
 
-// CheckReference returns nil if a reference of the owner to the object counts now. The
-// owner is identified as for References. Otherwise the error is [ErrReferenceDenied], with
-// the reason of the policy, or [objectcache.ErrNotRegistered] if the owner does not
-// reference the object. It does not depend on whether the object exists. Call it before
-// you use, for one owner, an object that another owner may reference as well.
+// CheckReference returns nil if a reference of the owner to the object counts, by the last
+// answer of the policy. The owner is identified as for References. Otherwise the error is
+// [ErrReferenceDenied], with the reason of the policy, or [objectcache.ErrNotRegistered] if
+// the owner does not reference the object. It does not depend on whether the object exists.
+// Call it before you use, for one owner, an object that another owner may reference as well.
 func (m *Manager[T]) CheckReference(owner Owner, namespace, name string) error {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	m.mu.Lock()
@@ -150,14 +153,14 @@ func (e notReferencedError) Error() string {
 func (notReferencedError) Is(target error) bool { return target == objectcache.ErrNotRegistered }
 
 // GetFor is Get for one owner: it returns the object only if a reference of the owner to
-// it counts, before and after the wait. The other errors are those of CheckReference. An
-// object that a Get has acquired ([objectcache.WatchOptions].AcquireOnGet) is no reference.
+// it counts, before and after the wait. Its errors are those of Get and of CheckReference.
+// It references nothing itself: [objectcache.WatchOptions].AcquireOnGet does not apply.
 func (m *Manager[T]) GetFor(ctx context.Context, owner Owner, namespace, name string) (T, error) {
 	var none T
 	if err := m.CheckReference(owner, namespace, name); err != nil {
 		return none, err
 	}
-	object, err := m.Get(ctx, namespace, name)
+	object, err := m.GetWithOptions(ctx, namespace, name, objectcache.GetOptions{NoAcquire: true})
 	if denied := m.CheckReference(owner, namespace, name); denied != nil {
 		return none, denied
 	}

@@ -114,8 +114,9 @@ func TestOwnerWithoutPermittedReferences(t *testing.T) {
 	if owners := m.OwnersOf("default", "a"); len(owners) > 0 {
 		t.Errorf("OwnersOf(a): got %v, want none", owners)
 	}
-	if err := m.WaitForOwner(t.Context(), manager.Owner{Kind: "Gateway", Name: "other"}); err != nil {
-		t.Errorf("WaitForOwner: got %v", err)
+	m.SetReferencePolicy(denying("a", "b"))
+	if err := m.WaitForOwner(t.Context(), gateway); err != nil || !m.OwnerHasSynced(gateway) {
+		t.Errorf("denied: got WaitForOwner %v and OwnerHasSynced %t, want neither to wait", err, m.OwnerHasSynced(gateway))
 	}
 }
 
@@ -276,7 +277,7 @@ func TestDenialDuringGetFor(t *testing.T) {
 					}
 					return nil
 				})
-				m, err := manager.NewSecrets(server.Client(), objectcache.WatchOptions{})
+				m, err := manager.NewSecrets(server.Client(), objectcache.WatchOptions{AcquireOnGet: time.Hour})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -301,6 +302,9 @@ func TestDenialDuringGetFor(t *testing.T) {
 				close(release)
 				if err := <-failed; !errors.Is(err, manager.ErrReferenceDenied) {
 					t.Errorf("got %v, want ErrReferenceDenied", err)
+				}
+				if held := m.Stats().Objects > 0; held != others {
+					t.Errorf("the object is held: got %t, want %t", held, others)
 				}
 			})
 		})

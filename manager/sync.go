@@ -30,7 +30,8 @@ func (m *Manager[T]) WaitForSync(ctx context.Context, keys ...types.NamespacedNa
 
 // WaitForOwner is WaitForSync for the objects that an owner references at the call. The
 // owner is identified as for [Manager.References]. An owner without references, or one
-// that is not registered, has nothing to wait for. If a reference is deleted meanwhile,
+// that is not registered, has nothing to wait for, and no reference that is denied is
+// waited for: see [Manager.CheckReference]. If a reference is deleted meanwhile,
 // the error is [objectcache.ErrNotRegistered], unless another owner has it.
 func (m *Manager[T]) WaitForOwner(ctx context.Context, owner Owner) error {
 	return objectcache.WaitForSync(ctx, m.store, m.References(owner)...)
@@ -50,7 +51,7 @@ func (m *Manager[T]) HasSynced(keys ...types.NamespacedName) bool {
 }
 
 // OwnerHasSynced is HasSynced for the objects that an owner references now. It is true
-// for an owner without references.
+// for an owner without references, or with denied ones alone.
 func (m *Manager[T]) OwnerHasSynced(owner Owner) bool { return m.haveSynced(m.References(owner)) }
 
 func (m *Manager[T]) haveSynced(keys []types.NamespacedName) bool {

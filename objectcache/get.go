@@ -106,7 +106,7 @@ func (s *WatchStore[T]) GetWithOptions(ctx context.Context, namespace, name stri
 	if err := options.validate(); err != nil {
 		return none, s.gets.count(ctx, s.resource.Error(key, err), false, false)
 	}
-	return s.wait(&waiter[T]{ctx: ctx, key: key, live: options.Live, notOlderThan: options.NotOlderThan, maxStaleness: options.MaxStaleness, uncounted: options.uncounted})
+	return s.wait(&waiter[T]{ctx: ctx, key: key, live: options.Live, notOlderThan: options.NotOlderThan, maxStaleness: options.MaxStaleness, noAcquire: options.NoAcquire, uncounted: options.uncounted})
 }
 
 // markUsed records that a Get has used an entry. It writes once for each time that a
@@ -160,6 +160,9 @@ type GetOptions struct {
 	// further reads of it begin 1.1 to 1.6 s after each other, or 0.25 s if the object has
 	// no stream of its own, within the limits of the [Gate]. Default: memory will do.
 	Live bool
+	// NoAcquire makes [WatchOptions].AcquireOnGet not apply: a Get of an object that has no
+	// reference then returns [ErrNotRegistered]. Default: it applies.
+	NoAcquire bool
 
 	uncounted bool // Stats does not count the Get: it is that of a WaitForSync
 }

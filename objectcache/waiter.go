@@ -41,6 +41,7 @@ type waiter[T cache.Object] struct {
 	notOlderThan string        // the resource version that the state must include; may be empty
 	live         bool          // needs a read that begins now
 	try          bool          // returns instead of waiting
+	noAcquire    bool          // see GetOptions
 	uncounted    bool          // see GetOptions
 	slept        bool          // it has waited
 	began        time.Time
@@ -150,7 +151,7 @@ func (s *WatchStore[T]) addWaiterLocked(g *waiter[T]) error {
 		if err := s.resource.CheckKey(g.key); err != nil {
 			return err
 		}
-		if s.options.AcquireOnGet <= 0 {
+		if s.options.AcquireOnGet <= 0 || g.noAcquire {
 			return s.resource.Error(g.key, ErrNotRegistered)
 		}
 		e = s.acquireLocked(g.key)

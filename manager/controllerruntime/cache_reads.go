@@ -87,7 +87,10 @@ func (c *Cache) GetInformer(ctx context.Context, object client.Object, opts ...c
 	}
 	if v.settings.selected {
 		informer, err := c.Cache.GetInformer(ctx, object, opts...)
-		return stockInformer{informer, c, gvk, true}, err
+		if err != nil {
+			return nil, err
+		}
+		return stockInformer{informer, c, gvk, true}, nil
 	}
 	informer, started := c.informer(v)
 	options := cache.InformerGetOptions{}

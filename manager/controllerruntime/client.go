@@ -195,7 +195,7 @@ func (c *consistentClient) record(object client.Object, version string, err erro
 // is being deleted, the answer has the version from before the deletion.
 func (c *consistentClient) recordObject(object client.Object, err error, dryRun []string) error {
 	version := object.GetResourceVersion()
-	if object.GetDeletionTimestamp() != nil {
+	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
 		version = ""
 	}
 	return c.record(object, version, err, dryRun)

@@ -17,6 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// noContinue is the token of the stock cache. Here it says that there may be more.
+const noContinue = "continue-not-supported"
+
 // listLive sets out to what the server has: of one namespace, or of all that the cache has, which are
 // listed one after the other. Selectors, transforms and kinds of the items are those of the stock cache.
 func (c *Cache) listLive(ctx context.Context, gvk schema.GroupVersionKind, out client.ObjectList, opts []client.ListOption) error {
@@ -49,13 +52,13 @@ func (c *Cache) listLive(ctx context.Context, gvk schema.GroupVersionKind, out c
 		return errors.New("a list of several namespaces cannot be continued: list one with client.InNamespace")
 	}
 	var items []runtime.Object
-	more := "" // as the stock cache has it
+	more := ""
 	for _, namespace := range slices.Sorted(maps.Keys(settings.namespaces)) {
 		part := options
 		part.Namespace = namespace
 		if options.Limit > 0 {
 			if part.Limit -= int64(len(items)); part.Limit == 0 {
-				more = "continue-not-supported"
+				more = noContinue
 				break
 			}
 		}
@@ -69,7 +72,7 @@ func (c *Cache) listLive(ctx context.Context, gvk schema.GroupVersionKind, out c
 		}
 		items = append(items, listed...)
 		if out.GetContinue() != "" {
-			more = "continue-not-supported"
+			more = noContinue
 		}
 	}
 	out.SetContinue(more)

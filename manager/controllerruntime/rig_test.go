@@ -175,11 +175,11 @@ func (r *rig) record(object client.Object) *events {
 		r.t.Fatal(err)
 	}
 	seen := &events{}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	_, err = informer.AddEventHandlerWithOptions(toolscache.ResourceEventHandlerFuncs{ // as controller-runtime adds them
 		AddFunc:    func(object any) { seen.add("add %s", text(object)) },
 		UpdateFunc: func(before, after any) { seen.add("update %s to %s", text(before), text(after)) },
 		DeleteFunc: func(object any) { seen.add("delete %s", text(object)) },
-	})
+	}, toolscache.HandlerOptions{})
 	if err != nil {
 		r.t.Fatal(err)
 	}

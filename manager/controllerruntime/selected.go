@@ -108,8 +108,10 @@ type stockInformer struct {
 
 // AddEventHandler implements cache.Informer.
 func (s stockInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	if err := refuseConsistency(handler); s.selected && err != nil {
-		return nil, err
+	if s.selected {
+		if err := refuseConsistency(handler); err != nil {
+			return nil, err
+		}
 	}
 	return s.Informer.AddEventHandler(deletionsNoted{handler, s})
 }

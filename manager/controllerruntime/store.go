@@ -79,13 +79,11 @@ func (s *Store) Statuses() iter.Seq[objectcache.Status] {
 	return func(yield func(objectcache.Status) bool) { yieldStatuses(s.cache.stores(s.kind), yield) }
 }
 
-// Notes returns what is noteworthy of the kind as a whole, for the debug page: that no Get has
-// asked for an object within a minute of the first event handler, which so gets no events.
+// Notes returns what is noteworthy of the kind as a whole, for the debug page: that its informer has
+// run for a minute, and that no Get has asked for an object yet, so that handlers get no events.
 func (s *Store) Notes() []string {
-	s.cache.mu.Lock()
-	defer s.cache.mu.Unlock()
-	for as := typed; as <= metadataOnly; as++ {
-		if v := s.cache.views[viewID{s.kind, as}]; v != nil && v.silent.Load() && !v.leases.wereAcquired() {
+	for _, v := range s.cache.viewsOf(s.kind) {
+		if v.silent.Load() && !v.leases.wereAcquired() {
 			return []string{silentNote}
 		}
 	}

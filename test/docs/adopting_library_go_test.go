@@ -60,9 +60,9 @@ func (m *storeMonitor) AddSecretEventHandler(
 	m.added++
 	r.owner = types.UID(strconv.Itoa(m.added))
 	m.registrations[r.owner] = r
-	m.mu.Unlock()
 	m.store.AddReference(namespace, name, r.owner)
-	context.AfterFunc(ctx, func() { _ = m.RemoveSecretEventHandler(r) })
+	r.forget = context.AfterFunc(ctx, func() { _ = m.RemoveSecretEventHandler(r) })
+	m.mu.Unlock()
 	return r, nil
 }
 
@@ -74,6 +74,7 @@ func (m *storeMonitor) RemoveSecretEventHandler(r *storeRegistration) error {
 		return errors.New("not registered")
 	}
 	delete(m.registrations, r.owner)
+	r.forget() // ctx would keep r
 	m.store.DeleteReference(r.key.Namespace, r.key.Name, r.owner)
 	return nil
 }
@@ -107,6 +108,7 @@ type storeRegistration struct {
 	handler toolscache.ResourceEventHandler
 	last    *corev1.Secret // the handler has it
 	synced  chan struct{}  // closed once the handler has the first state
+	forget  func() bool    // the context of the registration
 }
 
 func (r *storeRegistration) deliver(change objectcache.Change[*corev1.Secret]) {
@@ -146,7 +148,7 @@ func (r *storeRegistration) Done() <-chan struct{}                    { return r
 var _ toolscache.ResourceEventHandlerRegistration = &storeRegistration{}
 
 // A handler gets the states of its Secret in order, also when the Secret is deleted and
-// created again, and none after its removal. A Secret that is refused delays no other.
+// created again. A Secret that is refused delays no other.
 func TestLibraryGoMonitor(t *testing.T) {
 	server, secret := serveSecret()
 	defer server.Close()

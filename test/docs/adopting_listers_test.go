@@ -75,8 +75,8 @@ func TestVirtualKubeletListers(t *testing.T) {
 	if secret, err := secretInformer.Lister().Secrets("shop").Get("tls"); err != nil || version(secret) != "1" {
 		t.Errorf("Secret: got %v, %v, want version 1", secret, err)
 	}
-	if _, err := configMapInformer.Lister().ConfigMaps("shop").Get("absent"); err == nil {
-		t.Error("an absent ConfigMap: got no error")
+	if _, err := configMapInformer.Lister().ConfigMaps("shop").Get("absent"); !apierrors.IsNotFound(err) {
+		t.Errorf("an absent ConfigMap: got %v, want NotFound", err)
 	}
 }
 

@@ -109,7 +109,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	case o.suiteRun != "" && o.suite == "":
 		return o, errors.New("-suite-run needs -suite")
 	case o.page != "" && (o.suite != "" || o.pattern != "" && !o.onlyNew):
-		return o, errors.New("the page needs all mutants and their own tests: omit -run and -suite, or -o")
+		return o, errors.New("the page needs all mutants and their own tests: omit -suite, and -run or give -new with it")
 	case o.onlyNew && o.page == "":
 		return o, errors.New("-new needs -o, the page that may lack mutants")
 	}
