@@ -3,16 +3,12 @@
 package controllerruntime_test
 
 import (
-	"context"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/watch"
-	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/refwatch/refwatch/test/apiserver"
 )
@@ -80,32 +76,4 @@ func (e *events) last() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.all[len(e.all)-1]
-}
-
-// A typed Get of an object whose metadata was late, and that was deleted before the next Get, is not older than the
-// event of the deletion.
-func TestTypedGetAfterLateMetadata(t *testing.T) {
-	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
-		caughtUp := make(chan struct{})
-		var muted atomic.Bool // by name
-		r.server.Rewrite(apiserver.Rewriter{Event: func(_ context.Context, request apiserver.Request, event watch.Event) []watch.Event {
-			if request.Name != "" && event.Type == watch.Deleted && muted.Load() {
-				return nil
-			}
-			if request.Name == "" {
-				<-caughtUp
-			}
-			return []watch.Event{event}
-		}})
-		seen := r.record(secretMetadata())
-		r.create("one", "1")
-		r.wantValue("one", "1")
-		muted.Store(true)
-		r.remove("one")
-		close(caughtUp)
-		seen.want(t, "at the end", "add one", "delete one")
-		if got := r.value(r.cache, "one"); got != "absent" {
-			t.Errorf("after the event of the deletion: got %q, want absent", got)
-		}
-	})
 }

@@ -125,33 +125,44 @@ func TestTypedGetAfterMetadataEvent(t *testing.T) {
 }
 
 // A typed Get of an object whose metadata is late reads it; after the event of its deletion it does not return the
-// object.
+// object, also if no Get came between its metadata and that.
 func TestTypedGetBeforeTheMetadata(t *testing.T) {
-	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
-		caughtUp := make(chan struct{})
-		var muted atomic.Bool // by name
-		r.server.Rewrite(apiserver.Rewriter{Event: func(ctx context.Context, request apiserver.Request, event watch.Event) []watch.Event {
-			if request.Name != "" && event.Type == watch.Deleted && muted.Load() {
-				return nil
-			}
-			if request.Name == "" {
-				<-caughtUp
-			}
-			return []watch.Event{event}
-		}})
-		seen := r.record(secretMetadata())
-		r.create("one", "1")
-		r.wantValue("one", "1")
-		close(caughtUp)
-		seen.want(t, "creation", "add one")
-		r.wantValue("one", "1")
-		muted.Store(true)
-		r.remove("one")
-		seen.want(t, "deletion", "delete one")
-		if _, err := r.get("one"); !apierrors.IsNotFound(err) {
-			t.Errorf("after the event of the deletion: got %v, want NotFound", err)
-		}
-	})
+	for name, between := range map[string]bool{"a Get between": true, "no Get between": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
+				caughtUp := make(chan struct{})
+				var muted atomic.Bool // by name
+				r.server.Rewrite(apiserver.Rewriter{Event: func(_ context.Context, request apiserver.Request, event watch.Event) []watch.Event {
+					if request.Name != "" && event.Type == watch.Deleted && muted.Load() {
+						return nil
+					}
+					if request.Name == "" {
+						<-caughtUp
+					}
+					return []watch.Event{event}
+				}})
+				seen := r.record(secretMetadata())
+				r.create("one", "1")
+				r.wantValue("one", "1")
+				if between {
+					close(caughtUp)
+					seen.want(t, "creation", "add one")
+					r.wantValue("one", "1")
+				}
+				muted.Store(true)
+				r.remove("one")
+				if !between {
+					close(caughtUp)
+					seen.want(t, "at the end", "add one", "delete one")
+				} else {
+					seen.want(t, "deletion", "delete one")
+				}
+				if _, err := r.get("one"); !apierrors.IsNotFound(err) {
+					t.Errorf("after the event of the deletion: got %v, want NotFound", err)
+				}
+			})
+		})
+	}
 }
 
 // A typed Get of an object without metadata, because no selector selects it, is read again once for each of its
