@@ -122,13 +122,13 @@ func (c *Cache) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionK
 // asks for are then dropped after CacheOptions.IdleTimeout.
 func (c *Cache) RemoveInformer(ctx context.Context, object client.Object) error {
 	gvk, ok := c.isReferenced(object)
-	if ok {
-		c.removeInformer(viewID{gvk, representationOf(object)})
-		if !c.kinds[gvk].selected {
-			return nil
-		}
-	} else {
+	if !ok {
 		c.noteMetadata(gvk, false)
+		return c.Cache.RemoveInformer(ctx, object)
+	}
+	c.removeInformer(viewID{gvk, representationOf(object)})
+	if !c.kinds[gvk].selected {
+		return nil
 	}
 	return c.Cache.RemoveInformer(ctx, object)
 }
@@ -136,14 +136,13 @@ func (c *Cache) RemoveInformer(ctx context.Context, object client.Object) error 
 // IndexField implements client.FieldIndexer: see [NewCache].
 func (c *Cache) IndexField(ctx context.Context, object client.Object, field string, extract client.IndexerFunc) error {
 	gvk, ok := c.isReferenced(object)
-	if ok && c.kinds[gvk].selected {
+	if ok && !c.kinds[gvk].selected {
+		return fmt.Errorf("index of %s by %q, which only List could use: %w", gvk.Kind, field, ErrListRefused)
+	}
+	if ok {
 		if _, err := c.view(ctx, gvk, object); err != nil { // as for List
 			return err
 		}
-		ok = false
 	}
-	if !ok {
-		return c.Cache.IndexField(ctx, object, field, extract)
-	}
-	return fmt.Errorf("index of %s by %q, which only List could use: %w", gvk.Kind, field, ErrListRefused)
+	return c.Cache.IndexField(ctx, object, field, extract)
 }
