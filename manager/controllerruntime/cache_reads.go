@@ -41,9 +41,6 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object
 		return err
 	}
 	object, err := v.get(ctx, key, demandsOf(ctx))
-	if demand, ok := v.demandOfMetadata(key, object, err); ok {
-		object, err = v.getSince(ctx, key, demand, object, err)
-	}
 	if err != nil {
 		return err
 	}

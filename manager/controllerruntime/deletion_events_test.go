@@ -3,12 +3,15 @@
 package controllerruntime_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/test/apiserver"
 )
@@ -67,6 +70,33 @@ func TestSelectedForAMoment(t *testing.T) {
 		seen.want(t, "at the end", "add one=1", "delete one=1")
 		for range 2 {
 			r.wantValue("one", "1")
+		}
+	})
+}
+
+// After the event that an object has left the set, a Get whose read fails returns the error, and so does the next one: the
+// state of before is not returned.
+func TestSelectedAfterTheLastEventIsRefused(t *testing.T) {
+	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
+		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
+		seen := r.record(&corev1.Secret{})
+		r.create("one", "1")
+		r.label("one", nil)
+		r.wantValue("one", "1") // by name
+		r.label("one", map[string]string{"app": "web"})
+		mute()
+		r.remove("one")
+		seen.wantLast(t, "deletion", "delete one=1")
+		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			if request.Name == "" {
+				return nil
+			}
+			return &apierrors.NewForbidden(corev1.Resource("secrets"), request.Name, nil).ErrStatus
+		})
+		for range 3 {
+			if _, err := r.get("one"); !apierrors.IsForbidden(err) {
+				t.Errorf("while the server refuses: got error %v, want Forbidden", err)
+			}
 		}
 	})
 }

@@ -28,16 +28,6 @@ type lease struct {
 	missed  bool      // a Get has found no object since it last existed
 }
 
-// versions are those of an object that the stock cache has beside the store.
-type versions struct {
-	shown string // of the set, as a Get has last returned it
-	lost  string // that the server does not have, because it was restored from a backup
-	alone string // that a live read has confirmed though there is no metadata of it
-	left  uint64 // how often handlers have known that it has left the set
-	// confirmed is the value of left at the beginning of the last live read.
-	confirmed uint64
-}
-
 // retention says for how long the leases of a store are kept: see [NewCache].
 type retention struct {
 	handlers bool          // the kind has an informer
@@ -100,22 +90,23 @@ func (l *leases) release(held *lease, err error) {
 }
 
 // note changes the versions of an object, if there is a lease on it.
-func (l *leases) note(key types.NamespacedName, change func(*lease)) {
+func (l *leases) note(key types.NamespacedName, change func(*versions)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if held := l.byKey[key]; held != nil {
-		change(held)
+		change(&held.versions)
 	}
 }
 
-// peek returns the versions of an object; empty if there is no lease on it.
-func (l *leases) peek(key types.NamespacedName) versions {
+// peek returns the versions of an object, and whether there is a lease on it.
+func (l *leases) peek(key types.NamespacedName) (known versions, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if held := l.byKey[key]; held != nil {
-		return held.versions
+	held := l.byKey[key]
+	if held == nil {
+		return versions{}, false
 	}
-	return versions{}
+	return held.versions, true
 }
 
 // observe notes whether an object exists, before handlers are called. It reads the state

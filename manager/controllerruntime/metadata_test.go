@@ -165,8 +165,7 @@ func TestTypedGetBeforeTheMetadata(t *testing.T) {
 	}
 }
 
-// A typed Get of an object without metadata, because no selector selects it, is read again once for each of its
-// versions.
+// An object without metadata, because no selector selects it, is read live once.
 func TestTypedGetWithoutMetadata(t *testing.T) {
 	options := controllerruntime.CacheOptions{StockMetadata: true, Selected: selectedSecrets.Selected}
 	inBubble(t, options, drained(selections["label"]), func(t *testing.T, r *rig) {

@@ -7,14 +7,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	refcache "github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/objectcache"
 )
 
 // Of a kind of CacheOptions.Selected, the stock cache holds the objects that cache.Options select: the
@@ -28,35 +26,25 @@ func (c *Cache) inStock(key types.NamespacedName, out client.Object) error {
 	return c.Cache.Get(ctx, key, out, client.UnsafeDisableDeepCopy)
 }
 
-// getSelected returns an object of the set that meets the demands, with its version, and nil if the Get
-// must go by reference. The version is then the newest that the set has, or that a Get has returned, if
-// the state by name is not known to be as new.
-func (v *view) getSelected(key types.NamespacedName, demands objectcache.GetOptions) (object client.Object, version string) {
-	if !v.settings.selected {
-		return nil, ""
+// sides returns what both sides have of an object that is held by name, and the object of the set, which
+// may be shared; nil if it is not in the set.
+func (v *view) sides(key types.NamespacedName, held memory) (known sides, selected client.Object) {
+	if known.isHeld = held.isKnown(); held.err == nil {
+		known.held = held.object.GetResourceVersion()
 	}
-	held, err := v.store.TryGet(key.Namespace, key.Name)
-	known := v.leases.peek(key)
-	object = v.example()
-	v.hasSet.Store(true)
-	inSet := v.cache.inStock(key, object) == nil
-	if inSet {
-		version = object.GetResourceVersion()
+	if v.settings.selected {
+		v.hasSet.Store(true)
+		if example := v.example(); v.cache.inStock(key, example) == nil {
+			selected, known.set = example, example.GetResourceVersion()
+		}
 	}
-	switch {
-	case !inSet || version == known.lost:
-		version = known.shown
-	case demands.Live, isOlder(version, demands.NotOlderThan), isOlder(version, known.shown):
-		version = newest(version, known.shown)
-	case err == nil && isOlder(version, held.GetResourceVersion()), apierrors.IsNotFound(err):
-		// It is older than by name, or was deleted, or has been created since.
-	default:
-		return object, version
+	if v.cache.hasMetadata(v.id.kind) {
+		metadata := &metav1.PartialObjectMetadata{}
+		metadata.SetGroupVersionKind(v.id.kind)
+		missing := v.cache.inStock(key, metadata)
+		known.metadata, known.noMetadata = metadata.ResourceVersion, apierrors.IsNotFound(missing)
 	}
-	if err == nil && !isOlder(held.GetResourceVersion(), version) {
-		version = "" // from memory
-	}
-	return nil, version
+	return known, selected
 }
 
 // isNewerThanSet reports whether a state by name is to be kept, because the set has an older one. It makes no
@@ -68,26 +56,6 @@ func (v *view) isNewerThanSet(key types.NamespacedName) bool {
 	}
 	held, err := v.store.TryGet(key.Namespace, key.Name)
 	return apierrors.IsNotFound(err) || err == nil && isOlder(object.GetResourceVersion(), held.GetResourceVersion())
-}
-
-// hasLeft reports whether handlers know that an object has left the set, and how often it has, unless a live read has
-// found out since whether it is deleted.
-func (v *view) hasLeft(key types.NamespacedName) (left uint64, ok bool) {
-	known := v.leases.peek(key)
-	return known.left, known.left > known.confirmed
-}
-
-func newest(a, b string) string {
-	if isOlder(a, b) {
-		return b
-	}
-	return a
-}
-
-// isOlder reports whether a version is older than another one. Versions without an order are not.
-func isOlder(version, than string) bool {
-	order, err := refcache.CompareVersions(version, than)
-	return err == nil && order < 0
 }
 
 // example returns an empty object of the view's kind.
@@ -137,12 +105,7 @@ type deletionsNoted struct {
 func (d deletionsNoted) OnDelete(object any) {
 	if key, err := toolscache.DeletionHandlingObjectToName(object); err == nil {
 		for _, v := range d.informer.cache.viewsOf(d.informer.kind) {
-			v.leases.note(types.NamespacedName(key), func(held *lease) {
-				held.alone = ""
-				if v.settings.selected {
-					held.left++
-				}
-			})
+			v.leases.note(types.NamespacedName(key), (*versions).leave)
 		}
 	}
 	d.ResourceEventHandler.OnDelete(object)

@@ -206,52 +206,41 @@ func (v *view) startLocked() {
 	v.startInformerLocked()
 }
 
-// get returns an object that meets the demands and may be shared: one of the set, or one by reference.
+// get returns an object that meets the demands and may be shared: one of the set, or one by name.
 func (v *view) get(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions) (client.Object, error) {
-	selected, known := v.getSelected(key, demands)
-	if selected != nil {
-		v.leases.note(key, func(held *lease) { held.shown = newest(known, held.shown) })
+	before, leased := v.leases.peek(key)
+	held := memory{err: objectcache.ErrNotRegistered}
+	if leased {
+		held.object, held.err = v.store.TryGet(key.Namespace, key.Name)
+	}
+	known, selected := v.sides(key, held)
+	fromSet, byName := before.choose(known, demands)
+	if fromSet {
+		v.leases.note(key, func(k *versions) { k.show(known.set) })
 		return selected, nil
 	}
-	if left, ok := v.hasLeft(key); ok {
-		return v.getLeft(ctx, key, left)
+	object, err := v.getReferenced(ctx, key, byName, held)
+	if errors.Is(err, objectcache.ErrStale) && byName.NotOlderThan != demands.NotOlderThan { // the server was restored
+		v.leases.note(key, func(k *versions) { k.lose(byName.NotOlderThan) })
+		return v.getReferenced(ctx, key, demands, memory{err: objectcache.ErrNotRegistered})
 	}
-	if known == "" || demands.Live || !isOlder(demands.NotOlderThan, known) {
-		return v.getReferenced(ctx, key, demands)
-	}
-	object, err := v.getReferenced(ctx, key, objectcache.GetOptions{NotOlderThan: known})
-	if errors.Is(err, objectcache.ErrStale) { // the server was restored
-		v.leases.note(key, func(held *lease) { held.shown, held.lost = "", known })
-		return v.getReferenced(ctx, key, demands)
-	}
-	return object, err
-}
-
-// getLeft reads an object that has left the set, for the number of times that hasLeft has returned.
-func (v *view) getLeft(ctx context.Context, key types.NamespacedName, left uint64) (client.Object, error) {
-	object, err := v.getReferenced(ctx, key, objectcache.GetOptions{Live: true})
 	if err == nil || apierrors.IsNotFound(err) {
-		v.leases.note(key, func(held *lease) { held.confirmed = max(held.confirmed, left) })
+		v.leases.note(key, func(k *versions) { k.check(before) })
 	}
 	return object, err
 }
 
-// getSince returns what get does with further demands, of the metadata in the stock cache, after get
-// has returned object and err. If the server was restored, the demands cannot be met, and it returns those.
-func (v *view) getSince(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions, object client.Object, err error) (client.Object, error) {
-	newer, newerErr := v.get(ctx, key, demands)
-	switch {
-	case errors.Is(newerErr, objectcache.ErrStale):
-		v.leases.note(key, func(held *lease) { held.lost = demands.NotOlderThan })
-		return object, err
-	case newerErr == nil && demands.Live:
-		v.leases.note(key, func(held *lease) { held.alone = newer.GetResourceVersion() })
-	}
-	return newer, newerErr
+// memory is what TryGet has returned.
+type memory struct {
+	object client.Object
+	err    error
 }
 
-// getReferenced returns an object by reference, and takes a lease on it.
-func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions) (object client.Object, err error) {
+// isKnown reports whether it is known of the object that it exists, or that it does not.
+func (m memory) isKnown() bool { return m.err == nil || apierrors.IsNotFound(m.err) }
+
+// getReferenced returns an object by reference, and takes a lease on it. It returns what is held, if there are no demands.
+func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions, held memory) (object client.Object, err error) {
 	lease, err := v.leases.acquire(key)
 	if errors.Is(err, objectcache.ErrInvalidName) { // no object can have that name
 		return nil, fmt.Errorf("%w: %w", apierrors.NewNotFound(schema.GroupResource{Group: v.id.kind.Group, Resource: v.id.kind.Kind}, key.Name), err)
@@ -269,8 +258,13 @@ func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, dema
 	since := lease.since
 	if demanding {
 		since = time.Now() // the state may have been known for long
-	} else if object, err = v.store.TryGet(key.Namespace, key.Name); !errors.Is(err, objectcache.ErrNotSynced) { // needs no timer
-		return object, err
+	} else {
+		if errors.Is(held.err, objectcache.ErrNotRegistered) { // there was no lease
+			held.object, held.err = v.store.TryGet(key.Namespace, key.Name)
+		}
+		if object, err = held.object, held.err; !errors.Is(err, objectcache.ErrNotSynced) { // needs no timer
+			return object, err
+		}
 	}
 	if timeout := v.cache.options.SyncTimeout; timeout > 0 {
 		var cancel context.CancelFunc
