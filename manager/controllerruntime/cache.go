@@ -73,7 +73,8 @@ type Cache struct {
 //   - List returns [ErrListRefused], or reads from the server: CacheOptions.LiveList.
 //   - GetInformer returns an informer of the objects that a Get has asked for, in any
 //     representation, so Owns and Watches get their events, and no others. It has synced
-//     at once. An object that cannot be read has no events, and delays nothing.
+//     at once. An object that cannot be read has no events, and delays nothing. A Get
+//     returns no state from before an event that a handler has had, in any representation.
 //   - IndexField returns [ErrListRefused]: an index serves List alone.
 //
 // Without an informer, an object that no Get asks for is dropped after

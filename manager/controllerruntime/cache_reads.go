@@ -87,6 +87,7 @@ func (c *Cache) GetInformer(ctx context.Context, object client.Object, opts ...c
 		if err != nil {
 			return nil, err
 		}
+		c.noteSetHandled(v)
 		return stockInformer{informer, c, gvk, true}, nil
 	}
 	informer, started := c.informer(v)

@@ -59,7 +59,7 @@ func (v *view) newInformer() *informer {
 	if v.cache.stock.NewInformer != nil {
 		newInformer = v.cache.stock.NewInformer
 	}
-	source := &changes{leases: v.leases}
+	source := &changes{v: v}
 	// Ten percent of jitter, as in the stock cache.
 	resync := time.Duration(float64(v.settings.resyncPeriod()) * (0.9 + rand.Float64()/5))
 	shared := newInformer(source.listerWatcher(), v.example(), resync, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
@@ -134,6 +134,7 @@ func (c *Cache) removeInformer(id viewID) {
 		return
 	}
 	v.hasSet.Store(false)
+	v.setHandled = false
 	if v.informer == nil {
 		return
 	}
@@ -148,23 +149,47 @@ func (c *Cache) removeInformer(id viewID) {
 // of the Get. With builder.OnlyMetadata the events are those of metadata, and Gets are
 // often typed.
 func (c *Cache) askOthers(v *view, key types.NamespacedName) (release func(error)) {
-	c.mu.Lock()
-	var others []*view
-	for as := typed; as <= metadataOnly; as++ {
-		if other := c.views[viewID{v.id.kind, as}]; other != nil && other != v && other.informer != nil {
-			others = append(others, other)
-		}
-	}
-	c.mu.Unlock()
+	others := c.othersWithHandlers(v)
 	held := make([]*lease, len(others))
 	for i, other := range others {
-		held[i], _ = other.leases.acquire(key) // nil if no object can have the name
+		if !other.settings.selected { // the set has the events of all
+			held[i], _ = other.leases.acquire(key) // nil if no object can have the name
+		}
 	}
 	return func(err error) {
 		for i, other := range others {
 			if held[i] != nil {
 				other.leases.release(held[i], err)
 			}
+		}
+	}
+}
+
+// othersWithHandlers returns the other views of a view's kind that have an informer, of their own or of the set.
+func (c *Cache) othersWithHandlers(v *view) (others []*view) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for as := typed; as <= metadataOnly; as++ {
+		if other := c.views[viewID{v.id.kind, as}]; other != nil && other != v && (other.informer != nil || other.setHandled) {
+			others = append(others, other)
+		}
+	}
+	return others
+}
+
+// noteSetHandled notes that there is an informer of the set in a view's representation.
+func (c *Cache) noteSetHandled(v *view) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v.setHandled = true
+}
+
+// noteDeletion notes for the views of a kind, but for one that knows it, that an object was deleted or has left
+// the set. It is called before handlers are told.
+func (c *Cache) noteDeletion(kind schema.GroupVersionKind, key types.NamespacedName, but *view) {
+	for _, v := range c.viewsOf(kind) {
+		if v != but {
+			v.leases.note(key, (*versions).leave)
 		}
 	}
 }
@@ -228,7 +253,7 @@ func (c *Cache) absentTimeout() time.Duration {
 
 // changes is the list and watch of an informer.
 type changes struct {
-	leases  *leases // of the store whose changes these are
+	v       *view // whose changes these are
 	running sync.WaitGroup
 }
 
@@ -254,7 +279,11 @@ func (c *changes) watch(ctx context.Context, _ metav1.ListOptions) (watch.Interf
 	w := &changesWatch{events: make(chan watch.Event), cancel: cancel}
 	c.running.Go(func() {
 		defer close(w.events)
-		w.run(ctx, c.leases.store.Changes(ctx), c.leases.observe)
+		w.run(ctx, c.v.store.Changes(ctx), func(key types.NamespacedName, exists bool) {
+			if wasKnown := c.v.leases.observe(key, exists); wasKnown && !exists {
+				c.v.cache.noteDeletion(c.v.id.kind, key, c.v)
+			}
+		})
 		<-ctx.Done()
 	})
 	return w, nil

@@ -110,15 +110,17 @@ func (l *leases) peek(key types.NamespacedName) (known versions, ok bool) {
 }
 
 // observe notes whether an object exists, before handlers are called. It reads the state
-// with mu held, so that it does not undo what a later Get has found.
-func (l *leases) observe(key types.NamespacedName, exists bool) {
+// with mu held, so that it does not undo what a later Get has found. It reports whether handlers knew
+// the object before.
+func (l *leases) observe(key types.NamespacedName, exists bool) (wasKnown bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	held := l.byKey[key]
 	if held == nil {
-		return
+		return false
 	}
-	if held.known && !exists {
+	wasKnown = held.known
+	if wasKnown && !exists {
 		held.used = time.Now()
 	}
 	held.known = exists
@@ -126,6 +128,7 @@ func (l *leases) observe(key types.NamespacedName, exists bool) {
 	if status, _ := l.store.Status(key.Namespace, key.Name); status.Exists {
 		held.missed = false
 	}
+	return wasKnown
 }
 
 // keys returns the keys of all leases.

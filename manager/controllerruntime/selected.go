@@ -26,8 +26,8 @@ func (c *Cache) inStock(key types.NamespacedName, out client.Object) error {
 	return c.Cache.Get(ctx, key, out, client.UnsafeDisableDeepCopy)
 }
 
-// sides returns what both sides have of an object that is held by name, and the object of the set, which
-// may be shared; nil if it is not in the set.
+// sides returns what all sides have of an object that is held by name, and the object of the set, which may
+// be shared; nil if it is not in the set.
 func (v *view) sides(key types.NamespacedName, held memory) (known sides, selected client.Object) {
 	if known.isHeld = held.isKnown(); held.err == nil {
 		known.held = held.object.GetResourceVersion()
@@ -38,13 +38,31 @@ func (v *view) sides(key types.NamespacedName, held memory) (known sides, select
 			selected, known.set = example, example.GetResourceVersion()
 		}
 	}
+	tell := func(version string, exists bool) {
+		known.elsewhere, known.missing = newer(known.elsewhere, version), known.missing || !exists
+	}
 	if v.cache.hasMetadata(v.id.kind) {
 		metadata := &metav1.PartialObjectMetadata{}
 		metadata.SetGroupVersionKind(v.id.kind)
-		missing := v.cache.inStock(key, metadata)
-		known.metadata, known.noMetadata = metadata.ResourceVersion, apierrors.IsNotFound(missing)
+		v.cache.tellStock(key, metadata, tell)
+	}
+	for _, other := range v.cache.othersWithHandlers(v) {
+		if other.settings.selected {
+			v.cache.tellStock(key, other.example(), tell)
+		} else if status, ok := other.store.Status(key.Namespace, key.Name); ok && status.Synced {
+			tell(status.ResourceVersion, status.Exists)
+		}
 	}
 	return known, selected
+}
+
+// tellStock calls tell with what the stock cache has of an object of the kind of example, if its informer has synced.
+func (c *Cache) tellStock(key types.NamespacedName, example client.Object, tell func(version string, exists bool)) {
+	if err := c.inStock(key, example); err == nil {
+		tell(example.GetResourceVersion(), true)
+	} else if apierrors.IsNotFound(err) {
+		tell("", false)
+	}
 }
 
 // isNewerThanSet reports whether a state by name is to be kept, because the set has an older one. It makes no
@@ -104,9 +122,7 @@ type deletionsNoted struct {
 // OnDelete implements cache.ResourceEventHandler.
 func (d deletionsNoted) OnDelete(object any) {
 	if key, err := toolscache.DeletionHandlingObjectToName(object); err == nil {
-		for _, v := range d.informer.cache.viewsOf(d.informer.kind) {
-			v.leases.note(types.NamespacedName(key), (*versions).leave)
-		}
+		d.informer.cache.noteDeletion(d.informer.kind, types.NamespacedName(key), nil)
 	}
 	d.ResourceEventHandler.OnDelete(object)
 }

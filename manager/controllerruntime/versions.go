@@ -7,25 +7,25 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// An object may be known from two sides: by name, from the store of its view, and from the stock cache, which
-// may hold the object itself (CacheOptions.Selected: the set) or its metadata (CacheOptions.StockMetadata).
-// Either side may lag behind. No Get returns a state from before one that a Get has returned, or of which a
-// handler has had an event.
+// An object may be known from several sides: by name, from the store of a view; from the set, which the stock
+// cache holds (CacheOptions.Selected); and from other representations with handlers, such as its metadata
+// (CacheOptions.StockMetadata). Each has a stream of its own, and may lag behind. No Get returns a state from
+// before one that a Get has returned, or of which a handler has had an event, in any representation.
 
-// sides is what both sides have of an object when a Get begins.
+// sides is what all sides have of an object when a Get begins.
 type sides struct {
-	set        string // the version in the set; empty if it is not there
-	metadata   string // the version of the metadata; empty if there is none
-	noMetadata bool   // the metadata is known, and that of the object is not among it
-	held       string // the version by name; empty if the object is absent
-	isHeld     bool   // the state by name is known, also if it is that the object is absent
+	set       string // the version in the set; empty if it is not there
+	elsewhere string // the newest version of other representations with handlers; empty if none has the object
+	missing   bool   // one of these does not have the object, and would if it had synced in time
+	held      string // the version by name; empty if the object is absent
+	isHeld    bool   // the state by name is known, also if it is that the object is absent
 }
 
 // versions is what Gets and handlers have been shown of an object. Its lease has them.
 type versions struct {
 	shown string // the newest version of the set that a Get has returned
 	lost  string // one that the server does not have, because it was restored from a backup
-	left  uint64 // how often handlers have known that the object, or its metadata, has left the stock cache
+	left  uint64 // how often handlers have known that the object was deleted, or has left the set
 	// checked is one more than left was when the last Get by name began; 0 if there was none.
 	checked uint64
 }
@@ -33,10 +33,10 @@ type versions struct {
 // choose decides where a Get with these demands has its state from: from the set, or by name, with the
 // demands that it returns.
 func (k versions) choose(s sides, demands objectcache.GetOptions) (fromSet bool, byName objectcache.GetOptions) {
-	set, newest := k.unlessLost(s.set), newer(k.unlessLost(s.metadata), k.shown)
-	switch gone := s.noMetadata || set == "" && k.left > 0; {
+	set, newest := k.unlessLost(s.set), newer(k.unlessLost(s.elsewhere), k.shown)
+	switch gone := s.missing || set == "" && k.left > 0; {
 	case gone && k.checked <= k.left:
-		// It was deleted, or has lost its label, or the stock cache does not have it yet.
+		// It was deleted, or has lost its label, or the other side does not have it yet.
 		return false, objectcache.GetOptions{Live: true}
 	case set == "", demands.Live, isOlder(set, demands.NotOlderThan), isOlder(set, newest):
 	case s.isHeld && (s.held == "" || isOlder(set, s.held)):
@@ -52,7 +52,7 @@ func (k versions) choose(s sides, demands objectcache.GetOptions) (fromSet bool,
 	return false, demands
 }
 
-// unlessLost returns a version of the stock cache, or nothing if the server does not have it.
+// unlessLost returns a version, or nothing if the server does not have it.
 func (k versions) unlessLost(version string) string {
 	if version == k.lost {
 		return ""
@@ -63,10 +63,10 @@ func (k versions) unlessLost(version string) string {
 // show notes that a Get has returned a version of the set.
 func (k *versions) show(version string) { k.shown = newer(version, k.shown) }
 
-// lose notes that the server does not have a version, of which the stock cache has told.
+// lose notes that the server does not have a version that another side has.
 func (k *versions) lose(version string) { k.shown, k.lost = "", version }
 
-// leave notes that handlers are told that the object has left the stock cache.
+// leave notes that handlers are told that the object was deleted, or has left the set.
 func (k *versions) leave() { k.left++ }
 
 // check notes that a Get by name has succeeded, which began when the versions were those before. It was a live

@@ -32,9 +32,9 @@ func TestChoose(t *testing.T) {
 		"in the set, and newer by name":            {sides: sides{set: "7", held: "8", isHeld: true}},
 		"in the set, and absent by name":           {sides: sides{set: "7", isHeld: true}, byName: since("7")},
 		"in the set, older than shown":             {known: versions{shown: "8"}, sides: sides{set: "7"}, byName: since("8")},
-		"in the set, older than its metadata":      {sides: sides{set: "7", metadata: "8"}, byName: since("8")},
-		"in the set, as new as its metadata":       {sides: sides{set: "8", metadata: "8"}, fromSet: true},
-		"in the set, without metadata":             {sides: sides{set: "7", noMetadata: true}, byName: live},
+		"in the set, older than its metadata":      {sides: sides{set: "7", elsewhere: "8"}, byName: since("8")},
+		"in the set, as new as its metadata":       {sides: sides{set: "8", elsewhere: "8"}, fromSet: true},
+		"in the set, without metadata":             {sides: sides{set: "7", missing: true}, byName: live},
 		"in the set, lost":                         {known: versions{lost: "7"}, sides: sides{set: "7"}},
 		"in the set, after an older one was lost":  {known: versions{lost: "6"}, sides: sides{set: "7"}, fromSet: true},
 		"in the set again":                         {known: versions{left: 1}, sides: sides{set: "7"}, fromSet: true},
@@ -45,12 +45,12 @@ func TestChoose(t *testing.T) {
 		"is not in the set, as new as shown":       {known: versions{shown: "8"}, sides: sides{held: "8", isHeld: true}},
 		"is not in the set, newer demand":          {known: versions{shown: "8"}, demands: since("9"), byName: since("9")},
 		"is not in the set, older demand":          {known: versions{shown: "8"}, demands: since("7"), byName: since("8")},
-		"older than its metadata":                  {sides: sides{metadata: "8", held: "7", isHeld: true}, byName: since("8")},
-		"as new as its metadata":                   {sides: sides{metadata: "8", held: "8", isHeld: true}},
-		"absent by name, with metadata":            {sides: sides{metadata: "8", isHeld: true}, byName: since("8")},
-		"older than its metadata, which is lost":   {known: versions{lost: "8"}, sides: sides{metadata: "8", held: "7", isHeld: true}},
-		"without metadata":                         {sides: sides{noMetadata: true, held: "7", isHeld: true}, byName: live},
-		"without metadata, checked":                {known: versions{checked: 1}, sides: sides{noMetadata: true, held: "7", isHeld: true}},
+		"older than its metadata":                  {sides: sides{elsewhere: "8", held: "7", isHeld: true}, byName: since("8")},
+		"as new as its metadata":                   {sides: sides{elsewhere: "8", held: "8", isHeld: true}},
+		"absent by name, with metadata":            {sides: sides{elsewhere: "8", isHeld: true}, byName: since("8")},
+		"older than its metadata, which is lost":   {known: versions{lost: "8"}, sides: sides{elsewhere: "8", held: "7", isHeld: true}},
+		"without metadata":                         {sides: sides{missing: true, held: "7", isHeld: true}, byName: live},
+		"without metadata, checked":                {known: versions{checked: 1}, sides: sides{missing: true, held: "7", isHeld: true}},
 	} {
 		if fromSet, byName := test.known.choose(test.sides, test.demands); fromSet != test.fromSet || !fromSet && byName != test.byName {
 			t.Errorf("%s: got from the set %t and by name %+v, want %t and %+v", name, fromSet, byName, test.fromSet, test.byName)
@@ -111,8 +111,8 @@ func (h *history) get(t *rapid.T, demands objectcache.GetOptions) (end func()) {
 		known.set = h.version(h.set.at, true)
 	}
 	if h.metadata.on {
-		known.metadata = h.version(h.metadata.at, true)
-		known.noMetadata = known.metadata == ""
+		known.elsewhere = h.version(h.metadata.at, true)
+		known.missing = known.elsewhere == ""
 	}
 	fromSet, byName := before.choose(known, demands)
 	got, note := h.set.at, func() { h.known.show(known.set) }

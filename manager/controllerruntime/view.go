@@ -42,6 +42,7 @@ type view struct {
 	store         *objectcache.WatchStore[client.Object]
 	leases        *leases
 	informer      *informer   // nil without GetInformer; guarded by Cache.mu
+	setHandled    bool        // there is an informer of the set; guarded by Cache.mu
 	silent        atomic.Bool // silentNote was logged, and its informer still runs
 	hasSet        atomic.Bool // a Get has asked the stock cache since the last RemoveInformer
 }
