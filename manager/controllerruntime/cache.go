@@ -71,10 +71,11 @@ type Cache struct {
 //     unless the server has answered with an error. Before Start it is
 //     cache.ErrCacheNotStarted.
 //   - List returns [ErrListRefused], or reads from the server: CacheOptions.LiveList.
-//   - GetInformer returns an informer of the objects that a Get has asked for, in any
-//     representation, so Owns and Watches get their events, and no others. It has synced
-//     at once. An object that cannot be read has no events, and delays nothing. A Get
-//     returns no state from before an event that a handler has had, in any representation.
+//   - GetInformer returns an informer of the objects that a Get has asked for, so Owns and
+//     Watches get their events, and no others. It has synced at once. An object that cannot
+//     be read has no events, and delays nothing. Typed, unstructured and metadata-only reads
+//     are three representations, each with a stream of its own: if one has an informer, a Get
+//     in another opens both, and returns no state from before an event that a handler has had.
 //   - IndexField returns [ErrListRefused]: an index serves List alone.
 //
 // Without an informer, an object that no Get asks for is dropped after

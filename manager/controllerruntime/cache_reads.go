@@ -31,7 +31,7 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object
 	}
 	v, err := c.view(ctx, gvk, out)
 	if err != nil {
-		return err
+		return fmt.Errorf("get %s: %w", key, err)
 	}
 	if v.clusterScoped {
 		key.Namespace = ""
@@ -135,7 +135,7 @@ func (c *Cache) RemoveInformer(ctx context.Context, object client.Object) error 
 func (c *Cache) IndexField(ctx context.Context, object client.Object, field string, extract client.IndexerFunc) error {
 	gvk, ok := c.isReferenced(object)
 	if ok && !c.kinds[gvk].selected {
-		return fmt.Errorf("index of %s by %q, which only List could use: %w", gvk.Kind, field, ErrListRefused)
+		return fmt.Errorf("index of %s by %q, which only List could use: %w, or set CacheOptions.Selected", gvk.Kind, field, ErrListRefused)
 	}
 	if ok {
 		if _, err := c.view(ctx, gvk, object); err != nil { // as for List

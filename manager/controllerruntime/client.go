@@ -34,8 +34,10 @@ import (
 // serves are read as that says; a List of a kind of CacheOptions.Selected is not. Without NewClient the cache refuses
 // the option with the first read or write of a kind that is cached by reference.
 //
-// The client keeps the version of each object that it has written and not read since, about
-// 200 bytes. NewClient returns an error if options have no cache of NewCache, or do not read one of
+// What another client has written, also one of the same program, is seen when its event has come.
+//
+// Of each object of the kinds of CacheOptions.For that it has written and not read since, the client keeps
+// the version, about 200 bytes. NewClient returns an error if options have no cache of NewCache, or do not read one of
 // its kinds from it (DisableFor), and those of client.New.
 func NewClient(config *rest.Config, options client.Options) (client.Client, error) {
 	var cache *Cache
@@ -47,7 +49,8 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 	}
 	for _, object := range options.Cache.DisableFor {
 		if gvk, ok := cache.kindOf(object); ok {
-			return nil, fmt.Errorf("new client that reads its own writes: client.CacheOptions.DisableFor has %s, which CacheOptions.For has, too: remove it from one of them", gvk.Kind)
+			return nil, fmt.Errorf("new client that reads its own writes: client.CacheOptions.DisableFor has %s, which is cached by reference: "+
+				"remove it there, or set CacheOptions.For of controllerruntime, by default Secrets, to other kinds", gvk.Kind)
 		}
 	}
 	without, changed := withoutConsistency(*options.Cache)

@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -228,4 +230,28 @@ func TestInformerAndEndedContext(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While discovery fails, a Get names the object, and its error is ErrNotSynced with the cause.
+func TestFirstGetWhileDiscoveryFails(t *testing.T) {
+	onServer(t, func(t *testing.T, server *apiserver.Server) {
+		mapper := failingMapper{meta.NewDefaultRESTMapper(nil)}
+		made, err := controllerruntime.NewCache(controllerruntime.CacheOptions{})(server.Config(), cache.Options{Mapper: mapper})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := start(t, made)
+		defer stop()
+		err = made.Get(t.Context(), keyOfOne, &corev1.Secret{})
+		if !errors.Is(err, objectcache.ErrNotSynced) || !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), keyOfOne.String()) {
+			t.Errorf("got %v, want not synced, unavailable, and the name", err)
+		}
+	})
+}
+
+// failingMapper is one of a server that is not available.
+type failingMapper struct{ meta.RESTMapper }
+
+func (failingMapper) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
+	return nil, apierrors.NewServiceUnavailable("starting")
 }

@@ -33,7 +33,7 @@ func settingsOfKinds(options *CacheOptions, stock *cache.Options) (map[schema.Gr
 	for _, object := range options.For {
 		gvk, err := apiutil.GVKForObject(object, stock.Scheme)
 		if err != nil {
-			return nil, fmt.Errorf("CacheOptions.For: %w", err)
+			return nil, unknownKind("For", err)
 		}
 		if kinds[gvk], err = settingsFor(stock, gvk); err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func settingsOfKinds(options *CacheOptions, stock *cache.Options) (map[schema.Gr
 	for _, object := range options.Selected {
 		gvk, err := apiutil.GVKForObject(object, stock.Scheme)
 		if err != nil {
-			return nil, fmt.Errorf("CacheOptions.Selected: %w", err)
+			return nil, unknownKind("Selected", err)
 		}
 		settings, ok := kinds[gvk]
 		switch {
@@ -56,6 +56,12 @@ func settingsOfKinds(options *CacheOptions, stock *cache.Options) (map[schema.Gr
 		kinds[gvk] = settings
 	}
 	return kinds, nil
+}
+
+// unknownKind returns the error for an object of an option, whose kind is not known.
+func unknownKind(option string, err error) error {
+	return fmt.Errorf("CacheOptions.%s: the kind of an object is not known: add its type to ctrl.Options.Scheme, "+
+		"or set the kind of an unstructured or metadata object: %w", option, err)
 }
 
 // settingsFor returns the settings of a kind. Their order is that of cache.ByObject:

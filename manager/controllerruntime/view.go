@@ -144,6 +144,9 @@ func (c *Cache) restMapping(ctx context.Context, kind schema.GroupVersionKind) (
 	select {
 	case result := <-asked:
 		mapping, _ := result.Val.(*meta.RESTMapping)
+		if err := result.Err; err != nil && !meta.IsNoMatchError(err) {
+			return nil, fmt.Errorf("%w: the server has not said which resource the kind is: %w", objectcache.ErrNotSynced, err)
+		}
 		return mapping, result.Err
 	case <-ctx.Done():
 		return nil, timedOut(ctx, errors.New("the server has not said yet which resource the kind is"))
