@@ -34,6 +34,9 @@ type Change[T cache.Object] struct {
 	// Deleted is set if the object is absent, and this range over Changes yielded the
 	// object before.
 	Deleted bool
+	// ResourceVersion is that of the object, or, if it is absent, that of the event or the
+	// read which has said so. Empty if it is not known, and with a refusal.
+	ResourceVersion string
 }
 
 // Changes yields the first state of every referenced object, and then each change of
@@ -123,20 +126,22 @@ func (s *WatchStore[T]) changeOf(key types.NamespacedName, yielded map[types.Nam
 	}
 	yielded[key] = now.id
 	deleted := before.exists() && !now.id.exists() && now.id.refusal == ""
-	return Change[T]{Key: key, Object: now.object, Err: now.err, Deleted: deleted}, now.owners, true
+	return Change[T]{Key: key, Object: now.object, Err: now.err, Deleted: deleted, ResourceVersion: now.version}, now.owners, true
 }
 
 // snapshot is what Get would return for a key, and the owners, at one moment.
 type snapshot[T cache.Object] struct {
-	object T
-	err    error
-	id     stateID
-	owners []types.UID
+	object  T
+	err     error
+	version string // see Change
+	id      stateID
+	owners  []types.UID
 }
 
 // setState sets what Get returns for a synced state.
 func (s *snapshot[T]) setState(resource *kind[T], key types.NamespacedName, state cache.State[T]) {
 	s.object, s.err = resource.result(key, state)
+	s.version = state.ResourceVersion
 	if state.Exists {
 		s.id.uid, s.id.resourceVersion, s.id.epoch = state.Object.GetUID(), state.Object.GetResourceVersion(), state.Epoch
 	}

@@ -76,6 +76,8 @@ type Cache struct {
 //     be read has no events, and delays nothing. Typed, unstructured and metadata-only reads
 //     are three representations, each with a stream of its own: if one has an informer, a Get
 //     in another opens both, and returns no state from before an event that a handler has had.
+//     It waits for its own stream, for SyncTimeout at most, if that is behind, and fails if the
+//     server refuses that one.
 //   - IndexField returns [ErrListRefused]: an index serves List alone.
 //
 // Without an informer, an object that no Get asks for is dropped after

@@ -185,11 +185,11 @@ func (c *Cache) noteSetHandled(v *view) {
 }
 
 // noteDeletion notes for the views of a kind, but for one that knows it, that an object was deleted or has left
-// the set. It is called before handlers are told.
-func (c *Cache) noteDeletion(kind schema.GroupVersionKind, key types.NamespacedName, but *view) {
+// the set. It is called before handlers are told. The version is that of the event; empty if it is not known.
+func (c *Cache) noteDeletion(kind schema.GroupVersionKind, key types.NamespacedName, version string, but *view) {
 	for _, v := range c.viewsOf(kind) {
 		if v != but {
-			v.leases.note(key, (*versions).leave)
+			v.leases.note(key, func(k *versions) { k.leave(version) })
 		}
 	}
 }
@@ -279,14 +279,18 @@ func (c *changes) watch(ctx context.Context, _ metav1.ListOptions) (watch.Interf
 	w := &changesWatch{events: make(chan watch.Event), cancel: cancel}
 	c.running.Go(func() {
 		defer close(w.events)
-		w.run(ctx, c.v.store.Changes(ctx), func(key types.NamespacedName, exists bool) {
-			if wasKnown := c.v.leases.observe(key, exists); wasKnown && !exists {
-				c.v.cache.noteDeletion(c.v.id.kind, key, c.v)
-			}
-		})
+		w.run(ctx, c.v.store.Changes(ctx), c.observe)
 		<-ctx.Done()
 	})
 	return w, nil
+}
+
+// observe is called before handlers get the events of a change.
+func (c *changes) observe(change objectcache.Change[client.Object]) {
+	exists := change.Err == nil
+	if wasKnown := c.v.leases.observe(change.Key, exists); wasKnown && !exists {
+		c.v.cache.noteDeletion(c.v.id.kind, change.Key, change.ResourceVersion, c.v)
+	}
 }
 
 type changesWatch struct {
@@ -301,7 +305,7 @@ func (w *changesWatch) Stop() { w.cancel() }
 func (w *changesWatch) ResultChan() <-chan watch.Event { return w.events }
 
 // run sends the events of all changes until ctx ends. It calls observe before it sends.
-func (w *changesWatch) run(ctx context.Context, changes iter.Seq2[objectcache.Change[client.Object], []types.UID], observe func(key types.NamespacedName, exists bool)) {
+func (w *changesWatch) run(ctx context.Context, changes iter.Seq2[objectcache.Change[client.Object], []types.UID], observe func(objectcache.Change[client.Object])) {
 	known := map[types.NamespacedName]client.Object{} // as last sent
 	for change := range changes {
 		before, exists := known[change.Key], change.Err == nil
@@ -313,7 +317,7 @@ func (w *changesWatch) run(ctx context.Context, changes iter.Seq2[objectcache.Ch
 		default: // a refusal does not say whether the object exists
 			continue
 		}
-		observe(change.Key, exists)
+		observe(change)
 		for _, event := range eventsOf(before, change) {
 			select {
 			case w.events <- event:

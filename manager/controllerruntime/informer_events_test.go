@@ -36,7 +36,7 @@ func TestEventsOfChanges(t *testing.T) {
 		for _, change := range changes {
 			yield(change, nil)
 		}
-	}, func(_ types.NamespacedName, exists bool) { observed = append(observed, exists) })
+	}, func(change objectcache.Change[client.Object]) { observed = append(observed, change.Err == nil) })
 	close(w.events)
 	var got []string
 	for event := range w.events {

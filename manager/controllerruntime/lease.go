@@ -21,11 +21,13 @@ type lease struct {
 	since time.Time // of the first Get
 
 	// Guarded by leases.mu.
-	used    time.Time // when a Get last used it, or its object was deleted
-	readers int       // Gets under way
-	known   bool      // handlers know the object: its deletion must reach them
-	existed bool      // the object has existed since the first Get
-	missed  bool      // a Get has found no object since it last existed
+	used    time.Time              // when a Get last used it, or its object was deleted
+	unmet   objectcache.GetOptions // what Gets demand because the state by name is behind another side
+	behind  time.Time              // since when they do
+	readers int                    // Gets under way
+	known   bool                   // handlers know the object: its deletion must reach them
+	existed bool                   // the object has existed since the first Get
+	missed  bool                   // a Get has found no object since it last existed
 }
 
 // retention says for how long the leases of a store are kept: see [NewCache].
@@ -81,12 +83,25 @@ func (l *leases) release(held *lease, err error) {
 	defer l.mu.Unlock()
 	held.readers--
 	held.used = time.Now()
+	if !errors.Is(err, objectcache.ErrNotSynced) {
+		held.unmet = objectcache.GetOptions{}
+	}
 	switch {
 	case err == nil:
 		held.existed = true
 	case apierrors.IsNotFound(err):
 		held.missed = true
 	}
+}
+
+// behindSince returns since when Gets have these demands, because the state by name is behind another side.
+func (l *leases) behindSince(held *lease, demands objectcache.GetOptions) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if held.unmet != demands {
+		held.unmet, held.behind = demands, time.Now()
+	}
+	return held.behind
 }
 
 // note changes the versions of an object, if there is a lease on it.

@@ -26,43 +26,50 @@ func (c *Cache) inStock(key types.NamespacedName, out client.Object) error {
 	return c.Cache.Get(ctx, key, out, client.UnsafeDisableDeepCopy)
 }
 
-// sides returns what all sides have of an object that is held by name, and the object of the set, which may
-// be shared; nil if it is not in the set.
-func (v *view) sides(key types.NamespacedName, held memory) (known sides, selected client.Object) {
+// sides returns what all sides have of an object that is held by name, without versions that are lost, and the
+// object of the set, which may be shared.
+func (v *view) sides(key types.NamespacedName, held memory, before *versions) (known sides, selected client.Object) {
 	if known.isHeld = held.isKnown(); held.err == nil {
 		known.held = held.object.GetResourceVersion()
 	}
 	if v.settings.selected {
 		v.hasSet.Store(true)
-		if example := v.example(); v.cache.inStock(key, example) == nil {
-			selected, known.set = example, example.GetResourceVersion()
+		if selected = v.example(); v.cache.inStock(key, selected) == nil {
+			known.set = before.unlessLost(selected.GetResourceVersion())
 		}
 	}
-	tell := func(version string, exists bool) {
-		known.elsewhere, known.missing = newer(known.elsewhere, version), known.missing || !exists
+	tell := func(version string) { known.elsewhere = newer(known.elsewhere, before.unlessLost(version)) }
+	tellStock := func(example client.Object) {
+		err := v.cache.inStock(key, example)
+		tell(example.GetResourceVersion())
+		if apierrors.IsNotFound(err) && known.set != "" && !v.cache.isBehind(example, known.set) {
+			known.passed = true
+		}
 	}
 	if v.cache.hasMetadata(v.id.kind) {
 		metadata := &metav1.PartialObjectMetadata{}
 		metadata.SetGroupVersionKind(v.id.kind)
-		v.cache.tellStock(key, metadata, tell)
+		tellStock(metadata)
 	}
 	for _, other := range v.cache.othersWithHandlers(v) {
 		if other.settings.selected {
-			v.cache.tellStock(key, other.example(), tell)
+			tellStock(other.example())
 		} else if status, ok := other.store.Status(key.Namespace, key.Name); ok && status.Synced {
-			tell(status.ResourceVersion, status.Exists)
+			tell(status.ResourceVersion)
 		}
 	}
 	return known, selected
 }
 
-// tellStock calls tell with what the stock cache has of an object of the kind of example, if its informer has synced.
-func (c *Cache) tellStock(key types.NamespacedName, example client.Object, tell func(version string, exists bool)) {
-	if err := c.inStock(key, example); err == nil {
-		tell(example.GetResourceVersion(), true)
-	} else if apierrors.IsNotFound(err) {
-		tell("", false)
+// isBehind reports whether the stock cache's informer of an object's kind has for certain not come to a version yet.
+func (c *Cache) isBehind(object client.Object, version string) bool {
+	block := false
+	informer, err := c.Cache.GetInformer(context.Background(), object, cache.BlockUntilSynced(block))
+	if err != nil {
+		return false
 	}
+	at, ok := informer.(interface{ LastSyncResourceVersion() string }) // that of several namespaces has none
+	return ok && isOlder(at.LastSyncResourceVersion(), version)
 }
 
 // isNewerThanSet reports whether a state by name is to be kept, because the set has an older one. It makes no
@@ -122,7 +129,11 @@ type deletionsNoted struct {
 // OnDelete implements cache.ResourceEventHandler.
 func (d deletionsNoted) OnDelete(object any) {
 	if key, err := toolscache.DeletionHandlingObjectToName(object); err == nil {
-		d.informer.cache.noteDeletion(d.informer.kind, types.NamespacedName(key), nil)
+		version := ""
+		if last, ok := object.(client.Object); ok { // and else one of before the deletion
+			version = last.GetResourceVersion()
+		}
+		d.informer.cache.noteDeletion(d.informer.kind, types.NamespacedName(key), version, nil)
 	}
 	d.ResourceEventHandler.OnDelete(object)
 }

@@ -3,6 +3,8 @@
 package controllerruntime
 
 import (
+	"slices"
+
 	refcache "github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 )
@@ -16,7 +18,7 @@ import (
 type sides struct {
 	set       string // the version in the set; empty if it is not there
 	elsewhere string // the newest version of other representations with handlers; empty if none has the object
-	missing   bool   // one of these does not have the object, and would if it had synced in time
+	passed    bool   // one of these does not have the object, and is not behind the version in the set
 	held      string // the version by name; empty if the object is absent
 	isHeld    bool   // the state by name is known, also if it is that the object is absent
 }
@@ -24,21 +26,23 @@ type sides struct {
 // versions is what Gets and handlers have been shown of an object. Its lease has them.
 type versions struct {
 	shown string // the newest version of the set that a Get has returned
-	lost  string // one that the server does not have, because it was restored from a backup
-	left  uint64 // how often handlers have known that the object was deleted, or has left the set
-	// checked is one more than left was when the last Get by name began; 0 if there was none.
-	checked uint64
+	gone  string // the version of the newest event that the object was deleted, or has left the set
+	// left is how often handlers were told so without a version, because the stock cache has listed again, and
+	// checked is what left was when the last Get by name began.
+	left, checked uint64
+	// lost are versions that the server does not have, because it was restored from a backup: one of each side
+	// at most.
+	lost [maxLost]string
 }
 
 // choose decides where a Get with these demands has its state from: from the set, or by name, with the
 // demands that it returns.
 func (k versions) choose(s sides, demands objectcache.GetOptions) (fromSet bool, byName objectcache.GetOptions) {
-	set, newest := k.unlessLost(s.set), newer(k.unlessLost(s.elsewhere), k.shown)
-	switch gone := s.missing || set == "" && k.left > 0; {
-	case gone && k.checked <= k.left:
-		// It was deleted, or has lost its label, or the other side does not have it yet.
+	set, newest := s.set, newer(newer(s.elsewhere, k.shown), k.gone)
+	switch {
+	case (set == "" || s.passed) && k.left > k.checked:
 		return false, objectcache.GetOptions{Live: true}
-	case set == "", demands.Live, isOlder(set, demands.NotOlderThan), isOlder(set, newest):
+	case set == "", s.passed, demands.Live, isOlder(set, demands.NotOlderThan), isOlder(set, newest):
 	case s.isHeld && (s.held == "" || isOlder(set, s.held)):
 		// The state by name is newer: the object has changed, was deleted, or was created since.
 	default:
@@ -52,9 +56,13 @@ func (k versions) choose(s sides, demands objectcache.GetOptions) (fromSet bool,
 	return false, demands
 }
 
+// maxLost is how many sides there are beside the state by name: the set, and two other representations, of which
+// the metadata may be in the stock cache as well.
+const maxLost = 4
+
 // unlessLost returns a version, or nothing if the server does not have it.
-func (k versions) unlessLost(version string) string {
-	if version == k.lost {
+func (k *versions) unlessLost(version string) string {
+	if slices.Contains(k.lost[:], version) {
 		return ""
 	}
 	return version
@@ -64,14 +72,24 @@ func (k versions) unlessLost(version string) string {
 func (k *versions) show(version string) { k.shown = newer(version, k.shown) }
 
 // lose notes that the server does not have a version that another side has.
-func (k *versions) lose(version string) { k.shown, k.lost = "", version }
+func (k *versions) lose(version string) {
+	copy(k.lost[1:], k.lost[:])
+	k.shown, k.gone, k.lost[0] = "", "", version
+}
 
-// leave notes that handlers are told that the object was deleted, or has left the set.
-func (k *versions) leave() { k.left++ }
+// leave notes that handlers are told that the object was deleted, or has left the set. The version is that of the
+// event, if it is known and has an order.
+func (k *versions) leave(version string) {
+	if refcache.CheckVersion(version) != nil {
+		k.left++
+		return
+	}
+	k.gone = newer(k.gone, version)
+}
 
 // check notes that a Get by name has succeeded, which began when the versions were those before. It was a live
 // one, unless the state by name could not be older than what handlers had been told.
-func (k *versions) check(before versions) { k.checked = max(k.checked, before.left+1) }
+func (k *versions) check(before versions) { k.checked = max(k.checked, before.left) }
 
 func newer(a, b string) string {
 	if isOlder(a, b) {

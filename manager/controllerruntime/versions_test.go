@@ -34,13 +34,14 @@ func TestChoose(t *testing.T) {
 		"in the set, older than shown":             {known: versions{shown: "8"}, sides: sides{set: "7"}, byName: since("8")},
 		"in the set, older than its metadata":      {sides: sides{set: "7", elsewhere: "8"}, byName: since("8")},
 		"in the set, as new as its metadata":       {sides: sides{set: "8", elsewhere: "8"}, fromSet: true},
-		"in the set, without metadata":             {sides: sides{set: "7", missing: true}, byName: live},
-		"in the set, lost":                         {known: versions{lost: "7"}, sides: sides{set: "7"}},
-		"in the set, after an older one was lost":  {known: versions{lost: "6"}, sides: sides{set: "7"}, fromSet: true},
-		"in the set again":                         {known: versions{left: 1}, sides: sides{set: "7"}, fromSet: true},
+		"in the set, and gone elsewhere":           {sides: sides{set: "7", passed: true}, byName: since("7")},
+		"in the set, and gone since":               {known: versions{gone: "8"}, sides: sides{set: "7"}, byName: since("8")},
+		"in the set again":                         {known: versions{gone: "6", left: 1}, sides: sides{set: "7"}, fromSet: true},
 		"has left the set":                         {known: versions{left: 1}, sides: sides{held: "7", isHeld: true}, byName: live},
-		"has left the set, and was checked before": {known: versions{left: 2, checked: 2}, byName: live},
-		"has left the set, and was checked since":  {known: versions{left: 2, checked: 3}},
+		"has left the set, and was checked before": {known: versions{left: 2, checked: 1}, byName: live},
+		"has left the set, and was checked since":  {known: versions{left: 2, checked: 2}},
+		"has left the set at a version":            {known: versions{gone: "8"}, sides: sides{held: "7", isHeld: true}, byName: since("8")},
+		"has left the set, and is newer by name":   {known: versions{gone: "8"}, sides: sides{held: "9", isHeld: true}},
 		"is not in the set, older than shown":      {known: versions{shown: "8"}, sides: sides{held: "7", isHeld: true}, byName: since("8")},
 		"is not in the set, as new as shown":       {known: versions{shown: "8"}, sides: sides{held: "8", isHeld: true}},
 		"is not in the set, newer demand":          {known: versions{shown: "8"}, demands: since("9"), byName: since("9")},
@@ -48,9 +49,6 @@ func TestChoose(t *testing.T) {
 		"older than its metadata":                  {sides: sides{elsewhere: "8", held: "7", isHeld: true}, byName: since("8")},
 		"as new as its metadata":                   {sides: sides{elsewhere: "8", held: "8", isHeld: true}},
 		"absent by name, with metadata":            {sides: sides{elsewhere: "8", isHeld: true}, byName: since("8")},
-		"older than its metadata, which is lost":   {known: versions{lost: "8"}, sides: sides{elsewhere: "8", held: "7", isHeld: true}},
-		"without metadata":                         {sides: sides{missing: true, held: "7", isHeld: true}, byName: live},
-		"without metadata, checked":                {known: versions{checked: 1}, sides: sides{missing: true, held: "7", isHeld: true}},
 	} {
 		if fromSet, byName := test.known.choose(test.sides, test.demands); fromSet != test.fromSet || !fromSet && byName != test.byName {
 			t.Errorf("%s: got from the set %t and by name %+v, want %t and %+v", name, fromSet, byName, test.fromSet, test.byName)
@@ -69,8 +67,10 @@ type history struct {
 	states []struct{ exists, labelled bool }
 	known  versions
 	leased bool
+	blind  bool // it is not known how far the metadata has come
 
 	set, metadata, byName side
+	reads                 int // of the last Get
 	floor                 int // the newest moment that a Get or a handler has been shown
 }
 
@@ -84,15 +84,20 @@ func (h *history) version(at int, labelled bool) string {
 	return strconv.Itoa(at + 1)
 }
 
-// advance brings a side of the stock cache one state further, with an event for handlers.
-func (h *history) advance(s *side) {
+// advance brings a side of the stock cache one state further, with an event for handlers. If it has listed again, that
+// of a deletion has no version.
+func (h *history) advance(s *side, relisted bool) {
 	if !s.on || s.at == h.now() {
 		return
 	}
 	before, after := h.version(s.at, true), h.version(s.at+1, true)
 	s.at++
 	if before != "" && after == "" && h.leased {
-		h.known.leave()
+		version := strconv.Itoa(s.at + 1)
+		if relisted {
+			version = ""
+		}
+		h.known.leave(version)
 	}
 	if before != "" || after != "" {
 		h.floor = max(h.floor, s.at)
@@ -112,11 +117,15 @@ func (h *history) get(t *rapid.T, demands objectcache.GetOptions) (end func()) {
 	}
 	if h.metadata.on {
 		known.elsewhere = h.version(h.metadata.at, true)
-		known.missing = known.elsewhere == ""
+		known.passed = known.elsewhere == "" && known.set != "" && (h.blind || h.metadata.at >= h.set.at)
 	}
 	fromSet, byName := before.choose(known, demands)
 	got, note := h.set.at, func() { h.known.show(known.set) }
+	h.reads = 0
 	if !fromSet {
+		if demanded, _ := strconv.Atoi(byName.NotOlderThan); byName.Live || !h.byName.on || demanded-1 > h.byName.at {
+			h.reads++
+		}
 		if byName.Live || !h.byName.on {
 			h.byName = side{true, h.now()}
 		}
@@ -143,14 +152,15 @@ func (h *history) get(t *rapid.T, demands objectcache.GetOptions) (end func()) {
 func TestChooseNothingOlder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{states: []struct{ exists, labelled bool }{{}}}
+		h.blind = rapid.Bool().Draw(t, "blind")
 		h.set.on, h.metadata.on = rapid.Bool().Draw(t, "set"), rapid.Bool().Draw(t, "metadata")
 		var pending []func()
 		t.Repeat(map[string]func(*rapid.T){
 			"write": func(t *rapid.T) {
 				h.states = append(h.states, struct{ exists, labelled bool }{rapid.Bool().Draw(t, "exists"), rapid.Bool().Draw(t, "labelled")})
 			},
-			"set":      func(*rapid.T) { h.advance(&h.set) },
-			"metadata": func(*rapid.T) { h.advance(&h.metadata) },
+			"set":      func(t *rapid.T) { h.advance(&h.set, rapid.Bool().Draw(t, "relisted")) },
+			"metadata": func(t *rapid.T) { h.advance(&h.metadata, rapid.Bool().Draw(t, "relisted")) },
 			"by name": func(*rapid.T) {
 				if h.byName.on {
 					h.byName.at = min(h.byName.at+1, h.now())
@@ -167,6 +177,22 @@ func TestChooseNothingOlder(t *testing.T) {
 				if len(pending) > 0 {
 					pending[0]()
 					pending = pending[1:]
+				}
+			},
+			"all catch up": func(t *rapid.T) {
+				for h.set.on && h.set.at < h.now() {
+					h.advance(&h.set, false)
+				}
+				for h.metadata.on && h.metadata.at < h.now() {
+					h.advance(&h.metadata, false)
+				}
+				unchecked := h.known.left > h.known.checked
+				if h.byName.on && !unchecked {
+					h.byName.at = h.now()
+					h.get(t, objectcache.GetOptions{})()
+					if h.reads > 0 {
+						t.Fatal("after all sides have caught up, a Get reads")
+					}
 				}
 			},
 			// A lease lasts for IdleTimeout, and this is no promise for a set that lags behind for longer than that.

@@ -214,19 +214,19 @@ func (v *view) startLocked() {
 func (v *view) get(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions) (client.Object, error) {
 	before, leased := v.leases.peek(key)
 	held := memory{err: objectcache.ErrNotRegistered}
-	if leased {
+	if leased && (v.settings.selected || demands == objectcache.GetOptions{}) {
 		held.object, held.err = v.store.TryGet(key.Namespace, key.Name)
 	}
-	known, selected := v.sides(key, held)
+	known, selected := v.sides(key, held, &before)
 	fromSet, byName := before.choose(known, demands)
 	if fromSet {
 		v.leases.note(key, func(k *versions) { k.show(known.set) })
 		return selected, nil
 	}
-	object, err := v.getReferenced(ctx, key, byName, held)
+	object, err := v.getReferenced(ctx, key, byName, held, byName != demands)
 	if errors.Is(err, objectcache.ErrStale) && byName.NotOlderThan != demands.NotOlderThan { // the server was restored
 		v.leases.note(key, func(k *versions) { k.lose(byName.NotOlderThan) })
-		return v.getReferenced(ctx, key, demands, memory{err: objectcache.ErrNotRegistered})
+		return v.getReferenced(ctx, key, demands, memory{err: objectcache.ErrNotRegistered}, false)
 	}
 	if err == nil || apierrors.IsNotFound(err) {
 		v.leases.note(key, func(k *versions) { k.check(before) })
@@ -244,7 +244,8 @@ type memory struct {
 func (m memory) isKnown() bool { return m.err == nil || apierrors.IsNotFound(m.err) }
 
 // getReferenced returns an object by reference, and takes a lease on it. It returns what is held, if there are no demands.
-func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions, held memory) (object client.Object, err error) {
+// If the state isBehind another side, Gets with the same demands wait for SyncTimeout in all, and else each does.
+func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions, held memory, isBehind bool) (object client.Object, err error) {
 	lease, err := v.leases.acquire(key)
 	if errors.Is(err, objectcache.ErrInvalidName) { // no object can have that name
 		return nil, fmt.Errorf("%w: %w", apierrors.NewNotFound(schema.GroupResource{Group: v.id.kind.Group, Resource: v.id.kind.Kind}, key.Name), err)
@@ -261,7 +262,9 @@ func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, dema
 	demanding := demands != objectcache.GetOptions{}
 	since := lease.since
 	if demanding {
-		since = time.Now() // the state may have been known for long
+		if since = time.Now(); isBehind { // the state may have been known for long
+			since = v.leases.behindSince(lease, demands)
+		}
 	} else {
 		if errors.Is(held.err, objectcache.ErrNotRegistered) { // there was no lease
 			held.object, held.err = v.store.TryGet(key.Namespace, key.Name)
