@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -83,8 +82,7 @@ func newIssuerRig(t *testing.T, folder, program string, named bool) *rig {
 	for _, path := range definitions {
 		r.apply(path)
 	}
-	_, err = r.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	r.must(err)
+	r.createNamespace(namespace)
 	r.grantIssuer(filepath.Join(folder, "role.yaml"), named)
 	r.awaitServed(issuers)
 	for _, name := range []string{"granted", "refused"} {

@@ -23,6 +23,15 @@ func (r *rig) memory(pid int) (rss, peak float64) {
 	return field(r.T, string(status), "VmRSS:") * kibi / mega, field(r.T, string(status), "VmHWM:") * kibi / mega
 }
 
+// anonymous returns the resident memory of a process without its files, in MB.
+func (r *rig) anonymous(pid int) float64 {
+	r.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	r.must(err)
+	const kibi = 1024
+	return field(r.T, string(status), "RssAnon:") * kibi / mega
+}
+
 // heapOf returns the bytes of live heap objects in a text of metrics, in MB.
 func heapOf(t *testing.T, metrics string) float64 {
 	t.Helper()

@@ -37,8 +37,14 @@ type process struct {
 	err    error         // of the process; valid once done is closed
 }
 
-// start starts the operator with the rights of its service account.
+// start starts the operator with the rights of its service account, which the flag --kubeconfig has.
 func (r *rig) start(args ...string) *process {
+	r.Helper()
+	return r.startProcess(append(args, "--kubeconfig="+r.kubeconfig())...)
+}
+
+// kubeconfig writes a kubeconfig with the rights of the operator's service account, and returns its path.
+func (r *rig) kubeconfig() string {
 	r.Helper()
 	config, err := r.cluster.ServiceAccount(r.Context(), namespace, "operator")
 	r.must(err)
@@ -49,9 +55,15 @@ func (r *rig) start(args ...string) *process {
 		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "u"}},
 		CurrentContext: "c",
 	}, kubeconfig))
+	return kubeconfig
+}
+
+// startProcess starts the operator.
+func (r *rig) startProcess(args ...string) *process {
+	r.Helper()
 	p := &process{done: make(chan struct{})}
 	//nolint:gosec // the program was built by this test
-	p.Cmd = exec.CommandContext(context.WithoutCancel(r.Context()), r.binary, append(args, "--kubeconfig="+kubeconfig)...)
+	p.Cmd = exec.CommandContext(context.WithoutCancel(r.Context()), r.binary, args...)
 	p.Env = append(os.Environ(), r.env...)
 	p.Stdout, p.Stderr = &p.output, &p.output
 	r.must(p.Start())

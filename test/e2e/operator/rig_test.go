@@ -3,6 +3,7 @@
 package operator_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,8 +26,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/restmapper"
 
 	"github.com/refwatch/refwatch/test/e2e"
 )
@@ -45,26 +48,6 @@ const (
 
 var sites = schema.GroupVersionResource{Group: "web.example.com", Version: "v1", Resource: "sites"}
 
-// resources are the resources of the kinds in the manifests, and whether they are in a namespace.
-var resources = map[string]struct {
-	schema.GroupVersionResource
-
-	namespaced bool
-}{
-	"CustomResourceDefinition": {schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, false},
-	"Namespace":                {corev1.SchemeGroupVersion.WithResource("namespaces"), false},
-	"ServiceAccount":           {corev1.SchemeGroupVersion.WithResource("serviceaccounts"), true},
-	"ClusterRole":              {rbacResource("clusterroles"), false},
-	"ClusterRoleBinding":       {rbacResource("clusterrolebindings"), false},
-	"Role":                     {rbacResource("roles"), true},
-	"RoleBinding":              {rbacResource("rolebindings"), true},
-	"Site":                     {sites, true},
-}
-
-func rbacResource(name string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: name}
-}
-
 // rig is a control plane with the operator's manifests, and an administrator's clients.
 type rig struct {
 	*testing.T
@@ -72,6 +55,7 @@ type rig struct {
 	cluster *e2e.Cluster
 	admin   kubernetes.Interface
 	dynamic dynamic.Interface
+	mapper  *restmapper.DeferredDiscoveryRESTMapper
 	binary  string
 	env     []string // beside that of the test
 }
@@ -94,6 +78,7 @@ func newEmptyRig(t *testing.T, binary string) *rig {
 	var err error
 	r.dynamic, err = dynamic.NewForConfig(r.cluster.Admin())
 	r.must(err)
+	r.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(r.admin.Discovery()))
 	return r
 }
 
@@ -123,31 +108,64 @@ func (r *rig) eventually(what string, check func(context.Context) error) {
 	}
 }
 
-// apply creates the objects of a manifest.
+// apply creates the objects of a manifest, each when its kind is served.
 func (r *rig) apply(path string) {
 	r.Helper()
-	file, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	r.must(err)
-	defer func() { _ = file.Close() }()
+	r.applyText(path, text)
+}
+
+// applyText creates the objects of a manifest, and sets their status if they have one.
+func (r *rig) applyText(path string, text []byte) {
+	r.Helper()
 	const bufferSize = 1024
-	for decoder := yaml.NewYAMLOrJSONDecoder(file, bufferSize); ; {
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), bufferSize); ; {
 		object := &unstructured.Unstructured{}
 		err := decoder.Decode(&object.Object)
 		if errors.Is(err, io.EOF) {
 			return
 		}
 		r.must(err)
-		resource, ok := resources[object.GetKind()]
-		if !ok {
-			r.Fatalf("%s: kind %s is not in the table of resources", path, object.GetKind())
+		if object.Object == nil { // of comments only
+			continue
 		}
-		var client dynamic.ResourceInterface = r.dynamic.Resource(resource.GroupVersionResource)
-		if resource.namespaced {
-			client = r.dynamic.Resource(resource.GroupVersionResource).Namespace(object.GetNamespace())
+		status, ok := object.Object["status"]
+		var client dynamic.ResourceInterface
+		r.eventually(path+": "+object.GetKind()+" "+object.GetName(), func(ctx context.Context) error {
+			if client, err = r.clientOf(object.GroupVersionKind(), object.GetNamespace()); err != nil {
+				return err
+			}
+			created, err := client.Create(ctx, object, metav1.CreateOptions{})
+			if err == nil {
+				object = created
+			}
+			return err
+		})
+		if ok && object.GetKind() != "CustomResourceDefinition" {
+			object.Object["status"] = status
+			_, err := client.UpdateStatus(r.Context(), object, metav1.UpdateOptions{})
+			r.must(err)
 		}
-		_, err = client.Create(r.Context(), object, metav1.CreateOptions{})
-		r.must(err)
 	}
+}
+
+// clientOf returns a client for the objects of a kind in a namespace, or for those of a cluster-scoped kind. After an
+// error the next call asks the server again for its kinds.
+func (r *rig) clientOf(kind schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
+	var versions []string // none: the preferred one
+	if kind.Version != "" {
+		versions = append(versions, kind.Version)
+	}
+	mapping, err := r.mapper.RESTMapping(kind.GroupKind(), versions...)
+	if err != nil {
+		r.mapper.Reset()
+		return nil, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return r.dynamic.Resource(mapping.Resource), nil
+	}
+	return r.dynamic.Resource(mapping.Resource).Namespace(namespace), nil
 }
 
 // grant adds a name to the Role of Secrets.
@@ -186,6 +204,16 @@ func (r *rig) deleteSites() {
 // requestsOf calls yield for each request of the operator to a path of Secrets, by the audit log.
 func (r *rig) requestsOf(yield func(event e2e.AuditEvent, u *url.URL)) error {
 	r.Helper()
+	return r.allRequestsOf(func(event e2e.AuditEvent, u *url.URL) {
+		if strings.HasSuffix(u.Path, "/secrets") {
+			yield(event, u)
+		}
+	})
+}
+
+// allRequestsOf calls yield for each request of the operator, by the audit log.
+func (r *rig) allRequestsOf(yield func(event e2e.AuditEvent, u *url.URL)) error {
+	r.Helper()
 	events, err := r.cluster.AuditEvents()
 	if err != nil {
 		return err
@@ -193,7 +221,7 @@ func (r *rig) requestsOf(yield func(event e2e.AuditEvent, u *url.URL)) error {
 	for _, event := range events {
 		u, err := url.ParseRequestURI(event.RequestURI)
 		r.must(err)
-		if event.User.Username == user && strings.HasSuffix(u.Path, "/secrets") {
+		if event.User.Username == user {
 			yield(event, u)
 		}
 	}

@@ -126,17 +126,38 @@ func ownName(i int) string { return fmt.Sprintf("own-%d", i) }
 // createUnrelated creates the Secrets that no Site names.
 func (r *rig) createUnrelated() {
 	r.Helper()
-	const elsewhere, writers = "elsewhere", 8
+	const elsewhere = "elsewhere"
+	r.createNamespace(elsewhere)
+	r.createSecrets(unrelated, func(i int) *corev1.Secret {
+		secret := secretOf(fmt.Sprintf("unrelated-%d", i), string(random(dataSize)))
+		secret.Namespace = elsewhere
+		return secret
+	})
+}
+
+func random(size int) []byte {
+	data := make([]byte, size)
+	_, _ = rand.Read(data) // never fails
+	return data
+}
+
+func (r *rig) createNamespace(name string) {
+	r.Helper()
 	_, err := r.admin.CoreV1().Namespaces().Create(r.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere}}, metav1.CreateOptions{})
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	r.must(err)
+}
+
+// createSecrets creates many Secrets, some at a time.
+func (r *rig) createSecrets(count int, secret func(i int) *corev1.Secret) {
+	r.Helper()
+	const writers = 8
 	group, ctx := errgroup.WithContext(r.Context())
 	group.SetLimit(writers)
-	for i := range unrelated {
+	for i := range count {
 		group.Go(func() error {
-			data := make([]byte, dataSize)
-			_, _ = rand.Read(data) // never fails
-			_, err := r.admin.CoreV1().Secrets(elsewhere).Create(ctx, secretOf(fmt.Sprintf("unrelated-%d", i), string(data)), metav1.CreateOptions{})
+			secret := secret(i)
+			_, err := r.admin.CoreV1().Secrets(secret.Namespace).Create(ctx, secret, metav1.CreateOptions{})
 			return err
 		})
 	}
