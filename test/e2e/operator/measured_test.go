@@ -115,7 +115,7 @@ func newMeasured(t *testing.T, folder string) *measured {
 				Namespace: fmt.Sprintf("foreign-%d", i%foreignNamespaces), Name: "sh.helm.release.v1." + release + ".v1",
 				Labels: map[string]string{"owner": "helm", "name": release, "status": "deployed", "version": "1"},
 			},
-			Type: "helm.sh/release.v1",
+			Type: m.ForeignType,
 			Data: map[string][]byte{"release": random(foreignSize)},
 		}
 	})
@@ -162,14 +162,10 @@ func (m *measured) measure(program string, named bool) (result measurement) {
 	m.must(err)
 	m.applyText("objects.yaml", bytes.ReplaceAll(objects, []byte("FILES_ADDRESS"), []byte(m.files)))
 	// Not each has the flag --kubeconfig.
-	m.binary, m.env = filepath.Join(m.folder, program), append(m.Env, "KUBECONFIG="+m.kubeconfig())
+	m.binary, m.env = filepath.Join(m.folder, program), append(m.expand(m.Env), "KUBECONFIG="+m.kubeconfig())
 	result.named = named
-	var args []string
-	for _, arg := range m.Args {
-		args = append(args, strings.ReplaceAll(arg, "TEMPORARY", m.TempDir()))
-	}
 	began := time.Now()
-	p := m.startProcess(args...)
+	p := m.startProcess(m.expand(m.Args)...)
 	timeout := outcomeTimeout
 	if named {
 		timeout = namedTimeout
@@ -197,6 +193,16 @@ func (m *measured) measure(program string, named bool) (result measurement) {
 	m.must(os.WriteFile(filepath.Join(m.folder, fmt.Sprintf("%s-named=%t.log", program, named)), p.output.Bytes(), 0o644))
 	m.Logf("%s", row(program, result))
 	return result
+}
+
+// expand replaces TEMPORARY and FOLDER.
+func (m *measured) expand(texts []string) (expanded []string) {
+	m.Helper()
+	replacer := strings.NewReplacer("TEMPORARY", m.TempDir(), "FOLDER", m.folder)
+	for _, text := range texts {
+		expanded = append(expanded, replacer.Replace(text))
+	}
+	return expanded
 }
 
 // await returns after how much time the object was as expected.

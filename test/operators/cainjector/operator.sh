@@ -8,8 +8,8 @@ module=cmd/cainjector
 programs="stock metadata refwatch"
 
 unit_tests() {
-  go test -p 2 ./pkg/controller/cainjector/...
-  (cd "$module" && go test -p 2 -mod=mod ./...)
+  go test -p 2 ./pkg/controller/cainjector/... &&
+    (cd "$module" && go test -p 2 -mod=mod ./...)
 }
 
 manifests() { cp deploy/crds/cert-manager.io_certificates.yaml "$1/crds"; }
