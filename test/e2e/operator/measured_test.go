@@ -115,7 +115,7 @@ func newMeasured(t *testing.T, folder string) *measured {
 				Namespace: fmt.Sprintf("foreign-%d", i%foreignNamespaces), Name: "sh.helm.release.v1." + release + ".v1",
 				Labels: map[string]string{"owner": "helm", "name": release, "status": "deployed", "version": "1"},
 			},
-			Type: m.ForeignType,
+			Type: "helm.sh/release.v1",
 			Data: map[string][]byte{"release": random(foreignSize)},
 		}
 	})
