@@ -7,7 +7,7 @@ commit=186fb3b29138ce82ff61ba1a9370b96a3dd598fe
 programs="stock metadata refwatch"
 
 # Those that need no definitions of other projects.
-unit_tests() { go test -p 2 -mod=mod ./internal/decryptor/... ./internal/features/... ./internal/inventory/...; }
+unit_tests() { go test -p 2 -mod=mod ./internal/decryptor/... ./internal/inventory/...; }
 
 # manifests also makes an artifact: a ConfigMap with a value that a Secret replaces.
 manifests() {
