@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +28,8 @@ type measuredCase struct {
 	// Args are the arguments, and Env is the environment. TEMPORARY stands for a new folder, FOLDER for that of the case.
 	Args []string `json:"args"`
 	Env  []string `json:"env"`
+	// ForeignType is the type of the foreign Secrets. Default: that of Helm.
+	ForeignType corev1.SecretType `json:"foreignType"`
 	// Rights are beside those of the ClusterRoles and Roles in the folder "rbac".
 	Rights []rbacv1.PolicyRule `json:"rights"`
 	// Named are rights in the namespaces that are its keys, which take the place of all rights on Secrets. With an
@@ -68,6 +71,7 @@ func readCase(folder string) (c measuredCase, err error) {
 	if err != nil {
 		return c, err
 	}
+	c.ForeignType = "helm.sh/release.v1"
 	err = yaml.UnmarshalStrict(text, &c)
 	return c, err
 }

@@ -115,7 +115,7 @@ func newMeasured(t *testing.T, folder string) *measured {
 				Namespace: fmt.Sprintf("foreign-%d", i%foreignNamespaces), Name: "sh.helm.release.v1." + release + ".v1",
 				Labels: map[string]string{"owner": "helm", "name": release, "status": "deployed", "version": "1"},
 			},
-			Type: "helm.sh/release.v1",
+			Type: m.ForeignType,
 			Data: map[string][]byte{"release": random(foreignSize)},
 		}
 	})
@@ -161,6 +161,7 @@ func (m *measured) measure(program string, named bool) (result measurement) {
 	objects, err := os.ReadFile(filepath.Join(m.folder, "objects.yaml"))
 	m.must(err)
 	m.applyText("objects.yaml", bytes.ReplaceAll(objects, []byte("FILES_ADDRESS"), []byte(m.files)))
+	m.dir = m.folder
 	// Not each has the flag --kubeconfig.
 	m.binary, m.env = filepath.Join(m.folder, program), append(m.expand(m.Env), "KUBECONFIG="+m.kubeconfig())
 	result.named = named

@@ -64,7 +64,7 @@ func (r *rig) startProcess(args ...string) *process {
 	p := &process{done: make(chan struct{})}
 	//nolint:gosec // the program was built by this test
 	p.Cmd = exec.CommandContext(context.WithoutCancel(r.Context()), r.binary, args...)
-	p.Env = append(os.Environ(), r.env...)
+	p.Env, p.Dir = append(os.Environ(), r.env...), r.dir
 	p.Stdout, p.Stderr = &p.output, &p.output
 	r.must(p.Start())
 	go func() {

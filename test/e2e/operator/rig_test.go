@@ -58,6 +58,7 @@ type rig struct {
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
 	binary  string
 	env     []string // beside that of the test
+	dir     string   // in which the operator runs; that of the test if empty
 }
 
 // newRig starts a control plane with the definition of Sites and the rights of the operator. There are no Sites.
