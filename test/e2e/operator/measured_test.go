@@ -179,7 +179,7 @@ func (m *measured) measure(program string, named bool) (result measurement) {
 	} else {
 		result.hasOutcome = true
 		if !m.quick {
-			time.Sleep(settling)
+			m.settle()
 		}
 		result.anon = m.anonymous(p.Process.Pid)
 		result.resident, result.peak = m.memory(p.Process.Pid)
@@ -194,6 +194,14 @@ func (m *measured) measure(program string, named bool) (result measurement) {
 	m.must(os.WriteFile(filepath.Join(m.folder, fmt.Sprintf("%s-named=%t.log", program, named)), p.output.Bytes(), 0o644))
 	m.Logf("%s", row(program, result))
 	return result
+}
+
+// settle lets the operator come to rest. No event says when it has.
+func (m *measured) settle() {
+	select {
+	case <-time.After(settling):
+	case <-m.Context().Done():
+	}
 }
 
 // expand replaces TEMPORARY and FOLDER.
