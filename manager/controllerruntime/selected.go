@@ -63,8 +63,7 @@ func (v *view) sides(key types.NamespacedName, held memory, before *versions) (k
 
 // isBehind reports whether the stock cache's informer of an object's kind has for certain not come to a version yet.
 func (c *Cache) isBehind(object client.Object, version string) bool {
-	block := false
-	informer, err := c.Cache.GetInformer(context.Background(), object, cache.BlockUntilSynced(block))
+	informer, err := c.Cache.GetInformer(context.Background(), object, cache.BlockUntilSynced(false))
 	if err != nil {
 		return false
 	}
