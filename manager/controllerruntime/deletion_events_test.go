@@ -46,9 +46,15 @@ func TestSelectedAfterTheLastEvent(t *testing.T) {
 				if last := seen.last(); !strings.HasPrefix(last, "delete ") {
 					t.Fatalf("got the event %q, want a deletion", last)
 				}
-				for range 2 {
+				before := 0
+				for i := range 3 {
 					if got := r.value(r.cache, "one"); got != test.want {
 						t.Errorf("after the event: got %q, want %q", got, test.want)
+					}
+					if requests := len(secretRequests(r.server)); i == 0 {
+						before = requests
+					} else if requests > before {
+						t.Errorf("after the event: Get %d sent a request, too", i+1)
 					}
 				}
 			})
@@ -85,7 +91,10 @@ func TestSelectedAfterTheLastEventIsRefused(t *testing.T) {
 		r.wantValue("one", "1") // by name
 		r.label("one", map[string]string{"app": "web"})
 		mute()
+		r.server.CloseStreams(func(request apiserver.Request) bool { return request.Name == "" })
 		r.remove("one")
+		r.server.Compact() // the set is listed again, so the event has no version
+		time.Sleep(time.Minute)
 		seen.wantLast(t, "deletion", "delete one=1")
 		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
 			if request.Name == "" {

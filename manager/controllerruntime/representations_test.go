@@ -53,7 +53,13 @@ func TestGetAfterEventOfOtherRepresentation(t *testing.T) {
 					}
 					seen.clear()
 				}
-				r.create("one", "1")
+				r.create("one", "0")
+				if _, err := version("one"); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				r.update("one", "1") // each stream brings an event, and can be muted
+				synctest.Wait()
 				before, err := version("one")
 				if err != nil {
 					t.Fatal(err)

@@ -86,6 +86,7 @@ func TestGetsBehindAHangingStreamWaitOnce(t *testing.T) {
 		seen := r.record(secretMetadata())
 		r.create("one", "1")
 		r.wantValue("one", "1")
+		seen.want(t, "first Get", "add one")
 		mute()
 		release := r.hang(func(request apiserver.Request) bool { return !ofMetadata(request) })
 		seen.clear()

@@ -56,6 +56,22 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// A Get that began before handlers were told does not count as the read after that.
+func TestCheckOfAGetThatBeganBefore(t *testing.T) {
+	var known versions
+	known.leave("")
+	before := known
+	known.leave("")
+	known.check(before)
+	if _, byName := known.choose(sides{held: "7", isHeld: true}, objectcache.GetOptions{}); !byName.Live {
+		t.Errorf("got the demands %+v, want a live read", byName)
+	}
+	known.check(known)
+	if _, byName := known.choose(sides{held: "7", isHeld: true}, objectcache.GetOptions{}); byName.Live {
+		t.Error("got a live read after one that began later")
+	}
+}
+
 // side is what lags behind an object: the states up to a moment.
 type side struct {
 	on bool
