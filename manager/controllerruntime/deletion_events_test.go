@@ -26,10 +26,7 @@ func TestSelectedAfterTheLastEvent(t *testing.T) {
 		"deleted":    {func(r *rig) { r.remove("one") }, "absent"},
 		"relabelled": {func(r *rig) { r.setValue(keyOfOne, "2"); r.label("one", nil) }, "2"},
 		"deleted while the set was not watched": {func(r *rig) {
-			r.server.CloseStreams(func(request apiserver.Request) bool { return request.Name == "" })
-			r.remove("one")
-			r.server.Compact() // the set is listed again
-			time.Sleep(time.Minute)
+			r.removeUnwatched("one")
 		}, "absent"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,10 +88,7 @@ func TestSelectedAfterTheLastEventIsRefused(t *testing.T) {
 		r.wantValue("one", "1") // by name
 		r.label("one", map[string]string{"app": "web"})
 		mute()
-		r.server.CloseStreams(func(request apiserver.Request) bool { return request.Name == "" })
-		r.remove("one")
-		r.server.Compact() // the set is listed again, so the event has no version
-		time.Sleep(time.Minute)
+		r.removeUnwatched("one")
 		seen.wantLast(t, "deletion", "delete one=1")
 		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
 			if request.Name == "" {
@@ -108,6 +102,17 @@ func TestSelectedAfterTheLastEventIsRefused(t *testing.T) {
 			}
 		}
 	})
+}
+
+// removeUnwatched deletes a Secret while the set cannot be watched. The set is then listed again, and the event of the
+// deletion has no version.
+func (r *rig) removeUnwatched(name string) {
+	release := r.hang(ofSet)
+	r.server.CloseStreams(ofSet)
+	r.remove(name)
+	r.server.Compact()
+	release()
+	time.Sleep(time.Minute)
 }
 
 // last returns the last event.

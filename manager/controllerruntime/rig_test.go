@@ -188,6 +188,9 @@ func (r *rig) record(object client.Object) *events {
 }
 
 func text(object any) string {
+	if unseen, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = unseen.Obj
+	}
 	o := object.(client.Object)
 	if secret, ok := object.(*corev1.Secret); ok {
 		return o.GetName() + "=" + string(secret.Data["value"])
