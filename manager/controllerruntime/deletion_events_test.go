@@ -77,8 +77,8 @@ func TestSelectedForAMoment(t *testing.T) {
 	})
 }
 
-// After the event that an object has left the set, a Get whose read fails returns the error, and so does the next one: the
-// state of before is not returned.
+// After the event that an object has left the set, a Get whose read fails returns the error, and so does the next one:
+// the state of before is not returned.
 func TestSelectedAfterTheLastEventIsRefused(t *testing.T) {
 	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
 		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })

@@ -40,7 +40,8 @@ func (r *rig) hang(match func(apiserver.Request) bool) (release func()) {
 	return func() { close(released) }
 }
 
-// A deletion that all streams have brought costs no request, and no Get waits, also if the object is created again soon.
+// A deletion that all streams have brought costs no request, and no Get waits, also if the object is created again
+// soon.
 func TestGetsAfterDeletionsElsewhereSendNothing(t *testing.T) {
 	for name, options := range map[string]controllerruntime.CacheOptions{"StockMetadata": stockMetadata, "by reference": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -110,8 +111,8 @@ func TestGetsBehindAHangingStreamWaitOnce(t *testing.T) {
 	})
 }
 
-// After a restore, versions that only some sides have are demanded once each, and a version that was lost hides no newer
-// one of another side.
+// After a restore, versions that only some sides have are demanded once each, and a version that was lost hides no
+// newer one of another side.
 func TestVersionsOfBeforeARestore(t *testing.T) {
 	t.Run("of the set and the metadata", func(t *testing.T) {
 		options := controllerruntime.CacheOptions{StockMetadata: true, Selected: selectedSecrets.Selected}
@@ -171,8 +172,8 @@ func TestVersionsOfBeforeARestore(t *testing.T) {
 	})
 }
 
-// An object of the set whose metadata is late comes from the set: no stream by name is opened, and a Get does not depend
-// on one.
+// An object of the set whose metadata is late comes from the set: no stream by name is opened, and a Get does not
+// depend on one.
 func TestSelectedWhoseMetadataIsLate(t *testing.T) {
 	options := controllerruntime.CacheOptions{StockMetadata: true, Selected: selectedSecrets.Selected}
 	inBubble(t, options, drained(selections["label"]), func(t *testing.T, r *rig) {

@@ -243,8 +243,9 @@ type memory struct {
 // isKnown reports whether it is known of the object that it exists, or that it does not.
 func (m memory) isKnown() bool { return m.err == nil || apierrors.IsNotFound(m.err) }
 
-// getReferenced returns an object by reference, and takes a lease on it. It returns what is held, if there are no demands.
-// If the state isBehind another side, Gets with the same demands wait for SyncTimeout in all, and else each does.
+// getReferenced returns an object by reference, and takes a lease on it. It returns what is held, if there are no
+// demands. If the state isBehind another side, Gets with the same demands wait for SyncTimeout in all, and else each
+// does.
 func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions, held memory, isBehind bool) (object client.Object, err error) {
 	lease, err := v.leases.acquire(key)
 	if errors.Is(err, objectcache.ErrInvalidName) { // no object can have that name

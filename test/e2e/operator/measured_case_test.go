@@ -25,7 +25,8 @@ import (
 type measuredCase struct {
 	// Programs are those to compare, the one as released first.
 	Programs []string `json:"programs"`
-	// Args are the arguments, and Env is the environment. TEMPORARY stands for a new folder, FOLDER for that of the case.
+	// Args are the arguments, and Env is the environment. TEMPORARY stands for a new folder, FOLDER for that of the
+	// case.
 	Args []string `json:"args"`
 	Env  []string `json:"env"`
 	// ForeignType is the type of the foreign Secrets. Default: that of Helm.
