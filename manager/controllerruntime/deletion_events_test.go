@@ -31,13 +31,7 @@ func TestSelectedAfterTheLastEvent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
-				mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
-				seen := r.record(&corev1.Secret{})
-				r.create("one", "1")
-				r.label("one", nil)
-				r.wantValue("one", "1") // by name
-				r.label("one", map[string]string{"app": "web"})
-				mute()
+				seen := r.createInSetAndByName()
 				test.leave(r)
 				synctest.Wait()
 				if last := seen.last(); !strings.HasPrefix(last, "delete ") {
@@ -81,13 +75,7 @@ func TestSelectedForAMoment(t *testing.T) {
 // the state of before is not returned.
 func TestSelectedAfterTheLastEventIsRefused(t *testing.T) {
 	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
-		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
-		seen := r.record(&corev1.Secret{})
-		r.create("one", "1")
-		r.label("one", nil)
-		r.wantValue("one", "1") // by name
-		r.label("one", map[string]string{"app": "web"})
-		mute()
+		seen := r.createInSetAndByName()
 		r.removeUnwatched("one")
 		seen.wantLast(t, "deletion", "delete one=1")
 		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
@@ -102,6 +90,20 @@ func TestSelectedAfterTheLastEventIsRefused(t *testing.T) {
 			}
 		}
 	})
+}
+
+// createInSetAndByName creates the Secret "one", which the set has, and which is held by name as well. Its watch by
+// name brings nothing more. It returns the events of the set.
+func (r *rig) createInSetAndByName() *events {
+	r.t.Helper()
+	mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
+	seen := r.record(&corev1.Secret{})
+	r.create("one", "1")
+	r.label("one", nil)
+	r.wantValue("one", "1") // by name
+	r.label("one", map[string]string{"app": "web"})
+	mute()
+	return seen
 }
 
 // removeUnwatched deletes a Secret while the set cannot be watched. The set is then listed again, and the event of the

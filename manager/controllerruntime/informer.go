@@ -184,8 +184,8 @@ func (c *Cache) noteSetHandled(v *view) {
 	v.setHandled = true
 }
 
-// noteDeletion notes for the views of a kind, but for one that knows it, that an object was deleted or has left
-// the set. It is called before handlers are told. The version is that of the event; empty if it is not known.
+// noteDeletion notes an event by which an object was deleted, or has left the set, in all views of the kind but one.
+// The version is that of the event; empty if it is not known. Handlers get the event afterwards.
 func (c *Cache) noteDeletion(kind schema.GroupVersionKind, key types.NamespacedName, version string, but *view) {
 	for _, v := range c.viewsOf(kind) {
 		if v != but {

@@ -26,12 +26,11 @@ type sides struct {
 // versions is what Gets and handlers have been shown of an object. Its lease has them.
 type versions struct {
 	shown string // the newest version of the set that a Get has returned
-	gone  string // the version of the newest event that the object was deleted, or has left the set
-	// left is how often handlers were told so without a version, because the stock cache has listed again, and
-	// checked is what left was when the last Get by name began.
+	gone  string // the version of the newest event by which the object was deleted, or has left the set
+	// left counts such events without a version, which come when the stock cache has listed again. checked is the
+	// value of left at the beginning of the last Get by name.
 	left, checked uint64
-	// lost are versions that the server does not have, because it was restored from a backup: one of each side
-	// at most.
+	// lost are versions that the server does not have, because it was restored from a backup.
 	lost [maxLost]string
 }
 
@@ -56,8 +55,8 @@ func (k versions) choose(s sides, demands objectcache.GetOptions) (fromSet bool,
 	return false, demands
 }
 
-// maxLost is how many sides there are beside the state by name: the set, and two other representations, of which
-// the metadata may be in the stock cache as well.
+// maxLost is the number of sides beside the state by name: the set, two other representations by reference, and the
+// metadata in the stock cache.
 const maxLost = 4
 
 // unlessLost returns a version, or nothing if the server does not have it.
@@ -77,8 +76,8 @@ func (k *versions) lose(version string) {
 	k.shown, k.gone, k.lost[0] = "", "", version
 }
 
-// leave notes that handlers are told that the object was deleted, or has left the set. The version is that of the
-// event, if it is known and has an order.
+// leave notes an event by which the object was deleted, or has left the set. The version is that of the event, if it
+// is known and has an order.
 func (k *versions) leave(version string) {
 	if refcache.CheckVersion(version) != nil {
 		k.left++
@@ -87,8 +86,8 @@ func (k *versions) leave(version string) {
 	k.gone = newer(k.gone, version)
 }
 
-// check notes that a Get by name has succeeded, which began when the versions were those before. It was a live
-// one, unless the state by name could not be older than what handlers had been told.
+// check notes a Get by name that has succeeded. It began when the versions were those before, and so it has read all
+// that left counted then.
 func (k *versions) check(before versions) { k.checked = max(k.checked, before.left) }
 
 func newer(a, b string) string {

@@ -56,7 +56,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A Get that began before handlers were told does not count as the read after that.
+// A Get that began before a deletion event does not count as the read after it.
 func TestCheckOfAGetThatBeganBefore(t *testing.T) {
 	var known versions
 	known.leave("")
