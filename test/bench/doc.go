@@ -20,6 +20,7 @@
 //     that one stream per object costs with client-go. It is no cache: it resumes no stream and counts no references.
 //   - controller-runtime: its cache for one namespace. It lists and keeps all Secrets there, with one stream.
 //   - refwatch-shared: refwatch with a shared stream of the namespace, in the scenario shared only.
+//   - refwatch-followed: refwatch with ten loops over Changes, in the scenario bookmarks only.
 //   - refwatch-nethttp: refwatch with BlockingStreams, whose streams net/http reads. It is measured in churn and
 //     neighbour, and in every scenario if -contenders names it.
 //
@@ -51,6 +52,8 @@
 //   - update-stub: from the moment when the stub server begins to write an update until Get, called every 50 µs,
 //     returns it. It is what the client adds, without the time of kube-apiserver and etcd.
 //   - cpu: the CPU time of the process for each of 100 updates a second, which another process sends for the period.
+//   - bookmarks: the CPU time of the process for each bookmark, in a little more than a minute in which the server sends
+//     nothing else. Few bookmarks more or less are sent at its ends.
 //   - churn: five pods, with 100 Secrets, are replaced every 100 ms for the period. dials counts from the start.
 //   - neighbour: 90 streams share one connection. An update is measured from the moment when the server begins to write
 //     it until Get, called every 50 µs, returns it: neighbour-quiet when nothing else happens, and neighbour-busy while

@@ -41,6 +41,7 @@ var scenarios = []scenario{
 	{name: "update", measure: (*worker).measureUpdate, takes: all},
 	{name: "update-stub", measure: (*worker).measureUpdateStub, takes: streamPerObject, stub: true},
 	{name: "cpu", measure: (*worker).measureCPU, takes: all},
+	{name: "bookmarks", measure: (*worker).measureBookmarks, takes: inBookmarks, long: true},
 	{name: "churn", measure: (*worker).measureChurn, takes: onStub, stub: true},
 	{name: "neighbour", measure: (*worker).measureNeighbour, takes: onStub, sizes: []int{neighbours}, stub: true},
 	{name: "outage-2s", measure: (*worker).measureOutage, takes: inOutages, outage: 2 * time.Second},
@@ -62,6 +63,11 @@ func all(kind contender.Kind) bool             { return !kind.Special }
 func registrars(kind contender.Kind) bool      { return !kind.Special && kind.Registrar != nil }
 func inOutages(kind contender.Kind) bool       { return !kind.Special && kind.InOutages }
 func streamPerObject(kind contender.Kind) bool { return !kind.Special && kind.StreamPerObject }
+
+// inBookmarks accepts refwatch with and without followers of Changes: a round takes a minute.
+func inBookmarks(kind contender.Kind) bool {
+	return kind.Name == contender.RefwatchFollowed || inOutages(kind)
+}
 
 // onStub accepts the contenders that the scenarios of a single connection compare.
 func onStub(kind contender.Kind) bool {

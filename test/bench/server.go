@@ -32,6 +32,7 @@ type metrics struct {
 	memory  float64 // bytes of heap and stacks
 	cpu     float64 // seconds
 	watches int     // of Secrets, without the server's own, which are of the whole cluster
+	events  float64 // on watches of Secrets
 }
 
 func (s server) metrics(ctx context.Context) (m metrics, err error) {
@@ -50,6 +51,8 @@ func (s server) metrics(ctx context.Context) (m metrics, err error) {
 		case strings.HasPrefix(name, "apiserver_longrunning_requests{") && strings.Contains(name, `resource="secrets"`) &&
 			strings.Contains(name, `verb="WATCH"`) && !strings.Contains(name, `scope="cluster"`):
 			m.watches += int(value)
+		case strings.HasPrefix(name, "apiserver_watch_events_total{") && (strings.Contains(name, `resource="secrets"`) || strings.Contains(name, `kind="Secret"`)):
+			m.events += value
 		}
 	}
 	return m, nil

@@ -51,6 +51,7 @@ const (
 
 	RefwatchNetHTTP   = "refwatch-nethttp"
 	RefwatchShared    = "refwatch-shared"
+	RefwatchFollowed  = "refwatch-followed"
 	ControllerRuntime = "controller-runtime"
 )
 
@@ -62,6 +63,7 @@ var Kinds = []Kind{
 	{Name: Floor, New: newFloor, StreamPerObject: true, InOutages: true},
 	{Name: ControllerRuntime, New: newControllerRuntime},
 	{Name: RefwatchShared, New: newRefwatchShared, Special: true},
+	{Name: RefwatchFollowed, New: newRefwatchFollowed, StreamPerObject: true, Special: true},
 	{
 		Name: RefwatchNetHTTP, New: newRefwatch(objectcache.WatchOptions{BlockingStreams: true}), Registrar: refwatchRegistrar,
 		StreamPerObject: true, InOutages: true, Special: true,

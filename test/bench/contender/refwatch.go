@@ -29,6 +29,21 @@ func newRefwatch(options objectcache.WatchOptions) func(context.Context, *rest.C
 	}
 }
 
+// newRefwatchFollowed makes refwatch's manager with ten loops over Changes, as ten controllers have.
+func newRefwatchFollowed(ctx context.Context, config *rest.Config, namespace string) (Contender, error) {
+	c, err := newRefwatch(objectcache.WatchOptions{})(ctx, config, namespace)
+	if err != nil {
+		return nil, err
+	}
+	for range 10 {
+		go func() {
+			for range c.(*manager.Manager[*corev1.Secret]).Changes(ctx) { //nolint:revive // it only follows
+			}
+		}()
+	}
+	return c, nil
+}
+
 // newRefwatchShared makes refwatch's manager with a shared stream of the namespace.
 func newRefwatchShared(ctx context.Context, config *rest.Config, namespace string) (Contender, error) {
 	options := objectcache.WatchOptions{Shared: objectcache.SharedOptions{Namespaces: []string{namespace}}}
