@@ -191,7 +191,7 @@ type refusal struct {
 // time.
 func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (state cache.State[T], refused *refusal, ok bool) {
 	facts, state := s.factsLocked(e, w)
-	d := e.demandOfAllLocked()
+	d := s.demandOfAllLocked(e)
 	verdict, after := d.Answer(&facts, s.options.RefusalGrace, time.Now())
 	switch {
 	case verdict.Serves():
@@ -213,8 +213,10 @@ func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (state ca
 
 // demandOfAllLocked returns what the newest owner demands, which has waited since it was
 // added, or since Run: a state that any owner may have, whatever its age.
-func (e *entry[T]) demandOfAllLocked() engine.Demand {
-	return engine.Demand{Owner: e.newestOwnerLocked(), OwnerAddedAt: e.ownerAddedAt, Began: later(e.ownerAddedAt, e.startedAt)}
+func (s *WatchStore[T]) demandOfAllLocked(e *entry[T]) engine.Demand {
+	return engine.Demand{
+		Owner: e.newestOwnerLocked(), OwnerAddedAt: s.base.Add(e.ownerAddedAt), Began: s.base.Add(max(e.ownerAddedAt, e.startedAt)),
+	}
 }
 
 // refusal returns the refusal of an object.
@@ -232,8 +234,7 @@ func (s *WatchStore[T]) addSubscriber(queue *keyQueue) bool {
 		return false
 	}
 	s.subscribers[queue] = struct{}{}
-	for _, e := range s.entries.Range {
-		e := e.(*entry[T])
+	for e := range s.entries.all() {
 		if e.watch.Load() == nil {
 			s.startUnaskedLocked(e)
 		}

@@ -23,7 +23,7 @@ type entry[T cache.Object] struct {
 	watch  atomic.Pointer[objectWatch[T]] // nil before Run, when idle, and when stopped. Written with WatchStore.mu held
 	used   atomic.Uint32                  // uses: which timers have not fired since the last use
 	// contact is when the server last sent something, as a duration since WatchStore.base; 0
-	// for never. It is written after the state, with WatchStore.mu held: see WatchStore.contact.
+	// for never. It is written after the state: see WatchStore.contact.
 	contact atomic.Int64
 
 	order     cache.Order[T] // of what its watches have brought
@@ -42,12 +42,13 @@ type entry[T cache.Object] struct {
 	// state.
 	previousFor uint64
 
-	owners       engine.Owners
-	watching     int       // references that are not read-once
-	ownerAddedAt time.Time // when the last owner was added
-	startedAt    time.Time // just before the first of its watches began, or the first after it was idle
-	readBegan    time.Time // when the last read began that startReadLocked started
-	readsUntil   time.Time // when the reads for owners will have been demandSpacing apart
+	owners   engine.Owners
+	watching int // references that are not read-once
+	// Since WatchStore.base.
+	ownerAddedAt time.Duration // when the last owner was added
+	startedAt    time.Duration // just before the first of its watches began, or the first after it was idle
+	readBegan    time.Duration // when the last read began that startReadLocked started
+	readsUntil   time.Duration // when the reads for owners will have been demandSpacing apart
 
 	idleTimer  *timer // nil without an IdleTimeout
 	readTimer  *timer // of the next read of an object without a stream; may be nil
@@ -56,15 +57,12 @@ type entry[T cache.Object] struct {
 	synced  bool // its state has been known, also if it is not known now
 	counted bool // needs a stream: see sharedNamespace.counted
 
-	waiters int // Gets that wait
+	waiters atomic.Int32 // Gets that wait. Written with WatchStore.mu held
 }
 
 // entry returns the entry of a key, nil if no owner references it.
 func (s *WatchStore[T]) entry(key types.NamespacedName) *entry[T] {
-	if e, ok := s.entries.Load(key); ok {
-		return e.(*entry[T])
-	}
-	return nil
+	return s.entries.load(key)
 }
 
 // readOnce reports whether all references are read-once.
@@ -180,6 +178,16 @@ func (s *WatchStore[T]) contact(e *entry[T]) (at time.Time) {
 	}
 	return at
 }
+
+// raise sets a contact to a later one.
+func raise(contact *atomic.Int64, at int64) {
+	for now := contact.Load(); at > now && !contact.CompareAndSwap(now, at); {
+		now = contact.Load()
+	}
+}
+
+// now returns the time since WatchStore.base.
+func (s *WatchStore[T]) now() time.Duration { return time.Since(s.base) }
 
 // sinceBase returns a time as it is stored in entry.contact.
 func (s *WatchStore[T]) sinceBase(at time.Time) int64 { return int64(at.Sub(s.base)) }

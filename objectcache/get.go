@@ -213,13 +213,16 @@ func (s *WatchStore[T]) startReadLocked(e *entry[T]) {
 		}
 		return
 	}
-	e.readBegan = time.Now()
+	e.readBegan = s.now()
 	s.startLocked(e)
 }
 
 // readPauseLocked returns how long startReadLocked waits before the next read.
 func (s *WatchStore[T]) readPauseLocked(e *entry[T]) time.Duration {
-	return time.Until(e.readBegan.Add(s.readSpacing))
+	if e.readBegan == 0 {
+		return 0
+	}
+	return e.readBegan + s.readSpacing - s.now()
 }
 
 // readPause returns after how long g must ask again for a read that was not started,
@@ -253,8 +256,8 @@ func (g *waiter[T]) needsRead() bool {
 // all changes up to it. status is that of its watch.
 func (w *objectWatch[T]) versionLocked(status reflector.Status) string {
 	version := w.entry.order.Version()
-	if order, _ := cache.CompareVersions(status.ResourceVersion, version); w.shared != nil && order > 0 {
-		return status.ResourceVersion // of a bookmark of the shared stream
+	if order, _ := cache.CompareVersions(status.ResourceVersion, version); order > 0 {
+		return status.ResourceVersion // of a bookmark
 	}
 	return version
 }

@@ -103,7 +103,7 @@ func (s *WatchStore[T]) startHedgesLocked() {
 		h := s.hedges.queue[0]
 		s.dropHedgesLocked(1)
 		e, w := h.entry, h.watch
-		if s.stopped || e.waiters == 0 || e.watch.Load() != w || e.state().Synced && !w.isHedged() {
+		if s.stopped || e.waiters.Load() == 0 || e.watch.Load() != w || e.state().Synced && !w.isHedged() {
 			continue
 		}
 		h.began, h.readFor = time.Now(), e.owners.Reads
@@ -180,12 +180,12 @@ func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state cache.State[T]) {
 		return
 	}
 	w.hedged = true
-	w.nextHedge = time.Since(s.base) + demandSpacing
+	w.nextHedge = s.now() + demandSpacing
 	e.noticed = true
 	e.readFor = max(e.readFor, h.readFor)
 	w.storeLocked(state, verdict)
 	s.publishLocked(e)
-	e.contact.Store(max(e.contact.Load(), s.sinceBase(h.began)))
+	raise(&e.contact, s.sinceBase(h.began))
 	s.syncedLocked(e)
 	e.wakeLocked()
 	s.subscribers.notify(e.key)

@@ -39,7 +39,7 @@ func (s *WatchStore[T]) isIdleLocked(e *entry[T]) bool {
 		return false
 	}
 	used := e.used.And(^usedIdle)&usedIdle != 0
-	return !used && e.waiters == 0 && len(s.subscribers) == 0
+	return !used && e.waiters.Load() == 0 && len(s.subscribers) == 0
 }
 
 // Gets of objects without references, for AcquireOnGet.
@@ -59,7 +59,7 @@ func (s *WatchStore[T]) startLeaseTimerLocked(e *entry[T]) {
 		return
 	}
 	e.leaseTimer = s.startTimerLocked(s.options.AcquireOnGet, func() time.Duration {
-		if e.used.And(^usedLease)&usedLease != 0 || e.waiters > 0 {
+		if e.used.And(^usedLease)&usedLease != 0 || e.waiters.Load() > 0 {
 			return s.options.AcquireOnGet
 		}
 		s.deleteLocked(e, LeaseOwner)

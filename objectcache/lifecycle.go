@@ -69,7 +69,7 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 // startUnaskedLocked is startLocked, unless the store is a TTLStore and no Get waits: that reads
 // for Gets alone.
 func (s *WatchStore[T]) startUnaskedLocked(e *entry[T]) {
-	if s.ttl == nil || e.waiters > 0 {
+	if s.ttl == nil || e.waiters.Load() > 0 {
 		s.startLocked(e)
 	}
 }
@@ -84,7 +84,6 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		source = getSource[T]{source, &s.resource, e.key}
 	}
 	w.reflector = reflector.New(source, w, reflector.Options{
-		Name:            resource + " " + keyText(e.key),
 		Resource:        resource,
 		OnChange:        w.changed,
 		Gate:            s.options.Gate,
@@ -119,7 +118,7 @@ func (s *WatchStore[T]) nextWatchLocked(e *entry[T]) *objectWatch[T] {
 	w := &objectWatch[T]{store: s, entry: e}
 	previous := e.watch.Load()
 	if previous == nil {
-		e.startedAt = time.Now().Add(-1)
+		e.startedAt = s.now() - 1
 		return w
 	}
 	previous.recordLocked(previous.status())
@@ -207,8 +206,8 @@ func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status re
 		s.syncedLocked(e)
 	}
 	p.Covered = e.readFor >= e.newestOwnerLocked()
-	p.MayRead = e.ownerReadPause() <= 0
-	p.Failed = status.Failures > 0 && e.waiters == 0
+	p.MayRead = s.ownerReadPause(e) <= 0
+	p.Failed = status.Failures > 0 && e.waiters.Load() == 0
 	return p
 }
 
@@ -219,7 +218,7 @@ func (s *WatchStore[T]) syncedLocked(e *entry[T]) {
 		if s.options.IdleTimeout > 0 {
 			s.restartIdleTimerLocked(e)
 		}
-		s.firstSync.Observe(time.Since(e.startedAt))
+		s.firstSync.Observe(s.now() - e.startedAt)
 	}
 }
 
@@ -257,23 +256,23 @@ func jittered(d time.Duration) time.Duration {
 // last such reads began too shortly ago: then it returns false. Owners that come meanwhile
 // share the next one.
 func (s *WatchStore[T]) readForOwnerLocked(e *entry[T]) bool {
-	if e.ownerReadPause() > 0 {
+	if s.ownerReadPause(e) > 0 {
 		return false
 	}
-	e.readsUntil = later(e.readsUntil, time.Now()).Add(demandSpacing)
+	e.readsUntil = max(e.readsUntil, s.now()) + demandSpacing
 	s.startLocked(e)
 	return true
 }
 
 // ownerReadPause returns after how long the next read for a new owner may begin.
-func (e *entry[T]) ownerReadPause() time.Duration {
-	return time.Until(e.readsUntil.Add(-(ownerReads - 1) * demandSpacing))
+func (s *WatchStore[T]) ownerReadPause(e *entry[T]) time.Duration {
+	return e.readsUntil - (ownerReads-1)*demandSpacing - s.now()
 }
 
 // readLaterLocked reads an object without a stream for a new owner as soon as that is allowed.
 func (s *WatchStore[T]) readLaterLocked(e *entry[T]) {
 	s.stopTimerLocked(e.readTimer)
-	e.readTimer = s.startTimerLocked(e.ownerReadPause(), func() time.Duration {
+	e.readTimer = s.startTimerLocked(s.ownerReadPause(e), func() time.Duration {
 		s.readForOwnerLocked(e)
 		return 0
 	})

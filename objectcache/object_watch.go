@@ -49,6 +49,14 @@ func (w *objectWatch[T]) stopLocked(reason error) {
 	}
 }
 
+// IsPrompt implements [reflector.Prompt]: only the function of WithTransform is the program's.
+func (w *objectWatch[T]) IsPrompt() bool { return !w.store.resource.HasTransform() }
+
+// ReflectorName implements [reflector.Namer].
+func (w *objectWatch[T]) ReflectorName() string {
+	return w.store.resource.resource.String() + " " + keyText(w.entry.key)
+}
+
 // share makes a shared stream bring the changes of the object.
 func (w *objectWatch[T]) share(st *sharedStream[T]) {
 	w.upkeep, w.shared, w.reflector = engine.BySharedStream, st, st.reflector
@@ -76,7 +84,7 @@ func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 		return
 	}
 	if !status.LastContact.IsZero() {
-		e.contact.Store(max(e.contact.Load(), w.store.sinceBase(status.LastContact)))
+		raise(&e.contact, w.store.sinceBase(status.LastContact))
 		e.noticed = true
 	}
 	e.readFor = max(e.readFor, status.ReadFor)
@@ -87,12 +95,14 @@ func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 // an answer that comes after it was replaced is dropped. The methods of client-go's
 // ReflectorStore always return nil: see package cache.
 var (
-	_ toolscache.ReflectorStore         = (*objectWatch[cache.Object])(nil)
-	_ toolscache.ReflectorBookmarkStore = (*objectWatch[cache.Object])(nil)
-	_ reflector.Checker                 = (*objectWatch[cache.Object])(nil)
-	_ reflector.ReadChecker             = (*objectWatch[cache.Object])(nil)
-	_ reflector.EpochStarter            = (*objectWatch[cache.Object])(nil)
-	_ reflector.Comparer                = (*objectWatch[cache.Object])(nil)
+	_ toolscache.ReflectorStore = (*objectWatch[cache.Object])(nil)
+	_ reflector.Checker         = (*objectWatch[cache.Object])(nil)
+	_ reflector.ReadChecker     = (*objectWatch[cache.Object])(nil)
+	_ reflector.EpochStarter    = (*objectWatch[cache.Object])(nil)
+	_ reflector.Comparer        = (*objectWatch[cache.Object])(nil)
+	_ reflector.BookmarkTaker   = (*objectWatch[cache.Object])(nil)
+	_ reflector.Prompt          = (*objectWatch[cache.Object])(nil)
+	_ reflector.Namer           = (*objectWatch[cache.Object])(nil)
 )
 
 // Add implements client-go's ReflectorStore: an ADDED event.
@@ -116,14 +126,17 @@ func (w *objectWatch[T]) Delete(item any) error {
 // Resync implements client-go's ReflectorStore; there is nothing to do.
 func (w *objectWatch[T]) Resync() error { return nil }
 
-// Bookmark implements client-go's ReflectorBookmarkStore.
-func (w *objectWatch[T]) Bookmark(version string) error {
-	w.store.mu.Lock()
-	defer w.store.mu.Unlock()
-	if w.mayWriteLocked() && cache.CheckVersion(version) == nil {
-		w.entry.order.Bookmark(version)
+// TakeBookmark implements [reflector.BookmarkTaker]. It takes no lock, and notifies no follower of
+// Changes: the state is the same. The version is that of the reflector: see versionLocked. A Get
+// that waits may wait for either, and is woken by changed. It is counted before it looks at them.
+// Where objects may share a stream, a bookmark may be what one has waited for to join it.
+func (w *objectWatch[T]) TakeBookmark(string) bool {
+	e, s := w.entry, w.store
+	if s.shared != nil || e.watch.Load() != w {
+		return false
 	}
-	return nil
+	raise(&e.contact, int64(s.now()))
+	return e.waiters.Load() == 0
 }
 
 // Replace implements client-go's ReflectorStore: a complete read.
@@ -162,7 +175,7 @@ func (w *objectWatch[T]) replaceObject(items []any) {
 		w.storeLocked(w.entry.order.ReadObject(held, read, same))
 		w.lapses = lapses
 		w.until.Store(lapses) // after the state: see isYoung
-		w.entry.readBegan = later(w.entry.readBegan, began)
+		w.entry.readBegan = max(w.entry.readBegan, began.Sub(w.store.base))
 	}
 }
 
@@ -203,6 +216,7 @@ func (w *objectWatch[T]) event(item any, exists bool) {
 
 func (w *objectWatch[T]) eventLocked(object T, exists bool) {
 	if w.mayWriteLocked() {
+		w.entry.order.Bookmark(w.reflector.ResourceVersion()) // that of bookmarks
 		w.storeLocked(w.entry.order.Event(w.entry.state(), object, exists))
 	}
 }

@@ -3,8 +3,6 @@
 package objectcache
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
@@ -51,7 +49,7 @@ func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, rea
 	s.objects++
 	e := &entry[T]{key: key, number: s.created}
 	s.addOwnerLocked(e, owner, readOnce)
-	s.entries.Store(key, e)
+	s.entries.store(e)
 	s.startUnaskedLocked(e)
 	return e
 }
@@ -80,7 +78,7 @@ func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID, readOnce bool
 func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 	e.used.Store(s.uses)
 	e.newestOwner = e.owners.Reads
-	e.ownerAddedAt = time.Now()
+	e.ownerAddedAt = s.now()
 	w := e.watch.Load()
 	switch {
 	case w == nil, s.ttl != nil && w.upkeep == engine.ByNone:
@@ -137,7 +135,7 @@ func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 		}
 		return
 	}
-	s.entries.Delete(e.key)
+	s.entries.remove(e.key)
 	s.objects--
 	s.stopTimerLocked(e.leaseTimer)
 	s.stopLocked(e, errUnreferenced)

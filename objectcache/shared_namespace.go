@@ -72,8 +72,8 @@ func (s *WatchStore[T]) countStreamLocked(e *entry[T], needed bool) {
 
 // countAllLocked counts all entries, before any of them is read.
 func (s *WatchStore[T]) countAllLocked() {
-	for _, e := range s.entries.Range {
-		s.countStreamLocked(e.(*entry[T]), true)
+	for e := range s.entries.all() {
+		s.countStreamLocked(e, true)
 	}
 }
 
@@ -118,8 +118,7 @@ func (s *WatchStore[T]) startSharedLocked(n *sharedNamespace[T]) {
 	}
 	st := s.newSharedStream(n)
 	n.stream = st
-	for _, e := range s.entries.Range {
-		e := e.(*entry[T])
+	for e := range s.entries.all() {
 		if w := e.watch.Load(); w != nil && e.counted && e.key.Namespace == n.name {
 			s.shareLocked(e, w, w.status())
 		}

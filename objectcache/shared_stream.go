@@ -144,7 +144,7 @@ func (st *sharedStream[T]) changed() {
 		return // the members are many
 	}
 	for _, m := range st.members.Range {
-		if e := m.(*sharedEntry[T]).entry; e.waiters > 0 {
+		if e := m.(*sharedEntry[T]).entry; e.waiters.Load() > 0 {
 			e.wakeLocked() // the state may be young enough now
 		}
 	}

@@ -57,8 +57,8 @@ func (s *WatchStore[T]) Stats() Stats {
 
 // absent counts the objects that are absent. It takes no lock: states are read as Get does.
 func (s *WatchStore[T]) absent() (count int) {
-	for _, e := range s.entries.Range {
-		if state := e.(*entry[T]).state(); state.Synced && !state.Exists {
+	for e := range s.entries.all() {
+		if state := e.state(); state.Synced && !state.Exists {
 			count++
 		}
 	}

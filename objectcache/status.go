@@ -153,9 +153,8 @@ func (s *WatchStore[T]) Status(namespace, name string) (Status, bool) {
 // References that are added or deleted meanwhile may or may not be seen.
 func (s *WatchStore[T]) Statuses() iter.Seq[Status] {
 	return func(yield func(Status) bool) {
-		for key := range s.entries.Range {
-			key := key.(types.NamespacedName)
-			if status, ok := s.Status(key.Namespace, key.Name); ok && !yield(status) {
+		for e := range s.entries.all() {
+			if status, ok := s.Status(e.key.Namespace, e.key.Name); ok && !yield(status) {
 				return
 			}
 		}
@@ -185,7 +184,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	status.LastContact, status.Failures, status.Waiting = later(facts.Contact, stream.LastContact), stream.Failures, stream.Waiting
 	status.LastError, status.LastErrorTime = s.resource.Explain(stream.LastError), stream.LastErrorTime
 	status.NextRead = e.nextReadLocked(w)
-	d := e.demandOfAllLocked()
+	d := s.demandOfAllLocked(e)
 	d.MaxStaleness = s.maxStalenessLocked(e)
 	verdict, _ := d.Answer(&facts, s.options.RefusalGrace, time.Now())
 	status.Synced = verdict.Serves()

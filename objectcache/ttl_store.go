@@ -230,7 +230,7 @@ func (s getSource[T]) Get(ctx context.Context) (runtime.Object, error) {
 
 // hasLapsed reports whether the TTL of the state is over.
 func (s *WatchStore[T]) hasLapsed(w *objectWatch[T]) bool {
-	return s.sinceBase(time.Now()) >= w.until.Load()
+	return int64(s.now()) >= w.until.Load()
 }
 
 // freshUntil returns until when a state is served. began is when the read began that brought it.
@@ -272,7 +272,7 @@ func (s *WatchStore[T]) requestGetLocked(g *waiter[T]) {
 	e := g.entry
 	w := e.watch.Load()
 	if w == nil { // the watch that begins now reads for g
-		e.readBegan = time.Now()
+		e.readBegan = s.now()
 		s.readForLocked(g)
 		return
 	}

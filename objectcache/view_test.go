@@ -50,7 +50,7 @@ func (r *viewRig) write(w *objectWatch[*corev1.Secret]) {
 	case 4:
 		_ = w.Replace(nil, object.ResourceVersion)
 	case 5:
-		_ = w.Bookmark(object.ResourceVersion)
+		_ = w.TakeBookmark(object.ResourceVersion)
 	case 6:
 		w.NewEpoch()
 	}
@@ -149,7 +149,7 @@ func (r *viewRig) check() {
 			r.Errorf("immutable: got %v, want %v", e.immutable, want)
 		}
 		facts, state := r.factsLocked(e, w)
-		d := e.demandOfAllLocked()
+		d := r.demandOfAllLocked(e)
 		verdict, _ := d.Answer(&facts, -1, time.Now())
 		if v.ready != (verdict == engine.Serve) || v.state != state {
 			r.Errorf("ready: got %v, and a Get that waits: %v", v.ready, verdict)

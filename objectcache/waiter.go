@@ -158,12 +158,12 @@ func (s *WatchStore[T]) addWaiterLocked(g *waiter[T]) error {
 	}
 	if e != g.entry {
 		if g.entry != nil {
-			g.entry.waiters--
+			g.entry.waiters.Add(-1)
 		} else {
 			s.waiters++
 		}
-		e.waiters++
-		g.entry, g.newestOwner, g.ownerAddedAt, g.read = e, e.newestOwner, e.ownerAddedAt, 0
+		e.waiters.Add(1)
+		g.entry, g.newestOwner, g.ownerAddedAt, g.read = e, e.newestOwner, s.base.Add(e.ownerAddedAt), 0
 	}
 	s.requestReadLocked(g)
 	if e.watch.Load() == nil {
@@ -179,9 +179,8 @@ func (s *WatchStore[T]) removeWaiter(g *waiter[T]) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g.entry.waiters--
 	s.waiters--
-	if g.entry.waiters == 0 {
+	if g.entry.waiters.Add(-1) == 0 {
 		g.entry.wake = nil // nobody has it
 	}
 }

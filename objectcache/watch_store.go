@@ -31,7 +31,7 @@ type WatchStore[T cache.Object] struct {
 	base             time.Time // just before it was made
 	uses             uint32    // what entry.used is set to by a use; 0 if nothing reads it
 
-	entries          sync.Map       // types.NamespacedName to *entry[T]; written with mu held
+	entries          *table[T]      // written with mu held
 	background       sync.WaitGroup // object watches and timers, which Run waits for
 	loggedNotStarted sync.Once
 	counters         reflector.Counters // of all its reflectors
@@ -79,6 +79,7 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 		explain:          kind.ExplainFailure,
 		unwatchImmutable: kind.immutable != nil && !options.WatchImmutable,
 		mayHedge:         kind.HasNamespaceSource() && kind.RateLimit() == nil && kind.CheckGet() == nil,
+		entries:          newTable[T](),
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},
 	}
@@ -231,8 +232,7 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 	if s.shared != nil {
 		s.countAllLocked() // a shared stream then reads all of them
 	}
-	for _, e := range s.entries.Range {
-		e := e.(*entry[T])
+	for e := range s.entries.all() {
 		s.startUnaskedLocked(e)
 		e.wakeLocked()
 		s.subscribers.notify(e.key)
@@ -247,8 +247,7 @@ func (s *WatchStore[T]) stopAll() {
 	if s.shared != nil {
 		s.stopSharedLocked()
 	}
-	for _, e := range s.entries.Range {
-		e := e.(*entry[T])
+	for e := range s.entries.all() {
 		s.stopLocked(e, errStopping)
 		s.stopTimerLocked(e.leaseTimer)
 		e.wakeLocked()

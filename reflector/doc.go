@@ -53,14 +53,16 @@
 // [Reflector.Start] returns at once, for a program with many reflectors. A reflector that
 // waits for admission has no goroutine. With Options.ResyncPeriod one goroutine calls the
 // store's Resync, never while another call writes the store. A [Gate] has timers, and
-// goroutines only while a parked stream has something.
+// goroutines only while a parked stream has something, and some seconds after.
 //
 // A session is one life of a stream: a complete read and the changes after it. When it
 // ends, the reflector decides when the next session begins, and at which version.
 //
 // A session runs on a goroutine of its own until its state is stored. Then the stream is
 // parked, if its source allows that: it has no goroutine from then on, and a few workers
-// of the Gate decode and store what comes later. A store that takes long for one object
+// of the Gate decode and store what comes later. Small events of a store that is [Prompt] are
+// handled on the goroutine that reads the connection. A [BookmarkTaker] gets bookmarks on the
+// goroutine that reads the connection. A store that takes long for one object
 // delays no other. If as many stores block as there are workers, more start: one after
 // 50 ms, and then twice as many each time. So stores that block delay others by less than
 // a second.

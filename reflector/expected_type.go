@@ -13,14 +13,17 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-// expectedType is what Options.ExpectedType asks for. The zero value expects any type.
+// expectedType is what Options.ExpectedType asks for. A nil one expects any type.
 type expectedType struct {
 	goType reflect.Type
 	kind   schema.GroupVersionKind // empty: not compared
 }
 
-func expectedTypeOf(example runtime.Object) expectedType {
-	expected := expectedType{goType: reflect.TypeOf(example)}
+func expectedTypeOf(example runtime.Object) *expectedType {
+	if example == nil {
+		return nil
+	}
+	expected := &expectedType{goType: reflect.TypeOf(example)}
 	if untyped, ok := example.(*unstructured.Unstructured); ok && untyped != nil {
 		expected.kind = untyped.GroupVersionKind()
 	}
@@ -28,8 +31,8 @@ func expectedTypeOf(example runtime.Object) expectedType {
 }
 
 // check returns an error if an object is of another type.
-func (e expectedType) check(object any) error {
-	if e.goType == nil {
+func (e *expectedType) check(object any) error {
+	if e == nil {
 		return nil
 	}
 	if reflect.TypeOf(object) != e.goType {
@@ -44,7 +47,7 @@ func (e expectedType) check(object any) error {
 }
 
 // checkAll returns an error if an object in a list is of another type.
-func (e expectedType) checkAll(items []any) error {
+func (e *expectedType) checkAll(items []any) error {
 	for _, item := range items {
 		if err := e.check(item); err != nil {
 			return err

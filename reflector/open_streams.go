@@ -193,7 +193,7 @@ func (s *session) verify() {
 	case errors.Is(err, failure.ErrSilent):
 		s.end(err)
 	case err != nil:
-		klog.FromContext(s.r.ctx).V(2).Info("Verification of a silent stream failed", "reflector", s.r.name, "err", err)
+		klog.FromContext(s.r.ctx).V(2).Info("Verification of a silent stream failed", "reflector", s.r.String(), "err", err)
 	case confirmed:
 		s.r.onChange()
 	}

@@ -37,7 +37,8 @@ func (s *session) park() bool {
 	}
 	s.r.progress.streamParked()
 	s.life.park()
-	s.Wake() // a Wake or an end during Park found no parked session
+	s.r.gate.workers.join()
+	s.Wake(false) // a Wake or an end during Park found no parked session
 	return true
 }
 
@@ -48,17 +49,39 @@ func (s *session) parkStream(stream listwatch.Parkable) (parked bool) {
 	return stream.Park(s)
 }
 
-// Wake implements [listwatch.Waker]: the stream has something.
-func (s *session) Wake() { s.r.gate.workers.add(s) }
+// Wake implements [listwatch.Waker]: the stream has something. If that is small, and no code of
+// the program runs for it, it is handled on the goroutine that reads the connection: a worker
+// would take twice the CPU, most of which wakes it.
+func (s *session) Wake(small bool) {
+	if small && s.r.inline {
+		s.r.gate.workers.work(s)
+	} else {
+		s.r.gate.workers.add(s)
+	}
+}
 
-// work handles what a parked stream has. One worker at a time calls it.
-func (s *session) work() {
+// TakeBookmark implements [listwatch.Waker]. No code of the program runs.
+func (s *session) TakeBookmark(version string) bool {
+	taker, ok := s.r.store.Store.(BookmarkTaker)
+	if !ok || s.r.store.resyncer != nil || s.r.expected != nil || !s.life.whileParked(func() { s.r.progress.contact(version) }) {
+		return false
+	}
+	if !taker.TakeBookmark(version) {
+		return false
+	}
+	s.r.counters.countEvent(watch.Bookmark)
+	return true
+}
+
+// work handles what a parked stream has. One worker at a time calls it, or the goroutine that
+// reads the connection, if reading is set.
+func (s *session) work(reading bool) {
 	if !s.isParked() {
 		return // the session has ended before
 	}
 	for range eventsPerTurn {
 		if s.isOver() {
-			s.unpark(nil)
+			s.unpark(nil, reading)
 			return
 		}
 		event, ok, err := s.tryNext()
@@ -66,11 +89,11 @@ func (s *session) work() {
 			return // until the next Wake
 		}
 		if err = s.handle(event, err); err != nil {
-			s.unpark(err)
+			s.unpark(err, reading)
 			return
 		}
 	}
-	s.Wake()
+	s.Wake(false)
 }
 
 // tryNext returns what the stream has. A source may panic.
@@ -79,9 +102,21 @@ func (s *session) tryNext() (event watch.Event, ok bool, err error) {
 	return s.stream.(listwatch.Parkable).TryNext()
 }
 
-// unpark ends the session. A worker must not wait for what the session has started.
-func (s *session) unpark(err error) {
-	s.life.unpark()
+// unparked ends the part of the workers in the session.
+func (s *session) unparked() {
+	if s.life.unpark() {
+		s.r.gate.workers.leave()
+	}
+}
+
+// unpark ends the session. A worker must not wait for what the session has started. The goroutine
+// that reads the connection does not wait for a logger, either.
+func (s *session) unpark(err error, reading bool) {
+	s.unparked()
+	if reading {
+		go s.conclude(err)
+		return
+	}
 	ended := s.finish(err)
 	if ended == nil && s.r.store.resyncer == nil {
 		s.r.next(s)

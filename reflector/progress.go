@@ -8,6 +8,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
 
 // progress is what a reflector remembers from one session to the next: how far it
@@ -25,11 +26,11 @@ type progress struct {
 	readFor      uint64 // the highest number that the next read of what is needed covers
 	lastReadFor  uint64 // the one that the last such read covered
 	rollbacks    uint64 // of the gate, before that read
-	lastContact  time.Time
+	lastContact  moment.Moment
 	failures     int
 	lastError    error
-	failedAt     time.Time
-	refusedSince time.Time
+	failedAt     moment.Moment
+	refusedSince moment.Moment
 	malformed    uint64
 	lastClass    failure.Class // of the last failure, None if all is well
 	current      attempt       // zero between two sessions
@@ -37,21 +38,21 @@ type progress struct {
 
 // attempt is the part of progress that is about the session under way.
 type attempt struct {
-	since      time.Time // when the request for the state was sent or, once stored is set, when that reached the store
-	includes   uint64    // when the newest consistent read began that the answer includes, 0 if it includes none
-	stored     bool      // the state has reached the store
-	consistent bool      // the request asked for a consistent read of its own
-	dropped    bool      // the session was ended by Follow, Read or Pause
-	rolledBack bool      // the answer proved that the server was rolled back
-	streaming  bool      // the stream is open
-	parked     bool      // no goroutine belongs to it
-	refreshed  bool      // the session was ended for a consistent read
-	beyond     bool      // it was, because the server was rolled back
-	verifying  bool      // the silent stream is being compared with a list
-	unanswered bool      // the last such list was not answered
-	awaited    time.Time // since when a list has shown a change that the stream has not delivered; zero if it has shown none
-	rollbacks  uint64    // of the gate, before the request
-	readFor    uint64    // what the request covers
+	since      moment.Moment // when the request for the state was sent or, once stored is set, when that reached the store
+	includes   uint64        // when the newest consistent read began that the answer includes, 0 if it includes none
+	stored     bool          // the state has reached the store
+	consistent bool          // the request asked for a consistent read of its own
+	dropped    bool          // the session was ended by Follow, Read or Pause
+	rolledBack bool          // the answer proved that the server was rolled back
+	streaming  bool          // the stream is open
+	parked     bool          // no goroutine belongs to it
+	refreshed  bool          // the session was ended for a consistent read
+	beyond     bool          // it was, because the server was rolled back
+	verifying  bool          // the silent stream is being compared with a list
+	unanswered bool          // the last such list was not answered
+	awaited    moment.Moment // since when a list has shown a change that the stream has not delivered; 0 if it has shown none
+	rollbacks  uint64        // of the gate, before the request
+	readFor    uint64        // what the request covers
 }
 
 // ask begins an attempt. It returns the version to read at; an empty one asks for a
@@ -65,7 +66,7 @@ func (p *progress) ask(rollbacks uint64, reads *consistentReads, shared consiste
 	now := reads.now()
 	known := p.version == "" || p.rollbacks == rollbacks // what was seen is of use
 	a := &p.current
-	a.since, a.consistent, a.includes, a.rollbacks, a.readFor = time.Now(), false, 0, rollbacks, p.readFor
+	a.since, a.consistent, a.includes, a.rollbacks, a.readFor = moment.Now(), false, 0, rollbacks, p.readFor
 	switch {
 	case p.consistent || !known:
 	case p.includes > p.needed:
@@ -95,7 +96,7 @@ func (p *progress) unansweredSince() time.Time {
 	if p.current.stored || p.current.streaming || p.current.dropped {
 		return time.Time{}
 	}
-	return p.current.since
+	return p.current.since.Time()
 }
 
 // checkRead checks the version of a complete read that is about to reach the store, and is
@@ -120,7 +121,7 @@ func (p *progress) checkRead(version string) (rolledBack bool, rollbacks uint64)
 func (p *progress) stateStored(version string, watchable bool) (read consistentRead) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now, a := time.Now(), &p.current
+	now, a := moment.Now(), &p.current
 	p.synced, p.lastContact = p.synced || !a.dropped, now
 	if version != "" {
 		p.version = version
@@ -135,7 +136,7 @@ func (p *progress) stateStored(version string, watchable bool) (read consistentR
 	if a.consistent {
 		read = consistentRead{began: a.includes, version: version, rollbacks: p.rollbacks}
 	}
-	p.refusedSince = time.Time{}
+	p.refusedSince = 0
 	if watchable {
 		p.failures, p.lastClass = 0, failure.None
 	}
@@ -147,7 +148,7 @@ func (p *progress) stateStored(version string, watchable bool) (read consistentR
 func (p *progress) watchAllowed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failures, p.refusedSince, p.lastClass = 0, time.Time{}, failure.None
+	p.failures, p.refusedSince, p.lastClass = 0, 0, failure.None
 }
 
 // streamOpened records that the stream of the session is open.
@@ -172,7 +173,7 @@ func (p *progress) streamParked() {
 func (p *progress) contact(version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lastContact, p.current.awaited = time.Now(), time.Time{}
+	p.lastContact, p.current.awaited = moment.Now(), 0
 	if order, _ := cache.CompareVersions(version, p.version); order > 0 {
 		p.version = version
 	}
@@ -182,7 +183,7 @@ func (p *progress) contact(version string) {
 func (p *progress) forgetFailures() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failures, p.refusedSince, p.lastClass = 0, time.Time{}, failure.None
+	p.failures, p.refusedSince, p.lastClass = 0, 0, failure.None
 }
 
 // restart makes the next read one whose state is not older than this call, and the state not
@@ -228,11 +229,11 @@ func (p *progress) failed(err error) (class failure.Class, changed bool) {
 	class = failure.Of(err)
 	p.consistent = p.consistent || class.NeedsConsistentRead()
 	p.failures++
-	p.lastError, p.failedAt = err, time.Now()
+	p.lastError, p.failedAt = err, moment.Now()
 	switch {
 	case !class.IsRefusal():
-		p.refusedSince = time.Time{}
-	case p.refusedSince.IsZero():
+		p.refusedSince = 0
+	case p.refusedSince == 0:
 		p.refusedSince = p.failedAt
 	}
 	if class == failure.Malformed {
@@ -295,8 +296,8 @@ func (p *progress) isSilent(silentAfter time.Duration) bool {
 }
 
 func (p *progress) isSilentLocked(silentAfter time.Duration) bool {
-	return p.current.stored && !p.current.verifying && p.current.awaited.IsZero() &&
-		time.Since(p.lastContact) >= silentAfter
+	return p.current.stored && !p.current.verifying && p.current.awaited == 0 &&
+		p.lastContact.Since() >= silentAfter
 }
 
 // isUnanswered reports whether the server has not answered the last verification.
@@ -321,19 +322,19 @@ func (p *progress) endVerifying(answered bool) (confirmed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current.verifying, p.current.unanswered = false, !answered
-	if confirmed = answered && p.current.awaited.IsZero(); confirmed {
-		p.lastContact = time.Now()
+	if confirmed = answered && p.current.awaited == 0; confirmed {
+		p.lastContact = moment.Now()
 	}
 	return confirmed
 }
 
 // awaitEvent records that a list shows a change that the stream has not delivered, unless
 // the stream has delivered something since its last contact before the list.
-func (p *progress) awaitEvent(lastContact time.Time) {
+func (p *progress) awaitEvent(lastContact moment.Moment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.lastContact.Equal(lastContact) {
-		p.current.awaited = time.Now()
+	if p.lastContact == lastContact {
+		p.current.awaited = moment.Now()
 	}
 }
 
@@ -342,11 +343,11 @@ func (p *progress) awaitEvent(lastContact time.Time) {
 func (p *progress) hasLostEvent(after time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.current.awaited.IsZero() && time.Since(p.current.awaited) >= after
+	return p.current.awaited != 0 && p.current.awaited.Since() >= after
 }
 
 // seen returns the highest version and the time of the last contact.
-func (p *progress) seen() (version string, lastContact time.Time) {
+func (p *progress) seen() (version string, lastContact moment.Moment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.version, p.lastContact
@@ -359,19 +360,19 @@ func (p *progress) status() Status {
 	status := Status{
 		Synced:          p.synced,
 		ResourceVersion: p.version,
-		LastContact:     p.lastContact,
+		LastContact:     p.lastContact.Time(),
 		ReadFor:         p.lastReadFor,
 		Failures:        p.failures,
 		LastError:       p.lastError,
-		LastErrorTime:   p.failedAt,
-		FailedAt:        p.failedAt,
-		RefusedSince:    p.refusedSince,
+		LastErrorTime:   p.failedAt.Time(),
+		FailedAt:        p.failedAt.Time(),
+		RefusedSince:    p.refusedSince.Time(),
 		Malformed:       p.malformed,
 	}
 	switch {
 	case p.current.dropped:
 	case !p.current.stored:
-		status.AskedAt = p.current.since
+		status.AskedAt = p.current.since.Time()
 	default:
 		status.Streaming, status.Parked = p.current.streaming, p.current.parked
 	}

@@ -19,8 +19,8 @@ import (
 
 // Options configures a [Reflector]. The zero value is valid.
 type Options struct {
-	// Name identifies the reflector in logs and errors, like `secrets "ns/name"`.
-	// Default: "reflector".
+	// Name identifies the reflector in logs, like `secrets "ns/name"`. Default: what the store
+	// says, if it is a [Namer], or else "reflector".
 	Name string
 	// Resource is the kind of the objects, like "secrets". Reflectors of one gate and
 	// resource share what one of them learns about the resource: whether the server
@@ -31,7 +31,7 @@ type Options struct {
 	Resource string
 	// OnChange is called after everything that can matter to a waiting caller: a
 	// complete read, an event that reached the store, a failed attempt, and an outage
-	// that other reflectors have proved. It is called with no lock held, on goroutines
+	// that other reflectors have proved. Not after a bookmark that a [BookmarkTaker] has taken. It is called with no lock held, on goroutines
 	// of the reflector or of the gate. It must return soon and must not wait
 	// for the reflector. If it ends its goroutine (runtime.Goexit), the reflector may
 	// end. Default: nothing is called.
@@ -76,7 +76,7 @@ type Options struct {
 type Reflector struct {
 	source   listwatch.Source
 	store    safeStore
-	expected expectedType
+	expected *expectedType // nil: any type
 	name     string
 	resource string
 	onChange func()
@@ -88,6 +88,7 @@ type Reflector struct {
 	explain  func(error) error
 	reason   OpenReason // why the next stream is opened
 	parks    bool       // parks its streams, if it can
+	inline   bool       // its store is [Prompt]
 	mode     mode       // guarded by mu, as busy and stopped
 	busy     bool       // a session is under way or asked for, or the end is
 	stopped  bool
@@ -104,7 +105,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		source:   source,
 		store:    safeStore{store, newResyncer(options.ResyncPeriod)},
 		expected: expectedTypeOf(options.ExpectedType),
-		name:     cmp.Or(options.Name, "reflector"),
+		name:     options.Name,
 		resource: options.Resource,
 		onChange: options.OnChange,
 		gate:     options.Gate,
@@ -112,6 +113,9 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		counters: options.Counters,
 		explain:  options.Explain,
 		reason:   OpenFirst,
+	}
+	if prompt, ok := store.(Prompt); ok {
+		r.inline = prompt.IsPrompt()
 	}
 	if r.onChange == nil {
 		r.onChange = func() {}
@@ -123,7 +127,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		r.counters = &Counters{}
 	}
 	r.progress.counters, r.progress.needed = r.counters, r.gate.reads.now()
-	r.chooser = r.gate.watchLists.NewChooser(r.resource, r.name, watchlist.Unsupported(source))
+	r.chooser = r.gate.watchLists.NewChooser(r.resource, r, watchlist.Unsupported(source))
 	r.member = r.gate.admission.Join(r.resource, r.onChange)
 	return r
 }
@@ -137,6 +141,20 @@ func (r *Reflector) Status() Status {
 		status.GiveUpAt = r.giveUpAt()
 	}
 	return status
+}
+
+// String returns the name of the reflector: see Options.Name.
+func (r *Reflector) String() string {
+	if store, ok := r.store.Store.(Namer); ok && r.name == "" {
+		return store.ReflectorName()
+	}
+	return cmp.Or(r.name, "reflector")
+}
+
+// ResourceVersion returns that of Status, at less cost.
+func (r *Reflector) ResourceVersion() string {
+	version, _ := r.progress.seen()
+	return version
 }
 
 func statusOf(member *admission.Member, progress *progress) Status {
@@ -174,14 +192,14 @@ func (r *Reflector) synced(s *session) {
 func (r *Reflector) finish(s *session, err error) {
 	r.gate.streams.remove(s)
 	ended, over := r.unsetSession(s)
-	r.chooser.SessionEnded(err, s.listMode, s.began)
+	r.chooser.SessionEnded(err, s.listMode, s.began.Time())
 	if failure.Of(err) == failure.TooLarge && !ended.consistent {
 		r.gate.reads.remove(r.resource, ended.includes) // before another reflector is admitted
 	}
 	switch {
 	case over, ended.dropped && err == nil, s.once && ended.stored:
 		outcome := admission.Outcome{}
-		if ended.dropped && !ended.since.IsZero() {
+		if ended.dropped && ended.since != 0 {
 			outcome.Kind = admission.GivenUp
 		}
 		r.member.Release(outcome)
@@ -204,7 +222,7 @@ func (r *Reflector) finish(s *session, err error) {
 		case s.listMode && r.chooser.Polls():
 			outcome.Kind = admission.Refused // of the watch, however it failed
 		}
-		r.member.Ended(time.Since(ended.since), outcome)
+		r.member.Ended(ended.since.Since(), outcome)
 	}
 	r.reason = reasonAfter(ended, err)
 	r.record(err)
@@ -231,11 +249,11 @@ func (r *Reflector) unsetSession(s *session) (ended attempt, over bool) {
 func (r *Reflector) record(err error) {
 	logger := klog.FromContext(r.ctx)
 	if err == nil {
-		logger.V(4).Info("Stream ended, opening it again", "reflector", r.name, "reason", r.reason)
+		logger.V(4).Info("Stream ended, opening it again", "reflector", r.String(), "reason", r.reason)
 		return
 	}
 	class, changed := r.progress.failed(err)
-	r.gate.logFailure(r.ctx, r.name, class, changed, err, r.explain)
+	r.gate.logFailure(r.ctx, r.String(), class, changed, err, r.explain)
 	r.onChange()
 }
 

@@ -82,7 +82,7 @@ func (p *parkable) add(result func() (watch.Event, error)) {
 	p.free = false
 	p.mu.Unlock()
 	if wakes {
-		p.wake.Wake()
+		p.wake.Wake(false)
 	}
 }
 

@@ -30,7 +30,7 @@ func (r *Reflector) Run(ctx context.Context) {
 // was started before. After Stop it calls ended at once.
 func (r *Reflector) Start(ctx context.Context, ended func()) bool {
 	if !r.start(ctx, ended) {
-		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.name)
+		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.String())
 		return false
 	}
 	return true

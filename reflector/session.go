@@ -17,6 +17,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
@@ -47,7 +48,7 @@ var (
 // Others call end and context.
 type session struct {
 	r         *Reflector
-	began     time.Time
+	began     moment.Moment
 	stream    listwatch.Stream // nil until it is open
 	once      bool             // ends when the state is stored
 	listMode  bool             // a list and a watch, not a WatchList
@@ -58,7 +59,7 @@ type session struct {
 }
 
 func newSession(r *Reflector, once bool) *session {
-	return &session{r: r, began: time.Now(), once: once, listMode: once || r.chooser.NextUsesList()}
+	return &session{r: r, began: moment.Now(), once: once, listMode: once || r.chooser.NextUsesList()}
 }
 
 // start starts the timer of the read. It precedes runStream.
@@ -226,7 +227,7 @@ func (s *session) replace(items []any, version string) error {
 
 // stateStored follows the state's way into the store, by a list or a WatchList.
 func (s *session) stateStored(version string, list bool) {
-	well := s.r.chooser.Synced(list, time.Since(s.began)) || s.once
+	well := s.r.chooser.Synced(list, s.began.Since()) || s.once
 	if read := s.r.progress.stateStored(version, well); !list {
 		s.r.gate.reads.add(s.r.resource, read)
 	}
@@ -278,7 +279,7 @@ func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
 // limitInitialEvents ends the session if the initial events do not end in time.
 func (s *session) limitInitialEvents() (stop func()) {
 	return s.after(initialEventsTimeout, func(s *session) {
-		s.r.chooser.Broke(s.r.ctx, failure.ErrNoBookmark, s.began)
+		s.r.chooser.Broke(s.r.ctx, failure.ErrNoBookmark, s.began.Time())
 		s.end(failure.ErrNoBookmark)
 	})
 }

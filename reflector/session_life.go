@@ -80,10 +80,24 @@ func (l *life) dropContext() {
 	}
 }
 
-func (l *life) unpark() {
+// unpark reports whether the workers handled the stream.
+func (l *life) unpark() (was bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.parked = false
+	was, l.parked = l.parked, false
+	return was
+}
+
+// whileParked calls f, unless the stream is not parked or the session has ended. It does not end
+// meanwhile.
+func (l *life) whileParked(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lasts := l.parked && l.ended == nil
+	if lasts {
+		f()
+	}
+	return lasts
 }
 
 func (l *life) isParked() bool {

@@ -51,6 +51,32 @@ type Comparer interface {
 	Holds(items []any) bool
 }
 
+// Namer is a [Store] that names its reflector. A program with many reflectors then keeps no name
+// for each.
+type Namer interface {
+	// ReflectorName returns the name. It is called for each log line.
+	ReflectorName() string
+}
+
+// Prompt is a [Store] whose events may be handled on the goroutine that reads the connection,
+// which takes half of the CPU and of the time: see [Prompt.IsPrompt].
+type Prompt interface {
+	// IsPrompt reports whether neither the store, nor Options.OnChange, nor the source when it
+	// decodes an event, waits for anything but a lock that is held shortly, or calls a function of
+	// the program. All streams of the connection wait for them. It is called once.
+	IsPrompt() bool
+}
+
+// BookmarkTaker is a [Store] that takes the bookmarks of parked streams where they arrive, which
+// costs a fraction of the usual way. It is not used with a ResyncPeriod or an ExpectedType.
+type BookmarkTaker interface {
+	// TakeBookmark is called in place of Bookmark, UpdateResourceVersion and OnChange, when
+	// Status and ResourceVersion of the reflector have the bookmark. All streams of the connection
+	// wait until it returns, so it must not block, and must not call the reflector. If it returns
+	// false, the others are called soon.
+	TakeBookmark(version string) (taken bool)
+}
+
 // safeStore returns the errors of a store without object data.
 type safeStore struct {
 	Store

@@ -34,7 +34,7 @@ func (u *unparked) add(r *Reflector, cause error) {
 	u.causes = append(u.causes, cause)
 	u.mu.Unlock()
 	if i < 0 {
-		klog.FromContext(r.ctx).V(2).Info("A stream could not be parked, and has a goroutine", "reflector", r.name, "reason", cause)
+		klog.FromContext(r.ctx).V(2).Info("A stream could not be parked, and has a goroutine", "reflector", r.String(), "reason", cause)
 	}
 }
 

@@ -43,6 +43,9 @@ func (r *Reader[T]) IsClusterScoped() bool { return r.resource.clusterScoped }
 // if no object of the kind is immutable.
 func (r *Reader[T]) Immutable() func(T) bool { return r.resource.immutable }
 
+// HasTransform reports whether objects pass a function of WithTransform.
+func (r *Reader[T]) HasTransform() bool { return r.resource.userTransform != nil }
+
 // CheckKey returns an error that wraps [ErrInvalidName] if no object can have the key. Both
 // parts of a key become parts of a URL.
 func (r *Reader[T]) CheckKey(key types.NamespacedName) error { return r.resource.validateKey(key) }

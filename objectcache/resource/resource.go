@@ -62,7 +62,10 @@ func withoutClient[T cache.Object](resource schema.GroupVersionResource) Resourc
 // useREST makes r use a REST client, and decode into what the functions return.
 func (r *Resource[T]) useREST(client rest.Interface, newObject, newList func() runtime.Object) {
 	r.nameError = cmp.Or(r.nameError, checkVersion(client, r.pathResource().GroupVersion()))
-	r.rest = &listwatch.RESTResource{Client: client, Name: r.resource.Resource, NewObject: newObject, NewList: newList}
+	r.rest = &listwatch.RESTResource{
+		Client: client, Name: r.resource.Resource, NewObject: newObject, NewList: newList,
+		WithoutManagedFields: true, // stores keep none
+	}
 	r.get = getFromREST[T](r.rest)
 }
 

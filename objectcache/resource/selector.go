@@ -45,9 +45,9 @@ func (r Resource[T]) WithSelector(selector func(namespace string) Selector) Reso
 		}
 		return r
 	}
-	selecting := *r.rest
-	selecting.Selector = func(namespace string) (labels, fields string) { return selector(namespace).strings() }
-	r.rest = &selecting
+	all := r.rest
+	r.useREST(all.Client, all.NewObject, all.NewList)
+	r.rest.Selector = func(namespace string) (labels, fields string) { return selector(namespace).strings() }
 	return r
 }
 

@@ -212,4 +212,6 @@ func (s *jsonScanner) scan(p []byte) (n int, whole bool) {
 
 // trimBlanks returns p without the blanks at its beginning, which may stand between two
 // JSON documents.
-func trimBlanks(p []byte) []byte { return bytes.TrimLeft(p, " \t\r\n") }
+func trimBlanks(p []byte) []byte { return bytes.TrimLeft(p, blanks) }
+
+const blanks = " \t\r\n"

@@ -14,7 +14,8 @@ import (
 
 // This file is the parked life of a restStream. The connection's goroutine adds what
 // arrives to frames, and decodes nothing. TryNext decodes, without the lock: Data waits
-// for no decoder. A stream whose frames are all decoded holds no buffer.
+// for no decoder. A stream whose frames are all decoded holds no buffer. A bookmark that
+// nothing precedes is no frame: see bookmarks.
 //
 // The server gets credit at once for the bytes of a frame that is incomplete: a frame
 // may be larger than the window of the stream. It gets none while complete frames wait
@@ -90,10 +91,18 @@ func (s *restStream) take() (frame []byte, end error, ok bool) { //nolint:revive
 
 func (s *restStream) decodeTaken(frame []byte, end error) (watch.Event, error) {
 	defer s.release()
-	switch {
-	case end != nil:
+	if end != nil {
 		return watch.Event{}, s.endError(frame, end)
-	case s.format == formatJSON:
+	}
+	event, err := s.decodeFrame(frame)
+	if err == nil {
+		s.learnBookmark(frame, event)
+	}
+	return event, err
+}
+
+func (s *restStream) decodeFrame(frame []byte) (watch.Event, error) {
+	if s.format == formatJSON {
 		return s.decodeJSON(frame)
 	}
 	return s.decodeProtobuf(frame)
@@ -169,16 +178,20 @@ func (s *restStream) addLocked(p []byte) (consumed int) {
 	return s.frames.add(p, s.format)
 }
 
+// smallFrames is how many bytes of frames other streams of the connection may wait for.
+const smallFrames = 16 << 10
+
 // wakeIfReady calls Wake if TryNext has something to return and nobody knows it.
 func (s *restStream) wakeIfReady() {
 	s.mu.Lock()
-	wake := s.waiting && s.frames != nil && s.frames.ready()
+	wake, small := s.waiting && s.frames != nil && s.frames.ready(), false
 	if wake {
 		s.waiting = false
+		small = s.frames.end == nil && len(s.frames.data) <= smallFrames
 	}
 	s.mu.Unlock()
 	if wake {
-		s.wake.Wake()
+		s.wake.Wake(small)
 	}
 }
 
@@ -188,6 +201,9 @@ type receiver restStream
 // Data implements transport.Receiver.
 func (r *receiver) Data(p []byte) (consumed int) {
 	s := (*restStream)(r)
+	if s.takeBookmark(p) {
+		return len(p)
+	}
 	s.mu.Lock()
 	consumed = s.addLocked(p)
 	s.mu.Unlock()

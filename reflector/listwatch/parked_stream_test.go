@@ -339,7 +339,8 @@ func TestCloseBesideDataAndTryNext(t *testing.T) {
 // wakeChannel has a value while there is a Wake.
 type wakeChannel chan struct{}
 
-func (w wakeChannel) Wake() { w <- struct{}{} }
+func (w wakeChannel) Wake(bool)                { w <- struct{}{} }
+func (w wakeChannel) TakeBookmark(string) bool { return false }
 
 // A parked stream is small: there are a hundred thousand of them.
 func TestParkedStreamIsSmall(t *testing.T) {

@@ -36,6 +36,13 @@ type RESTResource struct {
 	// they do not select is absent. [RESTResource.Get] reads it nevertheless. Default: nil,
 	// which selects all.
 	Selector func(namespace string) (labels, fields string)
+	// WithoutManagedFields allows streams to omit the managedFields of objects, which take half of
+	// what a small object takes to decode. Those in JSON, of lists and of large objects remain.
+	// Default: all remain.
+	WithoutManagedFields bool
+
+	kind      knownKind // of what streams deliver
+	bookmarks bookmarks
 }
 
 // FromREST returns the source of one object, selected by its name. The namespace of an

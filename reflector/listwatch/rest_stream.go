@@ -209,11 +209,19 @@ func (s *restStream) decodeProtobuf(frame []byte) (watch.Event, error) {
 	if s.filter.dropsProtobuf(frame) {
 		return watch.Event{}, errDropped
 	}
+	cut, ok := cutProtobuf(frame)
+	if ok && s.source.resource.kind.is(cut.kind) {
+		return s.decodeCut(cut)
+	}
 	var event metav1.WatchEvent
 	if _, _, err := protobufEncoding().event.Decode(frame, nil, &event); err != nil {
 		return watch.Event{}, undecodable(err)
 	}
-	return s.decode(&event, protobufEncoding().object)
+	decoded, err := s.decode(&event, protobufEncoding().object)
+	if ok && err == nil {
+		s.source.resource.kind.learn(cut.kind)
+	}
+	return decoded, err
 }
 
 // putBuffer returns a buffer to the pool, without the bytes in it, which may be those
@@ -239,14 +247,19 @@ func (s *restStream) decode(event *metav1.WatchEvent, decoder runtime.Decoder) (
 	if err != nil {
 		return watch.Event{}, err
 	}
-	if s.filter.drops(event.Type, object) {
+	return s.deliver(watch.EventType(event.Type), object, len(event.Object.Raw))
+}
+
+// deliver returns the event of an object of that many bytes, unless it is not wanted.
+func (s *restStream) deliver(eventType watch.EventType, object runtime.Object, size int) (watch.Event, error) {
+	if s.filter.drops(string(eventType), object) {
 		return watch.Event{}, errDropped
 	}
-	switch watch.EventType(event.Type) {
+	switch eventType {
 	case watch.Added, watch.Modified:
-		s.source.remember(object, len(event.Object.Raw))
+		s.source.remember(object, size)
 	case watch.Deleted:
 		s.source.remember(nil, 0)
 	}
-	return watch.Event{Type: watch.EventType(event.Type), Object: object}, nil
+	return watch.Event{Type: eventType, Object: object}, nil
 }

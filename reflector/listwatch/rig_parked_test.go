@@ -66,6 +66,9 @@ type parked struct {
 	wakes  int // calls of Wake that no TryNext has followed
 	idle   bool
 	trying bool // TryNext is under way, which may return false and still has something
+	small  bool // said the last Wake
+	takes  bool // bookmarks where they arrive
+	taken  []string
 	events []watch.Event
 	err    error
 }
@@ -90,7 +93,8 @@ func park(t testing.TB, arrived []byte, byNext int, filter *nameFilter) *parked 
 }
 
 // Wake implements Waker.
-func (p *parked) Wake() {
+func (p *parked) Wake(small bool) {
+	p.small = small
 	if p.wakes++; p.wakes > 1 || !p.idle && !p.trying {
 		p.t.Errorf("Wake: got %d calls, and TryNext has returned false: %v, want one call after that", p.wakes, p.idle)
 	}
@@ -144,4 +148,12 @@ func (p *parked) end(err error) {
 	if p.err == nil {
 		p.t.Error("TryNext after the end of the body: got no error")
 	}
+}
+
+// TakeBookmark implements Waker.
+func (p *parked) TakeBookmark(version string) bool {
+	if p.takes {
+		p.taken = append(p.taken, version)
+	}
+	return p.takes
 }

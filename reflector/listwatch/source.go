@@ -96,11 +96,17 @@ type Waker interface {
 	// Wake is called when TryNext has an event or an error to return: after Park, and
 	// after each TryNext that returned false. It must not block, for all streams of
 	// the connection wait until it returns. It may be called before Park returns. It
-	// is not called after Close, except for a call that was under way.
+	// is not called after Close, except for a call that was under way. small says that
+	// TryNext decodes at most 16 KiB: Wake may call it itself, and the others wait for that.
 	//
 	// TryNext may still return false after Wake, if the stream has dropped the event
 	// (see [FromRESTNamespace]).
-	Wake()
+	Wake(small bool)
+	// TakeBookmark may be called in place of Wake, with the version of a bookmark, if TryNext
+	// has returned all that came before it. If it returns false, TryNext returns the
+	// bookmark. As Wake it must not block, may be called before Park returns, and is not
+	// called after Close, except for a call that was under way.
+	TakeBookmark(version string) (taken bool)
 }
 
 // ErrStore may be wrapped by an error of a Source that could not hand over what the

@@ -46,10 +46,11 @@ const (
 // Chooser decides how the next read of one selection is made. Its methods are safe
 // for concurrent use. Make one with [Server.NewChooser].
 type Chooser struct {
-	server         *Server
-	id             uint64 // among the choosers of the server
-	resource, name string
-	listOnly       bool
+	server   *Server
+	id       uint64 // among the choosers of the server
+	resource string
+	name     fmt.Stringer
+	listOnly bool
 
 	mu       sync.Mutex
 	read     bool    // the selection has been read
@@ -341,7 +342,7 @@ func (c *Chooser) Polls() bool {
 }
 
 func (c *Chooser) logLists(ctx context.Context, err error) {
-	klog.FromContext(ctx).V(2).Info("The server does not serve WatchList, using list and watch", "reflector", c.name, "err", err)
+	klog.FromContext(ctx).V(2).Info("The server does not serve WatchList, using list and watch", "reflector", c.name.String(), "err", err)
 }
 
 // isBroken reports whether a stream ended because of its content, or at a moment

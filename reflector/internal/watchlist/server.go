@@ -3,6 +3,7 @@
 package watchlist
 
 import (
+	"fmt"
 	"sync"
 	"time"
 )
@@ -46,9 +47,9 @@ type support struct {
 	brokenAt  time.Time
 }
 
-// NewChooser returns a chooser for a selection of a resource. name identifies it in
+// NewChooser returns a chooser for a selection of a resource. name.String identifies it in
 // logs. listOnly is set if its source cannot serve WatchList.
-func (s *Server) NewChooser(resource, name string, listOnly bool) Chooser {
+func (s *Server) NewChooser(resource string, name fmt.Stringer, listOnly bool) Chooser {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.choosers++
