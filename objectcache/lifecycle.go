@@ -88,6 +88,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		OnChange:        w.changed,
 		Gate:            s.options.Gate,
 		BlockingStreams: s.options.BlockingStreams,
+		Prompt:          !s.resource.HasTransform(),
 		Counters:        &s.counters,
 		Explain:         s.explain,
 	})

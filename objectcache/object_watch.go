@@ -49,9 +49,6 @@ func (w *objectWatch[T]) stopLocked(reason error) {
 	}
 }
 
-// IsPrompt implements [reflector.Prompt]: only the function of WithTransform is the program's.
-func (w *objectWatch[T]) IsPrompt() bool { return !w.store.resource.HasTransform() }
-
 // ReflectorName implements [reflector.Namer].
 func (w *objectWatch[T]) ReflectorName() string {
 	return w.store.resource.resource.String() + " " + keyText(w.entry.key)
@@ -101,7 +98,6 @@ var (
 	_ reflector.EpochStarter    = (*objectWatch[cache.Object])(nil)
 	_ reflector.Comparer        = (*objectWatch[cache.Object])(nil)
 	_ reflector.BookmarkTaker   = (*objectWatch[cache.Object])(nil)
-	_ reflector.Prompt          = (*objectWatch[cache.Object])(nil)
 	_ reflector.Namer           = (*objectWatch[cache.Object])(nil)
 )
 

@@ -60,7 +60,7 @@
 //
 // A session runs on a goroutine of its own until its state is stored. Then the stream is
 // parked, if its source allows that: it has no goroutine from then on, and a few workers
-// of the Gate decode and store what comes later. Small events of a store that is [Prompt] are
+// of the Gate decode and store what comes later. With Options.Prompt, small events are
 // handled on the goroutine that reads the connection. A [BookmarkTaker] gets bookmarks on the
 // goroutine that reads the connection. A store that takes long for one object
 // delays no other. If as many stores block as there are workers, more start: one after

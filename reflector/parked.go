@@ -53,7 +53,7 @@ func (s *session) parkStream(stream listwatch.Parkable) (parked bool) {
 // the program runs for it, it is handled on the goroutine that reads the connection: a worker
 // would take twice the CPU, most of which wakes it.
 func (s *session) Wake(small bool) {
-	if small && s.r.inline {
+	if small && s.r.prompt {
 		s.r.gate.workers.work(s)
 	} else {
 		s.r.gate.workers.add(s)

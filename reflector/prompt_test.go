@@ -4,6 +4,7 @@ package reflector_test
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,16 +18,15 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// promptSlot is a slot that says whether it is prompt.
-type promptSlot struct {
-	*cache.Slot[*corev1.Secret]
-
-	prompt bool
+// startPrompt runs a reflector with the option Prompt until the test ends.
+func startPrompt(t *testing.T, stream *connected, store reflector.Store, prompt bool) {
+	r := reflector.New(watching(stream.answer), store, reflector.Options{Prompt: prompt})
+	ended := make(chan struct{})
+	r.Start(t.Context(), func() { close(ended) })
+	t.Cleanup(func() { r.Stop(); <-ended })
 }
 
-func (s promptSlot) IsPrompt() bool { return s.prompt }
-
-// A small event of a prompt store is stored on the goroutine that reads the connection, and any other one is not.
+// A small event of a prompt reflector is stored on the goroutine that reads the connection, and any other one is not.
 func TestPromptStore(t *testing.T) {
 	type test struct{ prompt, small, stored bool }
 	tests := map[string]test{
@@ -35,8 +35,8 @@ func TestPromptStore(t *testing.T) {
 		"another store": {false, true, false},
 	}
 	eachCase(t, tests, func(t *testing.T, test test) {
-		stream, slot := newConnected(), promptSlot{newSecretSlot(), test.prompt}
-		startParked(t, watching(stream.answer), slot, nil)
+		stream, slot := newConnected(), newSecretSlot()
+		startPrompt(t, stream, slot, test.prompt)
 		after(time.Minute)
 		for _, version := range []string{"6", "7"} {
 			stream.queueEvents(event(watch.Modified, secret(version)))
@@ -52,16 +52,15 @@ func TestPromptStore(t *testing.T) {
 	})
 }
 
-// Events that come while a worker handles the stream are stored by that worker, and those that are too many for one turn
-// by another. None is lost, and their order is kept.
+// A worker stores the events that are too many for one turn. None is lost, and their order is kept.
 func TestPromptStoreWithManyEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stream, slot := newConnected(), promptSlot{newSecretSlot(), true}
-		startParked(t, watching(stream.answer), slot, nil)
+		stream, slot := newConnected(), newSecretSlot()
+		startPrompt(t, stream, slot, true)
 		after(time.Minute)
 		var events []watch.Event
-		for _, version := range []string{"6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "21", "22", "23"} {
-			events = append(events, event(watch.Modified, secret(version)))
+		for version := range 18 {
+			events = append(events, event(watch.Modified, secret(strconv.Itoa(version+6))))
 		}
 		stream.queueEvents(events...)
 		stream.wake.Wake(true)
@@ -79,8 +78,8 @@ func TestPromptStoreWithManyEvents(t *testing.T) {
 func TestPromptStoreWithASlowLogger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger := funcr.New(func(string, string) { time.Sleep(time.Hour) }, funcr.Options{Verbosity: 4})
-		stream, slot := newConnected(), promptSlot{newSecretSlot(), true}
-		r := reflector.New(watching(stream.answer), slot, reflector.Options{})
+		stream := newConnected()
+		r := reflector.New(watching(stream.answer), newSecretSlot(), reflector.Options{Prompt: true})
 		ended := make(chan struct{})
 		r.Start(klog.NewContext(t.Context(), logger), func() { close(ended) })
 		after(time.Minute)
@@ -95,4 +94,23 @@ func TestPromptStoreWithASlowLogger(t *testing.T) {
 		r.Stop()
 		<-ended
 	})
+}
+
+// namingSlot is a slot that names its reflector.
+type namingSlot struct{ *cache.Slot[*corev1.Secret] }
+
+func (namingSlot) ReflectorName() string { return `secrets "shop/tls"` }
+
+// A reflector has the name of its options, or that of its store.
+func TestName(t *testing.T) {
+	naming := namingSlot{newSecretSlot()}
+	for want, r := range map[string]*reflector.Reflector{
+		"reflector":            reflector.New(watching(), newSecretSlot(), reflector.Options{}),
+		naming.ReflectorName(): reflector.New(watching(), naming, reflector.Options{}),
+		"mine":                 reflector.New(watching(), naming, reflector.Options{Name: "mine"}),
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }

@@ -31,10 +31,11 @@ type Options struct {
 	Resource string
 	// OnChange is called after everything that can matter to a waiting caller: a
 	// complete read, an event that reached the store, a failed attempt, and an outage
-	// that other reflectors have proved. Not after a bookmark that a [BookmarkTaker] has taken. It is called with no lock held, on goroutines
-	// of the reflector or of the gate. It must return soon and must not wait
-	// for the reflector. If it ends its goroutine (runtime.Goexit), the reflector may
-	// end. Default: nothing is called.
+	// that other reflectors have proved. A bookmark that a [BookmarkTaker] has taken is no
+	// such thing. It is called with no lock held, on goroutines of the reflector, of the
+	// gate or, with Prompt, of a connection. It must return soon and must not wait for the
+	// reflector. If it ends its goroutine (runtime.Goexit), the reflector may end. Default:
+	// nothing is called.
 	OnChange func()
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
@@ -46,6 +47,12 @@ type Options struct {
 	// resource.ConfigFor can. A few goroutines of the Gate, which exist while there
 	// are events, decode and store them. Other streams have a goroutine each.
 	BlockingStreams bool
+	// Prompt says that neither the store, nor OnChange, nor the source when it decodes an
+	// event, waits for anything but a lock that is held shortly, or calls code that may.
+	// Events of at most 16 KiB are then handled on the goroutine that reads the connection,
+	// and all its streams wait for that. It takes half of the CPU and of the time. Default:
+	// workers handle them.
+	Prompt bool
 	// Counters count what the reflector does. Reflectors may share them. Default: it has
 	// counters of its own, which nothing reads.
 	Counters *Counters
@@ -88,7 +95,7 @@ type Reflector struct {
 	explain  func(error) error
 	reason   OpenReason // why the next stream is opened
 	parks    bool       // parks its streams, if it can
-	inline   bool       // its store is [Prompt]
+	prompt   bool       // see Options.Prompt
 	mode     mode       // guarded by mu, as busy and stopped
 	busy     bool       // a session is under way or asked for, or the end is
 	stopped  bool
@@ -110,12 +117,10 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		onChange: options.OnChange,
 		gate:     options.Gate,
 		parks:    !options.BlockingStreams,
+		prompt:   options.Prompt,
 		counters: options.Counters,
 		explain:  options.Explain,
 		reason:   OpenFirst,
-	}
-	if prompt, ok := store.(Prompt); ok {
-		r.inline = prompt.IsPrompt()
 	}
 	if r.onChange == nil {
 		r.onChange = func() {}

@@ -58,15 +58,6 @@ type Namer interface {
 	ReflectorName() string
 }
 
-// Prompt is a [Store] whose events may be handled on the goroutine that reads the connection,
-// which takes half of the CPU and of the time: see [Prompt.IsPrompt].
-type Prompt interface {
-	// IsPrompt reports whether neither the store, nor Options.OnChange, nor the source when it
-	// decodes an event, waits for anything but a lock that is held shortly, or calls a function of
-	// the program. All streams of the connection wait for them. It is called once.
-	IsPrompt() bool
-}
-
 // BookmarkTaker is a [Store] that takes the bookmarks of parked streams where they arrive, which
 // costs a fraction of the usual way. It is not used with a ResyncPeriod or an ExpectedType.
 type BookmarkTaker interface {

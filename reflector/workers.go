@@ -48,23 +48,28 @@ const (
 func (w *workers) add(s *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch s.workState {
-	case unqueued:
+	if w.claimLocked(s) {
 		s.workState = queuing
 		w.queue = append(w.queue, s)
 		w.startLocked()
-	case working:
-		s.workState = again
-	case queuing, again:
 	}
 }
 
 // work is add for a caller that handles the session itself, if no worker does or will.
 func (w *workers) work(s *session) {
-	if !w.claim(s) {
-		return
+	if w.claim(s) {
+		s.work(true)
+		w.release(s)
 	}
-	s.work(true)
+}
+
+func (w *workers) claim(s *session) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.claimLocked(s)
+}
+
+func (w *workers) release(s *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.requeueLocked(s) {
@@ -72,10 +77,8 @@ func (w *workers) work(s *session) {
 	}
 }
 
-// claim reports whether the caller handles a session. If not, a worker does.
-func (w *workers) claim(s *session) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// claimLocked reports whether the caller handles a session. If not, a worker does.
+func (w *workers) claimLocked(s *session) bool {
 	switch s.workState {
 	case unqueued:
 		s.workState = working
