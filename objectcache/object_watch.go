@@ -123,9 +123,11 @@ func (w *objectWatch[T]) Delete(item any) error {
 func (w *objectWatch[T]) Resync() error { return nil }
 
 // TakeBookmark implements [reflector.BookmarkTaker]. It takes no lock, and notifies no follower of
-// Changes: the state is the same. The version is that of the reflector: see versionLocked. A Get
-// that waits may wait for either, and is woken by changed. It is counted before it looks at them.
-// Where objects may share a stream, a bookmark may be what one has waited for to join it.
+// Changes: the state is the same. The version is that of the reflector: see versionLocked.
+//
+// A Get counts itself in waiters before it reads the version and the contact. So either this sees
+// the Get, and leaves the bookmark to changed, which wakes it, or the Get sees the bookmark. Where
+// objects may share a stream, bookmarks decide when one joins it, and changed gets them all.
 func (w *objectWatch[T]) TakeBookmark(string) bool {
 	e, s := w.entry, w.store
 	if s.shared != nil || e.watch.Load() != w {

@@ -114,6 +114,32 @@ func TestParkedStreamsAfterAFault(t *testing.T) {
 	}
 }
 
+// A function of WithTransform that blocks for some objects delays others of the same connection by less than a second.
+func TestBlockedTransformOnAConnection(t *testing.T) {
+	free := make(chan struct{})
+	blocks := func(r *parkedRig, _ *rest.Config) {
+		r.transform = func(secret *corev1.Secret) *corev1.Secret {
+			if string(secret.Data["password"]) == "blocked" {
+				<-free
+			}
+			return secret
+		}
+	}
+	inParkedBubble(t, 5, apiserver.Options{}, blocks, func(t *testing.T, r *parkedRig) {
+		free = make(chan struct{}) // of the bubble
+		r.reference()
+		all := r.names
+		r.names = all[:2]
+		r.updateAll("blocked")
+		r.names = all[2:]
+		r.updateAll("new")
+		r.wantAll("beside blocked transforms", "new", time.Second)
+		close(free)
+		r.names = all[:2]
+		r.wantAll("later", "blocked", time.Second)
+	})
+}
+
 // Run ends at once, and leaves nothing open, whatever a stream is about to do: each step
 // of opening one, and each function of the program, takes a millisecond.
 func TestStopAtAnyMoment(t *testing.T) {

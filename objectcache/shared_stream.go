@@ -316,7 +316,7 @@ func (st *sharedStream[T]) joinLocked(m *sharedEntry[T]) {
 	if err != nil || order < 0 || !w.isWell(status) || s.natureOf(e).WithoutStream() != engine.NeedsStream {
 		return
 	}
-	if order, err = cache.CompareVersions(e.order.Version(), st.version); err != nil || order > 0 {
+	if order, err = cache.CompareVersions(w.versionLocked(status), st.version); err != nil || order > 0 {
 		return
 	}
 	next := s.nextWatchLocked(e)

@@ -101,8 +101,8 @@ type Status struct {
 	// as it is not known whether it needs one.
 	Reason Reason
 	// Parked is set while that stream is open and has no goroutine: see
-	// WatchOptions.BlockingStreams. It stays set while a worker of the Gate handles what
-	// the stream brings. It is not set for the moment between the first state and the
+	// WatchOptions.BlockingStreams. It stays set while another goroutine handles what the
+	// stream brings. It is not set for the moment between the first state and the
 	// parking.
 	Parked bool
 	// Synced is set while the state is known, to the newest owner as well: Get returns

@@ -104,7 +104,7 @@ func (t *table[T]) remove(key types.NamespacedName) {
 		}
 	}
 	if t.count--; len(slots) > smallestTable && 8*t.count < len(slots) {
-		t.replace(len(slots) / 4)
+		t.replace(max(smallestTable, len(slots)/4))
 	}
 }
 

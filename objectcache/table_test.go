@@ -84,6 +84,9 @@ func TestTableSize(t *testing.T) {
 	}
 	for i := range 10_000 {
 		table.remove(newSecretEntry(i + 100_000).key)
+		if size := len(*table.slots.Load()); size < smallestTable {
+			t.Fatalf("got %d slots, want %d at least", size, smallestTable)
+		}
 	}
 	if got := len(*table.slots.Load()); got != smallestTable {
 		t.Errorf("without entries: got %d slots, want %d", got, smallestTable)

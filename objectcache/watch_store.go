@@ -152,7 +152,8 @@ type WatchOptions struct {
 	//
 	// Default: an open, quiet stream is parked, which means that it has no goroutine. That
 	// HTTP/2 client has one goroutine for each connection, which carries as many streams
-	// as the server allows, and a few goroutines of the Gate decode what arrives. It needs
+	// as the server allows, and a few goroutines of the Gate decode what is large, or passes a
+	// function of WithTransform. It needs
 	// a client of a config that [resource.ConfigFor] returned, and a server that speaks
 	// HTTP/2 over TLS. A goroutine reads each stream that cannot be parked. Such are the
 	// streams of [resource.FromSource], and of a config whose WrapTransport replaces the

@@ -4,6 +4,7 @@ package reflector_test
 
 import (
 	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,5 +71,28 @@ func TestStoreTakesBookmarks(t *testing.T) {
 		}
 		r.Stop()
 		synctest.Wait()
+	})
+}
+
+// panickingTaker is a slot that panics when it gets a bookmark.
+type panickingTaker struct{ *cache.Slot[*corev1.Secret] }
+
+func (panickingTaker) TakeBookmark(string) bool { panic("canary") }
+
+// A store that panics ends its stream, and no other.
+func TestStoreThatPanicsWithABookmark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newConnected()
+		source := watching(stream.answer, opens(state(secret("7"), "7")...))
+		r := startParked(t, source, panickingTaker{newSecretSlot()}, nil)
+		after(time.Minute)
+		stream.wake.TakeBookmark("9")
+		after(time.Minute)
+		if got := r.Status(); !got.Streaming || got.Failures != 0 || got.LastError == nil || strings.Contains(got.LastError.Error(), "canary") {
+			t.Errorf("got streaming %v and %v, want another stream, and an error without the value", got.Streaming, got.LastError)
+		}
+		if got := len(source.asked()); got != 2 {
+			t.Errorf("got %d streams, want 2", got)
+		}
 	})
 }

@@ -36,8 +36,8 @@ func (s *session) park() bool {
 		return false
 	}
 	s.r.progress.streamParked()
-	s.life.park()
 	s.r.gate.workers.join()
+	s.life.park()
 	s.Wake(false) // a Wake or an end during Park found no parked session
 	return true
 }
@@ -49,9 +49,9 @@ func (s *session) parkStream(stream listwatch.Parkable) (parked bool) {
 	return stream.Park(s)
 }
 
-// Wake implements [listwatch.Waker]: the stream has something. If that is small, and no code of
-// the program runs for it, it is handled on the goroutine that reads the connection: a worker
-// would take twice the CPU, most of which wakes it.
+// Wake implements [listwatch.Waker]: the stream has something. With Options.Prompt, something
+// small is handled on the goroutine that reads the connection. With a worker it takes twice the
+// CPU, because waking the worker costs as much as the event.
 func (s *session) Wake(small bool) {
 	if small && s.r.prompt {
 		s.r.gate.workers.work(s)
@@ -60,17 +60,26 @@ func (s *session) Wake(small bool) {
 	}
 }
 
-// TakeBookmark implements [listwatch.Waker]. No code of the program runs.
-func (s *session) TakeBookmark(version string) bool {
+// TakeBookmark implements [listwatch.Waker].
+func (s *session) TakeBookmark(version string) (taken bool) {
 	taker, ok := s.r.store.Store.(BookmarkTaker)
-	if !ok || s.r.store.resyncer != nil || s.r.expected != nil || !s.life.whileParked(func() { s.r.progress.contact(version) }) {
+	if !ok || s.r.store.resyncer != nil || s.r.expected != nil {
 		return false
 	}
-	if !taker.TakeBookmark(version) {
-		return false
+	var err error
+	s.life.whileParked(func() {
+		defer redact.Panic(&err)
+		s.r.progress.contact(version)
+		taken = taker.TakeBookmark(version)
+	})
+	if err != nil {
+		s.end(err)
+		return true
 	}
-	s.r.counters.countEvent(watch.Bookmark)
-	return true
+	if taken {
+		s.r.counters.countEvent(watch.Bookmark)
+	}
+	return taken
 }
 
 // work handles what a parked stream has. One worker at a time calls it, or the goroutine that

@@ -357,6 +357,7 @@ func (p *progress) seen() (version string, lastContact moment.Moment) {
 func (p *progress) status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	failedAt := p.failedAt.Time()
 	status := Status{
 		Synced:          p.synced,
 		ResourceVersion: p.version,
@@ -364,8 +365,8 @@ func (p *progress) status() Status {
 		ReadFor:         p.lastReadFor,
 		Failures:        p.failures,
 		LastError:       p.lastError,
-		LastErrorTime:   p.failedAt.Time(),
-		FailedAt:        p.failedAt.Time(),
+		LastErrorTime:   failedAt,
+		FailedAt:        failedAt,
 		RefusedSince:    p.refusedSince.Time(),
 		Malformed:       p.malformed,
 	}

@@ -47,11 +47,11 @@ type Options struct {
 	// resource.ConfigFor can. A few goroutines of the Gate, which exist while there
 	// are events, decode and store them. Other streams have a goroutine each.
 	BlockingStreams bool
-	// Prompt says that neither the store, nor OnChange, nor the source when it decodes an
-	// event, waits for anything but a lock that is held shortly, or calls code that may.
-	// Events of at most 16 KiB are then handled on the goroutine that reads the connection,
-	// and all its streams wait for that. It takes half of the CPU and of the time. Default:
-	// workers handle them.
+	// Prompt says that the store, OnChange and the source, when it decodes an event, wait for
+	// nothing but locks that are held shortly, and do not end their goroutine. Events of at
+	// most 16 KiB are then handled on the goroutine that reads the connection, and all its
+	// streams wait for that. It takes half of the CPU and of the time. It has no effect with
+	// a ResyncPeriod. Default: workers handle events.
 	Prompt bool
 	// Counters count what the reflector does. Reflectors may share them. Default: it has
 	// counters of its own, which nothing reads.
@@ -117,7 +117,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		onChange: options.OnChange,
 		gate:     options.Gate,
 		parks:    !options.BlockingStreams,
-		prompt:   options.Prompt,
+		prompt:   options.Prompt && options.ResyncPeriod <= 0,
 		counters: options.Counters,
 		explain:  options.Explain,
 		reason:   OpenFirst,

@@ -44,8 +44,8 @@ var (
 
 // session is one life of a stream: a complete read and the changes after it, or the read
 // alone. Its end is final; another session follows it. One goroutine at a time owns the
-// fields: the one that runs the session, or the worker that handles its parked stream.
-// Others call end and context.
+// fields: the one that runs the session, or the worker or reader of a connection that handles
+// its parked stream. Others call end and context.
 type session struct {
 	r         *Reflector
 	began     moment.Moment

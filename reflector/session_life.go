@@ -90,14 +90,12 @@ func (l *life) unpark() (was bool) {
 
 // whileParked calls f, unless the stream is not parked or the session has ended. It does not end
 // meanwhile.
-func (l *life) whileParked(f func()) bool {
+func (l *life) whileParked(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lasts := l.parked && l.ended == nil
-	if lasts {
+	if l.parked && l.ended == nil {
 		f()
 	}
-	return lasts
 }
 
 func (l *life) isParked() bool {

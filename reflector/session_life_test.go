@@ -26,15 +26,17 @@ func TestContextOfAnEndedSession(t *testing.T) {
 // A session takes nothing between its end and the worker that handles it.
 func TestWhileParked(t *testing.T) {
 	var l life
-	if l.whileParked(func() {}) {
+	calls := 0
+	count := func() { calls++ }
+	if l.whileParked(count); calls != 0 {
 		t.Error("a session that is not parked takes a bookmark")
 	}
 	l.park()
-	if calls := 0; !l.whileParked(func() { calls++ }) || calls != 1 {
+	if l.whileParked(count); calls != 1 {
 		t.Errorf("a parked session: got %d calls, want 1", calls)
 	}
 	l.end(errEnded)
-	if l.whileParked(func() {}) {
+	if l.whileParked(count); calls != 1 {
 		t.Error("a session that has ended takes a bookmark")
 	}
 }

@@ -24,7 +24,8 @@ import (
 //
 // A store may also be a [Checker], a [ReadChecker], an [EpochStarter] and a [Comparer], as
 // [cache.Slot] is. What it refuses does not reach it: the stream ends and another follows.
-// Silent streams are compared with what it holds.
+// Silent streams are compared with what it holds. As a [BookmarkTaker] it gets bookmarks in
+// another way, and as a [Namer] it names the reflector.
 type Store = toolscache.ReflectorStore
 
 // Checker is a [Store] that refuses objects. An error must not hold object data.
@@ -64,7 +65,7 @@ type BookmarkTaker interface {
 	// TakeBookmark is called in place of Bookmark, UpdateResourceVersion and OnChange, when
 	// Status and ResourceVersion of the reflector have the bookmark. All streams of the connection
 	// wait until it returns, so it must not block, and must not call the reflector. If it returns
-	// false, the others are called soon.
+	// false, the others are called soon. The stream does not end meanwhile.
 	TakeBookmark(version string) (taken bool)
 }
 

@@ -16,14 +16,14 @@ const (
 	// workers, one at first and twice as many each time: functions of the program block the
 	// others. So a thousand functions that block delay other objects by half a second.
 	stuckAfter = 50 * time.Millisecond
-	// keepWorker is how long one worker waits for work. The stack of another would have to grow
-	// for the next event, which takes a fifth of what an update costs.
+	// keepWorker is how long one worker waits for work. A new one would have to grow its stack
+	// first, which takes a fifth of the CPU of an update.
 	keepWorker = 5 * time.Second
 )
 
 // workers handle the parked streams of a gate, on goroutines that exist while there is
 // work, and one a little longer. So a quiet stream has no goroutine, and the goroutine that
-// reads a connection decodes nothing.
+// reads a connection decodes nothing large, and calls nothing that blocks.
 type workers struct {
 	mu      sync.Mutex
 	queue   []*session // in the order of their wakes; each is there once

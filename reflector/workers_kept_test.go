@@ -68,3 +68,30 @@ func TestOneWorkerIsKept(t *testing.T) {
 		}
 	})
 }
+
+// A worker that waits ends with the last stream, also if another worker handles its end.
+func TestKeptWorkerEndsWithTheLastStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, before, free := reflector.NewGate(reflector.GateOptions{}), goroutinesInBubble(), make(chan struct{})
+		slow, other := newConnected(), newConnected()
+		slowRig := startParked(t, watching(slow.answer), &blockingSlot{newSecretSlot(), free}, gate)
+		otherRig := startParked(t, watching(other.answer), newSecretSlot(), gate)
+		after(time.Minute)
+		slow.send(nil, event(watch.Modified, secret("6")))
+		synctest.Wait() // a worker is in the slot
+		other.send(nil, event(watch.Modified, secret("6")))
+		synctest.Wait() // another one waits
+		otherRig.stop()
+		slowRig.Stop()
+		synctest.Wait()
+		if got := goroutinesInBubble() - before; got != 2 {
+			t.Errorf("before the end of the last stream: got %d goroutines, want 2 workers", got)
+		}
+		close(free)
+		slowRig.wait()
+		synctest.Wait()
+		if got := goroutinesInBubble() - before; got != 0 {
+			t.Errorf("after the end of all streams: got %d goroutines, want none", got)
+		}
+	})
+}

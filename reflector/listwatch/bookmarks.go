@@ -81,17 +81,21 @@ func (s *restStream) learnBookmark(frame []byte, event watch.Event) {
 	if !ok || len(frame) > largestBookmark {
 		return
 	}
+	whole := frame
+	if s.format == formatProtobuf {
+		whole = append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)
+	}
+	if _, ok := s.source.resource.bookmarks.version(whole); ok {
+		return // the waker does not take bookmarks, or not this one
+	}
 	before, after, _ := bytes.Cut(frame, []byte(version))
 	other := otherDigits(version)
 	probe, err := s.decodeFrame(slices.Concat(before, other, after))
 	if got, _ := bookmarkVersion(probe); err != nil || got != string(other) {
 		return
 	}
-	if s.format == formatProtobuf {
-		frame = append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)
-	}
-	end := len(frame) - len(after)
-	s.source.resource.bookmarks.add(frame, end-len(version), end)
+	end := len(whole) - len(after)
+	s.source.resource.bookmarks.add(whole, end-len(version), end)
 }
 
 // bookmarkVersion returns the version of a bookmark. ok is false for another event, and without

@@ -100,6 +100,39 @@ func TestBookmarkOvertakesNothing(t *testing.T) {
 	}
 }
 
+// Bytes of an event that are those of a bookmark are none.
+func TestBookmarkInAnEvent(t *testing.T) {
+	eachParked(t, func(t *testing.T, p *parked, frame framing) {
+		mark := bytes.TrimSpace(frame(t, watch.Bookmark, bookmarkAt("1001")))
+		event := []byte(`{"type":"MODIFIED","object":{"kind":"Secret","apiVersion":"v1","x":` + string(mark) + `,"metadata":{"resourceVersion":"1002"}}}`)
+		if p.stream.format == formatProtobuf {
+			secret := bookmarkAt("1002")
+			secret.Data = map[string][]byte{"x": mark}
+			event = frame(t, watch.Modified, secret)
+		}
+		at := bytes.Index(event, mark)
+		p.body.deliver(event[:at])
+		p.body.deliver(event[at : at+len(mark)])
+		p.body.deliver(event[at+len(mark):])
+		p.check(nil, []string{"1000", "1002"})
+	})
+}
+
+// A form that is known is not learned again, also if the waker takes no bookmark.
+func TestKnownFormIsNotLearnedAgain(t *testing.T) {
+	eachParked(t, func(t *testing.T, p *parked, frame framing) {
+		p.takes = false
+		for _, version := range []string{"1001", "1002", "1003"} {
+			p.body.deliver(frame(t, watch.Bookmark, bookmarkAt(version)))
+			p.read()
+		}
+		p.check(nil, []string{"1000", "1001", "1002", "1003"})
+		if got := len(*p.stream.source.resource.bookmarks.known.Load()); got != 1 {
+			t.Errorf("got %d forms, want 1", got)
+		}
+	})
+}
+
 // A bookmark is decoded if its frame comes in parts or has another form, or the waker does not take it.
 func TestBookmarkIsDecoded(t *testing.T) {
 	annotated := bookmarkAt("1001")
@@ -160,10 +193,14 @@ func TestVersionInTwoPlaces(t *testing.T) {
 		}
 		p.body.deliver(twice("77777"))
 		p.read()
+		other := bookmarkAt("77777")
+		other.Namespace = "99999" // as if it were the version
+		p.body.deliver(frame(t, watch.Bookmark, other))
+		p.read()
 		p.body.deliver(twice("77778"))
 		p.read()
 		p.body.deliver(twice("77779"))
-		p.check([]string{"77779"}, []string{"1000", "77777", "77778"})
+		p.check([]string{"77779"}, []string{"1000", "77777", "77777", "77778"})
 	})
 }
 

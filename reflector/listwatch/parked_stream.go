@@ -13,9 +13,9 @@ import (
 )
 
 // This file is the parked life of a restStream. The connection's goroutine adds what
-// arrives to frames, and decodes nothing. TryNext decodes, without the lock: Data waits
-// for no decoder. A stream whose frames are all decoded holds no buffer. A bookmark that
-// nothing precedes is no frame: see bookmarks.
+// arrives to frames. TryNext decodes, without the lock: Data waits for a decoder only if
+// the Waker calls TryNext. A stream whose frames are all decoded holds no buffer. A
+// bookmark that nothing precedes is not added: see bookmarks.
 //
 // The server gets credit at once for the bytes of a frame that is incomplete: a frame
 // may be larger than the window of the stream. It gets none while complete frames wait

@@ -80,9 +80,10 @@ type protobufUnmarshaler interface {
 
 // decodeCut decodes an event whose kind is known. It changes the bytes of the event.
 func (s *restStream) decodeCut(event protobufEvent) (watch.Event, error) {
-	object := s.source.resource.NewObject().(protobufUnmarshaler) // as the one was that was decoded before
+	object := s.source.resource.NewObject().(protobufUnmarshaler) // as one was whose kind was learned
 	size := len(event.object)
-	if s.source.resource.WithoutManagedFields && size < largeObject {
+	// A bookmark has none, and its frame is compared with others.
+	if s.source.resource.WithoutManagedFields && size < largeObject && event.eventType != watch.Bookmark {
 		event.object = withoutManagedFields(event.object)
 	}
 	if err := object.Unmarshal(event.object); err != nil {

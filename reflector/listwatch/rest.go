@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// RESTResource describes one kind of object and the client that reaches it.
+// RESTResource describes one kind of object and the client that reaches it. It must not be copied
+// or changed after its first use: it remembers what events of the kind look like.
 type RESTResource struct {
 	// Client is the client of the group and version, like
 	// kubernetes.Interface.CoreV1().RESTClient(). A source asks for protobuf if the
@@ -36,9 +37,9 @@ type RESTResource struct {
 	// they do not select is absent. [RESTResource.Get] reads it nevertheless. Default: nil,
 	// which selects all.
 	Selector func(namespace string) (labels, fields string)
-	// WithoutManagedFields allows streams to omit the managedFields of objects, which take half of
-	// what a small object takes to decode. Those in JSON, of lists and of large objects remain.
-	// Default: all remain.
+	// WithoutManagedFields lets streams drop managedFields before they decode an object, which
+	// halves the work for a small one. They keep those in JSON, those of large objects, and all
+	// until the kind is known. Lists keep all. Default: streams keep all.
 	WithoutManagedFields bool
 
 	kind      knownKind // of what streams deliver

@@ -16,10 +16,11 @@ var base = time.Now().Add(-1)
 // Now returns the time of the call.
 func Now() Moment { return Moment(time.Since(base)) }
 
-// Since returns how long ago m was.
+// Since returns how long ago m was. It means nothing for the zero Moment.
 func (m Moment) Since() time.Duration { return time.Duration(Now() - m) }
 
-// Time returns m as a time.Time: the zero Time for the zero Moment.
+// Time returns m as a time.Time: the zero Time for the zero Moment. Two calls may differ in the
+// wall clock, which may have been set in between. Equal compares the monotonic clock.
 func (m Moment) Time() time.Time {
 	if m == 0 {
 		return time.Time{}
