@@ -88,7 +88,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		OnChange:        w.changed,
 		Gate:            s.options.Gate,
 		BlockingStreams: s.options.BlockingStreams,
-		Prompt:          !s.resource.HasTransform(),
+		Prompt:          s.prompt,
 		Counters:        &s.counters,
 		Explain:         s.explain,
 	})
@@ -122,7 +122,11 @@ func (s *WatchStore[T]) nextWatchLocked(e *entry[T]) *objectWatch[T] {
 		e.startedAt = s.now() - 1
 		return w
 	}
-	previous.recordLocked(previous.status())
+	status := previous.status()
+	previous.recordLocked(status)
+	if version := previous.versionLocked(status); version != e.order.Version() {
+		e.order.Bookmark(version) // the first read must not be older
+	}
 	e.order.NewWriter()
 	if !e.state().Synced {
 		e.view.Store(nil)

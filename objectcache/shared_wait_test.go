@@ -71,3 +71,23 @@ func TestDirectReadsThatHang(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// A Get that waits for the bookmark of the object's own stream returns with it, and costs no read, though the object is
+// about to pass to a shared stream, which is behind.
+func TestSharedStreamThatIsBehindABookmark(t *testing.T) {
+	inSharedBubble(t, sharedOptions(4), func(t *testing.T, r *sharedRig) {
+		all := names(8)
+		r.createAll(all...)
+		r.create("noise")
+		r.reference(all[:3]...)
+		time.Sleep(20 * time.Second)
+		r.reference(all[3:]...)
+		time.Sleep(39*time.Second + 950*time.Millisecond) // 50 ms before the bookmark
+		version := r.update("noise", "1").ResourceVersion
+		opens, began := r.opens(all[0]), time.Now()
+		_, err := r.demand(all[0], objectcache.GetOptions{NotOlderThan: version})
+		if more := r.opens(all[0]) - opens; err != nil || more > 0 || time.Since(began) > 60*time.Millisecond {
+			t.Errorf("got %v after %v and %d more streams, want the object with the bookmark, after 50 ms", err, time.Since(began), more)
+		}
+	})
+}

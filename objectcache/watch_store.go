@@ -28,6 +28,7 @@ type WatchStore[T cache.Object] struct {
 	explain          func(error) error
 	unwatchImmutable bool      // end the streams of immutable objects
 	mayHedge         bool      // has a REST client without a rate limit: see hedge.go
+	prompt           bool      // see reflector.Options
 	base             time.Time // just before it was made
 	uses             uint32    // what entry.used is set to by a use; 0 if nothing reads it
 
@@ -78,6 +79,7 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 		options:          options,
 		explain:          kind.ExplainFailure,
 		unwatchImmutable: kind.immutable != nil && !options.WatchImmutable,
+		prompt:           kind.IsPrompt(),
 		mayHedge:         kind.HasNamespaceSource() && kind.RateLimit() == nil && kind.CheckGet() == nil,
 		entries:          newTable[T](),
 		subscribers:      subscribers{},
@@ -152,8 +154,8 @@ type WatchOptions struct {
 	//
 	// Default: an open, quiet stream is parked, which means that it has no goroutine. That
 	// HTTP/2 client has one goroutine for each connection, which carries as many streams
-	// as the server allows, and a few goroutines of the Gate decode what is large, or passes a
-	// function of WithTransform. It needs
+	// as the server allows, and a few goroutines of the Gate decode what is large, of the
+	// program's own types, or passes a function of WithTransform. It needs
 	// a client of a config that [resource.ConfigFor] returned, and a server that speaks
 	// HTTP/2 over TLS. A goroutine reads each stream that cannot be parked. Such are the
 	// streams of [resource.FromSource], and of a config whose WrapTransport replaces the

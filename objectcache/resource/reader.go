@@ -43,8 +43,16 @@ func (r *Reader[T]) IsClusterScoped() bool { return r.resource.clusterScoped }
 // if no object of the kind is immutable.
 func (r *Reader[T]) Immutable() func(T) bool { return r.resource.immutable }
 
-// HasTransform reports whether objects pass a function of WithTransform.
-func (r *Reader[T]) HasTransform() bool { return r.resource.userTransform != nil }
+// IsPrompt reports whether no code of the program runs when an object is decoded: it passes no
+// function of WithTransform, and its type is one of k8s.io, such as that of objects without a Go
+// type.
+func (r *Reader[T]) IsPrompt() bool {
+	if r.resource.userTransform != nil || r.resource.rest == nil {
+		return false
+	}
+	path := reflect.TypeOf(r.resource.rest.NewObject()).Elem().PkgPath()
+	return strings.HasPrefix(path, "k8s.io/api/") || strings.HasPrefix(path, "k8s.io/apimachinery/")
+}
 
 // CheckKey returns an error that wraps [ErrInvalidName] if no object can have the key. Both
 // parts of a key become parts of a URL.

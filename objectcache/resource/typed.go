@@ -47,7 +47,7 @@ func Typed[T cache.Object, L runtime.Object](client rest.Interface, resource sch
 // TypedFunc is [Typed] for types that are known only when the program runs, such as
 // those of a [runtime.Scheme]. T is an interface, such as client.Object of
 // controller-runtime. newObject and newList return an empty object of the kind, and an
-// empty list of such objects; each call must return the same type.
+// empty list of such objects. Each call must return at once, and the same type.
 //
 // No object counts as immutable. If a function is nil, or returns no pointer to a struct,
 // stores return an error.

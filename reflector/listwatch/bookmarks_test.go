@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -308,4 +309,46 @@ func FuzzBookmark(f *testing.F) {
 func isBookmark(event watch.Event, version string) bool {
 	got, ok := bookmarkVersion(event)
 	return ok && got == version
+}
+
+// takesNothing is a Waker whose channel has a value after a Wake.
+type takesNothing chan struct{}
+
+func (w takesNothing) TakeBookmark(string) bool { return false }
+
+func (w takesNothing) Wake(bool) {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}
+
+// A worker decodes frames while more of them arrive, which moves those that wait.
+func TestFramesAreReadOnly(t *testing.T) {
+	const total = 300
+	frame := protobufFrame(t, watch.Modified, managed(20))
+	body, wakes := &fakeBody{arrived: bytes.NewReader(nil)}, make(takesNothing, 1)
+	stream := streamOf(nil)
+	stream.body = body
+	stream.source.resource.WithoutManagedFields = true
+	stream.Park(wakes)
+	var worker sync.WaitGroup
+	worker.Go(func() {
+		for got := 0; got < total; {
+			_, ok, err := stream.TryNext()
+			switch {
+			case err != nil:
+				t.Error(err)
+				return
+			case ok:
+				got++
+			default:
+				<-wakes
+			}
+		}
+	})
+	for range total {
+		body.deliver(frame)
+	}
+	worker.Wait()
 }

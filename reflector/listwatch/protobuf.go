@@ -4,6 +4,7 @@ package listwatch
 
 import (
 	"bytes"
+	"iter"
 	"sync/atomic"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -78,73 +79,70 @@ type protobufUnmarshaler interface {
 	Unmarshal(message []byte) error
 }
 
-// decodeCut decodes an event whose kind is known. It changes the bytes of the event.
+// decodeCut decodes an event whose kind is known.
 func (s *restStream) decodeCut(event protobufEvent) (watch.Event, error) {
 	object := s.source.resource.NewObject().(protobufUnmarshaler) // as one was whose kind was learned
-	size := len(event.object)
-	// A bookmark has none, and its frame is compared with others.
-	if s.source.resource.WithoutManagedFields && size < largeObject && event.eventType != watch.Bookmark {
-		event.object = withoutManagedFields(event.object)
+	message := event.object
+	if s.source.resource.WithoutManagedFields && len(message) < largeObject {
+		buffer := frameBuffers.Get().(*bytes.Buffer)
+		defer putBuffer(buffer)
+		message = withoutManagedFields(message, buffer)
 	}
-	if err := object.Unmarshal(event.object); err != nil {
+	if err := object.Unmarshal(message); err != nil {
 		return watch.Event{}, undecodable(err)
 	}
-	return s.deliver(event.eventType, object, size)
+	return s.deliver(event.eventType, object, len(event.object))
 }
 
 // metadataManagedFields is the number of that field (generated.proto of the package
 // k8s.io/apimachinery/pkg/apis/meta/v1).
 const metadataManagedFields protowire.Number = 17
 
-// withoutManagedFields returns an object in protobuf without its managedFields, if its metadata
-// come first. It changes the bytes of the object: what stands before the managedFields moves up
-// to what follows them.
-func withoutManagedFields(object []byte) []byte {
+// withoutManagedFields returns an object in protobuf without its managedFields, in a buffer. If
+// it has none, or its metadata do not come first, it returns the object.
+func withoutManagedFields(object []byte, buffer *bytes.Buffer) []byte {
 	number, wireType, tag := protowire.ConsumeTag(object)
 	if tag < 0 || number != objectMetadata || wireType != protowire.BytesType {
 		return object
 	}
 	metadata, n := protowire.ConsumeBytes(object[tag:])
-	if n < 0 {
+	kept := 0
+	for field, isKept := range fieldsIn(metadata) {
+		if field == nil {
+			return object
+		}
+		if isKept {
+			kept += len(field)
+		}
+	}
+	if n < 0 || kept == len(metadata) {
 		return object
 	}
-	end := tag + n
-	kept := compactMetadata(metadata)
-	if kept < 0 || kept == len(metadata) {
-		return object
+	header := protowire.AppendTag(buffer.AvailableBuffer(), objectMetadata, protowire.BytesType)
+	buffer.Write(protowire.AppendVarint(header, uint64(kept)))
+	for field, isKept := range fieldsIn(metadata) {
+		if isKept {
+			buffer.Write(field)
+		}
 	}
-	copy(metadata[len(metadata)-kept:], metadata[:kept])
-	var space [2 * 10]byte // a tag and a length
-	header := protowire.AppendVarint(protowire.AppendTag(space[:0], objectMetadata, protowire.BytesType), uint64(kept))
-	begin := end - kept - len(header)
-	copy(object[begin:], header)
-	return object[begin:]
+	buffer.Write(object[tag+n:])
+	return buffer.Bytes()
 }
 
-// compactMetadata moves the fields of metadata that are no managedFields to the front. It returns how many bytes
-// those have, or -1 if the metadata cannot be decoded, which it then does not change.
-func compactMetadata(metadata []byte) (kept int) {
-	if !isMessage(metadata) {
-		return -1
-	}
-	for at := 0; at < len(metadata); {
-		number, _, size := protowire.ConsumeField(metadata[at:])
-		if number != metadataManagedFields {
-			kept += copy(metadata[kept:], metadata[at:at+size])
+// fieldsIn yields the fields of metadata, and whether each is another one than managedFields. It
+// yields nil for what is no field, and ends.
+func fieldsIn(metadata []byte) iter.Seq2[[]byte, bool] {
+	return func(yield func([]byte, bool) bool) {
+		for len(metadata) > 0 {
+			number, _, size := protowire.ConsumeField(metadata)
+			if size < 0 {
+				yield(nil, false)
+				return
+			}
+			if !yield(metadata[:size], number != metadataManagedFields) {
+				return
+			}
+			metadata = metadata[size:]
 		}
-		at += size
 	}
-	return kept
-}
-
-// isMessage reports whether bytes can be divided into fields.
-func isMessage(message []byte) bool {
-	for len(message) > 0 {
-		_, _, size := protowire.ConsumeField(message)
-		if size < 0 {
-			return false
-		}
-		message = message[size:]
-	}
-	return true
 }
