@@ -37,7 +37,7 @@ func newRefwatchFollowed(ctx context.Context, config *rest.Config, namespace str
 	}
 	for range 10 {
 		go func() {
-			for range c.(*manager.Manager[*corev1.Secret]).Changes(ctx) { //nolint:revive // it only follows
+			for range c.(*manager.Manager[*corev1.Secret]).Changes(ctx) {
 			}
 		}()
 	}
