@@ -16,6 +16,10 @@ func (w *worker) measureBookmarks(ctx context.Context) error {
 	if err := w.startAndLoad(ctx); err != nil {
 		return err
 	}
+	// A server that has seen no change of any Secret since its start sends no bookmark.
+	if _, _, _, err := w.update(ctx, 0); err != nil {
+		return err
+	}
 	_ = memoryOfProcess() // collects what loading left
 	first, err := w.server.metrics(ctx)
 	if err != nil {

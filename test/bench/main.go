@@ -87,7 +87,7 @@ Flags:
 
 func parse(args []string, stderr io.Writer) (options, error) {
 	o := options{
-		rounds: 5, samples: 200, calls: 1_000_000, sizes: []int{1000, 5000}, period: 30 * time.Second,
+		rounds: 5, samples: 200, calls: 1_000_000, sizes: []int{1000, 5000}, period: 15 * time.Second,
 		maxOutage: time.Minute, maxLatency: time.Minute, out: "out", contenders: contender.Kinds, scenarios: scenarios,
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)

@@ -63,9 +63,9 @@ var Kinds = []Kind{
 	{Name: Floor, New: newFloor, StreamPerObject: true, InOutages: true},
 	{Name: ControllerRuntime, New: newControllerRuntime},
 	{Name: RefwatchShared, New: newRefwatchShared, Special: true},
-	{Name: RefwatchFollowed, New: newRefwatchFollowed, StreamPerObject: true, Special: true},
 	{
 		Name: RefwatchNetHTTP, New: newRefwatch(objectcache.WatchOptions{BlockingStreams: true}), Registrar: refwatchRegistrar,
 		StreamPerObject: true, InOutages: true, Special: true,
 	},
+	{Name: RefwatchFollowed, New: newRefwatchFollowed, StreamPerObject: true, Special: true},
 }
