@@ -17,11 +17,12 @@ import (
 type entry[T cache.Object] struct {
 	waker
 
-	key    types.NamespacedName
-	number uint64                         // differs from that of other entries of the key
-	view   atomic.Pointer[view[T]]        // nil while nothing is known. Written with WatchStore.mu held
-	watch  atomic.Pointer[objectWatch[T]] // nil before Run, when idle, and when stopped. Written with WatchStore.mu held
-	used   atomic.Uint32                  // uses: which timers have not fired since the last use
+	key     types.NamespacedName
+	number  uint64                         // differs from that of other entries of the key
+	view    atomic.Pointer[view[T]]        // nil while nothing is known. Written with WatchStore.mu held
+	watch   atomic.Pointer[objectWatch[T]] // nil before Run, when idle, and when stopped. Written with WatchStore.mu held
+	used    atomic.Uint32                  // uses: which timers have not fired since the last use
+	waiters atomic.Int32                   // Gets that wait. Written with WatchStore.mu held
 	// contact is when the server last sent something, as a duration since WatchStore.base; 0
 	// for never. It is written after the state: see WatchStore.contact.
 	contact atomic.Int64
@@ -30,8 +31,11 @@ type entry[T cache.Object] struct {
 	immutable bool           // the state can never change, and needs no stream
 	// live is set while a new owner needs no read of its own: a stream brings the changes of
 	// the state.
-	live    bool
-	noticed bool // a read has been recorded
+	live     bool
+	noticed  bool  // a read has been recorded
+	synced   bool  // its state has been known, also if it is not known now
+	counted  bool  // needs a stream: see sharedNamespace.counted
+	watching int32 // references that are not read-once
 	// readFor is the highest number of a read that was asked for before the consistent read
 	// of the state began: see engine.Owners.
 	readFor uint64
@@ -42,22 +46,37 @@ type entry[T cache.Object] struct {
 	// state.
 	previousFor uint64
 
-	owners   engine.Owners
-	watching int // references that are not read-once
+	owners engine.Owners
 	// Since WatchStore.base.
 	ownerAddedAt time.Duration // when the last owner was added
 	startedAt    time.Duration // just before the first of its watches began, or the first after it was idle
 	readBegan    time.Duration // when the last read began that startReadLocked started
 	readsUntil   time.Duration // when the reads for owners will have been demandSpacing apart
 
-	idleTimer  *timer // nil without an IdleTimeout
-	readTimer  *timer // of the next read of an object without a stream; may be nil
-	leaseTimer *timer // nil unless a Get has acquired the object
+	started *timers // nil if there was none
+}
 
-	synced  bool // its state has been known, also if it is not known now
-	counted bool // needs a stream: see sharedNamespace.counted
+// timers are those of an object.
+type timers struct {
+	idle  *timer // nil without an IdleTimeout
+	read  *timer // of the next read of an object without a stream; may be nil
+	lease *timer // nil unless a Get has acquired the object
+}
 
-	waiters atomic.Int32 // Gets that wait. Written with WatchStore.mu held
+// timers returns those that were started, and may have ended.
+func (e *entry[T]) timers() timers {
+	if e.started == nil {
+		return timers{}
+	}
+	return *e.started
+}
+
+// startable returns the timers, to start one of them.
+func (e *entry[T]) startable() *timers {
+	if e.started == nil {
+		e.started = &timers{}
+	}
+	return e.started
 }
 
 // entry returns the entry of a key, nil if no owner references it.

@@ -61,7 +61,7 @@ func TestIssue8LateChangeDoesNotRestart(t *testing.T) {
 		e.readFor = 1
 		var late sync.WaitGroup
 		for range 4 {
-			late.Go(w.changed)
+			late.Go(w.ReflectorChanged)
 		}
 		for range 100 {
 			runtime.Gosched() // until all wait for the lock
@@ -92,7 +92,7 @@ func TestEventWhileTheStreamEnds(t *testing.T) {
 	_ = w.Update(testSecret("6", false))
 	w.synced = true
 	for range 2 {
-		w.changed()
+		w.ReflectorChanged()
 		if w.upkeep != engine.ByStream || w.synced {
 			t.Errorf("got upkeep %v, read %v, want a stream whose first read is under way", w.upkeep, w.synced)
 		}
@@ -113,7 +113,7 @@ func TestLateChangeOfAReplacedWatch(t *testing.T) {
 	w.upkeep, next.synced = engine.ByNone, true
 	e.watch.Store(next)
 	s.mu.Unlock()
-	w.changed()
+	w.ReflectorChanged()
 	if !next.synced {
 		t.Error("the successor reads again")
 	}

@@ -42,8 +42,8 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	defer s.publishLocked(e)
 	w := e.watch.Load()
 	if w != nil {
-		s.stopTimerLocked(e.readTimer)
-		s.subscribers.notify(e.key) // changed() may not have seen the last change
+		s.stopTimerLocked(e.timers().read)
+		s.subscribers.notify(e.key) // ReflectorChanged may not have seen the last change
 	} else {
 		if s.options.IdleTimeout > 0 {
 			s.startIdleTimerLocked(e)
@@ -85,7 +85,6 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	}
 	w.reflector = reflector.New(source, w, reflector.Options{
 		Resource:        resource,
-		OnChange:        w.changed,
 		Gate:            s.options.Gate,
 		BlockingStreams: s.options.BlockingStreams,
 		Prompt:          s.prompt,
@@ -138,7 +137,7 @@ func (s *WatchStore[T]) nextWatchLocked(e *entry[T]) *objectWatch[T] {
 // runLocked starts the reflector of a watch. stopAll stops it, if nothing stops it before.
 func (s *WatchStore[T]) runLocked(w *objectWatch[T]) {
 	s.background.Add(1)
-	w.reflector.Start(s.ctx, s.background.Done)
+	w.reflector.Start(s.ctx, s.watchEnded)
 }
 
 // stopLocked ends the watch of an entry, if it has one, and drops the object.
@@ -156,12 +155,13 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	if s.shared != nil {
 		s.leaveSharedLocked(e)
 	}
-	s.stopTimerLocked(e.idleTimer)
-	s.stopTimerLocked(e.readTimer)
+	s.stopTimerLocked(e.timers().idle)
+	s.stopTimerLocked(e.timers().read)
 }
 
-// changed is called by the reflector after a read, an event or a failure.
-func (w *objectWatch[T]) changed() {
+// ReflectorChanged implements [reflector.Observer]: it is called after a read, an event or a
+// failure.
+func (w *objectWatch[T]) ReflectorChanged() {
 	s, e := w.store, w.entry
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +238,7 @@ func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason eng
 		s.lapseLocked(w)
 	}
 	e.live = false
-	s.stopTimerLocked(e.readTimer)
+	s.stopTimerLocked(e.timers().read)
 	if s.shared != nil {
 		s.leaveSharedLocked(e)
 	}
@@ -246,7 +246,7 @@ func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason eng
 	if after < 0 || reason != engine.Immutable {
 		return
 	}
-	e.readTimer = s.startTimerLocked(jittered(after), func() time.Duration {
+	e.startable().read = s.startTimerLocked(jittered(after), func() time.Duration {
 		s.startLocked(e)
 		return 0
 	})
@@ -276,8 +276,8 @@ func (s *WatchStore[T]) ownerReadPause(e *entry[T]) time.Duration {
 
 // readLaterLocked reads an object without a stream for a new owner as soon as that is allowed.
 func (s *WatchStore[T]) readLaterLocked(e *entry[T]) {
-	s.stopTimerLocked(e.readTimer)
-	e.readTimer = s.startTimerLocked(s.ownerReadPause(e), func() time.Duration {
+	s.stopTimerLocked(e.timers().read)
+	e.startable().read = s.startTimerLocked(s.ownerReadPause(e), func() time.Duration {
 		s.readForOwnerLocked(e)
 		return 0
 	})

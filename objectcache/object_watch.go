@@ -99,6 +99,7 @@ var (
 	_ reflector.Comparer        = (*objectWatch[cache.Object])(nil)
 	_ reflector.BookmarkTaker   = (*objectWatch[cache.Object])(nil)
 	_ reflector.Namer           = (*objectWatch[cache.Object])(nil)
+	_ reflector.Observer        = (*objectWatch[cache.Object])(nil)
 )
 
 // Add implements client-go's ReflectorStore: an ADDED event.
@@ -126,8 +127,8 @@ func (w *objectWatch[T]) Resync() error { return nil }
 // Changes: the state is the same. The version is that of the reflector: see versionLocked.
 //
 // A Get counts itself in waiters before it reads the version and the contact. So either this sees
-// the Get, and leaves the bookmark to changed, which wakes it, or the Get sees the bookmark. Where
-// objects may share a stream, bookmarks decide when one joins it, and changed gets them all.
+// the Get, and leaves the bookmark to ReflectorChanged, which wakes it, or the Get sees the bookmark. Where
+// objects may share a stream, bookmarks decide when one joins it, and ReflectorChanged gets them all.
 func (w *objectWatch[T]) TakeBookmark(string) bool {
 	e, s := w.entry, w.store
 	if s.shared != nil || e.watch.Load() != w {

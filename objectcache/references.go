@@ -137,7 +137,7 @@ func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 	}
 	s.entries.remove(e.key)
 	s.objects--
-	s.stopTimerLocked(e.leaseTimer)
+	s.stopTimerLocked(e.timers().lease)
 	s.stopLocked(e, errUnreferenced)
 	e.wakeLocked()
 	s.subscribers.notify(e.key)

@@ -52,7 +52,7 @@ func (st *sharedStream[T]) put(object any, exists bool) {
 	}
 	if w := st.event(header.GetName(), header.GetResourceVersion(), exists); w != nil {
 		w.event(object, exists)
-		w.changed()
+		w.ReflectorChanged()
 	}
 }
 
@@ -109,7 +109,7 @@ func (st *sharedStream[T]) Replace(items []any, version string) error {
 	byName := itemsByName(items)
 	for _, w := range st.read(version) {
 		_ = w.Replace(byName[w.entry.key.Name], version)
-		w.changed()
+		w.ReflectorChanged()
 	}
 	return nil
 }

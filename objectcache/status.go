@@ -197,7 +197,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 // nextReadLocked returns when an object without a stream is read again; zero if no read is
 // planned.
 func (e *entry[T]) nextReadLocked(w *objectWatch[T]) (at time.Time) {
-	if t := e.readTimer; w.upkeep == engine.ByNone && t != nil && !t.stopped {
+	if t := e.timers().read; w.upkeep == engine.ByNone && t != nil && !t.stopped {
 		at = t.at
 	}
 	return at

@@ -34,6 +34,7 @@ type WatchStore[T cache.Object] struct {
 
 	entries          *table[T]      // written with mu held
 	background       sync.WaitGroup // object watches and timers, which Run waits for
+	watchEnded       func()         // is called when the reflector of a watch has ended
 	loggedNotStarted sync.Once
 	counters         reflector.Counters // of all its reflectors
 	firstSync        histogram.Histogram
@@ -85,6 +86,7 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},
 	}
+	s.watchEnded = s.background.Done
 	if options.Shared.enabled() {
 		s.shared = map[string]*sharedNamespace[T]{}
 	}
@@ -252,7 +254,7 @@ func (s *WatchStore[T]) stopAll() {
 	}
 	for e := range s.entries.all() {
 		s.stopLocked(e, errStopping)
-		s.stopTimerLocked(e.leaseTimer)
+		s.stopTimerLocked(e.timers().lease)
 		e.wakeLocked()
 	}
 	for key := range s.notices {

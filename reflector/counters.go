@@ -3,6 +3,7 @@
 package reflector
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -30,6 +31,11 @@ const (
 	// state ([Reflector.Refresh]).
 	OpenDemanded OpenReason = "demanded"
 )
+
+// openReason is the index of an OpenReason in openReasons.
+type openReason uint8
+
+const openFirst openReason = 0
 
 // ReadResult is how a read without a stream has ended.
 type ReadResult string
@@ -94,13 +100,7 @@ func byKey[K comparable](keys []K, counters []atomic.Uint64) map[K]uint64 {
 	return values
 }
 
-func (c *Counters) countOpen(reason OpenReason) {
-	for i := range openReasons {
-		if openReasons[i] == reason {
-			c.opens[i].Add(1)
-		}
-	}
-}
+func (c *Counters) countOpen(reason openReason) { c.opens[reason].Add(1) }
 
 // countEvent counts an event. Types that no server sends are errors.
 func (c *Counters) countEvent(kind watch.EventType) {
@@ -124,7 +124,11 @@ func (c *Counters) CountRead(err error) {
 }
 
 // reasonAfter returns why another session must follow one that has ended with err.
-func reasonAfter(ended attempt, err error) OpenReason {
+func reasonAfter(ended attempt, err error) openReason {
+	return openReason(slices.Index(openReasons[:], openReasonAfter(ended, err)))
+}
+
+func openReasonAfter(ended attempt, err error) OpenReason {
 	switch class := failure.Of(err); {
 	case ended.beyond:
 		return OpenRolledBack

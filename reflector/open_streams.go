@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector/internal/admission"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 	"github.com/refwatch/refwatch/reflector/internal/watchlist"
@@ -85,8 +86,8 @@ func (o *openStreams) remove(s *session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.sessions, s)
-	delete(o.silent[silentKey{s.r.resource, false}], s)
-	delete(o.silent[silentKey{s.r.resource, true}], s)
+	delete(o.silent[silentKey{s.r.resource(), false}], s)
+	delete(o.silent[silentKey{s.r.resource(), true}], s)
 	if len(o.sessions) == 0 && o.timer != nil {
 		o.timer.Stop()
 	}
@@ -141,7 +142,7 @@ func (o *openStreams) verifySilent() (lost []*session) {
 }
 
 func (o *openStreams) addSilentLocked(s *session) {
-	key := silentKey{s.r.resource, s.r.progress.isUnanswered()}
+	key := silentKey{s.r.resource(), s.r.progress.isUnanswered()}
 	silent := o.silent[key]
 	if silent == nil {
 		silent = map[*session]struct{}{}
@@ -161,7 +162,7 @@ func (o *openStreams) verifyLocked(resource string) {
 				return
 			}
 			delete(o.silent[key], s)
-			if s.r.progress.beginVerifying(silentAfter) && s.calls.begin() {
+			if s.r.progress.beginVerifying(silentAfter) && s.life.beginCall() {
 				o.verifying[resource]++
 				go s.verify()
 			}
@@ -184,8 +185,8 @@ func (o *openStreams) verified(resource string) {
 // the session, for a consistent read. So does a change that the stream has not delivered, if
 // nothing arrives in eventAfter.
 func (s *session) verify() {
-	defer s.calls.end()
-	defer s.r.gate.streams.verified(s.r.resource)
+	defer s.life.endCall()
+	defer s.r.gate.streams.verified(s.r.resource())
 	defer s.life.dropContext()
 	err := s.compare()
 	confirmed := s.r.progress.endVerifying(err == nil)
@@ -195,7 +196,7 @@ func (s *session) verify() {
 	case err != nil:
 		klog.FromContext(s.r.ctx).V(2).Info("Verification of a silent stream failed", "reflector", s.r.String(), "err", err)
 	case confirmed:
-		s.r.onChange()
+		s.r.changed()
 	}
 }
 
@@ -229,7 +230,8 @@ func (s *session) compare() (err error) {
 // verifyingList lists the selection once, consistently. Its failure says nothing
 // about the stream.
 func (s *session) verifyingList() (runtime.Object, error) {
-	member := s.r.gate.admission.Join(s.r.resource, nil)
+	var member admission.Member
+	s.r.gate.admission.Join(&member, s.r.resource(), nil)
 	defer member.Leave()
 	sessionCtx := s.context()
 	if err := member.Acquire(sessionCtx); err != nil {

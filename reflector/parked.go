@@ -35,7 +35,7 @@ func (s *session) park() bool {
 		s.r.gate.unparked.add(s.r, transport.WhyNoBody(s.context()))
 		return false
 	}
-	s.r.progress.streamParked()
+	s.r.progress.streamParked(s.r.counters)
 	s.r.gate.workers.join()
 	s.life.park()
 	s.Wake(false) // a Wake or an end during Park found no parked session
@@ -63,7 +63,7 @@ func (s *session) Wake(small bool) {
 // TakeBookmark implements [listwatch.Waker].
 func (s *session) TakeBookmark(version string) (taken bool) {
 	taker, ok := s.r.store.Store.(BookmarkTaker)
-	if !ok || s.r.store.resyncer != nil || s.r.expected != nil {
+	if !ok || s.r.store.resyncer != nil || s.r.expected() != nil {
 		return false
 	}
 	var err error

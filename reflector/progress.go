@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
 
@@ -15,25 +14,18 @@ import (
 // has read, how its attempts went, and how the next read must be made. It also keeps
 // what others may ask about the session under way.
 type progress struct {
-	counters *Counters // counts the open stream
-
-	mu           sync.Mutex
-	version      string // the highest seen since the last rollback
-	synced       bool
-	consistent   bool   // the next read must be a consistent one of its own
-	needed       uint64 // when a state of that time or later was last needed: see consistentReads
-	includes     uint64 // when the newest consistent read began that the state includes, 0 if it includes none
-	readFor      uint64 // the highest number that the next read of what is needed covers
-	lastReadFor  uint64 // the one that the last such read covered
-	rollbacks    uint64 // of the gate, before that read
-	lastContact  moment.Moment
-	failures     int
-	lastError    error
-	failedAt     moment.Moment
-	refusedSince moment.Moment
-	malformed    uint64
-	lastClass    failure.Class // of the last failure, None if all is well
-	current      attempt       // zero between two sessions
+	mu          sync.Mutex
+	version     string // the highest seen since the last rollback
+	synced      bool
+	consistent  bool   // the next read must be a consistent one of its own
+	needed      uint64 // when a state of that time or later was last needed: see consistentReads
+	includes    uint64 // when the newest consistent read began that the state includes, 0 if it includes none
+	readFor     uint64 // the highest number that the next read of what is needed covers
+	lastReadFor uint64 // the one that the last such read covered
+	rollbacks   uint64 // of the gate, before that read
+	lastContact moment.Moment
+	failures    *failures // nil, as nearly always, if none has failed
+	current     attempt   // zero between two sessions
 }
 
 // attempt is the part of progress that is about the session under way.
@@ -136,9 +128,10 @@ func (p *progress) stateStored(version string, watchable bool) (read consistentR
 	if a.consistent {
 		read = consistentRead{began: a.includes, version: version, rollbacks: p.rollbacks}
 	}
-	p.refusedSince = 0
 	if watchable {
-		p.failures, p.lastClass = 0, failure.None
+		p.failures.forget()
+	} else if p.failures != nil {
+		p.failures.refusedSince = 0
 	}
 	a.since, a.stored = now, true
 	return read
@@ -148,25 +141,25 @@ func (p *progress) stateStored(version string, watchable bool) (read consistentR
 func (p *progress) watchAllowed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failures, p.refusedSince, p.lastClass = 0, 0, failure.None
+	p.failures.forget()
 }
 
 // streamOpened records that the stream of the session is open.
-func (p *progress) streamOpened() {
+func (p *progress) streamOpened(counters *Counters) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.current.streaming {
-		p.counters.openStreams.Add(1)
+		counters.openStreams.Add(1)
 	}
 	p.current.streaming = true
 }
 
 // streamParked records that no goroutine belongs to the stream of the session any more.
-func (p *progress) streamParked() {
+func (p *progress) streamParked(counters *Counters) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current.parked = true
-	p.counters.parkedStreams.Add(1)
+	counters.parkedStreams.Add(1)
 }
 
 // contact records that an event or a bookmark has reached the store.
@@ -183,7 +176,7 @@ func (p *progress) contact(version string) {
 func (p *progress) forgetFailures() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failures, p.refusedSince, p.lastClass = 0, 0, failure.None
+	p.failures.forget()
 }
 
 // restart makes the next read one whose state is not older than this call, and the state not
@@ -207,41 +200,18 @@ func (p *progress) drop() {
 }
 
 // sessionEnded returns the attempt that has ended, and forgets it.
-func (p *progress) sessionEnded() attempt {
+func (p *progress) sessionEnded(counters *Counters) attempt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ended := p.current
 	p.current = attempt{}
 	if ended.streaming {
-		p.counters.openStreams.Add(-1)
+		counters.openStreams.Add(-1)
 	}
 	if ended.parked {
-		p.counters.parkedStreams.Add(-1)
+		counters.parkedStreams.Add(-1)
 	}
 	return ended
-}
-
-// failed records why a session ended. It reports whether the class of the failure is
-// another one than before.
-func (p *progress) failed(err error) (class failure.Class, changed bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	class = failure.Of(err)
-	p.consistent = p.consistent || class.NeedsConsistentRead()
-	p.failures++
-	p.lastError, p.failedAt = err, moment.Now()
-	switch {
-	case !class.IsRefusal():
-		p.refusedSince = 0
-	case p.refusedSince == 0:
-		p.refusedSince = p.failedAt
-	}
-	if class == failure.Malformed {
-		p.malformed++
-	}
-	changed = p.lastClass != class
-	p.lastClass = class
-	return class, changed
 }
 
 // requireReadFor makes the next read one that covers number: its state is not older than
@@ -357,18 +327,16 @@ func (p *progress) seen() (version string, lastContact moment.Moment) {
 func (p *progress) status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	failedAt := p.failedAt.Time()
 	status := Status{
 		Synced:          p.synced,
 		ResourceVersion: p.version,
 		LastContact:     p.lastContact.Time(),
 		ReadFor:         p.lastReadFor,
-		Failures:        p.failures,
-		LastError:       p.lastError,
-		LastErrorTime:   failedAt,
-		FailedAt:        failedAt,
-		RefusedSince:    p.refusedSince.Time(),
-		Malformed:       p.malformed,
+	}
+	if f := p.failures; f != nil {
+		failedAt := f.failedAt.Time()
+		status.Failures, status.LastError, status.LastErrorTime, status.FailedAt = f.inRow, f.lastError, failedAt, failedAt
+		status.RefusedSince, status.Malformed = f.refusedSince.Time(), f.malformed
 	}
 	switch {
 	case p.current.dropped:

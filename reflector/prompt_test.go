@@ -5,6 +5,7 @@ package reflector_test
 import (
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,5 +113,41 @@ func TestName(t *testing.T) {
 		if got := r.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// observingSlot is a slot that is told of changes.
+type observingSlot struct {
+	*cache.Slot[*corev1.Secret]
+
+	changes *atomic.Int32
+}
+
+func (s observingSlot) ReflectorChanged() { s.changes.Add(1) }
+
+// A store that is an Observer is told of a read, an event and a failure, unless there is an OnChange.
+func TestObserver(t *testing.T) {
+	for name, onChange := range map[string]bool{"observer": false, "OnChange": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, functions := observingSlot{newSecretSlot(), &atomic.Int32{}}, &atomic.Int32{}
+				var options reflector.Options
+				want, other := store.changes, functions
+				if onChange {
+					options.OnChange = func() { functions.Add(1) }
+					want, other = functions, store.changes
+				}
+				events := append(state(secret("5"), "7"), event(watch.Modified, secret("8")))
+				r := reflector.New(watching(breaks(errors.New("reset"), events...)), store, options)
+				ended := make(chan struct{})
+				r.Start(t.Context(), func() { close(ended) })
+				synctest.Wait()
+				if want.Load() != 3 || other.Load() != 0 {
+					t.Errorf("after a read, an event and a failure: got %d and %d changes, want 3 and 0", want.Load(), other.Load())
+				}
+				r.Stop()
+				<-ended
+			})
+		})
 	}
 }

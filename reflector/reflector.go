@@ -35,7 +35,7 @@ type Options struct {
 	// such thing. It is called with no lock held, on goroutines of the reflector, of the
 	// gate or, with Prompt, of a connection. It must return soon and must not wait for the
 	// reflector. If it ends its goroutine (runtime.Goexit), the reflector may end. Default:
-	// nothing is called.
+	// the method of the store, if it is an [Observer], or else nothing.
 	OnChange func()
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
@@ -83,27 +83,31 @@ type Options struct {
 type Reflector struct {
 	source   listwatch.Source
 	store    safeStore
-	expected *expectedType // nil: any type
-	name     string
-	resource string
-	onChange func()
+	extra    *extra // nil, as nearly always, for the defaults
 	gate     *Gate
-	member   *admission.Member
-	chooser  watchlist.Chooser // how to read next
-	progress progress          // what was read
 	counters *Counters
 	explain  func(error) error
-	reason   OpenReason // why the next stream is opened
-	parks    bool       // parks its streams, if it can
-	prompt   bool       // see Options.Prompt
-	mode     mode       // guarded by mu, as busy and stopped
-	busy     bool       // a session is under way or asked for, or the end is
-	stopped  bool
+	member   admission.Member
+	chooser  watchlist.Chooser // how to read next
+	progress progress          // what was read
 	ctx      context.Context
 	ended    func() // what Start was given
 
 	mu      sync.Mutex
-	session *session // the one under way; nil between two sessions
+	session *session   // the one under way; nil between two sessions
+	reason  openReason // why the next stream is opened
+	mode    mode       // guarded by mu, as busy and stopped
+	busy    bool       // a session is under way or asked for, or the end is
+	stopped bool
+	parks   bool // parks its streams, if it can
+	prompt  bool // see Options.Prompt
+}
+
+// extra has the options that most reflectors of a program with many do without.
+type extra struct {
+	name     string
+	onChange func()
+	expected *expectedType // nil: any type
 }
 
 // New returns a reflector that does nothing until Run.
@@ -111,19 +115,14 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 	r := &Reflector{
 		source:   source,
 		store:    safeStore{store, newResyncer(options.ResyncPeriod)},
-		expected: expectedTypeOf(options.ExpectedType),
-		name:     options.Name,
-		resource: options.Resource,
-		onChange: options.OnChange,
 		gate:     options.Gate,
 		parks:    !options.BlockingStreams,
 		prompt:   options.Prompt && options.ResyncPeriod <= 0,
 		counters: options.Counters,
 		explain:  options.Explain,
-		reason:   OpenFirst,
 	}
-	if r.onChange == nil {
-		r.onChange = func() {}
+	if options.Name != "" || options.OnChange != nil || options.ExpectedType != nil {
+		r.extra = &extra{options.Name, options.OnChange, expectedTypeOf(options.ExpectedType)}
 	}
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})
@@ -131,16 +130,46 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 	if r.counters == nil {
 		r.counters = &Counters{}
 	}
-	r.progress.counters, r.progress.needed = r.counters, r.gate.reads.now()
-	r.chooser = r.gate.watchLists.NewChooser(r.resource, r, watchlist.Unsupported(source))
-	r.member = r.gate.admission.Join(r.resource, r.onChange)
+	r.progress.needed = r.gate.reads.now()
+	r.chooser = r.gate.watchLists.NewChooser(options.Resource, watchlist.Unsupported(source))
+	r.gate.admission.Join(&r.member, options.Resource, observer{r})
 	return r
 }
+
+// named returns the context of the reflector with its name in the logger.
+func (r *Reflector) named() context.Context {
+	return klog.NewContext(r.ctx, klog.LoggerWithValues(klog.FromContext(r.ctx), "reflector", r.String()))
+}
+
+// resource returns the resource of the reflector: see Options.Resource.
+func (r *Reflector) resource() string { return r.member.Resource() }
+
+// changed calls OnChange, or tells the store: see Options.OnChange.
+func (r *Reflector) changed() {
+	if r.extra != nil && r.extra.onChange != nil {
+		r.extra.onChange()
+	} else if store, ok := r.store.Store.(Observer); ok {
+		store.ReflectorChanged()
+	}
+}
+
+// expected returns what Options.ExpectedType asks for.
+func (r *Reflector) expected() *expectedType {
+	if r.extra == nil {
+		return nil
+	}
+	return r.extra.expected
+}
+
+// observer is the reflector as the observer of its member.
+type observer struct{ *Reflector }
+
+func (o observer) OutageBegan() { o.changed() }
 
 // Status returns the state of the reflector. While it waits because no reflector can
 // reach the server, or the resource, the failure of the others is in its Status.
 func (r *Reflector) Status() Status {
-	status := statusOf(r.member, &r.progress)
+	status := statusOf(&r.member, &r.progress)
 	status.Polled = status.Failures > 0 && r.chooser.Polls()
 	if !status.AskedAt.IsZero() {
 		status.GiveUpAt = r.giveUpAt()
@@ -150,10 +179,13 @@ func (r *Reflector) Status() Status {
 
 // String returns the name of the reflector: see Options.Name.
 func (r *Reflector) String() string {
-	if store, ok := r.store.Store.(Namer); ok && r.name == "" {
+	if r.extra != nil && r.extra.name != "" {
+		return r.extra.name
+	}
+	if store, ok := r.store.Store.(Namer); ok {
 		return store.ReflectorName()
 	}
-	return cmp.Or(r.name, "reflector")
+	return "reflector"
 }
 
 // ResourceVersion returns that of Status, at less cost.
@@ -199,7 +231,7 @@ func (r *Reflector) finish(s *session, err error) {
 	ended, over := r.unsetSession(s)
 	r.chooser.SessionEnded(err, s.listMode, s.began.Time())
 	if failure.Of(err) == failure.TooLarge && !ended.consistent {
-		r.gate.reads.remove(r.resource, ended.includes) // before another reflector is admitted
+		r.gate.reads.remove(r.resource(), ended.includes) // before another reflector is admitted
 	}
 	switch {
 	case over, ended.dropped && err == nil, s.once && ended.stored:
@@ -211,7 +243,7 @@ func (r *Reflector) finish(s *session, err error) {
 		if s.once && ended.stored {
 			r.counters.CountRead(nil)
 		}
-		r.reason = OpenFirst
+		r.reason = openFirst
 		return
 	case !ended.stored:
 		err = cmp.Or(err, failure.ErrEndedEarly)
@@ -243,7 +275,7 @@ func (r *Reflector) finish(s *session, err error) {
 func (r *Reflector) unsetSession(s *session) (ended attempt, over bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ended = r.progress.sessionEnded(); r.mode == reading && s.once && ended.stored && !ended.dropped {
+	if ended = r.progress.sessionEnded(r.counters); r.mode == reading && s.once && ended.stored && !ended.dropped {
 		r.mode = pausing
 	}
 	r.session = nil
@@ -254,12 +286,12 @@ func (r *Reflector) unsetSession(s *session) (ended attempt, over bool) {
 func (r *Reflector) record(err error) {
 	logger := klog.FromContext(r.ctx)
 	if err == nil {
-		logger.V(4).Info("Stream ended, opening it again", "reflector", r.String(), "reason", r.reason)
+		logger.V(4).Info("Stream ended, opening it again", "reflector", r.String(), "reason", openReasons[r.reason])
 		return
 	}
 	class, changed := r.progress.failed(err)
 	r.gate.logFailure(r.ctx, r.String(), class, changed, err, r.explain)
-	r.onChange()
+	r.changed()
 }
 
 // Stop ends the reflector, as the end of Run's context does, and returns at once. So

@@ -71,7 +71,7 @@ func (s *session) compareMetadata(ctx context.Context, source listwatch.Resumabl
 func (p *progress) mayResume(rollbacks uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	class := p.lastClass
+	class := p.failures.class()
 	return p.synced && p.version != "" && p.rollbacks == rollbacks &&
 		!class.NeedsConsistentRead() && !class.IsRefusal() && class != failure.Failed
 }

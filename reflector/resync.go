@@ -87,10 +87,10 @@ func (r *Reflector) resync() {
 	r.mu.Lock()
 	s := r.session
 	r.mu.Unlock()
-	if s == nil || !r.progress.status().Streaming || !s.calls.begin() {
+	if s == nil || !r.progress.status().Streaming || !s.life.beginCall() {
 		return
 	}
-	defer s.calls.end()
+	defer s.life.endCall()
 	if err := r.store.resync(); err != nil {
 		s.end(err)
 	}

@@ -60,7 +60,7 @@ func (r *Reflector) proceedLocked() {
 		r.busy = true
 		if !r.member.Resume() {
 			r.progress.forgetFailures()
-			r.reason = OpenFirst
+			r.reason = openFirst
 		}
 		r.member.Request(r.attempt)
 	}
@@ -149,7 +149,7 @@ func (s *session) abandon() {
 	underWay := r.session == s
 	if underWay {
 		r.session = nil
-		r.progress.sessionEnded()
+		r.progress.sessionEnded(r.counters)
 	}
 	r.mu.Unlock()
 	if !underWay {

@@ -50,11 +50,10 @@ type session struct {
 	r         *Reflector
 	began     moment.Moment
 	stream    listwatch.Stream // nil until it is open
+	expire    func()           // stops the timer of the read; nil once the state is stored
+	life      life             // whether it lasts, why it has ended, and what it has under way
 	once      bool             // ends when the state is stored
 	listMode  bool             // a list and a watch, not a WatchList
-	expire    func()           // stops the timer of the read; nil once the state is stored
-	life      life             // whether it lasts, and why it has ended
-	calls     calls            // requests and timers beside the goroutine that runs the session
 	workState workState        // guarded by workers.mu
 }
 
@@ -81,7 +80,7 @@ func (s *session) finish(err error) (ended <-chan struct{}) {
 	if s.expire != nil {
 		s.expire()
 	}
-	return s.calls.finish()
+	return s.life.finishCalls()
 }
 
 // end ends the session. The first cause is kept; nil is a regular end. It may be called
@@ -118,7 +117,7 @@ func (s *session) ask() (version string) {
 	gate := s.r.gate
 	rollbacks, shared := gate.streams.rollbacks.Load(), consistentRead{}
 	if !s.listMode {
-		shared = gate.reads.of(s.r.resource)
+		shared = gate.reads.of(s.r.resource())
 	}
 	return s.r.progress.ask(rollbacks, &gate.reads, shared)
 }
@@ -154,7 +153,7 @@ func (s *session) list() (list runtime.Object, version string, err error) {
 // itemsOf returns the objects in a list, if they are of the expected type.
 func (s *session) itemsOf(list runtime.Object) (items []any, err error) {
 	if items, err = itemsOf(list); err == nil {
-		err = s.r.expected.checkAll(items)
+		err = s.r.expected().checkAll(items)
 	}
 	return items, err
 }
@@ -175,7 +174,7 @@ func (s *session) watch(options metav1.ListOptions) (stream listwatch.Stream, er
 		return nil, errNoStream
 	}
 	if err == nil {
-		s.r.progress.streamOpened()
+		s.r.progress.streamOpened(s.r.counters)
 	}
 	return stream, redact.Error(err)
 }
@@ -193,7 +192,7 @@ func (s *session) check(event watch.Event) error {
 	if err := checkEvent(event); err != nil {
 		return err
 	}
-	if err := s.r.expected.check(event.Object); err != nil || event.Type == watch.Bookmark {
+	if err := s.r.expected().check(event.Object); err != nil || event.Type == watch.Bookmark {
 		return err
 	}
 	return s.r.store.check(event.Object)
@@ -229,14 +228,14 @@ func (s *session) replace(items []any, version string) error {
 func (s *session) stateStored(version string, list bool) {
 	well := s.r.chooser.Synced(list, s.began.Since()) || s.once
 	if read := s.r.progress.stateStored(version, well); !list {
-		s.r.gate.reads.add(s.r.resource, read)
+		s.r.gate.reads.add(s.r.resource(), read)
 	}
 	if s.expire != nil {
 		s.expire()
 		s.expire = nil
 		s.r.synced(s)
 	}
-	s.r.onChange()
+	s.r.changed()
 }
 
 // apply stores an event after the complete read.
@@ -246,7 +245,7 @@ func (s *session) apply(event watch.Event) error {
 		return err
 	}
 	s.r.progress.contact(version)
-	s.r.onChange()
+	s.r.changed()
 	return nil
 }
 
@@ -257,21 +256,21 @@ func (s *session) apply(event watch.Event) error {
 // long time. So stop makes the function refer to nothing: an object without
 // references must not stay in memory.
 func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
-	if !s.calls.begin() {
+	if !s.life.beginCall() {
 		return func() {} // the session is over
 	}
 	var current atomic.Pointer[session]
 	current.Store(s)
 	timer := time.AfterFunc(timeout, func() {
 		if session := current.Swap(nil); session != nil {
-			defer session.calls.end()
+			defer session.life.endCall()
 			f(session)
 		}
 	})
 	return func() {
 		timer.Stop()
 		if session := current.Swap(nil); session != nil {
-			session.calls.end()
+			session.life.endCall()
 		}
 	}
 }
@@ -279,7 +278,7 @@ func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
 // limitInitialEvents ends the session if the initial events do not end in time.
 func (s *session) limitInitialEvents() (stop func()) {
 	return s.after(initialEventsTimeout, func(s *session) {
-		s.r.chooser.Broke(s.r.ctx, failure.ErrNoBookmark, s.began.Time())
+		s.r.chooser.Broke(s.r.named(), failure.ErrNoBookmark, s.began.Time())
 		s.end(failure.ErrNoBookmark)
 	})
 }
@@ -297,6 +296,6 @@ func streamError(err error) error {
 func (s *session) watchAnswered(err error) {
 	if s.r.chooser.WatchAnswered(err) {
 		s.r.progress.watchAllowed()
-		s.r.onChange()
+		s.r.changed()
 	}
 }

@@ -10,13 +10,23 @@ import (
 	"github.com/refwatch/refwatch/reflector/transport"
 )
 
-// life is whether a session lasts. Its methods are safe for concurrent use.
+// life is whether a session lasts, and what it has under way. Its methods are safe for
+// concurrent use.
 type life struct {
-	mu     sync.Mutex
-	ctx    context.Context // of requests; nil before the first one, and while the stream is parked and there is none
-	cancel context.CancelCauseFunc
+	mu       sync.Mutex
+	requests *requests // nil before the first one, and while the stream is parked and there is none
+	ended    error     // the first cause of the end
+	// idle is closed when calls is 0 again. It is nil while nobody waits.
+	idle   chan struct{}
+	calls  int32 // requests and timers beside the goroutine that runs the session
+	over   bool  // no more calls begin
 	parked bool  // the workers handle the stream
-	ended  error // the first cause of the end
+}
+
+// requests is the context of the requests of a session.
+type requests struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 }
 
 // end ends the session, unless it has ended, and its requests. It reports whether a
@@ -28,8 +38,8 @@ func (l *life) end(cause error) (parked bool) {
 		return false
 	}
 	l.ended = cause
-	if l.cancel != nil {
-		l.cancel(cause)
+	if l.requests != nil {
+		l.requests.cancel(cause)
 	}
 	return l.parked
 }
@@ -38,8 +48,8 @@ func (l *life) end(cause error) (parked bool) {
 func (l *life) cause() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended == nil && l.ctx != nil {
-		return context.Cause(l.ctx)
+	if l.ended == nil && l.requests != nil {
+		return context.Cause(l.requests.ctx)
 	}
 	return l.ended
 }
@@ -49,17 +59,18 @@ func (l *life) cause() error {
 func (l *life) context(parent context.Context, counters *transport.Counters, parks bool) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ctx == nil {
+	if l.requests == nil {
 		ctx := transport.WithCounters(redact.Context(parent), counters)
 		if parks {
 			ctx = transport.WithParking(ctx)
 		}
-		l.ctx, l.cancel = context.WithCancelCause(ctx)
+		ctx, cancel := context.WithCancelCause(ctx)
+		l.requests = &requests{ctx, cancel}
 		if l.ended != nil {
-			l.cancel(l.ended)
+			cancel(l.ended)
 		}
 	}
-	return l.ctx
+	return l.requests.ctx
 }
 
 // park makes the workers handle the stream, also if the session has ended.
@@ -74,9 +85,9 @@ func (l *life) park() {
 func (l *life) dropContext() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.parked && l.cancel != nil {
-		l.cancel(nil)
-		l.ctx, l.cancel = nil, nil
+	if l.parked && l.requests != nil {
+		l.requests.cancel(nil)
+		l.requests = nil
 	}
 }
 
@@ -102,4 +113,35 @@ func (l *life) isParked() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.parked
+}
+
+// beginCall counts a call, unless the session is over. The caller ends it with endCall.
+func (l *life) beginCall() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return false
+	}
+	l.calls++
+	return true
+}
+
+func (l *life) endCall() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls--; l.calls == 0 && l.idle != nil {
+		close(l.idle)
+	}
+}
+
+// finishCalls lets no more calls begin. It returns nil if there are none, or else a
+// channel that is closed when all have ended. It is called once.
+func (l *life) finishCalls() (ended <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	if l.calls > 0 {
+		l.idle = make(chan struct{})
+	}
+	return l.idle
 }

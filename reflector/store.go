@@ -25,7 +25,7 @@ import (
 // A store may also be a [Checker], a [ReadChecker], an [EpochStarter] and a [Comparer], as
 // [cache.Slot] is. What it refuses does not reach it: the stream ends and another follows.
 // Silent streams are compared with what it holds. As a [BookmarkTaker] it gets bookmarks in
-// another way, and as a [Namer] it names the reflector.
+// another way, as a [Namer] it names the reflector, and as an [Observer] it is told of changes.
 type Store = toolscache.ReflectorStore
 
 // Checker is a [Store] that refuses objects. An error must not hold object data.
@@ -57,6 +57,13 @@ type Comparer interface {
 type Namer interface {
 	// ReflectorName returns the name. It is called for each log line.
 	ReflectorName() string
+}
+
+// Observer is a [Store] that is told of all that Options.OnChange is called for. A program with many
+// reflectors then keeps no function for each.
+type Observer interface {
+	// ReflectorChanged is called as Options.OnChange is, unless that is set.
+	ReflectorChanged()
 }
 
 // BookmarkTaker is a [Store] that takes the bookmarks of parked streams where they arrive, which

@@ -61,7 +61,7 @@ func (s *session) readState() error {
 	}
 	options := s.watchListOptions()
 	if err := s.open(options); err != nil {
-		if !s.isOver() && s.r.chooser.OpenFailed(s.r.ctx, err, s.began.Time()) {
+		if !s.isOver() && s.r.chooser.OpenFailed(s.r.named(), err, s.began.Time()) {
 			return s.readList()
 		}
 		return err
@@ -72,7 +72,7 @@ func (s *session) readState() error {
 	}
 	if err != nil {
 		if !s.isOver() { // else the session was ended from this side
-			err = s.r.chooser.EndedEarly(s.r.ctx, err, s.began.Time())
+			err = s.r.chooser.EndedEarly(s.r.named(), err, s.began.Time())
 		}
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *session) get(source listwatch.Getter) (items []any, err error) {
 	if object != nil {
 		items = []any{object}
 	}
-	return items, s.r.expected.checkAll(items)
+	return items, s.r.expected().checkAll(items)
 }
 
 // readList stores a list and opens the watch that follows it.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -75,7 +76,30 @@ func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runt
 		return nil, err
 	}
 	s.rememberList(list, size)
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		s.shareNames(item)
+		return nil
+	})
 	return list, nil
+}
+
+// shareNames makes an object of a Go type hold the names of the source in place of equal
+// ones, so that a program with many objects keeps them once.
+func (s *restSource) shareNames(object runtime.Object) {
+	typed, ok := object.(metav1.ObjectMetaAccessor)
+	if !ok {
+		return
+	}
+	header, ok := typed.GetObjectMeta().(*metav1.ObjectMeta)
+	if !ok {
+		return
+	}
+	if header.Name == s.name {
+		header.Name = s.name
+	}
+	if header.Namespace == s.namespace {
+		header.Namespace = s.namespace
+	}
 }
 
 func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {

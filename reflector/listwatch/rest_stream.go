@@ -258,6 +258,7 @@ func (s *restStream) deliver(eventType watch.EventType, object runtime.Object, s
 	switch eventType {
 	case watch.Added, watch.Modified:
 		s.source.remember(object, size)
+		s.source.shareNames(object)
 	case watch.Deleted:
 		s.source.remember(nil, 0)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,6 +47,33 @@ func TestRESTList(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An object holds the names of its source, and no copies of them.
+func TestNamesAreShared(t *testing.T) {
+	namespace, name := strings.Clone("default"), strings.Clone("tls")
+	overTheWire(t, func(t *testing.T, w *wire) {
+		w.write("tls", canary)
+		w.source = FromREST(w.source.(*restSource).resource, namespace, name)
+		list, err := w.source.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed := list.(*corev1.SecretList).Items[0]
+		stream := w.watch(metav1.ListOptions{})
+		defer func() { _ = stream.Close() }()
+		watched := w.next(stream, watch.Added).(*corev1.Secret)
+		for _, got := range []metav1.ObjectMeta{listed.ObjectMeta, watched.ObjectMeta} {
+			if unsafe.StringData(got.Name) != unsafe.StringData(name) || unsafe.StringData(got.Namespace) != unsafe.StringData(namespace) {
+				t.Error("the object has copies of its names")
+			}
+		}
+	})
+	other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
+	(&restSource{name: name, namespace: namespace}).shareNames(other)
+	if other.Name != "other" || other.Namespace != "" {
+		t.Errorf("another object is now %s/%s", other.Namespace, other.Name)
+	}
 }
 
 func TestRESTWatch(t *testing.T) {

@@ -44,8 +44,9 @@ const (
 	// initialWindow is the window of a connection before a WINDOW_UPDATE (RFC 9113,
 	// section 6.9.2).
 	initialWindow = 1<<16 - 1
-	// readBuffer is the size of a connection's read buffer. Larger reads pass it by.
-	readBuffer = 4 << 10
+	// readBuffer is the size of a connection's read buffer. Larger reads pass it by. Package
+	// crypto/tls has a buffer of its own.
+	readBuffer = 1 << 10
 	// maxFrame is the largest frame that a server may send, and the largest that it
 	// takes unless it has allowed more: the least that RFC 9113 permits.
 	maxFrame = 1 << 14

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
 
 // After spacingThreshold failures of healthy members in a row, their attempts begin attemptSpacing apart or more.
@@ -15,8 +17,8 @@ const (
 )
 
 // admit handles the members that are due, and begins every attempt that may begin now.
-func (s *server) admit(now time.Time) {
-	s.wake = time.Time{}
+func (s *server) admit(now moment.Moment) {
+	s.wake = 0
 	for len(s.schedule) > 0 && !s.schedule[0].due.After(now) {
 		m := s.schedule[0]
 		s.schedule.remove(m)
@@ -32,7 +34,7 @@ func (s *server) admit(now time.Time) {
 }
 
 // endPause queues a member whose pause is over.
-func (s *server) endPause(m *member, now time.Time) {
+func (s *server) endPause(m *member, now moment.Moment) {
 	m.state, m.due = queued, now
 	m.failing = m.failing || m.failedAlone()
 	m.resource.enqueue(m, now)
@@ -40,7 +42,7 @@ func (s *server) endPause(m *member, now time.Time) {
 
 // pick returns the member to admit now, nil if there is none. It sets wake to when there may be one, if nothing else
 // calls admit then.
-func (s *server) pick(now time.Time) *member {
+func (s *server) pick(now moment.Moment) *member {
 	if s.outage.confirmed {
 		if m := s.pickProbe(&s.outage, s.resources, now); m != nil {
 			return m
@@ -81,7 +83,7 @@ func (s *server) roundRobin() []*resource {
 func (s *server) served(r *resource) { s.first = slices.Index(s.resources, r) + 1 }
 
 // ready reports whether a time has come. If not, admit runs again then.
-func (s *server) ready(at, now time.Time) bool {
+func (s *server) ready(at, now moment.Moment) bool {
 	if at.After(now) {
 		s.wake = earlier(s.wake, at)
 		return false
@@ -90,7 +92,7 @@ func (s *server) ready(at, now time.Time) bool {
 }
 
 // pickHealthy returns the healthy member to admit, nil if there is none.
-func (s *server) pickHealthy(now time.Time) *member {
+func (s *server) pickHealthy(now moment.Moment) *member {
 	spaced, othersFail := s.lastBegan, s.failures >= spacingThreshold
 	if othersFail {
 		spaced = spaced.Add(attemptSpacing)
@@ -100,7 +102,7 @@ func (s *server) pickHealthy(now time.Time) *member {
 			continue
 		}
 		m, notBefore := r.nextHealthy(othersFail, now)
-		if m == nil || !s.ready(later(notBefore, spaced), now) {
+		if m == nil || !s.ready(max(notBefore, spaced), now) {
 			continue
 		}
 		s.served(r)
@@ -110,7 +112,7 @@ func (s *server) pickHealthy(now time.Time) *member {
 }
 
 // pickFailing returns the failing member to admit, nil if there is none.
-func (s *server) pickFailing(now time.Time) *member {
+func (s *server) pickFailing(now moment.Moment) *member {
 	if s.failing >= maxFailingAttempts {
 		return nil
 	}
@@ -130,7 +132,7 @@ func (s *server) pickFailing(now time.Time) *member {
 
 // pickFirstAttempt returns a member of a resource in an outage that has made no attempt yet, nil if there is none. It
 // may be healthy where the server answers. Hence 5xx of others do not keep it from its first attempt.
-func (s *server) pickFirstAttempt(r *resource, now time.Time) *member {
+func (s *server) pickFirstAttempt(r *resource, now moment.Moment) *member {
 	if r.outage.kind != Failed || errors.Is(r.outage.cause, errHung) || r.opening >= firstWindow || !s.hasPlace(r) {
 		return nil
 	}
@@ -145,7 +147,7 @@ func (s *server) pickFirstAttempt(r *resource, now time.Time) *member {
 }
 
 // pickProbe returns the member whose attempt is to probe, nil if there is none.
-func (s *server) pickProbe(o *outage, resources []*resource, now time.Time) *member {
+func (s *server) pickProbe(o *outage, resources []*resource, now moment.Moment) *member {
 	if o.probe != nil {
 		return nil
 	}
@@ -178,7 +180,7 @@ func (s *server) pickProbe(o *outage, resources []*resource, now time.Time) *mem
 // others, a random healthy one goes before failing ones. The first probe prefers a resource without failures. All
 // members of a class and a resource may fail, so another class goes first at each probe, and another resource at each
 // probe of a class.
-func (s *server) probeCandidate(o *outage, resources []*resource, now time.Time) *member {
+func (s *server) probeCandidate(o *outage, resources []*resource, now moment.Moment) *member {
 	if m := newestOf(resources); m != nil {
 		return m
 	}
@@ -220,7 +222,7 @@ func newestOf(resources []*resource) (m *member) {
 
 // firstPaused returns the member of some resources whose pause ends first, nil if there is none. A probe ends a pause
 // early, but not a Retry-After, and not that of the only member: no other probes meanwhile.
-func (s *server) firstPaused(resources []*resource, now time.Time) (first *member) {
+func (s *server) firstPaused(resources []*resource, now moment.Moment) (first *member) {
 	if active(resources) == 1 {
 		return nil
 	}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
 
 // backoff is a policy for pauses. The base of the first pause is first. Each further base is factor times the one
@@ -52,16 +54,8 @@ func between(low, high time.Duration) time.Duration {
 	return low + time.Duration(rand.Float64()*float64(high-low))
 }
 
-// later returns the later of two times.
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
 // earlier returns the earlier of two times. A zero time means never.
-func earlier(a, b time.Time) time.Time {
+func earlier(a, b moment.Moment) moment.Moment {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}

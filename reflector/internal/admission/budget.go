@@ -2,7 +2,11 @@
 
 package admission
 
-import "time"
+import (
+	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/moment"
+)
 
 // budget is a token bucket for the attempts of failing members. Unlike golang.org/x/time/rate, it can be given tokens:
 // an attempt that succeeds adds some.
@@ -10,7 +14,7 @@ type budget struct {
 	perSecond float64 // how fast it fills
 	most      float64 // how many tokens it holds at most
 	tokens    float64
-	filledAt  time.Time
+	filledAt  moment.Moment
 }
 
 func newBudget(perSecond, most float64) *budget {
@@ -18,7 +22,7 @@ func newBudget(perSecond, most float64) *budget {
 }
 
 // next returns when a token is available: now or later.
-func (b *budget) next(now time.Time) time.Time {
+func (b *budget) next(now moment.Moment) moment.Moment {
 	b.fill(now)
 	if b.tokens >= 1 {
 		return now
@@ -27,7 +31,7 @@ func (b *budget) next(now time.Time) time.Time {
 }
 
 // fill adds the tokens for the time since the last fill.
-func (b *budget) fill(now time.Time) {
+func (b *budget) fill(now moment.Moment) {
 	if !b.filledAt.IsZero() {
 		b.add(now.Sub(b.filledAt).Seconds() * b.perSecond)
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
 
 // ErrLeft is returned by Acquire once the member has left.
@@ -23,24 +25,32 @@ type Controller struct {
 // it is at least 1.
 func New(limit int) *Controller { return &Controller{server: newServer(limit)} }
 
-// Join adds a member for one object of a resource. notify may be nil. It is called when the member waits and an outage
-// of the server or of the resource begins. It is called without a lock, on a goroutine of the timer, and must return
-// soon.
-func (c *Controller) Join(resource string, notify func()) *Member {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := &Member{controller: c, member: member{notify: notify}}
-	c.server.join(&m.member, resource)
-	return m
+// Observer is told of outages that concern a member that waits.
+type Observer interface {
+	// OutageBegan is called when the member waits and an outage of the server or of the resource begins. It is called
+	// without a lock, on a goroutine of the timer, and must return soon.
+	OutageBegan()
 }
 
-// Member is one object that is to be listed and watched. Acquire, Request, Release and Ended are called one after the
-// other; the other methods from any goroutine.
+// Join adds a member for one object of a resource. The observer may be nil.
+func (c *Controller) Join(m *Member, resource string, observer Observer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m.controller, m.observer = c, observer
+	c.server.join(&m.member, resource)
+}
+
+// Member is one object that is to be listed and watched. It is part of what it is for, must not be copied, and is used
+// after Join only. Acquire, Request, Release and Ended are called one after the other; the other methods from any
+// goroutine.
 type Member struct {
 	member
 
 	controller *Controller
 }
+
+// Resource returns the resource of the member.
+func (m *Member) Resource() string { return m.resource.name }
 
 // Rest says that the object needs no attempt for now. While it rests it does not count: its success of long ago says
 // nothing of an outage. Rest withdraws a request that still waits, and reports whether there was one. It has no effect
@@ -49,7 +59,7 @@ func (m *Member) Rest() (withdrawn bool) {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
+	now := moment.Now()
 	switch m.state {
 	case paused, queued:
 		withdrawn, m.proceed = true, nil
@@ -72,7 +82,7 @@ func (m *Member) Resume() (recent bool) {
 	if m.state != resting {
 		return true
 	}
-	return m.controller.server.resume(&m.member, time.Now())
+	return m.controller.server.resume(&m.member, moment.Now())
 }
 
 // Acquire waits until the member may make an attempt, and then returns nil. Release must follow. Acquire returns ctx's
@@ -105,7 +115,7 @@ func (m *Member) request(proceed func()) {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
+	now := moment.Now()
 	c.server.request(&m.member, proceed, now)
 	c.admitLocked(now)
 }
@@ -116,7 +126,7 @@ func (m *Member) Release(outcome Outcome) {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
+	now := moment.Now()
 	switch m.state {
 	case opening, hung:
 		c.server.finish(&m.member, outcome, now)
@@ -134,7 +144,7 @@ func (m *Member) Release(outcome Outcome) {
 func (m *Member) Ended(lived time.Duration, outcome Outcome) {
 	m.controller.mu.Lock()
 	defer m.controller.mu.Unlock()
-	m.streamEnded(lived, outcome, time.Now())
+	m.streamEnded(lived, outcome, moment.Now())
 }
 
 // Expedite reports that a caller waits for the member's next attempt. The member's pause then ends at most 1.1 to 1.6 s
@@ -144,7 +154,7 @@ func (m *Member) Expedite() {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
+	now := moment.Now()
 	if m.expedited || m.state >= opening {
 		return
 	}
@@ -157,7 +167,7 @@ func (m *Member) Leave() {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
+	now := moment.Now()
 	if m.state == left {
 		return
 	}
@@ -166,7 +176,7 @@ func (m *Member) Leave() {
 }
 
 // admitLocked begins the attempts that may begin now, and sets the timer for the others.
-func (c *Controller) admitLocked(now time.Time) {
+func (c *Controller) admitLocked(now moment.Moment) {
 	c.server.admit(now)
 	switch next := c.server.next(now); {
 	case next.IsZero() && c.timer != nil:
@@ -179,27 +189,27 @@ func (c *Controller) admitLocked(now time.Time) {
 	}
 }
 
-// fire is the timer's function. Only fire notifies members: the callers of other methods may hold a lock that notify
+// fire is the function of the timer. Only fire calls observers: the callers of other methods may hold a lock that one
 // takes.
 func (c *Controller) fire() {
 	c.mu.Lock()
-	c.admitLocked(time.Now())
-	notices := c.server.notices
-	c.server.notices = nil
+	c.admitLocked(moment.Now())
+	observers := c.server.toTell
+	c.server.toTell = nil
 	c.mu.Unlock()
-	notifyAll(notices)
+	tellAll(observers)
 }
 
-// notifyAll calls each function, also if one of them ends the goroutine (runtime.Goexit).
-func notifyAll(notices []func()) {
+// tellAll tells each observer, also if one of them ends the goroutine (runtime.Goexit).
+func tellAll(observers []Observer) {
 	defer func() {
-		if len(notices) > 0 {
-			notifyAll(notices)
+		if len(observers) > 0 {
+			tellAll(observers)
 		}
 	}()
-	for len(notices) > 0 {
-		notify := notices[0]
-		notices = notices[1:]
-		notify()
+	for len(observers) > 0 {
+		observer := observers[0]
+		observers = observers[1:]
+		observer.OutageBegan()
 	}
 }

@@ -15,7 +15,7 @@ import (
 func TestAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := admission.New(1)
-		first, second := c.Join("secrets", nil), c.Join("secrets", nil)
+		first, second := join(c, "secrets", nil), join(c, "secrets", nil)
 		if err := first.Acquire(t.Context()); err != nil {
 			t.Fatalf("first: got %v, want it admitted", err)
 		}

@@ -2,14 +2,14 @@
 
 package admission
 
-import "time"
+import "github.com/refwatch/refwatch/reflector/internal/moment"
 
 // successTokens is how many attempts a successful attempt of a failing member adds to each budget. So the budget does
 // not slow down the members that meet one bad server of three behind a load balancer.
 const successTokens = 3
 
 // finish ends the attempt of m and learns from its outcome.
-func (s *server) finish(m *member, outcome Outcome, now time.Time) {
+func (s *server) finish(m *member, outcome Outcome, now moment.Moment) {
 	wasHung := m.state == hung
 	s.schedule.remove(m)
 	s.uncount(m)
@@ -31,10 +31,10 @@ func (s *server) finish(m *member, outcome Outcome, now time.Time) {
 }
 
 // succeed learns from an attempt that synced.
-func (s *server) succeed(m *member, now time.Time) {
+func (s *server) succeed(m *member, now moment.Moment) {
 	r := m.resource
 	s.lastSuccess, r.lastSuccess = now, now
-	r.throttles, r.throttledUntil = 0, time.Time{}
+	r.throttles, r.throttledUntil = 0, 0
 	r.latency.observe(now.Sub(m.began))
 	r.rise.observe(now.Sub(m.began), now)
 	if !m.failingAttempt {
@@ -67,7 +67,7 @@ func (s *server) succeed(m *member, now time.Time) {
 // retryFirstFailures ends the pauses of members that failed for the first time since the last success, or in an outage
 // of the server: the cause may have been the resource, or the server. Many of them may fail again where the server
 // answers. So they stay in the lane of failing members, where a success adds to the budget.
-func (s *server) retryFirstFailures(eligible func(*member, Kind) bool, now time.Time) {
+func (s *server) retryFirstFailures(eligible func(*member, Kind) bool, now moment.Moment) {
 	for m, kind := range s.firstFailures {
 		if !eligible(m, kind) {
 			continue
@@ -78,7 +78,7 @@ func (s *server) retryFirstFailures(eligible func(*member, Kind) bool, now time.
 		m.pause = 0
 		switch m.state {
 		case paused:
-			s.schedule.set(m, later(now, m.retryAfter))
+			s.schedule.set(m, max(now, m.retryAfter))
 		case queued:
 			m.resource.enqueue(m, now)
 		}
@@ -86,7 +86,7 @@ func (s *server) retryFirstFailures(eligible func(*member, Kind) bool, now time.
 }
 
 // fail learns from an attempt that failed. If it was hung, attemptHung has recorded its failure.
-func (s *server) fail(m *member, outcome Outcome, wasHung bool, now time.Time) {
+func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Moment) {
 	if _, ok := s.firstFailures[m]; ok && !m.retried && s.endsOutage(outcome.Kind) {
 		m.failures, m.retried = 0, true // those so far were the server's
 	}
@@ -111,7 +111,7 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now time.Time) {
 
 // backOff begins the pause of a member that failed, and sets its lane. An outcome that may well pass with the next
 // attempt does not make it a failing member.
-func (s *server) backOff(m *member, outcome Outcome, now time.Time) {
+func (s *server) backOff(m *member, outcome Outcome, now moment.Moment) {
 	b, transient := memberBackoff, false
 	switch outcome.Kind {
 	case Answered:
@@ -141,7 +141,7 @@ func (s *server) backOff(m *member, outcome Outcome, now time.Time) {
 
 // learnAnswer learns from an answer of the server: it can be reached, and the members that did not reach it may try
 // again. A 401 does not end an outage by 401.
-func (s *server) learnAnswer(kind Kind, now time.Time) {
+func (s *server) learnAnswer(kind Kind, now moment.Moment) {
 	if s.outage.kind == kind {
 		return
 	}
@@ -160,7 +160,7 @@ func (s *server) endsOutage(kind Kind) bool {
 // learnFailure learns from the failure of a healthy member, from a 401, and from any failure of an only member to
 // reach the server, or to get more than a 5xx from it: the cause may be the resource or the server. A reserved attempt
 // may be that of a member that fails alone. So it delays no other.
-func (s *server) learnFailure(m *member, outcome Outcome, now time.Time) {
+func (s *server) learnFailure(m *member, outcome Outcome, now moment.Moment) {
 	r := m.resource
 	if !m.cameAlone() {
 		s.failures++
@@ -188,7 +188,7 @@ func (s *server) learnFailure(m *member, outcome Outcome, now time.Time) {
 // learnUnauthorized learns from a 401: the token may be invalid, or not be accepted for one kind, as by an aggregated
 // API server. It is an outage of the resource at once, and of the server if another resource agrees, or if there is no
 // other.
-func (s *server) learnUnauthorized(m *member, outcome Outcome, now time.Time) {
+func (s *server) learnUnauthorized(m *member, outcome Outcome, now moment.Moment) {
 	threshold := 1
 	if m.cameAlone() {
 		threshold = m.resource.outage.threshold(m, m.resource.active(), &m.resource.census, false)
@@ -209,7 +209,7 @@ func (s *server) learnUnauthorized(m *member, outcome Outcome, now time.Time) {
 }
 
 // attemptHung learns from an attempt that lasts for too long. It counts no longer.
-func (s *server) attemptHung(m *member, now time.Time) {
+func (s *server) attemptHung(m *member, now moment.Moment) {
 	r := m.resource
 	s.uncount(m)
 	m.state = hung
@@ -225,8 +225,8 @@ func (s *server) attemptHung(m *member, now time.Time) {
 }
 
 // record records a failure that may be an outage. If that confirms the outage, the windows shrink for the server's
-// return, and the members that wait are notified.
-func (s *server) record(o *outage, m *member, outcome Outcome, threshold int, now time.Time) {
+// return, and the members that wait are told.
+func (s *server) record(o *outage, m *member, outcome Outcome, threshold int, now moment.Moment) {
 	if !o.record(m, outcome, threshold, now) {
 		return
 	}
@@ -239,5 +239,5 @@ func (s *server) record(o *outage, m *member, outcome Outcome, threshold int, no
 			r.window.shrink()
 		}
 	}
-	s.notify(involved)
+	s.tell(involved)
 }

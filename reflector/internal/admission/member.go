@@ -5,6 +5,8 @@ package admission
 import (
 	"container/list"
 	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
 
 const (
@@ -50,7 +52,7 @@ const (
 // member is the state of a [Member]. Its fields are guarded by Controller.mu.
 type member struct {
 	resource *resource
-	notify   func() // may be nil
+	observer Observer // may be nil
 
 	state           state
 	expedited       bool   // Expedite was called since the last attempt
@@ -69,13 +71,13 @@ type member struct {
 	queue   *list.List    // the queue it is in, nil if none
 	element *list.Element // its place there
 
-	index int       // in the schedule, from 1 on; 0 if it is not there
-	due   time.Time // when it leaves the schedule; since when it is queued
+	index int           // in the schedule, from 1 on; 0 if it is not there
+	due   moment.Moment // when it leaves the schedule; since when it is queued
 
-	began      time.Time // when the last attempt began
-	ended      time.Time // when the last attempt, or the stream after it, ended
+	began      moment.Moment // when the last attempt began
+	ended      moment.Moment // when the last attempt, or the stream after it, ended
 	pause      time.Duration
-	retryAfter time.Time // the server asked for no request before
+	retryAfter moment.Moment // the server asked for no request before
 }
 
 // class returns the reason why the member is queued.
@@ -90,15 +92,15 @@ func (m *member) class() class {
 }
 
 // setPause begins the pause before the member's next attempt.
-func (m *member) setPause(pause, retryAfter time.Duration, now time.Time) {
-	m.ended, m.pause, m.retryAfter = now, pause, time.Time{}
+func (m *member) setPause(pause, retryAfter time.Duration, now moment.Moment) {
+	m.ended, m.pause, m.retryAfter = now, pause, 0
 	if retryAfter > 0 {
 		m.retryAfter = now.Add(honored(retryAfter))
 	}
 }
 
 // streamEnded begins the pause after a stream that lived for so long.
-func (m *member) streamEnded(lived time.Duration, outcome Outcome, now time.Time) {
+func (m *member) streamEnded(lived time.Duration, outcome Outcome, now moment.Moment) {
 	if m.shortStreams++; lived >= stableStream {
 		m.shortStreams = 1
 	}
@@ -116,12 +118,12 @@ func (m *member) streamEnded(lived time.Duration, outcome Outcome, now time.Time
 }
 
 // pauseEnd returns when the member's pause ends. A caller that waits shortens a long pause, but not a Retry-After.
-func (m *member) pauseEnd() time.Time {
+func (m *member) pauseEnd() moment.Moment {
 	pause := m.pause
 	if m.expedited {
 		pause = min(pause, between(minExpeditedPause, maxExpeditedPause))
 	}
-	return later(m.ended.Add(pause), m.retryAfter)
+	return max(m.ended.Add(pause), m.retryAfter)
 }
 
 // failedAlone reports whether the last failure of m was its own: others of its resource have succeeded since. A failure

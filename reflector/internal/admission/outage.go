@@ -5,7 +5,8 @@ package admission
 import (
 	"errors"
 	"slices"
-	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
 
 // minFailures is how many members must fail to confirm an outage. One more is needed for each membersPerFailure
@@ -18,25 +19,25 @@ var errHung = errors.New("the server does not answer")
 // outage is a failure of a whole resource, or of the server. It records failures, and is confirmed when there are
 // enough. The zero value is no outage.
 type outage struct {
-	failed   []*member // members that failed, with no success in between
-	kind     Kind      // of the last failure
-	cause    error     // of the last failure
-	lastSeen time.Time // when that was; in an outage, when an attempt last failed so
+	failed   []*member     // members that failed, with no success in between
+	kind     Kind          // of the last failure
+	cause    error         // of the last failure
+	lastSeen moment.Moment // when that was; in an outage, when an attempt last failed so
 
 	confirmed bool
-	since     time.Time // when it was confirmed
-	probes    uint32    // begun so far, also before it was interrupted
-	probe     *member   // whose attempt is the probe under way, nil if none
-	nextProbe time.Time // no probe begins before
+	since     moment.Moment // when it was confirmed
+	probes    uint32        // begun so far, also before it was interrupted
+	probe     *member       // whose attempt is the probe under way, nil if none
+	nextProbe moment.Moment // no probe begins before
 }
 
 // record records a failure of m, and reports whether that confirms the outage. threshold is how many members must fail.
-func (o *outage) record(m *member, outcome Outcome, threshold int, now time.Time) bool {
+func (o *outage) record(m *member, outcome Outcome, threshold int, now moment.Moment) bool {
 	if o.confirmed && (o.kind != outcome.Kind || errors.Is(outcome.Cause, errHung)) {
 		return false
 	}
 	if o.kind != outcome.Kind {
-		o.probes, o.nextProbe = 0, time.Time{} // they were those of an interrupted outage of another kind
+		o.probes, o.nextProbe = 0, 0 // they were those of an interrupted outage of another kind
 	}
 	o.kind, o.cause, o.lastSeen = outcome.Kind, outcome.Cause, now
 	if o.confirmed {
@@ -48,12 +49,12 @@ func (o *outage) record(m *member, outcome Outcome, threshold int, now time.Time
 	if len(o.failed) < threshold {
 		return false
 	}
-	o.confirmed, o.since, o.nextProbe = true, now, later(now, o.nextProbe)
+	o.confirmed, o.since, o.nextProbe = true, now, max(now, o.nextProbe)
 	return true
 }
 
 // seen notes that an attempt has failed as the confirmed outage does. It keeps the cause.
-func (o *outage) seen(kind Kind, now time.Time) {
+func (o *outage) seen(kind Kind, now moment.Moment) {
 	if o.confirmed && o.kind == kind {
 		o.lastSeen = now
 	}
@@ -66,17 +67,17 @@ func (o *outage) beginProbe(m *member) {
 }
 
 // endProbe ends the probe without success. The next one begins after a pause, and not before notBefore.
-func (o *outage) endProbe(b backoff, notBefore, now time.Time) {
+func (o *outage) endProbe(b backoff, notBefore, now moment.Moment) {
 	o.probe = nil
-	o.nextProbe = later(now.Add(b.pause(o.probes)), notBefore)
+	o.nextProbe = max(now.Add(b.pause(o.probes)), notBefore)
 }
 
 // interrupt ends the outage because of an answer that is no success, and discards the failures recorded. If servers
 // behind a load balancer fail in several ways, it is soon confirmed again, with the same kind: its pauses go on then.
-func (o *outage) interrupt(b backoff, now time.Time) {
+func (o *outage) interrupt(b backoff, now moment.Moment) {
 	interrupted := outage{kind: o.kind, probes: o.probes, nextProbe: o.nextProbe}
 	if o.probes > 0 {
-		interrupted.nextProbe = later(o.nextProbe, now.Add(b.pause(o.probes)))
+		interrupted.nextProbe = max(o.nextProbe, now.Add(b.pause(o.probes)))
 	}
 	*o = interrupted
 }

@@ -48,13 +48,13 @@ func TestMembersAreNotifiedAfterOneThatEndsTheGoroutine(t *testing.T) {
 // oneOfACrowd begins the only attempt that is allowed, for the first of many members.
 func oneOfACrowd(t *testing.T, notify func()) (first *admission.Member, others int) {
 	c := admission.New(1)
-	first = c.Join("secrets", nil)
+	first = join(c, "secrets", nil)
 	t.Cleanup(first.Leave)
 	if err := first.Acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for range 40 {
-		m := c.Join("secrets", notify)
+		m := join(c, "secrets", notify)
 		m.Request(func() {})
 		t.Cleanup(m.Leave)
 	}

@@ -5,6 +5,8 @@ package admission
 import (
 	"slices"
 	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
 
 const (
@@ -27,14 +29,14 @@ const (
 // after a 429, and its failure says little about the others. They are in their lane, too: what comes first admits them.
 type reserve struct {
 	places  *budget
-	waiting []*member // in the order in which they came
-	crowdAt time.Time // when there was a crowd last
+	waiting []*member     // in the order in which they came
+	crowdAt moment.Moment // when there was a crowd last
 }
 
 func newReserve() reserve { return reserve{places: newBudget(reserveRate, reserveBurst)} }
 
 // offer adds m, whose pause begins, if it may be healthy. In a crowd all that wait lose their places.
-func (r *reserve) offer(m *member, now time.Time) {
+func (r *reserve) offer(m *member, now moment.Moment) {
 	if m.reserved || m.failing || m.failures > 0 || m.retried {
 		return
 	}
@@ -65,7 +67,7 @@ func (r *reserve) remove(m *member) {
 }
 
 // pickReserved returns the member of a reserve to admit, nil if there is none: one that others have kept waiting.
-func (s *server) pickReserved(now time.Time) *member {
+func (s *server) pickReserved(now moment.Moment) *member {
 	if s.credit <= 0 {
 		return nil
 	}

@@ -2,7 +2,11 @@
 
 package admission
 
-import "time"
+import (
+	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/moment"
+)
 
 // resource is what is known of one resource of the server, such as secrets.
 type resource struct {
@@ -17,15 +21,15 @@ type resource struct {
 	rise             rise
 	outage           outage
 
-	lastSuccess    time.Time
-	throttles      uint32    // 429s since the last success; those of one round trip count once
-	lastThrottle   time.Time // when the last of these was counted
-	throttledUntil time.Time // no attempt of a healthy member begins before, except the newest member's
+	lastSuccess    moment.Moment
+	throttles      uint32        // 429s since the last success; those of one round trip count once
+	lastThrottle   moment.Moment // when the last of these was counted
+	throttledUntil moment.Moment // no attempt of a healthy member begins before, except the newest member's
 
 	// newest is the newest queued member that has made no attempt yet; one that a caller waits for, if there is one. It
 	// may be healthy, whatever others fail with.
 	newest      *member
-	newestSince time.Time // since when there has been one
+	newestSince moment.Moment // since when there has been one
 }
 
 func newResource(name string, limit int) *resource {
@@ -41,7 +45,7 @@ func (r *resource) lane(m *member) *lane {
 }
 
 // enqueue queues m.
-func (r *resource) enqueue(m *member, now time.Time) {
+func (r *resource) enqueue(m *member, now moment.Moment) {
 	r.lane(m).add(m)
 	if m.attempted {
 		return
@@ -56,7 +60,7 @@ func (r *resource) enqueue(m *member, now time.Time) {
 
 // deadline returns when the newest member makes its first attempt at the latest. It does not move when a newer one
 // comes: as long as members come, one makes its attempt.
-func (r *resource) deadline() time.Time {
+func (r *resource) deadline() moment.Moment {
 	if r.newest.expedited {
 		return r.newestSince.Add(expeditedDeadline)
 	}
@@ -76,7 +80,7 @@ func (r *resource) queued() int { return r.healthy.len() + r.failing.len() }
 
 // throttle updates the resource after a 429 to a healthy member. The window shrinks, and healthy members pause: for at
 // least twice the latency, which is long where a server is loaded. Attempts that were under way together count once.
-func (r *resource) throttle(m *member, now time.Time) {
+func (r *resource) throttle(m *member, now moment.Moment) {
 	r.window.shrink()
 	if m.began.Before(r.lastThrottle) {
 		return
@@ -91,7 +95,7 @@ func (r *resource) throttle(m *member, now time.Time) {
 // nextHealthy returns the healthy member to admit next, and the time before which it is not admitted; nil if none is
 // queued. It moves the members that a success has since shown to fail alone to the lane of failing members: another
 // 429 of theirs would pause the whole resource again. othersFail is set after some failures in a row.
-func (r *resource) nextHealthy(othersFail bool, now time.Time) (*member, time.Time) {
+func (r *resource) nextHealthy(othersFail bool, now moment.Moment) (*member, moment.Moment) {
 	m, notBefore := r.peekHealthy(othersFail, now)
 	for m != nil && m.failedAlone() {
 		r.dequeue(m)
@@ -105,7 +109,7 @@ func (r *resource) nextHealthy(othersFail bool, now time.Time) (*member, time.Ti
 // peekHealthy returns the first of the healthy members, and the time before which it is not admitted; nil if none is
 // queued. After a 429 it is the newest member, or else a random one: the oldest may be the one that is throttled. While
 // others fail it is the newest member once its deadline has passed: all before it may fail.
-func (r *resource) peekHealthy(othersFail bool, now time.Time) (*member, time.Time) {
+func (r *resource) peekHealthy(othersFail bool, now moment.Moment) (*member, moment.Moment) {
 	switch {
 	case r.throttles == 0 && othersFail && r.newest != nil && !r.deadline().After(now):
 		return r.newest, r.throttledUntil

@@ -30,7 +30,7 @@ func TestResume(t *testing.T) {
 			inBubble(t, 32, func(r *rig) {
 				r.join(2000, "secrets", fails(admission.Refused))
 				advance(5 * time.Minute) // more of them are queued than may begin
-				one := r.Join("secrets", nil)
+				one := join(r.Controller, "secrets", nil)
 				if err := one.Acquire(r.ctx); err != nil {
 					t.Fatal(err)
 				}
@@ -103,7 +103,7 @@ func TestOutageEndsWithTheLastActiveMember(t *testing.T) {
 			t.Run(fmt.Sprint(name, ", kind ", kind), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := admission.New(8)
-					all := []*admission.Member{c.Join("secrets", nil), c.Join("secrets", nil), c.Join("secrets", nil)}
+					all := []*admission.Member{join(c, "secrets", nil), join(c, "secrets", nil), join(c, "secrets", nil)}
 					for _, outcome := range []admission.Outcome{{Kind: admission.Synced}, {Kind: kind, Cause: errBad}} {
 						for _, m := range all {
 							if err := m.Acquire(t.Context()); err != nil {
@@ -143,11 +143,11 @@ func TestOutageOfTwoBesideMembersThatRest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := admission.New(8)
 				for range 9 {
-					m := c.Join("secrets", nil)
+					m := join(c, "secrets", nil)
 					defer m.Leave()
 					m.Rest()
 				}
-				two := []*admission.Member{c.Join("secrets", nil), c.Join("secrets", nil)}
+				two := []*admission.Member{join(c, "secrets", nil), join(c, "secrets", nil)}
 				try := func(outcome admission.Outcome) {
 					for _, m := range two {
 						if err := m.Acquire(t.Context()); err != nil {
@@ -175,7 +175,7 @@ func TestOutageOfTwoBesideMembersThatRest(t *testing.T) {
 func TestOutageGoesOnForMembersThatRested(t *testing.T) {
 	inBubble(t, 32, func(r *rig) {
 		all := r.join(8, "secrets", healthy())
-		other := r.Join("secrets", nil)
+		other := join(r.Controller, "secrets", nil)
 		advance(time.Minute)
 		for _, m := range all {
 			m.Rest()
@@ -241,7 +241,7 @@ func TestFewThatRestedAreNoOutage(t *testing.T) {
 func TestRestWithdrawsARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := admission.New(1)
-		first, second := c.Join("secrets", nil), c.Join("secrets", nil)
+		first, second := join(c, "secrets", nil), join(c, "secrets", nil)
 		defer first.Leave()
 		defer second.Leave()
 		if err := first.Acquire(t.Context()); err != nil {

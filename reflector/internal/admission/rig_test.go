@@ -83,11 +83,27 @@ func inBubble(t *testing.T, limit int, f func(*rig)) {
 	})
 }
 
+// observer is the function that an outage calls.
+type observer func()
+
+func (o observer) OutageBegan() { o() }
+
+// join adds a member. notify may be nil.
+func join(c *admission.Controller, resource string, notify func()) *admission.Member {
+	m := &admission.Member{}
+	if notify == nil {
+		c.Join(m, resource, nil)
+	} else {
+		c.Join(m, resource, observer(notify))
+	}
+	return m
+}
+
 // join adds n members of a resource.
 func (r *rig) join(n int, resource string, b behavior) (clients []*client) {
 	for range n {
 		c := &client{rig: r, joined: time.Now(), behavior: b, cut: make(chan struct{})}
-		c.Member = r.Join(resource, func() { r.mu.Lock(); defer r.mu.Unlock(); c.notified++ })
+		c.Member = join(r.Controller, resource, func() { r.mu.Lock(); defer r.mu.Unlock(); c.notified++ })
 		r.mu.Lock()
 		r.clients = append(r.clients, c)
 		r.mu.Unlock()

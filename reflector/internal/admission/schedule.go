@@ -4,7 +4,8 @@ package admission
 
 import (
 	"container/heap"
-	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
 
 // schedule is a heap of the members that are due at a time: when their pause ends, or when their attempt counts as
@@ -35,7 +36,7 @@ func (s *schedule) Pop() any {
 }
 
 // set adds m, or moves it, to a time.
-func (s *schedule) set(m *member, due time.Time) {
+func (s *schedule) set(m *member, due moment.Moment) {
 	m.due = due
 	if m.index > 0 {
 		heap.Fix(s, m.index-1)

@@ -3,9 +3,8 @@
 package admission
 
 import (
-	"time"
-
 	"github.com/refwatch/refwatch/reflector/histogram"
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
 
 const (
@@ -33,14 +32,14 @@ type server struct {
 
 	outage        outage
 	answered      bool             // the server has answered
-	lastSuccess   time.Time        // of any member
+	lastSuccess   moment.Moment    // of any member
 	firstFailures map[*member]Kind // members that failed for the first time since the last success, or in an outage
 	failures      int              // failed attempts of healthy members in a row
-	lastBegan     time.Time        // when an attempt of a healthy member last began
+	lastBegan     moment.Moment    // when an attempt of a healthy member last began
 	waits         histogram.Histogram
 
-	wake    time.Time // when admit must run again, beside the schedule; zero for never
-	notices []func()  // to be called without a lock
+	wake   moment.Moment // when admit must run again, beside the schedule; zero for never
+	toTell []Observer    // of outages, without a lock
 }
 
 func newServer(limit int) server {
@@ -73,7 +72,7 @@ func (s *server) resource(name string) *resource {
 }
 
 // leave makes m no member any more, for ever.
-func (s *server) leave(m *member, now time.Time) {
+func (s *server) leave(m *member, now moment.Moment) {
 	before := m.state
 	if before == resting {
 		s.countResting(m, -1)
@@ -91,7 +90,7 @@ func (s *server) leave(m *member, now time.Time) {
 }
 
 // rest keeps m out of everything until resume: it makes no attempt.
-func (s *server) rest(m *member, now time.Time) {
+func (s *server) rest(m *member, now moment.Moment) {
 	s.remove(m, now)
 	m.state = resting
 	s.countResting(m, 1)
@@ -100,13 +99,13 @@ func (s *server) rest(m *member, now time.Time) {
 }
 
 // resume ends the rest of m. It reports whether its last attempt was recent, or a Retry-After still counts.
-func (s *server) resume(m *member, now time.Time) (recent bool) {
+func (s *server) resume(m *member, now moment.Moment) (recent bool) {
 	m.state, m.resumed = idle, true
 	s.countResting(m, -1)
 	recent = now.Sub(m.ended) <= memberBackoff.longest
 	if !recent {
 		m.failures, m.failing, m.retried = 0, false, false
-		m.ended, m.pause = time.Time{}, 0
+		m.ended, m.pause = 0, 0
 	}
 	m.attempted = m.failing || m.failures > 0
 	return recent || m.retryAfter.After(now)
@@ -123,7 +122,7 @@ func (s *server) countResting(m *member, n int) {
 func (s *server) censuses(m *member) [2]*census { return [...]*census{&s.census, &m.resource.census} }
 
 // remove removes m from all but the census.
-func (s *server) remove(m *member, now time.Time) {
+func (s *server) remove(m *member, now moment.Moment) {
 	r := m.resource
 	s.withdraw(m)
 	if m.state == opening || m.state == hung {
@@ -146,7 +145,7 @@ func (s *server) clearIfInactive(r *resource) {
 }
 
 // request begins the pause of m before an attempt. proceed is called when m is admitted, or has left.
-func (s *server) request(m *member, proceed func(), now time.Time) {
+func (s *server) request(m *member, proceed func(), now moment.Moment) {
 	if m.state == left {
 		proceed()
 		return
@@ -165,7 +164,7 @@ func (s *server) withdraw(m *member) {
 }
 
 // expedite shortens the pause of m, or moves it to the queue of expedited members.
-func (s *server) expedite(m *member, now time.Time) {
+func (s *server) expedite(m *member, now moment.Moment) {
 	m.resource.dequeue(m)
 	m.expedited = true
 	switch m.state {
@@ -179,7 +178,7 @@ func (s *server) expedite(m *member, now time.Time) {
 }
 
 // begin begins an attempt of m.
-func (s *server) begin(m *member, now time.Time) {
+func (s *server) begin(m *member, now moment.Moment) {
 	r := m.resource
 	m.reservedAttempt = m.reserved
 	r.reserve.remove(m)
@@ -220,7 +219,7 @@ func (s *server) uncount(m *member) {
 }
 
 // endProbe ends the probe of m, if its attempt is one, without success.
-func (s *server) endProbe(m *member, now time.Time) {
+func (s *server) endProbe(m *member, now moment.Moment) {
 	r := m.resource
 	if s.outage.probe == m {
 		s.outage.endProbe(serverBackoff, r.throttledUntil, now)
@@ -230,11 +229,11 @@ func (s *server) endProbe(m *member, now time.Time) {
 	}
 }
 
-// notify adds notices for the waiting members of the resources that eligible accepts.
-func (s *server) notify(eligible func(*resource) bool) {
+// tell notes the observers of the waiting members of the resources that eligible accepts.
+func (s *server) tell(eligible func(*resource) bool) {
 	add := func(m *member) {
-		if m.notify != nil && eligible(m.resource) {
-			s.notices = append(s.notices, m.notify)
+		if m.observer != nil && eligible(m.resource) {
+			s.toTell = append(s.toTell, m.observer)
 		}
 	}
 	for _, m := range s.schedule {
@@ -249,8 +248,8 @@ func (s *server) notify(eligible func(*resource) bool) {
 }
 
 // next returns when admit must run again; zero for never.
-func (s *server) next(now time.Time) time.Time {
-	if len(s.notices) > 0 {
+func (s *server) next(now moment.Moment) moment.Moment {
+	if len(s.toTell) > 0 {
 		return now
 	}
 	if len(s.schedule) == 0 {

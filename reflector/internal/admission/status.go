@@ -63,7 +63,7 @@ func (s *server) windowNow() (window int) {
 // add sets the cause if the outage is confirmed.
 func (s *Status) add(o *outage) {
 	if o.confirmed {
-		s.Cause, s.CauseTime = o.cause, o.lastSeen
+		s.Cause, s.CauseTime = o.cause, o.lastSeen.Time()
 	}
 }
 
@@ -92,7 +92,7 @@ func (m *Member) Waiting() (Waiting, bool) {
 	var w Waiting
 	switch m.state {
 	case paused:
-		w.Until, w.RetryAfter = m.due, m.retryAfter
+		w.Until, w.RetryAfter = m.due.Time(), m.retryAfter.Time()
 	case queued:
 		w.Queued = m.resource.queued()
 	default:
@@ -101,7 +101,7 @@ func (m *Member) Waiting() (Waiting, bool) {
 	}
 	for _, o := range []*outage{&m.controller.server.outage, &m.resource.outage} {
 		if o.confirmed {
-			w.Kind, w.Cause, w.Since, w.At = o.kind, o.cause, o.since, o.lastSeen
+			w.Kind, w.Cause, w.Since, w.At = o.kind, o.cause, o.since.Time(), o.lastSeen.Time()
 			break
 		}
 	}

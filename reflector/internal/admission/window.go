@@ -5,6 +5,8 @@ package admission
 import (
 	"math"
 	"time"
+
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
 
 const (
@@ -104,11 +106,11 @@ type rise struct {
 	mean          float64 // in seconds
 	least, before float64 // the least mean of this period, and of the one before; 0 for none
 	answers       int
-	began, last   time.Time // when the period began, and when the last answer came
+	began, last   moment.Moment // when the period began, and when the last answer came
 }
 
 // observe adds an observation.
-func (r *rise) observe(took time.Duration, now time.Time) {
+func (r *rise) observe(took time.Duration, now moment.Moment) {
 	if now.Sub(r.last) > risePeriod {
 		*r = rise{began: now}
 	}

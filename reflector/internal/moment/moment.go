@@ -4,20 +4,45 @@
 // keeps several, of which most are never looked at.
 package moment
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Moment is a time by the monotonic clock, which no change of the wall clock moves. The zero
-// Moment is none.
+// Moment is none, and is before all others.
 type Moment int64
 
-// base is before every Moment.
-var base = time.Now().Add(-1)
+// base is long before every Moment, so that one less some time is after the zero Moment. A bubble
+// of testing/synctest begins in the year 2000.
+var base = time.Now().Add(-50 * 365 * 24 * time.Hour)
 
 // Now returns the time of the call.
 func Now() Moment { return Moment(time.Since(base)) }
 
 // Since returns how long ago m was. It means nothing for the zero Moment.
-func (m Moment) Since() time.Duration { return time.Duration(Now() - m) }
+func (m Moment) Since() time.Duration { return Now().Sub(m) }
+
+// IsZero reports whether m is none.
+func (m Moment) IsZero() bool { return m == 0 }
+
+// Before reports whether m is before other.
+func (m Moment) Before(other Moment) bool { return m < other }
+
+// After reports whether m is after other.
+func (m Moment) After(other Moment) bool { return m > other }
+
+// Add returns the time that is d after m.
+func (m Moment) Add(d time.Duration) Moment { return m + Moment(d) }
+
+// Sub returns how long m is after other. If other is the zero Moment, it is longer than any
+// other duration, as for time.Time.
+func (m Moment) Sub(other Moment) time.Duration {
+	if other == 0 && m > 0 {
+		return math.MaxInt64
+	}
+	return time.Duration(m - other)
+}
 
 // Time returns m as a time.Time: the zero Time for the zero Moment. Two calls may differ in the
 // wall clock, which may have been set in between. Equal compares the monotonic clock.

@@ -23,6 +23,9 @@ func TestMoment(t *testing.T) {
 		if got := m.Since(); got != time.Hour {
 			t.Errorf("got a Moment %v ago, want an hour", got)
 		}
+		if m.Add(-time.Hour) <= 0 || m.Sub(0) < 100*365*24*time.Hour {
+			t.Errorf("got %d, want it long after no Moment", m)
+		}
 		if got := m.Time(); !got.Equal(began) || got.Round(0) != began.Round(0) {
 			t.Errorf("got %v, want %v", got, began)
 		}

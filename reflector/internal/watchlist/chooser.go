@@ -44,18 +44,17 @@ const (
 )
 
 // Chooser decides how the next read of one selection is made. Its methods are safe
-// for concurrent use. Make one with [Server.NewChooser].
+// for concurrent use. They log with the logger of their context, which names the
+// selection. Make one with [Server.NewChooser].
 type Chooser struct {
-	server   *Server
+	resource *resource
 	id       uint64 // among the choosers of the server
-	resource string
-	name     fmt.Stringer
-	listOnly bool
 
 	mu       sync.Mutex
+	record   *record // nil, as nearly always, if WatchLists have simply worked
+	listOnly bool    // does not change
 	read     bool    // the selection has been read
 	listNext bool    // the next session begins with a list
-	record   *record // nil, as nearly always, if WatchLists have simply worked
 }
 
 // record is what a chooser has learned about its own selection. The zero value
@@ -93,7 +92,7 @@ func (c *Chooser) recordLocked() *record {
 // server has not refused a WatchList, and the last list was refused, it tries a
 // WatchList in between: the caller may be allowed to watch only.
 func (c *Chooser) NextUsesList() bool {
-	needed, refused := c.server.needsList(c.resource)
+	needed, refused := c.resource.needsList()
 	c.mu.Lock()
 	listRefused := c.record != nil && c.record.listRefused
 	if listRefused && !c.listOnly {
@@ -102,7 +101,7 @@ func (c *Chooser) NextUsesList() bool {
 	list := c.listOnly || c.listNext || needed && (refused || !listRefused)
 	c.listNext = false
 	c.mu.Unlock()
-	once := !c.listOnly && c.server.takeListOnce(c.resource)
+	once := !c.listOnly && c.resource.takeListOnce()
 	return list || once
 }
 
@@ -134,7 +133,7 @@ func (c *Chooser) Patience() time.Duration {
 // after a list is refused. A server that was slow keeps the longer time-out.
 func (c *Chooser) Synced(list bool, took time.Duration) (well bool) {
 	if !list {
-		c.server.worked(c.resource)
+		c.resource.worked()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,7 +183,7 @@ func (c *Chooser) SessionEnded(err error, list bool, began time.Time) {
 func (c *Chooser) OpenFailed(ctx context.Context, err error, asked time.Time) (list bool) {
 	switch {
 	case refusesRequest(err):
-		c.server.refused(c.resource)
+		c.resource.refused()
 		c.logLists(ctx, err)
 		return true
 	case refusesCaller(err):
@@ -209,7 +208,7 @@ func (c *Chooser) OpenFailed(ctx context.Context, err error, asked time.Time) (l
 // selection lists. So does this selection after each second one of its own, if it was never
 // read.
 func (c *Chooser) openFailed(asked time.Time) {
-	c.server.openFailed(c.resource)
+	c.resource.openFailed()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.recordLocked()
@@ -245,7 +244,7 @@ func (c *Chooser) EndedEarly(ctx context.Context, err error, asked time.Time) er
 // of this chooser, or if the resource is listed now. Where WatchLists have worked, one is not
 // enough: a connection may break at any time.
 func (c *Chooser) Broke(ctx context.Context, err error, asked time.Time) {
-	list := c.server.broke(c, asked)
+	list := c.resource.broke(c, asked)
 	c.mu.Lock()
 	t := c.recordLocked()
 	t.broken++
@@ -278,7 +277,7 @@ func (c *Chooser) ListFailed(err error) error {
 // TryWatchList reports whether a read may use a WatchList in place of the list that
 // ended with err: the caller may be allowed to watch only.
 func (c *Chooser) TryWatchList(err error) bool {
-	needed, _ := c.server.needsList(c.resource)
+	needed, _ := c.resource.needsList()
 	return !c.listOnly && !needed && refusesCaller(err)
 }
 
@@ -301,9 +300,9 @@ func (c *Chooser) WatchRefusal() error {
 func (c *Chooser) WatchAnswered(err error) (recovered bool) {
 	fails := false
 	if err == nil {
-		c.server.watchWorked(c.resource)
+		c.resource.watchWorked()
 	} else if mayListInstead(err) {
-		fails = c.server.watchFailed(c.resource, c.failingSince()) || c.Polls()
+		fails = c.resource.watchFailed(c.failingSince()) || c.Polls()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -342,7 +341,7 @@ func (c *Chooser) Polls() bool {
 }
 
 func (c *Chooser) logLists(ctx context.Context, err error) {
-	klog.FromContext(ctx).V(2).Info("The server does not serve WatchList, using list and watch", "reflector", c.name.String(), "err", err)
+	klog.FromContext(ctx).V(2).Info("The server does not serve WatchList, using list and watch", "err", err)
 }
 
 // isBroken reports whether a stream ended because of its content, or at a moment

@@ -62,7 +62,7 @@ func TestOpenFailed(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var server watchlist.Server
-			c, other := server.NewChooser("secrets", unnamed{}, false), server.NewChooser("secrets", unnamed{}, false)
+			c, other := server.NewChooser("secrets", false), server.NewChooser("secrets", false)
 			if got := openFailed(t, &c, test.err); got != test.want {
 				t.Errorf("list now: got %v, want %v", got, test.want)
 			}
@@ -79,7 +79,7 @@ func TestRefusedCallerTriesLists(t *testing.T) {
 	for _, code := range []int{403, 404} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			var server watchlist.Server
-			c := server.NewChooser("secrets", unnamed{}, false)
+			c := server.NewChooser("secrets", false)
 			var lists []int
 			for i := range 30 {
 				if openFailed(t, &c, answer(code)) {
@@ -95,7 +95,7 @@ func TestRefusedCallerTriesLists(t *testing.T) {
 					t.Errorf("list after refusal %d since a read: want none before the third", i+1)
 				}
 			}
-			if other := server.NewChooser("secrets", unnamed{}, false); other.NextUsesList() {
+			if other := server.NewChooser("secrets", false); other.NextUsesList() {
 				t.Error("another selection uses a list, want a WatchList")
 			}
 		})
@@ -114,7 +114,7 @@ func TestListFailed(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var server watchlist.Server
-			c := server.NewChooser("secrets", unnamed{}, false)
+			c := server.NewChooser("secrets", false)
 			for range 3 {
 				openFailed(t, &c, refusal)
 			}
@@ -147,7 +147,7 @@ func TestRefusedList(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var server watchlist.Server
-			c := server.NewChooser("secrets", unnamed{}, test.listOnly)
+			c := server.NewChooser("secrets", test.listOnly)
 			test.prepare(t, &c)
 			var got []bool
 			for range test.want {
@@ -182,7 +182,7 @@ func TestEndedEarly(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var server watchlist.Server
-			c := server.NewChooser("secrets", unnamed{}, false)
+			c := server.NewChooser("secrets", false)
 			err := endedEarly(t, &c, test.err)
 			if !errors.Is(err, test.err) || errors.Is(err, failure.ErrEndedEarly) != test.early {
 				t.Errorf("error: got %v, want %v, with ErrEndedEarly: %v", err, test.err, test.early)
@@ -198,7 +198,7 @@ func TestEndedEarly(t *testing.T) {
 // four minutes. A fast answer ends that, and a slow one does not.
 func TestAnswerTimeout(t *testing.T) {
 	var server watchlist.Server
-	c := server.NewChooser("secrets", unnamed{}, false)
+	c := server.NewChooser("secrets", false)
 	minutes := func(n int) (all []float64) {
 		for range n {
 			all = append(all, c.AnswerTimeout().Minutes())
@@ -225,7 +225,7 @@ func TestAnswerTimeout(t *testing.T) {
 // as long each time. That makes no attempt longer that no caller waits for.
 func TestPatience(t *testing.T) {
 	var server watchlist.Server
-	c := server.NewChooser("secrets", unnamed{}, false)
+	c := server.NewChooser("secrets", false)
 	var got []float64
 	for range 6 {
 		got = append(got, c.Patience().Seconds())
@@ -270,7 +270,7 @@ func TestFailedWatchLists(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var server watchlist.Server
-			c := server.NewChooser("secrets", unnamed{}, false)
+			c := server.NewChooser("secrets", false)
 			if test.read {
 				c.Synced(false, time.Second)
 			}
@@ -286,7 +286,7 @@ func TestFailedWatchLists(t *testing.T) {
 			if !slices.Equal(lists, test.want) {
 				t.Errorf("lists after failures: got %v, want %v", lists, test.want)
 			}
-			other := server.NewChooser("configmaps", unnamed{}, false)
+			other := server.NewChooser("configmaps", false)
 			if other.NextUsesList() {
 				t.Error("another resource uses a list")
 			}
@@ -302,7 +302,7 @@ func TestWatchFailedWhereWatchListsDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var server watchlist.Server
-				c, other := server.NewChooser("secrets", unnamed{}, false), server.NewChooser("secrets", unnamed{}, false)
+				c, other := server.NewChooser("secrets", false), server.NewChooser("secrets", false)
 				for range 2 {
 					openFailed(t, &c, answer(503))
 				}
@@ -338,7 +338,7 @@ func TestWatchRefusedAfterAList(t *testing.T) {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var server watchlist.Server
-				c := server.NewChooser("secrets", unnamed{}, true)
+				c := server.NewChooser("secrets", true)
 				if err := c.WatchRefusal(); err != nil {
 					t.Errorf("at first: got %v, want none", err)
 				}
@@ -374,7 +374,7 @@ func TestWatchRefusedAfterAList(t *testing.T) {
 func TestWatchFailedAfterAList(t *testing.T) {
 	for name, err := range map[string]error{"no connection": errReset, "500": answer(500), "429": answer(429), "401": answer(401)} {
 		var server watchlist.Server
-		c := server.NewChooser("secrets", unnamed{}, false)
+		c := server.NewChooser("secrets", false)
 		if c.WatchAnswered(err) || c.WatchRefusal() != nil || c.NextUsesList() || !c.Synced(true, time.Second) {
 			t.Errorf("%s: got a change, want none", name)
 		}

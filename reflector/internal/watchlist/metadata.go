@@ -11,9 +11,9 @@ import (
 // MayCompare reports whether the server may be asked for the metadata of the selection
 // alone. It may not for an hour after it did not know that form.
 func (c *Chooser) MayCompare() bool {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	return !time.Now().Before(c.server.whole[c.resource])
+	c.resource.mu.Lock()
+	defer c.resource.mu.Unlock()
+	return !time.Now().Before(c.resource.wholeUntil)
 }
 
 // CompareFailed records that a list of metadata failed. It reports whether to read the
@@ -21,12 +21,9 @@ func (c *Chooser) MayCompare() bool {
 func (c *Chooser) CompareFailed(err error) (read bool) {
 	class := failure.Of(err)
 	if refusesRequest(err) || class == failure.Malformed {
-		c.server.mu.Lock()
-		defer c.server.mu.Unlock()
-		if c.server.whole == nil {
-			c.server.whole = map[string]time.Time{}
-		}
-		c.server.whole[c.resource] = time.Now().Add(relearnAfter)
+		c.resource.mu.Lock()
+		defer c.resource.mu.Unlock()
+		c.resource.wholeUntil = time.Now().Add(relearnAfter)
 		return true
 	}
 	return refusesCaller(err) || class == failure.Failed

@@ -3,7 +3,6 @@
 package watchlist
 
 import (
-	"fmt"
 	"sync"
 	"time"
 )
@@ -27,9 +26,15 @@ const (
 // value is ready for use.
 type Server struct {
 	mu        sync.Mutex
-	resources map[string]*support
-	choosers  uint64               // made so far
-	whole     map[string]time.Time // by resource, until when no metadata is asked for
+	resources map[string]*resource
+	choosers  uint64 // made so far
+}
+
+// resource is what is known about the watches of one resource.
+type resource struct {
+	mu         sync.Mutex
+	support    support
+	wholeUntil time.Time // no metadata is asked for before
 }
 
 // support is what is known about the WatchLists of one resource.
@@ -47,39 +52,35 @@ type support struct {
 	brokenAt  time.Time
 }
 
-// NewChooser returns a chooser for a selection of a resource. name.String identifies it in
-// logs. listOnly is set if its source cannot serve WatchList.
-func (s *Server) NewChooser(resource string, name fmt.Stringer, listOnly bool) Chooser {
+// NewChooser returns a chooser for a selection of a resource. listOnly is set if its source
+// cannot serve WatchList.
+func (s *Server) NewChooser(name string, listOnly bool) Chooser {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.choosers++
-	return Chooser{server: s, id: s.choosers, resource: resource, name: name, listOnly: listOnly}
-}
-
-func (s *Server) supportLocked(resource string) *support {
-	if s.resources[resource] == nil {
+	if s.resources[name] == nil {
 		if s.resources == nil {
-			s.resources = map[string]*support{}
+			s.resources = map[string]*resource{}
 		}
-		s.resources[resource] = &support{}
+		s.resources[name] = &resource{}
 	}
-	return s.resources[resource]
+	s.choosers++
+	return Chooser{resource: s.resources[name], id: s.choosers, listOnly: listOnly}
 }
 
 // needsList reports whether a resource must be listed and then watched, and whether
 // the server has said so by refusing a WatchList.
-func (s *Server) needsList(resource string) (list, refused bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.supportLocked(resource)
+func (r *resource) needsList() (list, refused bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := &r.support
 	return time.Now().Before(w.listUntil), w.refused
 }
 
 // worked records that a WatchList delivered the state.
-func (s *Server) worked(resource string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.supportLocked(resource)
+func (r *resource) worked() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := &r.support
 	works := support{works: true, workedAt: time.Now()}
 	if !w.unwatched {
 		works.refused, works.listUntil = w.refused, w.listUntil
@@ -89,19 +90,19 @@ func (s *Server) worked(resource string) {
 
 // openFailed counts a WatchList that failed to open. After each fourth one since one worked,
 // the next session of the resource lists.
-func (s *Server) openFailed(resource string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.supportLocked(resource)
+func (r *resource) openFailed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := &r.support
 	w.failed++
 	w.once = w.once || w.failed%failedEveryOfAll == 0
 }
 
 // takeListOnce reports whether the session that begins now lists because others failed.
-func (s *Server) takeListOnce(resource string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.supportLocked(resource)
+func (r *resource) takeListOnce() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := &r.support
 	once := w.once
 	w.once = false
 	return once
@@ -111,10 +112,10 @@ func (s *Server) takeListOnce(resource string) bool {
 // WatchLists of the same selection began to fail, zero if they do not. watchFailed reports
 // whether watches fail where lists work: of this selection, or of the resource. They fail
 // for the whole resource if no WatchList of any selection has worked since then.
-func (s *Server) watchFailed(resource string, since time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w, now := s.supportLocked(resource), time.Now()
+func (r *resource) watchFailed(since time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, now := &r.support, time.Now()
 	if now.Before(w.listUntil) {
 		return w.unwatched || !since.IsZero()
 	}
@@ -126,27 +127,27 @@ func (s *Server) watchFailed(resource string, since time.Time) bool {
 }
 
 // watchWorked records that the watch after a list is open.
-func (s *Server) watchWorked(resource string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w := s.supportLocked(resource); w.unwatched {
+func (r *resource) watchWorked() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := &r.support; w.unwatched {
 		w.unwatched, w.listUntil = false, time.Time{}
 	}
 }
 
 // refused records that the server does not know the request.
-func (s *Server) refused(resource string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	*s.supportLocked(resource) = support{refused: true, listUntil: time.Now().Add(relearnAfter), listFor: relearnAfter}
+func (r *resource) refused() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.support = support{refused: true, listUntil: time.Now().Add(relearnAfter), listFor: relearnAfter}
 }
 
 // broke records that a WatchList, opened at that time, ended before it had
 // delivered the state. It reports whether the resource must be listed now.
-func (s *Server) broke(c *Chooser, opened time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w, now := s.supportLocked(c.resource), time.Now()
+func (r *resource) broke(c *Chooser, opened time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, now := &r.support, time.Now()
 	if now.Before(w.listUntil) {
 		return true
 	}

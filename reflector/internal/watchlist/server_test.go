@@ -15,7 +15,7 @@ import (
 
 // usesList reports whether a new selection of the resource uses a list.
 func usesList(server *watchlist.Server, resource string) bool {
-	c := server.NewChooser(resource, unnamed{}, false)
+	c := server.NewChooser(resource, false)
 	return c.NextUsesList()
 }
 
@@ -36,7 +36,7 @@ func TestServerRemembersRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var server, another watchlist.Server
-				c := server.NewChooser("secrets", unnamed{}, false)
+				c := server.NewChooser("secrets", false)
 				openFailed(t, &c, answer(422))
 				time.Sleep(test.wait)
 				if got := usesList(&server, test.resource); got != test.want {
@@ -56,7 +56,7 @@ func TestServerRemembersRefusals(t *testing.T) {
 func TestServerTriesBrokenWatchListsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var server watchlist.Server
-		c := server.NewChooser("secrets", unnamed{}, false)
+		c := server.NewChooser("secrets", false)
 		var got []float64
 		for range 9 {
 			_ = endedEarly(t, &c, io.EOF)
@@ -96,11 +96,11 @@ func TestServerCountsBrokenWatchLists(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var server watchlist.Server
-				first := server.NewChooser("secrets", unnamed{}, false)
+				first := server.NewChooser("secrets", false)
 				first.Synced(false, time.Second)
 				choosers := make([]watchlist.Chooser, 4)
 				for i := range choosers {
-					choosers[i] = server.NewChooser("secrets", unnamed{}, false)
+					choosers[i] = server.NewChooser("secrets", false)
 				}
 				for _, b := range test.breaks {
 					time.Sleep(time.Second)
@@ -124,7 +124,7 @@ func TestServerCountsBrokenWatchLists(t *testing.T) {
 func TestBrokenWatchListsOfOneSelection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var server watchlist.Server
-		first, c := server.NewChooser("secrets", unnamed{}, false), server.NewChooser("secrets", unnamed{}, false)
+		first, c := server.NewChooser("secrets", false), server.NewChooser("secrets", false)
 		first.Synced(false, time.Second)
 		_ = endedEarly(t, &c, io.EOF)
 		if c.NextUsesList() {
@@ -149,7 +149,7 @@ func TestBrokenWatchListsOfOneSelection(t *testing.T) {
 func TestServerForgetsMissingBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var server watchlist.Server
-		c := server.NewChooser("secrets", unnamed{}, false)
+		c := server.NewChooser("secrets", false)
 		c.Broke(t.Context(), failure.ErrNoBookmark, time.Now())
 		if !usesList(&server, "secrets") {
 			t.Error("at once: got a WatchList")
@@ -160,8 +160,3 @@ func TestServerForgetsMissingBookmarks(t *testing.T) {
 		}
 	})
 }
-
-// unnamed is the reflector of a chooser.
-type unnamed struct{}
-
-func (unnamed) String() string { return "" }
