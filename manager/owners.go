@@ -70,14 +70,16 @@ func (m *Manager[T]) OwnersOf(namespace, name string) []Owner {
 }
 
 // referenced returns the keys that any owner references, sorted.
-func (m *Manager[T]) referenced() []types.NamespacedName {
+func (m *Manager[T]) referenced() []types.NamespacedName { return sorted(m.keys()) }
+
+// keys returns the references of all owners, in no order: a key as often as it is referenced.
+func (m *Manager[T]) keys() (keys []types.NamespacedName) {
 	m.mu.Lock()
-	var keys []types.NamespacedName
+	defer m.mu.Unlock()
 	for _, registration := range m.owners.byID {
 		keys = append(keys, registration.keys...)
 	}
-	m.mu.Unlock()
-	return sorted(keys)
+	return keys
 }
 
 // sorted sorts keys by namespace and name, and removes duplicates.

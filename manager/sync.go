@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -45,7 +46,7 @@ func (m *Manager[T]) WaitForOwner(ctx context.Context, owner Owner) error {
 // keeps nothing, so nothing of it is synced.
 func (m *Manager[T]) HasSynced(keys ...types.NamespacedName) bool {
 	if len(keys) == 0 {
-		keys = m.referenced()
+		keys = m.keys()
 	}
 	return m.haveSynced(keys)
 }
@@ -55,12 +56,16 @@ func (m *Manager[T]) HasSynced(keys ...types.NamespacedName) bool {
 func (m *Manager[T]) OwnerHasSynced(owner Owner) bool { return m.haveSynced(m.References(owner)) }
 
 func (m *Manager[T]) haveSynced(keys []types.NamespacedName) bool {
-	for _, key := range keys {
-		if status, _ := m.store.Status(key.Namespace, key.Name); !status.Synced {
-			return false
+	store, ok := m.store.(interface {
+		HasSynced(namespace, name string) bool
+	})
+	return !slices.ContainsFunc(keys, func(key types.NamespacedName) bool {
+		if ok {
+			return !store.HasSynced(key.Namespace, key.Name)
 		}
-	}
-	return true
+		status, _ := m.store.Status(key.Namespace, key.Name)
+		return !status.Synced
+	})
 }
 
 // stillRegistered is a reader whose GetWithOptions returns no error for an object without owners.

@@ -4,6 +4,10 @@ package objectcache_test
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,22 +19,28 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// synced returns a running store with one object in memory.
-func synced(b *testing.B, options objectcache.StoreOptions) objectcache.Store[*corev1.Secret] {
+// synced returns a running store with some objects in memory, and "tls".
+func synced(b *testing.B, options objectcache.StoreOptions, names ...string) objectcache.Store[*corev1.Secret] {
 	server := apiserver.New(b, apiserver.Options{})
 	client := server.Client()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}}
-	if _, err := client.CoreV1().Secrets(namespace).Create(b.Context(), secret, metav1.CreateOptions{}); err != nil {
-		b.Fatal(err)
+	for _, name := range append(names, "tls") {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if _, err := client.CoreV1().Secrets(namespace).Create(b.Context(), secret, metav1.CreateOptions{}); err != nil {
+			b.Fatal(err)
+		}
 	}
 	store, err := objectcache.NewStore(resource.Secrets(client), options)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(runStore(context.WithoutCancel(b.Context()), b, store))
-	store.AddReference(namespace, "tls", "pod")
-	if _, err := store.Get(b.Context(), namespace, "tls"); err != nil {
-		b.Fatal(err)
+	for _, name := range append(names, "tls") {
+		store.AddReference(namespace, name, "pod")
+	}
+	for _, name := range append(names, "tls") {
+		if _, err := store.Get(b.Context(), namespace, name); err != nil {
+			b.Fatal(err)
+		}
 	}
 	return store
 }
@@ -45,6 +55,24 @@ func BenchmarkGet(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				_, _ = store.Get(ctx, namespace, "tls")
+			}
+		})
+	}
+}
+
+// BenchmarkGetOfMany gets objects in a random order, with names of the caller's own.
+func BenchmarkGetOfMany(b *testing.B) {
+	for _, count := range []int{5000, 10_000} {
+		b.Run(strconv.Itoa(count), func(b *testing.B) {
+			names, asked := make([]string, count), make([]string, count)
+			for i, j := range rand.Perm(count) {
+				names[i] = fmt.Sprintf("secret-%05d", i)
+				asked[j] = strings.Clone(names[i])
+			}
+			store, ctx := synced(b, objectcache.WatchOptions{}, names...), b.Context()
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				_, _ = store.Get(ctx, namespace, asked[i%count])
 			}
 		})
 	}

@@ -127,20 +127,34 @@ func (e *entry[T]) state() (state cache.State[T]) {
 	return state
 }
 
-// ready returns the state of a key, if Get may return it without a lock.
-func (s *WatchStore[T]) ready(e *entry[T]) (state cache.State[T], ok bool) {
+// ready returns the view of a key whose state a Get may return without a lock, and records that
+// the Get has used the entry. It returns nil if there is none.
+func (s *WatchStore[T]) ready(key types.NamespacedName) *view[T] {
+	e := s.entry(key)
+	if e == nil {
+		return nil
+	}
+	v := s.viewOf(e)
+	if v != nil {
+		s.markUsed(e)
+	}
+	return v
+}
+
+// viewOf returns the view of an entry if a Get may return its state without a lock, else nil.
+func (s *WatchStore[T]) viewOf(e *entry[T]) *view[T] {
 	v := e.view.Load()
 	if v == nil || !v.ready {
-		return state, false
+		return nil
 	}
 	if v.ages {
 		// A state that is loaded after that is no older.
 		young := s.isYoung(e)
 		if v = e.view.Load(); v == nil || !v.ready || v.ages && !young {
-			return state, false
+			return nil
 		}
 	}
-	return v.state, true
+	return v
 }
 
 // setStateLocked makes a state the last known one of an entry.

@@ -67,12 +67,8 @@ func (s *WatchStore[T]) Get(ctx context.Context, namespace, name string) (T, err
 		var none T
 		return none, s.gets.count(ctx, s.resource.Error(key, ErrNilContext), false, false)
 	}
-	if e := s.entry(key); e != nil {
-		if state, ok := s.ready(e); ok {
-			s.markUsed(e)
-			s.gets.countAnswer(state.Exists)
-			return s.resource.result(key, state)
-		}
+	if v := s.ready(key); v != nil {
+		return s.answerOf(key, v)
 	}
 	return s.wait(&waiter[T]{ctx: ctx, key: key})
 }
@@ -85,12 +81,8 @@ func (s *WatchStore[T]) Get(ctx context.Context, namespace, name string) (T, err
 // of Get.
 func (s *WatchStore[T]) TryGet(namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if e := s.entry(key); e != nil {
-		if state, ok := s.ready(e); ok {
-			s.markUsed(e)
-			s.gets.countAnswer(state.Exists)
-			return s.resource.result(key, state)
-		}
+	if v := s.ready(key); v != nil {
+		return s.answerOf(key, v)
 	}
 	return s.wait(&waiter[T]{ctx: context.Background(), key: key, try: true})
 }
@@ -107,6 +99,15 @@ func (s *WatchStore[T]) GetWithOptions(ctx context.Context, namespace, name stri
 		return none, s.gets.count(ctx, s.resource.Error(key, err), false, false)
 	}
 	return s.wait(&waiter[T]{ctx: ctx, key: key, live: options.Live, notOlderThan: options.NotOlderThan, maxStaleness: options.MaxStaleness, noAcquire: options.NoAcquire, uncounted: options.uncounted})
+}
+
+// answerOf returns what Get returns for a view, and counts it. It copies no State.
+func (s *WatchStore[T]) answerOf(key types.NamespacedName, v *view[T]) (T, error) {
+	s.gets.countAnswer(v.state.Exists)
+	if v.state.Exists {
+		return v.state.Object, nil
+	}
+	return s.resource.result(key, v.state)
 }
 
 // markUsed records that a Get has used an entry. It writes once for each time that a

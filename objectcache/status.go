@@ -148,6 +148,16 @@ func (s *WatchStore[T]) Status(namespace, name string) (Status, bool) {
 	return s.statusLocked(e), true
 }
 
+// HasSynced returns [Status].Synced of an object, false if no owner references it. It mostly costs
+// what a Get does, and is no use of the object.
+func (s *WatchStore[T]) HasSynced(namespace, name string) bool {
+	if e := s.entry(types.NamespacedName{Namespace: namespace, Name: name}); e == nil || s.viewOf(e) != nil {
+		return e != nil
+	}
+	status, _ := s.Status(namespace, name)
+	return status.Synced
+}
+
 // Statuses yields the status of every referenced object, in no order. Each is
 // taken at a moment of its own. No lock is held while the body of the loop runs.
 // References that are added or deleted meanwhile may or may not be seen.

@@ -42,14 +42,13 @@ func newTable[T cache.Object]() *table[T] {
 	return t
 }
 
-func (t *table[T]) hash(key *types.NamespacedName) uint64 {
-	hash := maphash.String(t.seed, key.Name) + bits.RotateLeft64(maphash.String(t.seed, key.Namespace), 32)
-	return max(1, hash)
+func (t *table[T]) hash(key types.NamespacedName) uint64 {
+	return max(1, maphash.Comparable(t.seed, key))
 }
 
 // load returns the entry of a key, nil if there is none.
 func (t *table[T]) load(key types.NamespacedName) *entry[T] {
-	hash, slots := t.hash(&key), *t.slots.Load()
+	hash, slots := t.hash(key), *t.slots.Load()
 	for i := hash; ; i++ {
 		switch s := &slots[i&uint64(len(slots)-1)]; s.hash.Load() {
 		case 0:
@@ -69,7 +68,7 @@ func (t *table[T]) store(e *entry[T]) {
 		t.replace(max(smallestTable, 1<<bits.Len(uint(2*t.count))))
 		slots = *t.slots.Load()
 	}
-	if put(slots, t.hash(&e.key), e) {
+	if put(slots, t.hash(e.key), e) {
 		t.used++
 	}
 	t.count++
@@ -95,7 +94,7 @@ func put[T cache.Object](slots []slot[T], hash uint64, e *entry[T]) (unused bool
 
 // remove removes the entry of a key that has one.
 func (t *table[T]) remove(key types.NamespacedName) {
-	hash, slots := t.hash(&key), *t.slots.Load()
+	hash, slots := t.hash(key), *t.slots.Load()
 	for i := hash; ; i++ {
 		s := &slots[i&uint64(len(slots)-1)]
 		if e := s.entry.Load(); e != nil && e.key == key {
@@ -113,7 +112,7 @@ func (t *table[T]) replace(size int) {
 	slots := make([]slot[T], size)
 	if t.slots.Load() != nil {
 		for e := range t.all() {
-			put(slots, t.hash(&e.key), e)
+			put(slots, t.hash(e.key), e)
 		}
 	}
 	t.used = t.count

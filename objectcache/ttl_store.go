@@ -119,6 +119,12 @@ func (s *TTLStore[T]) Status(namespace, name string) (Status, bool) {
 	return s.store.Status(namespace, name)
 }
 
+// HasSynced returns [Status].Synced of an object, false if no owner references it. It mostly costs
+// what a Get does.
+func (s *TTLStore[T]) HasSynced(namespace, name string) bool {
+	return s.store.HasSynced(namespace, name)
+}
+
 // Statuses yields the status of every referenced object, as [WatchStore.Statuses] does.
 func (s *TTLStore[T]) Statuses() iter.Seq[Status] { return s.store.Statuses() }
 

@@ -213,8 +213,12 @@ func TestTTLStatus(t *testing.T) {
 			!status.Synced || !status.LastContact.Equal(read) || fmt.Sprint(status.Owners) != "[a b]" || status.LastError != nil {
 			t.Errorf("got %+v, want the object, its owners and the time of the read", status)
 		}
+		store := r.Store.(*objectcache.TTLStore[*corev1.Secret])
+		if !store.HasSynced(namespace, "tls") {
+			t.Error("after the TTL: HasSynced is false, want what Status has")
+		}
 		r.AddReference(namespace, "tls", "new")
-		if status, _ := r.Status(namespace, "tls"); status.Synced {
+		if status, _ := r.Status(namespace, "tls"); status.Synced || store.HasSynced(namespace, "tls") {
 			t.Error("a new owner, before a read: got synced, want that Get waits")
 		}
 		r.DeleteReference(namespace, "tls", "new")

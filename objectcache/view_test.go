@@ -160,8 +160,8 @@ func (r *viewRig) check() {
 	}
 }
 
-// Whatever happens to an object, its view is what a Get that waits would find out, and what a
-// watch writes after its end is dropped.
+// Whatever happens to an object, its view is what a Get that waits would find out, HasSynced is as its status, and what
+// a watch writes after its end is dropped.
 func TestViewIsUpToDate(t *testing.T) {
 	for seed := range uint64(300) {
 		r := &viewRig{T: t, WatchStore: newTestStore(t, WatchOptions{MaxStaleness: time.Hour, ImmutableRecheck: -1}), random: rand.New(rand.NewPCG(seed, 0))}
@@ -169,6 +169,10 @@ func TestViewIsUpToDate(t *testing.T) {
 		for range 60 {
 			steps = append(steps, r.step())
 			r.check()
+			status, _ := r.Status(testKey.Namespace, testKey.Name)
+			if got := r.HasSynced(testKey.Namespace, testKey.Name); got != status.Synced {
+				t.Errorf("HasSynced: got %v, and Status.Synced %v", got, status.Synced)
+			}
 			if t.Failed() {
 				t.Fatalf("seed %d: after %q", seed, steps)
 			}

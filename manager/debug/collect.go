@@ -26,14 +26,15 @@ type noteSource interface {
 	Notes() []string
 }
 
-// collect returns the report of all objects, sorted by resource only.
-func (o Options) collect(now time.Time) Report {
+// collect returns the report without objects, and all objects, sorted by resource only.
+func (o Options) collect(now time.Time) (Report, []*Object) {
 	report := Report{Time: now, Objects: []Object{}, Gates: []Gate{}, Notes: []Note{}, Connections: o.Connections.Status()}
+	var objects collection
 	for _, resource := range slices.Sorted(maps.Keys(o.Sources)) {
 		source := o.Sources[resource]
 		owners := ownersByID(source)
 		for status := range source.Statuses() {
-			report.Objects = append(report.Objects, newObject(resource, status, owners, now))
+			objects.add(resource, &status, owners, now)
 		}
 		if noted, ok := source.(noteSource); ok {
 			for _, text := range noted.Notes() {
@@ -49,7 +50,7 @@ func (o Options) collect(now time.Time) Report {
 			Connections: newGateConnections(o.Gates[name].Connections()),
 		})
 	}
-	return report
+	return report, objects.all
 }
 
 // newGateConnections returns nil if nothing was counted.
@@ -76,29 +77,56 @@ func ownersByID(source Source) map[types.UID]Owner {
 	return byID
 }
 
-func newObject(resource string, status objectcache.Status, owners map[types.UID]Owner, now time.Time) Object {
-	object := Object{
+// collection holds many objects in few allocations.
+type collection struct {
+	all    []*Object
+	free   []Object // for the next ones
+	owners []Owner  // for theirs
+}
+
+// chunk is how many objects or owners are allocated at once.
+const chunk = 1000
+
+// add adds an object. It is sorted as a pointer: an Object has hundreds of bytes.
+func (c *collection) add(resource string, status *objectcache.Status, owners map[types.UID]Owner, now time.Time) {
+	if len(c.free) == 0 {
+		c.free = make([]Object, chunk)
+	}
+	object := &c.free[0]
+	c.free = c.free[1:]
+	*object = Object{
 		Resource: resource, Namespace: status.Key.Namespace, Name: status.Key.Name,
 		Phase: status.Phase, Problem: problemOf(status), Stream: status.Stream, Reason: status.Reason, Parked: status.Parked,
 		Synced: status.Synced, Exists: status.Exists, UID: status.UID, ResourceVersion: status.ResourceVersion,
 		LastContact: status.LastContact, NextRead: status.NextRead, Waiting: textOf(status.Waiting), Failures: status.Failures,
 		LastError: textOf(status.LastError), LastErrorTime: status.LastErrorTime,
-		Owners: make([]Owner, 0, len(status.Owners)),
+		Owners: c.ownersOf(status, owners),
 	}
 	if !status.LastContact.IsZero() {
 		object.AgeSeconds = new(now.Sub(status.LastContact).Seconds())
 	}
-	for _, id := range status.Owners {
-		owner, ok := owners[id]
+	c.all = append(c.all, object)
+}
+
+// ownersOf returns the owners of an object, by name if those of the source have one.
+func (c *collection) ownersOf(status *objectcache.Status, named map[types.UID]Owner) []Owner {
+	count := len(status.Owners)
+	if len(c.owners) < count {
+		c.owners = make([]Owner, max(chunk, count))
+	}
+	owners := c.owners[:count:count]
+	c.owners = c.owners[count:]
+	for i, id := range status.Owners {
+		owner, ok := named[id]
 		if !ok {
 			owner = Owner{UID: id}
 		}
-		object.Owners = append(object.Owners, owner)
+		owners[i] = owner
 	}
-	return object
+	return owners
 }
 
-func problemOf(status objectcache.Status) Problem {
+func problemOf(status *objectcache.Status) Problem {
 	switch {
 	case status.Phase == objectcache.PhaseFailing || status.Failures > 0:
 		return Failing

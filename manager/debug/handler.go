@@ -4,7 +4,6 @@ package debug
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -82,21 +81,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	report := h.options.collect(time.Now())
+	report, objects := h.options.collect(time.Now())
 	var body bytes.Buffer
 	switch {
 	case q.Format == "roles":
 		header.Set("Content-Type", "text/plain; charset=utf-8") // browsers show it
 		var text string
-		text, err = h.options.rolesYAML(q.apply(report.Objects))
+		text, err = h.options.rolesYAML(q.apply(objects))
 		body.WriteString(text)
 	case q.Format == "json" || q.Format == "" && prefersJSON(r.Header.Get("Accept")):
 		header.Set("Content-Type", "application/json")
-		report.Objects = q.apply(report.Objects)
-		err = json.NewEncoder(&body).Encode(report)
+		err = report.encode(&body, q.apply(objects))
 	default:
 		header.Set("Content-Type", "text/html; charset=utf-8")
-		err = pageTemplate.Execute(&body, newPage(h.options, q, report, r.Host))
+		err = pageTemplate.Execute(&body, newPage(h.options, q, report, objects, r.Host))
 	}
 	if err != nil {
 		http.Error(w, "the page cannot be made: "+err.Error(), http.StatusInternalServerError)

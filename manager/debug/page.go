@@ -66,10 +66,10 @@ type count struct {
 	Objects int
 }
 
-func newPage(options Options, q query, report Report, host string) page {
-	p := page{Query: q, Host: host, Resources: slices.Sorted(maps.Keys(options.Sources)), Total: len(report.Objects)}
+func newPage(options Options, q query, report Report, objects []*Object, host string) page {
+	p := page{Query: q, Host: host, Resources: slices.Sorted(maps.Keys(options.Sources)), Total: len(objects)}
 	counts := map[objectcache.Phase]int{}
-	for _, object := range report.Objects {
+	for _, object := range objects {
 		counts[object.Phase]++
 		if object.Problem != "" {
 			p.Problems++
@@ -81,9 +81,11 @@ func newPage(options Options, q query, report Report, host string) page {
 	for _, phase := range phases {
 		p.Phases = append(p.Phases, count{Phase: phase, Objects: counts[phase]})
 	}
-	report.Objects = q.apply(report.Objects)
-	p.Matching = len(report.Objects)
-	report.Objects = report.Objects[:min(maxRows, p.Matching)]
+	objects = q.apply(objects)
+	p.Matching = len(objects)
+	for _, object := range objects[:min(maxRows, p.Matching)] {
+		report.Objects = append(report.Objects, *object)
+	}
 	p.Report = report
 	return p
 }

@@ -25,25 +25,37 @@ var phases = slices.Concat(unsettled, slices.DeleteFunc(objectcache.Phases(), fu
 }))
 
 // orders are the values of sort. Objects that are equal in it are sorted by name.
-var orders = map[string]func(a, b Object) int{
-	"problem": func(a, b Object) int {
-		return cmp.Or(cmp.Compare(rank(a.Problem), rank(b.Problem)), cmp.Compare(phaseRank(a.Phase), phaseRank(b.Phase)))
+var orders = map[string]func(a, b *Object) int{
+	"problem": func(a, b *Object) int {
+		if a.Problem != b.Problem {
+			return cmp.Compare(rank(a.Problem), rank(b.Problem))
+		}
+		return comparePhases(a, b)
 	},
-	"phase": func(a, b Object) int { return cmp.Compare(phaseRank(a.Phase), phaseRank(b.Phase)) },
-	"name":  func(Object, Object) int { return 0 },
+	"phase": comparePhases,
+	"name":  func(*Object, *Object) int { return 0 },
 	// Objects without contact are the oldest.
-	"age":    func(a, b Object) int { return b.LastContact.Compare(a.LastContact) },
-	"owners": func(a, b Object) int { return cmp.Compare(len(a.Owners), len(b.Owners)) },
+	"age":    func(a, b *Object) int { return b.LastContact.Compare(a.LastContact) },
+	"owners": func(a, b *Object) int { return cmp.Compare(len(a.Owners), len(b.Owners)) },
 }
 
-func rank(problem Problem) int {
-	return slices.Index([]Problem{Failing, NotSynced, Absent, ""}, problem)
+// problems are in the order in which objects with them are sorted.
+var problems = []Problem{Failing, NotSynced, Absent, ""}
+
+func rank(problem Problem) int { return slices.Index(problems, problem) }
+
+func comparePhases(a, b *Object) int {
+	if a.Phase == b.Phase {
+		return 0
+	}
+	return cmp.Compare(slices.Index(phases, a.Phase), slices.Index(phases, b.Phase))
 }
 
-func phaseRank(phase objectcache.Phase) int { return slices.Index(phases, phase) }
-
-func compareNames(a, b Object) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Resource, b.Resource))
+func compareNames(a, b *Object) int {
+	if a.Namespace != b.Namespace {
+		return cmp.Compare(a.Namespace, b.Namespace)
+	}
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Resource, b.Resource))
 }
 
 // query is what a request selects. A field is empty if the request does not have it.
@@ -111,9 +123,9 @@ func (q query) with(name, value string) string {
 }
 
 // apply returns the objects that match, in the order of the query.
-func (q query) apply(objects []Object) []Object {
+func (q query) apply(objects []*Object) []*Object {
 	words := strings.Fields(strings.ToLower(q.Filter))
-	objects = slices.DeleteFunc(objects, func(o Object) bool {
+	objects = slices.DeleteFunc(objects, func(o *Object) bool {
 		switch {
 		case q.Resource != "" && q.Resource != o.Resource,
 			q.Phase == anyProblem && o.Problem == "",
@@ -124,8 +136,11 @@ func (q query) apply(objects []Object) []Object {
 	})
 	name, reverse := strings.CutPrefix(cmp.Or(q.Sort, "problem"), "-")
 	order := orders[name]
-	slices.SortFunc(objects, func(a, b Object) int {
-		c := cmp.Or(order(a, b), compareNames(a, b))
+	slices.SortFunc(objects, func(a, b *Object) int {
+		c := order(a, b)
+		if c == 0 {
+			c = compareNames(a, b)
+		}
 		if reverse {
 			return -c
 		}
@@ -134,20 +149,26 @@ func (q query) apply(objects []Object) []Object {
 	return objects
 }
 
-// matches reports whether each word is part of the text of the object.
-func (o Object) matches(words []string) bool {
-	if len(words) == 0 {
-		return true
-	}
-	text := []string{o.Key(), o.Resource, string(o.Phase), string(o.Stream), string(o.Reason), string(o.Problem), string(o.UID), o.ResourceVersion, o.Waiting, o.LastError}
-	for _, owner := range o.Owners {
-		text = append(text, owner.String(), string(owner.UID))
-	}
-	all := strings.ToLower(strings.Join(text, "\n"))
+// matches reports whether each word, which is in lower case, is part of a text of the object.
+func (o *Object) matches(words []string) bool {
 	for _, word := range words {
-		if !strings.Contains(all, word) {
+		if !o.contains(word) {
 			return false
 		}
 	}
 	return true
+}
+
+func (o *Object) contains(word string) bool {
+	for _, text := range [...]string{
+		o.Key(), o.Resource, string(o.Phase), string(o.Stream), string(o.Reason), string(o.Problem), string(o.UID), o.ResourceVersion,
+		o.Waiting, o.LastError,
+	} {
+		if strings.Contains(strings.ToLower(text), word) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(o.Owners, func(owner Owner) bool {
+		return strings.Contains(strings.ToLower(owner.String()), word) || strings.Contains(strings.ToLower(string(owner.UID)), word)
+	})
 }

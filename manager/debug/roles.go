@@ -43,7 +43,7 @@ func needsOf(source Source, keys []types.NamespacedName) (needs access.Objects, 
 
 // rolesYAML returns the Roles and ClusterRoles that the objects need, as documents of YAML. A comment
 // names each source that does not say what it needs.
-func (o Options) rolesYAML(objects []Object) (string, error) {
+func (o Options) rolesYAML(objects []*Object) (string, error) {
 	keys := map[string][]types.NamespacedName{}
 	for _, object := range objects {
 		keys[object.Resource] = append(keys[object.Resource], types.NamespacedName{Namespace: object.Namespace, Name: object.Name})
