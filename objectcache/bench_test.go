@@ -100,3 +100,17 @@ func BenchmarkReferenceAgain(b *testing.B) {
 		store.DeleteReference(namespace, "tls", "other")
 	}
 }
+
+// BenchmarkStatuses yields the status of 5,000 objects.
+func BenchmarkStatuses(b *testing.B) {
+	names := make([]string, 4999)
+	for i := range names {
+		names[i] = fmt.Sprintf("secret-%05d", i)
+	}
+	store := synced(b, objectcache.WatchOptions{}, names...)
+	b.ReportAllocs()
+	for b.Loop() {
+		for range store.Statuses() {
+		}
+	}
+}

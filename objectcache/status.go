@@ -178,8 +178,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 		status.Phase = s.phaseWithoutWatchLocked()
 		return status
 	}
-	facts, state := s.factsLocked(e, w)
-	stream := facts.Attempts
+	stream, state := w.status(), e.state()
 	status.Phase, status.Stream = phaseLocked(w, state, stream), streamTypeLocked(w)
 	switch w.upkeep {
 	case engine.ByNone:
@@ -191,17 +190,23 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 		status.Stream = StreamPolled
 	}
 	status.Parked = stream.Parked && status.Stream != StreamNone
-	status.LastContact, status.Failures, status.Waiting = later(facts.Contact, stream.LastContact), stream.Failures, stream.Waiting
+	status.LastContact, status.Failures, status.Waiting = later(s.contact(e), stream.LastContact), stream.Failures, stream.Waiting
 	status.LastError, status.LastErrorTime = s.resource.Explain(stream.LastError), stream.LastErrorTime
 	status.NextRead = e.nextReadLocked(w)
-	d := s.demandOfAllLocked(e)
-	d.MaxStaleness = s.maxStalenessLocked(e)
-	verdict, _ := d.Answer(&facts, s.options.RefusalGrace, time.Now())
-	status.Synced = verdict.Serves()
+	status.Synced = s.viewOf(e) != nil || s.servesLocked(e, w)
 	if status.Exists = state.Exists; state.Exists {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
 	}
 	return status
+}
+
+// servesLocked reports whether a Get would return the state of an entry with a watch.
+func (s *WatchStore[T]) servesLocked(e *entry[T], w *objectWatch[T]) bool {
+	facts, _ := s.factsLocked(e, w)
+	d := s.demandOfAllLocked(e)
+	d.MaxStaleness = s.maxStalenessLocked(e)
+	verdict, _ := d.Answer(&facts, s.options.RefusalGrace, time.Now())
+	return verdict.Serves()
 }
 
 // nextReadLocked returns when an object without a stream is read again; zero if no read is

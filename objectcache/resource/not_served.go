@@ -74,6 +74,9 @@ func (e *NotServedError) Unwrap() error { return e.answer }
 
 // NotServed returns err, as a [NotServedError] if it is a 404 of the server's.
 func NotServed(err error) error {
+	if err == nil { // at no cost: each event asks
+		return nil
+	}
 	var answer apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) {
 		return err
@@ -93,6 +96,9 @@ func NotServed(err error) error {
 
 // explained returns the cause of a failure with what to check about the resource.
 func (r *Resource[T]) explained(cause error) error {
+	if cause == nil {
+		return nil
+	}
 	var unserved *NotServedError
 	switch {
 	case errors.As(cause, &unserved) && unserved.Resource.Empty():

@@ -27,15 +27,9 @@ func (w *worker) measureMany(ctx context.Context) error {
 	open, opened := memoryOfProcess(), w.streams.dials.Load()
 
 	began, cpuQuiet := time.Now(), cpuOfProcess()
-	first := newEdition()
-	r, err := w.stub.do(orderUpdateAll, 0)
+	r, err := w.updateAll(ctx)
 	if err != nil {
 		return err
-	}
-	for i := range w.names {
-		if _, err := w.awaitEdition(ctx, i, first, time.Millisecond); err != nil {
-			return err
-		}
 	}
 	updated, cpuUpdated := time.Since(began), cpuOfProcess()
 

@@ -54,6 +54,7 @@ var scenarios = []scenario{
 		latency: 1400 * time.Millisecond, stub: true, long: true,
 	},
 	{name: "shared", measure: (*worker).measureShared, takes: sharers, sizes: []int{400, 20_000}, long: true},
+	{name: "growth", measure: (*worker).measureGrowth, takes: onlyRefwatch, sizes: []int{1000, 10_000, 100_000}, stub: true, long: true},
 	{name: "many", measure: (*worker).measureMany, takes: inMany, sizes: []int{100_000}, stub: true, long: true},
 }
 
@@ -68,6 +69,8 @@ func streamPerObject(kind contender.Kind) bool { return !kind.Special && kind.St
 func inBookmarks(kind contender.Kind) bool {
 	return kind.Name == contender.RefwatchFollowed || inOutages(kind)
 }
+
+func onlyRefwatch(kind contender.Kind) bool { return kind.Name == contender.Refwatch }
 
 // onStub accepts the contenders that the scenarios of a single connection compare.
 func onStub(kind contender.Kind) bool {

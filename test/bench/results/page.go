@@ -32,6 +32,7 @@ not fair about them. [results.json](../../test/bench/out/results.json) has all f
 		fmt.Fprintf(&page, "![%s](../../test/bench/out/%s)\n\n", plot.title, plot.file)
 	}
 	r.writeSections(&page)
+	r.writeGrowth(&page)
 	page.WriteString(compression)
 	return strings.TrimSuffix(page.String(), "\n")
 }

@@ -3,6 +3,7 @@
 package results
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -41,6 +42,12 @@ func filled(t *testing.T) *Results {
 			for _, section := range sections {
 				for _, row := range section.rows {
 					values[row.figure] = value + float64(i*100)
+				}
+			}
+			for _, row := range growth {
+				for _, size := range growthSizes {
+					values[fmt.Sprintf("growth-%s-us-%d", row.figure, size)] = value + float64(i*100)
+					values[fmt.Sprintf("growth-%s-seconds-%d", row.figure, size)] = value + float64(i*100)
 				}
 			}
 			rounds[kind.Name] = append(rounds[kind.Name], Round{Values: values})
@@ -110,7 +117,7 @@ func TestPageAndPlot(t *testing.T) {
 		"| Gets that failed meanwhile (`failed-gets-5000`) | quiet, 100 B | 1.50 | 102 | 302 | 602 | 0.0148 | 0 | **no** |",
 		"| register and sync all, seconds (`sync-busy-seconds-5000`) | busy, 100 B | 1.50 | 102 | 302 | 602 | 0.0148, in the worst round 0.0196 | 2.50, 1 × kubelet in every round | yes |",
 		"Why an aim is missed:\n\n- ", "## A busy etcd\n", "| busy | 1.50 | 102 | 202 | 302 | 402 |\n",
-		"## A slow server\n", "## Large objects\n", "## 100,000 streams\n", "## Kubernetes 1.37\n", "| goroutines | 1.50 | 602 |",
+		"## A slow server\n", "## Large objects\n", "## 100,000 streams\n", "## Growth\n", "| HasSynced | 1.50 | 1.50 | 1.50 | 1.50 |\n", "## Kubernetes 1.37\n", "| goroutines | 1.50 | 602 |",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("page: got no %q, want it in:\n%s", want, page)
@@ -127,7 +134,7 @@ func TestPageAndPlot(t *testing.T) {
 		}
 	}
 	r.Figures = nil
-	if page := r.Page(); strings.Contains(page, "| yes |") || strings.Contains(page, notReached) || strings.Contains(page, "100,000") {
+	if page := r.Page(); strings.Contains(page, "| yes |") || strings.Contains(page, notReached) || strings.Contains(page, "100,000") || strings.Contains(page, "Growth") {
 		t.Errorf("page without figures: got an aim that is reached or not, or 100,000 streams, want none in:\n%s", page)
 	}
 }

@@ -3,6 +3,8 @@
 package results
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -82,6 +84,49 @@ in a process of its own on the same CPUs, with 100 streams on a connection. The 
 			{"CPU for that, seconds", "many-close-cpu-seconds-100000"},
 			{"heap after that, bytes", "many-heap-after-close-bytes-100000"},
 		}},
+}
+
+// growth are the rows of the table with a column for each number of objects.
+var growth = []row{
+	{"register", "register"},
+	{"open the stream, until Get has returned", "open"},
+	{"Get, of all in order", "get"},
+	{"HasSynced", "has-synced"},
+	{"Statuses", "statuses"},
+	{"scrape of the metrics", "scrape"},
+	{"debug page", "page"},
+	{"debug page as JSON", "json"},
+	{"one garbage collection", "collection"},
+	{"update, of all at once", "update"},
+	{"cut of all connections, until all streams are open again", "outage"},
+	{"unregister", "unregister"},
+}
+
+var growthSizes = []int{1000, 10_000, 100_000}
+
+// writeGrowth writes the table of growth, if it was measured.
+func (r *Results) writeGrowth(page *strings.Builder) {
+	figure := func(name, unit string, size int) float64 {
+		return r.Median(fmt.Sprintf("growth-%s-%s-%d", name, unit, size), contender.Refwatch)
+	}
+	if math.IsNaN(figure(growth[len(growth)-1].figure, "us", growthSizes[0])) {
+		return
+	}
+	page.WriteString("## Growth\n\n" + `CPU of the client for each object, in µs, and the seconds that the whole took with 100,000. The first Get of each counts
+with the opening. The CPU is that of the thread that calls for register, Get, HasSynced and unregister, and else that of
+the process. A stub server in a process of its own has 100 streams on a connection.` + "\n\n| operation |")
+	for _, size := range growthSizes {
+		fmt.Fprintf(page, " %d objects |", size)
+	}
+	page.WriteString(" seconds, all |\n|---" + strings.Repeat("|---", len(growthSizes)+1) + "|\n")
+	for _, row := range growth {
+		page.WriteString("| " + row.text + " |")
+		for _, size := range growthSizes {
+			page.WriteString(" " + Number(figure(row.figure, "us", size)) + " |")
+		}
+		page.WriteString(" " + Number(figure(row.figure, "seconds", growthSizes[len(growthSizes)-1])) + " |\n")
+	}
+	page.WriteString("\n")
 }
 
 // writeSections writes the sections that were measured.
