@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestEncode compares the JSON with that of package encoding/json, for objects whose fields are all set, set at random, or
-// not set.
+// TestEncode compares the JSON with that of package encoding/json, for objects whose fields are all set, set at random,
+// or not set.
 func TestEncode(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
 	objects, plain := []*Object{{Owners: []Owner{}}}, []Object{{Owners: []Owner{}}}

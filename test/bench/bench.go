@@ -74,6 +74,14 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return nil
 }
 
+// roundsOf returns how many rounds a scenario is measured in.
+func (b *bench) roundsOf(s scenario) int {
+	if s.rounds > 0 {
+		return min(b.rounds, s.rounds)
+	}
+	return b.rounds
+}
+
 // measure runs the rounds of a scenario. In each round it measures all contenders: A B C A B C.
 func (b *bench) measure(ctx context.Context, s scenario) (map[string][]results.Round, error) {
 	rounds := map[string][]results.Round{} // by contender
@@ -94,7 +102,8 @@ func (b *bench) measure(ctx context.Context, s scenario) (map[string][]results.R
 		if err := b.prepare(ctx, s, &j); err != nil {
 			return rounds, fmt.Errorf("preparing %s: %w", s.name, err)
 		}
-		for round := range b.rounds {
+		count := b.roundsOf(s)
+		for round := range count {
 			for _, kind := range b.contenders {
 				if !s.takes(kind) {
 					continue
@@ -107,7 +116,7 @@ func (b *bench) measure(ctx context.Context, s scenario) (map[string][]results.R
 				}
 				rounds[kind.Name] = append(rounds[kind.Name], r)
 				fmt.Fprintf(b.stderr, "%s %s, %d Secrets, round %d of %d, %s: %v\n", time.Now().Format(time.TimeOnly), s.name,
-					size, round+1, b.rounds, kind.Name, time.Since(began).Round(100*time.Millisecond))
+					size, round+1, count, kind.Name, time.Since(began).Round(100*time.Millisecond))
 			}
 		}
 	}

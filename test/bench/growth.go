@@ -46,55 +46,64 @@ func (w *worker) measureGrowth(ctx context.Context) error {
 	if err := w.addGrowth("open", ofProcess, func() error { return w.load(ctx, nil) }); err != nil {
 		return err
 	}
-	handler, err := debug.NewHandler(debug.Options{Sources: map[string]debug.Source{"secrets": secrets}})
+	steps, err := w.growthSteps(secrets, connections)
 	if err != nil {
 		return err
 	}
-	collector, err := storemetrics.NewCollector(map[string]storemetrics.Store{"secrets": secrets})
+	for _, step := range steps {
+		if err := w.addGrowth(step.name, step.clock, func() error { return step.run(ctx) }); err != nil {
+			return err
+		}
+	}
+	err = w.addGrowth("unregister", ofThread, func() error {
+		for _, pod := range pods {
+			secrets.UnregisterPod(pod)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
+	return w.awaitWatches(ctx, 0)
+}
+
+// growthStep is what is done with open streams.
+type growthStep struct {
+	name  string
+	clock int32
+	run   func(context.Context) error
+}
+
+func (w *worker) growthSteps(secrets *manager.Manager[*corev1.Secret], connections *network.Network) ([]growthStep, error) {
+	handler, err1 := debug.NewHandler(debug.Options{Sources: map[string]debug.Source{"secrets": secrets}})
+	collector, err2 := storemetrics.NewCollector(map[string]storemetrics.Store{"secrets": secrets})
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector)
-	steps := []struct {
-		name  string
-		clock int32
-		run   func() error
-	}{
-		{"get", ofThread, func() error { return w.getAll(ctx) }},
-		{"has-synced", ofThread, func() error { return errUnless(secrets.HasSynced(), "HasSynced returns false") }},
-		{"statuses", ofProcess, func() error {
+	if err := errors.Join(err1, err2, registry.Register(collector)); err != nil {
+		return nil, err
+	}
+	return []growthStep{
+		{"get", ofThread, w.getAll},
+		{"has-synced", ofThread, func(context.Context) error { return errUnless(secrets.HasSynced(), "HasSynced returns false") }},
+		{"statuses", ofProcess, func(context.Context) error {
 			count := 0
 			for range secrets.Statuses() {
 				count++
 			}
 			return errUnless(count == w.Set.Count, "Statuses yields another number of objects")
 		}},
-		{"scrape", ofProcess, func() error {
+		{"scrape", ofProcess, func(context.Context) error {
 			_, err := registry.Gather()
 			return err
 		}},
-		{"page", ofProcess, func() error { return serve(handler, "") }},
-		{"json", ofProcess, func() error { return serve(handler, "?format=json") }},
-		{"collection", ofProcess, func() error { runtime.GC(); return nil }},
-		{"update", ofProcess, func() error { _, err := w.updateAll(ctx); return err }},
-		{"outage", ofProcess, func() error {
+		{"page", ofProcess, func(context.Context) error { return serve(handler, "") }},
+		{"json", ofProcess, func(context.Context) error { return serve(handler, "?format=json") }},
+		{"collection", ofProcess, func(context.Context) error { runtime.GC(); return nil }},
+		{"update", ofProcess, func(ctx context.Context) error { _, err := w.updateAll(ctx); return err }},
+		{"outage", ofProcess, func(ctx context.Context) error {
 			connections.Each((*network.Conn).Reset)
 			return w.awaitStreamsAgain(ctx)
 		}},
-		{"unregister", ofThread, func() error {
-			for _, pod := range pods {
-				secrets.UnregisterPod(pod)
-			}
-			return nil
-		}},
-	}
-	for _, step := range steps {
-		if err := w.addGrowth(step.name, step.clock, step.run); err != nil {
-			return err
-		}
-	}
-	return w.awaitWatches(ctx, 0)
+	}, nil
 }
 
 // addGrowth adds the CPU time that a function takes, in µs for each object, and the time that it takes, in seconds.

@@ -85,6 +85,7 @@ var stubFigures = map[string]func(contender.Kind) bool{
 	"churn-dials-40 churn-connections-40 churn-refused-streams-40 churn-cpu-us-per-object-40":        onStub,
 	"neighbour-quiet-p50-ms neighbour-busy-p99-ms neighbour-mib-per-second neighbour-cpu-ms-per-mib": onStub,
 	"many-open-seconds-200 many-memory-bytes-per-object-200 many-goroutines-200 many-dials-200":      inMany,
+	"growth-register-us-200 growth-json-us-200 growth-outage-us-200 growth-outage-seconds-200":       onlyRefwatch,
 	"many-connections-200 many-update-seconds-200 many-close-seconds-200":                            inMany,
 	"sync-latency-seconds-40 sync-latency-failed-gets-40 sync-latency-dials-40":                      streamPerObject,
 }
@@ -115,11 +116,11 @@ func checkFigures(t *testing.T, figures map[string]func(contender.Kind) bool, ou
 func TestSmokeOnStub(t *testing.T) {
 	out := t.TempDir()
 	o, err := parse([]string{"-rounds=1", "-sizes=40", "-period=300ms",
-		"-scenarios=churn,neighbour,sync-latency,many", "-out", out}, t.Output())
+		"-scenarios=churn,neighbour,sync-latency,many,growth", "-out", out}, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.maxLatency, o.scenarios[3].sizes = 20*time.Millisecond, []int{200}
+	o.maxLatency, o.scenarios[3].sizes, o.scenarios[4].sizes = 20*time.Millisecond, []int{200}, []int{200}
 	var lines bytes.Buffer
 	if err := (&bench{options: o, stdout: &lines, stderr: t.Output()}).run(t.Context()); err != nil {
 		t.Fatal(err)

@@ -28,6 +28,7 @@ type scenario struct {
 	stub     bool          // runs on the stub server
 	writer   bool          // only writes, while another scenario measures
 	long     bool          // omitted by a quick run
+	rounds   int           // at most, of a scenario whose round takes minutes; 0 for any number
 }
 
 // scenarios are all scenarios in their order.
@@ -41,11 +42,11 @@ var scenarios = []scenario{
 	{name: "update", measure: (*worker).measureUpdate, takes: all},
 	{name: "update-stub", measure: (*worker).measureUpdateStub, takes: streamPerObject, stub: true},
 	{name: "cpu", measure: (*worker).measureCPU, takes: all},
-	{name: "bookmarks", measure: (*worker).measureBookmarks, takes: inBookmarks, long: true},
+	{name: "bookmarks", measure: (*worker).measureBookmarks, takes: inBookmarks, long: true, rounds: 2},
 	{name: "churn", measure: (*worker).measureChurn, takes: onStub, stub: true},
 	{name: "neighbour", measure: (*worker).measureNeighbour, takes: onStub, sizes: []int{neighbours}, stub: true},
 	{name: "outage-2s", measure: (*worker).measureOutage, takes: inOutages, outage: 2 * time.Second},
-	{name: "outage-60s", measure: (*worker).measureOutage, takes: inOutages, outage: time.Minute, long: true},
+	{name: "outage-60s", measure: (*worker).measureOutage, takes: inOutages, outage: time.Minute, long: true, rounds: 3},
 	{name: "cut-4kB", measure: (*worker).measureCut, takes: streamPerObject, sizes: []int{1000}, bytes: 4000, long: true},
 	{name: "cut-100kB", measure: (*worker).measureCut, takes: streamPerObject, sizes: []int{500}, bytes: 100_000, long: true},
 	{name: "cut-1MiB", measure: (*worker).measureCut, takes: streamPerObject, sizes: []int{100}, bytes: 1 << 20, long: true},
@@ -54,8 +55,8 @@ var scenarios = []scenario{
 		latency: 1400 * time.Millisecond, stub: true, long: true,
 	},
 	{name: "shared", measure: (*worker).measureShared, takes: sharers, sizes: []int{400, 20_000}, long: true},
-	{name: "growth", measure: (*worker).measureGrowth, takes: onlyRefwatch, sizes: []int{1000, 10_000, 100_000}, stub: true, long: true},
-	{name: "many", measure: (*worker).measureMany, takes: inMany, sizes: []int{100_000}, stub: true, long: true},
+	{name: "growth", measure: (*worker).measureGrowth, takes: onlyRefwatch, sizes: []int{1000, 10_000, 100_000}, stub: true, long: true, rounds: 3},
+	{name: "many", measure: (*worker).measureMany, takes: inMany, sizes: []int{100_000}, stub: true, long: true, rounds: 3},
 }
 
 var warmUpScenario = scenario{name: "warm-up", measure: (*worker).startAndLoad, takes: all}
