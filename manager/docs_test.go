@@ -40,20 +40,22 @@ func TestDocsNameTheFiles(t *testing.T) {
 	}
 }
 
-// The table in docs/features.md names the tests that prove the features.
-func TestFeaturesAreProved(t *testing.T) {
-	text, err := os.ReadFile("../docs/features.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	features := regexp.MustCompile(`\[✓\]\((\S+) "(\w+)"\)`).FindAllStringSubmatch(string(text), -1)
-	if len(features) < 20 {
-		t.Errorf("features with a test: got %d, want at least 20", len(features))
-	}
-	for _, match := range features {
-		file, err := os.ReadFile(filepath.Join("../docs", match[1]))
-		if err != nil || !strings.Contains(string(file), "\nfunc "+match[2]+"(") {
-			t.Errorf("features.md names %s in %s, which has no such test (%v)", match[2], match[1], err)
+// The tables in docs/features.md and docs/security.md name the tests that prove what they say.
+func TestTablesAreProved(t *testing.T) {
+	for page, least := range map[string]int{"features.md": 20, "security.md": 35} {
+		text, err := os.ReadFile(filepath.Join("../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests := regexp.MustCompile(`\[(?:✓|Test\w+)\]\((\S+) "(\w+)"\)`).FindAllStringSubmatch(string(text), -1)
+		if len(tests) < least {
+			t.Errorf("%s names %d tests, want at least %d", page, len(tests), least)
+		}
+		for _, match := range tests {
+			file, err := os.ReadFile(filepath.Join("../docs", match[1]))
+			if err != nil || !strings.Contains(string(file), "\nfunc "+match[2]+"(") {
+				t.Errorf("%s names %s in %s, which has no such test (%v)", page, match[2], match[1], err)
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,7 +22,10 @@ import (
 
 // synced returns a running store with some objects in memory, and "tls".
 func synced(b *testing.B, options objectcache.StoreOptions, names ...string) objectcache.Store[*corev1.Secret] {
-	server := apiserver.New(b, apiserver.Options{})
+	return syncedBy(b, apiserver.New(b, apiserver.Options{}), options, names...)
+}
+
+func syncedBy(b *testing.B, server *apiserver.Server, options objectcache.StoreOptions, names ...string) objectcache.Store[*corev1.Secret] {
 	client := server.Client()
 	for _, name := range append(names, "tls") {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -112,5 +116,42 @@ func BenchmarkStatuses(b *testing.B) {
 	for b.Loop() {
 		for range store.Statuses() {
 		}
+	}
+}
+
+// BenchmarkChanges updates an object, which some loops over Changes follow. What it takes longer with more of them is
+// what they cost.
+func BenchmarkChanges(b *testing.B) {
+	for _, followers := range []int{0, 1, 10, 100} {
+		b.Run(strconv.Itoa(followers), func(b *testing.B) {
+			server := apiserver.New(b, apiserver.Options{})
+			store, client := syncedBy(b, server, objectcache.WatchOptions{}), server.Client().CoreV1().Secrets(namespace)
+			ctx, cancel := context.WithCancel(b.Context())
+			var seen, ended sync.WaitGroup
+			seen.Add(followers) // the first state
+			for range followers {
+				ended.Go(func() {
+					for range store.Changes(ctx) {
+						seen.Done()
+					}
+				})
+			}
+			seen.Wait()
+			secret, err := store.Get(ctx, namespace, "tls")
+			for version := 0; b.Loop() && err == nil; version++ {
+				seen.Add(followers)
+				secret = secret.DeepCopy()
+				secret.Data = map[string][]byte{"version": []byte(strconv.Itoa(version))}
+				if secret, err = client.Update(ctx, secret, metav1.UpdateOptions{}); err == nil {
+					_, err = store.GetWithOptions(ctx, namespace, "tls", objectcache.GetOptions{NotOlderThan: secret.ResourceVersion})
+				}
+				seen.Wait()
+			}
+			cancel()
+			ended.Wait()
+			if err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
 }

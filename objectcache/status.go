@@ -149,10 +149,14 @@ func (s *WatchStore[T]) Status(namespace, name string) (Status, bool) {
 }
 
 // HasSynced returns [Status].Synced of an object, false if no owner references it. It mostly costs
-// what a Get does, and is no use of the object.
+// what a Get does, and does not count as a use of the object.
 func (s *WatchStore[T]) HasSynced(namespace, name string) bool {
-	if e := s.entry(types.NamespacedName{Namespace: namespace, Name: name}); e == nil || s.viewOf(e) != nil {
-		return e != nil
+	e := s.entry(types.NamespacedName{Namespace: namespace, Name: name})
+	if e == nil {
+		return false
+	}
+	if s.viewOf(e) != nil {
+		return true
 	}
 	status, _ := s.Status(namespace, name)
 	return status.Synced

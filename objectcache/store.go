@@ -157,13 +157,7 @@ func WaitForSync[T cache.Object](ctx context.Context, reader Reader[T], keys ...
 	keys = slices.Compact(keys)
 	errs := make([]error, len(keys))
 	var waits sync.WaitGroup
-	memory, _ := reader.(interface {
-		HasSynced(namespace, name string) bool
-	})
 	for i, key := range keys {
-		if memory != nil && memory.HasSynced(key.Namespace, key.Name) {
-			continue
-		}
 		waits.Go(func() {
 			if _, err := reader.GetWithOptions(ctx, key.Namespace, key.Name, GetOptions{uncounted: true}); !apierrors.IsNotFound(err) {
 				errs[i] = err

@@ -119,8 +119,8 @@ func (s *TTLStore[T]) Status(namespace, name string) (Status, bool) {
 	return s.store.Status(namespace, name)
 }
 
-// HasSynced returns [Status].Synced of an object, false if no owner references it. It mostly costs
-// what a Get does.
+// HasSynced returns [Status].Synced of an object, false if no owner references it. It stays true
+// when the TTL of a state is over. It mostly costs what a Get does.
 func (s *TTLStore[T]) HasSynced(namespace, name string) bool {
 	return s.store.HasSynced(namespace, name)
 }

@@ -3,7 +3,6 @@
 package reflector
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -35,7 +34,14 @@ const (
 // openReason is the index of an OpenReason in openReasons.
 type openReason uint8
 
-const openFirst openReason = 0
+const (
+	openFirst openReason = iota
+	openEnded
+	openFailed
+	openExpired
+	openRolledBack
+	openDemanded
+)
 
 // ReadResult is how a read without a stream has ended.
 type ReadResult string
@@ -49,7 +55,10 @@ const (
 
 // What Counters count, each at its index.
 var (
-	openReasons = [...]OpenReason{OpenFirst, OpenEnded, OpenFailed, OpenExpired, OpenRolledBack, OpenDemanded}
+	openReasons = [...]OpenReason{
+		openFirst: OpenFirst, openEnded: OpenEnded, openFailed: OpenFailed,
+		openExpired: OpenExpired, openRolledBack: OpenRolledBack, openDemanded: OpenDemanded,
+	}
 	eventTypes  = [...]watch.EventType{watch.Error, watch.Added, watch.Modified, watch.Deleted, watch.Bookmark}
 	readResults = [...]ReadResult{ReadSucceeded, ReadFailed}
 )
@@ -125,19 +134,15 @@ func (c *Counters) CountRead(err error) {
 
 // reasonAfter returns why another session must follow one that has ended with err.
 func reasonAfter(ended attempt, err error) openReason {
-	return openReason(slices.Index(openReasons[:], openReasonAfter(ended, err)))
-}
-
-func openReasonAfter(ended attempt, err error) OpenReason {
 	switch class := failure.Of(err); {
 	case ended.beyond:
-		return OpenRolledBack
+		return openRolledBack
 	case ended.refreshed:
-		return OpenDemanded
+		return openDemanded
 	case class == failure.Expired, class == failure.TooLarge:
-		return OpenExpired
+		return openExpired
 	case class != failure.None:
-		return OpenFailed
+		return openFailed
 	}
-	return OpenEnded
+	return openEnded
 }

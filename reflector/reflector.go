@@ -93,14 +93,16 @@ type Reflector struct {
 	ctx      context.Context
 	ended    func() // what Start was given
 
+	reason openReason // why the next stream is opened; it belongs to the session under way, or to proceed
+	parks  bool       // parks its streams, if it can
+	prompt bool       // see Options.Prompt
+
+	// mu guards the fields below.
 	mu      sync.Mutex
-	session *session   // the one under way; nil between two sessions
-	reason  openReason // why the next stream is opened
-	mode    mode       // guarded by mu, as busy and stopped
-	busy    bool       // a session is under way or asked for, or the end is
+	session *session // the one under way; nil between two sessions
+	mode    mode
+	busy    bool // a session is under way or asked for, or the end is
 	stopped bool
-	parks   bool // parks its streams, if it can
-	prompt  bool // see Options.Prompt
 }
 
 // extra has the options that most reflectors of a program with many do without.
@@ -134,11 +136,6 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 	r.chooser = r.gate.watchLists.NewChooser(options.Resource, watchlist.Unsupported(source))
 	r.gate.admission.Join(&r.member, options.Resource, observer{r})
 	return r
-}
-
-// named returns the context of the reflector with its name in the logger.
-func (r *Reflector) named() context.Context {
-	return klog.NewContext(r.ctx, klog.LoggerWithValues(klog.FromContext(r.ctx), "reflector", r.String()))
 }
 
 // resource returns the resource of the reflector: see Options.Resource.

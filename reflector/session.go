@@ -278,7 +278,7 @@ func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
 // limitInitialEvents ends the session if the initial events do not end in time.
 func (s *session) limitInitialEvents() (stop func()) {
 	return s.after(initialEventsTimeout, func(s *session) {
-		s.r.chooser.Broke(s.r.named(), failure.ErrNoBookmark, s.began.Time())
+		s.r.chooser.Broke(s.r.ctx, s.r, failure.ErrNoBookmark, s.began.Time())
 		s.end(failure.ErrNoBookmark)
 	})
 }

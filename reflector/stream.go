@@ -61,7 +61,7 @@ func (s *session) readState() error {
 	}
 	options := s.watchListOptions()
 	if err := s.open(options); err != nil {
-		if !s.isOver() && s.r.chooser.OpenFailed(s.r.named(), err, s.began.Time()) {
+		if !s.isOver() && s.r.chooser.OpenFailed(s.r.ctx, s.r, err, s.began.Time()) {
 			return s.readList()
 		}
 		return err
@@ -72,7 +72,7 @@ func (s *session) readState() error {
 	}
 	if err != nil {
 		if !s.isOver() { // else the session was ended from this side
-			err = s.r.chooser.EndedEarly(s.r.named(), err, s.began.Time())
+			err = s.r.chooser.EndedEarly(s.r.ctx, s.r, err, s.began.Time())
 		}
 		return err
 	}

@@ -123,7 +123,7 @@ func (w *jsonWriter) flag(name string, value bool) {
 	w.b = strconv.AppendBool(w.b, value)
 }
 
-// number appends a number below 10^21, as encoding/json writes one that is 0 or at least 10^-6.
+// number appends a number. One that is 0, or from 10^-6 to 10^21, is written as by encoding/json.
 func (w *jsonWriter) number(name string, value float64) {
 	w.name(name)
 	w.b = strconv.AppendFloat(w.b, value, 'f', -1, 64)

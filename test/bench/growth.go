@@ -34,6 +34,7 @@ func (w *worker) measureGrowth(ctx context.Context) error {
 		return errors.New("this scenario measures refwatch only")
 	}
 	pods := w.Set.pods(secretsPerPod)
+	began, before := time.Now(), cpuClock(ofProcess)
 	err := w.addGrowth("register", ofThread, func() error {
 		for _, pod := range pods {
 			secrets.RegisterPod(pod)
@@ -43,9 +44,12 @@ func (w *worker) measureGrowth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.addGrowth("open", ofProcess, func() error { return w.load(ctx, nil) }); err != nil {
+	if err := w.load(ctx, nil); err != nil {
 		return err
 	}
+	each := float64(w.Set.Count) // streams open from the first registration on
+	w.round.Values[fmt.Sprint("growth-open-us-", w.Set.Count)] = float64(cpuClock(ofProcess)-before) / 1000 / each
+	w.round.Values[fmt.Sprint("growth-open-seconds-", w.Set.Count)] = time.Since(began).Seconds()
 	steps, err := w.growthSteps(secrets, connections)
 	if err != nil {
 		return err

@@ -40,8 +40,8 @@ func (c *Controller) Join(m *Member, resource string, observer Observer) {
 	c.server.join(&m.member, resource)
 }
 
-// Member is one object that is to be listed and watched. It is part of what it is for, must not be copied, and is used
-// after Join only. Acquire, Request, Release and Ended are called one after the other; the other methods from any
+// Member is one object that is to be listed and watched. Embed it by value in its owner, and do not copy it. Join comes
+// first. Acquire, Request, Release and Ended are called one after the other; the other methods from any
 // goroutine.
 type Member struct {
 	member

@@ -20,7 +20,7 @@ var base = time.Now().Add(-50 * 365 * 24 * time.Hour)
 // Now returns the time of the call.
 func Now() Moment { return Moment(time.Since(base)) }
 
-// Since returns how long ago m was. It means nothing for the zero Moment.
+// Since returns how long ago m was: longer than any other duration for the zero Moment.
 func (m Moment) Since() time.Duration { return Now().Sub(m) }
 
 // IsZero reports whether m is none.
@@ -35,8 +35,8 @@ func (m Moment) After(other Moment) bool { return m > other }
 // Add returns the time that is d after m.
 func (m Moment) Add(d time.Duration) Moment { return m + Moment(d) }
 
-// Sub returns how long m is after other. If other is the zero Moment, it is longer than any
-// other duration, as for time.Time.
+// Sub returns how long m is after other. If other is the zero Moment, and m is not, it is longer
+// than any other duration, as for time.Time.
 func (m Moment) Sub(other Moment) time.Duration {
 	if other == 0 && m > 0 {
 		return math.MaxInt64

@@ -44,8 +44,8 @@ const (
 )
 
 // Chooser decides how the next read of one selection is made. Its methods are safe
-// for concurrent use. They log with the logger of their context, which names the
-// selection. Make one with [Server.NewChooser].
+// for concurrent use. Those with a name log it, as that of the selection. Make one with
+// [Server.NewChooser].
 type Chooser struct {
 	resource *resource
 	id       uint64 // among the choosers of the server
@@ -180,11 +180,11 @@ func (c *Chooser) SessionEnded(err error, list bool, began time.Time) {
 
 // OpenFailed records that a WatchList, asked for at that time, could not be opened.
 // It reports whether to list in its place, now.
-func (c *Chooser) OpenFailed(ctx context.Context, err error, asked time.Time) (list bool) {
+func (c *Chooser) OpenFailed(ctx context.Context, name fmt.Stringer, err error, asked time.Time) (list bool) {
 	switch {
 	case refusesRequest(err):
 		c.resource.refused()
-		c.logLists(ctx, err)
+		c.logLists(ctx, name, err)
 		return true
 	case refusesCaller(err):
 		c.mu.Lock()
@@ -196,7 +196,7 @@ func (c *Chooser) OpenFailed(ctx context.Context, err error, asked time.Time) (l
 		t.refusal = err
 		return true
 	case failure.Of(err) == failure.Malformed: // the source is at fault
-		c.Broke(ctx, err, asked)
+		c.Broke(ctx, name, err, asked)
 	case mayListInstead(err):
 		c.openFailed(asked)
 	}
@@ -220,10 +220,10 @@ func (c *Chooser) openFailed(asked time.Time) {
 
 // EndedEarly records that a WatchList, asked for at that time, ended before it had
 // delivered the state. It returns the error to report.
-func (c *Chooser) EndedEarly(ctx context.Context, err error, asked time.Time) error {
+func (c *Chooser) EndedEarly(ctx context.Context, name fmt.Stringer, err error, asked time.Time) error {
 	switch {
 	case refusesRequest(err), refusesCaller(err):
-		if c.OpenFailed(ctx, err, asked) {
+		if c.OpenFailed(ctx, name, err, asked) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.listNext = true
@@ -232,7 +232,7 @@ func (c *Chooser) EndedEarly(ctx context.Context, err error, asked time.Time) er
 	case !isBroken(err):
 		return err
 	}
-	c.Broke(ctx, err, asked)
+	c.Broke(ctx, name, err, asked)
 	if class := failure.Of(err); class == failure.Unreachable || class == failure.Failed {
 		return fmt.Errorf("%w: %w", failure.ErrEndedEarly, err)
 	}
@@ -243,7 +243,7 @@ func (c *Chooser) EndedEarly(ctx context.Context, err error, asked time.Time) er
 // The next session lists if the initial events did not end in time, if it is the second one
 // of this chooser, or if the resource is listed now. Where WatchLists have worked, one is not
 // enough: a connection may break at any time.
-func (c *Chooser) Broke(ctx context.Context, err error, asked time.Time) {
+func (c *Chooser) Broke(ctx context.Context, name fmt.Stringer, err error, asked time.Time) {
 	list := c.resource.broke(c, asked)
 	c.mu.Lock()
 	t := c.recordLocked()
@@ -252,7 +252,7 @@ func (c *Chooser) Broke(ctx context.Context, err error, asked time.Time) {
 	c.listNext = c.listNext || list
 	c.mu.Unlock()
 	if list {
-		c.logLists(ctx, err)
+		c.logLists(ctx, name, err)
 	}
 }
 
@@ -340,8 +340,8 @@ func (c *Chooser) Polls() bool {
 	return c.record != nil && c.record.watchError != nil
 }
 
-func (c *Chooser) logLists(ctx context.Context, err error) {
-	klog.FromContext(ctx).V(2).Info("The server does not serve WatchList, using list and watch", "err", err)
+func (c *Chooser) logLists(ctx context.Context, name fmt.Stringer, err error) {
+	klog.FromContext(ctx).V(2).Info("The server does not serve WatchList, using list and watch", "reflector", name.String(), "err", err)
 }
 
 // isBroken reports whether a stream ended because of its content, or at a moment

@@ -37,13 +37,13 @@ func answer(code int) error {
 // openFailed reports an attempt that begins now and fails to open a WatchList.
 func openFailed(t *testing.T, c *watchlist.Chooser, err error) (list bool) {
 	t.Helper()
-	return c.OpenFailed(t.Context(), err, time.Now())
+	return c.OpenFailed(t.Context(), unnamed{}, err, time.Now())
 }
 
 // endedEarly reports a WatchList that opens now and ends before the state.
 func endedEarly(t *testing.T, c *watchlist.Chooser, err error) error {
 	t.Helper()
-	return c.EndedEarly(t.Context(), err, time.Now())
+	return c.EndedEarly(t.Context(), unnamed{}, err, time.Now())
 }
 
 // A server that does not know the request is listed at once, for all selections of the

@@ -107,7 +107,7 @@ func TestServerCountsBrokenWatchLists(t *testing.T) {
 					if c := &choosers[b.of]; b.works {
 						c.Synced(false, time.Second)
 					} else {
-						_ = c.EndedEarly(t.Context(), io.EOF, time.Now().Add(-b.opened))
+						_ = c.EndedEarly(t.Context(), unnamed{}, io.EOF, time.Now().Add(-b.opened))
 					}
 				}
 				if got := usesList(&server, "secrets"); got != test.want {
@@ -135,7 +135,7 @@ func TestBrokenWatchListsOfOneSelection(t *testing.T) {
 			t.Error("after the second: got no list, or more than one")
 		}
 		c.Synced(false, time.Second)
-		c.Broke(t.Context(), failure.ErrNoBookmark, time.Now())
+		c.Broke(t.Context(), unnamed{}, failure.ErrNoBookmark, time.Now())
 		if !c.NextUsesList() {
 			t.Error("without a bookmark: got no list")
 		}
@@ -150,7 +150,7 @@ func TestServerForgetsMissingBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var server watchlist.Server
 		c := server.NewChooser("secrets", false)
-		c.Broke(t.Context(), failure.ErrNoBookmark, time.Now())
+		c.Broke(t.Context(), unnamed{}, failure.ErrNoBookmark, time.Now())
 		if !usesList(&server, "secrets") {
 			t.Error("at once: got a WatchList")
 		}
@@ -160,3 +160,8 @@ func TestServerForgetsMissingBookmarks(t *testing.T) {
 		}
 	})
 }
+
+// unnamed is the selection of a chooser.
+type unnamed struct{}
+
+func (unnamed) String() string { return "" }

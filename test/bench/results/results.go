@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/refwatch/refwatch/test/bench/contender"
@@ -39,6 +40,7 @@ type Environment struct {
 
 // Figure is a number of each contender: the median of its rounds.
 type Figure struct {
+	Date    string             `json:"date"` // the day when it was measured
 	Rounds  int                `json:"rounds"`
 	Medians map[string]float64 `json:"medians"`
 	// WorstRatio is the greatest ratio of refwatch to kubelet in a round, or 0 if there is none.
@@ -129,7 +131,7 @@ func (r *Results) Add(scenario string, rounds map[string][]Round) []string {
 		}
 		for name, values := range values {
 			if figures[name].Medians == nil {
-				figures[name] = Figure{Rounds: len(values), Medians: map[string]float64{}, WorstRatio: worst[name]}
+				figures[name] = Figure{Date: r.day(), Rounds: len(values), Medians: map[string]float64{}, WorstRatio: worst[name]}
 			}
 			figures[name].Medians[contender] = median(values)
 		}
@@ -143,6 +145,12 @@ func (r *Results) Add(scenario string, rounds map[string][]Round) []string {
 		r.Recoveries[scenario] = recoveries
 	}
 	return slices.Sorted(maps.Keys(figures))
+}
+
+// day returns the day of the run.
+func (r *Results) day() string {
+	day, _, _ := strings.Cut(r.Environment.Date, "T")
+	return day
 }
 
 // worstRatios returns the greatest ratio of two contenders in a round, by figure.

@@ -89,7 +89,7 @@ in a process of its own on the same CPUs, with 100 streams on a connection. The 
 // growth are the rows of the table with a column for each number of objects.
 var growth = []row{
 	{"register", "register"},
-	{"open the stream, until Get has returned", "open"},
+	{"register, and open the stream, until Get has returned", "open"},
 	{"Get, of all in order", "get"},
 	{"HasSynced", "has-synced"},
 	{"Statuses", "statuses"},
@@ -112,9 +112,9 @@ func (r *Results) writeGrowth(page *strings.Builder) {
 	if math.IsNaN(figure(growth[len(growth)-1].figure, "us", growthSizes[0])) {
 		return
 	}
-	page.WriteString("## Growth\n\n" + `CPU of the client for each object, in µs, and the seconds that the whole took with 100,000. The first Get of each counts
-with the opening. The CPU is that of the thread that calls for register, Get, HasSynced and unregister, and else that of
-the process. A stub server in a process of its own has 100 streams on a connection.` + "\n\n| operation |")
+	page.WriteString("## Growth\n\n" + `CPU of the client for each object, in µs, and the seconds that the whole took with 100,000. The CPU is that of the thread
+that calls for register, Get, HasSynced and unregister, and else that of the process. The server is a stub in a process of
+its own, with 100 streams on a connection.` + "\n\n| operation |")
 	for _, size := range growthSizes {
 		fmt.Fprintf(page, " %d objects |", size)
 	}
