@@ -177,16 +177,6 @@ func TestTransportWithHTTP2Disabled(t *testing.T) {
 	})
 }
 
-// client-go configures HTTP/2 itself, so GODEBUG does not turn it off.
-func TestTransportWithoutNetHTTPsHTTP2(t *testing.T) {
-	t.Setenv("GODEBUG", "http2client=0")
-	synctest.Test(t, func(t *testing.T) {
-		if r := clientFor(t, serve(t, nil).config()).watch(); r.Proto != "HTTP/2.0" {
-			t.Errorf("protocol: got %s, want HTTP/2.0", r.Proto)
-		}
-	})
-}
-
 func TestCloseIdleConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := serve(t, nil)
