@@ -141,7 +141,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 // resource returns the resource of the reflector: see Options.Resource.
 func (r *Reflector) resource() string { return r.member.Resource() }
 
-// changed calls OnChange, or tells the store: see Options.OnChange.
+// changed calls OnChange or, without one, notifies the store if it is an Observer.
 func (r *Reflector) changed() {
 	if r.extra != nil && r.extra.onChange != nil {
 		r.extra.onChange()

@@ -25,7 +25,7 @@ import (
 // A store may also be a [Checker], a [ReadChecker], an [EpochStarter] and a [Comparer], as
 // [cache.Slot] is. What it refuses does not reach it: the stream ends and another follows.
 // Silent streams are compared with what it holds. As a [BookmarkTaker] it gets bookmarks in
-// another way, as a [Namer] it names the reflector, and as an [Observer] it is told of changes.
+// another way, as a [Namer] it names the reflector, and as an [Observer] it hears of changes.
 type Store = toolscache.ReflectorStore
 
 // Checker is a [Store] that refuses objects. An error must not hold object data.
@@ -59,8 +59,8 @@ type Namer interface {
 	ReflectorName() string
 }
 
-// Observer is a [Store] that is told of all that Options.OnChange is called for. A program with many
-// reflectors then keeps no function for each.
+// Observer is a [Store] that its reflector notifies of changes, in place of Options.OnChange. A program
+// with many reflectors then keeps no function for each.
 type Observer interface {
 	// ReflectorChanged is called as Options.OnChange is, unless that is set.
 	ReflectorChanged()

@@ -102,7 +102,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		o.scenarios = slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return s.long })
 		return nil
 	})
-	flags.IntVar(&o.rounds, "rounds", o.rounds, "how often each contender is measured; at most 2 or 3 times in bookmarks, outage-60s, growth and many")
+	flags.IntVar(&o.rounds, "rounds", o.rounds, "how often each contender is measured; fewer times in scenarios whose round takes minutes")
 	flags.DurationVar(&o.period, "period", o.period, "how long the scenarios update-stub, cpu, churn and neighbour update")
 	flags.StringVar(&o.out, "out", o.out, "the `folder` for results and plots")
 	flags.StringVar(&o.profiles, "profiles", "", "a `folder` for profiles of memory, cpu, neighbour and many; changes the figures")

@@ -25,7 +25,7 @@ type Controller struct {
 // it is at least 1.
 func New(limit int) *Controller { return &Controller{server: newServer(limit)} }
 
-// Observer is told of outages that concern a member that waits.
+// Observer is what a member notifies of outages.
 type Observer interface {
 	// OutageBegan is called when the member waits and an outage of the server or of the resource begins. It is called
 	// without a lock, on a goroutine of the timer, and must return soon.
@@ -194,17 +194,17 @@ func (c *Controller) admitLocked(now moment.Moment) {
 func (c *Controller) fire() {
 	c.mu.Lock()
 	c.admitLocked(moment.Now())
-	observers := c.server.toTell
-	c.server.toTell = nil
+	observers := c.server.toNotify
+	c.server.toNotify = nil
 	c.mu.Unlock()
-	tellAll(observers)
+	notifyAll(observers)
 }
 
-// tellAll tells each observer, also if one of them ends the goroutine (runtime.Goexit).
-func tellAll(observers []Observer) {
+// notifyAll notifies each observer, also if one of them ends the goroutine (runtime.Goexit).
+func notifyAll(observers []Observer) {
 	defer func() {
 		if len(observers) > 0 {
-			tellAll(observers)
+			notifyAll(observers)
 		}
 	}()
 	for len(observers) > 0 {

@@ -225,7 +225,7 @@ func (s *server) attemptHung(m *member, now moment.Moment) {
 }
 
 // record records a failure that may be an outage. If that confirms the outage, the windows shrink for the server's
-// return, and the members that wait are told.
+// return, and the observers of the members that wait are notified.
 func (s *server) record(o *outage, m *member, outcome Outcome, threshold int, now moment.Moment) {
 	if !o.record(m, outcome, threshold, now) {
 		return
@@ -239,5 +239,5 @@ func (s *server) record(o *outage, m *member, outcome Outcome, threshold int, no
 			r.window.shrink()
 		}
 	}
-	s.tell(involved)
+	s.notify(involved)
 }

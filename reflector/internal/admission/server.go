@@ -38,8 +38,8 @@ type server struct {
 	lastBegan     moment.Moment    // when an attempt of a healthy member last began
 	waits         histogram.Histogram
 
-	wake   moment.Moment // when admit must run again, beside the schedule; zero for never
-	toTell []Observer    // of outages, without a lock
+	wake     moment.Moment // when admit must run again, beside the schedule; zero for never
+	toNotify []Observer    // of outages, without a lock
 }
 
 func newServer(limit int) server {
@@ -229,11 +229,11 @@ func (s *server) endProbe(m *member, now moment.Moment) {
 	}
 }
 
-// tell notes the observers of the waiting members of the resources that eligible accepts.
-func (s *server) tell(eligible func(*resource) bool) {
+// notify notes the observers of the waiting members of the resources that eligible accepts.
+func (s *server) notify(eligible func(*resource) bool) {
 	add := func(m *member) {
 		if m.observer != nil && eligible(m.resource) {
-			s.toTell = append(s.toTell, m.observer)
+			s.toNotify = append(s.toNotify, m.observer)
 		}
 	}
 	for _, m := range s.schedule {
@@ -249,7 +249,7 @@ func (s *server) tell(eligible func(*resource) bool) {
 
 // next returns when admit must run again; zero for never.
 func (s *server) next(now moment.Moment) moment.Moment {
-	if len(s.toTell) > 0 {
+	if len(s.toNotify) > 0 {
 		return now
 	}
 	if len(s.schedule) == 0 {

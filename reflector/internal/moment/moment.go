@@ -13,8 +13,8 @@ import (
 // Moment is none, and is before all others.
 type Moment int64
 
-// base is long before every Moment, so that one less some time is after the zero Moment. A bubble
-// of testing/synctest begins in the year 2000.
+// base is long before every Moment: a Moment minus a duration is then still after the zero Moment.
+// A bubble of testing/synctest begins in the year 2000.
 var base = time.Now().Add(-50 * 365 * 24 * time.Hour)
 
 // Now returns the time of the call.

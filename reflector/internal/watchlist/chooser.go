@@ -44,7 +44,7 @@ const (
 )
 
 // Chooser decides how the next read of one selection is made. Its methods are safe
-// for concurrent use. Those with a name log it, as that of the selection. Make one with
+// for concurrent use. A name is that of the selection, for the log. Make one with
 // [Server.NewChooser].
 type Chooser struct {
 	resource *resource

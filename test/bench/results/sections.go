@@ -114,8 +114,8 @@ func (r *Results) writeGrowth(page *strings.Builder) {
 	}
 	page.WriteString("## Growth\n\n" + `CPU of the client for each object, in µs, and the seconds that the whole took with 100,000. The CPU is that of the
 thread that calls for register, Get, HasSynced and unregister, and else that of the process. The server is a stub in a
-process of its own, with 100 streams on a connection. What rises are misses of the CPU's caches: 100,000 objects take
-250 MB.` + "\n\n| operation |")
+process of its own, with 100 streams on a connection. Why some rise was not profiled. 100,000 objects take 250 MB,
+which no cache of a CPU holds.` + "\n\n| operation |")
 	for _, size := range growthSizes {
 		fmt.Fprintf(page, " %d objects |", size)
 	}
