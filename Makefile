@@ -106,10 +106,11 @@ interop: ## Test the HTTP/2 client with h2spec, nginx and HAProxy (root on Debia
 # docs/results/mutants.md is committed, so git shows what a run changes. MUTANTS selects some by their names; then only
 # mutants-new writes the page.
 MUTANTS ?=
+MUTANTS_PART ?=
 
 .PHONY: mutants
-mutants: ## Put seeded bugs into the code, one at a time, test that each is noticed, and write docs/results/mutants.md (or MUTANTS=PATTERN)
-	$(GO) run ./test/mutants $(if $(MUTANTS),-run '$(MUTANTS)',-o docs/results/mutants.md)
+mutants: ## Put seeded bugs into the code, one at a time, test that each is noticed, and write docs/results/mutants.md (or MUTANTS=PATTERN or MUTANTS_PART=1/6)
+	$(GO) run ./test/mutants $(if $(MUTANTS),-run '$(MUTANTS)',$(if $(MUTANTS_PART),-part '$(MUTANTS_PART)',-o docs/results/mutants.md))
 
 .PHONY: mutants-new
 mutants-new: ## Test the seeded bugs that docs/results/mutants.md lacks, and add them to it
@@ -121,6 +122,10 @@ FEW_MUTANTS = event-of-an-older-version|lagging-read-is-a-rollback|retry-after-i
 .PHONY: mutants-quick
 mutants-quick: ## Test that a few seeded bugs are noticed, in some minutes
 	$(GO) run ./test/mutants -run '^($(FEW_MUTANTS))$$'
+
+.PHONY: alerts-test
+alerts-test: ## Test that each alert of docs/dashboards/alerts.yaml fires in its trouble, with Prometheus' engine
+	cd test/alerts && $(GO) test -count=1 ./...
 
 .PHONY: protocol
 protocol: ## Search all states of the model of a reflector's sessions with SPIN (root on Debian installs it)
@@ -168,26 +173,20 @@ chaos: ## Inject more than 100 faults into a real control plane, one after anoth
 	cd test/e2e && $(GO) run ./build
 	cd test/e2e && $(GO) test -v -count=1 -timeout 0 ./chaos -args -chaos.rounds=$(CHAOS_ROUNDS)
 
-# The faults of all objects at once, with 10,000 references: a run takes a minute and 2 GB.
-TOGETHER = rollback,rollback-to-the-same-versions,connection-refused,dials-hang,etcd-down-streams-closed,throttled-streams-closed,token-expired-streams-closed
-AT_SCALE = MATRIX_PAIRS=-1 MATRIX_SCALE
-RELIABILITY = model MODEL=100000|matrix MATRIX_RUNS=1000 MATRIX_PAIRS=20|matrix MATRIX_RUNS=3 $(AT_SCALE)=1000|matrix MATRIX_RUNS=3 $(AT_SCALE)=10000 MATRIX_FAULTS=$(TOGETHER)|matrix-of-kubelet|secrecy|fuzz FUZZTIME=450000x|mutants
-RELIABILITY_HOUR = model MODEL=25000|matrix MATRIX_RUNS=100 MATRIX_PAIRS=1|matrix MATRIX_RUNS=1 $(AT_SCALE)=1000|matrix MATRIX_RUNS=1 $(AT_SCALE)=10000 MATRIX_FAULTS=$(TOGETHER)|secrecy|fuzz FUZZTIME=100000x|mutants|matrix-of-kubelet MATRIX_RUNS=1
-# These mostly wait, and so run beside the others.
-RELIABILITY_BESIDE = chaos|soak
-# A part that fails leaves its counts, and then the page names what is wrong.
-each-part = echo '$(1)' | tr '|' '\n' | while read -r part; do $(2) $(MAKE) $$part </dev/null || echo "make reliability: $$part failed" >&2; done
+# The counts of a night and of an hour are in test/reliability/run. Each part that is done has a file of results, and is not
+# run again: remove the folder to begin anew. PART=chaos runs the parts whose names begin so, and writes no page.
+PART ?=
+RELIABILITY = $(GO) build -o _output/bin/reliability ./test/reliability/run && _output/bin/reliability -o docs/results/reliability.md $(if $(PART),-part '$(PART)')
 
 .PHONY: reliability
-reliability: export RELIABILITY_RESULTS = $(CURDIR)/_output/reliability.jsonl
-reliability: ## Run model, matrix, secrecy, fuzz, chaos, soak and mutants in full, for hours, and write docs/results/reliability.md
-	@mkdir -p _output && rm -f $(RELIABILITY_RESULTS)
-	@{ $(call each-part,$(RELIABILITY_BESIDE)); } & { $(call each-part,$(RELIABILITY),nice); }; wait
-	$(GO) run ./test/reliability/page -o docs/results/reliability.md $(RELIABILITY_RESULTS)
+reliability: ## Run model, matrix, secrecy, fuzz, chaos, soak and mutants in full, for hours, or go on with that, and write docs/results/reliability.md
+	@mkdir -p _output/bin
+	$(RELIABILITY) -results _output/reliability
 
 .PHONY: reliability-hour
 reliability-hour: ## The same in about an hour, with smaller counts
-	@$(MAKE) reliability RELIABILITY='$(RELIABILITY_HOUR)' SOAK_RACE=1m
+	@mkdir -p _output/bin
+	$(RELIABILITY) -hour -results _output/reliability-hour
 
 .PHONY: operator-test
 operator-test: ## Test the example operator and run its demo
@@ -223,6 +222,7 @@ lint: $(LINTER) ## Check style, format and import direction in every module
 	for mod in $$(git ls-files -co --exclude-standard -- '*go.mod'); do \
 		(cd "$$(dirname "$$mod")" && "$$linter" run --allow-parallel-runners ./...) || status=1; \
 	done; \
+	(cd test/tools && $(GO) tool actionlint -shellcheck= -pyflakes= ../../.github/workflows/*.yml) || status=1; \
 	for file in $$(git grep --untracked -l 'time\.Sleep(' -- '*_test.go'); do \
 		grep -q '"testing/synctest"' "$$(dirname "$$file")"/*_test.go || { status=1; \
 			echo "$$file: time.Sleep in a package whose tests do not use testing/synctest: wait for the event, or use a bubble" >&2; }; \
@@ -231,7 +231,7 @@ lint: $(LINTER) ## Check style, format and import direction in every module
 
 # Checks that the modules' go.mod agree, and tests the commands that stand there.
 .PHONY: tools-test
-tools-test: ## Test that all go.mod agree on versions, and test compat, apidiff, vulncheck and sbom
+tools-test: ## Test that all go.mod agree on versions, and test apidiff, vulncheck, sbom, release and images
 	cd test/tools && $(GO) test -count=1 ./...
 
 # Pinned, so that a run can be repeated. Raise them with each release. Go and golang.org/x/net change the HTTP/2 client,
@@ -255,13 +255,39 @@ apidiff: $(APIDIFF) ## List API changes since the last tag (or BASE=REV); breaki
 vulncheck: $(GOVULNCHECK) ## Look for known vulnerabilities in what is called (offline: GOVULNDB=file:///FOLDER)
 	test/tools/vulncheck.sh "$(CURDIR)/$(GOVULNCHECK)" $(LIBRARIES) $(EXAMPLES)
 
+.PHONY: vex
+vex: $(GOVULNCHECK) ## Write an OpenVEX document of each module that users link into _output/vex: which known vulnerabilities affect it
+	@rm -rf _output/vex
+	VEX="$(CURDIR)/_output/vex" test/tools/vulncheck.sh "$(CURDIR)/$(GOVULNCHECK)" $(LIBRARIES)
+
 # The version and the time are those of the commit, so that a bill can be made again.
+SBOM_VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty)
+
 .PHONY: sbom
 sbom: ## Write a CycloneDX SBOM of each module that users link, into _output/sbom
 	@rm -rf _output/sbom && mkdir -p _output/sbom
 	cd test/tools && $(GO) run ./sbom -o "$(CURDIR)/_output/sbom" \
-		-version "$$(git describe --tags --match 'v*' --always --dirty)" -timestamp "$$(git log -1 --format=%cI)" \
-		$(LIBRARIES:%="$(CURDIR)/%")
+		-version "$(SBOM_VERSION)" -timestamp "$$(git log -1 --format=%cI)" $(LIBRARIES:%="$(CURDIR)/%")
+
+# A dry run is a step of CI, with a version that will never be.
+RELEASE = $(MAKE) sbom SBOM_VERSION=$(1) && cd test/tools && $(GO) run ./release -root ../.. -sbom ../../_output/sbom \
+	-o ../../_output/release -version $(1) $(2) $(LIBRARIES)
+
+.PHONY: release
+release: ## Check everything, write notes, SBOM, provenance and modules of VERSION=v0.1.0 into _output/release, and tag them
+	@[ -n "$(VERSION)" ] || { echo "make release: give the version: VERSION=v0.1.0" >&2; exit 1; }
+	@[ -z "$$(git status --porcelain)" ] || { echo "make release: the tree has changes: commit or remove them" >&2; exit 1; }
+	.ci/run
+	$(call RELEASE,$(VERSION),)
+
+.PHONY: release-dry-run
+release-dry-run: ## Make a release of HEAD without tags, and say what the documents lack for VERSION (v0.0.0-dry-run by default)
+	$(call RELEASE,$(or $(VERSION),v0.0.0-dry-run),-dry-run)
+
+.PHONY: images
+images: ## Build the examples nodeagent, ingresstls and operator as OCI images, without a daemon, into _output/images (or VERSION=v0.1.0)
+	cd test/tools && $(GO) run ./image -o ../../_output/images -version "$(VERSION)" \
+		$(foreach example,nodeagent ingresstls operator,../../examples/$(example))
 
 .PHONY: kubectl
 kubectl: $(KUBECTL) ## Build the kubectl that tests run (make test does if there is none)

@@ -33,9 +33,10 @@ func (m *Manager[T]) GetWithOptions(ctx context.Context, namespace, name string,
 	return m.store.GetWithOptions(ctx, namespace, name, options)
 }
 
-// TryGet is Get without waiting. Where Get would wait, TryGet asks for a read of the
-// object, and returns [objectcache.ErrNotSynced] joined with why the state is not
-// known.
+// TryGet is Get without waiting. Where Get would wait for a read for a new owner, TryGet
+// returns the previous state. Where Get would wait for a first state, or for one that is not
+// too old, TryGet asks for a read of the object, and returns [objectcache.ErrNotSynced]
+// joined with why the state is not known.
 func (m *Manager[T]) TryGet(namespace, name string) (T, error) {
 	return m.store.TryGet(namespace, name)
 }

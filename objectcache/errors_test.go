@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,11 +55,19 @@ func TestIssue8ErrorsNameTheCause(t *testing.T) {
 		inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 			release := r.holdBack("watch")
 			r.AddReference(namespace, "tls", "pod")
+			asked := time.Now()
 			_, err := r.get("tls", 3*time.Second)
 			if !errors.Is(err, objectcache.ErrNotSynced) || !strings.HasSuffix(err.Error(), "no answer for 3s") {
 				t.Errorf("got %v, want \"no answer for 3s\"", err)
 			}
+			if status, _ := r.Status(namespace, "tls"); !status.AskedAt.Equal(asked) || status.Failures > 0 || status.Waiting != nil {
+				t.Errorf("status: got %+v, want that the server was asked at %v", status, asked)
+			}
 			release()
+			synctest.Wait()
+			if status, _ := r.Status(namespace, "tls"); !status.AskedAt.IsZero() {
+				t.Errorf("status after the answer: asked at %v, want zero", status.AskedAt)
+			}
 		})
 	})
 	t.Run("not answered after a failure", func(t *testing.T) {

@@ -73,6 +73,9 @@ func TestNotServedSaysWhatAnswered(t *testing.T) {
 						t.Fatalf("Get: got %v, want a NotServedError", err)
 					}
 					text := unserved.Error()
+					if unserved.IsForeign() != strings.Contains(text, proxy) {
+						t.Errorf("foreign: got %v, and the text %s", unserved.IsForeign(), text)
+					}
 					if !strings.Contains(text, test.want) || strings.Contains(text, crd) != (test.want == crd) || strings.Contains(text, canary) {
 						t.Errorf("Get: got %s, want %s in it", text, test.want)
 					}

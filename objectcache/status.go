@@ -125,6 +125,10 @@ type Status struct {
 	// Waiting is why no request is under way. Nil while one is, and while the
 	// stream is open.
 	Waiting error
+	// AskedAt is when the server was asked for the state, if it has not answered yet; else
+	// zero. An attempt without an answer fails after a minute (15 s in a [TTLStore]). While
+	// a Get waits it fails after 5 s, and the next ones after twice as long each.
+	AskedAt time.Time
 	// Failures counts the attempts that failed since the last completed read.
 	Failures int
 	// LastError is the cause of the last failure, and LastErrorTime its time. Both
@@ -139,10 +143,18 @@ type Status struct {
 
 // Status returns the status of an object, and false if no owner references it.
 func (s *WatchStore[T]) Status(namespace, name string) (Status, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	e := s.entry(types.NamespacedName{Namespace: namespace, Name: name})
 	if e == nil {
+		return Status{}, false
+	}
+	return s.statusOf(e)
+}
+
+// statusOf returns the status of an entry, and false if its last reference is gone.
+func (s *WatchStore[T]) statusOf(e *entry[T]) (Status, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.owners.Empty() {
 		return Status{}, false
 	}
 	return s.statusLocked(e), true
@@ -158,7 +170,7 @@ func (s *WatchStore[T]) HasSynced(namespace, name string) bool {
 	if s.viewOf(e) != nil {
 		return true
 	}
-	status, _ := s.Status(namespace, name)
+	status, _ := s.statusOf(e)
 	return status.Synced
 }
 
@@ -168,7 +180,7 @@ func (s *WatchStore[T]) HasSynced(namespace, name string) bool {
 func (s *WatchStore[T]) Statuses() iter.Seq[Status] {
 	return func(yield func(Status) bool) {
 		for e := range s.entries.all() {
-			if status, ok := s.Status(e.key.Namespace, e.key.Name); ok && !yield(status) {
+			if status, ok := s.statusOf(e); ok && !yield(status) {
 				return
 			}
 		}
@@ -195,6 +207,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	}
 	status.Parked = stream.Parked && status.Stream != StreamNone
 	status.LastContact, status.Failures, status.Waiting = later(s.contact(e), stream.LastContact), stream.Failures, stream.Waiting
+	status.AskedAt = stream.AskedAt
 	status.LastError, status.LastErrorTime = s.resource.Explain(stream.LastError), stream.LastErrorTime
 	status.NextRead = e.nextReadLocked(w)
 	status.Synced = s.viewOf(e) != nil || s.servesLocked(e, w)

@@ -53,7 +53,7 @@
 // [Reflector.Start] returns at once, for a program with many reflectors. A reflector that
 // waits for admission has no goroutine. With Options.ResyncPeriod one goroutine calls the
 // store's Resync, never while another call writes the store. A [Gate] has timers, and
-// goroutines only while a parked stream has something, and some seconds after.
+// goroutines only while a parked stream has something, and one of them for 5 s after.
 //
 // A session is one life of a stream: a complete read and the changes after it. When it
 // ends, the reflector decides when the next session begins, and at which version.
@@ -61,11 +61,12 @@
 // A session runs on a goroutine of its own until its state is stored. Then the stream is
 // parked, if its source allows that: it has no goroutine from then on, and a few workers
 // of the Gate decode and store what comes later. With Options.Prompt, small events are
-// handled on the goroutine that reads the connection. A [BookmarkTaker] gets bookmarks on the
-// goroutine that reads the connection. A store that takes long for one object
-// delays no other. If as many stores block as there are workers, more start: one after
-// 50 ms, and then twice as many each time. So stores that block delay others by less than
-// a second.
+// handled on the goroutine that reads the connection, and a [BookmarkTaker] gets bookmarks
+// there. Both must be quick: all streams of the connection wait for them.
+//
+// Without Prompt a store that takes long for one object delays no other. If as many stores
+// block as there are workers, more start: one after 50 ms, and then twice as many each
+// time. So stores that block delay others by less than a second.
 //
 // A stream that cannot be parked has a goroutine that reads it. With
 // Options.BlockingStreams all have, and net/http's HTTP/2 client has another one for

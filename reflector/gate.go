@@ -71,12 +71,15 @@ type GateOptions struct {
 //
 // An outage of the server holds up all reflectors, and costs the server little:
 //
-//   - The server is away when several reflectors that have synced before cannot
-//     reach it any more. The Gate then sends one probe at a time, 0.25 to 5 s apart. When a probe is
-//     answered, all others follow.
-//   - The same holds for one resource whose requests fail (5xx, no answer, 429, 401). If
-//     two resources get a 401, or there is only one, the token is not valid, and all wait.
-//   - If there is only one reflector, two failures of it in a row are an outage.
+//   - The server is away when several reflectors that have synced before get no answer any
+//     more. Before the server has answered anybody, those that never synced count, too.
+//     Several are four, one more for each 64 reflectors, 16 at most; of fewer than four, all.
+//     The Gate then sends one probe at a time, 0.25 to 5 s apart. When a probe is answered,
+//     all others follow.
+//   - The same holds for one resource whose requests fail (5xx, 429, 401). If two resources
+//     get a 401, or there is only one, the token is not valid, and all wait.
+//   - If the Gate has one reflector only, two failures of it in a row are an outage, if they
+//     are a 5xx or no answer.
 //   - When one reflector finds that the server was rolled back (an etcd restore), all
 //     others begin with a consistent read.
 //   - A consistent read by a WatchList serves all reflectors of the same resource that
@@ -87,8 +90,9 @@ type GateOptions struct {
 //     break or fail, all reflectors of the same resource list and watch for a time.
 //   - A Gate verifies streams that have been silent for too long; see [Reflector].
 //
-// A Gate handles the events of parked streams, on a few goroutines that exist while there
-// are events. Otherwise it has no goroutine. Make one with [NewGate].
+// A Gate handles the events of parked streams that are not handled where they arrive
+// (Options.Prompt), on a few goroutines that exist while there are events and some seconds
+// after. Otherwise it has no goroutine. Make one with [NewGate].
 type Gate struct {
 	name       string
 	admission  *admission.Controller

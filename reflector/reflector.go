@@ -30,12 +30,14 @@ type Options struct {
 	// a resource like any other, but shares no reads.
 	Resource string
 	// OnChange is called after everything that can matter to a waiting caller: a
-	// complete read, an event that reached the store, a failed attempt, and an outage
-	// that other reflectors have proved. A bookmark that a [BookmarkTaker] has taken is no
-	// such thing. It is called with no lock held, on goroutines of the reflector, of the
-	// gate or, with Prompt, of a connection. It must return soon and must not wait for the
-	// reflector. If it ends its goroutine (runtime.Goexit), the reflector may end. Default:
-	// the method of the store, if it is an [Observer], or else nothing.
+	// complete read, an event that reached the store, a silent stream that was verified, a
+	// failed attempt, a watch that is allowed again, and an outage that other reflectors
+	// have proved. It is not called for the regular end of a stream, nor for a bookmark that
+	// a [BookmarkTaker] has taken. It is called with no lock held, on goroutines of the
+	// reflector, of the gate or, with Prompt, of a connection. Calls may overlap. It must
+	// return soon and must not wait for the reflector. If it ends its goroutine
+	// (runtime.Goexit), the reflector may end. Default: the method of the store, if it is an
+	// [Observer], or else nothing.
 	OnChange func()
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
@@ -45,13 +47,14 @@ type Options struct {
 	// The guarantees are the same. Default: an open, quiet stream has no goroutine, if
 	// the source can do without: see [listwatch.Parkable]. A client of
 	// resource.ConfigFor can. A few goroutines of the Gate, which exist while there
-	// are events, decode and store them. Other streams have a goroutine each.
+	// are events and some seconds after, decode and store them. Other streams have a
+	// goroutine each.
 	BlockingStreams bool
-	// Prompt says that the store, OnChange and the source, when it decodes an event, wait for
-	// nothing but locks that are held shortly, and do not end their goroutine. Events of at
-	// most 16 KiB are then handled on the goroutine that reads the connection, and all its
-	// streams wait for that. It takes half of the CPU and of the time. It has no effect with
-	// a ResyncPeriod. Default: workers handle events.
+	// Prompt lets events of at most 16 KiB be handled on the goroutine that reads the
+	// connection, which saves two changes of goroutine for each. All streams of the
+	// connection wait meanwhile. Set it if the store, OnChange and the decoder of the source
+	// never block and never end their goroutine: they may take a lock that is held
+	// briefly. It has no effect with a ResyncPeriod. Default: workers handle events.
 	Prompt bool
 	// Counters count what the reflector does. Reflectors may share them. Default: it has
 	// counters of its own, which nothing reads.

@@ -59,20 +59,24 @@ type Namer interface {
 	ReflectorName() string
 }
 
-// Observer is a [Store] that its reflector notifies of changes, in place of Options.OnChange. A program
-// with many reflectors then keeps no function for each.
+// Observer is a [Store] that its reflector notifies of changes. A program with many reflectors then
+// needs no Options.OnChange, which is a function for each.
 type Observer interface {
-	// ReflectorChanged is called as Options.OnChange is, unless that is set.
+	// ReflectorChanged is called when Options.OnChange would be. If that is set, it is called
+	// in place of this method.
 	ReflectorChanged()
 }
 
-// BookmarkTaker is a [Store] that takes the bookmarks of parked streams where they arrive, which
-// costs a fraction of the usual way. It is not used with a ResyncPeriod or an ExpectedType.
+// BookmarkTaker is a [Store] that takes the bookmarks of parked streams on the goroutine that reads
+// the connection: neither a worker nor a decoder is needed. With a ResyncPeriod or an ExpectedType
+// its method is not called.
 type BookmarkTaker interface {
-	// TakeBookmark is called in place of Bookmark, UpdateResourceVersion and OnChange, when
-	// Status and ResourceVersion of the reflector have the bookmark. All streams of the connection
-	// wait until it returns, so it must not block, and must not call the reflector. If it returns
-	// false, the others are called soon. The stream does not end meanwhile.
+	// TakeBookmark is called in place of Bookmark, UpdateResourceVersion and OnChange. Status and
+	// ResourceVersion of the reflector have the bookmark by then. If it returns false, the
+	// others are called soon. It never runs beside another method of the store that the
+	// reflector calls for the stream. All streams of the connection wait until it returns, so it
+	// must not block, and it must not call the reflector. If it panics, the stream ends as
+	// malformed.
 	TakeBookmark(version string) (taken bool)
 }
 

@@ -39,11 +39,11 @@ const defaultHealthGrace = time.Minute
 //	err := mgr.AddReadyzCheck("secrets", controllerruntime.Healthz(secrets, controllerruntime.HealthzOptions{}))
 //
 // It fails if no object can be read because the server does not answer, answers with
-// errors, or does not accept the credentials, and all checks in the last Grace have found
-// the same. The error has the cause for one object. An object that the server refuses
-// (403), or whose kind it does not serve, does not count, and nor does one object that
-// fails while others can be read: one bad Secret makes no program unready. The check is
-// nil while nothing is referenced.
+// errors, or does not accept the credentials, or because a proxy answers in its place, and
+// all checks in the last Grace have found the same. The error has the cause for one object.
+// An object that the server refuses (403), or whose kind it does not serve, does not
+// count, and nor does one object that fails while others can be read: one bad Secret makes
+// no program unready. The check is nil while nothing is referenced.
 //
 // It sends no request. Do not use it as a liveness check: a restart mends none of this,
 // and drops what is served from memory. With a nil source it always fails.
@@ -87,7 +87,8 @@ func (h *healthCheck) findCause() (key string, cause error) {
 	for status := range h.source.Statuses() {
 		switch status.Phase {
 		case objectcache.PhaseFailing:
-			if apierrors.IsForbidden(status.LastError) || errors.As(status.LastError, new(*resource.NotServedError)) {
+			if notServed := (*resource.NotServedError)(nil); apierrors.IsForbidden(status.LastError) ||
+				errors.As(status.LastError, &notServed) && !notServed.IsForeign() {
 				continue
 			}
 			key, cause = status.Key.String(), status.LastError

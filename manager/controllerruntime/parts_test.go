@@ -5,6 +5,8 @@ package controllerruntime_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -239,6 +241,19 @@ func TestHealthz(t *testing.T) {
 			after: func(s *apiserver.Server) { s.Intercept(unavailable); s.CloseStreams(nil) },
 			read:  []string{"one", "two"}, want: "etcd is away",
 		},
+		"a proxy answers": {
+			before: func(s *apiserver.Server) {
+				s.Wrap(func(w http.ResponseWriter, r *http.Request, request apiserver.Request, serve http.HandlerFunc) {
+					if request.Resource != "secrets" {
+						serve(w, r)
+						return
+					}
+					w.WriteHeader(http.StatusNotFound)
+					_, _ = io.WriteString(w, "default backend")
+				})
+			},
+			read: []string{"one", "two"}, want: "look for a proxy",
+		},
 		"no answer": {
 			before: func(s *apiserver.Server) {
 				s.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status { <-ctx.Done(); return nil })
@@ -270,6 +285,7 @@ func TestHealthz(t *testing.T) {
 					t.Errorf("got %v, want an error with %q", err, test.want)
 				}
 				r.server.Intercept(nil)
+				r.server.Wrap(nil)
 				time.Sleep(2 * time.Minute) // an attempt may be under way
 				if err := check(nil); err != nil {
 					t.Errorf("after the failure: got %v", err)

@@ -126,6 +126,15 @@ func (p page) Columns() []column {
 	}
 }
 
+// Silence returns for how long the server has not answered the request for an object; empty below a second, which is no
+// news.
+func (p page) Silence(o Object) string {
+	if o.AskedAt.IsZero() || p.Time.Sub(o.AskedAt) < time.Second {
+		return ""
+	}
+	return p.Age(o.AskedAt)
+}
+
 // Age returns how long ago a time was, as kubectl does: "5m3s".
 func (p page) Age(t time.Time) string { return duration.HumanDuration(max(0, p.Time.Sub(t))) }
 

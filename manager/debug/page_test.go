@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -172,6 +173,20 @@ func BenchmarkTenThousandObjects(b *testing.B) {
 					b.Fatal(response.Code)
 				}
 				b.ReportMetric(float64(response.Body.Len()), "bytes")
+			}
+		})
+	}
+}
+
+// A request without an answer is shown after a second.
+func TestSilenceIsShown(t *testing.T) {
+	for asked, want := range map[time.Duration]string{500 * time.Millisecond: "", 12 * time.Second: "no answer for 12s"} {
+		synctest.Test(t, func(t *testing.T) {
+			status := object("tls", objectcache.PhaseSyncing, "owner")
+			status.Synced, status.Exists, status.AskedAt = false, false, time.Now().Add(-asked)
+			text := get(secrets(t, status), "").Body.String()
+			if got := strings.Contains(text, "no answer for"); got != (want != "") || !strings.Contains(text, want) {
+				t.Errorf("asked %v ago: got a note %v, want %q", asked, got, want)
 			}
 		})
 	}

@@ -56,6 +56,7 @@ type Object struct {
 	AgeSeconds    *float64  `json:"ageSeconds,omitempty"`
 	NextRead      time.Time `json:"nextRead,omitzero"`
 	Waiting       string    `json:"waiting,omitempty"`
+	AskedAt       time.Time `json:"askedAt,omitzero"`
 	Failures      int       `json:"failures"`
 	LastError     string    `json:"lastError,omitempty"`
 	LastErrorTime time.Time `json:"lastErrorTime,omitzero"`

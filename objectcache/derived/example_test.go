@@ -111,12 +111,15 @@ func ExampleValues_TryGet() {
 
 	g := gateway{derived.New(store, func(secret *corev1.Secret) (*tls.Certificate, error) {
 		certificate, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
-		return &certificate, err
+		if err != nil {
+			return nil, errors.New("tls.crt is no certificate in PEM, or tls.key is not its key") // err may quote the data
+		}
+		return &certificate, nil
 	})}
 	config := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return g.certificates.TryGet("default", "tls") // choose the name by the server name of the hello
 	}}
 	_, err := config.GetCertificate(nil)
 	fmt.Println(err)
-	// Output: derive from "default/tls": tls: failed to find any PEM data in certificate input
+	// Output: derive from "default/tls": tls.crt is no certificate in PEM, or tls.key is not its key
 }

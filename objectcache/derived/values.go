@@ -55,8 +55,14 @@ type Reader[T any] interface {
 //
 //	certificates := derived.New(secrets, func(s *corev1.Secret) (*tls.Certificate, error) {
 //		certificate, err := tls.X509KeyPair(s.Data["tls.crt"], s.Data["tls.key"])
-//		return &certificate, err
+//		if err != nil {
+//			return nil, errors.New("tls.crt is no certificate in PEM, or tls.key is not its key")
+//		}
+//		return &certificate, nil
 //	})
+//
+// An error of derive is shown as it is. So it should not wrap one that may quote the data, as
+// those of crypto/tls and crypto/x509 may.
 //
 // derive is called by the first Get of each version. Gets that come meanwhile wait for
 // it. With [Values.KeepLast], a version for which it returns an error does not replace the

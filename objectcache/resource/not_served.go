@@ -56,6 +56,9 @@ func (e *NotServedError) Error() string {
 		"that its CustomResourceDefinition is installed, and that the kind is %s: %v", e.path(), e.Code, scope, e.answer)
 }
 
+// IsForeign reports whether something else than an API server has answered, such as a proxy.
+func (e *NotServedError) IsForeign() bool { return e.foreign != "" }
+
 // path returns the path of the requests, without the namespace itself.
 func (e *NotServedError) path() string {
 	path := "/apis/" + e.Resource.Group

@@ -11,16 +11,12 @@ import (
 )
 
 // Get reads one object by its name, with a GET that is sent once. The API server
-// answers it with the newest state.
+// answers it with the newest state. An answer of more than 4 MiB is cache.ErrMalformed.
 func (r *RESTResource) Get(ctx context.Context, namespace, name string) (runtime.Object, error) {
 	object := r.NewObject()
 	request := r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).Name(name).MaxRetries(0)
 	accept(request, object, object)
-	result := request.Do(ctx)
-	if err := result.Error(); err != nil {
-		return nil, err
-	}
-	body, err := result.Raw()
+	body, err := read(ctx, request, largestFrame)
 	if err != nil {
 		return nil, err
 	}

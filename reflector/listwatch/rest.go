@@ -5,6 +5,8 @@ package listwatch
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // RESTResource describes one kind of object and the client that reaches it. It must not be copied
@@ -58,7 +63,8 @@ type RESTResource struct {
 // breaks or the answer has a Retry-After header; a reflector would learn of the failure
 // only then.
 //
-// An event of more than 4 MiB, twice what kube-apiserver can store, is cache.ErrMalformed.
+// An event or a list of more than 4 MiB, twice what kube-apiserver can store, is
+// cache.ErrMalformed.
 func FromREST(resource *RESTResource, namespace, name string) Source {
 	return &restSource{resource: resource, namespace: namespace, name: name}
 }
@@ -71,7 +77,7 @@ type restSource struct {
 
 func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	s.selectName(&options)
-	list, size, err := s.resource.list(ctx, s.namespace, options)
+	list, size, err := s.resource.list(ctx, s.namespace, options, largestFrame)
 	if err != nil {
 		return nil, err
 	}
@@ -132,21 +138,35 @@ func (r *RESTResource) selectIn(namespace string, options *metav1.ListOptions) {
 	options.FieldSelector = cmp.Or(fields, options.FieldSelector)
 }
 
-// list returns a list, and its size on the wire.
-func (r *RESTResource) list(ctx context.Context, namespace string, options metav1.ListOptions) (list runtime.Object, size int, err error) {
+// list returns a list of at most so many bytes, and its size.
+func (r *RESTResource) list(ctx context.Context, namespace string, options metav1.ListOptions, most int64) (list runtime.Object, size int, err error) {
 	list = r.NewList()
 	request := r.request(namespace, &options)
 	accept(request, list, r.NewObject())
-	result := request.Do(ctx)
-	if err := result.Error(); err != nil {
-		return nil, 0, err
-	}
-	body, err := result.Raw()
+	body, err := read(ctx, request, most)
 	if err != nil {
 		return nil, 0, err
 	}
 	list, err = r.decodeList(body, list)
 	return list, len(body), err
+}
+
+// errLongAnswer is returned for an answer that holds more than one object can have.
+var errLongAnswer = redact.Loggable(fmt.Errorf("%w: an answer of more than %d bytes", cache.ErrMalformed, largestFrame))
+
+// read sends a request, and returns the body of the answer. One of more than so many bytes, without its compression, is
+// not read further. [rest.Request.Do] reads any body whole, and logs it.
+func read(ctx context.Context, request *rest.Request, most int64) ([]byte, error) {
+	body, err := request.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(body, most+1))
+	if err == nil && int64(len(answer)) > most {
+		err = errLongAnswer
+	}
+	return answer, err
 }
 
 // watch opens a stream. filter is nil if every event is wanted.

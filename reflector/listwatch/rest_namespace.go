@@ -4,11 +4,14 @@ package listwatch
 
 import (
 	"context"
+	"math"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
+
+const noLimit = math.MaxInt64 - 1
 
 // pageSize is how many objects a page of a list has. It is that of client-go's pager.
 const pageSize = 500
@@ -50,7 +53,7 @@ func (s *namespaceSource) List(ctx context.Context, options metav1.ListOptions) 
 	}
 	var items []runtime.Object
 	for {
-		page, _, err := s.resource.list(ctx, s.namespace, options)
+		page, _, err := s.resource.list(ctx, s.namespace, options, noLimit) // a page may be larger: some servers ignore the limit
 		if err != nil {
 			return nil, err
 		}

@@ -46,11 +46,7 @@ func (s *restSource) Compare(ctx context.Context, options metav1.ListOptions) (r
 	s.selectName(&options)
 	list := &metav1.PartialObjectMetadataList{}
 	request := s.resource.request(s.namespace, &options).SetHeader("Accept", metadataTypes(list))
-	result := request.Do(ctx)
-	if err := result.Error(); err != nil {
-		return nil, false, err
-	}
-	body, err := result.Raw()
+	body, err := read(ctx, request, largestFrame)
 	if err != nil {
 		return nil, false, err
 	}

@@ -30,8 +30,8 @@ import (
 // feature gate WatchListClient is off.
 //
 // An error that is an API status (package apierrors) is treated by its code. Any other
-// error means that no answer arrived: if many reflectors of a gate that have synced
-// before get such errors, the gate takes the server for down.
+// error means that no answer arrived: if several reflectors of a gate get such errors, the
+// gate takes the server for down.
 //
 // Logs and errors of a reflector show an error if it is an API status, and otherwise the
 // part of it that quotes no object: an error that [Loggable] has marked, or one of the

@@ -36,13 +36,13 @@ sleep 61000
 `
 
 // Each fault of the catalog changes something for a subject, and breaks no promise, whether the subject reads with a
-// WatchList or with lists.
+// WatchList, with lists, or for a Get only, and whether a function of the program gets each object.
 func TestCatalog(t *testing.T) {
 	for _, f := range model.Catalog() {
 		args := map[model.Scope]string{model.OfServer: "", model.OfKind: " 0", model.OfObjects: " 0 1 2"}[f.Scope]
 		t.Run(fmt.Sprintf("%d %s", f.Class, f.Name), func(t *testing.T) {
 			reached := int64(0)
-			for _, settings := range []string{"", "with no-watchlist"} {
+			for _, settings := range []string{"", "with no-watchlist", "with transform", "with ttl 1000"} {
 				s, err := model.Parse(fmt.Sprintf(reaching, settings, "inject "+f.Name+args))
 				if err != nil {
 					t.Fatal(err)

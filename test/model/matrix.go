@@ -32,6 +32,9 @@ func DrawMatrix(objects int, faults ...Fault) *rapid.Generator[Schedule] {
 		}
 		activity(fewSteps)
 		for _, f := range faults {
+			if f.Name == transformBlocks {
+				s = append(s, Step{Op: "with transform"})
+			}
 			inject := drawInjection(t, f, objects)
 			pick = mostlyAffected(t, f, inject, objects)
 			s = append(s, Step{Op: "backup"})

@@ -103,7 +103,7 @@ func (w *World) put(o *Object, immutable bool) {
 
 // isUnwatched reports whether a subject needs no stream of an object in a state.
 func (w *World) isUnwatched(state history.State) bool {
-	return state.Immutable && !w.settings.watch.WatchImmutable
+	return state.Immutable && !w.settings.watch.WatchImmutable || w.settings.ttl > 0
 }
 
 // remove deletes an object.

@@ -101,6 +101,8 @@ var operations = map[string]*operation{
 	"with shared": {set: func(s *settings, step Step) {
 		s.watch.Shared = objectcache.SharedOptions{Threshold: step.arg(0), Allowed: allowed}
 	}},
+	"with ttl":             {set: func(s *settings, step Step) { s.ttl = step.duration(0) }},
+	"with transform":       {set: func(s *settings, _ Step) { s.transforms = true }},
 	"with rest-widgets":    {set: func(s *settings, _ Step) { s.restWidgets = true }},
 	"with watch-immutable": {set: func(s *settings, _ Step) { s.watch.WatchImmutable = true }},
 	"with blocking":        {set: func(s *settings, _ Step) { s.watch.BlockingStreams = true }},

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/history"
@@ -114,6 +116,9 @@ type settings struct {
 	watch               objectcache.WatchOptions
 	server              apiserver.Options
 	restWidgets         bool // by a REST client of their own, which can share streams
+	ttl                 time.Duration
+	transforms          bool // transform gets each object before it is stored
+	transform           func(object metav1.Object)
 }
 
 // The bounds that hold without faults: see L1, L2 and S6 in the documentation of package history.
@@ -142,7 +147,11 @@ func (s *settings) limits() history.Limits {
 	limits := history.Limits{
 		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: attemptBound, Released: releasedBound, Streams: 2,
 		ObjectRequests: 32, ObjectFailures: 26, OutageFailures: 50, OutageDials: 25,
-		Forgets: s.watch.IdleTimeout > 0 || s.watch.MaxStaleness > 0,
+		Forgets: s.watch.IdleTimeout > 0 || s.watch.MaxStaleness > 0 || s.ttl > 0,
+	}
+	if s.ttl > 0 { // a Get reads, when the TTL is over
+		limits.Fresh += s.ttl
+		limits.Attempt = 0
 	}
 	if s.watch.WatchImmutable {
 		limits.ImmutableFresh = limits.Fresh

@@ -4,6 +4,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 
@@ -65,29 +66,47 @@ func (s *settings) newSubjects(_ context.Context, config *rest.Config, options o
 		return nil, err
 	}
 	options.Gate = objectcache.NewGate(objectcache.GateOptions{})
-	secrets, err := manager.NewSecrets(client, options)
-	if err != nil {
-		return nil, err
-	}
-	configMaps, err := manager.NewConfigMaps(client, options)
-	if err != nil {
-		return nil, err
-	}
+	secrets, err1 := subjectOf(s, resource.Secrets(client), options, manager.VisitPodSecretNames)
+	configMaps, err2 := subjectOf(s, resource.ConfigMaps(client), options, manager.VisitPodConfigMapNames)
 	kind := clients.Dynamic(dynamicClient, widgets)
 	if s.restWidgets {
 		kind = resource.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, widgets)
 	} else {
 		options.Shared = objectcache.SharedOptions{} // the dynamic client decodes objects before they can be dropped
 	}
-	store, err := objectcache.NewWatchStore(kind, options)
+	custom, err3 := subjectOf(s, kind, options, visitWidgets)
+	return []Subject{secrets, configMaps, custom}, errors.Join(err1, err2, err3)
+}
+
+// subjectOf returns a manager of the store that the settings ask for.
+func subjectOf[T cache.Object](s *settings, kind resource.Resource[T], options objectcache.WatchOptions, visit manager.VisitPodFunc) (Subject, error) {
+	if s.transforms {
+		kind = kind.WithTransform(func(object T) T {
+			s.transform(object)
+			return object
+		})
+	}
+	var of objectcache.StoreOptions = options
+	if s.ttl > 0 {
+		of = objectcache.TTLOptions{TTL: s.ttl, Gate: options.Gate, MaxStaleness: options.MaxStaleness}
+	}
+	store, err := objectcache.NewStore(kind, of)
 	if err != nil {
 		return nil, err
 	}
-	custom, err := manager.New(store, visitWidgets)
+	m, err := manager.New(store, visit)
 	if err != nil {
 		return nil, err
 	}
-	return []Subject{managed(secrets), managed(configMaps), managed(custom)}, nil
+	if s.ttl > 0 { // it reads for Gets only: nobody can follow it
+		return struct {
+			Subject
+			Demander
+			ReadOnce
+			Lister
+		}{subject[T]{m}, subject[T]{m}, subject[T]{m}, subject[T]{m}}, nil
+	}
+	return subject[T]{m}, nil
 }
 
 // visitWidgets visits the widgets that a pod of this package names.
@@ -107,8 +126,6 @@ var _ interface {
 	ReadOnce
 	Lister
 } = subject[*corev1.Secret]{}
-
-func managed[T cache.Object](m *manager.Manager[T]) Subject { return subject[T]{m} }
 
 func (s subject[T]) Get(ctx context.Context, namespace, name string) (metav1.Object, error) {
 	return s.Manager.Get(ctx, namespace, name)

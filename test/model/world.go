@@ -73,8 +73,9 @@ type World struct {
 	closed    atomic.Int64 // responses that have closed their connection, and that no dial has followed
 
 	mu         sync.Mutex
-	problem    error // of the world itself: the first one
-	lags       int   // faults that have stopped the watch cache
+	problem    error                                  // of the world itself: the first one
+	lags       int                                    // faults that have stopped the watch cache
+	blocked    map[types.NamespacedName]chan struct{} // objects whose transform blocks until the channel is closed
 	intercepts list[apiserver.Interceptor]
 	dials      list[func(number int) network.Dial]
 }
@@ -137,6 +138,7 @@ func (s Schedule) Run(t *testing.T, options Options) (result Result) {
 func newWorld(ctx context.Context, s settings, options Options) (w *World, err error) {
 	w = &World{
 		settings: s, ctx: klog.NewContext(ctx, logr.Discard()), output: newOutput(), owners: map[int]*owner{}, kept: map[*Object]int64{},
+		blocked: map[types.NamespacedName]chan struct{}{},
 		checker: history.NewChecker(s.limits()),
 	}
 	w.recorder = history.NewRecorder(history.Options{Checker: w.checker})
@@ -165,6 +167,7 @@ func newWorld(ctx context.Context, s settings, options Options) (w *World, err e
 	w.network.OnDial(w.dial)
 	config.Dial = w.network.Dial
 	w.hook()
+	s.transform = w.transform
 	newSubjects := options.NewSubjects
 	if newSubjects == nil {
 		newSubjects = s.newSubjects

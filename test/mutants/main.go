@@ -3,7 +3,7 @@
 // Command mutants proves that the tests notice bugs. It has a list of seeded bugs, the mutants, each of which breaks a
 // promise. It runs tests with one mutant at a time, and fails if they pass.
 //
-//	mutants [-v] [-run PATTERN] [-suite PACKAGES [-suite-run PATTERN]]
+//	mutants [-v] [-run PATTERN | -part 2/6] [-suite PACKAGES [-suite-run PATTERN]]
 //	mutants [-v] -o docs/results/mutants.md [-new [-run PATTERN]]
 //
 // Each line has a mutant, how long its tests took, and the first test that failed. SURVIVED means that none did. With
@@ -12,7 +12,7 @@
 // PATTERN is a regular expression for names of mutants. `make mutants` runs all and writes the page; `make mutants
 // MUTANTS=PATTERN` runs some and writes nothing. `make mutants-new` runs those whose names the page lacks, and
 // adds what is caught: give a mutant that changes another name, or test it by its name. With MUTANTS it runs some of
-// them, so that hours of work can be done in parts.
+// them, so that hours of work can be done in parts. -part 2/6 tests the second mutant, the eighth, and so on.
 //
 // The source is not touched: go's -overlay puts the changed file in its place. In the end, the tests that have noticed
 // a mutant run without one, and must pass.
@@ -71,6 +71,7 @@ type options struct {
 	runner
 
 	pattern         string // of the mutants' names
+	part, parts     int    // test the part-th of so many parts
 	suite, suiteRun string
 	page            string
 	onlyNew         bool // test only what the page lacks
@@ -83,6 +84,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.SetOutput(out)
 	flags.StringVar(&o.root, "root", ".", "the `folder` of the repository")
 	flags.StringVar(&o.pattern, "run", "", "test only the mutants whose name matches this `pattern`")
+	flags.Func("part", "test only a `part` of the mutants, such as 2/6: the second of each six", o.setPart)
 	flags.StringVar(&o.suite, "suite", "", "run these `packages` in place of the tests of each mutant")
 	flags.StringVar(&o.suiteRun, "suite-run", "", "with -suite, the `pattern` of the tests")
 	flags.StringVar(&o.page, "o", "", "write this `page`, if all mutants are caught")
@@ -108,12 +110,33 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		return o, errors.New("-parallel and -timeout must be positive")
 	case o.suiteRun != "" && o.suite == "":
 		return o, errors.New("-suite-run needs -suite")
-	case o.page != "" && (o.suite != "" || o.pattern != "" && !o.onlyNew):
-		return o, errors.New("the page needs all mutants and their own tests: omit -suite, and -run or give -new with it")
+	case o.page != "" && (o.suite != "" || o.parts > 1 || o.pattern != "" && !o.onlyNew):
+		return o, errors.New("the page needs all mutants and their own tests: omit -suite and -part, and -run or give -new with it")
+	case o.parts > 1 && o.pattern != "":
+		return o, errors.New("give -part or -run")
 	case o.onlyNew && o.page == "":
 		return o, errors.New("-new needs -o, the page that may lack mutants")
 	}
 	return o, nil
+}
+
+// setPart reads the flag -part.
+func (o *options) setPart(text string) error {
+	n, err := fmt.Sscanf(text, "%d/%d", &o.part, &o.parts)
+	if err != nil || n != 2 || o.part < 1 || o.part > o.parts || text != fmt.Sprintf("%d/%d", o.part, o.parts) {
+		return errors.New("want two numbers such as 2/6")
+	}
+	return nil
+}
+
+// ofPart returns the mutants of the part that was asked for, or all.
+func (o *options) ofPart(mutants []mutant) (selected []mutant) {
+	for i, m := range mutants {
+		if o.parts == 0 || i%o.parts == o.part-1 {
+			selected = append(selected, m)
+		}
+	}
+	return selected
 }
 
 func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) error {
@@ -122,7 +145,7 @@ func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) er
 		return err
 	}
 	var known []outcome
-	selected := mutants
+	selected := o.ofPart(mutants)
 	if o.onlyNew {
 		page, err := os.ReadFile(o.page)
 		if err != nil {
@@ -147,7 +170,7 @@ func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) er
 	}
 	failed, took := countFailed(outcomes), time.Since(began)
 	fmt.Fprintf(out, "%d of %d mutants caught in %v\n", len(outcomes)-failed, len(outcomes), took.Round(time.Second))
-	if len(selected) == len(mutants) && o.suite == "" {
+	if (len(selected) == len(mutants) || o.parts > 0) && o.suite == "" {
 		if err := record(len(outcomes), failed, took); err != nil {
 			return err
 		}
@@ -165,7 +188,7 @@ func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) er
 	return nil
 }
 
-// record counts a complete run for docs/results/reliability.md.
+// record counts a run of all mutants, or of a part of them, for docs/results/reliability.md.
 func record(mutants, failed int, took time.Duration) error {
 	return reliability.Record(reliability.Result{
 		Part: "mutants", Name: reliability.MutantsCaught, Count: int64(mutants - failed), Violations: int64(failed), Seconds: took.Seconds(),

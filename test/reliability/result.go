@@ -11,15 +11,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Variable is the environment variable that names the file of results.
 const Variable = "RELIABILITY_RESULTS"
 
-// noteSeparator stands between the notes of results that are added up.
-const noteSeparator = "; "
+// separator stands between the notes, days and commits of results that are added up.
+const separator = "; "
 
 // What a full run has a goal for: the names of results, or their beginnings. Fuzz targets have the part fuzz, and names
 // of their own.
@@ -45,15 +47,21 @@ type Result struct {
 	Seconds float64 `json:"seconds,omitempty"`
 	// Note is one line for the reader, such as a seed. It is optional.
 	Note string `json:"note,omitempty"`
+	// Day is when it was recorded, such as 2026-01-31, and Commit what ran, as git describes it; empty without git.
+	// Record sets both.
+	Day    string `json:"day,omitempty"`
+	Commit string `json:"commit,omitempty"`
 }
 
-// Record appends a result to the file that the environment names. Without the variable it does nothing. Processes may
-// call it at the same time.
+// Record appends a result to the file that the environment names, with the day and the commit. Without the variable it
+// does nothing. Processes may call it at the same time.
 func Record(r Result) error {
 	name := os.Getenv(Variable)
 	if name == "" {
 		return nil
 	}
+	commit, _ := exec.Command("git", "describe", "--always", "--abbrev=10", "--dirty").Output() // none in a copy without git
+	r.Day, r.Commit = time.Now().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit))
 	line, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("result %s of %s: %w", r.Name, r.Part, err)
@@ -67,7 +75,7 @@ func Record(r Result) error {
 }
 
 // Read reads files of results, and adds up those of the same part and name. Their order is that of their first lines.
-// Different notes stay.
+// Different notes, days and commits stay.
 func Read(files ...string) ([]Result, error) {
 	var results []Result
 	for _, name := range files {
@@ -102,12 +110,18 @@ func merge(results []Result, r Result) []Result {
 	sum.Count += r.Count
 	sum.Violations += r.Violations
 	sum.Seconds += r.Seconds
-	switch {
-	case r.Note == "" || slices.Contains(strings.Split(sum.Note, noteSeparator), r.Note):
-	case sum.Note == "":
-		sum.Note = r.Note
-	default:
-		sum.Note += noteSeparator + r.Note
-	}
+	sum.Note = Join(sum.Note, r.Note)
+	sum.Day, sum.Commit = Join(sum.Day, r.Day), Join(sum.Commit, r.Commit)
 	return results
+}
+
+// Join adds what a list of texts lacks.
+func Join(list, other string) string {
+	texts := strings.Split(list, separator)
+	for text := range strings.SplitSeq(other, separator) {
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Trim(strings.Join(texts, separator), separator)
 }

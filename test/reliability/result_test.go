@@ -4,10 +4,12 @@ package reliability_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -37,6 +39,15 @@ func TestRecord(t *testing.T) {
 	got, err := reliability.Read(name)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i := range got {
+		if _, err := time.Parse(time.DateOnly, got[i].Day); err != nil {
+			t.Errorf("day: %v", err)
+		}
+		if _, err := exec.Command("git", "rev-parse", "HEAD").Output(); (err == nil) != (got[i].Commit != "") {
+			t.Errorf("got commit %q, and of git %v", got[i].Commit, err)
+		}
+		got[i].Day, got[i].Commit = "", ""
 	}
 	want := []reliability.Result{
 		{Part: "model", Name: "schedules", Count: 7, Violations: 1, Seconds: 2.5, Note: "seed 1"},
@@ -69,5 +80,15 @@ func TestReadErrors(t *testing.T) {
 	}
 	if _, err := reliability.Read(filepath.Dir(name)); err == nil {
 		t.Error("a folder: got no error")
+	}
+}
+
+func TestJoin(t *testing.T) {
+	list := ""
+	for _, text := range []string{"", "a", "b", "", "a", "c; b"} {
+		list = reliability.Join(list, text)
+	}
+	if want := "a; b; c"; list != want {
+		t.Errorf("got %q, want %q", list, want)
 	}
 }

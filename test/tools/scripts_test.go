@@ -149,6 +149,15 @@ func TestVulncheck(t *testing.T) {
 	expect(t, output, status, 0, "No vulnerabilities found")
 	output, status = check(local, "good", "vulnerable")
 	expect(t, output, status, 1, "GO-2026-0001", "FOUND in vulnerable:")
+	vex := filepath.Join(t.TempDir(), "vex")
+	output, status = check(append(local, "VEX="+vex), "good", "vulnerable")
+	expect(t, output, status, 1)
+	for name, want := range map[string]string{"good": `"status": "not_affected"`, "vulnerable": `"status": "affected"`} {
+		text, err := os.ReadFile(filepath.Join(vex, "example.com-"+name+".vex.json"))
+		if err != nil || !strings.Contains(string(text), "GO-2026-0001") || !strings.Contains(string(text), want) {
+			t.Errorf("OpenVEX document of %s: got %s and %v, want %s", name, text, err, want)
+		}
+	}
 	output, status = check(append(unreachable, "GOVULNDB="), "good")
 	expect(t, output, status, 0, "NOT CHECKED", "GOVULNDB=file:///")
 	output, status = check(append(unreachable, "GOVULNDB=https://vuln.go.dev"), "good")

@@ -56,6 +56,7 @@ func (g goal) sum(results []reliability.Result) (sum reliability.Result, ok bool
 			sum.Count += r.Count
 			sum.Violations += r.Violations
 			sum.Seconds += r.Seconds
+			sum.Day, sum.Commit = reliability.Join(sum.Day, r.Day), reliability.Join(sum.Commit, r.Commit)
 		}
 	}
 	return sum, ok
@@ -100,7 +101,7 @@ func run(args []string, usage io.Writer) error {
 func pageOf(results []reliability.Result) (page string, problem error) {
 	var b strings.Builder
 	b.WriteString(intro)
-	b.WriteString("\n| what | at least | this run | violations | time |\n|---|--:|--:|--:|--:|\n")
+	b.WriteString("\n| what | at least | this run | violations | time | days | commits |\n|---|--:|--:|--:|--:|---|---|\n")
 	var problems []error
 	for _, g := range goals {
 		r, ok := g.sum(results)
@@ -108,7 +109,8 @@ func pageOf(results []reliability.Result) (page string, problem error) {
 			problems = append(problems, fmt.Errorf("no results: %s (part %s, %q): run make reliability", g.what, g.part, g.prefix))
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", g.what, thousands(g.count), thousands(r.Count), thousands(r.Violations), took(r))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
+			g.what, thousands(g.count), thousands(r.Count), thousands(r.Violations), took(r), r.Day, r.Commit)
 	}
 	for _, part := range parts(results) {
 		of := slices.DeleteFunc(slices.Clone(results), func(r reliability.Result) bool { return r.Part != part })

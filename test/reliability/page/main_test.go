@@ -23,20 +23,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestPage(t *testing.T) {
 	full := &strings.Builder{}
 	for _, g := range goals {
-		fmt.Fprintf(full, `{"part":%q,"name":%q,"count":1234567,"seconds":61.4,"note":"a note"}`+"\n", g.part, g.prefix+" x")
+		fmt.Fprintf(full, `{"part":%q,"name":%q,"count":1234567,"seconds":61.4,"note":"a note","day":"2026-01-31","commit":"abc"}`+"\n", g.part, g.prefix+" x")
 	}
 	tests := map[string]struct {
 		results string
 		want    string // in the page
 		err     string
 	}{
-		"complete":    {full.String(), "| schedules of the model test | 100,000 | 1,234,567 | 0 | 1m1s |", ""},
+		"complete":    {full.String(), "| schedules of the model test | 100,000 | 1,234,567 | 0 | 1m1s | 2026-01-31 | abc |", ""},
 		"notes":       {full.String(), "- schedules x: 1,234,567, 1m1s; a note", ""},
-		"sums":        {full.String() + `{"part":"fuzz","name":"y","count":1}`, "| 1,234,568 | 0 | 1m1s |", ""},
+		"sums":        {full.String() + `{"part":"fuzz","name":"y","count":1,"commit":"def"}`, "| 1,234,568 | 0 | 1m1s | 2026-01-31 | abc; def |", ""},
 		"part":        {full.String() + `{"part":"chaos","name":"y","count":1}`, "## Chaos\n\n- " + reliability.Cycles, ""},
 		"targets":     {full.String() + `{"part":"fuzz","name":"y","count":7}`, "- targets: 2, each with 7 inputs or more\n\n", ""},
 		"violations":  {full.String() + `{"part":"chaos","name":"kill -9","count":1,"violations":1000}`, "- kill -9: 1, **1,000 violations**", "chaos: kill -9: 1000 violations"},
-		"not all run": {`{"part":"chaos","name":"` + reliability.Cycles + `","count":7}`, "| 100 | 7 | 0 |  |", `no results: schedules of the model test (part model, "schedules")`},
+		"not all run": {`{"part":"chaos","name":"` + reliability.Cycles + `","count":7}`, "| 100 | 7 | 0 |  |  |  |", `no results: schedules of the model test (part model, "schedules")`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
