@@ -147,8 +147,8 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 		return
 	}
 	e.watch.Store(nil)
-	e.forgetLocked()
 	w.stopLocked(reason)
+	e.forgetLocked() // after the last bookmark
 	if w.hedgeQueued {
 		s.dropHedgeLocked(w)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 	"github.com/refwatch/refwatch/reflector/internal/watchlist"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
@@ -145,12 +146,21 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 func (r *Reflector) resource() string { return r.member.Resource() }
 
 // changed calls OnChange or, without one, notifies the store if it is an Observer.
+// changed notifies of a change. What it calls may panic.
 func (r *Reflector) changed() {
+	if err := r.notify(); err != nil {
+		klog.FromContext(r.ctx).Error(err, "A notification of a change failed", "reflector", r.String())
+	}
+}
+
+func (r *Reflector) notify() (err error) {
+	defer redact.Panic(&err)
 	if r.extra != nil && r.extra.onChange != nil {
 		r.extra.onChange()
 	} else if store, ok := r.store.Store.(Observer); ok {
 		store.ReflectorChanged()
 	}
+	return nil
 }
 
 // expected returns what Options.ExpectedType asks for.
@@ -183,9 +193,23 @@ func (r *Reflector) String() string {
 		return r.extra.name
 	}
 	if store, ok := r.store.Store.(Namer); ok {
-		return store.ReflectorName()
+		return nameOf(store)
 	}
-	return "reflector"
+	return unnamed
+}
+
+const unnamed = "reflector"
+
+// nameOf returns the name that a store gives its reflector, or another one if its method panics.
+func nameOf(store Namer) (name string) {
+	var panicked error
+	defer func() {
+		if panicked != nil {
+			name = unnamed
+		}
+	}()
+	defer redact.Panic(&panicked)
+	return store.ReflectorName()
 }
 
 // ResourceVersion returns that of Status, at less cost.

@@ -75,8 +75,9 @@ type BookmarkTaker interface {
 	// ResourceVersion of the reflector have the bookmark by then. If it returns false, the
 	// others are called soon. It never runs beside another method of the store that the
 	// reflector calls for the stream. All streams of the connection wait until it returns, so it
-	// must not block, and it must not call the reflector. If it panics, the stream ends as
-	// malformed.
+	// must not block, and it must not call the reflector. It must not take a lock that is held
+	// while a method of the reflector is called, and must not end its goroutine, which ends the
+	// connection. If it panics, the stream ends as malformed.
 	TakeBookmark(version string) (taken bool)
 }
 

@@ -67,7 +67,15 @@ func (k *knownKind) is(meta []byte) bool {
 	return known != nil && *known == string(meta)
 }
 
+// longestKind is the size above which a TypeMeta is not remembered. Those of real kinds have some dozens of bytes.
+const longestKind = 256
+
+// learn remembers a TypeMeta with nothing but an API version and a kind.
 func (k *knownKind) learn(meta []byte) {
+	var version, kind []byte
+	if len(meta) > longestKind || !fieldsOf(meta, &version, &kind) {
+		return
+	}
 	known := string(meta)
 	k.meta.Store(&known)
 }

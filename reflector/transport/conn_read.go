@@ -17,11 +17,20 @@ import (
 
 var errFromServer = redact.New("the server reset the stream")
 
+// errReaderEnded is the error of the streams of a connection whose reader a function of the program
+// has ended (runtime.Goexit).
+var errReaderEnded = redact.New("a function of the program has ended the goroutine that reads the connection")
+
 // read is the reader: it handles frames until the connection ends, and then ends what
 // is left of its streams.
 func (c *conn) read() {
+	err := errReaderEnded
+	defer func() { c.readerEnds(err) }()
+	err = c.readFrames()
+}
+
+func (c *conn) readerEnds(err error) {
 	defer close(c.done)
-	err := c.readFrames()
 	c.setError(err) // the first one counts, such as that of a write
 	c.stopHealth()
 	c.endStreams(0, nil)

@@ -6,6 +6,7 @@ package moment
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,12 +45,23 @@ func (m Moment) Sub(other Moment) time.Duration {
 	return time.Duration(m - other)
 }
 
-// Time returns m as a time.Time: the zero Time for the zero Moment. Two calls may differ in the
-// wall clock, which may have been set in between. Equal compares the monotonic clock.
+// anchor is base, with the wall clock of its last step.
+var anchor atomic.Pointer[time.Time]
+
+// step is by how much the wall clock must be off to count as set.
+const step = time.Second
+
+// Time returns m as a time.Time: the zero Time for the zero Moment. Two calls return the same
+// unless the wall clock was set in between. Equal compares the monotonic clock.
 func (m Moment) Time() time.Time {
 	if m == 0 {
 		return time.Time{}
 	}
 	now := time.Now()
-	return now.Add(time.Duration(m) - now.Sub(base))
+	since, by := now.Sub(base), anchor.Load()
+	if by == nil || now.Round(0).Sub(by.Add(since).Round(0)).Abs() > step {
+		by = new(now.Add(-since))
+		anchor.Store(by)
+	}
+	return by.Add(time.Duration(m))
 }
