@@ -16,17 +16,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/test/pushed"
 )
 
 // A Get that demands a version returns when a bookmark brings it, whichever of the two comes first. A wake-up that was
 // lost would cost 100 ms and another stream.
 func TestBookmarkWakesAGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inPushedStore(t, WatchOptions{}, func(s *WatchStore[*corev1.Secret], source *pushed) {
+		inPushedStore(t, WatchOptions{}, func(s *WatchStore[*corev1.Secret], source *pushed.Server) {
 			synctest.Wait()
 			random := rand.New(rand.NewPCG(1, 2))
 			for range 3000 {
-				version, began := source.next(), time.Now()
+				_, server := source.Versions()
+				version, began := strconv.Itoa(server+1), time.Now()
 				var gets sync.WaitGroup
 				for range 1 + random.IntN(3) {
 					gets.Go(func() {
@@ -38,10 +41,10 @@ func TestBookmarkWakesAGet(t *testing.T) {
 				for range random.IntN(8) {
 					runtime.Gosched()
 				}
-				source.bookmark()
+				source.Bookmark()
 				gets.Wait()
-				if took := time.Since(began); took > 0 || source.opens != 1 {
-					t.Errorf("version %s: a Get took %v, and there were %d streams; want no time and one", version, took, source.opens)
+				if took := time.Since(began); took > 0 || source.Opens() != 1 {
+					t.Errorf("version %s: a Get took %v, and there were %d streams; want no time and one", version, took, source.Opens())
 					break
 				}
 			}
@@ -50,18 +53,16 @@ func TestBookmarkWakesAGet(t *testing.T) {
 }
 
 // randomGet is one random Get, whose state must not be older than what was there before.
-func randomGet(t *testing.T, s *WatchStore[*corev1.Secret], random *rand.Rand, source *pushed, seen *atomic.Int64) {
-	before, object := seen.Load(), int64(0)
+func randomGet(t *testing.T, s *WatchStore[*corev1.Secret], random *rand.Rand, source *pushed.Server, seen *atomic.Int64) {
+	before, object := seen.Load(), 0
 	options := GetOptions{}
 	switch random.IntN(6) {
 	case 0:
 		options.Live = true
-		object, _ = strconv.ParseInt(source.now(), 10, 64)
+		object, _ = source.Versions()
 	case 1, 2:
-		source.mu.Lock()
-		object = int64(source.object)
-		options.NotOlderThan = strconv.Itoa(source.version)
-		source.mu.Unlock()
+		secret, server := source.Versions()
+		object, options.NotOlderThan = secret, strconv.Itoa(server)
 	case 3:
 		options.MaxStaleness = time.Second
 	}
@@ -73,7 +74,7 @@ func randomGet(t *testing.T, s *WatchStore[*corev1.Secret], random *rand.Rand, s
 		return
 	}
 	version, _ := strconv.ParseInt(got.ResourceVersion, 10, 64)
-	if version < before || version < object {
+	if version < before || version < int64(object) {
 		t.Errorf("%+v: got version %d after %d was returned, and the server had %d", options, version, before, object)
 	}
 	for now := seen.Load(); version > now && !seen.CompareAndSwap(now, version); {
@@ -106,12 +107,12 @@ func randomOther(s *WatchStore[*corev1.Secret], random *rand.Rand) {
 func TestGetsBesideBookmarksAndEvents(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
-			inPushedStore(t, WatchOptions{}, func(s *WatchStore[*corev1.Secret], source *pushed) { getsBesideAll(t, s, source, seed) })
+			inPushedStore(t, WatchOptions{}, func(s *WatchStore[*corev1.Secret], source *pushed.Server) { getsBesideAll(t, s, source, seed) })
 		})
 	}
 }
 
-func getsBesideAll(t *testing.T, s *WatchStore[*corev1.Secret], source *pushed, seed uint64) {
+func getsBesideAll(t *testing.T, s *WatchStore[*corev1.Secret], source *pushed.Server, seed uint64) {
 	var seen, followed atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
 	var follower, all sync.WaitGroup
@@ -138,9 +139,9 @@ func getsBesideAll(t *testing.T, s *WatchStore[*corev1.Secret], source *pushed, 
 	all.Go(func() {
 		for range 400 {
 			if random.IntN(3) == 0 {
-				source.write()
+				source.Write()
 			} else {
-				source.bookmark()
+				source.Bookmark()
 			}
 			if random.IntN(3) == 0 {
 				time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
@@ -151,8 +152,9 @@ func getsBesideAll(t *testing.T, s *WatchStore[*corev1.Secret], source *pushed, 
 	time.Sleep(time.Minute)
 	synctest.Wait()
 	got, err := s.TryGet(testKey.Namespace, testKey.Name)
-	if err != nil || got.ResourceVersion != source.now() || fmt.Sprint(followed.Load()) != source.now() {
-		t.Errorf("seed %d: in the end: got %v, %v, and Changes has %d; want version %s", seed, got, err, followed.Load(), source.now())
+	newest, _ := source.Versions()
+	if err != nil || got.ResourceVersion != strconv.Itoa(newest) || followed.Load() != int64(newest) {
+		t.Errorf("seed %d: in the end: got %v, %v, and Changes has %d; want version %d", seed, got, err, followed.Load(), newest)
 	}
 	stop()
 	follower.Wait()
