@@ -115,6 +115,9 @@ func (w *World) inject(f Fault, args []int) {
 	}
 	w.alone.Store(w.isQuiet())
 	w.begun.Add(1)
+	for _, o := range w.objects {
+		o.forgetRetryAfter()
+	}
 	t := Target{world: w, scope: f.Scope}
 	var affected []history.Object
 	switch f.Scope {

@@ -44,6 +44,7 @@ type Object struct {
 	additions int       // of references, so far
 	notBefore time.Time // the server asked for no request before, when there were so many additions
 	throttled int
+	askedAt   time.Time // when it asked
 
 	exists bool
 	state  history.State // on the server

@@ -77,7 +77,16 @@ func (w *World) noteRetryAfter(request apiserver.Request, status *metav1.Status)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.notBefore = time.Now().Add(time.Duration(status.Details.RetryAfterSeconds) * time.Second)
-	o.throttled = o.additions
+	o.throttled, o.askedAt = o.additions, time.Now()
+}
+
+// forgetRetryAfter forgets a Retry-After of this moment: the fault that begins now may keep it from the subject.
+func (o *Object) forgetRetryAfter() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.askedAt.Equal(time.Now()) {
+		o.notBefore = time.Time{}
+	}
 }
 
 // checkRetryAfter checks that a request honors the last Retry-After: L3.
