@@ -148,16 +148,16 @@ func (w *World) setPod(o *owner) {
 // the pod is unregistered.
 func (w *World) replace(number int, both bool) {
 	before := *w.ownerAt(number, false)
-	o := w.ownerAt(number, false)
+	o, objects := w.ownerAt(number, false), before.objects
 	o.successor++
 	o.identify()
 	o.objects = nil
 	if both {
-		w.set(o, before.objects)
+		w.set(o, objects)
 		w.set(&before, nil)
 	} else {
 		w.set(&before, nil)
-		w.set(o, before.objects)
+		w.set(o, objects)
 	}
 }
 
@@ -198,9 +198,10 @@ func (w *World) referenced() (objects []*Object) {
 // lost stands for the requests of an object whose last reference went in the step, or the last that is not read-once.
 const lost = -1
 
-// keep remembers an object that has a stream before its references change.
+// keep remembers an object that has a stream before its references change. A stream of an object with read-once
+// references only may be one whose end has not reached the server.
 func (w *World) keep(o *Object) {
-	if _, ok := w.kept[o]; !ok && o.owners > 0 && o.streams.Load() > 0 {
+	if _, ok := w.kept[o]; !ok && o.owners > o.readOnce && o.streams.Load() > 0 {
 		w.kept[o] = o.requests.Load()
 	}
 }
