@@ -5,12 +5,14 @@ package model
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/history"
 )
 
@@ -199,11 +201,27 @@ func (w *World) referenced() (objects []*Object) {
 const lost = -1
 
 // keep remembers an object that has a stream before its references change. A stream of an object with read-once
-// references only may be one whose end has not reached the server.
+// references only may be one whose end has not reached the server. An object that fails is read for a new owner soon,
+// and a stream that is silent is compared with a list.
 func (w *World) keep(o *Object) {
-	if _, ok := w.kept[o]; !ok && o.owners > o.readOnce && o.streams.Load() > 0 {
+	if _, ok := w.kept[o]; !ok && o.owners > o.readOnce && o.streams.Load() > 0 && !w.isDisturbed(o) {
 		w.kept[o] = o.requests.Load()
 	}
+}
+
+// silence is how long a stream must be silent to be compared with a list.
+const silence = 2 * time.Minute
+
+// isDisturbed reports whether the last attempt of a subject to read an object has failed, or its stream is silent.
+func (w *World) isDisturbed(o *Object) bool {
+	s, ok := w.subjects[o.Kind].(interface {
+		Status(namespace, name string) (objectcache.Status, bool)
+	})
+	if !ok {
+		return false
+	}
+	status, _ := s.Status(o.Key.Namespace, o.Key.Name)
+	return status.Failures > 0 || time.Since(status.LastContact) >= silence
 }
 
 // checkKept checks that a step has caused no request for an object that had a stream and kept a reference: L3. All was
