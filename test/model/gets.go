@@ -49,7 +49,7 @@ func (w *World) getNow(o *Object, timeout time.Duration) (state history.State, e
 
 func (w *World) tryGet(o *Object) {
 	s, ok := w.subjects[o.Kind].(Demander)
-	if !ok {
+	if !ok || w.settings.ttl > 0 { // a TTLStore returns the previous object, and reads meanwhile
 		return
 	}
 	o.BeginTryGet().Return(w.stateOf(s.TryGet(o.Key.Namespace, o.Key.Name)))

@@ -200,11 +200,9 @@ func (w *World) referenced() (objects []*Object) {
 // lost stands for the requests of an object whose last reference went in the step, or the last that is not read-once.
 const lost = -1
 
-// keep remembers an object that has a stream before its references change. A stream of an object with read-once
-// references only may be one whose end has not reached the server. An object that fails is read for a new owner soon,
-// and a stream that is silent is compared with a list.
+// keep remembers an object that has a stream before its references change.
 func (w *World) keep(o *Object) {
-	if _, ok := w.kept[o]; !ok && o.owners > o.readOnce && o.streams.Load() > 0 && !w.isDisturbed(o) {
+	if _, ok := w.kept[o]; !ok && o.owners > 0 && w.hasStream(o) {
 		w.kept[o] = o.requests.Load()
 	}
 }
@@ -212,16 +210,20 @@ func (w *World) keep(o *Object) {
 // silence is how long a stream must be silent to be compared with a list.
 const silence = 2 * time.Minute
 
-// isDisturbed reports whether the last attempt of a subject to read an object has failed, or its stream is silent.
-func (w *World) isDisturbed(o *Object) bool {
+// hasStream reports whether an object has a stream that is well. That of the server alone may be one whose end has not
+// arrived there.
+func (w *World) hasStream(o *Object) bool {
+	if o.streams.Load() == 0 {
+		return false
+	}
 	s, ok := w.subjects[o.Kind].(interface {
 		Status(namespace, name string) (objectcache.Status, bool)
 	})
 	if !ok {
-		return false
+		return true
 	}
 	status, _ := s.Status(o.Key.Namespace, o.Key.Name)
-	return status.Failures > 0 || time.Since(status.LastContact) >= silence
+	return status.Phase == objectcache.PhaseReady && status.Stream != objectcache.StreamNone && time.Since(status.LastContact) < silence
 }
 
 // checkKept checks that a step has caused no request for an object that had a stream and kept a reference: L3. All was
