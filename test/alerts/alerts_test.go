@@ -156,7 +156,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 	}
 	all := rules(t)
 	for _, r := range all {
-		if _, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr); err != nil {
+		if _, err := parser.ParseExpr(r.Expr); err != nil {
 			t.Errorf("%s: %v", r.Alert, err)
 		}
 		for _, name := range metric.FindAllString(r.Expr, -1) {
