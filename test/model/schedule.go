@@ -153,7 +153,7 @@ func (s *settings) limits() history.Limits {
 		limits.Fresh += s.ttl
 		limits.Attempt = 0
 	}
-	if s.watch.WatchImmutable {
+	if s.watch.WatchImmutable && s.ttl == 0 {
 		limits.ImmutableFresh = limits.Fresh
 	}
 	if s.sharesStreams() {
