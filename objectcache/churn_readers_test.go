@@ -117,3 +117,25 @@ func TestReadersBesideChurn(t *testing.T) {
 	}
 	s.background.Wait()
 }
+
+// Statuses yields no object whose last reference goes while the loop runs, also if the table is replaced meanwhile.
+func TestStatusesBesideRemoval(t *testing.T) {
+	const objects = 500
+	s := newTestStore(t, WatchOptions{})
+	for i := range objects {
+		s.AddReference("default", churnKey("going", i).Name, "pod")
+	}
+	yielded := 0
+	for range s.Statuses() {
+		if yielded++; yielded > 1 {
+			continue
+		}
+		for i := range objects {
+			s.DeleteReference("default", churnKey("going", i).Name, "pod")
+		}
+	}
+	if yielded != 1 {
+		t.Errorf("got %d statuses, want that of the first object only", yielded)
+	}
+	s.background.Wait()
+}

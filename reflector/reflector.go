@@ -145,8 +145,8 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 // resource returns the resource of the reflector: see Options.Resource.
 func (r *Reflector) resource() string { return r.member.Resource() }
 
-// changed calls OnChange or, without one, notifies the store if it is an Observer.
-// changed notifies of a change. What it calls may panic.
+// changed calls OnChange or, without one, notifies the store if it is an Observer. Either may
+// panic.
 func (r *Reflector) changed() {
 	if err := r.notify(); err != nil {
 		klog.FromContext(r.ctx).Error(err, "A notification of a change failed", "reflector", r.String())

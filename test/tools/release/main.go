@@ -15,8 +15,8 @@
 // Then it builds a program that requires the modules from that proxy, without a replace directive, and tags HEAD for
 // each module, in the order of the arguments. It pushes nothing.
 //
-// With -dry-run it tries HEAD, and makes no tags. What is to be done before the release is printed, and no error. The
-// modules get the version in a clone, so that a commit can be tried that is not prepared.
+// With -dry-run it tries HEAD, and makes no tags. It prints what is to be done before the release, and does not fail
+// for that. It gives the modules the version in a clone, so that a commit can be tried that is not prepared.
 package main
 
 import (
