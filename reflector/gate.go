@@ -23,10 +23,10 @@ const (
 	defaultOpens = 256
 	// maxVerifications is how many silent streams of one resource are verified at a time.
 	maxVerifications = 32
-	// loggedFailures and loggedFailuresPerSecond bound the lines about failures at
-	// level 0, of all reflectors of a gate.
-	loggedFailures          = 10
-	loggedFailuresPerSecond = 0.1
+	// loggedAtOnce and loggedPerSecond bound the lines at level 0 of all reflectors of a gate:
+	// those about failures, and those about the begin of an outage.
+	loggedAtOnce    = 10
+	loggedPerSecond = 0.1
 )
 
 // GateOptions configures a [Gate]. The zero value is valid.
@@ -88,6 +88,7 @@ type GateOptions struct {
 //     notifications of a busy etcd, and not for one each.
 //   - When the server refuses a WatchList of one reflector as such, or when WatchLists
 //     break or fail, all reflectors of the same resource list and watch for a time.
+//   - The Gate logs when an outage begins and ends, at level 0.
 //   - A Gate verifies streams that have been silent for too long; see [Reflector].
 //
 // A Gate handles the events of parked streams that are not handled where they arrive
@@ -103,6 +104,7 @@ type Gate struct {
 	unparked   unparked                       // why others are not
 	counters   transport.Counters             // of connections
 	failures   flowcontrol.PassiveRateLimiter // bounds the lines that are logged
+	outages    outages
 }
 
 // GateStatus is the state of a [Gate] at one moment.
@@ -119,6 +121,8 @@ type GateStatus struct {
 	Cause error
 	// CauseTime is when that was last seen.
 	CauseTime time.Time
+	// OutageSince is when the Gate noticed the outage; zero if Cause is nil.
+	OutageSince time.Time
 	// NotParked is why the last stream that could not be parked has a goroutine: its
 	// client, or the server, is not one whose streams can be parked, or BlockingStreams
 	// is set. Nil if there was no such stream. That stream may have ended.
@@ -132,7 +136,8 @@ func NewGate(options GateOptions) *Gate {
 		name:      options.Name,
 		admission: admission.New(opens),
 		streams:   newOpenStreams(min(opens, maxVerifications)),
-		failures:  flowcontrol.NewTokenBucketPassiveRateLimiter(loggedFailuresPerSecond, loggedFailures),
+		failures:  newLineLimiter(),
+		outages:   newOutages(),
 	}
 }
 
@@ -144,7 +149,7 @@ func (g *Gate) Status() GateStatus {
 	s := g.admission.Status()
 	return GateStatus{
 		Opening: s.Opening, Queued: s.Queued, Paused: s.Paused, Window: s.Window, Waits: s.Waits,
-		Cause: s.Cause, CauseTime: s.CauseTime, NotParked: g.unparked.last(),
+		Cause: s.Cause, CauseTime: s.CauseTime, OutageSince: s.Since, NotParked: g.unparked.last(),
 	}
 }
 

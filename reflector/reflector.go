@@ -176,6 +176,10 @@ type observer struct{ *Reflector }
 
 func (o observer) OutageBegan() { o.changed() }
 
+func (o observer) OutageChanged(change admission.Outage) {
+	o.gate.outages.log(o.ctx, o.gate.name, change)
+}
+
 // Status returns the state of the reflector. While it waits because no reflector can
 // reach the server, or the resource, the failure of the others is in its Status.
 func (r *Reflector) Status() Status {

@@ -82,7 +82,7 @@ func (s *Status) wait(w admission.Waiting) {
 	if !s.Away || !w.At.After(s.LastErrorTime) {
 		return
 	}
-	err := outageError(w)
+	err := outageError(w.Kind, w.Cause)
 	s.Failures = max(1, s.Failures)
 	s.LastError, s.LastErrorTime = err, w.At
 	s.RefusedSince = time.Time{}
@@ -114,13 +114,12 @@ func timeUntil(at time.Time) time.Duration {
 
 // outageError returns the failure of other reflectors. Without the URL: it names the
 // object that another reflector asked for.
-func outageError(w admission.Waiting) error {
-	cause := w.Cause
+func outageError(kind admission.Kind, cause error) error {
 	var request *url.Error
 	if errors.As(cause, &request) {
 		cause = request.Err
 	}
-	switch w.Kind {
+	switch kind {
 	case admission.Unreachable:
 		return fmt.Errorf("no reflector reaches the server: %w", cause)
 	case admission.Unauthorized:

@@ -232,9 +232,10 @@ func TestLinesAtLevel0(t *testing.T) {
 			want    int
 		}{
 			"short streams": {[]watchAnswer{short}, 0},
-			"failing":       {[]watchAnswer{away}, 1},
-			"other classes": {[]watchAnswer{away, away, fails(forbidden()), fails(forbidden()), away}, 3},
-			"failing again": {[]watchAnswer{away, away, short, away}, 2},
+			"failing":       {[]watchAnswer{away}, 2}, // and the begin of an outage
+			// With the begin of the first outage, its end, and the begin of the second.
+			"other classes": {[]watchAnswer{away, away, fails(forbidden()), fails(forbidden()), away}, 6},
+			"failing again": {[]watchAnswer{away, away, short, away}, 5},
 			// A line for the WatchList, and one for the watch after the list.
 			"watch refused": {[]watchAnswer{fails(forbidden())}, 2},
 		}

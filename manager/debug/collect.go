@@ -46,8 +46,8 @@ func (o Options) collect(now time.Time) (Report, []*Object) {
 		status := o.Gates[name].Status()
 		report.Gates = append(report.Gates, Gate{
 			Name: name, Opening: status.Opening, Window: status.Window, Queued: status.Queued, Paused: status.Paused,
-			Cause: textOf(status.Cause), CauseTime: status.CauseTime, NotParked: textOf(status.NotParked),
-			Connections: newGateConnections(o.Gates[name].Connections()),
+			Cause: textOf(status.Cause), CauseTime: status.CauseTime, OutageSince: status.OutageSince,
+			NotParked: textOf(status.NotParked), Connections: newGateConnections(o.Gates[name].Connections()),
 		})
 	}
 	return report, objects.all

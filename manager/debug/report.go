@@ -94,9 +94,10 @@ type Gate struct {
 	Queued  int    `json:"queued"`
 	Paused  int    `json:"paused"`
 	// Cause is why no reflector reaches the server, or a resource; empty if they do.
-	// CauseTime is when that was last seen.
-	Cause     string    `json:"cause,omitempty"`
-	CauseTime time.Time `json:"causeTime,omitzero"`
+	// CauseTime is when that was last seen, and OutageSince when it was noticed.
+	Cause       string    `json:"cause,omitempty"`
+	CauseTime   time.Time `json:"causeTime,omitzero"`
+	OutageSince time.Time `json:"outageSince,omitzero"`
 	// NotParked is why the last stream that could not be parked has a goroutine; empty if
 	// there was no such stream. That stream may have ended.
 	NotParked string `json:"notParked,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -125,7 +126,8 @@ func TestServerAway(t *testing.T) {
 		r.server.Close()
 		time.Sleep(time.Minute)
 		away := report(r, r.handler, "")
-		if gate := away.Gates[0]; !strings.Contains(gate.Cause, "connection refused") || gate.CauseTime.IsZero() {
+		if gate := away.Gates[0]; !strings.Contains(gate.Cause, "connection refused") || gate.CauseTime.IsZero() ||
+			away.Time.Sub(gate.OutageSince) < 30*time.Second {
 			r.Errorf("Gate: got %+v, want the outage and its cause", gate)
 		}
 		if got := away.Connections[0]; got.Open != 0 || got.Failures == 0 || !strings.Contains(got.LastError, "connection refused") {
@@ -134,8 +136,8 @@ func TestServerAway(t *testing.T) {
 		if got := report(r, r.handler, "?phase=Failing"); len(got.Objects) != 5 {
 			r.Errorf("failing objects: got %d, want 5", len(got.Objects))
 		}
-		if page := get(r.handler, "").Body.String(); !strings.Contains(page, "Outage") {
-			r.Error("the page does not show the outage")
+		if page := get(r.handler, "").Body.String(); !regexp.MustCompile(`Outage</strong> for 5[0-9]s, last seen`).MatchString(page) {
+			r.Error("the page does not show the outage, and since when")
 		}
 	})
 }

@@ -25,11 +25,14 @@ type Controller struct {
 // it is at least 1.
 func New(limit int) *Controller { return &Controller{server: newServer(limit)} }
 
-// Observer is what a member notifies of outages.
+// Observer is what a member notifies of outages. Its methods are called without a lock, on a goroutine of the timer,
+// and must return soon.
 type Observer interface {
-	// OutageBegan is called when the member waits and an outage of the server or of the resource begins. It is called
-	// without a lock, on a goroutine of the timer, and must return soon.
+	// OutageBegan is called when the member waits and an outage of the server or of the resource begins.
 	OutageBegan()
+	// OutageChanged is called when an attempt of the member has begun or ended an outage. Nobody is told of the end if
+	// no member is left.
+	OutageChanged(Outage)
 }
 
 // Join adds a member for one object of a resource. The observer may be nil.
@@ -194,22 +197,22 @@ func (c *Controller) admitLocked(now moment.Moment) {
 func (c *Controller) fire() {
 	c.mu.Lock()
 	c.admitLocked(moment.Now())
-	observers := c.server.toNotify
+	notifications := c.server.toNotify
 	c.server.toNotify = nil
 	c.mu.Unlock()
-	notifyAll(observers)
+	callAll(notifications)
 }
 
-// notifyAll notifies each observer, also if one of them ends the goroutine (runtime.Goexit).
-func notifyAll(observers []Observer) {
+// callAll calls each function, also if one of them ends the goroutine (runtime.Goexit).
+func callAll(functions []func()) {
 	defer func() {
-		if len(observers) > 0 {
-			notifyAll(observers)
+		if len(functions) > 0 {
+			callAll(functions)
 		}
 	}()
-	for len(observers) > 0 {
-		observer := observers[0]
-		observers = observers[1:]
-		observer.OutageBegan()
+	for len(functions) > 0 {
+		f := functions[0]
+		functions = functions[1:]
+		f()
 	}
 }

@@ -57,8 +57,8 @@ func (s *server) succeed(m *member, now moment.Moment) {
 	if s.outage.wasSlow(m) || r.outage.wasSlow(m) {
 		r.window.widen()
 	}
-	s.outage.clear()
-	r.outage.clear()
+	s.endOutage(&s.outage, m)
+	s.endOutage(&r.outage, m)
 	s.retryFirstFailures(func(m *member, kind Kind) bool {
 		return m.resource == r || kind == Unreachable || invalid && kind == Unauthorized
 	}, now)
@@ -94,10 +94,10 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 	s.backOff(m, outcome, now)
 	if outcome.Kind != Unreachable {
 		s.answered = true
-		s.learnAnswer(outcome.Kind, now)
+		s.learnAnswer(m, outcome.Kind, now)
 	}
 	if outcome.Kind == Answered {
-		m.resource.outage.clear()
+		s.endOutage(&m.resource.outage, m)
 	}
 	s.outage.seen(outcome.Kind, now)
 	m.resource.outage.seen(outcome.Kind, now)
@@ -139,15 +139,18 @@ func (s *server) backOff(m *member, outcome Outcome, now moment.Moment) {
 	}
 }
 
-// learnAnswer learns from an answer of the server: it can be reached, and the members that did not reach it may try
+// learnAnswer learns from an answer to m: the server can be reached, and the members that did not reach it may try
 // again. A 401 does not end an outage by 401.
-func (s *server) learnAnswer(kind Kind, now moment.Moment) {
+func (s *server) learnAnswer(m *member, kind Kind, now moment.Moment) {
 	if s.outage.kind == kind {
 		return
 	}
 	if s.endsOutage(kind) {
 		s.failures = 0
 		s.retryFirstFailures(func(_ *member, kind Kind) bool { return kind == Unreachable || kind == Unauthorized }, now)
+	}
+	if s.outage.confirmed {
+		s.changed(&s.outage, m, true)
 	}
 	s.outage.interrupt(serverBackoff, now)
 }
@@ -225,7 +228,8 @@ func (s *server) attemptHung(m *member, now moment.Moment) {
 }
 
 // record records a failure that may be an outage. If that confirms the outage, the windows shrink for the server's
-// return, and the observers of the members that wait are notified.
+// return, and the observers of the members that wait are notified,
+// before that of m, which may write a log.
 func (s *server) record(o *outage, m *member, outcome Outcome, threshold int, now moment.Moment) {
 	if !o.record(m, outcome, threshold, now) {
 		return
@@ -240,4 +244,5 @@ func (s *server) record(o *outage, m *member, outcome Outcome, threshold int, no
 		}
 	}
 	s.notify(involved)
+	s.changed(o, m, false)
 }

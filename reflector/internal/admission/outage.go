@@ -5,6 +5,7 @@ package admission
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
@@ -15,6 +16,15 @@ const minFailures, membersPerFailure, maxFailures = 4, 64, 16
 
 // errHung is the cause of an outage that hung attempts confirm.
 var errHung = errors.New("the server does not answer")
+
+// Outage is the begin or the end of an outage.
+type Outage struct {
+	Resource string // that is in an outage; empty for the server
+	Kind     Kind
+	Cause    error     // the last failure
+	Since    time.Time // when it was noticed
+	Over     bool      // it has ended
+}
 
 // outage is a failure of a whole resource, or of the server. It records failures, and is confirmed when there are
 // enough. The zero value is no outage.

@@ -259,3 +259,118 @@ func TestThrottledMembersPauseTheirResourceOnce(t *testing.T) {
 		t.Errorf("healthy members beside 100 throttled ones: got all synced after %v, the mean of %d runs, want at most %v", mean, runs, most)
 	}
 }
+
+// changeObserver collects the begins and ends of outages.
+type changeObserver struct{ changes *[]admission.Outage }
+
+func (changeObserver) OutageBegan() {}
+
+func (o changeObserver) OutageChanged(change admission.Outage) {
+	*o.changes = append(*o.changes, change)
+}
+
+// The member whose attempt begins or ends an outage is told so: once, with the cause, and without a lock.
+func TestBeginAndEndOfAnOutage(t *testing.T) {
+	const unreachable, failed = admission.Unreachable, admission.Failed
+	tests := map[string]struct {
+		begin    admission.Kind
+		resource string
+		end      []admission.Kind
+		over     bool
+	}{
+		"server, until a success":          {unreachable, "", []admission.Kind{admission.Synced}, true},
+		"server, until a refusal":          {unreachable, "", []admission.Kind{admission.Refused}, true},
+		"server, that goes on":             {unreachable, "", []admission.Kind{unreachable, admission.Canceled}, false},
+		"resource, until a success":        {failed, "secrets", []admission.Kind{failed, admission.Synced}, true},
+		"resource, until another answer":   {failed, "secrets", []admission.Kind{admission.Answered}, true},
+		"resource, until nobody is left":   {failed, "secrets", nil, false},
+		"resource, beside one that is not": {failed, "secrets", []admission.Kind{failed, failed}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := admission.New(32)
+				var changes []admission.Outage // in order: the timer calls one observer at a time
+				attempt := func(m *admission.Member, kind admission.Kind) {
+					t.Helper()
+					if err := m.Acquire(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					m.Release(admission.Outcome{Kind: kind, Cause: errBad})
+					synctest.Wait()
+				}
+				var members []*admission.Member
+				for range 3 {
+					m := &admission.Member{}
+					c.Join(m, "secrets", changeObserver{&changes})
+					members = append(members, m)
+					attempt(m, admission.Synced)
+				}
+				for _, m := range members {
+					attempt(m, test.begin)
+				}
+				began := time.Now()
+				if len(changes) != 1 || changes[0] != (admission.Outage{Resource: test.resource, Kind: test.begin, Cause: errBad, Since: began}) {
+					t.Fatalf("begin: got %+v, want one", changes)
+				}
+				if got := c.Status().Since; !got.Equal(began) {
+					t.Errorf("Status: got an outage since %v, want %v", got, began)
+				}
+				for _, kind := range test.end {
+					attempt(members[0], kind)
+				}
+				for _, m := range members {
+					m.Leave()
+				}
+				synctest.Wait()
+				switch end := changes[1:]; {
+				case !test.over && len(end) > 0:
+					t.Errorf("end: got %+v, want none", end)
+				case test.over && (len(end) != 1 || !end[0].Over || end[0].Resource != test.resource || !end[0].Since.Equal(began)):
+					t.Errorf("end: got %+v, want one", end)
+				}
+			})
+		})
+	}
+}
+
+// blockingObserver takes an hour to note that an outage has begun or ended, as a log that is blocked does.
+type blockingObserver struct{ notified *atomic.Int32 }
+
+func (o blockingObserver) OutageBegan() { o.notified.Add(1) }
+
+func (blockingObserver) OutageChanged(admission.Outage) { time.Sleep(time.Hour) }
+
+// An observer that blocks delays neither the others nor an attempt.
+func TestObserverThatBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var notified atomic.Int32
+		c := admission.New(1)
+		members := make([]admission.Member, 41) // more than may begin at once
+		began := time.Now()
+		for i := range members {
+			c.Join(&members[i], "secrets", blockingObserver{&notified})
+			members[i].Request(func() {})
+			defer members[i].Leave()
+		}
+		synctest.Wait()
+		members[0].Release(admission.Outcome{Kind: admission.Unauthorized, Cause: errBad}) // begins an outage
+		synctest.Wait()
+		if notified.Load() == 0 {
+			t.Error("no member that waits was notified")
+		}
+		for i := range members {
+			members[i].Release(admission.Outcome{})
+		}
+		for i := range members {
+			if err := members[i].Acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			members[i].Release(admission.Outcome{Kind: admission.Synced})
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the members were served in %v, want 10 s at most", took)
+		}
+		time.Sleep(3 * time.Hour) // until the observer has returned
+	})
+}

@@ -88,6 +88,8 @@ type observer func()
 
 func (o observer) OutageBegan() { o() }
 
+func (observer) OutageChanged(admission.Outage) {}
+
 // join adds a member. notify may be nil.
 func join(c *admission.Controller, resource string, notify func()) *admission.Member {
 	m := &admission.Member{}

@@ -39,7 +39,7 @@ type server struct {
 	waits         histogram.Histogram
 
 	wake     moment.Moment // when admit must run again, beside the schedule; zero for never
-	toNotify []Observer    // of outages, without a lock
+	toNotify []func()      // methods of observers, to be called without a lock
 }
 
 func newServer(limit int) server {
@@ -233,7 +233,7 @@ func (s *server) endProbe(m *member, now moment.Moment) {
 func (s *server) notify(eligible func(*resource) bool) {
 	add := func(m *member) {
 		if m.observer != nil && eligible(m.resource) {
-			s.toNotify = append(s.toNotify, m.observer)
+			s.toNotify = append(s.toNotify, m.observer.OutageBegan)
 		}
 	}
 	for _, m := range s.schedule {
@@ -245,6 +245,27 @@ func (s *server) notify(eligible func(*resource) bool) {
 		r.healthy.each(add)
 		r.failing.each(add)
 	}
+}
+
+// changed notes the observer of m, whose attempt has begun or ends the outage, which is that of the server or of m's
+// resource.
+func (s *server) changed(o *outage, m *member, over bool) {
+	if m.observer == nil {
+		return
+	}
+	change := Outage{Kind: o.kind, Cause: o.cause, Since: o.since.Time(), Over: over}
+	if o != &s.outage {
+		change.Resource = m.resource.name
+	}
+	s.toNotify = append(s.toNotify, func() { m.observer.OutageChanged(change) })
+}
+
+// endOutage ends an outage, if there is one, because of an answer to m.
+func (s *server) endOutage(o *outage, m *member) {
+	if o.confirmed {
+		s.changed(o, m, true)
+	}
+	o.clear()
 }
 
 // next returns when admit must run again; zero for never.
