@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -28,7 +29,7 @@ import (
 )
 
 const (
-	// defaultAddress is the address with --kubeconfig. The demo takes any free port.
+	// defaultAddress is the address with a cluster. The demo takes any free port.
 	defaultAddress = "127.0.0.1:8443"
 
 	// syncTimeout is how long connections wait for Secrets that cannot be read when the program starts.
@@ -41,6 +42,7 @@ const (
 // the demo would serve the Ingresses of a cluster.
 type flags struct {
 	kubeconfig         string
+	inCluster          bool
 	bindAddress        string
 	namespace          string
 	ingressClass       string
@@ -59,7 +61,7 @@ func newCommand() *cobra.Command {
 		Long: `Serve HTTPS with the certificates of the Secrets that Ingresses reference. Each request is answered with the
 certificate that its connection presented; requests are not routed to backends.
 
-Without --kubeconfig, ingresstls runs a demo: it starts an API server in its own process, changes Ingresses and Secrets
+Without --kubeconfig and --in-cluster, ingresstls runs a demo: it starts an API server in its own process, changes Ingresses and Secrets
 there, prints what clients get, and then keeps running for curl and kubectl.`,
 		Example: `  ingresstls --once
   ingresstls --kubeconfig=$HOME/.kube/config --print-roles | kubectl apply -f -
@@ -72,7 +74,7 @@ there, prints what clients get, and then keeps running for curl and kubectl.`,
 		if err := f.validate(command.Flags().Changed); err != nil {
 			return err
 		}
-		if f.kubeconfig == "" {
+		if !f.cluster() {
 			return demo.Run(command.Context(), demo.Options{
 				Out: command.OutOrStdout(), Address: f.bindAddress, Once: f.once, RotateInterval: f.rotateInterval,
 			})
@@ -93,6 +95,7 @@ there, prints what clients get, and then keeps running for curl and kubectl.`,
 func (f *flags) addTo(set *pflag.FlagSet) {
 	set.StringVar(&f.kubeconfig, "kubeconfig", "",
 		"Kubeconfig file of the cluster. Default: none, which runs the demo.")
+	set.BoolVar(&f.inCluster, "in-cluster", false, "Use the service account of the program's pod. Not with --kubeconfig.")
 	set.StringVar(&f.bindAddress, "bind-address", "",
 		"IP and port of the HTTPS server. Default: "+defaultAddress+"; in the demo any free port.")
 	set.StringVar(&f.namespace, "namespace", "", "Namespace of the Ingresses. Default: all. Not in the demo.")
@@ -102,11 +105,11 @@ func (f *flags) addTo(set *pflag.FlagSet) {
 		"NAMESPACE/NAME of the Secret for hosts without a certificate. Default: none, such clients get the TLS alert "+
 			"unrecognized_name. Not in the demo.")
 	set.BoolVar(&f.printRoles, "print-roles", false,
-		"Print the Roles for the Secrets that the cluster's Ingresses reference now, and end. Needs --kubeconfig.")
+		"Print the Roles for the Secrets that the cluster's Ingresses reference now, and end. Not in the demo.")
 	set.BoolVar(&f.once, "once", false,
-		"End after the demo's steps; the exit status is 0 only if every step succeeded. Not with --kubeconfig.")
+		"End after the demo's steps; the exit status is 0 only if every step succeeded. Not with a cluster.")
 	set.DurationVar(&f.rotateInterval, "rotate-interval", 10*time.Second,
-		"Time between two rotations after the demo's steps; 0 for none. Not with --kubeconfig.")
+		"Time between two rotations after the demo's steps; 0 for none. Not with a cluster.")
 }
 
 // validate returns an error for the first wrong flag. given reports whether a flag was given.
@@ -120,9 +123,12 @@ func (f *flags) validate(given func(string) bool) error {
 			return fmt.Errorf("--%s is empty: give a value or omit the flag", flag.name)
 		}
 	}
-	other, of := []string{"namespace", "ingress-class", "default-certificate", "print-roles"}, "a cluster: give a --kubeconfig"
-	if f.kubeconfig != "" {
-		other, of = []string{"once", "rotate-interval"}, "the demo: omit it, or omit --kubeconfig"
+	if f.kubeconfig != "" && f.inCluster {
+		return errors.New("--kubeconfig and --in-cluster both name a cluster: omit one of the two")
+	}
+	other, of := []string{"namespace", "ingress-class", "default-certificate", "print-roles"}, "a cluster: give --kubeconfig or --in-cluster"
+	if f.cluster() {
+		other, of = []string{"once", "rotate-interval"}, "the demo: omit it, or omit --kubeconfig and --in-cluster"
 	}
 	for _, name := range other {
 		if given(name) {
@@ -141,15 +147,31 @@ func (f *flags) validate(given func(string) bool) error {
 	return nil
 }
 
-// newController returns the controller for the cluster.
-func (f *flags) newController() (*controller.Controller, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+// cluster reports whether the flags name a cluster.
+func (f *flags) cluster() bool { return f.kubeconfig != "" || f.inCluster }
+
+// newClient returns a client of the cluster.
+func (f *flags) newClient() (kubernetes.Interface, error) {
+	name, load := "--kubeconfig "+f.kubeconfig, func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", f.kubeconfig) }
+	if f.inCluster {
+		name, load = "--in-cluster", rest.InClusterConfig
+	}
+	config, err := load()
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig %s cannot be used: %w", f.kubeconfig, err)
+		return nil, fmt.Errorf("%s cannot be used: %w", name, err)
 	}
 	client, err := manager.ClientFor(rest.AddUserAgent(config, userAgent))
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig %s cannot be used: %w", f.kubeconfig, err)
+		return nil, fmt.Errorf("%s cannot be used: %w", name, err)
+	}
+	return client, nil
+}
+
+// newController returns the controller for the cluster.
+func (f *flags) newController() (*controller.Controller, error) {
+	client, err := f.newClient()
+	if err != nil {
+		return nil, err
 	}
 	namespace, name, _ := strings.Cut(f.defaultCertificate, "/")
 	return controller.New(controller.Options{

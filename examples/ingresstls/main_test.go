@@ -200,6 +200,7 @@ func TestClusterNoServer(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "") // the test itself may run in a pod
 	kubeconfig := "--kubeconfig=" + newCluster(t)
 	for name, tc := range map[string]struct {
 		args    []string
@@ -210,6 +211,9 @@ func TestBadInput(t *testing.T) {
 		"empty kubeconfig":          {[]string{"--kubeconfig="}, "--kubeconfig is empty"},
 		"empty namespace":           {[]string{kubeconfig, "--namespace="}, "--namespace is empty"},
 		"kubeconfig missing":        {[]string{"--kubeconfig=/no/such/file"}, "cannot be used"},
+		"two clusters":              {[]string{kubeconfig, "--in-cluster"}, "--kubeconfig and --in-cluster both name a cluster"},
+		"in no cluster":             {[]string{"--in-cluster"}, "--in-cluster cannot be used: unable to load in-cluster configuration"},
+		"once, in a cluster":        {[]string{"--in-cluster", "--once"}, "--once is for the demo"},
 		"once, with a cluster":      {[]string{kubeconfig, "--once"}, "--once is for the demo"},
 		"rotations, with a cluster": {[]string{kubeconfig, "--rotate-interval=1s"}, "--rotate-interval is for the demo"},
 		"negative interval":         {[]string{"--rotate-interval=-1s"}, "--rotate-interval is negative"},
@@ -233,7 +237,7 @@ func TestHelp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"--kubeconfig", "--bind-address", "--namespace", "--ingress-class", "--default-certificate", "--print-roles", "--once", "--rotate-interval",
+		"--kubeconfig", "--in-cluster", "--bind-address", "--namespace", "--ingress-class", "--default-certificate", "--print-roles", "--once", "--rotate-interval",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("help: got no %s in:\n%s", want, out)

@@ -23,8 +23,8 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// The server accepts the manifests with which the operator and the node agent are deployed. The pod security standard
-// "restricted" allows pods of the operator. It does not allow those of the node agent, which mount file systems on the
+// The server accepts the manifests with which the examples are deployed. The pod security standard "restricted" allows
+// pods of the operator and of ingresstls. It does not allow those of the node agent, which mount file systems on the
 // host.
 func TestManifests(t *testing.T) {
 	r := newRig(t, e2e.Options{APIServerArgs: []string{"--allow-privileged=true"}}) // as installers set it
@@ -51,6 +51,7 @@ func TestManifests(t *testing.T) {
 		restricted bool
 	}{
 		{"operator/config", []string{"rbac.yaml", "crd.yaml", "deployment.yaml"}, true},
+		{"ingresstls/deploy", []string{"rbac.yaml", "deployment.yaml"}, true},
 		{"nodeagent/deploy", []string{"daemonset.yaml", "rbac.yaml", "role.yaml"}, false},
 	} {
 		for _, file := range example.files {

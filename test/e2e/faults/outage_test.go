@@ -15,13 +15,24 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// These tests leave the cluster usable, so they share one.
-func TestSharedCluster(t *testing.T) {
+// test is one that leaves the cluster usable, so that others can use it too.
+type test struct {
+	name string
+	run  func(*testing.T, *e2e.Cluster)
+}
+
+// runAll runs tests with one cluster.
+func runAll(t *testing.T, tests []test) {
 	cluster := e2e.New(t, e2e.Options{})
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, *e2e.Cluster)
-	}{
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { test.run(t, cluster) })
+	}
+}
+
+// Faults of the server, and of all its connections.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	runAll(t, []test{
 		{"kill", func(t *testing.T, c *e2e.Cluster) { testKill(t, c, "killed", c.Admin()) }},
 		{"kill behind a balancer", func(t *testing.T, c *e2e.Cluster) {
 			testKill(t, c, "killed behind a balancer", c.ThroughProxy(c.Admin()))
@@ -31,6 +42,13 @@ func TestSharedCluster(t *testing.T) {
 		{"pause", testPause},
 		{"compaction", testCompaction},
 		{"cuts", testCuts},
+	})
+}
+
+// Faults of some requests, or of their answers.
+func TestSomeRequests(t *testing.T) {
+	t.Parallel()
+	runAll(t, []test{
 		{"forbidden", testForbidden},
 		{"throttled", testThrottled},
 		{"hanging", testHanging},
@@ -42,9 +60,7 @@ func TestSharedCluster(t *testing.T) {
 		{"watches answered with 429", func(t *testing.T, c *e2e.Cluster) { testUnwatchable(t, c, "429") }},
 		{"watches closed", func(t *testing.T, c *e2e.Cluster) { testUnwatchable(t, c, "a closed connection") }},
 		{"lost answers", testLostAnswer},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, cluster) })
-	}
+	})
 }
 
 // shared is the namespace of the tests that share a cluster. To create its objects takes longer than most faults.
