@@ -4,7 +4,9 @@ package listwatch
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"reflect"
 	"sync"
 	"time"
 
@@ -53,6 +55,9 @@ func (l *listerWatcher) Watch(ctx context.Context, options metav1.ListOptions) (
 	if w == nil {
 		return nil, nil // the reflector reports that there is neither a stream nor an error
 	}
+	if reflect.TypeOf(w) == noAnswer {
+		return nil, errNoAnswer
+	}
 	s := &watchStream{watch: w, stopped: make(chan struct{})}
 	// Some clients, client-go's fakes for one, do not end a watch with its context.
 	s.forget = context.AfterFunc(ctx, s.stop)
@@ -61,6 +66,12 @@ func (l *listerWatcher) Watch(ctx context.Context, options metav1.ListOptions) (
 
 // IsWatchListSemanticsUnSupported implements the method that client-go looks for.
 func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool { return l.noWatchList }
+
+// noAnswer is the type of the watch that a REST client of client-go returns, with no error, when each of its attempts
+// has ended without an answer. As a stream that ends it would look like an answer, and end an outage.
+var noAnswer = reflect.TypeOf(watch.NewEmptyWatch())
+
+var errNoAnswer = redact.Loggable(fmt.Errorf("no attempt of client-go got an answer: %w", io.ErrUnexpectedEOF))
 
 // closeTimeout is how long a watch may take to close its channel once it is stopped. A
 // client-go watch does so at once. Some never do, as apimachinery's ProxyWatcher.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // stopsOnce is a watch.Interface that must be stopped once: it closes its channel in
@@ -85,6 +91,33 @@ func TestWatchThatFails(t *testing.T) {
 	if stream, err := openWatch(t.Context(), nil, nil); stream != nil || err != nil {
 		t.Errorf("neither: got %v and %v, want nil and nil", stream, err)
 	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// If no attempt of client-go gets an answer, it returns a watch without events, and no error. To a reflector that is a
+// failure to reach the server: an answer would end an outage.
+func TestWatchWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := roundTripper(func(*http.Request) (*http.Response, error) { return nil, io.EOF })
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://server", Transport: lost})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := client.CoreV1().Secrets("shop").Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatalf("client-go returned %v, want no error: this test is without a reason", err)
+		}
+		stream, err := openWatch(t.Context(), w, nil)
+		if stream != nil || failure.Of(err) != failure.Unreachable {
+			t.Errorf("got %v and error %v, want no stream and that the server was not reached", stream, err)
+		}
+		if got := redact.Error(err).Error(); got != "no attempt of client-go got an answer: unexpected EOF" {
+			t.Errorf("in a log: got %q, want the error", got)
+		}
+	})
 }
 
 // closing is a watch that closes its channel some time after its Stop, or never. It sends an
