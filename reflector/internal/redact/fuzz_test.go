@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redact_test
+package redact
 
 import (
 	"context"
@@ -18,9 +18,18 @@ import (
 
 	"golang.org/x/net/http2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// canary is object data: it must appear nowhere.
+const canary = "canary-canary-canary"
+
+// timeout is an error of the network with any text, as net/http makes one of that of a body.
+type timeout struct{ text string }
+
+func (t timeout) Error() string { return t.text }
+func (timeout) Timeout() bool   { return true }
+func (timeout) Temporary() bool { return true }
 
 // leaves are errors as client-go, net/http and package transport make them, with a text that a server has sent.
 var leaves = []func(text string) error{
@@ -29,7 +38,7 @@ var leaves = []func(text string) error{
 		return apierrors.FromObject(apierrors.NewClientErrorReporter(500, http.MethodGet, "ClientWatchDecoding").AsObject(errors.New("unable to decode " + text)))
 	},
 	func(text string) error {
-		return apierrors.NewGenericServerResponse(502, http.MethodGet, resource, "", text, 7, true)
+		return apierrors.NewGenericServerResponse(502, http.MethodGet, schema.GroupResource{Resource: "secrets"}, "", text, 7, true)
 	},
 	func(string) error { return apierrors.NewUnauthorized("expired") },
 	func(text string) error { return textproto.ProtocolError("malformed MIME header line: " + text) },
@@ -41,8 +50,8 @@ var leaves = []func(text string) error{
 		return http2.StreamError{StreamID: 3, Code: http2.ErrCodeProtocol, Cause: fmt.Errorf("invalid header field name %q", text)}
 	},
 	func(string) error { return http2.ConnectionError(http2.ErrCodeProtocol) },
-	func(text string) error { return redact.Errorf("the field %q is too long", text) },
-	func(string) error { return redact.Loggable(errors.New("too long")) },
+	func(text string) error { return Errorf("the field %q is too long", text) },
+	func(string) error { return Loggable(errors.New("too long")) },
 	func(text string) error { return timeout{"decoding " + text} },
 	func(string) error { return errors.New("getting credentials: exec plugin failed") },
 	func(string) error { return syscall.ECONNRESET },
@@ -61,7 +70,7 @@ var wrappers = []func(text string, err error) error{
 	},
 	func(text string, err error) error { return &url.Error{Op: "Get", URL: "/" + text, Err: err} },
 	func(_ string, err error) error { return &net.OpError{Op: "read", Net: "tcp", Err: err} },
-	func(_ string, err error) error { return redact.Error(err) },
+	func(_ string, err error) error { return Error(err) },
 }
 
 // FuzzError wraps errors in others, all with a text of a server. No verb of fmt prints that text after Error, for the
@@ -76,36 +85,38 @@ func FuzzError(f *testing.F) {
 		f.Add([]byte{leaf, 3, 1, 6}, `"`)
 		f.Add([]byte{leaf, 2, 5, 7, 3}, "\n'%!@#://")
 	}
-	f.Fuzz(func(t *testing.T, shape []byte, text string) {
-		if len(shape) == 0 || len(shape) > 8 {
-			return
-		}
-		text += canary
-		err := leaves[int(shape[0])%len(leaves)](text)
-		for _, b := range shape[1:] {
-			err = wrappers[int(b)%len(wrappers)](text, err)
-		}
-		got := redact.Error(err)
-		for shown := got; shown != nil; shown = errors.Unwrap(shown) {
-			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
-				if printed := fmt.Sprintf(verb, shown); strings.Contains(printed, "canary") {
-					t.Errorf("%s of %#v: got %s", verb, err, printed)
-				}
+	f.Fuzz(checkError)
+}
+
+func checkError(t *testing.T, shape []byte, text string) {
+	if len(shape) == 0 || len(shape) > 8 {
+		return
+	}
+	text += canary
+	err := leaves[int(shape[0])%len(leaves)](text)
+	for _, b := range shape[1:] {
+		err = wrappers[int(b)%len(wrappers)](text, err)
+	}
+	got := Error(err)
+	for shown := got; shown != nil; shown = errors.Unwrap(shown) {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+			if printed := fmt.Sprintf(verb, shown); strings.Contains(printed, "canary") {
+				t.Errorf("%s of %#v: got %s", verb, err, printed)
 			}
 		}
-		if strings.ContainsFunc(got.Error(), func(r rune) bool { return !strconv.IsPrint(r) }) {
-			t.Errorf("got what cannot be printed: %q", got)
+	}
+	if strings.ContainsFunc(got.Error(), func(r rune) bool { return !strconv.IsPrint(r) }) {
+		t.Errorf("got what cannot be printed: %q", got)
+	}
+	for _, target := range []error{io.ErrUnexpectedEOF, context.DeadlineExceeded, syscall.ECONNRESET} {
+		if errors.Is(got, target) != errors.Is(err, target) {
+			t.Errorf("errors.Is %v: got %v, want %v", target, errors.Is(got, target), errors.Is(err, target))
 		}
-		for _, target := range []error{io.ErrUnexpectedEOF, context.DeadlineExceeded, syscall.ECONNRESET} {
-			if errors.Is(got, target) != errors.Is(err, target) {
-				t.Errorf("errors.Is %v: got %v, want %v", target, errors.Is(got, target), errors.Is(err, target))
-			}
-		}
-		if apierrors.ReasonForError(got) != apierrors.ReasonForError(err) {
-			t.Errorf("got reason %q, want %q", apierrors.ReasonForError(got), apierrors.ReasonForError(err))
-		}
-		if twice := redact.Error(got); twice.Error() != got.Error() {
-			t.Errorf("twice: got %q, want %q", twice, got)
-		}
-	})
+	}
+	if apierrors.ReasonForError(got) != apierrors.ReasonForError(err) {
+		t.Errorf("got reason %q, want %q", apierrors.ReasonForError(got), apierrors.ReasonForError(err))
+	}
+	if twice := Error(got); twice.Error() != got.Error() {
+		t.Errorf("twice: got %q, want %q", twice, got)
+	}
 }
