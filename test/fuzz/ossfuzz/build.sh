@@ -35,7 +35,8 @@ func OSSFuzz$name(f *testing.F) {
 	})
 }
 END
-  compile_native_go_fuzzer "github.com/refwatch/refwatch/$folder" "OSSFuzz$name" "fuzz_${name,,}"
+  # In the folder, because package main may import an internal package only from there.
+  (cd "$folder" && compile_native_go_fuzzer "github.com/refwatch/refwatch/$folder" "OSSFuzz$name" "fuzz_${name,,}")
   rm "$folder/ossfuzz_${name,,}.go" # the next target rewrites its imports
 }
 
