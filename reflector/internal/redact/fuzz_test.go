@@ -33,7 +33,7 @@ func (timeout) Temporary() bool { return true }
 
 // leaves are errors as client-go, net/http and package transport make them, with a text that a server has sent.
 var leaves = []func(text string) error{
-	func(text string) error { return fmt.Errorf("Object 'Kind' is missing in '%s'", text) }, //nolint:staticcheck // client-go's words
+	func(text string) error { return fmt.Errorf("Object 'Kind' is missing in '%s'", text) },
 	func(text string) error {
 		return apierrors.FromObject(apierrors.NewClientErrorReporter(500, http.MethodGet, "ClientWatchDecoding").AsObject(errors.New("unable to decode " + text)))
 	},
