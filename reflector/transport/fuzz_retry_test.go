@@ -47,7 +47,7 @@ var verdicts = []verdict{
 		return f.WriteGoAway(id-1, max(code, http2.ErrCodeProtocol), nil) == nil
 	}},
 	{"drained, processed, lost", func(f *http2.Framer, c *tls.Conn, id uint32, code http2.ErrCode) bool {
-		time.AfterFunc(time.Second, func() { _ = c.Close() })
+		time.AfterFunc(movedAfter/2, func() { _ = c.Close() }) // before it counts as silence
 		return f.WriteGoAway(id, code, nil) == nil
 	}},
 	{"lost", func(*http2.Framer, *tls.Conn, uint32, http2.ErrCode) bool { return false }},

@@ -68,7 +68,7 @@ var wrappers = []func(text string, err error) error{
 	func(text string, err error) error {
 		return &url.Error{Op: "Get", URL: "https://server/" + text, Err: err}
 	},
-	func(text string, err error) error { return &url.Error{Op: "Get", URL: "/" + text, Err: err} },
+	func(text string, err error) error { return &url.Error{Op: "Get", URL: "/path/" + text, Err: err} },
 	func(_ string, err error) error { return &net.OpError{Op: "read", Net: "tcp", Err: err} },
 	func(_ string, err error) error { return Error(err) },
 }
