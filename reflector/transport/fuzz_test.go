@@ -43,12 +43,13 @@ func checkServerBytes(t *testing.T, b []byte) {
 }
 
 // takesStreams reports whether a connection should have a slot: it is open, got no
-// GOAWAY, and its limit is as good as none.
+// GOAWAY, no stream was reset for an error of the protocol, no frame came after the end
+// of its stream, and its limit is as good as none.
 func (e *exchange) takesStreams() bool {
 	c := e.client.(*ownClient)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err == nil && c.goAway == nil && c.usedLocked() < int(c.maxStreams)
+	return c.err == nil && c.goAway == nil && !c.poisoned && !c.strayed && c.usedLocked() < int(c.maxStreams)
 }
 
 // checkAllEnded checks that the connection is closed, and that all streams have ended.
