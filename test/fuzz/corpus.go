@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -42,13 +43,14 @@ func (t target) keep(out io.Writer, scratch, from string) error {
 	if err != nil {
 		return err
 	}
+	known.once()
 	if from == "" {
 		from, err = tester.cache()
 		if err != nil {
 			return err
 		}
 	}
-	found := tester.found(from)
+	found := tester.found(from, committed)
 	if err != nil {
 		return err
 	}
@@ -71,15 +73,22 @@ func (t tester) cache() (string, error) {
 	return filepath.Join(strings.TrimSpace(string(cache)), "fuzz", t.importPath, t.name), nil
 }
 
-// found returns the inputs in a folder that are short enough and pass, the shortest first. One that fails is of an older
-// version of the target, with other arguments: go keeps those of failures in testdata/fuzz itself.
-func (t tester) found(folder string) (found []candidate) {
+// suspicious is what a scanner for secrets, or a reader, could take for one, and a path of a machine.
+var suspicious = regexp.MustCompile(`(?i)passw|token|secret\s*[:=]|private|BEGIN |/(root|home|tmp|work|users)/`)
+
+// found returns the inputs in a folder that are not committed, are short enough, not suspicious, and pass, the shortest
+// first. One that fails is of an older version of the target, with other arguments: go keeps those of failures in
+// testdata/fuzz itself.
+func (t tester) found(folder string, committed []string) (found []candidate) {
 	for _, file := range filesIn(folder) {
-		c := candidate{file: file, bytes: totalSize([]string{file})}
-		if c.bytes > maxInputBytes {
+		if slices.ContainsFunc(committed, func(c string) bool { return filepath.Base(c) == filepath.Base(file) }) {
 			continue
 		}
-		var err error
+		c := candidate{file: file, bytes: totalSize([]string{file})}
+		text, err := os.ReadFile(file)
+		if err != nil || c.bytes > maxInputBytes || suspicious.Match(text) {
+			continue
+		}
 		if c.blocks, err = t.runOne(file); err == nil {
 			found = append(found, c)
 		}
@@ -109,6 +118,14 @@ func choose(found []candidate, known profile, inputs int, size int64) (kept []ca
 		kept, size = append(kept, found[best]), size-found[best].bytes
 	}
 	return kept
+}
+
+// once forgets how often a block has run: the seeds have run it in one process, and so more often than one input can.
+func (p profile) once() {
+	for position, b := range p {
+		b.count = min(b.count, 1)
+		p[position] = b
+	}
 }
 
 // gain returns how many blocks only other runs, and how many it runs more often by a power of two.

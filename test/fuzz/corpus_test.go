@@ -52,7 +52,7 @@ func Size(s string) int {
 	if s == "deep" {
 		return 2
 	}
-	if len(s) > 1000 {
+	if len(s) > 5 {
 		return 3
 	}
 	return 1
@@ -74,6 +74,7 @@ import "testing"
 	"testdata/fuzz/FuzzSize/kept": "go test fuzz v1\nstring(\"kept\")\n",
 	"cache/deep":                  "go test fuzz v1\nstring(\"deep\")\n",
 	"cache/flat":                  "go test fuzz v1\nstring(\"flat\")\n",
+	"cache/secret":                "go test fuzz v1\nstring(\"passwd\")\n",
 	"cache/other":                 "go test fuzz v1\nint(1)\n", // of an older version of the target
 	"cache/long":                  "go test fuzz v1\nstring(\"" + strings.Repeat("x", maxInputBytes) + "\")\n",
 }

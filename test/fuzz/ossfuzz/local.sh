@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # local.sh [SECONDS [OUT]] builds the targets of OSS-Fuzz in a copy of HEAD, by build.sh, and runs each for some seconds.
-# It needs clang with its libFuzzer. The commands of compile_native_go_fuzzer below are those of OSS-Fuzz's base image.
+# It fails if one of them does not build, or finds an input that fails. It needs clang with its libFuzzer. The commands of compile_native_go_fuzzer below are those of OSS-Fuzz's base image.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 seconds=${1:-10}
@@ -35,5 +35,9 @@ source "$root/test/fuzz/ossfuzz/build.sh"
 
 for fuzzer in "$OUT"/fuzz_*; do
   echo "== ${fuzzer##*/}"
-  (cd "$work" && "$fuzzer" -max_total_time="$seconds" -print_final_stats=1 2>&1) | tail -n 12
+  if ! (cd "$work" && "$fuzzer" -max_total_time="$seconds" -print_final_stats=1) > "$work/log" 2>&1; then
+    cat "$work/log" >&2
+    exit 1
+  fi
+  grep '^stat::' "$work/log"
 done
