@@ -79,12 +79,12 @@ type attempted struct {
 // FuzzRetries performs a script of verdicts with this package's Transport and with that of net/http. Both send the request
 // as often, and return the same, but for retryDifferences.
 func FuzzRetries(f *testing.F) {
+	for first := range byte(12) {
+		f.Add([]byte{first})
+	}
 	for v := range byte(len(verdicts)) {
-		for warm := range byte(12) {
-			f.Add([]byte{warm, v, 2, 0, 0})
-		}
-		f.Add(append([]byte{0}, bytes.Repeat([]byte{v, 11}, 9)...))
-		f.Add([]byte{0, 3, 0, v, 1, v, 1, 6, 0, v, 13})
+		f.Add([]byte{v, v, 2})
+		f.Add(append([]byte{0}, bytes.Repeat([]byte{v, 11}, attempts)...))
 	}
 	f.Fuzz(checkRetries)
 }
@@ -123,18 +123,19 @@ func isDeliberate(ours, theirs attempted) bool {
 }
 
 // attempt sends a watch to a server that follows the script. The first byte says how many requests the connection has had
-// before, and what becomes of it while it is idle. Each pair that follows is a verdict and its code.
+// before, and what becomes of it after them. Each pair that follows is a verdict and its code.
 func attempt(t *testing.T, script []byte, ctx context.Context) (result attempted) { //nolint:revive // t is first in tests
 	var mu sync.Mutex
-	framers := map[*tls.Conn]*http2.Framer{}
-	warming := true
+	warm, after := int(script[0]%3), script[0]/3%4
 	steps := script[1:]
 	respond := func(f *http2.Framer, c *tls.Conn, id uint32) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		framers[c] = f
-		if warming {
-			return answerWith(f, id, "200")
+		if warm > 0 {
+			if warm--; warm > 0 {
+				return answerWith(f, id, "200")
+			}
+			return answerWith(f, id, "200") && leave(f, c, id, after)
 		}
 		step := [2]byte{}
 		steps = steps[copy(step[:], steps):]
@@ -153,28 +154,28 @@ func attempt(t *testing.T, script []byte, ctx context.Context) (result attempted
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	send := sender(clientFor(t, server.config()), ctx)
-	for range script[0] % 3 {
+	for range warm {
 		if got := send(); got != "200 OK" {
 			t.Fatalf("the first requests: got %s, want 200", got)
 		}
 	}
-	synctest.Wait()
-	mu.Lock()
-	for c, f := range framers {
-		switch script[0] / 3 % 4 {
-		case 1:
-			go func() { _ = c.Close() }()
-		case 2:
-			_ = f.WriteGoAway(1<<31-1, http2.ErrCodeNo, nil)
-		case 3:
-			_ = f.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, nil)
-		}
-	}
-	warming = false
-	mu.Unlock()
+	time.Sleep(time.Second)
 	synctest.Wait()
 	result.outcome = send()
 	return result
+}
+
+// leave is what becomes of a connection without requests.
+func leave(f *http2.Framer, c *tls.Conn, id uint32, after byte) bool {
+	switch after {
+	case 1:
+		time.AfterFunc(time.Second/2, func() { _ = c.Close() })
+	case 2:
+		return f.WriteGoAway(1<<31-1, http2.ErrCodeNo, nil) == nil
+	case 3:
+		return f.WriteGoAway(id, http2.ErrCodeEnhanceYourCalm, nil) == nil
+	}
+	return true
 }
 
 // sender returns a function that sends a watch, reads its response, and describes that.
