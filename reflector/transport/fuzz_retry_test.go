@@ -76,8 +76,8 @@ type attempted struct {
 	outcome string
 }
 
-// FuzzRetries performs a script of verdicts with this package's Transport and with that of net/http. Both send the request
-// as often, and return the same, but for retryDifferences.
+// FuzzRetries performs a script of verdicts with this package's Transport and with that of net/http. Both send the
+// request as often, and return the same, but for retryDifferences.
 func FuzzRetries(f *testing.F) {
 	for first := range byte(12) {
 		f.Add([]byte{first})
@@ -122,8 +122,8 @@ func isDeliberate(ours, theirs attempted) bool {
 	})
 }
 
-// attempt sends a watch to a server that follows the script. The first byte says how many requests the connection has had
-// before, and what becomes of it after them. Each pair that follows is a verdict and its code.
+// attempt sends a watch to a server that follows the script. The first byte says how many requests the connection has
+// had before, and what becomes of it after them. Each pair that follows is a verdict and its code.
 func attempt(t *testing.T, script []byte, ctx context.Context) (result attempted) { //nolint:revive // t is first in tests
 	var mu sync.Mutex
 	warm, after := int(script[0]%3), script[0]/3%4

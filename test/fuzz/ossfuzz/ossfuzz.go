@@ -2,8 +2,8 @@
 
 // Package ossfuzz runs the body of a fuzz target in a program of libFuzzer, as OSS-Fuzz builds one.
 //
-// There, go-118-fuzz-build puts its own testing.T in place of Go's. The bodies need Go's: testing/synctest takes no other,
-// and so do the rigs. A target for OSS-Fuzz calls [Run] with the body. build.sh writes these targets.
+// There, go-118-fuzz-build puts its own testing.T in place of Go's. The bodies need Go's: testing/synctest and the rigs
+// take no other. A target for OSS-Fuzz calls [Run] with the body. build.sh writes these targets.
 package ossfuzz
 
 import (
