@@ -49,6 +49,20 @@ fuzz: ## Fuzz each target of all modules for FUZZTIME, 30s by default (or FUZZTI
 	@mkdir -p _output/bin && $(GO) build -o _output/bin/fuzz ./test/fuzz
 	@_output/bin/fuzz -time $(FUZZTIME) -run '$(FUZZ)'
 
+# make test runs the inputs in testdata/fuzz.
+.PHONY: fuzz-corpus
+fuzz-corpus: ## Fuzz as make fuzz does, and add the inputs that cover more to testdata/fuzz
+	@mkdir -p _output/bin && $(GO) build -o _output/bin/fuzz ./test/fuzz
+	@_output/bin/fuzz -time $(FUZZTIME) -run '$(FUZZ)' -corpus
+
+.PHONY: fuzz-coverage
+fuzz-coverage: ## Measure what the inputs of each fuzz target cover, and write docs/results/fuzzing.md
+	$(GO) run ./test/fuzz -page docs/results/fuzzing.md
+
+.PHONY: oss-fuzz
+oss-fuzz: ## Build the targets of OSS-Fuzz from HEAD, and run each for 10 seconds (needs clang)
+	@test/fuzz/ossfuzz/local.sh 10
+
 # A number of schedules, or a duration such as 10m. A failure prints the schedule: see test/model. The schedules are other
 # ones in each run; those of make test are always the same.
 MODEL ?= 10000

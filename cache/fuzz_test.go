@@ -262,7 +262,7 @@ var slotOps = []func(*slotScript, **cache.Slot[*corev1.Secret], *slotModel) stri
 		return "read"
 	},
 	func(_ *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
-		m.highest = nil
+		m.highest, m.inherited = nil, false // the consistent read has come
 		m.epoch++
 		(*slot).NewEpoch()
 		return "epoch"

@@ -18,35 +18,38 @@ func FuzzServerBytes(f *testing.F) {
 	for _, seed := range seedBytes() {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		synctest.Test(t, func(t *testing.T) {
-			e := newExchange(t, ownKinds()[0])
-			streams := []opened{
-				e.openAs("/parked", receive), e.openAs("/read", readAll), e.openAs("/held", hold), states["waiting"](e),
+	f.Fuzz(checkServerBytes)
+}
+
+func checkServerBytes(t *testing.T, b []byte) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newExchange(t, ownKinds()[0])
+		streams := []opened{
+			e.openAs("/parked", receive), e.openAs("/read", readAll), e.openAs("/held", hold), states["waiting"](e),
+		}
+		e.bytes(b)
+		e.wait()
+		if e.free() != e.takesStreams() {
+			t.Errorf("got slot %t of a connection with 4 of 1000 streams, want %t", e.free(), e.takesStreams())
+		}
+		for i, s := range streams {
+			if got, most := len(s.body()), len(b); got > most {
+				t.Errorf("got %d bytes for stream %d of %d bytes from the server", got, i, most)
 			}
-			e.bytes(b)
-			e.wait()
-			if e.free() != e.takesStreams() {
-				t.Errorf("got slot %t of a connection with 4 of 1000 streams, want %t", e.free(), e.takesStreams())
-			}
-			for i, s := range streams {
-				if got, most := len(s.body()), len(b); got > most {
-					t.Errorf("got %d bytes for stream %d of %d bytes from the server", got, i, most)
-				}
-			}
-			time.Sleep(50 * time.Second)
-			e.checkAllEnded(streams...)
-		})
+		}
+		time.Sleep(50 * time.Second)
+		e.checkAllEnded(streams...)
 	})
 }
 
 // takesStreams reports whether a connection should have a slot: it is open, got no
-// GOAWAY, and its limit is as good as none.
+// GOAWAY, no stream was reset for an error of the protocol, no frame came after the end
+// of its stream, and its limit is as good as none.
 func (e *exchange) takesStreams() bool {
 	c := e.client.(*ownClient)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err == nil && c.goAway == nil && c.usedLocked() < int(c.maxStreams)
+	return c.err == nil && c.goAway == nil && !c.poisoned && !c.strayed && c.usedLocked() < int(c.maxStreams)
 }
 
 // checkAllEnded checks that the connection is closed, and that all streams have ended.
@@ -69,26 +72,28 @@ func FuzzFrames(f *testing.F) {
 		f.Add(bytes.Repeat([]byte{0, i, 2, 0, 8, 0, 9, i}, 6))
 		f.Add(bytes.Repeat([]byte{0, 0, 0, 2, 0, 3, 0, i, 0, 1, 200, 15, 1, 17, 12, 0}, 3))
 	}
+	f.Fuzz(checkFrames)
+}
+
+func checkFrames(t *testing.T, b []byte) {
 	table := append(append(append([]op{}, validOps...), faultyOps...), brokenOps...)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var results [2]string
-		for i, kind := range ownKinds() {
-			synctest.Test(t, func(t *testing.T) {
-				o := &ops{exchange: newExchange(t, kind), bytes: b}
-				o.run(table)
-				results[i] = o.describe()
-				time.Sleep(50 * time.Second)
-				var streams []opened
-				for _, s := range o.streams {
-					streams = append(streams, s.opened)
-				}
-				o.checkAllEnded(streams...)
-			})
-		}
-		if results[0] != results[1] {
-			t.Errorf("Read and Receive differ:\n%s\n%s", results[0], results[1])
-		}
-	})
+	var results [2]string
+	for i, kind := range ownKinds() {
+		synctest.Test(t, func(t *testing.T) {
+			o := &ops{exchange: newExchange(t, kind), bytes: b}
+			o.run(table)
+			results[i] = o.describe()
+			time.Sleep(50 * time.Second)
+			var streams []opened
+			for _, s := range o.streams {
+				streams = append(streams, s.opened)
+			}
+			o.checkAllEnded(streams...)
+		})
+	}
+	if results[0] != results[1] {
+		t.Errorf("Read and Receive differ:\n%s\n%s", results[0], results[1])
+	}
 }
 
 // FuzzDifferential performs a script of regular frames, and of one kind of fault, with
@@ -97,28 +102,30 @@ func FuzzDifferential(f *testing.F) {
 	for i := range byte(40) {
 		f.Add(append([]byte{i}, bytes.Repeat([]byte{0, i, 2, 0, 8, 0, 9, i, i * 3}, 8)...))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) == 0 {
-			return
+	f.Fuzz(checkDifferential)
+}
+
+func checkDifferential(t *testing.T, b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	table := validOps
+	if i := int(b[0]) % (2 * len(faultyOps)); i < len(faultyOps) {
+		table = append(table[:len(table):len(table)], faultyOps[i])
+	}
+	results := map[string]string{}
+	for _, kind := range clientKinds() {
+		synctest.Test(t, func(t *testing.T) {
+			o := &ops{exchange: newExchange(t, kind), bytes: b[1:min(len(b), 500)]}
+			o.run(table)
+			results[kind.name] = o.describe()
+		})
+	}
+	for _, kind := range ownKinds() {
+		if got, want := results[kind.name], results[reference.name]; got != want {
+			t.Errorf("bodies taken by %s:\ngot  %s\nwant %s", kind.name, got, want)
 		}
-		table := validOps
-		if i := int(b[0]) % (2 * len(faultyOps)); i < len(faultyOps) {
-			table = append(table[:len(table):len(table)], faultyOps[i])
-		}
-		results := map[string]string{}
-		for _, kind := range clientKinds() {
-			synctest.Test(t, func(t *testing.T) {
-				o := &ops{exchange: newExchange(t, kind), bytes: b[1:min(len(b), 500)]}
-				o.run(table)
-				results[kind.name] = o.describe()
-			})
-		}
-		for _, kind := range ownKinds() {
-			if got, want := results[kind.name], results[reference.name]; got != want {
-				t.Errorf("bodies taken by %s:\ngot  %s\nwant %s", kind.name, got, want)
-			}
-		}
-	})
+	}
 }
 
 // brokenOps are faults that both ways of reading treat alike, and net/http does not.

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// attempts is how often a watch is sent if servers do not process it: as often as by
-	// net/http. With three, many openings fail at once on a server that sends GOAWAY to
-	// one request in 20.
+	// attempts is how often a watch is sent if servers do not process it. net/http has no
+	// limit while each new connection drains at once. With three, many openings fail at
+	// once on a server that sends GOAWAY to one request in 20.
 	attempts = 7
 	// refusals is how often a watch is sent to servers that refuse its stream
 	// (REFUSED_STREAM): they may have too much to do.

@@ -6,6 +6,8 @@
 //	go run ./test/fuzz -time 30s             # each target for 30 s
 //	go run ./test/fuzz -time 500000x         # each target 500,000 times
 //	go run ./test/fuzz -run 'Slot|Version'   # these targets only
+//	go run ./test/fuzz -corpus               # and keep the inputs that cover more, in testdata/fuzz
+//	go run ./test/fuzz -page FILE            # no fuzzing: measure what the kept inputs cover, and write a page
 //
 // It runs in the root folder of the repository. A target that fails does not stop the
 // others: the command ends with a table of all targets, the files of the inputs that
@@ -35,10 +37,16 @@ func main() {
 	period := flag.String("time", "30s", "how long each target runs, a `duration` or Nx: so many executions")
 	parallel := flag.Int("parallel", 0, "how many processes run a target (default one per core)")
 	only := flag.String("run", "", "run only the targets whose name matches this `pattern`")
+	corpus := flag.Bool("corpus", false, "then add the inputs that cover more to testdata/fuzz")
+	page := flag.String("page", "", "do not fuzz, but measure what the inputs in testdata/fuzz cover, and write it to this `file`")
 	flag.Parse()
 	err := check(*period, flag.Args())
-	if err == nil {
-		err = run(os.Stdout, *period, *parallel, *only)
+	switch {
+	case err != nil:
+	case *page != "":
+		err = runPage(*page, *only)
+	default:
+		err = run(os.Stdout, *period, *parallel, *only, *corpus)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fuzz:", err)
@@ -62,22 +70,43 @@ func check(period string, args []string) error {
 	return nil
 }
 
-func run(out io.Writer, period string, parallel int, only string) error {
-	pattern, err := regexp.Compile(only)
-	if err != nil {
-		return fmt.Errorf("the flag -run: %w", err)
-	}
-	targets, err := targets(pattern)
+func run(out io.Writer, period string, parallel int, only string, corpus bool) error {
+	targets, err := selected(only)
 	if err != nil {
 		return err
 	}
+	scratch, err := os.MkdirTemp("", "fuzz-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch) //nolint:errcheck // a temporary folder
 	var results []result
 	for _, t := range targets {
 		r, err := t.fuzz(out, period, parallel)
+		if err == nil && corpus && !r.failed {
+			err = t.keep(out, scratch, "")
+		}
 		if err != nil {
 			return err
 		}
 		results = append(results, r)
 	}
 	return errors.Join(report(out, results), record(results))
+}
+
+func runPage(file, only string) error {
+	targets, err := selected(only)
+	if err != nil {
+		return err
+	}
+	return writePage(targets, file)
+}
+
+// selected returns the targets that the flag -run selects.
+func selected(only string) ([]target, error) {
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return nil, fmt.Errorf("the flag -run: %w", err)
+	}
+	return targets(pattern)
 }

@@ -38,48 +38,56 @@ func FuzzVolume(f *testing.F) {
 		f.Add(name, "certs", "a", "b", "c", int32(0o7777), byte(3))
 		f.Add("pod", name, "a", "b", "a", int32(-1), byte(2))
 	}
-	root := f.TempDir()
-	outside := filepath.Join(root, "outside")
-	if err := os.Mkdir(outside, 0o755); err != nil {
-		f.Fatal(err)
+	f.Fuzz(checkVolumeOf)
+}
+
+// newFuzzTree returns a folder with an empty tree, and a folder outside of that.
+func newFuzzTree(t *testing.T) (root string, tree *Tree) {
+	t.Helper()
+	root = t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "outside"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	tree, err := Open(filepath.Join(root, "root"))
 	if err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
-	f.Cleanup(func() { _ = tree.Close() })
-	f.Fuzz(func(t *testing.T, uid, name, key, first, second string, mode int32, flags byte) {
-		volume, want, valid := fuzzVolume(name, key, first, second, mode, flags)
-		getter := objects{secrets: map[string]*corev1.Secret{"s": {Data: map[string][]byte{key: []byte("canary-1"), "fixed": []byte("canary-2")}}}}
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", UID: types.UID(uid)}}
-		payload, err := Build(t.Context(), pod, volume, getter)
-		if (err == nil) != valid {
-			t.Fatalf("Build with key %q, paths %q and %q, mode %#o: got %v, valid is %v", key, first, second, mode, err, valid)
+	t.Cleanup(func() { _ = tree.Close() })
+	return root, tree
+}
+
+func checkVolumeOf(t *testing.T, uid, name, key, first, second string, mode int32, flags byte) {
+	root, tree := newFuzzTree(t)
+	volume, want, valid := fuzzVolume(name, key, first, second, mode, flags)
+	getter := objects{secrets: map[string]*corev1.Secret{"s": {Data: map[string][]byte{key: []byte("canary-1"), "fixed": []byte("canary-2")}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", UID: types.UID(uid)}}
+	payload, err := Build(t.Context(), pod, volume, getter)
+	if (err == nil) != valid {
+		t.Fatalf("Build with key %q, paths %q and %q, mode %#o: got %v, valid is %v", key, first, second, mode, err, valid)
+	}
+	if err != nil {
+		if strings.Contains(err.Error(), "canary") && !strings.Contains(key+first+second, "canary") {
+			t.Errorf("the error has data: %v", err)
 		}
-		if err != nil {
-			if strings.Contains(err.Error(), "canary") && !strings.Contains(key+first+second, "canary") {
-				t.Errorf("the error has data: %v", err)
-			}
-			payload = Payload{first: {Data: []byte("canary"), Mode: mode}} // Write must find the error, too
+		payload = Payload{first: {Data: []byte("canary"), Mode: mode}} // Write must find the error, too
+	}
+	defer checkRemoved(t, tree, pod.UID, root)
+	if flags&8 != 0 {
+		plantLink(tree, pod.UID, name, first, filepath.Join(root, "outside"))
+	}
+	_, writeErr := tree.Write(pod.UID, name, payload)
+	checkOnly(t, root, uid)
+	if err == nil && writeErr == nil {
+		if utf8.ValidString(key + first + second) { // else io/fs cannot read the names
+			checkVolume(t, tree.Path(pod.UID, name), want)
 		}
-		defer checkRemoved(t, tree, pod.UID, root)
-		if flags&8 != 0 {
-			plantLink(tree, pod.UID, name, first, outside)
+		if changed, err := tree.Write(pod.UID, name, payload); changed || err != nil {
+			t.Errorf("Write again: got changed %v and %v, want neither", changed, err)
 		}
-		_, writeErr := tree.Write(pod.UID, name, payload)
-		checkOnly(t, root, uid)
-		if err == nil && writeErr == nil {
-			if utf8.ValidString(key + first + second) { // else io/fs cannot read the names
-				checkVolume(t, tree.Path(pod.UID, name), want)
-			}
-			if changed, err := tree.Write(pod.UID, name, payload); changed || err != nil {
-				t.Errorf("Write again: got changed %v and %v, want neither", changed, err)
-			}
-		}
-		if err != nil && writeErr == nil && (!stays(first) || mode&^0o777 != 0) {
-			t.Errorf("Write of %q with mode %#o: got no error", first, mode)
-		}
-	})
+	}
+	if err != nil && writeErr == nil && (!stays(first) || mode&^0o777 != 0) {
+		t.Errorf("Write of %q with mode %#o: got no error", first, mode)
+	}
 }
 
 // fuzzVolume returns a volume, and the files that it must have if it is valid.

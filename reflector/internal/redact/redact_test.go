@@ -73,6 +73,8 @@ func TestErrorHidesText(t *testing.T) {
 		"decoder":                       {errQuoting, "*errors.errorString"},
 		"wrapped":                       {fmt.Errorf("x: %w", errQuoting), "*errors.errorString"},
 		"wrapped with an EOF":           {fmt.Errorf("%w: %w", errQuoting, io.ErrUnexpectedEOF), "unexpected EOF"},
+		"behind a lost connection":      {errors.Join(errors.New("http2: client connection lost"), errors.New(canary)), "http2: client connection lost"},
+		"behind the text of its cause":  {fmt.Errorf("%w, after %s", errors.New("getting credentials: no"), canary), "getting credentials: no"},
 		"joined with a cancellation":    {errors.Join(errQuoting, context.Canceled), "context canceled"},
 		"around a connection error":     {fmt.Errorf("%w: %w", errQuoting, syscall.ECONNRESET), "connection reset"},
 		"around a request":              {fmt.Errorf("%s: %w", canary, &url.Error{Op: "Get", URL: "https://server", Err: io.EOF}), "https://server"},

@@ -105,12 +105,29 @@ func quotesNothing(err error) error {
 	}
 	begins := func(text string) bool { return strings.HasPrefix(err.Error(), text) }
 	switch {
-	case slices.Contains(quoteless, err), slices.Contains(quotelessPackages, kind.PkgPath()), slices.ContainsFunc(localTexts, begins):
+	case slices.Contains(quoteless, err), slices.Contains(quotelessPackages, kind.PkgPath()):
+		return err
+	case beginsWithWrapped(err):
+		return nil
+	case slices.ContainsFunc(localTexts, begins):
 		return err
 	case slices.ContainsFunc(quotedTexts, begins):
 		return unquoted(err)
 	}
 	return nil
+}
+
+// beginsWithWrapped reports whether the text of err may begin with that of an error that it wraps. That beginning
+// does not say where the rest is from.
+func beginsWithWrapped(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // this error, not one that it wraps
+	case interface{ Unwrap() []error }:
+		return true
+	case interface{ Unwrap() error }:
+		inner := e.Unwrap()
+		return inner != nil && strings.HasPrefix(err.Error(), inner.Error())
+	}
+	return false
 }
 
 // hostOf returns a URL without its path: a redirect of the server may have set that.

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPage(t *testing.T) {
+	rows := []row{
+		{target: target{"cache", "FuzzSlot"}, inputs: 3, ran: 1, all: 3, reached: 1, ofTarget: 1},
+		{target: target{"manager", "FuzzVisitPod"}, inputs: 4},
+	}
+	got := pageOf(rows, "abc1234", time.Date(2026, 1, 31, 23, 0, 0, 0, time.UTC))
+	for _, want := range []string{
+		"on 2026-01-31 at commit abc1234.", "| cache | `FuzzSlot` | 3 | 33 % | 100 % |\n",
+		"| manager | `FuzzVisitPod` | 4 | 0 % | 0 % |\n", "\n2 targets, 7 inputs.\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got no %q in:\n%s", want, got)
+		}
+	}
+}
+
+// The committed page has a row for each target: make fuzz-coverage writes it.
+func TestPageHasAllTargets(t *testing.T) {
+	t.Chdir("../..")
+	page, err := os.ReadFile("docs/results/fuzzing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := targets(regexp.MustCompile("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range all {
+		if row := "| " + target.folder + " | `" + target.name + "` |"; !strings.Contains(string(page), row) {
+			t.Errorf("docs/results/fuzzing.md has no row %s: run make fuzz-coverage", row)
+		}
+	}
+}
