@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # local.sh [SECONDS [OUT]] builds the targets of OSS-Fuzz in a copy of HEAD, by build.sh, and runs each for some seconds.
-# It fails if one of them does not build, or finds an input that fails. It needs clang with its libFuzzer. The commands of compile_native_go_fuzzer below are those of OSS-Fuzz's base image.
+# It fails if one of them does not build, or finds an input that fails. It needs clang with its libFuzzer. The commands
+# of compile_native_go_fuzzer below are those of OSS-Fuzz's base image.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 seconds=${1:-10}
