@@ -4,6 +4,7 @@ package patterns_test
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -135,8 +136,8 @@ func (p *pattern) allows(fault string) bool {
 	switch {
 	case slices.Contains(p.without, fault):
 		return false
-	case p.live && fault == "throttled": // each live read waits for its own Retry-After, whatever others got
-		return false
+	case strings.Contains(fault, "throttled") && (p.live || p.writes || p.streams > 1):
+		return false // live reads, writes and each of two streams wait for their own Retry-After, whatever others got
 	}
 	return !p.live && !p.held || slices.Contains(survived, fault)
 }

@@ -106,8 +106,8 @@ func (p *process) build() (err error) {
 		}
 	}
 	b := ctrl.NewControllerManagedBy(p.manager).WithOptions(controller.Options{
-		// At its end the priority queue of controller-runtime v0.24.1 may keep a goroutine, which sends to a worker that
-		// has gone.
+		// At its end the priority queue of controller-runtime v0.24.1 may keep a goroutine, which sends to a
+		// worker that has gone.
 		UsePriorityQueue: new(false),
 		RateLimiter:      workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, 5*time.Second),
 	})
