@@ -71,6 +71,7 @@ MATRIX_RUNS ?= 20
 MATRIX_PAIRS ?= 1
 MATRIX_SCALE ?= 10
 MATRIX_FAULTS ?=
+PATTERNS ?= 50
 
 .PHONY: model
 model: ## Run MODEL=10000 random schedules of actions and faults (or MODEL=10m), in virtual time
@@ -80,6 +81,11 @@ model: ## Run MODEL=10000 random schedules of actions and faults (or MODEL=10m),
 matrix: ## Run each fault MATRIX_RUNS=20 times and each pair MATRIX_PAIRS=1 times, with MATRIX_SCALE=10 references (or MATRIX_FAULTS=NAME,NAME only)
 	$(GO) test -count=1 -timeout 0 -v -run 'TestMatrix$$' ./test/model -args -model.seed=0 -model.runs=$(MATRIX_RUNS) \
 		-model.pairs=$(MATRIX_PAIRS) -model.scale=$(MATRIX_SCALE) -model.faults='$(MATRIX_FAULTS)'
+
+.PHONY: patterns
+patterns: ## Run PATTERNS=50 random schedules with restarts for each pattern of operators with controller-runtime
+	cd manager/controllerruntime && $(GO) test -count=1 -timeout 0 -v -run 'TestPatterns$$' ./internal/patterns -args \
+		-patterns.seed=0 -patterns.schedules=$(PATTERNS)
 
 .PHONY: matrix-of-kubelet
 matrix-of-kubelet: ## Run each fault MATRIX_RUNS=20 times on kubelet's managers and on refwatch's, and print a table

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -254,4 +255,33 @@ type failingMapper struct{ meta.RESTMapper }
 
 func (failingMapper) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
 	return nil, apierrors.NewServiceUnavailable("starting")
+}
+
+// The first Get of a kind, whose resource the server has not said when the cache ends, returns ErrStopped then, and
+// does not wait for what never runs.
+func TestFirstGetWhileTheCacheEnds(t *testing.T) {
+	onServer(t, func(t *testing.T, server *apiserver.Server) {
+		known := meta.NewDefaultRESTMapper(nil)
+		known.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+		mapper := &hangingMapper{RESTMapper: known, release: make(chan struct{})}
+		made, err := controllerruntime.NewCache(controllerruntime.CacheOptions{SyncTimeout: -1})(server.Config(), cache.Options{Mapper: mapper})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := start(t, made)
+		ended := make(chan error, 1)
+		go func() { ended <- made.Get(t.Context(), keyOfOne, &corev1.Secret{}) }()
+		synctest.Wait()
+		stop()
+		close(mapper.release)
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, objectcache.ErrStopped) {
+				t.Errorf("got %v, want ErrStopped", err)
+			}
+		default:
+			t.Fatal("the Get waits, want ErrStopped")
+		}
+	})
 }

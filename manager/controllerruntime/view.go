@@ -66,6 +66,9 @@ func (c *Cache) view(ctx context.Context, gvk schema.GroupVersionKind, object ru
 	if v := c.views[id]; v != nil {
 		return v, nil
 	}
+	if c.stopped { // nothing would run it
+		return nil, objectcache.ErrStopped
+	}
 	c.views[id] = made
 	if c.ctx != nil {
 		made.startLocked()

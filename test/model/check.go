@@ -80,8 +80,9 @@ func (w *World) checkStreams() {
 	synctest.Wait()
 	for _, o := range w.objects {
 		got := w.server.OpenStreams(w.kinds[o.Kind].resource.String(), o.Key)
-		if got > min(1, o.owners) {
-			w.violate("S6", o, "got %d streams, want at most %d", got, min(1, o.owners))
+		want := min(1, o.owners) * max(1, w.options.Streams)
+		if got > want {
+			w.violate("S6", o, "got %d streams, want at most %d", got, want)
 		}
 	}
 }
@@ -112,8 +113,8 @@ func (w *World) probe(kind int) {
 }
 
 // finish heals all faults, checks that all becomes fresh and stays so, removes all owners, and checks that nothing is
-// left.
-func (w *World) finish() {
+// left. It stops subjects that keep what was referenced.
+func (w *World) finish(stop func()) {
 	for len(w.faults) > 0 {
 		w.heal(0)
 	}
@@ -138,6 +139,9 @@ func (w *World) finish() {
 	w.checkStreams()
 	for len(w.followers) > 0 {
 		w.unfollow(0)
+	}
+	if w.options.Lasting {
+		stop()
 	}
 	for _, o := range w.owners {
 		w.set(o, nil)

@@ -57,6 +57,7 @@
 //	check                if no fault has been there for long enough, check that all objects are fresh
 //	probe K              if no fault affects kind K, check that a new object of it is served at once
 //	quick N              do not wait between the next N steps until all goroutines are idle
+//	restart              stop each subject that can be restarted, and start it again
 //	populate             create nearly all objects, and register pods that reference all
 //
 // There are objects 0 to 7, unless a step "with objects N" says how many. O modulo 3 is the kind: 0 is a Secret, 1 a

@@ -113,6 +113,7 @@ func (w *World) inject(f Fault, args []int) {
 	if len(w.faults) >= maxFaults {
 		return
 	}
+	f.Within += w.options.Recovery
 	w.alone.Store(w.isQuiet())
 	w.begun.Add(1)
 	for _, o := range w.objects {

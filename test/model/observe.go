@@ -37,13 +37,19 @@ func (w *World) observeWrite(write apiserver.Write) {
 	}
 }
 
+// reads are the verbs of requests that read.
+var reads = []string{"get", "list", "watch"}
+
 // observeRequest is called by the server when a request arrives.
 func (w *World) observeRequest(request apiserver.Request) {
 	if !ofSubjects(request) {
 		return
 	}
 	o := w.object(request)
-	if o == nil && (!w.settings.sharesStreams() || request.Name != "") || !slices.Contains([]string{"get", "list", "watch"}, request.Verb) {
+	if o == nil && (!w.settings.sharesStreams() || request.Name != "") || !slices.Contains(reads, request.Verb) {
+		if w.options.Allowed != nil && w.options.Allowed(request) {
+			return
+		}
 		w.recorder.Foreign(request.Verb + " " + request.Path)
 	} else if o != nil {
 		o.requests.Add(1)
@@ -53,7 +59,7 @@ func (w *World) observeRequest(request apiserver.Request) {
 
 // observeResponse is called by the server when it responds.
 func (w *World) observeResponse(request apiserver.Request) {
-	if o := w.object(request); o != nil && ofSubjects(request) {
+	if o := w.object(request); o != nil && ofSubjects(request) && slices.Contains(reads, request.Verb) {
 		o.Response(request.Verb, request.Code)
 	}
 }

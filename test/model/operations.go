@@ -81,6 +81,7 @@ var operations = map[string]*operation{
 	}},
 	"loop": {weight: 2, activity: true, args: []bounds{anyObject, pauses}, run: func(w *World, s Step) { w.loop(w.objectAt(s.arg(0)), s.duration(1)) }},
 
+	"restart":  {run: func(w *World, _ Step) { w.restart() }},
 	"populate": {run: func(w *World, _ Step) { w.populate() }},
 
 	"follow":   {weight: 2, run: func(w *World, _ Step) { w.follow() }},

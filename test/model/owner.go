@@ -4,6 +4,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -233,5 +234,45 @@ func (w *World) checkKept(after Step) {
 		if got := o.requests.Load() - before; before != lost && got > 0 {
 			w.violate("L3", o, "after %q: got %d requests, want none: it had a stream, and always an owner", after, got)
 		}
+	}
+}
+
+// restart restarts the subjects that can be: their references end, and the same owners are new ones.
+func (w *World) restart() {
+	restarters := map[int]Restarter{}
+	for kind, s := range w.subjects {
+		if s, ok := s.(Restarter); ok && s.Started() {
+			restarters[kind] = s
+		}
+	}
+	references := func(begin func(o *Object, owner string) history.Call) (calls []history.Call) {
+		for _, number := range slices.Sorted(maps.Keys(w.owners)) {
+			for _, o := range w.owners[number].objects {
+				if restarters[o.Kind] != nil {
+					calls = append(calls, begin(o, string(w.owners[number].uid)))
+				}
+			}
+		}
+		return calls
+	}
+	released := references(func(o *Object, owner string) history.Call {
+		w.kept[o] = lost
+		return o.BeginRelease(owner)
+	})
+	for _, s := range restarters {
+		s.Stop()
+	}
+	for _, call := range released {
+		call.End()
+	}
+	added := references(func(o *Object, owner string) history.Call {
+		o.added()
+		return o.BeginReference(owner)
+	})
+	for _, s := range restarters {
+		s.Start()
+	}
+	for _, call := range added {
+		call.End()
 	}
 }

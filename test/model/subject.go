@@ -22,8 +22,8 @@ import (
 	"github.com/refwatch/refwatch/test/clients"
 )
 
-// Subject is the manager of one kind under test. A subject may also be a [Follower], a [Demander], a [ReadOnce] or a
-// [Lister]; steps that need more than it has are left out.
+// Subject is the manager of one kind under test. A subject may also be a [Follower], a [Demander], a [ReadOnce], a
+// [Lister] or a [Restarter]; steps that need more than it has are left out.
 type Subject interface {
 	// Run runs the manager. It returns when ctx and all that it started have ended.
 	Run(ctx context.Context) error
@@ -53,6 +53,16 @@ type ReadOnce interface {
 // Lister is a subject that knows what is referenced.
 type Lister interface {
 	Statuses() iter.Seq[objectcache.Status]
+}
+
+// Restarter is a subject that can be restarted. What it holds in memory does not outlive that.
+type Restarter interface {
+	// Started reports whether it has started, so that it can be stopped. It may wait for that.
+	Started() bool
+	// Stop returns when all that Run started has ended.
+	Stop()
+	// Start starts it again.
+	Start()
 }
 
 // newSubjects returns managers of this library, of the kinds in their order, that share one Gate and one client.

@@ -35,6 +35,18 @@ type Options struct {
 	// NewSubjects makes the managers under test: one for each of Secrets, ConfigMaps and widgets, or for the first of
 	// them. Default: those of this library.
 	NewSubjects func(ctx context.Context, config *rest.Config, options objectcache.WatchOptions) ([]Subject, error)
+	// Lasting is set if the subjects keep what was referenced until they end: in the end they are stopped before the
+	// last references are removed. Default: an object without references is dropped at once.
+	Lasting bool
+	// Allowed reports whether the subjects may send a request that is not a list, a watch or a get of one object, such
+	// as a write. Default: they send none.
+	Allowed func(request apiserver.Request) bool
+	// Streams is how many streams an object may have at rest. Default: 1.
+	Streams int
+	// Recovery is added to the time within which all must be fresh after a fault. Default: none.
+	Recovery time.Duration
+	// Limits changes what is checked of the history. Default: the limits of this library.
+	Limits func(limits *history.Limits)
 }
 
 // World is a server, a network, and managers under test, in one bubble of testing/synctest.
@@ -43,6 +55,7 @@ type World struct {
 	network *network.Network
 
 	settings   settings
+	options    Options
 	ctx        context.Context
 	client     kubernetes.Interface // writes
 	kinds      []*kind
@@ -122,7 +135,7 @@ func (s Schedule) Run(t *testing.T, options Options) (result Result) {
 		}
 		stop := w.run()
 		w.do(s)
-		w.finish()
+		w.finish(stop)
 		stop()
 		for _, leak := range w.output.find() {
 			w.violate("S8", nil, "the output of the managers has object data: %v", leak)
@@ -136,10 +149,14 @@ func (s Schedule) Run(t *testing.T, options Options) (result Result) {
 }
 
 func newWorld(ctx context.Context, s settings, options Options) (w *World, err error) {
+	limits := s.limits()
+	if options.Limits != nil {
+		options.Limits(&limits)
+	}
 	w = &World{
-		settings: s, ctx: klog.NewContext(ctx, logr.Discard()), output: newOutput(), owners: map[int]*owner{}, kept: map[*Object]int64{},
+		settings: s, options: options, ctx: klog.NewContext(ctx, logr.Discard()), output: newOutput(), owners: map[int]*owner{}, kept: map[*Object]int64{},
 		blocked: map[types.NamespacedName]chan struct{}{},
-		checker: history.NewChecker(s.limits()),
+		checker: history.NewChecker(limits),
 	}
 	w.recorder = history.NewRecorder(history.Options{Checker: w.checker})
 	s.server.InMemory, s.server.TLS, s.server.CustomResources = true, true, []apiserver.CustomResource{widgetDefinition}
@@ -202,7 +219,7 @@ func (w *World) newObject() *Object {
 	return o
 }
 
-// run runs the managers. stop checks that they end within a second.
+// run runs the managers. stop checks that they end within a second, once.
 func (w *World) run() (stop func()) {
 	ctx, cancel := context.WithCancel(klog.NewContext(w.ctx, w.output.logger()))
 	var running sync.WaitGroup
@@ -210,14 +227,14 @@ func (w *World) run() (stop func()) {
 		running.Go(func() { w.must(s.Run(ctx)) })
 	}
 	synctest.Wait()
-	return func() {
+	return sync.OnceFunc(func() {
 		began := time.Now()
 		cancel()
 		running.Wait()
 		if took := time.Since(began); took > time.Second {
 			w.violate("L2", nil, "Run returned %v after its context had ended, want it within a second", took)
 		}
-	}
+	})
 }
 
 // do runs the steps of a schedule.
