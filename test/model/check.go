@@ -90,7 +90,7 @@ func (w *World) checkStreams() {
 func (w *World) probe(kind int) {
 	kind %= len(w.kinds)
 	for _, f := range w.faults {
-		if f.Scope == OfServer || f.Scope == OfKind && f.target.kind == kind {
+		if f.Scope == OfServer || f.Scope == OfOneServer || f.Scope == OfKind && f.target.kind == kind {
 			return
 		}
 	}
@@ -150,6 +150,9 @@ func (w *World) finish() {
 	sleep(idleBound)
 	if got := w.requests.Load() - before; got > 0 {
 		w.violate("S7", nil, "a second after the last reference: got %d more requests, want none", got)
+	}
+	if requests, gets := w.requests.Load(), w.gets.Load(); w.settings.direct && w.begun.Load() == 0 && requests > gets {
+		w.violate("L3", nil, "%d Gets of DirectStores have sent %d requests, want one each", gets, requests)
 	}
 	if got := w.network.Counts().Open; got > 0 {
 		w.violate("L2", nil, "%v after the last reference: got %d connections, want none", idleBound, got)

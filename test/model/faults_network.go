@@ -48,7 +48,9 @@ func init() {
 		}},
 		Fault{18, "goaway", OfServer, usualRecovery, func(w *World, _ Target) func() {
 			w.reached()
-			w.server.GoAway()
+			for _, s := range w.servers {
+				s.GoAway()
+			}
 			return nil
 		}},
 		Fault{18, "goaway-again-and-again", OfServer, usualRecovery, (*World).closeConnections},

@@ -102,6 +102,7 @@ var operations = map[string]*operation{
 		s.watch.Shared = objectcache.SharedOptions{Threshold: step.arg(0), Allowed: allowed}
 	}},
 	"with ttl":             {set: func(s *settings, step Step) { s.ttl = step.duration(0) }},
+	"with direct":          {set: func(s *settings, _ Step) { s.direct = true }},
 	"with transform":       {set: func(s *settings, _ Step) { s.transforms = true }},
 	"with rest-widgets":    {set: func(s *settings, _ Step) { s.restWidgets = true }},
 	"with watch-immutable": {set: func(s *settings, _ Step) { s.watch.WatchImmutable = true }},

@@ -63,6 +63,52 @@ var rules = map[string]string{
 			unregister 0
 			get 0 1000
 			try 0`,
+	"a DirectStore reads for each Get: S3": `
+			with direct
+			put 0
+			register 0 0
+			get 0 1000
+			inject one-server-lags 0
+			inject one-server-lags 1
+			put 0
+			get 0 1000
+			newest 0 1000
+			delete 0
+			get 0 1000`,
+	"a DirectStore sends one request for each Get: L3": `
+			with direct
+			put 0
+			register 0 0
+			loop 0 1000
+			live 0 1000
+			get 3 1000`,
+	"a server that lags is not one that was restored: S2": `
+			put 0
+			register 0 0
+			sleep 1000
+			inject one-server-lags 0
+			put 0
+			sleep 1000
+			inject connections-cut
+			loop 0 20000
+			sleep 3000
+			inject connections-cut
+			sleep 20000`,
+	"a stream that a restore has kept ends when another proves it: L1": `
+			put 0
+			put 3
+			register 0 0
+			register 1 3
+			sleep 1000
+			backup
+			put 0
+			put 3
+			sleep 1000
+			inject rollback-keeps-streams 0
+			sleep 130000
+			heal 0
+			sleep 61000
+			check`,
 	"an immutable object that is watched is fresh: L1": `
 			with watch-immutable
 			put 0 1

@@ -117,6 +117,7 @@ type settings struct {
 	server              apiserver.Options
 	restWidgets         bool // by a REST client of their own, which can share streams
 	ttl                 time.Duration
+	direct              bool // each Get reads
 	transforms          bool // transform gets each object before it is stored
 	transform           func(object metav1.Object)
 }
@@ -140,7 +141,9 @@ func (s Schedule) settings() settings {
 }
 
 // sharesStreams reports whether a stream may be that of a namespace.
-func (s *settings) sharesStreams() bool { return s.watch.Shared.Allowed != nil }
+func (s *settings) sharesStreams() bool {
+	return s.watch.Shared.Allowed != nil && s.ttl == 0 && !s.direct
+}
 
 // limits returns those that are checked of the history.
 func (s *settings) limits() history.Limits {
@@ -148,6 +151,9 @@ func (s *settings) limits() history.Limits {
 		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: attemptBound, Released: releasedBound, Streams: 2,
 		ObjectRequests: 32, ObjectFailures: 26, OutageFailures: 50, OutageDials: 25,
 		Forgets: s.watch.IdleTimeout > 0 || s.watch.MaxStaleness > 0 || s.ttl > 0,
+	}
+	if s.direct { // nothing is kept, so a reference changes nothing, and a Get may fail
+		return history.Limits{Fresh: freshBound, ImmutableFresh: freshBound, Forgets: true}
 	}
 	if s.ttl > 0 { // a Get reads, when the TTL is over
 		limits.Fresh += s.ttl
