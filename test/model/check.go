@@ -49,6 +49,7 @@ func (w *World) checkQuiet() {
 	}
 	sleep(freshBound)
 	w.checkFresh("at a quiet moment", w.referenced())
+	w.checkShared(w.referenced())
 	w.checkStreams()
 }
 
@@ -90,7 +91,8 @@ func (w *World) checkStreams() {
 func (w *World) probe(kind int) {
 	kind %= len(w.kinds)
 	for _, f := range w.faults {
-		if f.Scope == OfServer || f.Scope == OfOneServer || f.Scope == OfKind && f.target.kind == kind {
+		beside := f.Class == silentServer && len(w.faults) == 1 && w.settings.avoidsServers()
+		if f.Scope == OfServer || f.Scope == OfOneServer && !beside || f.Scope == OfKind && f.target.kind == kind {
 			return
 		}
 	}
@@ -122,6 +124,7 @@ func (w *World) finish() {
 	sleep(max(time.Until(w.quietFrom), 0) + freshBound)
 	objects := w.referenced()
 	w.checkFresh("in the end", objects)
+	w.checkShared(objects)
 	w.checkLateOwners(objects)
 	for _, subject := range w.subjects {
 		w.output.addSubject(subject)

@@ -70,12 +70,15 @@
 // max-staleness T, shared N (the Threshold), watch-immutable, blocking, rest-widgets (a REST client reads the widgets),
 // ttl T (the stores are TTLStores), direct (they are DirectStores), transform (a function gets each object before it is
 // stored).
-// These are options of the server: streams N (for each connection), no-watchlist.
+// These are options of the server: streams N (for each connection), no-watchlist, latency T (each response takes as
+// long), busy T (another object is written as often). Half of the first 30 objects are large: of 20 KiB, or with size N
+// of so many.
 //
 // # Checks
 //
 // Package history checks what Gets and ranges over Changes return against the writes: S1 to S4, S10 and L1 of its
-// documentation, and the requests of the managers: S6, S7, L3 to L5. This package compares the managers with a
+// documentation, and the requests of the managers: S6, S7, L3 to L5. An object that a Get has returned does not change
+// later, and Gets of one state return the same object (S9). This package compares the managers with a
 // sequential model: their keys are those that owners reference (S5), and a step that changes the references of an
 // object causes no request for it if it had a stream and keeps an owner (L3). At the end of a schedule all faults are
 // healed. After the time that they promise all objects must be fresh and stay so, a new owner of each must get the

@@ -12,12 +12,16 @@ import (
 	"github.com/refwatch/refwatch/test/network"
 )
 
-// The faults of one of two API servers behind one address. The other one works.
+// silentServer is the class of the faults in which one API server answers nothing. The other one serves what is new: see
+// docs/promises.md, "Lost answers".
+const silentServer = 44
+
+// The faults of one of two API servers behind one address.
 func init() {
 	addFaults(
 		Fault{38, "one-server-lags", OfOneServer, usualRecovery, lags(3 * time.Second)},
-		Fault{38, "one-server-hangs", OfOneServer, usualRecovery, hangsWithStreams},
-		Fault{38, "one-server-stopped", OfOneServer, silentRecovery, stops},
+		Fault{silentServer, "one-server-hangs", OfOneServer, usualRecovery, hangsWithStreams},
+		Fault{silentServer, "one-server-stopped", OfOneServer, silentRecovery, stops},
 		Fault{38, "one-server-without-etcd", OfOneServer, usualRecovery, closesStreamsAnd(responds(internalError))},
 		Fault{38, "one-server-slow", OfOneServer, usualRecovery, delays(2 * time.Second)},
 		Fault{3, "one-server-lags-and-rollback", OfOneServer, silentRecovery, rollsBackAfter(lags(3 * time.Second))},

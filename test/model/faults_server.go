@@ -190,12 +190,7 @@ func delays(d time.Duration) func(*World, Target) func() {
 		return w.intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
 			if t.Has(request) {
 				w.reached()
-				timer := time.NewTimer(d)
-				defer timer.Stop()
-				select {
-				case <-timer.C:
-				case <-ctx.Done():
-				}
+				wait(ctx, d)
 			}
 			return nil
 		})

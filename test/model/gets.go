@@ -24,6 +24,7 @@ func (w *World) stateOf(object metav1.Object, err error) (history.State, error) 
 		w.output.add(fmt.Sprintf("%+v", err))
 		return history.State{}, err
 	}
+	w.lent.add(object)
 	return history.StateOf(object), nil
 }
 

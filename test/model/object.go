@@ -85,7 +85,7 @@ func (w *World) put(o *Object, immutable bool) {
 	w.contents++
 	content := fmt.Sprint(w.contents, " ", w.output.value)
 	if o.Index/3%2 == 1 && o.Index < largeObjects {
-		content += strings.Repeat(" ", 20<<10)
+		content += strings.Repeat(" ", w.settings.size)
 	}
 	// A server records them, and streams of large objects resume by them. No manager writes before and after a restore:
 	// see docs/promises.md, "What is not promised".

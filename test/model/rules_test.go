@@ -109,6 +109,54 @@ var rules = map[string]string{
 			heal 0
 			sleep 61000
 			check`,
+	"what a Get has returned stays as it was: S9": `
+			put 0
+			put 3
+			register 0 0
+			register 1 3
+			get 0 1000
+			get 3 1000
+			put 0
+			put 3
+			get 0 1000
+			delete 3
+			put 3
+			check`,
+	"objects pass to a shared stream on a busy etcd: L1": `
+			with shared 2
+			with busy 300
+			with objects 12
+			put 0
+			put 6
+			register 0 0 2
+			sleep 130000
+			put 6
+			register 2 2
+			put 0
+			sleep 61000
+			put 0
+			put 6
+			sleep 1000
+			check`,
+	"a server that answers nothing leaves new objects to the other one: L4": `
+			put 0
+			put 1
+			put 2
+			register 0 0 1 2
+			sleep 1000
+			inject one-server-hangs 0
+			probe 0
+			probe 1
+			probe 2`,
+	"the state of a TTLStore is fresh after a fault that leaves bad connections: L1": `
+			with ttl 1000
+			put 0
+			register 0 0
+			get 0 1000
+			inject half-open
+			put 0
+			sleep 130000
+			check`,
 	"an immutable object that is watched is fresh: L1": `
 			with watch-immutable
 			put 0 1

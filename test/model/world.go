@@ -4,6 +4,7 @@ package model
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"sync"
@@ -62,6 +63,7 @@ type World struct {
 	late       int                       // owners that probe and finish have made
 	kept       map[*Object]int64         // the requests that there were of objects with a stream, before their references changed
 
+	lent     lent
 	output   *output
 	checker  *history.Checker
 	recorder *history.Recorder
@@ -126,9 +128,12 @@ func (s Schedule) Run(t *testing.T, options Options) (result Result) {
 			return
 		}
 		stop := w.run()
+		end := w.begin()
 		w.do(s)
 		w.finish()
+		end()
 		stop()
+		w.checkLent()
 		for _, leak := range w.output.find() {
 			w.violate("S8", nil, "the output of the managers has object data: %v", leak)
 		}
@@ -144,7 +149,7 @@ func newWorld(ctx context.Context, s settings, options Options) (w *World, err e
 	w = &World{
 		settings: s, ctx: klog.NewContext(ctx, logr.Discard()), output: newOutput(), owners: map[int]*owner{}, kept: map[*Object]int64{},
 		blocked: map[types.NamespacedName]chan struct{}{}, lags: map[*apiserver.Server]int{},
-		checker: history.NewChecker(s.limits()),
+		checker: history.NewChecker(s.limits()), lent: lent{objects: map[metav1.Object][sha256.Size]byte{}},
 	}
 	w.recorder = history.NewRecorder(history.Options{Checker: w.checker})
 	s.server.InMemory, s.server.TLS, s.server.CustomResources = true, true, []apiserver.CustomResource{widgetDefinition}
