@@ -15,7 +15,7 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// begin makes the cluster as busy as the settings say, and keeps TTLStores reading, until stop is called.
+// begin makes the cluster as busy as the settings say, until stop is called.
 func (w *World) begin() (stop func()) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	var running sync.WaitGroup
@@ -28,34 +28,9 @@ func (w *World) begin() (stop func()) {
 	if w.settings.busy > 0 {
 		running.Go(func() { w.churn(ctx) })
 	}
-	if w.settings.ttl > 0 {
-		running.Go(func() { w.keepReading(ctx) })
-	}
 	return func() {
 		cancel()
 		running.Wait()
-	}
-}
-
-// readPeriod is how often a program with TTLStores reads each object.
-const readPeriod = 5 * time.Second
-
-// keepReading reads all objects again and again, as a kubelet does for its pods. A TTLStore notices only by a read that
-// a fault has left it a connection that is still bad: the first Get after that fault returns the previous object.
-func (w *World) keepReading(ctx context.Context) {
-	for wait(ctx, readPeriod) {
-		for _, s := range w.subjects {
-			s, ok := s.(interface {
-				Lister
-				Demander
-			})
-			if !ok {
-				continue
-			}
-			for status := range s.Statuses() {
-				_, _ = s.TryGet(status.Key.Namespace, status.Key.Name)
-			}
-		}
 	}
 }
 

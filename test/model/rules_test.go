@@ -109,6 +109,20 @@ var rules = map[string]string{
 			heal 0
 			sleep 61000
 			check`,
+	"a live Get reads from etcd beside a server that lags: S3": `
+			put 0
+			register 0 0
+			sleep 1000
+			inject one-server-lags 0
+			put 0
+			live 0 5000
+			sleep 6000
+			heal 0
+			sleep 16000
+			inject one-server-lags 1
+			put 0
+			live 0 5000
+			sleep 6000`,
 	"what a Get has returned stays as it was: S9": `
 			put 0
 			put 3
@@ -148,15 +162,21 @@ var rules = map[string]string{
 			probe 0
 			probe 1
 			probe 2`,
-	"the state of a TTLStore is fresh after a fault that leaves bad connections: L1": `
+	"a TTLStore meets no bad connection long after a fault: L1": `
 			with ttl 1000
 			put 0
+			put 3
 			register 0 0
+			register 1 3
 			get 0 1000
-			inject half-open
-			put 0
-			sleep 130000
-			check`,
+			get 3 1000
+			inject connections-cut-at-any-byte
+			loop 0 20000
+			sleep 61000
+			heal 0
+			put 3
+			sleep 61000
+			get 3 5000`,
 	"an immutable object that is watched is fresh: L1": `
 			with watch-immutable
 			put 0 1

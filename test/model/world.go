@@ -146,6 +146,9 @@ func (s Schedule) Run(t *testing.T, options Options) (result Result) {
 }
 
 func newWorld(ctx context.Context, s settings, options Options) (w *World, err error) {
+	if options.NewSubjects != nil { // only the stores of this library have other strategies
+		s.direct, s.ttl = false, 0
+	}
 	w = &World{
 		settings: s, ctx: klog.NewContext(ctx, logr.Discard()), output: newOutput(), owners: map[int]*owner{}, kept: map[*Object]int64{},
 		blocked: map[types.NamespacedName]chan struct{}{}, lags: map[*apiserver.Server]int{},
