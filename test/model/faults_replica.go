@@ -12,8 +12,8 @@ import (
 	"github.com/refwatch/refwatch/test/network"
 )
 
-// silentServer is the class of the faults in which one API server answers nothing. The other one serves what is new: see
-// docs/promises.md, "Lost answers".
+// silentServer is the class of the faults in which one API server answers nothing. The other one serves what is new:
+// see docs/promises.md, "Lost answers".
 const silentServer = 44
 
 // The faults of one of two API servers behind one address.

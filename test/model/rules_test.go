@@ -162,21 +162,14 @@ var rules = map[string]string{
 			probe 0
 			probe 1
 			probe 2`,
-	"a TTLStore meets no bad connection long after a fault: L1": `
-			with ttl 1000
-			put 0
-			put 3
-			register 0 0
-			register 1 3
-			get 0 1000
-			get 3 1000
+	"a fault that cuts connections leaves none that is cut later: L1": `
+			with direct
 			inject connections-cut-at-any-byte
-			loop 0 20000
-			sleep 61000
-			heal 0
-			put 3
-			sleep 61000
-			get 3 5000`,
+			get 0 5000
+			not-staler 3 1
+			reference
+			live 7 5000
+			get 0 1`,
 	"an immutable object that is watched is fresh: L1": `
 			with watch-immutable
 			put 0 1
