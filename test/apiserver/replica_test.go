@@ -60,7 +60,8 @@ func TestReplica(t *testing.T) {
 	})
 }
 
-// One of two servers lags: its watches are silent and its reads from the watch cache are old, those of the other are not.
+// One of two servers lags: its watches are silent and its reads from the watch cache are old.
+// Those of the other are not.
 func TestReplicaLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, replica := newReplica(t)

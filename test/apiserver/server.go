@@ -78,9 +78,9 @@ func Start(options Options) (*Server, error) {
 }
 
 // Replica starts another API server of the same etcd, as behind a load balancer: with the same objects, certificate and
-// token, and with a listener and a watch cache of its own. [Server.Lag], [Server.CatchUp], [Server.GoAway], [Server.URL],
-// [Server.Config] and [Server.Client] are about one server, all other methods about both. [Request].Replica tells the
-// requests apart: it is 1 for the first replica. Close of s closes the replica too.
+// token, and with a listener and a watch cache of its own. [Server.Lag], [Server.CatchUp], [Server.GoAway],
+// [Server.URL], [Server.Config] and [Server.Client] are about one server. All other methods are about both.
+// [Request].Replica tells the requests apart: it is 1 for the first replica. Close of s closes the replica too.
 func (s *Server) Replica() (*Server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,10 +172,10 @@ func (s *Server) serveLocked() (previous *http.Server) {
 	return previous
 }
 
-// GoAway sends a GOAWAY on each HTTP/2 connection of this server, as a kube-apiserver that shuts down does: requests and watches go
-// on, but later requests need another connection, which the server accepts. Connections close after their last
-// request. Over HTTP/1.1, where a request may fail because of it, connections close after the response under way. For
-// a GOAWAY on one connection see [Middleware].
+// GoAway sends a GOAWAY on each HTTP/2 connection of this server, as a kube-apiserver that shuts down does: requests
+// and watches go on, but later requests need another connection, which the server accepts. Connections close after
+// their last request. Over HTTP/1.1, where a request may fail because of it, connections close after the response under
+// way. For a GOAWAY on one connection see [Middleware].
 func (s *Server) GoAway() {
 	s.mu.Lock()
 	if s.closed {

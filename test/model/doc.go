@@ -88,9 +88,9 @@
 // # Faults
 //
 // There are two API servers behind one address, which the managers dial in turn. Both have the same objects, and each
-// has a watch cache of its own. The [Catalog] has the faults of one server, of both, and of the network. TestMatrix runs
-// each by itself, and all pairs, with a given number of references: see [DrawMatrix]. A failure of "make matrix" names
-// the faults and the seed; to run only these:
+// has a watch cache of its own. The [Catalog] has the faults of one server, of both, and of the network. TestMatrix
+// runs each by itself, and all pairs, with a given number of references: see [DrawMatrix]. A failure of "make matrix"
+// names the faults and the seed; to run only these:
 //
 //	go test -run 'TestMatrix$' ./test/model -model.faults=rollback,black-hole -model.seed=4871
 //
