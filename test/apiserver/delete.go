@@ -40,7 +40,7 @@ func (c *call) deleteCollection() error {
 	if err != nil {
 		return err
 	}
-	objects, version, err := c.store.list(c.table, c.selection(listOptions), listPlan{})
+	objects, version, err := c.cache.list(c.table, c.selection(listOptions), listPlan{})
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,8 @@
 //   - [Server.Wrap] responds with any status, header and bytes. [EndBody], [ResetBody], [ThrottleBody] and [HoldHeader]
 //     make the server's own response end at any byte, take its time, or begin with its first event.
 //   - [Server.Lag] stops the watch cache, [Server.Compact] drops the history, [Server.Snapshot] and [Server.Restore]
-//     simulate an etcd that is restored from a backup.
+//     simulate an etcd that is restored from a backup. With [Server.RestoreKeeping] some watches stay open.
+//   - [Server.Replica] starts another API server of the same etcd. Then Lag and GoAway are those of one server.
 //   - [Server.GoAway] makes the clients connect again, [Server.RotateCertificate] and [Server.RotateCA] replace what
 //     they trust. Package [github.com/refwatch/refwatch/test/network] has the faults of connections.
 //

@@ -46,7 +46,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.running.Done()
-	request := parseRequest(r)
+	request := s.parseRequest(r)
 	record := s.records.add(request)
 	recording := &statusWriter{w, func(code int) { s.records.setCode(record, code) }}
 	wrap, intercept := s.faults.current()
@@ -55,8 +55,15 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	wrap(recording, r, request, func(w http.ResponseWriter, r *http.Request) {
-		s.handle(w, r, parseRequest(r), intercept)
+		s.handle(w, r, s.parseRequest(r), intercept)
 	})
+}
+
+// parseRequest returns a request to this server.
+func (s *Server) parseRequest(r *http.Request) Request {
+	request := parseRequest(r)
+	request.Replica = s.number
+	return request
 }
 
 // handle applies the interceptor, authenticates the client, authorizes the request, and calls the endpoint.

@@ -11,6 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// watchCache is that of one server. It has the state of the store, unless it lags.
+type watchCache struct {
+	*store
+
+	lag *lag // nil: it is up to date; guarded by store.mu
+}
+
+// newCache adds a watch cache.
+func (s *store) newCache() *watchCache {
+	c := &watchCache{store: s}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.caches = append(s.caches, c)
+	return c
+}
+
 // lag is a watch cache that has stopped at a version.
 type lag struct {
 	version uint64
@@ -26,8 +42,8 @@ type publication struct {
 	event *event
 }
 
-// Lag stops the watch cache at the current version, as in a kube-apiserver that does not hear from etcd. Writes go on.
-// Until [Server.CatchUp]:
+// Lag stops the watch cache of this server at the current version, as in a kube-apiserver that does not hear from etcd.
+// Writes go on. Until [Server.CatchUp]:
 //
 //   - Watches send nothing new, and bookmarks at the old version. A plain watch at a newer version is silent.
 //   - Reads and watches at "0", or not older than an old version, get the old state.
@@ -40,8 +56,8 @@ type publication struct {
 func (s *Server) Lag(wait time.Duration) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
-	if s.store.lag != nil {
-		s.store.lag.wait = wait
+	if s.cache.lag != nil {
+		s.cache.lag.wait = wait
 		return
 	}
 	stopped := &lag{
@@ -51,54 +67,54 @@ func (s *Server) Lag(wait time.Duration) {
 	for gvr, t := range s.store.tables {
 		stopped.objects[gvr] = maps.Clone(t.objects)
 	}
-	s.store.lag = stopped
+	s.cache.lag = stopped
 }
 
 // CatchUp ends a lag: the watches send what they have missed, and the reads that wait are served.
 func (s *Server) CatchUp() {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
-	if s.store.lag == nil {
+	if s.cache.lag == nil {
 		return
 	}
-	for _, p := range s.store.lag.pending {
-		p.table.deliverLocked(p.event)
+	for _, p := range s.cache.lag.pending {
+		p.table.deliverLocked(s.cache, p.event)
 	}
-	s.store.endLagLocked()
+	s.cache.endLagLocked()
 }
 
-func (s *store) endLagLocked() {
-	if s.lag != nil {
-		close(s.lag.ended)
-		s.lag = nil
+func (c *watchCache) endLagLocked() {
+	if c.lag != nil {
+		close(c.lag.ended)
+		c.lag = nil
 	}
 }
 
 // cacheLocked returns the state of the watch cache, at the version that cacheVersionLocked returns.
-func (s *store) cacheLocked(t *table) map[types.NamespacedName]object {
-	if s.lag == nil {
+func (c *watchCache) cacheLocked(t *table) map[types.NamespacedName]object {
+	if c.lag == nil {
 		return t.objects
 	}
-	return s.lag.objects[t.resource.gvr()]
+	return c.lag.objects[t.resource.gvr()]
 }
 
-func (s *store) cacheVersionLocked() uint64 {
-	if s.lag == nil {
-		return s.version
+func (c *watchCache) cacheVersionLocked() uint64 {
+	if c.lag == nil {
+		return c.version
 	}
-	return s.lag.version
+	return c.lag.version
 }
 
 // awaitCache waits until a lagging watch cache catches up, if it has not reached version, but no longer than the lag's
 // wait. The caller reads the cache afterwards and finds out.
-func (s *store) awaitCache(ctx context.Context, version uint64) {
-	s.mu.Lock()
+func (c *watchCache) awaitCache(ctx context.Context, version uint64) {
+	c.mu.Lock()
 	var ended chan struct{}
 	var wait time.Duration
-	if s.lag != nil && version > s.lag.version {
-		ended, wait = s.lag.ended, s.lag.wait
+	if c.lag != nil && version > c.lag.version {
+		ended, wait = c.lag.ended, c.lag.wait
 	}
-	s.mu.Unlock()
+	c.mu.Unlock()
 	if ended == nil {
 		return
 	}
@@ -111,11 +127,11 @@ func (s *store) awaitCache(ctx context.Context, version uint64) {
 
 // consistent returns the version that a WatchList must not be older than. At "" that is the newest one, but the watch
 // cache has it unless it lags.
-func (s *store) consistent(requested string, version uint64) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if requested == "" && s.lag != nil {
-		return s.version
+func (c *watchCache) consistent(requested string, version uint64) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if requested == "" && c.lag != nil {
+		return c.version
 	}
 	return version
 }

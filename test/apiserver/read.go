@@ -31,8 +31,8 @@ func (c *call) get() error {
 	key := c.key()
 	read := c.store.get
 	if options.ResourceVersion != "" {
-		read = c.store.getCached
-		c.store.awaitCache(c.r.Context(), version)
+		read = c.cache.getCached
+		c.cache.awaitCache(c.r.Context(), version)
 	}
 	obj, current := read(c.table, key)
 	if version > current {
@@ -56,9 +56,9 @@ func (c *call) list() error {
 	}
 	sel := c.selection(options)
 	if plan.cached {
-		c.store.awaitCache(c.r.Context(), plan.notOlderThan)
+		c.cache.awaitCache(c.r.Context(), plan.notOlderThan)
 	}
-	objects, version, err := c.store.list(c.table, sel, plan)
+	objects, version, err := c.cache.list(c.table, sel, plan)
 	if err != nil {
 		return plan.expired(err)
 	}

@@ -27,6 +27,9 @@ type Request struct {
 	// ContentType, Accept, AcceptEncoding and UserAgent are the headers of these names.
 	ContentType, Accept, AcceptEncoding, UserAgent string
 
+	// Replica is the number of the server that the request was sent to: 0, or that of a [Server.Replica].
+	Replica int
+
 	// Code is the HTTP status of the response, zero until it is sent.
 	Code int
 }

@@ -18,24 +18,33 @@ import (
 
 // Server is a running API server. Its methods are safe for concurrent use.
 type Server struct {
+	*controlPlane
+
+	number   int // 0, or that of a replica
+	cache    *watchCache
+	listener net.Listener
+	accepted chan net.Conn
+	client   kubernetes.Interface
+	requests context.Context // that of every request
+	stop     context.CancelFunc
+
+	mu       sync.Mutex
+	http     []*http.Server // the last one gets new connections; the others have sent GOAWAY
+	replicas []*Server
+	closed   bool
+
+	// running counts the goroutines of the server: its accept loop, connections and requests.
+	running sync.WaitGroup
+}
+
+// controlPlane is what a server shares with its replicas.
+type controlPlane struct {
 	options    Options
 	store      *store
 	records    *recorder
 	faults     faults
 	authorizer authorizer
-	listener   net.Listener
-	accepted   chan net.Conn
 	tls        *authority // nil without TLS
-	client     kubernetes.Interface
-	requests   context.Context // that of every request
-	stop       context.CancelFunc
-
-	mu     sync.Mutex
-	http   []*http.Server // the last one gets new connections; the others have sent GOAWAY
-	closed bool
-
-	// running counts the goroutines of the server: its accept loop, connections and requests.
-	running sync.WaitGroup
 }
 
 // New starts a server and closes it when the test ends. It fails the test if the server cannot start.
@@ -56,17 +65,38 @@ func Start(options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{
-		options: options,
-		store:   newStore(options.resources(), options.HistoryLimit),
-		records: newRecorder(),
-
-		accepted: make(chan net.Conn),
-	}
-	if err := s.store.createInitialNamespaces(); err != nil {
+	shared := &controlPlane{options: options, store: newStore(options.resources(), options.HistoryLimit), records: newRecorder()}
+	if err := shared.store.createInitialNamespaces(); err != nil {
 		return nil, err
 	}
-	if err := s.listen(); err != nil {
+	if !options.InMemory || options.TLS {
+		if shared.tls, err = newAuthority(); err != nil {
+			return nil, fmt.Errorf("apiserver: %w", err)
+		}
+	}
+	return shared.start(0)
+}
+
+// Replica starts another API server of the same etcd, as behind a load balancer: with the same objects, certificate and
+// token, and with a listener and a watch cache of its own. [Server.Lag], [Server.CatchUp], [Server.GoAway],
+// [Server.URL], [Server.Config] and [Server.Client] are about one server. All other methods are about both.
+// [Request].Replica tells the requests apart: it is 1 for the first replica. Close of s closes the replica too.
+func (s *Server) Replica() (*Server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	replica, err := s.start(len(s.replicas) + 1)
+	if err != nil {
+		return nil, err
+	}
+	s.replicas = append(s.replicas, replica)
+	return replica, nil
+}
+
+// start starts a server.
+func (p *controlPlane) start(number int) (*Server, error) {
+	s := &Server{controlPlane: p, number: number, cache: p.store.newCache(), accepted: make(chan net.Conn)}
+	var err error
+	if s.listener, err = p.listen(); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
 	s.requests, s.stop = context.WithCancel(context.Background())
@@ -81,19 +111,11 @@ func Start(options Options) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) listen() error {
-	var err error
-	if !s.options.InMemory || s.options.TLS {
-		if s.tls, err = newAuthority(); err != nil {
-			return err
-		}
+func (p *controlPlane) listen() (net.Listener, error) {
+	if p.options.InMemory {
+		return newMemoryListener(), nil
 	}
-	if s.options.InMemory {
-		s.listener = newMemoryListener()
-		return nil
-	}
-	s.listener, err = net.Listen("tcp", "127.0.0.1:0")
-	return err
+	return net.Listen("tcp", "127.0.0.1:0")
 }
 
 func (s *Server) newHTTPServer() *http.Server {
@@ -150,10 +172,10 @@ func (s *Server) serveLocked() (previous *http.Server) {
 	return previous
 }
 
-// GoAway sends a GOAWAY on each HTTP/2 connection, as a kube-apiserver that shuts down does: requests and watches go
-// on, but later requests need another connection, which the server accepts. Connections close after their last
-// request. Over HTTP/1.1, where a request may fail because of it, connections close after the response under way. For
-// a GOAWAY on one connection see [Middleware].
+// GoAway sends a GOAWAY on each HTTP/2 connection of this server, as a kube-apiserver that shuts down does: requests
+// and watches go on, but later requests need another connection, which the server accepts. Connections close after
+// their last request. Over HTTP/1.1, where a request may fail because of it, connections close after the response under
+// way. For a GOAWAY on one connection see [Middleware].
 func (s *Server) GoAway() {
 	s.mu.Lock()
 	if s.closed {
@@ -201,8 +223,11 @@ func (s *Server) begin() bool {
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
-	servers := s.http
+	servers, replicas := s.http, s.replicas
 	s.mu.Unlock()
+	for _, replica := range replicas {
+		replica.Close()
+	}
 	s.stop()
 	// These fail only because the listener or a connection is already closed.
 	_ = s.listener.Close()

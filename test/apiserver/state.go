@@ -29,18 +29,28 @@ func (s *Server) Snapshot() *State {
 	return state
 }
 
-// Restore sets the objects and the version counter back to state, drops the history, and ends all watches and a lag, as
+// Restore sets the objects and the version counter back to state, drops the history, and ends all watches and lags, as
 // an etcd restored from a backup and a restarted API server do. Later versions become future versions, and the server
 // assigns them again to other writes.
 func (s *Server) Restore(state *State) {
-	s.store.restore(state)
+	s.store.restore(state, func(Request) bool { return false })
 }
 
-func (s *store) restore(state *State) {
+// RestoreKeeping is Restore, but leaves the watches open for which keep returns true, as an API server does that is not
+// restarted. Those are silent until the version counter has reached the newest version before: they miss the state that
+// was restored, and all writes until then.
+func (s *Server) RestoreKeeping(state *State, keep func(Request) bool) {
+	s.store.restore(state, keep)
+}
+
+func (s *store) restore(state *State, keep func(Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	newest := s.version
 	s.version = state.version
-	s.endLagLocked()
+	for _, c := range s.caches {
+		c.endLagLocked()
+	}
 	for gvr, t := range s.tables {
 		t.objects = map[types.NamespacedName]object{}
 		maps.Copy(t.objects, state.objects[gvr])
@@ -48,7 +58,11 @@ func (s *store) restore(state *State) {
 		// End them under the same lock, so that no stream receives writes from before and after the restore.
 		for _, watchers := range t.watchers {
 			for w := range watchers {
-				w.end()
+				if keep(*w.request) {
+					w.after = max(w.after, newest)
+				} else {
+					w.end()
+				}
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -54,6 +55,30 @@ func testRestore(t *testing.T) {
 	if got := f.listSecrets(metav1.ListOptions{}); len(got.Items) != 1 || string(got.Items[0].Data["key"]) != "value of a" {
 		t.Errorf("got %v, want the restored state", got.Items)
 	}
+}
+
+// After a restore that keeps a stream, the stream is silent until the versions have reached the newest one before.
+func TestRestoreKeeping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Options{InMemory: true, TLS: true})
+		first := f.createSecret(newSecret("a"))
+		state := f.Snapshot()
+		f.updateSecret(f.updateSecret(first, "lost"), "lost too")
+		options := named("a", metav1.ListOptions{ResourceVersion: first.ResourceVersion, AllowWatchBookmarks: true})
+		kept, other := f.watchSecrets(options), f.watchSecrets(named("b", options))
+		expect(t, kept, watch.Modified)
+		expect(t, kept, watch.Modified)
+		f.RestoreKeeping(state, func(r Request) bool { return r.Name == "a" })
+		if _, ok := <-other.ResultChan(); ok {
+			t.Error("the other stream is open")
+		}
+		second := f.updateSecret(first, "2")
+		time.Sleep(3 * time.Minute) // bookmarks of this version
+		third := f.updateSecret(f.updateSecret(second, "hidden"), "3")
+		if got := expect(t, kept, watch.Modified).Object.(*corev1.Secret).ResourceVersion; got != third.ResourceVersion {
+			t.Errorf("got version %s, want %s, the first one that is new", got, third.ResourceVersion)
+		}
+	})
 }
 
 func TestCompact(t *testing.T) {

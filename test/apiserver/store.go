@@ -39,7 +39,7 @@ type store struct {
 	mu      sync.Mutex
 	version uint64
 	observe func(Write) // nil: nobody observes
-	lag     *lag        // nil: the watch cache is up to date
+	caches  []*watchCache
 }
 
 // table is the part of the store for one resource. store.mu guards all fields but resource.
@@ -79,10 +79,10 @@ func (s *store) get(t *table, key types.NamespacedName) (object, uint64) {
 }
 
 // getCached is get from the watch cache.
-func (s *store) getCached(t *table, key types.NamespacedName) (object, uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cacheLocked(t)[key], s.cacheVersionLocked()
+func (c *watchCache) getCached(t *table, key types.NamespacedName) (object, uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cacheLocked(t)[key], c.cacheVersionLocked()
 }
 
 // swap is the only way to write. It replaces old by next under key, and notifies the watchers whose scope covers key. A
@@ -161,23 +161,27 @@ func (s *store) publishLocked(t *table, e *event) {
 		s.observe(e.write(t.resource.groupResource()))
 	}
 	t.history.add(e)
-	if s.lag != nil {
-		s.lag.pending = append(s.lag.pending, publication{t, e})
-		return
+	for _, c := range s.caches {
+		if c.lag != nil {
+			c.lag.pending = append(c.lag.pending, publication{t, e})
+		} else {
+			t.deliverLocked(c, e)
+		}
 	}
-	t.deliverLocked(e)
 }
 
-// deliverLocked adds the event to the queues of the watchers that select its object by name, by namespace, or all. The
-// cost of a write grows with their number, not with that of all open streams.
-func (t *table) deliverLocked(e *event) {
+// deliverLocked adds the event to the queues of the watchers of a watch cache that select its object by name, by
+// namespace, or all. The cost of a write grows with their number, not with that of all open streams.
+func (t *table) deliverLocked(c *watchCache, e *event) {
 	scopes := []types.NamespacedName{e.key, {Namespace: e.key.Namespace}, {Name: e.key.Name}, {}}
 	if e.key.Namespace == "" {
 		scopes = []types.NamespacedName{e.key, {}}
 	}
 	for _, scope := range scopes {
 		for w := range t.watchers[scope] {
-			w.add(e)
+			if w.cache == c {
+				w.add(e)
+			}
 		}
 	}
 }
@@ -185,18 +189,18 @@ func (t *table) deliverLocked(e *event) {
 // list returns the objects that are selected at the version of the plan, sorted by storage key, and that version. It
 // returns Expired if the history does not reach back to plan.exact, and Timeout with cause ResourceVersionTooLarge if
 // the store, or the watch cache that the plan reads, has not reached plan.notOlderThan.
-func (s *store) list(t *table, sel *selection, plan listPlan) ([]object, uint64, error) {
-	found, version, err := s.listUnsorted(t, sel, plan)
+func (c *watchCache) list(t *table, sel *selection, plan listPlan) ([]object, uint64, error) {
+	found, version, err := c.listUnsorted(t, sel, plan)
 	sortByKey(found)
 	return found, version, err
 }
 
-func (s *store) listUnsorted(t *table, sel *selection, plan listPlan) ([]object, uint64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	objects, version := t.objects, s.version
+func (c *watchCache) listUnsorted(t *table, sel *selection, plan listPlan) ([]object, uint64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	objects, version := t.objects, c.version
 	if plan.cached {
-		objects, version = s.cacheLocked(t), s.cacheVersionLocked()
+		objects, version = c.cacheLocked(t), c.cacheVersionLocked()
 	}
 	if plan.notOlderThan > version {
 		return nil, 0, tooLarge(plan.notOlderThan, version)

@@ -18,9 +18,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// newTestStore returns a store with the initial namespaces, and its table of secrets.
-func newTestStore(t interface{ Fatal(...any) }, limit int) (*store, *table) {
-	s := newStore(builtInResources, limit)
+// newTestStore returns the watch cache of a store with the initial namespaces, and its table of secrets.
+func newTestStore(t interface{ Fatal(...any) }, limit int) (*watchCache, *table) {
+	s := newStore(builtInResources, limit).newCache()
 	if err := s.createInitialNamespaces(); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func newTestStore(t interface{ Fatal(...any) }, limit int) (*store, *table) {
 }
 
 // mustSwap writes next and returns the stored object. It fails the test on an error.
-func mustSwap(t interface{ Fatal(...any) }, s *store, table *table, key types.NamespacedName, old, next object) object {
+func mustSwap(t interface{ Fatal(...any) }, s *watchCache, table *table, key types.NamespacedName, old, next object) object {
 	stored, err := s.swap(table, key, old, next)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestHistoryModel(t *testing.T) {
 	})
 }
 
-func checkVersion(t *rapid.T, s *store, table *table, version uint64, then, present map[string]string) {
+func checkVersion(t *rapid.T, s *watchCache, table *table, version uint64, then, present map[string]string) {
 	found, at, err := s.list(table, all(secrets), listPlan{exact: version})
 	if version < table.history.floor {
 		if !apierrors.IsResourceExpired(err) {

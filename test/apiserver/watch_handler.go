@@ -56,10 +56,10 @@ func (c *call) watch() error {
 	// Without sendInitialEvents, a watch at "" or "0" begins with the state too, but without the bookmark that ends it.
 	watchList := isTrue(options.SendInitialEvents)
 	if watchList {
-		version = c.store.consistent(options.ResourceVersion, version)
-		c.store.awaitCache(c.r.Context(), version)
+		version = c.cache.consistent(options.ResourceVersion, version)
+		c.cache.awaitCache(c.r.Context(), version)
 	}
-	w, events, watchErr := c.store.watch(c.table, c.selection(options), start{
+	w, events, watchErr := c.cache.watch(c.table, c.selection(options), start{
 		request: &c.request, version: version,
 		initial:     watchList || options.SendInitialEvents == nil && version == 0,
 		endBookmark: watchList && options.AllowWatchBookmarks,
@@ -116,7 +116,7 @@ func (s *stream) run(events []*event) {
 			if !time.Now().Before(s.deadline) {
 				return
 			}
-			s.store.bookmark(s.watcher)
+			s.cache.bookmark(s.watcher)
 			next = s.nextTimer()
 			timer.Reset(time.Until(next))
 		case <-s.r.Context().Done():

@@ -13,6 +13,7 @@ import (
 // watcher is the queue of events between the store and one stream. Writers append and never block. A watcher whose
 // queue is full is ended, as kube-apiserver terminates watchers that do not keep up.
 type watcher struct {
+	cache     *watchCache
 	request   *Request
 	selection *selection
 	after     uint64        // only events above this version are delivered
@@ -89,19 +90,19 @@ type start struct {
 // watch registers a watcher, and returns it with the events that precede those in its queue. Both happen under one
 // lock, so that no event is missed. It returns the errors of the watch cache: Expired for a compacted version, and
 // Timeout with cause ResourceVersionTooLarge for a state at a future version.
-func (s *store) watch(t *table, sel *selection, from start, limit int) (*watcher, []*event, error) {
+func (c *watchCache) watch(t *table, sel *selection, from start, limit int) (*watcher, []*event, error) {
 	w := &watcher{
-		request: from.request, selection: sel, after: from.version, limit: limit, wake: make(chan struct{}, 1),
+		cache: c, request: from.request, selection: sel, after: from.version, limit: limit, wake: make(chan struct{}, 1),
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	cached := s.cacheVersionLocked()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cached := c.cacheVersionLocked()
 	var events []*event
 	switch {
 	case from.initial && from.version > cached:
 		return nil, nil, tooLarge(from.version, cached)
 	case from.initial:
-		events, w.after = s.stateLocked(t, sel, from.endBookmark), cached
+		events, w.after = c.stateLocked(t, sel, from.endBookmark), cached
 	case from.version == 0:
 		w.after = cached
 	default:
@@ -121,15 +122,15 @@ func (s *store) watch(t *table, sel *selection, from start, limit int) (*watcher
 }
 
 // stateLocked returns the state of the watch cache as additions, with a bookmark at the end if endBookmark is true.
-func (s *store) stateLocked(t *table, sel *selection, endBookmark bool) []*event {
-	objects := selectFrom(s.cacheLocked(t), sel)
+func (c *watchCache) stateLocked(t *table, sel *selection, endBookmark bool) []*event {
+	objects := selectFrom(c.cacheLocked(t), sel)
 	sortByKey(objects)
 	events := make([]*event, 0, len(objects)+1)
 	for _, obj := range objects {
 		events = append(events, &event{key: keyOf(obj), object: obj})
 	}
 	if endBookmark {
-		events = append(events, &event{version: s.cacheVersionLocked(), bookmark: true, endsInitialEvents: true})
+		events = append(events, &event{version: c.cacheVersionLocked(), bookmark: true, endsInitialEvents: true})
 	}
 	return events
 }
@@ -147,8 +148,8 @@ func (s *store) removeWatcher(t *table, w *watcher) {
 
 // bookmark queues a bookmark at the version of the watch cache. It holds the store's lock, so that all events up to
 // that version precede the bookmark in the queue.
-func (s *store) bookmark(w *watcher) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w.add(&event{version: s.cacheVersionLocked(), bookmark: true})
+func (c *watchCache) bookmark(w *watcher) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.add(&event{version: c.cacheVersionLocked(), bookmark: true})
 }

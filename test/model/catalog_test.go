@@ -39,10 +39,10 @@ sleep 61000
 // WatchList, with lists, or for a Get only, and whether a function of the program gets each object.
 func TestCatalog(t *testing.T) {
 	for _, f := range model.Catalog() {
-		args := map[model.Scope]string{model.OfServer: "", model.OfKind: " 0", model.OfObjects: " 0 1 2"}[f.Scope]
+		args := map[model.Scope]string{model.OfServer: "", model.OfKind: " 0", model.OfObjects: " 0 1 2", model.OfOneServer: " 0"}[f.Scope]
 		t.Run(fmt.Sprintf("%d %s", f.Class, f.Name), func(t *testing.T) {
 			reached := int64(0)
-			for _, settings := range []string{"", "with no-watchlist", "with transform", "with ttl 1000"} {
+			for _, settings := range []string{"", "with no-watchlist", "with transform", "with ttl 1000", "with direct"} {
 				s, err := model.Parse(fmt.Sprintf(reaching, settings, "inject "+f.Name+args))
 				if err != nil {
 					t.Fatal(err)

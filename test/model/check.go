@@ -49,6 +49,7 @@ func (w *World) checkQuiet() {
 	}
 	sleep(freshBound)
 	w.checkFresh("at a quiet moment", w.referenced())
+	w.checkShared(w.referenced())
 	w.checkStreams()
 }
 
@@ -91,7 +92,8 @@ func (w *World) checkStreams() {
 func (w *World) probe(kind int) {
 	kind %= len(w.kinds)
 	for _, f := range w.faults {
-		if f.Scope == OfServer || f.Scope == OfKind && f.target.kind == kind {
+		beside := f.Class == silentServer && len(w.faults) == 1 && w.settings.avoidsServers()
+		if f.Scope == OfServer || f.Scope == OfOneServer && !beside || f.Scope == OfKind && f.target.kind == kind {
 			return
 		}
 	}
@@ -123,6 +125,7 @@ func (w *World) finish(stop func()) {
 	sleep(max(time.Until(w.quietFrom), 0) + freshBound)
 	objects := w.referenced()
 	w.checkFresh("in the end", objects)
+	w.checkShared(objects)
 	w.checkLateOwners(objects)
 	for _, subject := range w.subjects {
 		w.output.addSubject(subject)
@@ -154,6 +157,9 @@ func (w *World) finish(stop func()) {
 	sleep(idleBound)
 	if got := w.requests.Load() - before; got > 0 {
 		w.violate("S7", nil, "a second after the last reference: got %d more requests, want none", got)
+	}
+	if requests, gets := w.requests.Load(), w.gets.Load(); w.settings.direct && w.begun.Load() == 0 && requests > gets {
+		w.violate("L3", nil, "%d Gets of DirectStores have sent %d requests, want one each", gets, requests)
 	}
 	if got := w.network.Counts().Open; got > 0 {
 		w.violate("L2", nil, "%v after the last reference: got %d connections, want none", idleBound, got)

@@ -52,6 +52,7 @@
 //	inject FAULT         inject a fault that affects all objects
 //	inject FAULT K       inject one that affects all objects of kind K
 //	inject FAULT O...    inject one that affects these objects
+//	inject FAULT N       inject one of API server N (0 or 1)
 //	heal N               end the fault with number N, of those that last
 //	sleep T              let time pass
 //	check                if no fault has been there for long enough, check that all objects are fresh
@@ -68,13 +69,17 @@
 //
 // Steps that begin with "with" are applied before all others. These are options of the managers: idle-timeout T,
 // max-staleness T, shared N (the Threshold), watch-immutable, blocking, rest-widgets (a REST client reads the widgets),
-// ttl T (the stores are TTLStores), transform (a function gets each object before it is stored).
-// These are options of the server: streams N (for each connection), no-watchlist.
+// ttl T (the stores are TTLStores), direct (they are DirectStores), transform (a function gets each object before it is
+// stored).
+// These are options of the server: streams N (for each connection), no-watchlist, latency T (each response takes as
+// long), busy T (another object is written as often). Half of the first 30 objects are large: of 20 KiB, or with size N
+// of so many.
 //
 // # Checks
 //
 // Package history checks what Gets and ranges over Changes return against the writes: S1 to S4, S10 and L1 of its
-// documentation, and the requests of the managers: S6, S7, L3 to L5. This package compares the managers with a
+// documentation, and the requests of the managers: S6, S7, L3 to L5. An object that a Get has returned does not change
+// later, and Gets of one state return the same object (S9). This package compares the managers with a
 // sequential model: their keys are those that owners reference (S5), and a step that changes the references of an
 // object causes no request for it if it had a stream and keeps an owner (L3). At the end of a schedule all faults are
 // healed. After the time that they promise all objects must be fresh and stay so, a new owner of each must get the
@@ -83,8 +88,10 @@
 //
 // # Faults
 //
-// The [Catalog] has the faults of a server or a network. TestMatrix runs each by itself, and all pairs, with a given
-// number of references: see [DrawMatrix]. A failure of "make matrix" names the faults and the seed; to run only these:
+// There are two API servers behind one address, which the managers dial in turn. Both have the same objects, and each
+// has a watch cache of its own. The [Catalog] has the faults of one server, of both, and of the network. TestMatrix
+// runs each by itself, and all pairs, with a given number of references: see [DrawMatrix]. A failure of "make matrix"
+// names the faults and the seed; to run only these:
 //
 //	go test -run 'TestMatrix$' ./test/model -model.faults=rollback,black-hole -model.seed=4871
 //

@@ -111,5 +111,9 @@ func drawSettings(t *rapid.T) (s Schedule) {
 	add(5, "with shared", 1, 2, 3)
 	add(6, "with transform")
 	add(8, "with ttl", 1000, 60000)
+	add(16, "with direct")
+	add(8, "with busy", 300, 1000)
+	add(8, "with latency", 50, 500)
+	add(12, "with size", 100, 1000)
 	return s
 }

@@ -20,6 +20,8 @@ const (
 	OfKind
 	// OfObjects affects some objects. All others must not notice it.
 	OfObjects
+	// OfOneServer affects all objects, as far as they are read from one of the two API servers.
+	OfOneServer
 )
 
 // Fault is a fault of the server or the network.
@@ -40,6 +42,7 @@ type Target struct {
 	world   *World
 	scope   Scope
 	kind    int
+	server  int
 	objects []*Object
 }
 
@@ -50,8 +53,18 @@ func (t Target) Has(request apiserver.Request) bool {
 		return slices.Contains(t.objects, t.world.object(request))
 	case OfKind:
 		return request.Resource == t.world.kinds[t.kind].resource.Resource
+	case OfOneServer:
+		return request.Replica == t.server
 	}
 	return true
+}
+
+// servers returns the API servers that the fault affects.
+func (t Target) servers() []*apiserver.Server {
+	if t.scope == OfOneServer {
+		return t.world.servers[t.server : t.server+1]
+	}
+	return t.world.servers
 }
 
 // Objects returns the objects that the fault affects, in their order.
@@ -99,6 +112,8 @@ func addFaults(faults ...Fault) {
 			op.args = []bounds{{max: 2}}
 		case OfObjects:
 			op.args, op.rest = []bounds{anyObject}, &anyObject
+		case OfOneServer:
+			op.args = []bounds{{max: servers - 1}}
 		}
 		operations["inject "+f.Name] = op
 	}
@@ -108,7 +123,7 @@ func addFaults(faults ...Fault) {
 // maxFaults is how many faults there are at a time.
 const maxFaults = 3
 
-// inject injects a fault. The arguments are the numbers of the objects, or that of the kind.
+// inject injects a fault. The arguments are the numbers of the objects, or that of the kind or the API server.
 func (w *World) inject(f Fault, args []int) {
 	if len(w.faults) >= maxFaults {
 		return
@@ -133,8 +148,10 @@ func (w *World) inject(f Fault, args []int) {
 		if len(t.objects) == 0 {
 			return
 		}
+	case OfOneServer:
+		t.server = Step{Args: args}.arg(0) % servers
 	}
-	if f.Scope != OfServer {
+	if f.Scope == OfKind || f.Scope == OfObjects {
 		for _, o := range t.Objects() {
 			affected = append(affected, o.Object)
 		}

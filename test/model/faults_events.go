@@ -96,18 +96,16 @@ func sends(err *apierrors.StatusError) func(*World, Target) func() {
 // lags stops the watch cache. The streams end, so that their successors meet it.
 func lags(wait time.Duration) func(*World, Target) func() {
 	return func(w *World, t Target) func() {
-		w.mu.Lock()
-		w.lags++
-		w.mu.Unlock()
-		w.server.Lag(wait)
+		for _, s := range t.servers() {
+			w.lags[s]++
+			s.Lag(wait)
+		}
 		w.closeStreams(t)
 		return func() {
-			w.mu.Lock()
-			w.lags--
-			last := w.lags == 0
-			w.mu.Unlock()
-			if last {
-				w.server.CatchUp()
+			for _, s := range t.servers() {
+				if w.lags[s]--; w.lags[s] == 0 {
+					s.CatchUp()
+				}
 			}
 		}
 	}

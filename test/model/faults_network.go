@@ -39,16 +39,22 @@ func init() {
 		Fault{15, "connections-cut-at-any-byte", OfServer, usualRecovery, func(w *World, _ Target) func() {
 			bytes := 1000
 			w.connections((*network.Conn).Reset)
-			return w.connects(func(c *network.Conn) {
+			remove := w.connects(func(c *network.Conn) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				bytes += 317
 				c.ResetAfter(bytes)
 			})
+			return func() {
+				remove()
+				w.network.Each((*network.Conn).Reset) // no connection may be cut later
+			}
 		}},
 		Fault{18, "goaway", OfServer, usualRecovery, func(w *World, _ Target) func() {
 			w.reached()
-			w.server.GoAway()
+			for _, s := range w.servers {
+				s.GoAway()
+			}
 			return nil
 		}},
 		Fault{18, "goaway-again-and-again", OfServer, usualRecovery, (*World).closeConnections},

@@ -35,7 +35,7 @@ func init() {
 		}},
 		Fault{3, "rollback", OfServer, silentRecovery, func(w *World, _ Target) func() {
 			if !w.settings.server.DisableWatchList { // see docs/promises.md, "What is not promised"
-				w.restore()
+				w.restore(noStream)
 				w.reached()
 			}
 			return nil
@@ -190,12 +190,7 @@ func delays(d time.Duration) func(*World, Target) func() {
 		return w.intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
 			if t.Has(request) {
 				w.reached()
-				timer := time.NewTimer(d)
-				defer timer.Stop()
-				select {
-				case <-timer.C:
-				case <-ctx.Done():
-				}
+				wait(ctx, d)
 			}
 			return nil
 		})
@@ -245,7 +240,7 @@ func rollsBackUnseen(w *World, t Target) (heal func()) {
 		}
 	}
 	objects := slices.SortedFunc(maps.Keys(before), func(a, b *Object) int { return compareVersions(before[a], before[b]) })
-	w.restore()
+	w.restore(noStream)
 	for _, o := range objects[:max(0, len(objects)-1)] {
 		state, exists := o.current()
 		for exists && !state.Immutable && compareVersions(state.Version, before[o]) < 0 {

@@ -24,13 +24,23 @@ func (w *World) stateOf(object metav1.Object, err error) (history.State, error) 
 		w.output.add(fmt.Sprintf("%+v", err))
 		return history.State{}, err
 	}
+	w.lent.add(object)
 	return history.StateOf(object), nil
+}
+
+// beginGet begins a Get. A DirectStore reads for each one, so it returns the newest state, or fails.
+func (w *World) beginGet(ctx context.Context, o *Object) history.Get {
+	w.gets.Add(1)
+	if w.settings.direct {
+		return o.BeginDemandingGet(ctx, true)
+	}
+	return o.BeginGet(ctx)
 }
 
 // get calls Get in a goroutine.
 func (w *World) get(o *Object, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(w.ctx, timeout)
-	get := o.BeginGet(ctx)
+	get := w.beginGet(ctx, o)
 	w.calls.Go(func() {
 		defer cancel()
 		get.Return(w.stateOf(w.subjects[o.Kind].Get(ctx, o.Key.Namespace, o.Key.Name)))
@@ -41,7 +51,7 @@ func (w *World) get(o *Object, timeout time.Duration) {
 func (w *World) getNow(o *Object, timeout time.Duration) (state history.State, err error) {
 	ctx, cancel := context.WithTimeout(w.ctx, timeout)
 	defer cancel()
-	get := o.BeginGet(ctx)
+	get := w.beginGet(ctx, o)
 	state, err = w.stateOf(w.subjects[o.Kind].Get(ctx, o.Key.Namespace, o.Key.Name))
 	get.Return(state, err)
 	return state, err
@@ -61,7 +71,7 @@ func (w *World) loop(o *Object, period time.Duration) {
 		ctx, cancel := context.WithTimeout(w.ctx, min(period, 20*time.Second))
 		defer cancel()
 		for ctx.Err() == nil {
-			get := o.BeginGet(ctx)
+			get := w.beginGet(ctx, o)
 			get.Return(w.stateOf(w.subjects[o.Kind].Get(ctx, o.Key.Namespace, o.Key.Name)))
 			sleep(100 * time.Millisecond)
 		}
@@ -77,7 +87,8 @@ func (w *World) getWithOptions(o *Object, timeout time.Duration, options objectc
 	}
 	quiet, faults := w.isQuiet(), w.begun.Load()
 	ctx, cancel := context.WithTimeout(w.ctx, timeout)
-	get := o.BeginDemandingGet(ctx, options.Live || options.NotOlderThan != "" && !w.misleads(o))
+	w.gets.Add(1)
+	get := o.BeginDemandingGet(ctx, options.Live || w.settings.direct || options.NotOlderThan != "" && !w.misleads(o))
 	w.calls.Go(func() {
 		defer cancel()
 		state, err := w.stateOf(s.GetWithOptions(ctx, o.Key.Namespace, o.Key.Name, options))

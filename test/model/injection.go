@@ -16,7 +16,7 @@ import (
 
 // injections are the places where faults are injected, beside World.intercept and World.onDial.
 type injections struct {
-	events   list[func(apiserver.Request, watch.Event) []watch.Event]
+	events   list[func(context.Context, apiserver.Request, watch.Event) []watch.Event]
 	answers  list[func(apiserver.Request, runtime.Object) runtime.Object]
 	wraps    list[apiserver.Middleware]
 	connects list[func(*network.Conn)]
@@ -24,6 +24,11 @@ type injections struct {
 
 // events changes the events of the subjects' watches, until remove is called: see [apiserver.Rewriter].
 func (w *World) events(f func(apiserver.Request, watch.Event) []watch.Event) (remove func()) {
+	return w.eventsOf(func(_ context.Context, request apiserver.Request, e watch.Event) []watch.Event { return f(request, e) })
+}
+
+// eventsOf is events for a function that may block until the context of the watch ends.
+func (w *World) eventsOf(f func(context.Context, apiserver.Request, watch.Event) []watch.Event) (remove func()) {
 	return addTo(w, &w.injected.events, f)
 }
 
@@ -46,7 +51,7 @@ func (w *World) reached() { w.effects.Add(1) }
 // hook hooks the world into its server and its network.
 func (w *World) hook() {
 	w.server.Rewrite(apiserver.Rewriter{
-		Event: func(_ context.Context, request apiserver.Request, e watch.Event) []watch.Event {
+		Event: func(ctx context.Context, request apiserver.Request, e watch.Event) []watch.Event {
 			events := []watch.Event{e}
 			if !ofSubjects(request) {
 				return events
@@ -54,7 +59,7 @@ func (w *World) hook() {
 			for _, f := range functionsOf(w, &w.injected.events) {
 				var changed []watch.Event
 				for _, e := range events {
-					changed = append(changed, f(request, e)...)
+					changed = append(changed, f(ctx, request, e)...)
 				}
 				events = changed
 			}

@@ -21,9 +21,6 @@ func DrawMatrix(objects int, faults ...Fault) *rapid.Generator[Schedule] {
 	return rapid.Custom(func(t *rapid.T) Schedule {
 		s := append(drawSettings(t), Step{"with objects", []int{objects}}, Step{Op: "populate"}, Step{"sleep", []int{5000}}, Step{Op: "follow"})
 		s = slices.DeleteFunc(s, func(step Step) bool { return step.Op == "with shared" && objects > mostChecked })
-		// The first read after a fault may fail, on a connection that is still bad, and a TTLStore then returns the
-		// previous object, as documented: that is not late.
-		s = slices.DeleteFunc(s, func(step Step) bool { return step.Op == "with ttl" })
 		if objects > mostChecked { // client-go's dynamic client repeats throttled requests by itself: more than L5 allows
 			s = append(s, Step{Op: "with rest-widgets"})
 		}

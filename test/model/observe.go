@@ -69,6 +69,9 @@ func (w *World) observeStream(f func(history.Object), change int64) func(apiserv
 	return func(request apiserver.Request) {
 		if o := w.object(request); o != nil && ofSubjects(request) {
 			o.streams.Add(change)
+			if change > 0 {
+				o.restores.Store(w.restores.Load())
+			}
 			f(o.Object)
 		}
 	}

@@ -103,6 +103,10 @@ var operations = map[string]*operation{
 		s.watch.Shared = objectcache.SharedOptions{Threshold: step.arg(0), Allowed: allowed}
 	}},
 	"with ttl":             {set: func(s *settings, step Step) { s.ttl = step.duration(0) }},
+	"with direct":          {set: func(s *settings, _ Step) { s.direct = true }},
+	"with busy":            {set: func(s *settings, step Step) { s.busy = step.duration(0) }},
+	"with latency":         {set: func(s *settings, step Step) { s.latency = step.duration(0) }},
+	"with size":            {set: func(s *settings, step Step) { s.size = step.arg(0) << 10 }},
 	"with transform":       {set: func(s *settings, _ Step) { s.transforms = true }},
 	"with rest-widgets":    {set: func(s *settings, _ Step) { s.restWidgets = true }},
 	"with watch-immutable": {set: func(s *settings, _ Step) { s.watch.WatchImmutable = true }},

@@ -109,7 +109,7 @@ func (w *World) set(o *owner, objects []*Object) {
 // countReadOnce counts the references of owners that do not need the changes of an object. While there are any, its
 // state may be old. For the history that is a fault.
 func (w *World) countReadOnce(object *Object, o *owner, change int) {
-	if !o.readOnce {
+	if !o.readOnce || w.settings.direct {
 		return
 	}
 	object.unwatched = true
@@ -212,9 +212,9 @@ func (w *World) keep(o *Object) {
 const silence = 2 * time.Minute
 
 // hasStream reports whether an object has a stream that is well. That of the server alone may be one whose end has not
-// arrived there.
+// arrived there, and one that was open during a restore ends as soon as anything proves the restore.
 func (w *World) hasStream(o *Object) bool {
-	if o.streams.Load() == 0 {
+	if o.streams.Load() == 0 || o.restores.Load() != w.restores.Load() {
 		return false
 	}
 	s, ok := w.subjects[o.Kind].(interface {

@@ -63,6 +63,113 @@ var rules = map[string]string{
 			unregister 0
 			get 0 1000
 			try 0`,
+	"a DirectStore reads for each Get: S3": `
+			with direct
+			put 0
+			register 0 0
+			get 0 1000
+			inject one-server-lags 0
+			inject one-server-lags 1
+			put 0
+			get 0 1000
+			newest 0 1000
+			delete 0
+			get 0 1000`,
+	"a DirectStore sends one request for each Get: L3": `
+			with direct
+			put 0
+			register 0 0
+			loop 0 1000
+			live 0 1000
+			get 3 1000`,
+	"a server that lags is not one that was restored: S2": `
+			put 0
+			register 0 0
+			sleep 1000
+			inject one-server-lags 0
+			put 0
+			sleep 1000
+			inject connections-cut
+			loop 0 20000
+			sleep 3000
+			inject connections-cut
+			sleep 20000`,
+	"a stream that a restore has kept ends when another proves it: L1": `
+			put 0
+			put 3
+			register 0 0
+			register 1 3
+			sleep 1000
+			backup
+			put 0
+			put 3
+			sleep 1000
+			inject rollback-keeps-streams 0
+			sleep 130000
+			heal 0
+			sleep 61000
+			check`,
+	"a live Get reads from etcd beside a server that lags: S3": `
+			put 0
+			register 0 0
+			sleep 1000
+			inject one-server-lags 0
+			put 0
+			live 0 5000
+			sleep 6000
+			heal 0
+			sleep 16000
+			inject one-server-lags 1
+			put 0
+			live 0 5000
+			sleep 6000`,
+	"what a Get has returned stays as it was: S9": `
+			put 0
+			put 3
+			register 0 0
+			register 1 3
+			get 0 1000
+			get 3 1000
+			put 0
+			put 3
+			get 0 1000
+			delete 3
+			put 3
+			check`,
+	"objects pass to a shared stream on a busy etcd: L1": `
+			with shared 2
+			with busy 300
+			with objects 12
+			put 0
+			put 6
+			register 0 0 2
+			sleep 130000
+			put 6
+			register 2 2
+			put 0
+			sleep 61000
+			put 0
+			put 6
+			sleep 1000
+			check`,
+	"a server that answers nothing leaves new objects to the other one: L4": `
+			put 0
+			put 1
+			put 2
+			register 0 0 1 2
+			sleep 1000
+			inject one-server-hangs 0
+			probe 0
+			probe 1
+			probe 2`,
+	"a fault that cuts connections leaves none that is cut later: L1": `
+			with direct
+			inject connections-cut-at-any-byte
+			get 0 5000
+			not-staler 3 1
+			reference
+			live 7 5000
+			get 0 1`,
 	"an immutable object that is watched is fresh: L1": `
 			with watch-immutable
 			put 0 1

@@ -117,7 +117,11 @@ type settings struct {
 	server              apiserver.Options
 	restWidgets         bool // by a REST client of their own, which can share streams
 	ttl                 time.Duration
-	transforms          bool // transform gets each object before it is stored
+	direct              bool          // each Get reads
+	busy                time.Duration // between the writes of other objects; 0 is none
+	latency             time.Duration // of each response
+	size                int           // of large objects, in bytes
+	transforms          bool          // transform gets each object before it is stored
 	transform           func(object metav1.Object)
 }
 
@@ -130,7 +134,7 @@ const (
 )
 
 func (s Schedule) settings() settings {
-	all := settings{objects: 8, namespaces: 2}
+	all := settings{objects: 8, namespaces: 2, size: 20 << 10}
 	for _, step := range s {
 		if op := operations[step.Op]; op != nil && op.set != nil {
 			op.set(&all, step)
@@ -140,7 +144,14 @@ func (s Schedule) settings() settings {
 }
 
 // sharesStreams reports whether a stream may be that of a namespace.
-func (s *settings) sharesStreams() bool { return s.watch.Shared.Allowed != nil }
+func (s *settings) sharesStreams() bool {
+	return s.watch.Shared.Allowed != nil && s.ttl == 0 && !s.direct
+}
+
+// avoidsServers reports whether all objects are read by streams that avoid a server that does not answer.
+func (s *settings) avoidsServers() bool {
+	return !s.watch.BlockingStreams && !s.server.DisableWatchList && !s.direct && s.ttl == 0
+}
 
 // limits returns those that are checked of the history.
 func (s *settings) limits() history.Limits {
@@ -148,6 +159,9 @@ func (s *settings) limits() history.Limits {
 		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: attemptBound, Released: releasedBound, Streams: 2,
 		ObjectRequests: 32, ObjectFailures: 26, OutageFailures: 50, OutageDials: 25,
 		Forgets: s.watch.IdleTimeout > 0 || s.watch.MaxStaleness > 0 || s.ttl > 0,
+	}
+	if s.direct { // nothing is kept, so a reference changes nothing, and a Get may fail
+		return history.Limits{Fresh: freshBound, ImmutableFresh: freshBound, Forgets: true}
 	}
 	if s.ttl > 0 { // a Get reads, when the TTL is over
 		limits.Fresh += s.ttl

@@ -97,7 +97,10 @@ func subjectOf[T cache.Object](s *settings, kind resource.Resource[T], options o
 		})
 	}
 	var of objectcache.StoreOptions = options
-	if s.ttl > 0 {
+	switch {
+	case s.direct:
+		of = objectcache.DirectOptions{}
+	case s.ttl > 0:
 		of = objectcache.TTLOptions{TTL: s.ttl, Gate: options.Gate, MaxStaleness: options.MaxStaleness}
 	}
 	store, err := objectcache.NewStore(kind, of)
@@ -108,7 +111,14 @@ func subjectOf[T cache.Object](s *settings, kind resource.Resource[T], options o
 	if err != nil {
 		return nil, err
 	}
-	if s.ttl > 0 { // it reads for Gets only: nobody can follow it
+	switch {
+	case s.direct: // it knows of no object
+		return struct {
+			Subject
+			Demander
+			ReadOnce
+		}{subject[T]{m}, subject[T]{m}, subject[T]{m}}, nil
+	case s.ttl > 0: // it reads for Gets only: nobody can follow it
 		return struct {
 			Subject
 			Demander

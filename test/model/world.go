@@ -4,6 +4,7 @@ package model
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"sync"
@@ -27,6 +28,9 @@ import (
 	"github.com/refwatch/refwatch/test/network"
 )
 
+// servers is how many API servers there are behind one address.
+const servers = 2
+
 // userAgent is that of the subjects. Faults affect their requests only.
 const userAgent = "refwatch-model"
 
@@ -49,9 +53,10 @@ type Options struct {
 	Limits func(limits *history.Limits)
 }
 
-// World is a server, a network, and managers under test, in one bubble of testing/synctest.
+// World is a cluster with two API servers, a network, and managers under test, in one bubble of testing/synctest.
 type World struct {
 	server  *apiserver.Server
+	servers []*apiserver.Server // server, and its replica: the subjects dial them in turn
 	network *network.Network
 
 	settings   settings
@@ -65,11 +70,13 @@ type World struct {
 	byName     sync.Map // *Object by its name; the server reads it while probes add objects
 	owners     map[int]*owner
 	backup     *backup
-	contents   int               // writes so far
-	restores   atomic.Int64      // of backups
-	late       int               // owners that probe and finish have made
-	kept       map[*Object]int64 // the requests that there were of objects with a stream, before their references changed
+	contents   int                       // writes so far
+	restores   atomic.Int64              // of backups
+	lags       map[*apiserver.Server]int // faults that have stopped the watch cache
+	late       int                       // owners that probe and finish have made
+	kept       map[*Object]int64         // the requests that there were of objects with a stream, before their references changed
 
+	lent     lent
 	output   *output
 	checker  *history.Checker
 	recorder *history.Recorder
@@ -80,14 +87,14 @@ type World struct {
 	followers []*follower
 	calls     sync.WaitGroup // Gets under way
 	requests  atomic.Int64
-	alone     atomic.Bool // the newest fault found all at rest, so no other one disturbs its responses
+	gets      atomic.Int64 // that may have sent a request
+	alone     atomic.Bool  // the newest fault found all at rest, so no other one disturbs its responses
 	injected  injections
 	effects   atomic.Int64 // of faults on the subjects
 	closed    atomic.Int64 // responses that have closed their connection, and that no dial has followed
 
 	mu         sync.Mutex
 	problem    error                                  // of the world itself: the first one
-	lags       int                                    // faults that have stopped the watch cache
 	blocked    map[types.NamespacedName]chan struct{} // objects whose transform blocks until the channel is closed
 	intercepts list[apiserver.Interceptor]
 	dials      list[func(number int) network.Dial]
@@ -134,9 +141,12 @@ func (s Schedule) Run(t *testing.T, options Options) (result Result) {
 			return
 		}
 		stop := w.run()
+		end := w.begin()
 		w.do(s)
 		w.finish(stop)
+		end()
 		stop()
+		w.checkLent()
 		for _, leak := range w.output.find() {
 			w.violate("S8", nil, "the output of the managers has object data: %v", leak)
 		}
@@ -149,20 +159,28 @@ func (s Schedule) Run(t *testing.T, options Options) (result Result) {
 }
 
 func newWorld(ctx context.Context, s settings, options Options) (w *World, err error) {
+	if options.NewSubjects != nil { // only the stores of this library have other strategies
+		s.direct, s.ttl = false, 0
+	}
 	limits := s.limits()
 	if options.Limits != nil {
 		options.Limits(&limits)
 	}
 	w = &World{
-		settings: s, options: options, ctx: klog.NewContext(ctx, logr.Discard()), output: newOutput(), owners: map[int]*owner{}, kept: map[*Object]int64{},
-		blocked: map[types.NamespacedName]chan struct{}{},
-		checker: history.NewChecker(limits),
+		settings: s, options: options, ctx: klog.NewContext(ctx, logr.Discard()), output: newOutput(),
+		owners: map[int]*owner{}, kept: map[*Object]int64{}, blocked: map[types.NamespacedName]chan struct{}{},
+		lags: map[*apiserver.Server]int{}, checker: history.NewChecker(limits), lent: lent{objects: map[metav1.Object][sha256.Size]byte{}},
 	}
 	w.recorder = history.NewRecorder(history.Options{Checker: w.checker})
 	s.server.InMemory, s.server.TLS, s.server.CustomResources = true, true, []apiserver.CustomResource{widgetDefinition}
 	if w.server, err = apiserver.Start(s.server); err != nil {
 		return w, err
 	}
+	replica, err := w.server.Replica()
+	if err != nil {
+		return w, err
+	}
+	w.servers = []*apiserver.Server{w.server, replica}
 	config := w.server.Config()
 	config.QPS = -1
 	httpClient, err := rest.HTTPClientFor(config)
@@ -180,7 +198,7 @@ func newWorld(ctx context.Context, s settings, options Options) (w *World, err e
 
 	config = w.server.Config()
 	config.UserAgent = userAgent
-	w.network = network.New(config.Dial)
+	w.network = network.New(config.Dial, replica.Config().Dial)
 	w.network.OnDial(w.dial)
 	config.Dial = w.network.Dial
 	w.hook()

@@ -121,7 +121,9 @@ var patterns = []pattern{
 var others = controllerruntime.CacheOptions{For: []client.Object{&corev1.Service{}}}
 
 // restores are the faults that restore a backup.
-var restores = []string{"rollback", "rollback-to-the-same-versions"}
+var restores = []string{
+	"rollback", "rollback-to-the-same-versions", "rollback-keeps-streams", "one-server-lags-and-rollback", "one-server-hangs-and-rollback",
+}
 
 // survived are the faults that the stock cache and live reads survive.
 var survived = []string{
