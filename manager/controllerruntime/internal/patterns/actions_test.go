@@ -132,7 +132,7 @@ func create(ctx context.Context, p *process, key types.NamespacedName) (metav1.O
 	object, err := get(ctx, p, key)
 	if apierrors.IsNotFound(err) {
 		if err := p.client.Create(ctx, made(key)); err != nil {
-			return nil, fmt.Errorf("create: %w", err)
+			return nil, failedWrite(err)
 		}
 	}
 	return object, err
@@ -142,10 +142,14 @@ func create(ctx context.Context, p *process, key types.NamespacedName) (metav1.O
 func createBlindly(ctx context.Context, p *process, key types.NamespacedName) (metav1.Object, error) {
 	secret := made(key)
 	if err := p.client.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
-		return nil, fmt.Errorf("create: %w", err)
+		return nil, failedWrite(err)
 	}
 	return secret, nil
 }
+
+// failedWrite returns the error of a write. A 404 for it, as of a path that is not served, does not say that the Secret
+// is absent.
+func failedWrite(err error) error { return fmt.Errorf("write: %v", err) } //nolint:errorlint // not a 404 any more
 
 func made(key types.NamespacedName) *corev1.Secret {
 	return &corev1.Secret{
@@ -164,7 +168,7 @@ func applyBlindly(ctx context.Context, p *process, key types.NamespacedName) (me
 // apply applies a Secret, and gets it. It must then be as it was applied, or newer.
 func apply(ctx context.Context, p *process, key types.NamespacedName) (metav1.Object, error) {
 	if _, err := applyBlindly(ctx, p, key); err != nil {
-		return nil, fmt.Errorf("apply: %w", err)
+		return nil, failedWrite(err)
 	}
 	return get(ctx, p, key)
 }
@@ -181,7 +185,7 @@ func update(ctx context.Context, p *process, key types.NamespacedName) (metav1.O
 	}
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, "seen", "yes")
 	if err := p.client.Update(ctx, secret); err != nil {
-		return nil, fmt.Errorf("update: %w", err)
+		return nil, failedWrite(err)
 	}
 	after, err := get(ctx, p, key)
 	return after, errors.Join(err, p.checkWritten(ctx, secret, after, err))
