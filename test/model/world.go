@@ -172,33 +172,16 @@ func newWorld(ctx context.Context, s settings, options Options) (w *World, err e
 		lags: map[*apiserver.Server]int{}, checker: history.NewChecker(limits), lent: lent{objects: map[metav1.Object][sha256.Size]byte{}},
 	}
 	w.recorder = history.NewRecorder(history.Options{Checker: w.checker})
-	s.server.InMemory, s.server.TLS, s.server.CustomResources = true, true, []apiserver.CustomResource{widgetDefinition}
-	if w.server, err = apiserver.Start(s.server); err != nil {
+	if err = w.startServers(s.server); err != nil {
 		return w, err
 	}
-	replica, err := w.server.Replica()
-	if err != nil {
+	if err = w.connect(); err != nil {
 		return w, err
 	}
-	w.servers = []*apiserver.Server{w.server, replica}
-	config := w.server.Config()
-	config.QPS = -1
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return w, err
-	}
-	if w.client, err = kubernetes.NewForConfigAndClient(config, httpClient); err != nil {
-		return w, err
-	}
-	dynamicClient, err := dynamic.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		return w, err
-	}
-	w.kinds = newKinds(w.client, dynamicClient)
 
-	config = w.server.Config()
+	config := w.server.Config()
 	config.UserAgent = userAgent
-	w.network = network.New(config.Dial, replica.Config().Dial)
+	w.network = network.New(config.Dial, w.servers[1].Config().Dial)
 	w.network.OnDial(w.dial)
 	config.Dial = w.network.Dial
 	w.hook()
@@ -222,6 +205,35 @@ func newWorld(ctx context.Context, s settings, options Options) (w *World, err e
 	w.server.Intercept(w.interceptRequest)
 	w.snapshot()
 	return w, w.failed()
+}
+
+func (w *World) startServers(options apiserver.Options) (err error) {
+	options.InMemory, options.TLS, options.CustomResources = true, true, []apiserver.CustomResource{widgetDefinition}
+	if w.server, err = apiserver.Start(options); err != nil {
+		return err
+	}
+	replica, err := w.server.Replica()
+	w.servers = []*apiserver.Server{w.server, replica}
+	return err
+}
+
+// connect makes the client that writes, and the kinds that it writes.
+func (w *World) connect() error {
+	config := w.server.Config()
+	config.QPS = -1
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	if w.client, err = kubernetes.NewForConfigAndClient(config, httpClient); err != nil {
+		return err
+	}
+	dynamicClient, err := dynamic.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return err
+	}
+	w.kinds = newKinds(w.client, dynamicClient)
+	return nil
 }
 
 // newObject adds an object that does not exist.
