@@ -26,7 +26,7 @@ const separator = "; "
 // What a full run has a goal for: the names of results, or their beginnings. Fuzz targets have the part fuzz, and names
 // of their own.
 const (
-	Schedules     = "schedules"                           // of the part model
+	Schedules     = "schedules"                           // of the parts model and operators
 	FaultRuns     = "runs with one fault"                 // of the part model
 	PairRuns      = "runs with two faults"                // of the part model
 	Cycles        = "cycles of load, faults and recovery" // of the part chaos

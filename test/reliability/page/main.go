@@ -41,6 +41,7 @@ var goals = []goal{
 	{"model", reliability.Schedules, 100_000, "schedules of the model test"},
 	{"model", reliability.FaultRuns, 44_000, "runs with one fault"},
 	{"model", reliability.PairRuns, 18_920, "runs with two faults"},
+	{"operators", reliability.Schedules, 10_000, "schedules of operators with restarts"},
 	{"fuzz", "", 10_000_000, "inputs of the fuzz targets"},
 	{"chaos", reliability.Cycles, 100, "cycles of faults on a real control plane"},
 	{"mutants", reliability.MutantsCaught, 60, "seeded bugs that the tests notice"},

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/history"
 	"github.com/refwatch/refwatch/test/model"
+	"github.com/refwatch/refwatch/test/reliability"
 )
 
 var (
@@ -32,6 +34,19 @@ func TestPatterns(t *testing.T) {
 	}
 	t.Logf("-patterns.seed=%d", base)
 	drawn := model.Draw()
+	var run, restarted, violations atomic.Int64
+	began := time.Now()
+	t.Cleanup(func() { // after all patterns
+		for _, r := range []reliability.Result{
+			{Name: reliability.Schedules, Count: run.Load(), Violations: violations.Load(), Seconds: time.Since(began).Seconds()},
+			{Name: "restarts", Count: restarted.Load()},
+		} {
+			r.Part = "operators"
+			if err := reliability.Record(r); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	for i := range patterns {
 		p := &patterns[i]
 		t.Run(strings.ReplaceAll(p.name, " ", "-"), func(t *testing.T) {
@@ -42,13 +57,16 @@ func TestPatterns(t *testing.T) {
 				seed := int(random.Uint64()>>1) | 1 // for rapid 0 is none
 				s := p.schedule(append(drawn.Example(seed), drawn.Example(seed+2)...))
 				result, o := p.run(t, s)
+				run.Add(1)
 				if result.Failure() != "" {
+					violations.Add(1)
 					report(t, p, seed, s, result)
 					return
 				}
 				restarts += o.stops - 1
 				reached += result.Reached
 			}
+			restarted.Add(int64(restarts))
 			t.Logf("%d schedules, %d restarts, %d effects of faults", *schedules, restarts, reached)
 		})
 	}
