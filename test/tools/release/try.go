@@ -70,6 +70,9 @@ func (r *release) goUser(folder string, args ...string) error {
 	}
 	command.Env = append(os.Environ(), "GOWORK=off", "GONOSUMDB="+strings.Join(paths, ","), "GONOPROXY=none", "GOPRIVATE=",
 		"GOPROXY=file://"+filepath.ToSlash(filepath.Join(r.folder, "proxy"))+","+proxies)
+	// Without the go command's index of the module cache, which it keeps for ever, also after forget: it would have the
+	// imports of another commit.
+	command.Env = append(command.Env, "GODEBUG="+strings.TrimPrefix(os.Getenv("GODEBUG")+",goindex=0", ","))
 	var all bytes.Buffer
 	command.Stdout, command.Stderr = &all, &all
 	if err := command.Run(); err != nil {
