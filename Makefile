@@ -56,7 +56,7 @@ fuzz-corpus: ## Fuzz as make fuzz does, and add the inputs that cover more to te
 	@_output/bin/fuzz -time $(FUZZTIME) -run '$(FUZZ)' -corpus
 
 .PHONY: fuzz-coverage
-fuzz-coverage: ## Measure what the inputs of each fuzz target cover, and write docs/results/fuzzing.md
+fuzz-coverage: ## Measure for minutes what the inputs of all fuzz targets cover, and write docs/results/fuzzing.md
 	$(GO) run ./test/fuzz -page docs/results/fuzzing.md
 
 .PHONY: oss-fuzz

@@ -88,7 +88,7 @@ type GateOptions struct {
 //     notifications of a busy etcd, and not for one each.
 //   - When the server refuses a WatchList of one reflector as such, or when WatchLists
 //     break or fail, all reflectors of the same resource list and watch for a time.
-//   - The Gate logs when an outage begins and ends, at level 0.
+//   - The Gate logs when an outage begins and ends: at level 0, unless there are many.
 //   - A Gate verifies streams that have been silent for too long; see [Reflector].
 //
 // A Gate handles the events of parked streams that are not handled where they arrive
@@ -121,7 +121,8 @@ type GateStatus struct {
 	Cause error
 	// CauseTime is when that was last seen.
 	CauseTime time.Time
-	// OutageSince is when the Gate noticed the outage; zero if Cause is nil.
+	// OutageSince is when the Gate noticed the outage that has this Cause; zero if Cause is nil.
+	// It begins again after an answer that is another failure.
 	OutageSince time.Time
 	// NotParked is why the last stream that could not be parked has a goroutine: its
 	// client, or the server, is not one whose streams can be parked, or BlockingStreams

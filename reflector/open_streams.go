@@ -231,7 +231,7 @@ func (s *session) compare() (err error) {
 // about the stream.
 func (s *session) verifyingList() (runtime.Object, error) {
 	var member admission.Member
-	s.r.gate.admission.Join(&member, s.r.resource(), observer{s.r})
+	s.r.gate.admission.Join(&member, s.r.resource(), verifying{observer{s.r}})
 	defer member.Leave()
 	sessionCtx := s.context()
 	if err := member.Acquire(sessionCtx); err != nil {

@@ -3,6 +3,7 @@
 package reflector_test
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,6 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/reflector"
 )
@@ -49,7 +53,7 @@ func TestOutagesAreLogged(t *testing.T) {
 	}
 	for name, test := range tests {
 		for _, number := range []int{1, 100} {
-			t.Run(name, func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, %d", name, number), func(t *testing.T) {
 				log := logged(t, "0", func() {
 					synctest.Test(t, func(t *testing.T) {
 						c := newCrowd(t, reflector.GateOptions{Name: "cluster"}, healthy)
@@ -64,7 +68,7 @@ func TestOutagesAreLogged(t *testing.T) {
 				})
 				matches := func(line, pattern string) bool { return regexp.MustCompile("^" + pattern + "$").MatchString(line) }
 				if got := linesOf(log); !slices.EqualFunc(got, test.want, matches) {
-					t.Errorf("%d reflectors: got\n%s\nwant %q", number, strings.Join(got, "\n"), test.want)
+					t.Errorf("got\n%s\nwant %q", strings.Join(got, "\n"), test.want)
 				}
 			})
 		}
@@ -94,5 +98,62 @@ func TestLinesAboutOutagesAreBounded(t *testing.T) {
 		if got := strings.Count(log, "Outage ended"); got != want {
 			t.Errorf("level %s: got %d ends, want %d", level, got, want)
 		}
+	}
+}
+
+// A reflector ends after the line that is written on its behalf. It does not wait for that of another one.
+func TestLineDoesNotOutliveItsReflector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		written := false
+		slow := funcr.New(func(_, text string) {
+			if strings.Contains(text, "Outage began") {
+				time.Sleep(time.Hour)
+				written = true
+			}
+		}, funcr.Options{})
+		gate := reflector.NewGate(reflector.GateOptions{})
+		start := func(ctx context.Context) (r *reflector.Reflector, ended chan struct{}) {
+			r, ended = reflector.New(watching(fails(errDown)), newSecretSlot(), reflector.Options{Gate: gate}), make(chan struct{})
+			r.Start(ctx, func() { close(ended) })
+			return r, ended
+		}
+		first, firstEnded := start(klog.NewContext(t.Context(), slow))
+		after(time.Minute) // the line is being written
+		other, otherEnded := start(t.Context())
+		after(time.Second)
+		began := time.Now()
+		other.Stop()
+		<-otherEnded
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("another reflector has ended after %v, want a second at most", took)
+		}
+		first.Stop()
+		<-firstEnded
+		if !written {
+			t.Error("the reflector has ended, and its line was not written yet")
+		}
+	})
+}
+
+// The end of an outage is logged also if the reflector that has ended it is stopped at once.
+func TestEndByAReflectorThatStops(t *testing.T) {
+	log := logged(t, "0", func() {
+		synctest.Test(t, func(t *testing.T) {
+			var r *reflector.Reflector
+			stop := func() {
+				if r.Status().Synced {
+					r.Stop()
+				}
+			}
+			down := fails(errDown)
+			source := watching(down, down, down, opens(state(secret("5"), "7")...))
+			r = reflector.New(source, newSecretSlot(), reflector.Options{OnChange: stop})
+			ended := make(chan struct{})
+			r.Start(t.Context(), func() { close(ended) })
+			<-ended
+		})
+	})
+	if got := linesOf(log); len(got) != 2 || !strings.HasPrefix(got[1], `"Outage ended" lasted=`) {
+		t.Errorf("got %q, want the begin and the end", got)
 	}
 }

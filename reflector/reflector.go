@@ -100,6 +100,7 @@ type Reflector struct {
 	reason openReason // why the next stream is opened; it belongs to the session under way, or to proceed
 	parks  bool       // parks its streams, if it can
 	prompt bool       // see Options.Prompt
+	left   bool       // nothing is logged for it any more; guarded by outages.mu of the gate
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -169,15 +170,6 @@ func (r *Reflector) expected() *expectedType {
 		return nil
 	}
 	return r.extra.expected
-}
-
-// observer is the reflector as the observer of its member.
-type observer struct{ *Reflector }
-
-func (o observer) OutageBegan() { o.changed() }
-
-func (o observer) OutageChanged(change admission.Outage) {
-	o.gate.outages.log(o.ctx, o.gate.name, change)
 }
 
 // Status returns the state of the reflector. While it waits because no reflector can

@@ -166,5 +166,6 @@ func (s *session) abandon() {
 func (r *Reflector) leave() {
 	r.member.Leave()
 	r.stopResync()
+	r.gate.outages.leave(r)
 	r.ended()
 }

@@ -61,8 +61,8 @@ func newCommand() *cobra.Command {
 		Long: `Serve HTTPS with the certificates of the Secrets that Ingresses reference. Each request is answered with the
 certificate that its connection presented; requests are not routed to backends.
 
-Without --kubeconfig and --in-cluster, ingresstls runs a demo: it starts an API server in its own process, changes Ingresses and Secrets
-there, prints what clients get, and then keeps running for curl and kubectl.`,
+Without --kubeconfig and --in-cluster, ingresstls runs a demo: it starts an API server in its own process, changes
+Ingresses and Secrets there, prints what clients get, and then keeps running for curl and kubectl.`,
 		Example: `  ingresstls --once
   ingresstls --kubeconfig=$HOME/.kube/config --print-roles | kubectl apply -f -
   ingresstls --kubeconfig=$HOME/.kube/config --bind-address=:443 --ingress-class=tls`,

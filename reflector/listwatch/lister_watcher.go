@@ -4,7 +4,7 @@ package listwatch
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"reflect"
 	"sync"
@@ -27,6 +27,10 @@ import (
 // A watch that does not close its channel within a second of its Stop is abandoned: a
 // reflector waits for it no longer, and nothing reads the channel any more. Stop itself
 // must not block.
+//
+// A watch.NewEmptyWatch is the failure to reach the server that it is in client-go: its REST
+// clients return one, with no error, if no attempt got an answer. A ListerWatcher that wraps
+// the watches of a client hides that: the stream then ends without an event, as an answer.
 //
 // The client decodes the answers: it reads a frame of a JSON stream into memory
 // whole, however long the frame is. [FromREST] reads at most 4 MiB of a frame.
@@ -55,8 +59,8 @@ func (l *listerWatcher) Watch(ctx context.Context, options metav1.ListOptions) (
 	if w == nil {
 		return nil, nil // the reflector reports that there is neither a stream nor an error
 	}
-	if reflect.TypeOf(w) == noAnswer {
-		return nil, errNoAnswer
+	if reflect.TypeOf(w) == emptyWatch { // as a stream that ends it would be an answer, and end an outage
+		return nil, errEmptyWatch
 	}
 	s := &watchStream{watch: w, stopped: make(chan struct{})}
 	// Some clients, client-go's fakes for one, do not end a watch with its context.
@@ -67,11 +71,11 @@ func (l *listerWatcher) Watch(ctx context.Context, options metav1.ListOptions) (
 // IsWatchListSemanticsUnSupported implements the method that client-go looks for.
 func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool { return l.noWatchList }
 
-// noAnswer is the type of the watch that a REST client of client-go returns, with no error, when each of its attempts
-// has ended without an answer. As a stream that ends it would look like an answer, and end an outage.
-var noAnswer = reflect.TypeOf(watch.NewEmptyWatch())
+// emptyWatch is the type of the watch that a REST client of client-go returns, with no error, when the connection of
+// each of its attempts was closed or timed out before an answer.
+var emptyWatch = reflect.TypeOf(watch.NewEmptyWatch())
 
-var errNoAnswer = redact.Loggable(fmt.Errorf("no attempt of client-go got an answer: %w", io.ErrUnexpectedEOF))
+var errEmptyWatch = redact.Loggable(errors.New("client-go got no answer: its connections were closed, or timed out"))
 
 // closeTimeout is how long a watch may take to close its channel once it is stopped. A
 // client-go watch does so at once. Some never do, as apimachinery's ProxyWatcher.

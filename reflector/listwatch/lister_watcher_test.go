@@ -114,7 +114,7 @@ func TestWatchWithoutAnAnswer(t *testing.T) {
 		if stream != nil || failure.Of(err) != failure.Unreachable {
 			t.Errorf("got %v and error %v, want no stream and that the server was not reached", stream, err)
 		}
-		if got := redact.Error(err).Error(); got != "no attempt of client-go got an answer: unexpected EOF" {
+		if got := redact.Error(err).Error(); got != "client-go got no answer: its connections were closed, or timed out" {
 			t.Errorf("in a log: got %q, want the error", got)
 		}
 	})

@@ -49,7 +49,8 @@
 //	follow, unfollow N   begin a range over Changes; end the one with number N
 //	block-follower K T   begin a range over the Changes of kind K, whose first iteration lasts for that time
 //	expedite K           if no fault is there, check that a Get ends the long pauses of a new object of kind K
-//	inject FAULT         inject a fault that affects all objects
+//	inject FAULT         inject a fault that affects all objects; [Catalog] returns them, and the flag
+//	                     -model.faults=help of TestMatrix lists their names
 //	inject FAULT K       inject one that affects all objects of kind K
 //	inject FAULT O...    inject one that affects these objects
 //	inject FAULT N       inject one of API server N (0 or 1)

@@ -25,13 +25,14 @@ type Controller struct {
 // it is at least 1.
 func New(limit int) *Controller { return &Controller{server: newServer(limit)} }
 
-// Observer is what a member notifies of outages. Its methods are called without a lock, on a goroutine of the timer,
-// and must return soon.
+// Observer is what a member notifies of outages. Its methods are called without a lock, on a goroutine of the timer.
 type Observer interface {
-	// OutageBegan is called when the member waits and an outage of the server or of the resource begins.
+	// OutageBegan is called when the member waits and an outage of the server or of the resource begins. It must return
+	// soon.
 	OutageBegan()
-	// OutageChanged is called when an attempt of the member has begun or ended an outage. Nobody is told of the end if
-	// no member is left.
+	// OutageChanged is called when an attempt of the member has begun or ended an outage: for all members one call at a
+	// time, in the order of the changes. A change that waits for the call before it is dropped if it has been undone. So
+	// the method may block, as a log does.
 	OutageChanged(Outage)
 }
 
@@ -165,8 +166,14 @@ func (m *Member) Expedite() {
 	c.admitLocked(now)
 }
 
-// Leave ends the membership. Acquire returns ErrLeft from then on.
+// Leave ends the membership. Acquire returns ErrLeft from then on. Leave tells observers of the changes that wait, of
+// which one may be by this member: so the caller holds no lock.
 func (m *Member) Leave() {
+	m.leave()
+	m.controller.tell()
+}
+
+func (m *Member) leave() {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,6 +208,30 @@ func (c *Controller) fire() {
 	c.server.toNotify = nil
 	c.mu.Unlock()
 	callAll(notifications)
+	c.tell()
+}
+
+// tell tells observers of changes, unless another goroutine does: none overtakes another.
+func (c *Controller) tell() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := &c.server
+	if s.telling {
+		return
+	}
+	s.telling = true
+	defer func() { s.telling = false }() // also if an observer ends the goroutine
+	for len(s.changes) > 0 {
+		next := s.changes[0]
+		s.changes = s.changes[1:]
+		c.tellUnlocked(next)
+	}
+}
+
+func (c *Controller) tellUnlocked(next change) {
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	next.observer.OutageChanged(next.outage)
 }
 
 // callAll calls each function, also if one of them ends the goroutine (runtime.Goexit).

@@ -57,8 +57,10 @@ func (s *server) succeed(m *member, now moment.Moment) {
 	if s.outage.wasSlow(m) || r.outage.wasSlow(m) {
 		r.window.widen()
 	}
-	s.endOutage(&s.outage, m)
-	s.endOutage(&r.outage, m)
+	s.tellEnd(&s.outage, m, Synced, now)
+	s.tellEnd(&r.outage, m, Synced, now)
+	s.outage.clear()
+	r.outage.clear()
 	s.retryFirstFailures(func(m *member, kind Kind) bool {
 		return m.resource == r || kind == Unreachable || invalid && kind == Unauthorized
 	}, now)
@@ -97,7 +99,8 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 		s.learnAnswer(m, outcome.Kind, now)
 	}
 	if outcome.Kind == Answered {
-		s.endOutage(&m.resource.outage, m)
+		s.tellEnd(&m.resource.outage, m, Answered, now)
+		m.resource.outage.clear()
 	}
 	s.outage.seen(outcome.Kind, now)
 	m.resource.outage.seen(outcome.Kind, now)
@@ -149,9 +152,7 @@ func (s *server) learnAnswer(m *member, kind Kind, now moment.Moment) {
 		s.failures = 0
 		s.retryFirstFailures(func(_ *member, kind Kind) bool { return kind == Unreachable || kind == Unauthorized }, now)
 	}
-	if s.outage.confirmed {
-		s.changed(&s.outage, m, true)
-	}
+	s.tellEnd(&s.outage, m, kind, now)
 	s.outage.interrupt(serverBackoff, now)
 }
 
@@ -228,8 +229,7 @@ func (s *server) attemptHung(m *member, now moment.Moment) {
 }
 
 // record records a failure that may be an outage. If that confirms the outage, the windows shrink for the server's
-// return, and the observers of the members that wait are notified,
-// before that of m, which may write a log.
+// return, and the observers of the members that wait are notified.
 func (s *server) record(o *outage, m *member, outcome Outcome, threshold int, now moment.Moment) {
 	if !o.record(m, outcome, threshold, now) {
 		return
@@ -244,5 +244,5 @@ func (s *server) record(o *outage, m *member, outcome Outcome, threshold int, no
 		}
 	}
 	s.notify(involved)
-	s.changed(o, m, false)
+	s.tellBegin(o, m)
 }

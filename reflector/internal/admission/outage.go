@@ -5,7 +5,6 @@ package admission
 import (
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/refwatch/refwatch/reflector/internal/moment"
 )
@@ -17,15 +16,6 @@ const minFailures, membersPerFailure, maxFailures = 4, 64, 16
 // errHung is the cause of an outage that hung attempts confirm.
 var errHung = errors.New("the server does not answer")
 
-// Outage is the begin or the end of an outage.
-type Outage struct {
-	Resource string // that is in an outage; empty for the server
-	Kind     Kind
-	Cause    error     // the last failure
-	Since    time.Time // when it was noticed
-	Over     bool      // it has ended
-}
-
 // outage is a failure of a whole resource, or of the server. It records failures, and is confirmed when there are
 // enough. The zero value is no outage.
 type outage struct {
@@ -34,6 +24,7 @@ type outage struct {
 	cause    error         // of the last failure
 	lastSeen moment.Moment // when that was; in an outage, when an attempt last failed so
 
+	told      *Outage // the begin that observers were told of, with no answer since then; it outlives the outage
 	confirmed bool
 	since     moment.Moment // when it was confirmed
 	probes    uint32        // begun so far, also before it was interrupted
@@ -85,7 +76,7 @@ func (o *outage) endProbe(b backoff, notBefore, now moment.Moment) {
 // interrupt ends the outage because of an answer that is no success, and discards the failures recorded. If servers
 // behind a load balancer fail in several ways, it is soon confirmed again, with the same kind: its pauses go on then.
 func (o *outage) interrupt(b backoff, now moment.Moment) {
-	interrupted := outage{kind: o.kind, probes: o.probes, nextProbe: o.nextProbe}
+	interrupted := outage{told: o.told, kind: o.kind, probes: o.probes, nextProbe: o.nextProbe}
 	if o.probes > 0 {
 		interrupted.nextProbe = max(o.nextProbe, now.Add(b.pause(o.probes)))
 	}
@@ -99,7 +90,7 @@ func (o *outage) wasSlow(m *member) bool {
 }
 
 // clear ends the outage, and discards the failures recorded.
-func (o *outage) clear() { *o = outage{} }
+func (o *outage) clear() { *o = outage{told: o.told} }
 
 // remove discards the failure of a member that leaves.
 func (o *outage) remove(m *member) {

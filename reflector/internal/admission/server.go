@@ -39,7 +39,9 @@ type server struct {
 	waits         histogram.Histogram
 
 	wake     moment.Moment // when admit must run again, beside the schedule; zero for never
-	toNotify []func()      // methods of observers, to be called without a lock
+	toNotify []func()      // OutageBegan of observers, to be called without a lock
+	changes  []change      // that observers are not told of yet
+	telling  bool          // a goroutine tells observers of changes
 }
 
 func newServer(limit int) server {
@@ -247,30 +249,9 @@ func (s *server) notify(eligible func(*resource) bool) {
 	}
 }
 
-// changed notes the observer of m, whose attempt has begun or ends the outage, which is that of the server or of m's
-// resource.
-func (s *server) changed(o *outage, m *member, over bool) {
-	if m.observer == nil {
-		return
-	}
-	change := Outage{Kind: o.kind, Cause: o.cause, Since: o.since.Time(), Over: over}
-	if o != &s.outage {
-		change.Resource = m.resource.name
-	}
-	s.toNotify = append(s.toNotify, func() { m.observer.OutageChanged(change) })
-}
-
-// endOutage ends an outage, if there is one, because of an answer to m.
-func (s *server) endOutage(o *outage, m *member) {
-	if o.confirmed {
-		s.changed(o, m, true)
-	}
-	o.clear()
-}
-
 // next returns when admit must run again; zero for never.
 func (s *server) next(now moment.Moment) moment.Moment {
-	if len(s.toNotify) > 0 {
+	if len(s.toNotify) > 0 || len(s.changes) > 0 && !s.telling {
 		return now
 	}
 	if len(s.schedule) == 0 {

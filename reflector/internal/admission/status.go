@@ -19,7 +19,7 @@ type Status struct {
 	// Waits is how long members were queued until their attempts began.
 	Waits histogram.Snapshot
 	// Cause is the last failure of the server, or of a resource, that is in an outage; nil while none is. CauseTime is
-	// when it was seen, and Since when that outage was noticed.
+	// when it was seen, and Since when that outage was noticed: it is kept if no member could end the outage meanwhile.
 	Cause            error
 	CauseTime, Since time.Time
 }
@@ -63,7 +63,7 @@ func (s *server) windowNow() (window int) {
 // add sets the cause if the outage is confirmed.
 func (s *Status) add(o *outage) {
 	if o.confirmed {
-		s.Cause, s.CauseTime, s.Since = o.cause, o.lastSeen.Time(), o.since.Time()
+		s.Cause, s.CauseTime, s.Since = o.cause, o.lastSeen.Time(), o.told.Since
 	}
 }
 

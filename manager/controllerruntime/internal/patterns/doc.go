@@ -4,7 +4,11 @@
 //
 // Each pattern of [the guide] is a small operator: a manager of controller-runtime with one controller. Package
 // test/model runs it as a Subject: the pods of a schedule are its custom resources, what the reconciles have read last
-// is what a follower sees, and a step restarts it. So the rules of package history, the faults, and the printed and
+// is what a follower sees, and a step restarts it. A failure prints the schedule, and the seed of the run:
+//
+//	go test -run TestPatterns ./internal/patterns -patterns.seed=77 -patterns.schedules=25
+//
+// So the rules of package history, the faults, and the printed and
 // shrunk schedules are those of the library itself. A runner of its own would have had fewer faults, and a second copy
 // of the rules.
 //

@@ -140,7 +140,7 @@ func (o *operator) Get(ctx context.Context, namespace, name string) (metav1.Obje
 	switch {
 	case !registered:
 		return nil, fmt.Errorf("%w: no custom resource names %s", objectcache.ErrNotRegistered, key)
-	case p == nil:
+	case p == nil || p.client == nil: // it is stopped, or could not be built, which is a finding
 		return nil, context.Canceled
 	}
 	object, err := o.pattern.read(ctx, p, key)

@@ -169,7 +169,7 @@ func (p *process) act(ctx context.Context, key types.NamespacedName, by types.UI
 // silentAfter is how long a process runs until it must have noted that its handlers get no events.
 const silentAfter = time.Minute + 5*time.Second
 
-// checkSilent checks that a process whose handlers get no events has noted that, and no other one has.
+// checkSilent checks that a process whose handlers get no events has noted that.
 func (p *process) checkSilent() error {
 	store, err := p.manager.GetCache().(*controllerruntime.Cache).Store(&corev1.Secret{})
 	if err != nil {
