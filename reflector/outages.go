@@ -13,8 +13,8 @@ import (
 )
 
 // outages logs when outages begin and end: at level 0, unless there are many; then at level 2. An end has the level of
-// its begin: the log has both at level 0, or neither. A line waits while that of another reflector blocks; it is lost if
-// its reflector leaves meanwhile.
+// its begin: the log has both at level 0, or neither. A line waits while that of another reflector blocks; it is lost
+// if its reflector leaves meanwhile.
 type outages struct {
 	server, resources flowcontrol.PassiveRateLimiter // bound the begins at level 0
 

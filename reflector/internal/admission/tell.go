@@ -16,8 +16,8 @@ type Outage struct {
 	Kind     Kind   // of the failures
 	Cause    error  // the last failure before the begin
 	Since    time.Time
-	// Until is when the outage ended: zero for a begin. By is the kind of the answer that ended it. An answer that is no
-	// success ends an outage of the server, for the server can be reached.
+	// Until is when the outage ended: zero for a begin. By is the kind of the answer that ended it. An answer that is
+	// no success ends an outage of the server, for the server can be reached.
 	Until time.Time
 	By    Kind
 }

@@ -134,8 +134,8 @@ func TestBeginAndEndOfAnOutage(t *testing.T) {
 	}
 }
 
-// If no member could end an outage, because each has rested, it goes on with the next failure: nobody is told again, and
-// the success that follows is its end.
+// If no member could end an outage, because each has rested, it goes on with the next failure: nobody is told again,
+// and the success that follows is its end.
 func TestOutageWhileAllRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, o := admission.New(32), &told{}
@@ -220,8 +220,8 @@ func TestEndDoesNotOvertakeTheBegin(t *testing.T) {
 	})
 }
 
-// Whatever members do, begins and ends take turns, for the server and for each resource; the last one told is a begin if
-// there is an outage, and observers are told one at a time.
+// Whatever members do, begins and ends take turns, for the server and for each resource; the last one told is a begin
+// if there is an outage, and observers are told one at a time.
 func TestToldOutagesTakeTurns(t *testing.T) {
 	kinds := []admission.Kind{
 		admission.Synced, admission.Synced, admission.Answered, admission.Refused, admission.Unauthorized, admission.Throttled,
