@@ -31,8 +31,8 @@ type Observer interface {
 	// soon.
 	OutageBegan()
 	// OutageChanged is called when an attempt of the member has begun or ended an outage: for all members one call at a
-	// time, in the order of the changes. A begin that waits for the call before it is dropped when the outage has ended.
-	// So the method may block, as a log does.
+	// time, in the order of the changes. A begin that waits for the call before it is dropped when the outage ends. So
+	// the method may block, as a log does.
 	OutageChanged(Outage)
 }
 
