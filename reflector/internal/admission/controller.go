@@ -25,7 +25,8 @@ type Controller struct {
 // it is at least 1.
 func New(limit int) *Controller { return &Controller{server: newServer(limit)} }
 
-// Observer is what a member notifies of outages. Its methods are called without a lock, on a goroutine of the timer.
+// Observer is what a member notifies of outages. Its methods are called without a lock, on a goroutine of the timer, or
+// of a member that leaves.
 type Observer interface {
 	// OutageBegan is called when the member waits and an outage of the server or of the resource begins. It must return
 	// soon.
@@ -166,23 +167,25 @@ func (m *Member) Expedite() {
 	c.admitLocked(now)
 }
 
-// Leave ends the membership. Acquire returns ErrLeft from then on. Leave tells observers of the changes that wait, of
-// which one may be by this member: so the caller holds no lock.
+// Leave ends the membership. Acquire returns ErrLeft from then on. If the observer is to be told of a change, Leave
+// tells it, unless another goroutine does: so the caller holds no lock.
 func (m *Member) Leave() {
-	m.leave()
-	m.controller.tell()
+	if m.leave() {
+		m.controller.tell()
+	}
 }
 
-func (m *Member) leave() {
+func (m *Member) leave() (untold bool) {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := moment.Now()
 	if m.state == left {
-		return
+		return false
 	}
 	c.server.leave(&m.member, now)
 	c.admitLocked(now)
+	return c.server.isUntold(&m.member)
 }
 
 // admitLocked begins the attempts that may begin now, and sets the timer for the others.
@@ -199,8 +202,8 @@ func (c *Controller) admitLocked(now moment.Moment) {
 	}
 }
 
-// fire is the function of the timer. Only fire calls observers: the callers of other methods may hold a lock that one
-// takes.
+// fire is the function of the timer. Only fire calls OutageBegan: the callers of other methods may hold a lock that an
+// observer takes.
 func (c *Controller) fire() {
 	c.mu.Lock()
 	c.admitLocked(moment.Now())
@@ -231,7 +234,7 @@ func (c *Controller) tell() {
 func (c *Controller) tellUnlocked(next change) {
 	c.mu.Unlock()
 	defer c.mu.Lock()
-	next.observer.OutageChanged(next.outage)
+	next.member.observer.OutageChanged(next.outage)
 }
 
 // callAll calls each function, also if one of them ends the goroutine (runtime.Goexit).

@@ -22,10 +22,15 @@ type Outage struct {
 	By    Kind
 }
 
-// change is an outage that an observer is to be told of.
+// change is an outage that the observer of a member is to be told of.
 type change struct {
-	observer Observer
-	outage   Outage
+	member *member
+	outage Outage
+}
+
+// isUntold reports whether the observer of m is to be told of a change.
+func (s *server) isUntold(m *member) bool {
+	return slices.ContainsFunc(s.changes, func(c change) bool { return c.member == m })
 }
 
 // tellBegin tells the observer of m that its attempt has begun the outage, which is that of the server or of m's
@@ -40,7 +45,7 @@ func (s *server) tellBegin(o *outage, m *member) {
 		o.told.Resource = m.resource.name
 	}
 	if m.observer != nil {
-		s.changes = append(s.changes, change{m.observer, *o.told})
+		s.changes = append(s.changes, change{m, *o.told})
 	}
 }
 
@@ -61,6 +66,6 @@ func (s *server) tellEnd(o *outage, m *member, by Kind, now moment.Moment) {
 		return
 	}
 	if m.observer != nil {
-		s.changes = append(s.changes, change{m.observer, end})
+		s.changes = append(s.changes, change{m, end})
 	}
 }
