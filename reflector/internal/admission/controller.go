@@ -5,6 +5,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -226,7 +227,7 @@ func (c *Controller) tell() {
 	defer func() { s.telling = false }() // also if an observer ends the goroutine
 	for len(s.changes) > 0 {
 		next := s.changes[0]
-		s.changes = s.changes[1:]
+		s.changes = slices.Delete(s.changes, 0, 1) // which keeps no member
 		c.tellUnlocked(next)
 	}
 }
