@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("patterns.schedules", 2, "how many schedules run for each pattern")
+	schedules = flag.Int("patterns.schedules", 1, "how many schedules run for each pattern")
 	seed      = flag.Uint64("patterns.seed", 1, "the seed of the schedules; 0 draws one, and logs it")
 )
 
