@@ -31,6 +31,7 @@ func linesOf(log string) (lines []string) {
 // The log has a line at level 0 for the begin of an outage, with the cause, and one for its end, whatever the server
 // does, and however few reflectors there are.
 func TestOutagesAreLogged(t *testing.T) {
+	skipCrowd(t)
 	const began = `"Outage began, one request at a time will try" gate="cluster" `
 	const ended = `"Outage ended" gate="cluster" `
 	tests := map[string]struct {
@@ -77,6 +78,7 @@ func TestOutagesAreLogged(t *testing.T) {
 
 // The lines at level 0 are bounded, however many resources have an outage. An end has the level of its begin.
 func TestLinesAboutOutagesAreBounded(t *testing.T) {
+	skipCrowd(t)
 	for level, want := range map[string]int{"0": 10, "2": 100} {
 		log := logged(t, level, func() {
 			synctest.Test(t, func(t *testing.T) {
