@@ -168,8 +168,8 @@ func (m *Member) Expedite() {
 	c.admitLocked(now)
 }
 
-// Leave ends the membership. Acquire returns ErrLeft from then on. If the observer is to be told of a change, Leave
-// tells it, unless another goroutine does: so the caller holds no lock.
+// Leave ends the membership. Acquire returns ErrLeft from then on. If a change by this member is to be told, Leave
+// calls OutageChanged, unless another goroutine does. So the caller must hold no lock that the observer takes.
 func (m *Member) Leave() {
 	if m.leave() {
 		m.controller.tell()
@@ -208,10 +208,10 @@ func (c *Controller) admitLocked(now moment.Moment) {
 func (c *Controller) fire() {
 	c.mu.Lock()
 	c.admitLocked(moment.Now())
-	notifications := c.server.toNotify
+	observers := c.server.toNotify
 	c.server.toNotify = nil
 	c.mu.Unlock()
-	callAll(notifications)
+	notifyAll(observers)
 	c.tell()
 }
 
@@ -238,16 +238,16 @@ func (c *Controller) tellUnlocked(next change) {
 	next.member.observer.OutageChanged(next.outage)
 }
 
-// callAll calls each function, also if one of them ends the goroutine (runtime.Goexit).
-func callAll(functions []func()) {
+// notifyAll notifies each observer, also if one of them ends the goroutine (runtime.Goexit).
+func notifyAll(observers []Observer) {
 	defer func() {
-		if len(functions) > 0 {
-			callAll(functions)
+		if len(observers) > 0 {
+			notifyAll(observers)
 		}
 	}()
-	for len(functions) > 0 {
-		f := functions[0]
-		functions = functions[1:]
-		f()
+	for len(observers) > 0 {
+		observer := observers[0]
+		observers = observers[1:]
+		observer.OutageBegan()
 	}
 }

@@ -39,7 +39,7 @@ type server struct {
 	waits         histogram.Histogram
 
 	wake     moment.Moment // when admit must run again, beside the schedule; zero for never
-	toNotify []func()      // OutageBegan of observers, to be called without a lock
+	toNotify []Observer    // that an outage has begun, without a lock
 	changes  []change      // that observers are not told of yet
 	telling  bool          // a goroutine tells observers of changes
 }
@@ -235,7 +235,7 @@ func (s *server) endProbe(m *member, now moment.Moment) {
 func (s *server) notify(eligible func(*resource) bool) {
 	add := func(m *member) {
 		if m.observer != nil && eligible(m.resource) {
-			s.toNotify = append(s.toNotify, m.observer.OutageBegan)
+			s.toNotify = append(s.toNotify, m.observer)
 		}
 	}
 	for _, m := range s.schedule {
