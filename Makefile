@@ -194,14 +194,15 @@ chaos: ## Inject more than 100 faults into a real control plane, one after anoth
 	cd test/e2e && $(GO) test -v -count=1 -timeout 0 ./chaos -args -chaos.rounds=$(CHAOS_ROUNDS)
 
 # The counts of a night and of an hour are in test/reliability/run. Each part that is done has a file of results, and is not
-# run again: remove the folder to begin anew. PART=chaos runs the parts whose names begin so, and writes no page.
+# run again: remove the folder to begin anew. The results of a night are committed, so that another machine can go on.
+# PART=chaos runs the parts whose names begin so, and writes no page.
 PART ?=
 RELIABILITY = $(GO) build -o _output/bin/reliability ./test/reliability/run && _output/bin/reliability -o docs/results/reliability.md $(if $(PART),-part '$(PART)')
 
 .PHONY: reliability
 reliability: ## Run model, matrix, secrecy, fuzz, chaos, soak and mutants in full, for hours, or go on with that, and write docs/results/reliability.md
 	@mkdir -p _output/bin
-	$(RELIABILITY) -results _output/reliability
+	$(RELIABILITY) -results docs/results/reliability
 
 .PHONY: reliability-hour
 reliability-hour: ## The same in about an hour, with smaller counts

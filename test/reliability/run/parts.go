@@ -37,7 +37,7 @@ var night = []parts{
 	{name: "matrix", args: "matrix MATRIX_RUNS=100 MATRIX_PAIRS=1", times: 6},
 	{name: "matrix-1000", args: "matrix MATRIX_RUNS=3 MATRIX_PAIRS=-1 MATRIX_SCALE=1000", times: 1},
 	{name: "matrix-10000", args: "matrix MATRIX_RUNS=3 " + atScale, times: 1},
-	{name: "kubelet", args: "matrix-of-kubelet", times: 1},
+	{name: "kubelet", args: "matrix-of-kubelet MATRIX_RUNS=3", times: 1},
 	{name: "secrecy", args: "secrecy", times: 1},
 	{name: "fuzz", args: "fuzz FUZZTIME=150000x", times: 3},
 	{name: "mutants", args: "mutants MUTANTS_PART=%d/%[2]d", times: 6},
