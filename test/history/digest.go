@@ -8,6 +8,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +39,8 @@ func Digest(object metav1.Object) string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// content returns the JSON of an object without its type and the metadata that the server sets in a write.
+// content returns the fields of an object's JSON, sorted, without its type and the metadata that the server sets in a
+// write. The values are not encoded anew: objects may be large.
 func content(encoded []byte) []byte {
 	var object, metadata map[string]json.RawMessage
 	if json.Unmarshal(encoded, &object) != nil {
@@ -49,8 +53,12 @@ func content(encoded []byte) []byte {
 	delete(object, "apiVersion")
 	delete(object, "kind")
 	object["metadata"], _ = json.Marshal(metadata) // of what was just decoded
-	encoded, _ = json.Marshal(object)
-	return encoded
+	fields := make([]byte, 0, len(encoded))
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		fields = strconv.AppendQuote(fields, name)
+		fields = append(fields, object[name]...)
+	}
+	return fields
 }
 
 // StateOf returns the state of an object that was written or read.

@@ -77,10 +77,10 @@ func (w *World) observeStream(f func(history.Object), change int64) func(apiserv
 	}
 }
 
-// noteRetryAfter remembers a Retry-After.
+// noteRetryAfter remembers a Retry-After. A DirectStore reads for each Get, also then.
 func (w *World) noteRetryAfter(request apiserver.Request, status *metav1.Status) {
 	o := w.object(request)
-	if o == nil || !w.alone.Load() || !w.kinds[o.Kind].noticesRetryAfter || status.Details == nil || status.Details.RetryAfterSeconds == 0 {
+	if o == nil || w.settings.direct || !w.alone.Load() || !w.kinds[o.Kind].noticesRetryAfter || status.Details == nil || status.Details.RetryAfterSeconds == 0 {
 		return
 	}
 	o.mu.Lock()

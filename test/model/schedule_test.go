@@ -49,6 +49,16 @@ func TestReplayOfAnOrdinaryLife(t *testing.T) {
 	`)
 }
 
+// A DirectStore reads for each Get, also before the end of a Retry-After.
+func TestReplayOfDirectReadsThatAreThrottled(t *testing.T) {
+	model.Replay(t, `
+		with direct
+		inject throttled-streams-closed
+		get 3 1000
+		get 3 5000
+	`)
+}
+
 // A dead token under many references causes few requests, whatever else fails: L5.
 func TestReplayOfADeadTokenAndABadBackend(t *testing.T) {
 	model.Replay(t, `
