@@ -39,12 +39,21 @@ func (w *World) beginGet(ctx context.Context, o *Object) history.Get {
 
 // get calls Get in a goroutine.
 func (w *World) get(o *Object, timeout time.Duration) {
-	ctx, cancel := context.WithTimeout(w.ctx, timeout)
+	ctx, cancel := w.contextOfGet(timeout)
 	get := w.beginGet(ctx, o)
 	w.calls.Go(func() {
 		defer cancel()
 		get.Return(w.stateOf(w.subjects[o.Kind].Get(ctx, o.Key.Namespace, o.Key.Name)))
 	})
+}
+
+// contextOfGet returns the context of a Get. Where answers take time, a Get of a TTLStore waits for them: if its
+// context ended before, it would return the previous object, however old that is.
+func (w *World) contextOfGet(timeout time.Duration) (context.Context, context.CancelFunc) {
+	if w.settings.ttl > 0 && w.settings.latency > 0 {
+		timeout = max(timeout, probeBound)
+	}
+	return context.WithTimeout(w.ctx, timeout)
 }
 
 // getNow calls Get, and waits for it.
@@ -68,11 +77,12 @@ func (w *World) tryGet(o *Object) {
 // loop calls Get again and again, for a time.
 func (w *World) loop(o *Object, period time.Duration) {
 	w.calls.Go(func() {
-		ctx, cancel := context.WithTimeout(w.ctx, min(period, 20*time.Second))
-		defer cancel()
-		for ctx.Err() == nil {
+		end := time.Now().Add(min(period, 20*time.Second))
+		for time.Now().Before(end) && w.ctx.Err() == nil {
+			ctx, cancel := w.contextOfGet(time.Until(end))
 			get := w.beginGet(ctx, o)
 			get.Return(w.stateOf(w.subjects[o.Kind].Get(ctx, o.Key.Namespace, o.Key.Name)))
+			cancel()
 			sleep(100 * time.Millisecond)
 		}
 	})

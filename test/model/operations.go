@@ -181,8 +181,9 @@ func (w *World) expedite(kind int) {
 	sleep(longFailure)
 	heal()
 	fault.End()
-	if state, err := w.getNow(o, expeditedBound); err != nil {
-		w.violate("L4", o, "can be read again: got %s within %v, want the object", seen{state, err}, expeditedBound)
+	bound := expeditedBound + 2*w.settings.latency // of an attempt that still fails, and of the next one
+	if state, err := w.getNow(o, bound); err != nil {
+		w.violate("L4", o, "can be read again: got %s within %v, want the object", seen{state, err}, bound)
 	}
 	w.set(owner, nil)
 }

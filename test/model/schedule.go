@@ -153,10 +153,23 @@ func (s *settings) avoidsServers() bool {
 	return !s.watch.BlockingStreams && !s.server.DisableWatchList && !s.direct && s.ttl == 0
 }
 
+// attemptBound returns how soon each object makes its first attempt. Of many that come at once, a few do so at first,
+// and twice as many after each round trip. Each connection may have few streams.
+func (s *settings) attemptBound() time.Duration {
+	if s.objects <= mostChecked {
+		return attemptBound
+	}
+	bound := attemptBound + 24*s.latency
+	if streams := s.server.MaxStreamsPerConnection; streams > 0 {
+		bound += time.Duration(s.objects/streams) * 10 * time.Millisecond
+	}
+	return bound
+}
+
 // limits returns those that are checked of the history.
 func (s *settings) limits() history.Limits {
 	limits := history.Limits{
-		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: attemptBound, Released: releasedBound, Streams: 2,
+		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: s.attemptBound(), Released: releasedBound, Streams: 2,
 		ObjectRequests: 32, ObjectFailures: 26, OutageFailures: 50, OutageDials: 25,
 		Forgets: s.watch.IdleTimeout > 0 || s.watch.MaxStaleness > 0 || s.ttl > 0,
 	}
