@@ -60,8 +60,7 @@ func Record(r Result) error {
 	if name == "" {
 		return nil
 	}
-	commit, _ := exec.Command("git", "describe", "--always", "--abbrev=10", "--dirty").Output() // none in a copy without git
-	r.Day, r.Commit = time.Now().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit))
+	r.Day, r.Commit = time.Now().UTC().Format(time.DateOnly), commit()
 	line, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("result %s of %s: %w", r.Name, r.Part, err)
@@ -72,6 +71,20 @@ func Record(r Result) error {
 	}
 	_, err = file.Write(append(line, '\n')) // one write, so that lines do not mix
 	return errors.Join(err, file.Close())
+}
+
+// commit returns the name that git gives what runs: "dirty" if there are changes, but for those of results. It is empty
+// in a copy without git.
+func commit() string {
+	name, err := exec.Command("git", "describe", "--always", "--abbrev=10").Output()
+	if err != nil {
+		return ""
+	}
+	changed := exec.Command("git", "diff", "--quiet", "HEAD", "--", ":(top)", ":(top,exclude)docs/results").Run()
+	if changed != nil {
+		return strings.TrimSpace(string(name)) + "-dirty"
+	}
+	return strings.TrimSpace(string(name))
 }
 
 // Read reads files of results, and adds up those of the same part and name. Their order is that of their first lines.

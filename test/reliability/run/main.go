@@ -66,11 +66,7 @@ func start(ctx context.Context, args []string, out io.Writer) error {
 	if ctx.Err() != nil || *only != "" {
 		return failure
 	}
-	files, err := filepath.Glob(filepath.Join(*folder, "*"+suffix))
-	if err != nil {
-		return err
-	}
-	command := exec.CommandContext(ctx, "go", append([]string{"run", "./test/reliability/page", "-o", *page}, files...)...)
+	command := exec.CommandContext(ctx, "go", append([]string{"run", "./test/reliability/page", "-o", *page}, r.done(expand(parts, ""))...)...)
 	command.Stdout, command.Stderr = out, out
 	return errors.Join(failure, command.Run())
 }
@@ -116,6 +112,16 @@ func (r *runner) runAll(ctx context.Context, parts []part) error {
 	err := r.runEach(ctx, others)
 	wg.Wait()
 	return errors.Join(err, beside)
+}
+
+// done returns the files of the parts that are done. Files of other parts, as of a night before, do not count.
+func (r *runner) done(parts []part) (files []string) {
+	for _, p := range parts {
+		if _, err := os.Stat(r.file(p)); err == nil {
+			files = append(files, r.file(p))
+		}
+	}
+	return files
 }
 
 func (r *runner) file(p part) string { return filepath.Join(r.folder, p.name+suffix) }

@@ -31,15 +31,15 @@ const atScale = "MATRIX_PAIRS=-1 MATRIX_SCALE=10000 MATRIX_FAULTS=rollback,rollb
 // night reaches the goals of the page.
 var night = []parts{
 	{name: "soak", args: "soak", times: 4, waits: true},
-	{name: "chaos", args: "chaos CHAOS_ROUNDS=2", times: 5, waits: true},
+	{name: "chaos", args: "chaos CHAOS_ROUNDS=2", times: 4, waits: true},
 	{name: "model", args: "model MODEL=25000", times: 4},
 	{name: "operators", args: "patterns PATTERNS=400", times: 1},
-	{name: "matrix", args: "matrix MATRIX_RUNS=100 MATRIX_PAIRS=1", times: 6},
+	{name: "matrix", args: "matrix MATRIX_RUNS=90 MATRIX_PAIRS=1", times: 6},
 	{name: "matrix-1000", args: "matrix MATRIX_RUNS=3 MATRIX_PAIRS=-1 MATRIX_SCALE=1000", times: 1},
 	{name: "matrix-10000", args: "matrix MATRIX_RUNS=3 " + atScale, times: 1},
 	{name: "kubelet", args: "matrix-of-kubelet MATRIX_RUNS=3", times: 1},
 	{name: "secrecy", args: "secrecy", times: 1},
-	{name: "fuzz", args: "fuzz FUZZTIME=150000x", times: 3},
+	{name: "fuzz", args: "fuzz FUZZTIME=125000x", times: 3},
 	{name: "mutants", args: "mutants MUTANTS_PART=%d/%[2]d", times: 6},
 }
 
