@@ -3,6 +3,7 @@
 package admission
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -179,7 +180,8 @@ func (s *server) pickProbe(o *outage, resources []*resource, now moment.Moment) 
 // probeCandidate returns the member to probe next, nil if none waits. It is the newest member, if there is one. Of the
 // others, a random healthy one goes before failing ones. The first probe prefers a resource without failures. All
 // members of a class and a resource may fail, so another class goes first at each probe, and another resource at each
-// probe of a class.
+// probe of a class. If some are refused, all healthy ones may be: then each third probe is of a member that a
+// caller waits for, also of a failing one.
 func (s *server) probeCandidate(o *outage, resources []*resource, now moment.Moment) *member {
 	if m := newestOf(resources); m != nil {
 		return m
@@ -191,22 +193,36 @@ func (s *server) probeCandidate(o *outage, resources []*resource, now moment.Mom
 			}
 		}
 	}
+	turn := class(o.probes % uint32(classes)) // a class itself overflows at 256
+	if turn == expedited && o.refusals > 0 {
+		if m := cmp.Or(o.queued(expedited, false, resources), o.queued(expedited, true, resources)); m != nil {
+			return m
+		}
+	}
 	for _, failing := range []bool{false, true} {
-		for i := range uint32(classes) {
-			c := class((o.probes + i) % uint32(classes)) // a class itself overflows at 256
-			for j := range resources {
-				r := resources[(int(o.probes)/int(classes)+j)%len(resources)]
-				lane := &r.healthy
-				if failing {
-					lane = &r.failing
-				}
-				if m := lane.peek(c, !failing); m != nil {
-					return m
-				}
+		for i := range classes {
+			if m := o.queued((turn+i)%classes, failing, resources); m != nil {
+				return m
 			}
 		}
 	}
 	return s.firstPaused(resources, now)
+}
+
+// queued returns a queued member of a class and a lane, nil if there is none: a random one of the healthy, or else the
+// oldest. Another resource goes first after a probe of each class.
+func (o *outage) queued(c class, failing bool, resources []*resource) *member {
+	for i := range resources {
+		r := resources[(int(o.probes)/int(classes)+i)%len(resources)]
+		lane := &r.healthy
+		if failing {
+			lane = &r.failing
+		}
+		if m := lane.peek(c, !failing); m != nil {
+			return m
+		}
+	}
+	return nil
 }
 
 // newestOf returns the newest member of some resources that has made no attempt, nil if there is none. It prefers one

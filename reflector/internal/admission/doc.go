@@ -32,7 +32,8 @@
 // In an outage, members make one attempt at a time: a probe. The first begins at once,
 // the next ones 0.25 to 5 s apart (for a resource 0.25 to 2 s; after 429s 0.1 to
 // 5 s). A success ends the outage. It also ends the pauses of the members that
-// failed since the last success, once each, but not a Retry-After.
+// failed since the last success, once each, but not a Retry-After. An outage of a
+// resource also ends if 16 probes in a row are refused.
 //
 // # Guarantees
 //

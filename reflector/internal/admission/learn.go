@@ -109,7 +109,24 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 	if healthy || outcome.Kind == Unauthorized || only {
 		s.learnFailure(m, outcome, now)
 	}
+	if outcome.Kind == Refused && m.resource.outage.probe == m {
+		s.endRefusedProbe(m, now)
+	} else {
+		s.endProbe(m, now)
+	}
+}
+
+// endRefusedProbe ends the probe of m's resource, which was refused. One refusal is no end of the outage: m may be
+// refused alone. But 16 in a row are: nothing shows that the outage lasts, and the budget of failing members bounds
+// what is tried after it.
+func (s *server) endRefusedProbe(m *member, now moment.Moment) {
+	o := &m.resource.outage
+	refusals := o.refusals + 1
 	s.endProbe(m, now)
+	if o.refusals = refusals; refusals >= maxFailures {
+		s.tellEnd(o, m, Refused, now)
+		o.interrupt(resourceBackoff, now)
+	}
 }
 
 // backOff begins the pause of a member that failed, and sets its lane. An outcome that may well pass with the next

@@ -211,12 +211,8 @@ var measures = []measure{
 	}},
 	{"away, after it", "seconds until 1,000 have synced", 8, func(r *rig) float64 { return r.syncedAfter(fails(admission.Unreachable)) }},
 	{"5xx of a kind", "attempts in a minute, of 1,000, beside one of another kind", 100, func(r *rig) float64 {
-		r.join(1, "configmaps", healthy())
-		all := r.join(1000, "secrets", healthy())
-		advance(time.Minute)
-		r.behave(all, fails(admission.Failed))
+		r.failTogether(admission.Failed, 1000)
 		began := time.Now()
-		r.cutStreams(all)
 		advance(time.Minute)
 		return float64(r.attemptsSince(began))
 	}},
@@ -344,7 +340,7 @@ func (r *rig) untilSynced(clients []*client, bound time.Duration) float64 {
 }
 
 func TestMeasures(t *testing.T) {
-	for _, m := range measures {
+	for _, m := range slices.Concat(measures, measuresOfRefusals) {
 		t.Run(m.scenario, func(t *testing.T) {
 			inBubble(t, 256, func(r *rig) {
 				got := m.value(r)

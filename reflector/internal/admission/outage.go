@@ -10,7 +10,8 @@ import (
 )
 
 // minFailures is how many members must fail to confirm an outage. One more is needed for each membersPerFailure
-// members, up to maxFailures. So a share of bad members is unlikely to look like an outage.
+// members, up to maxFailures. So a share of bad members is unlikely to look like an outage. maxFailures is also how
+// many probes in a row must be refused to end one.
 const minFailures, membersPerFailure, maxFailures = 4, 64, 16
 
 // errHung is the cause of an outage that hung attempts confirm.
@@ -30,6 +31,7 @@ type outage struct {
 	probes    uint32        // begun so far, also before it was interrupted
 	probe     *member       // whose attempt is the probe under way, nil if none
 	nextProbe moment.Moment // no probe begins before
+	refusals  int           // how many probes in a row were refused, with no failure in between
 }
 
 // record records a failure of m, and reports whether that confirms the outage. threshold is how many members must fail.
@@ -57,7 +59,7 @@ func (o *outage) record(m *member, outcome Outcome, threshold int, now moment.Mo
 // seen notes that an attempt has failed as the confirmed outage does. It keeps the cause.
 func (o *outage) seen(kind Kind, now moment.Moment) {
 	if o.confirmed && o.kind == kind {
-		o.lastSeen = now
+		o.lastSeen, o.refusals = now, 0
 	}
 }
 
@@ -69,7 +71,7 @@ func (o *outage) beginProbe(m *member) {
 
 // endProbe ends the probe without success. The next one begins after a pause, and not before notBefore.
 func (o *outage) endProbe(b backoff, notBefore, now moment.Moment) {
-	o.probe = nil
+	o.probe, o.refusals = nil, 0
 	o.nextProbe = max(now.Add(b.pause(o.probes)), notBefore)
 }
 

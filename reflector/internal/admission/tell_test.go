@@ -86,7 +86,7 @@ func attempt(t *testing.T, m *admission.Member, kind admission.Kind) {
 
 // An observer is told of the begin of an outage and of its end: once each.
 func TestBeginAndEndOfAnOutage(t *testing.T) {
-	const unreachable, failed, synced = admission.Unreachable, admission.Failed, admission.Synced
+	const unreachable, failed, synced, refused = admission.Unreachable, admission.Failed, admission.Synced, admission.Refused
 	began, ended := "began", "ended"
 	tests := map[string]struct {
 		resource string
@@ -94,13 +94,25 @@ func TestBeginAndEndOfAnOutage(t *testing.T) {
 		want     []string
 	}{
 		"server, until a success":        {"secrets", []admission.Kind{unreachable, synced}, []string{began, ended}},
-		"server, until a refusal":        {"secrets", []admission.Kind{unreachable, admission.Refused}, []string{began, ended}},
+		"server, until a refusal":        {"secrets", []admission.Kind{unreachable, refused}, []string{began, ended}},
 		"server, that goes on":           {"secrets", []admission.Kind{unreachable, admission.Canceled, unreachable}, []string{began}},
 		"resource, until a success":      {"secrets", []admission.Kind{failed, failed, synced}, []string{"began secrets", "ended secrets"}},
 		"resource, until another answer": {"secrets", []admission.Kind{failed, admission.Answered}, []string{"began secrets", "ended secrets"}},
-		"resource, that goes on":         {"secrets", []admission.Kind{failed, failed, failed}, []string{"began secrets"}},
-		"resource without a name":        {"", []admission.Kind{failed, synced}, []string{"began ", "ended "}},
-		"server, then a resource":        {"secrets", []admission.Kind{unreachable, failed}, []string{began, ended}},
+		"resource, until refusals in a row": {
+			"secrets", slices.Concat([]admission.Kind{failed}, slices.Repeat([]admission.Kind{refused}, 16)),
+			[]string{"began secrets", "ended secrets"},
+		},
+		"resource, that refuses some": {
+			"secrets", slices.Repeat(slices.Concat([]admission.Kind{failed}, slices.Repeat([]admission.Kind{refused}, 15)), 3),
+			[]string{"began secrets"},
+		},
+		"resource, that refuses and throttles": {
+			"secrets", slices.Concat([]admission.Kind{failed}, slices.Repeat([]admission.Kind{admission.Throttled, refused}, 16)),
+			[]string{"began secrets"},
+		},
+		"resource, that goes on":  {"secrets", []admission.Kind{failed, failed, failed}, []string{"began secrets"}},
+		"resource without a name": {"", []admission.Kind{failed, synced}, []string{"began ", "ended "}},
+		"server, then a resource": {"secrets", []admission.Kind{unreachable, failed}, []string{began, ended}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -132,6 +144,27 @@ func TestBeginAndEndOfAnOutage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Refusals are not in a row if an attempt that is no probe fails in between, as the first one of a new member.
+func TestRefusalsBesideFailuresOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, o := admission.New(32), &told{}
+		members := crowdOf(t, c, o, 3, "secrets")
+		for _, m := range members {
+			attempt(t, m, admission.Failed)
+		}
+		for range 40 {
+			attempt(t, members[0], admission.Refused)
+			added := &admission.Member{}
+			c.Join(added, "secrets", o)
+			attempt(t, added, admission.Failed)
+			added.Leave()
+		}
+		if got, want := o.all(), []string{"began secrets"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
 }
 
 // If no member could end an outage, because each has rested, it goes on with the next failure: nobody is told again,
