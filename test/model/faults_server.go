@@ -227,11 +227,8 @@ func refusesWatchList(w *World, t Target) (heal func()) {
 }
 
 // noticesRestores reports whether each restore of etcd must be noticed. One between a list and the watch after it need
-// not be, on a server without WatchList: see docs/promises.md, "What is not promised". If the server only refuses
-// WatchLists for a time, that takes the writes of others, which hide the gap.
-func (w *World) noticesRestores() bool {
-	return !w.settings.server.DisableWatchList && !(w.lists && w.settings.busy > 0)
-}
+// not be, as on a server without WatchList: see docs/promises.md, "What is not promised".
+func (w *World) noticesRestores() bool { return !w.settings.server.DisableWatchList && !w.lists }
 
 // rollsBackUnseen restores the server while no request succeeds, and writes the objects again until they have their old
 // versions, with other contents. The newest one is left out, so that some managers have seen a version from the future,

@@ -30,7 +30,7 @@
 //   - At most four times as many connections are dialed as streams need: one for each hundred streams, at the start and
 //     after a crash, and one for each that was cut or half open.
 //   - When all pods are unregistered, the server has no stream; when the managers have stopped and idle connections
-//     are closed, no connection and no goroutine is left, and at most a tenth of the heap.
+//     are closed, no connection and no goroutine is left, and at most 15 % of the heap.
 //
 // # Flags and output
 //
