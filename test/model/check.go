@@ -56,7 +56,7 @@ func (w *World) checkQuiet() {
 // checkFresh checks that Get returns what the server has, of each of the objects that is watched.
 func (w *World) checkFresh(when string, objects []*Object) {
 	w.getAll(objects, func(o *Object, got seen) {
-		if !o.unwatched && !o.isCurrent(got.state, got.err) {
+		if o.notices() && !o.isCurrent(got.state, got.err) {
 			current, _ := o.current()
 			w.violate("L1", o, "%s: got %s, want %s", when, got, current)
 		}
@@ -199,7 +199,7 @@ func (w *World) checkLateOwners(objects []*Object) {
 	synctest.Wait()
 	w.checkKept(Step{Op: "a new owner"})
 	w.getAll(objects, func(o *Object, got seen) {
-		if !o.isCurrent(got.state, got.err) {
+		if o.gap.Load() == nil && !o.isCurrent(got.state, got.err) {
 			current, _ := o.current()
 			w.violate("S3", o, "after a new owner: got %s, want %s", got, current)
 			return
@@ -214,7 +214,7 @@ func (w *World) checkFollowers(objects []*Object) {
 	for i, f := range w.followers {
 		f.mu.Lock()
 		for _, o := range objects {
-			if _, follows := w.subjects[o.Kind].(Follower); !follows || o.unwatched {
+			if _, follows := w.subjects[o.Kind].(Follower); !follows || !o.notices() {
 				continue
 			}
 			current, _ := o.current()

@@ -226,9 +226,12 @@ func refusesWatchList(w *World, t Target) (heal func()) {
 	})
 }
 
-// noticesRestores reports whether each restore of etcd must be noticed. One between a list and the watch after it need
-// not be, as on a server without WatchList: see docs/promises.md, "What is not promised".
-func (w *World) noticesRestores() bool { return !w.settings.server.DisableWatchList && !w.lists }
+// noticesRestores reports whether restores of etcd are injected. One between a list and the watch after it need not be
+// noticed, as on a server without WatchList: see docs/promises.md, "What is not promised". If the server only refuses
+// WatchLists for a time, many writes must hide the gap, and then more than the first watch may miss it.
+func (w *World) noticesRestores() bool {
+	return !w.settings.server.DisableWatchList && !(w.lists && w.settings.busy > 0)
+}
 
 // rollsBackUnseen restores the server while no request succeeds, and writes the objects again until they have their old
 // versions, with other contents. The newest one is left out, so that some managers have seen a version from the future,

@@ -41,6 +41,11 @@ type Object struct {
 	// requests are those of the subjects that have begun. streams are those that are open, and restores is how many
 	// restores there had been when the newest of them was opened.
 	requests, streams, restores atomic.Int64
+	// listed is one more than the restores that there had been when a list of the object was answered, and zero after
+	// the next WatchList. gap lasts while a stream is open that a restore has parted from its list: that need not be
+	// noticed. See docs/promises.md, "What is not promised".
+	listed atomic.Int64
+	gap    atomic.Pointer[history.Call]
 
 	mu        sync.Mutex
 	additions int       // of references, so far
@@ -60,6 +65,9 @@ func (o *Object) current() (state history.State, exists bool) {
 	defer o.mu.Unlock()
 	return o.state, o.exists
 }
+
+// notices reports whether the subject must notice each change of the object.
+func (o *Object) notices() bool { return !o.unwatched && o.gap.Load() == nil }
 
 func (o *Object) set(state history.State, exists bool) {
 	o.mu.Lock()

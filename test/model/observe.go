@@ -3,6 +3,7 @@
 package model
 
 import (
+	"net/http"
 	"slices"
 	"time"
 
@@ -61,6 +62,9 @@ func (w *World) observeRequest(request apiserver.Request) {
 func (w *World) observeResponse(request apiserver.Request) {
 	if o := w.object(request); o != nil && ofSubjects(request) && slices.Contains(reads, request.Verb) {
 		o.Response(request.Verb, request.Code)
+		if request.Verb == "list" && request.Code == http.StatusOK {
+			o.listed.Store(w.restores.Load() + 1)
+		}
 	}
 }
 
@@ -70,10 +74,24 @@ func (w *World) observeStream(f func(history.Object), change int64) func(apiserv
 		if o := w.object(request); o != nil && ofSubjects(request) {
 			o.streams.Add(change)
 			if change > 0 {
-				o.restores.Store(w.restores.Load())
+				w.opened(o, request)
+			} else if gap := o.gap.Swap(nil); gap != nil {
+				gap.End()
 			}
 			f(o.Object)
 		}
+	}
+}
+
+// opened handles that a stream of an object was opened.
+func (w *World) opened(o *Object, request apiserver.Request) {
+	restores := w.restores.Load()
+	o.restores.Store(restores)
+	if request.Query.Get("sendInitialEvents") != "" {
+		o.listed.Store(0)
+	} else if listed := o.listed.Load(); listed > 0 && listed <= restores {
+		gap := w.recorder.Fault("restored between a list and a watch", usualRecovery, o.Object)
+		o.gap.Store(&gap)
 	}
 }
 
