@@ -89,11 +89,13 @@ func configMapKind(client kubernetes.Interface) *kind {
 
 func widgetKind(client dynamic.Interface) *kind {
 	widget := func(meta metav1.ObjectMeta, content string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{
+		object := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": widgets.GroupVersion().String(), "kind": widgetDefinition.Kind,
 			"metadata": map[string]any{"namespace": meta.Namespace, "name": meta.Name, "resourceVersion": meta.ResourceVersion},
 			"spec":     map[string]any{"content": content},
 		}}
+		object.SetManagedFields(meta.ManagedFields)
+		return object
 	}
 	return &kind{
 		resource: widgets.GroupResource(),
