@@ -227,8 +227,8 @@ func refusesWatchList(w *World, t Target) (heal func()) {
 }
 
 // noticesRestores reports whether restores of etcd are injected. One between a list and the watch after it need not be
-// noticed, as on a server without WatchList: see docs/promises.md, "What is not promised". If the server only refuses
-// WatchLists for a time, many writes must hide the gap, and then more than the first watch may miss it.
+// noticed, as on a server without WatchList: see docs/promises.md, "What is not promised". While the
+// writes of others hide the gap, an object may stay old for longer than Object.gap knows; why is not known.
 func (w *World) noticesRestores() bool {
 	return !w.settings.server.DisableWatchList && !(w.lists && w.settings.busy > 0)
 }

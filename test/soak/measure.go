@@ -26,8 +26,8 @@ const (
 	// maxDials is how many times as many connections may be dialed as are needed for the streams. Lists of immutable
 	// objects are sent by net/http: while it has no connection, it dials one for each list that is under way.
 	maxDials = 4
-	// maxRemains is how much of the heap that the objects took may be left when all are unregistered. A tenth is the
-	// state of the checker, and maps that do not shrink.
+	// maxRemains is how much of the heap that the objects took may be left when all are unregistered. A run on a real
+	// control plane has left 10.2 %. The checker's state is a part of that; how large a part was not measured.
 	maxRemains = 0.15
 )
 
