@@ -42,6 +42,9 @@ type Limits struct {
 	// with an IdleTimeout or a MaxStaleness, and a DirectStore. Then a Get may return that the object has not synced
 	// although it had.
 	Forgets bool
+	// HoldsMore is set for a store that also holds objects without references, as an informer of all objects does. Then
+	// what a Get returns may be older than the first reference.
+	HoldsMore bool
 }
 
 // Violation is a rule that does not hold.

@@ -44,6 +44,29 @@ func TestViolations(t *testing.T) {
 	}
 }
 
+// A store that holds more than what is referenced may return a state from before the first reference, and none that is
+// older than what it has returned.
+func TestHoldsMore(t *testing.T) {
+	for _, holdsMore := range []bool{false, true} {
+		limits := limitsOf("S4")
+		limits.HoldsMore = holdsMore
+		report := inBubble(t, limits, false, func(r *rig) {
+			r.write()
+			r.reference()
+			r.fails(errAbsent) // that it was before the write
+			r.get(1)
+			r.fails(errAbsent)
+		})
+		want := 1 // the second one
+		if !holdsMore {
+			want = 2
+		}
+		if report.Count != want {
+			t.Errorf("HoldsMore=%v: got %d violations %v, want %d", holdsMore, report.Count, report.Violations, want)
+		}
+	}
+}
+
 // Each rule of the package documentation has a case.
 func TestRules(t *testing.T) {
 	rules := map[string]bool{}

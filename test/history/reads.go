@@ -27,7 +27,7 @@ func (c *Checker) beginGetLocked(o *object, e Event) *get {
 		referenced: o.certain > 0, free: o.possible == 0, synced: o.synced,
 		lost: o.lost, added: o.added, owner: o.owner, ownerGone: o.ownerGone,
 	}
-	if o.first > g.floor && c.writes {
+	if o.first > g.floor && c.writes && !c.limits.HoldsMore {
 		g.floor, g.rule = o.first, "S3"
 	}
 	if e.Newest && o.newest > g.floor && c.writes {

@@ -72,15 +72,13 @@ func stops(w *World, t Target) (heal func()) {
 func rollsBackAfter(inject func(*World, Target) func()) func(*World, Target) func() {
 	return func(w *World, t Target) func() {
 		heal := inject(w, t)
-		if w.noticesRestores() {
-			w.restore(noStream)
-			for s, n := range w.lags { // a restore ends a lag
-				if n > 0 {
-					s.Lag(3 * time.Second)
-				}
+		w.restore(noStream)
+		for s, n := range w.lags { // a restore ends a lag
+			if n > 0 {
+				s.Lag(3 * time.Second)
 			}
-			w.reached()
 		}
+		w.reached()
 		return heal
 	}
 }
@@ -88,9 +86,6 @@ func rollsBackAfter(inject func(*World, Target) func()) func(*World, Target) fun
 // rollsBackOneServerLater restores etcd, and restarts one of the API servers. The streams of the other one go on in
 // silence until that is restarted too, when the fault ends.
 func rollsBackOneServerLater(w *World, t Target) (heal func()) {
-	if !w.noticesRestores() {
-		return nil
-	}
 	w.restore(t.Has)
 	w.reached()
 	return func() { w.closeStreams(t) }

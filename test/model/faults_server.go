@@ -34,10 +34,8 @@ func init() {
 			return nil
 		}},
 		Fault{3, "rollback", OfServer, silentRecovery, func(w *World, _ Target) func() {
-			if w.noticesRestores() {
-				w.restore(noStream)
-				w.reached()
-			}
+			w.restore(noStream)
+			w.reached()
 			return nil
 		}},
 		Fault{3, "rollback-to-the-same-versions", OfServer, silentRecovery, rollsBackUnseen},
@@ -217,7 +215,6 @@ func closesStreams(w *World, t Target) (heal func()) {
 
 // refusesWatchList answers as a server without the feature gate WatchList.
 func refusesWatchList(w *World, t Target) (heal func()) {
-	w.lists = true
 	return w.intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
 		if !t.Has(request) || request.Query.Get("sendInitialEvents") == "" {
 			return nil
@@ -226,20 +223,10 @@ func refusesWatchList(w *World, t Target) (heal func()) {
 	})
 }
 
-// noticesRestores reports whether restores of etcd are injected. One between a list and the watch after it need not be
-// noticed, as on a server without WatchList: see docs/promises.md, "What is not promised". While the
-// writes of others hide the gap, an object may stay old for longer than Object.gap knows; why is not known.
-func (w *World) noticesRestores() bool {
-	return !w.settings.server.DisableWatchList && !(w.lists && w.settings.busy > 0)
-}
-
 // rollsBackUnseen restores the server while no request succeeds, and writes the objects again until they have their old
 // versions, with other contents. The newest one is left out, so that some managers have seen a version from the future,
 // and others have not.
 func rollsBackUnseen(w *World, t Target) (heal func()) {
-	if !w.noticesRestores() {
-		return nil
-	}
 	heal = closesStreamsAnd(responds(unavailable))(w, t)
 	before := map[*Object]string{}
 	for _, o := range w.objects {

@@ -72,11 +72,11 @@ func (w *World) observeResponse(request apiserver.Request) {
 func (w *World) observeStream(f func(history.Object), change int64) func(apiserver.Request) {
 	return func(request apiserver.Request) {
 		if o := w.object(request); o != nil && ofSubjects(request) {
-			o.streams.Add(change)
-			if change > 0 {
+			switch streams := o.streams.Add(change); {
+			case change > 0:
 				w.opened(o, request)
-			} else if gap := o.gap.Swap(nil); gap != nil {
-				gap.End()
+			case streams == 0: // a watch without an answer is sent again: several of them may be open
+				o.endGap()
 			}
 			f(o.Object)
 		}
@@ -87,11 +87,18 @@ func (w *World) observeStream(f func(history.Object), change int64) func(apiserv
 func (w *World) opened(o *Object, request apiserver.Request) {
 	restores := w.restores.Load()
 	o.restores.Store(restores)
+	o.endGap()
 	if request.Query.Get("sendInitialEvents") != "" {
 		o.listed.Store(0)
 	} else if listed := o.listed.Load(); listed > 0 && listed <= restores {
 		gap := w.recorder.Fault("restored between a list and a watch", usualRecovery, o.Object)
 		o.gap.Store(&gap)
+	}
+}
+
+func (o *Object) endGap() {
+	if gap := o.gap.Swap(nil); gap != nil {
+		gap.End()
 	}
 }
 

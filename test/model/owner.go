@@ -214,7 +214,7 @@ const silence = 2 * time.Minute
 // hasStream reports whether an object has a stream that is well. That of the server alone may be one whose end has not
 // arrived there, and one that was open during a restore ends as soon as anything proves the restore.
 func (w *World) hasStream(o *Object) bool {
-	if o.streams.Load() == 0 || o.restores.Load() != w.restores.Load() {
+	if o.streams.Load() < int64(max(1, w.options.Streams)) || o.restores.Load() != w.restores.Load() {
 		return false
 	}
 	s, ok := w.subjects[o.Kind].(interface {

@@ -120,6 +120,24 @@ func TestReplayOfDialsBesideFrozenConnections(t *testing.T) {
 	`)
 }
 
+// A watch without an answer is sent again. The end of the first one does not end the gap that a restore has left between
+// the list and both watches.
+func TestReplayOfARestoreBetweenAListAndTwoWatches(t *testing.T) {
+	model.Replay(t, `
+		with busy 300
+		inject watchlist-refused
+		inject watch-cache-stopped
+		inject one-backend-of-three-refuses
+		sleep 130000
+		heal 1
+		inject slow-server
+		register 1 1
+		heal 1
+		sleep 3000
+		inject rollback
+	`)
+}
+
 // A fault that ends takes its responses with it, also those that another fault slows down.
 func TestReplayOfAFrameWithoutEndThatIsSlow(t *testing.T) {
 	model.Replay(t, `

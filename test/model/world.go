@@ -73,7 +73,6 @@ type World struct {
 	contents   int                       // writes so far
 	restores   atomic.Int64              // of backups
 	lags       map[*apiserver.Server]int // faults that have stopped the watch cache
-	lists      bool                      // a fault has refused WatchLists
 	late       int                       // owners that probe and finish have made
 	kept       map[*Object]int64         // the requests that there were of objects with a stream, before their references changed
 

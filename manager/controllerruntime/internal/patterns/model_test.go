@@ -132,6 +132,7 @@ func (p *pattern) options() model.Options {
 		Limits: func(l *history.Limits) {
 			l.Fresh, l.ImmutableFresh = fresh, fresh
 			l.Attempt = 0 // a reconcile of another object may wait for SyncTimeout
+			l.HoldsMore = p.readsStock()
 			l.Streams = 2 * max(1, p.streams)
 			l.ObjectRequests *= max(1, p.streams)
 			l.ObjectFailures *= max(1, p.streams)

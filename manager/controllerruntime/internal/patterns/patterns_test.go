@@ -50,6 +50,9 @@ type pattern struct {
 	without []string
 }
 
+// readsStock reports whether reads are of the stock cache.
+func (p *pattern) readsStock() bool { return p.live && p.held && !p.cache.LiveList }
+
 func (p *pattern) newCache() cache.NewCacheFunc {
 	newCache := controllerruntime.NewCache(p.cache)
 	if p.wrap != nil {
