@@ -83,7 +83,7 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *engine.Fact
 		s.hedges.hung = now
 	}
 	hung := attempts.Hung || now.Sub(s.hedges.hung) < hedgeCheck && now.Sub(g.began) >= hedgeCheck // or is queued behind those that do
-	if w.hedgeQueued || !hung && (attempts.Failures > 0 || s.waiters > hedgeAlone) {
+	if w.hedgeQueued || w.hedging || !hung && (attempts.Failures > 0 || s.waiters > hedgeAlone) {
 		return hedgeCheck
 	}
 	due := later(g.began.Add(hedgeDelay), s.base.Add(w.nextHedge))
@@ -108,9 +108,16 @@ func (s *WatchStore[T]) startHedgesLocked() {
 		}
 		h.began, h.readFor = time.Now(), e.owners.Reads
 		w.nextHedge = h.began.Add(hedgeTimeout).Sub(s.base)
+		w.hedging = true
 		s.hedges.underWay++
 		s.background.Go(func() { s.runHedge(h) })
 	}
+}
+
+// nextHedgeLocked is called when the request of a hedged read is over.
+func (s *WatchStore[T]) nextHedgeLocked() {
+	s.hedges.underWay--
+	s.startHedgesLocked()
 }
 
 // dropHedgesLocked drops the oldest hedged reads in the queue. No reference to them is left.
@@ -130,20 +137,29 @@ func (s *WatchStore[T]) dropHedgeLocked(w *objectWatch[T]) {
 	s.hedges.queue = slices.DeleteFunc(s.hedges.queue, func(h hedge[T]) bool { return h.watch == w })
 }
 
-// runHedge reads the object, and starts those that are queued.
+// runHedge reads the object, and starts those that are queued when the server has answered: the
+// function of WithTransform may block.
 func (s *WatchStore[T]) runHedge(h hedge[T]) {
 	ctx, cancel := context.WithTimeout(s.ctx, hedgeTimeout)
 	defer cancel()
 	err := context.Canceled // a transform may end the goroutine
 	var state cache.State[T]
+	answered := false
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.hedges.underWay--
+		h.watch.hedging = false
 		s.hedgeEndedLocked(h, state, err)
-		s.startHedgesLocked()
+		if !answered {
+			s.nextHedgeLocked()
+		}
 	}()
-	state, err = s.resource.Read(ctx, h.entry.key)
+	state, err = s.resource.Read(ctx, h.entry.key, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		answered = true
+		s.nextHedgeLocked()
+	})
 	if s.ctx.Err() == nil {
 		s.counters.CountRead(err)
 	}

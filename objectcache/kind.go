@@ -53,7 +53,7 @@ func (k *kind[T]) logRateLimit(ctx context.Context) {
 // read reads an object with one GET. apierrors.IsNotFound holds only if the server has no
 // such object; if it does not serve the path, the error is a [resource.NotServedError].
 func (k *kind[T]) read(ctx context.Context, key types.NamespacedName) (T, error) {
-	state, err := k.Read(ctx, key)
+	state, err := k.Read(ctx, key, nil)
 	if err != nil {
 		return state.Object, k.ExplainFailure(err)
 	}

@@ -34,6 +34,7 @@ type objectWatch[T cache.Object] struct {
 	hedged       bool          // until then, the state is from hedged reads only
 	behind       bool          // that read was older than the state, which is from a hedged one
 	hedgeQueued  bool          // a hedged read waits until it may begin
+	hedging      bool          // one is under way
 	hedgeRefused bool          // the server has refused one, and has not answered the stream
 	nextHedge    time.Duration // when the next hedged read may begin, since WatchStore.base
 }

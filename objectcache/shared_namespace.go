@@ -141,6 +141,9 @@ func (s *WatchStore[T]) endSharedLocked(n *sharedNamespace[T], reason error) {
 	st.reflector.Stop()
 	if !errors.Is(reason, errFew) && !s.stopped {
 		n.retry = s.startTimerLocked(sharedRetry+rand.N(sharedRetry), func() time.Duration {
+			if !st.gone { // the function of WithTransform blocks, and would again
+				return sharedRetry
+			}
 			n.retry = nil
 			if engine.Shares(n.counted, s.options.Shared.Threshold) == engine.Share {
 				s.startSharedLocked(n)

@@ -51,7 +51,10 @@ type sharedStream[T cache.Object] struct {
 	failingSince time.Time // zero if the last attempt did not fail
 	slow         *timer    // fires if the first read takes long
 	grace        *timer    // fires if the stream has failed for sharedFailureGrace; may be nil
-	reason       error     // why it has ended
+	reason       error     // why it ends
+	gone         bool      // the reflector has ended
+
+	log sync.Once
 }
 
 // sharedEntry is an entry whose events are not dropped.
@@ -69,7 +72,7 @@ type sharedEntry[T cache.Object] struct {
 func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] {
 	st := &sharedStream[T]{store: s, namespace: n}
 	resource := s.resource.resource.String()
-	source := &sharedSource[T]{Source: s.resource.NamespaceSource(n.name, st.isMember), stream: st}
+	source := &sharedSource[T]{Source: s.resource.NamespaceSource(n.name, st.isMember, st.blocked), stream: st}
 	st.reflector = reflector.New(source, st, reflector.Options{
 		Name:            resource + " of namespace " + n.name,
 		Resource:        resource + " of namespaces",
@@ -97,15 +100,35 @@ func (st *sharedStream[T]) logger() klog.Logger {
 // ended is called when the reflector has ended.
 func (st *sharedStream[T]) ended() {
 	defer st.store.background.Done()
-	logger := st.logger()
 	st.store.mu.Lock()
+	st.gone = true
 	reason := st.reason
 	st.store.mu.Unlock()
-	if reason == nil || errors.Is(reason, errStopping) || errors.Is(reason, errFew) {
-		logger.V(2).Info("Stopped watching the namespace", "reason", reason)
-		return
+	st.logEnd(reason)
+}
+
+// blocked is called if the function of WithTransform does not return for one object.
+func (st *sharedStream[T]) blocked(reason error) {
+	s := st.store
+	s.mu.Lock()
+	if st.namespace.stream == st {
+		s.endSharedLocked(st.namespace, reason)
 	}
-	logger.Info("Cannot watch the namespace, each object gets a stream of its own", "err", st.store.explain(reason))
+	reason = st.reason
+	s.mu.Unlock()
+	st.logEnd(reason) // the reflector ends when the function returns
+}
+
+// logEnd logs why the stream ends, once.
+func (st *sharedStream[T]) logEnd(reason error) {
+	st.log.Do(func() {
+		logger := st.logger()
+		if reason == nil || errors.Is(reason, errStopping) || errors.Is(reason, errFew) {
+			logger.V(2).Info("Stopped watching the namespace", "reason", reason)
+			return
+		}
+		logger.Info("Cannot watch the namespace, each object gets a stream of its own", "err", st.store.explain(reason))
+	})
 }
 
 // member returns the member of that name, nil if there is none.

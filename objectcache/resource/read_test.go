@@ -60,7 +60,7 @@ func readerOf[T cache.Object](kind resource.Resource[T]) reader {
 		if err != nil {
 			return nil, err
 		}
-		state, err := reader.Read(ctx, testKey)
+		state, err := reader.Read(ctx, testKey, nil)
 		switch {
 		case err != nil:
 			return nil, reader.ExplainFailure(err)

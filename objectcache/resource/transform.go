@@ -34,7 +34,8 @@ func (transformError) Is(target error) bool { return target == listwatch.ErrStor
 // the same for the same object, because a store takes another content at the same version
 // for another state of the server. The field "immutable" must stay for a store to notice
 // that an object is immutable. It is called by several goroutines, and must not block. If it
-// does, for however many objects, it delays the changes of others by less than a second.
+// does, for however many objects, it delays the changes of others by less than a second. Those
+// that share a stream with such an object get streams of their own after half a second.
 //
 // An object for which the function panics, or returns another object or nil, is refused:
 // Get returns [ErrTransform] as the cause, or the state before it if there is one, and

@@ -120,8 +120,8 @@ func TestReplayOfDialsBesideFrozenConnections(t *testing.T) {
 	`)
 }
 
-// A watch without an answer is sent again. The end of the first one does not end the gap that a restore has left between
-// the list and both watches.
+// A watch without an answer is sent again. Then the end of the first one does not end the gap that a restore has left
+// between the list and both watches.
 func TestReplayOfARestoreBetweenAListAndTwoWatches(t *testing.T) {
 	model.Replay(t, `
 		with busy 300

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// blocker blocks a function of WithTransform for objects whose names begin with a text.
+type blocker struct {
+	prefix atomic.Pointer[string]
+	free   chan struct{}
+}
+
+// newBlocker makes a store whose function of WithTransform a blocker may block. It is called in a bubble.
+func newBlocker(t *testing.T, r *rig, options objectcache.WatchOptions) *blocker {
+	b := &blocker{free: make(chan struct{})}
+	r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+		if prefix := b.prefix.Load(); prefix != nil && strings.HasPrefix(s.Name, *prefix) {
+			<-b.free
+		}
+		return s
+	}), options)
+	return b
+}
+
+func (b *blocker) block(prefix string) { b.prefix.Store(&prefix) }
+
+func (b *blocker) unblock() {
+	b.prefix.Store(nil)
+	close(b.free)
+}
+
+// An object for which the function of WithTransform blocks delays those that share its stream by half a second. They
+// get streams of their own, and share one again some minutes after the function has returned.
+func TestTransformBlocksInASharedStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		b := newBlocker(t, r.rig, sharedOptions(4))
+		r.run()
+		all := names(6)
+		r.createAll(append(all, "new")...)
+		r.reference(all...)
+		time.Sleep(joined)
+		r.wantPhase("at first", readyShared, all...)
+		b.block("s0")
+		for _, name := range all {
+			r.update(name, "1")
+		}
+		r.reference("new")
+		r.wantValues("a new reference", "0", "new")
+		time.Sleep(700 * time.Millisecond)
+		r.wantValues("the others", "1", all[1:]...)
+		r.wantValues("the object that blocks", "0", all[0])
+		before := r.sharedRequests()
+		time.Sleep(time.Hour)
+		if got := r.sharedRequests() - before; got != 0 {
+			t.Errorf("while the function blocks: got %d more requests for the namespace, want none", got)
+		}
+		b.unblock()
+		time.Sleep(time.Second)
+		r.wantValues("in the end", "1", all...)
+		time.Sleep(retried)
+		r.wantPhase("in the end", readyShared, all...)
+		r.stop()
+	})
+}
+
+// It is the same in the first read of a shared stream, which new references wait for.
+func TestTransformBlocksInTheFirstReadOfASharedStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		b := newBlocker(t, r.rig, sharedOptions(4))
+		all := names(6)
+		r.createAll(all...)
+		b.block("s0")
+		r.reference(all...)
+		r.run()
+		time.Sleep(700 * time.Millisecond)
+		r.wantValues("the others", "0", all[1:]...)
+		b.unblock()
+		time.Sleep(time.Second)
+		r.wantValues("in the end", "0", all...)
+		r.stop()
+	})
+}
+
+// After the last reference nothing of a shared stream that cannot end refers to the object.
+func TestObjectOfABlockedSharedStreamIsFreed(t *testing.T) {
+	freed := make(chan struct{}) // outside the bubble, as cleanups are
+	synctest.Test(t, func(t *testing.T) {
+		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		b := newBlocker(t, r.rig, sharedOptions(4))
+		r.run()
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined)
+		b.block("s0")
+		r.update("s0", "1")
+		time.Sleep(10 * time.Second)
+		r.closeWhenFreed("s1", freed)
+		r.dereference("s1")
+		time.Sleep(10 * time.Second)
+		collect(t, freed)
+		b.unblock()
+		r.stop()
+	})
+}
+
+// A function of WithTransform that is only slow does not end a shared stream.
+func TestTransformIsSlowInASharedStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			time.Sleep(400 * time.Millisecond)
+			return s
+		}), sharedOptions(4))
+		r.run()
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined)
+		for _, name := range all {
+			r.update(name, "1")
+		}
+		time.Sleep(time.Minute)
+		r.wantValues("in the end", "1", all...)
+		r.wantPhase("in the end", readyShared, all...)
+		r.stop()
+	})
+}
+
+// Openings hang, and the function of WithTransform blocks for the objects that hedged reads have brought. Others are
+// read beside them. None of those that block is read again.
+func TestTransformBlocksInHedgedReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		b := newBlocker(t, r, objectcache.WatchOptions{})
+		var sent atomic.Int32
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			switch {
+			case request.Verb == "list" || request.Verb == "watch":
+				<-ctx.Done()
+			case request.Verb == "get" && strings.HasPrefix(request.Name, "bad"):
+				sent.Add(1)
+			}
+			return nil
+		})
+		b.block("bad")
+		r.run()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		var gets sync.WaitGroup
+		const blocked = 8 // more than the hedged reads at once, and too few for an outage
+		for i := range blocked {
+			name := fmt.Sprint("bad", i)
+			r.create(name)
+			r.AddReference(namespace, name, "pod")
+			gets.Go(func() { _, _ = r.Get(ctx, namespace, name) })
+		}
+		time.Sleep(1500 * time.Millisecond)
+		r.create("good")
+		r.AddReference(namespace, "good", "pod")
+		if _, err := r.get("good", 5*time.Second); err != nil {
+			t.Error(err)
+		}
+		gets.Wait()
+		if got := sent.Load(); got != blocked {
+			t.Errorf("got %d GETs of the objects that block, want %d", got, blocked)
+		}
+		cancel()
+		b.unblock()
+		r.stop()
+	})
+}
