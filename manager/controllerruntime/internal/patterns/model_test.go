@@ -133,6 +133,7 @@ func (p *pattern) options() model.Options {
 			l.Fresh, l.ImmutableFresh = fresh, fresh
 			l.Attempt = 0 // a reconcile of another object may wait for SyncTimeout
 			l.HoldsMore = p.readsStock()
+			l.Forgets = p.newClient != nil && p.writes // a read of what it has written fails if that does not arrive
 			l.Streams = 2 * max(1, p.streams)
 			l.ObjectRequests *= max(1, p.streams)
 			l.ObjectFailures *= max(1, p.streams)
