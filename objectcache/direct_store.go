@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -102,14 +103,15 @@ func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, 
 	case <-s.stopped:
 		return none, s.resource.Error(key, ErrStopped)
 	case s.reads <- struct{}{}:
-		defer func() { <-s.reads }()
 	case <-ctx.Done():
 		cause := fmt.Errorf("waited for %v, because %d other reads are under way", time.Since(began).Round(time.Millisecond), DirectReads)
 		return none, s.resource.Error(key, notSynced(ctx, cause)...)
 	}
+	next := sync.OnceFunc(func() { <-s.reads })
+	defer next()
 	read, cancel := context.WithTimeout(ctx, directReadTimeout)
 	defer cancel()
-	object, err := s.resource.read(read, key)
+	object, err := s.resource.read(read, key, next)
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		s.counters.CountRead(nil)

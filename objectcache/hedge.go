@@ -114,12 +114,6 @@ func (s *WatchStore[T]) startHedgesLocked() {
 	}
 }
 
-// nextHedgeLocked is called when the request of a hedged read is over.
-func (s *WatchStore[T]) nextHedgeLocked() {
-	s.hedges.underWay--
-	s.startHedgesLocked()
-}
-
 // dropHedgesLocked drops the oldest hedged reads in the queue. No reference to them is left.
 func (s *WatchStore[T]) dropHedgesLocked(n int) {
 	for i := range n {
@@ -144,35 +138,40 @@ func (s *WatchStore[T]) runHedge(h hedge[T]) {
 	defer cancel()
 	err := context.Canceled // a transform may end the goroutine
 	var state cache.State[T]
-	answered := false
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		h.watch.hedging = false
-		s.hedgeEndedLocked(h, state, err)
-		if !answered {
-			s.nextHedgeLocked()
+		if err == nil && state.Exists {
+			s.storeHedgedLocked(h, state)
 		}
 	}()
-	state, err = s.resource.Read(ctx, h.entry.key, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		answered = true
-		s.nextHedgeLocked()
-	})
+	state, err = s.readHedge(ctx, h)
+	if err == nil && state.Exists {
+		state.Object, err = s.resource.Transform(state.Object)
+	}
 	if s.ctx.Err() == nil {
 		s.counters.CountRead(err)
 	}
 }
 
-// hedgeEndedLocked stores what a hedged read has brought, or records how it has failed.
-func (s *WatchStore[T]) hedgeEndedLocked(h hedge[T], state cache.State[T], err error) {
-	if err == nil {
-		if state.Exists {
-			s.storeHedgedLocked(h, state)
+// readHedge sends the request of a hedged read.
+func (s *WatchStore[T]) readHedge(ctx context.Context, h hedge[T]) (state cache.State[T], err error) {
+	err = context.Canceled // a client may end the goroutine
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.hedges.underWay--
+		if err != nil {
+			s.hedgeFailedLocked(h, err)
 		}
-		return
-	}
+		s.startHedgesLocked()
+	}()
+	return s.resource.Read(ctx, h.entry.key)
+}
+
+// hedgeFailedLocked records that the request of a hedged read has failed.
+func (s *WatchStore[T]) hedgeFailedLocked(h hedge[T], err error) {
 	if h.watch.hedgeRefused = apierrors.IsForbidden(err); h.watch.hedgeRefused && h.watch.synced {
 		s.refuseHedgesLocked(h.watch)
 	}

@@ -78,7 +78,6 @@ func TestHedgedReadsAndATransformThatPanics(t *testing.T) {
 			r.create(name)
 			r.AddReference(namespace, name, "pod")
 			_, _ = r.get(name, 50*time.Millisecond)
-			time.Sleep(2 * time.Second)
 		}
 		panics.Store(false)
 		r.create("tls")

@@ -52,12 +52,25 @@ func (k *kind[T]) logRateLimit(ctx context.Context) {
 
 // read reads an object with one GET. apierrors.IsNotFound holds only if the server has no
 // such object; if it does not serve the path, the error is a [resource.NotServedError].
-func (k *kind[T]) read(ctx context.Context, key types.NamespacedName) (T, error) {
-	state, err := k.Read(ctx, key, nil)
+// answered is called when the request is over: the function of WithTransform may block.
+func (k *kind[T]) read(ctx context.Context, key types.NamespacedName, answered func()) (T, error) {
+	state, err := k.Read(ctx, key)
+	answered()
+	if err == nil && state.Exists {
+		state.Object, err = k.Transform(state.Object)
+	}
 	if err != nil {
 		return state.Object, k.ExplainFailure(err)
 	}
 	return k.result(key, state)
+}
+
+// transform implements reflector.Options.Transform. A store refuses an object of another type.
+func (k *kind[T]) transform(object any) (any, error) {
+	if typed, ok := object.(T); ok {
+		return k.Transform(typed)
+	}
+	return object, nil
 }
 
 func notServed(err error) error { return resource.NotServed(err) }

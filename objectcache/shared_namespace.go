@@ -28,6 +28,7 @@ const sharedLinger = 5 * time.Minute
 var (
 	errShared = errors.New("a stream of the namespace brings the changes")
 	errFew    = errors.New("few objects of the namespace need a stream")
+	errGoexit = errors.New("a function of the program has ended the goroutine of the stream, as runtime.Goexit does")
 )
 
 // sharedNamespace is a namespace whose objects may share a stream. WatchStore.mu guards
@@ -141,8 +142,8 @@ func (s *WatchStore[T]) endSharedLocked(n *sharedNamespace[T], reason error) {
 	st.reflector.Stop()
 	if !errors.Is(reason, errFew) && !s.stopped {
 		n.retry = s.startTimerLocked(sharedRetry+rand.N(sharedRetry), func() time.Duration {
-			if !st.gone { // the function of WithTransform blocks, and would again
-				return sharedRetry
+			if !st.gone { // a function of the program blocks, and would again
+				return sharedRetry + rand.N(sharedRetry)
 			}
 			n.retry = nil
 			if engine.Shares(n.counted, s.options.Shared.Threshold) == engine.Share {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
@@ -29,6 +30,9 @@ const (
 	// sharedFailureGrace is how long a shared stream may fail while the server answers
 	// others.
 	sharedFailureGrace = 30 * time.Second
+	// sharedTransformGrace is how long the function of WithTransform may take for one object
+	// before those that share the stream get streams of their own.
+	sharedTransformGrace = 500 * time.Millisecond
 )
 
 // sharedStream is one list-and-watch of a namespace, from the time when enough entries
@@ -54,7 +58,7 @@ type sharedStream[T cache.Object] struct {
 	reason       error     // why it ends
 	gone         bool      // the reflector has ended
 
-	log sync.Once
+	log sync.Once // of the end
 }
 
 // sharedEntry is an entry whose events are not dropped.
@@ -72,8 +76,8 @@ type sharedEntry[T cache.Object] struct {
 func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] {
 	st := &sharedStream[T]{store: s, namespace: n}
 	resource := s.resource.resource.String()
-	source := &sharedSource[T]{Source: s.resource.NamespaceSource(n.name, st.isMember, st.blocked), stream: st}
-	st.reflector = reflector.New(source, st, reflector.Options{
+	source := &sharedSource[T]{Source: s.resource.NamespaceSource(n.name, st.isMember), stream: st}
+	options := reflector.Options{
 		Name:            resource + " of namespace " + n.name,
 		Resource:        resource + " of namespaces",
 		OnChange:        st.changed,
@@ -81,8 +85,31 @@ func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] 
 		BlockingStreams: s.options.BlockingStreams,
 		Counters:        &s.counters,
 		Explain:         s.explain,
-	})
+	}
+	if s.transform != nil {
+		options.Transform = st.transform
+	}
+	st.reflector = reflector.New(source, st, options)
 	return st
+}
+
+// transform transforms an object, and ends the stream if that takes so long that the members
+// must not wait for it.
+func (st *sharedStream[T]) transform(object any) (any, error) {
+	name, ended := "", make(chan struct{})
+	if header, err := meta.Accessor(object); err == nil {
+		name = header.GetName()
+	}
+	timer := time.AfterFunc(sharedTransformGrace, func() {
+		defer close(ended)
+		st.end(fmt.Errorf("the function of WithTransform has not returned for %v for the object %q", sharedTransformGrace, name))
+	})
+	defer func() {
+		if !timer.Stop() {
+			<-ended // Run waits for it
+		}
+	}()
+	return st.store.transform(object)
 }
 
 // startLocked starts the reflector. stopSharedLocked stops it, if nothing stops it before.
@@ -102,25 +129,19 @@ func (st *sharedStream[T]) ended() {
 	defer st.store.background.Done()
 	st.store.mu.Lock()
 	st.gone = true
-	reason := st.reason
 	st.store.mu.Unlock()
-	st.logEnd(reason)
+	st.end(errGoexit) // nothing else ends a reflector that is not stopped
 }
 
-// blocked is called if the function of WithTransform does not return for one object.
-func (st *sharedStream[T]) blocked(reason error) {
+// end ends the stream for a reason, unless it has one, and logs that.
+func (st *sharedStream[T]) end(reason error) {
 	s := st.store
 	s.mu.Lock()
-	if st.namespace.stream == st {
+	if st.namespace.stream == st && s.ctx.Err() == nil {
 		s.endSharedLocked(st.namespace, reason)
 	}
 	reason = st.reason
 	s.mu.Unlock()
-	st.logEnd(reason) // the reflector ends when the function returns
-}
-
-// logEnd logs why the stream ends, once.
-func (st *sharedStream[T]) logEnd(reason error) {
 	st.log.Do(func() {
 		logger := st.logger()
 		if reason == nil || errors.Is(reason, errStopping) || errors.Is(reason, errFew) {
@@ -176,15 +197,17 @@ func (st *sharedStream[T]) changed() {
 // failureLocked returns why the stream must end, nil if it need not: streams of single
 // objects would not help while the server is away.
 func (st *sharedStream[T]) failureLocked(status reflector.Status) error {
-	if status.Failures == 0 || isAway(st.store.options.Gate) {
+	answered := !status.RefusedSince.IsZero() || status.Malformed > 0 || errors.Is(status.LastError, resource.ErrTransform)
+	switch {
+	case status.Failures == 0, !answered && isAway(st.store.options.Gate):
 		st.failingSince = time.Time{}
 		return nil
-	}
-	if st.failingSince.IsZero() {
+	case answered:
+		return status.LastError
+	case st.failingSince.IsZero():
 		st.failingSince = time.Now()
 	}
-	refused, malformed := !status.RefusedSince.IsZero(), status.Malformed > 0 || errors.Is(status.LastError, resource.ErrTransform)
-	if left := time.Until(st.failingSince.Add(sharedFailureGrace)); status.Synced && !refused && !malformed && left > 0 {
+	if left := time.Until(st.failingSince.Add(sharedFailureGrace)); status.Synced && left > 0 {
 		st.checkLaterLocked(left)
 		return nil
 	}

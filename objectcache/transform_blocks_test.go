@@ -5,6 +5,7 @@ package objectcache_test
 import (
 	"context"
 	"fmt"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
@@ -74,6 +77,75 @@ func TestTransformBlocksInASharedStream(t *testing.T) {
 		b.unblock()
 		time.Sleep(time.Second)
 		r.wantValues("in the end", "1", all...)
+		time.Sleep(retried)
+		r.wantPhase("in the end", readyShared, all...)
+		r.stop()
+	})
+}
+
+// The function blocks in the shared stream, and not in the object's own one, which goes on when it has returned.
+func TestTransformBlocksOnceInASharedStream(t *testing.T) {
+	logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
+	synctest.Test(t, func(t *testing.T) {
+		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		var blocks atomic.Bool
+		free := make(chan struct{})
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			if s.Name == "s0" && blocks.CompareAndSwap(true, false) {
+				<-free
+			}
+			return s
+		}), sharedOptions(4))
+		r.stop = runStore(klog.NewContext(t.Context(), logger), t, r.Store)
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined)
+		blocks.Store(true)
+		r.update("s0", "1")
+		time.Sleep(10 * time.Second)
+		r.wantValues("its own stream", "1", "s0")
+		close(free)
+		time.Sleep(10 * time.Second)
+		for _, name := range all {
+			r.update(name, "2")
+		}
+		time.Sleep(time.Second)
+		r.wantValues("after the end of the shared stream", "2", all...)
+		time.Sleep(time.Hour)
+		r.wantPhase("in the end", readyShared, all...)
+		r.stop()
+	})
+	log := logText(logger)
+	const want = `err="the function of WithTransform has not returned for 500ms for the object \"s0\""`
+	if strings.Count(log, "Cannot watch the namespace") != 1 || !strings.Contains(log, want) {
+		t.Errorf("got the log %s\nwant one line with %s", log, want)
+	}
+}
+
+// A function of WithTransform that ends its goroutine does not keep those from their updates that share its stream.
+func TestGoexitInASharedStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		var exits atomic.Bool
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			if s.Name == "s0" && exits.CompareAndSwap(true, false) {
+				goruntime.Goexit()
+			}
+			return s
+		}), sharedOptions(4))
+		r.run()
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined)
+		r.wantPhase("at first", readyShared, all...)
+		exits.Store(true)
+		for _, name := range all {
+			r.update(name, "1")
+		}
+		time.Sleep(time.Second)
+		r.wantValues("a second later", "1", all...)
 		time.Sleep(retried)
 		r.wantPhase("in the end", readyShared, all...)
 		r.stop()
@@ -185,5 +257,40 @@ func TestTransformBlocksInHedgedReads(t *testing.T) {
 		cancel()
 		b.unblock()
 		r.stop()
+	})
+}
+
+// The function blocks for as many objects as a DirectStore reads at once. Others are read beside them.
+func TestTransformBlocksInADirectStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		free := make(chan struct{})
+		store, err := objectcache.NewDirectStore(resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			if s.Name != "good" {
+				<-free
+			}
+			return s
+		}), objectcache.DirectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var gets sync.WaitGroup
+		for _, name := range names(objectcache.DirectReads) {
+			r.create(name)
+			gets.Go(func() {
+				if _, err := store.Get(t.Context(), namespace, name); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		r.create("good")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := store.Get(ctx, namespace, "good"); err != nil {
+			t.Error(err)
+		}
+		close(free)
+		gets.Wait()
 	})
 }

@@ -227,7 +227,7 @@ type getSource[T cache.Object] struct {
 
 // Get implements listwatch.Getter.
 func (s getSource[T]) Get(ctx context.Context) (runtime.Object, error) {
-	state, err := s.resource.Read(ctx, s.key, nil)
+	state, err := s.resource.Read(ctx, s.key)
 	if err != nil || !state.Exists {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package reflector
 import (
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 	"github.com/refwatch/refwatch/reflector/transport"
@@ -69,7 +70,7 @@ func (s *session) TakeBookmark(version string) (taken bool) {
 	var err error
 	s.life.whileParked(func() {
 		defer redact.Panic(&err)
-		s.r.progress.contact(version)
+		s.r.progress.contact(version, moment.Now())
 		taken = taker.TakeBookmark(version)
 	})
 	if err != nil {

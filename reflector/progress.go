@@ -32,6 +32,7 @@ type progress struct {
 type attempt struct {
 	since      moment.Moment // when the request for the state was sent or, once stored is set, when that reached the store
 	includes   uint64        // when the newest consistent read began that the answer includes, 0 if it includes none
+	answered   moment.Moment // when the server had answered the request for the state, 0 before
 	stored     bool          // the state has reached the store
 	consistent bool          // the request asked for a consistent read of its own
 	dropped    bool          // the session was ended by Follow, Read or Pause
@@ -58,7 +59,7 @@ func (p *progress) ask(rollbacks uint64, reads *consistentReads, shared consiste
 	now := reads.now()
 	known := p.version == "" || p.rollbacks == rollbacks // what was seen is of use
 	a := &p.current
-	a.since, a.consistent, a.includes, a.rollbacks, a.readFor = moment.Now(), false, 0, rollbacks, p.readFor
+	a.since, a.answered, a.consistent, a.includes, a.rollbacks, a.readFor = moment.Now(), 0, false, 0, rollbacks, p.readFor
 	switch {
 	case p.consistent || !known:
 	case p.includes > p.needed:
@@ -85,7 +86,7 @@ func laterVersion(a, b string) string {
 func (p *progress) unansweredSince() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.current.stored || p.current.streaming || p.current.dropped {
+	if p.current.answered != 0 || p.current.streaming || p.current.dropped {
 		return time.Time{}
 	}
 	return p.current.since.Time()
@@ -106,6 +107,13 @@ func (p *progress) checkRead(version string) (rolledBack bool, rollbacks uint64)
 	return true, p.current.rollbacks
 }
 
+// stateAnswered records that the server has answered the request for the state.
+func (p *progress) stateAnswered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current.answered = moment.Now()
+}
+
 // stateStored records that a complete read has reached the store. An empty version is that of a
 // GET, which says nothing about others. If the selection is
 // not watchable, its failures count on. It returns the read if it was a consistent one of
@@ -114,7 +122,7 @@ func (p *progress) stateStored(version string, watchable bool) (read consistentR
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, a := moment.Now(), &p.current
-	p.synced, p.lastContact = p.synced || !a.dropped, now
+	p.synced, p.lastContact = p.synced || !a.dropped, a.answered
 	if version != "" {
 		p.version = version
 	}
@@ -162,11 +170,11 @@ func (p *progress) streamParked(counters *Counters) {
 	counters.parkedStreams.Add(1)
 }
 
-// contact records that an event or a bookmark has reached the store.
-func (p *progress) contact(version string) {
+// contact records that an event or a bookmark has reached the store, which arrived at a time.
+func (p *progress) contact(version string, at moment.Moment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lastContact, p.current.awaited = moment.Now(), 0
+	p.lastContact, p.current.awaited = at, 0
 	if order, _ := cache.CompareVersions(version, p.version); order > 0 {
 		p.version = version
 	}

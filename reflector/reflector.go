@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
@@ -77,6 +78,12 @@ type Options struct {
 	// that it decodes into; that of [listwatch.FromListerWatcher] checks nothing, because
 	// a ListerWatcher does not say its type.
 	ExpectedType runtime.Object
+	// Transform returns what the store gets of each object of a read, and of each event that adds or
+	// modifies one, which it may change. It is called when the server's answer counts as such. So
+	// one that blocks delays no other reflector, and is no outage. If it fails, which must be an
+	// error that matches [listwatch.ErrStore], the read or the stream fails, and another follows.
+	// Default: nil, the object itself.
+	Transform toolscache.TransformFunc
 	// Explain returns the error that the log has in place of that of a failed attempt, such as
 	// one that says what to check. It holds no object data. Default: nil, the error itself.
 	Explain func(error) error
@@ -112,9 +119,10 @@ type Reflector struct {
 
 // extra has the options that most reflectors of a program with many do without.
 type extra struct {
-	name     string
-	onChange func()
-	expected *expectedType // nil: any type
+	name      string
+	onChange  func()
+	expected  *expectedType // nil: any type
+	transform toolscache.TransformFunc
 }
 
 // New returns a reflector that does nothing until Run.
@@ -128,8 +136,8 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		counters: options.Counters,
 		explain:  options.Explain,
 	}
-	if options.Name != "" || options.OnChange != nil || options.ExpectedType != nil {
-		r.extra = &extra{options.Name, options.OnChange, expectedTypeOf(options.ExpectedType)}
+	if options.Name != "" || options.OnChange != nil || options.ExpectedType != nil || options.Transform != nil {
+		r.extra = &extra{options.Name, options.OnChange, expectedTypeOf(options.ExpectedType), options.Transform}
 	}
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})
@@ -239,12 +247,6 @@ func (r *Reflector) newSession() *session {
 // overLocked reports whether the reflector must end.
 func (r *Reflector) overLocked() bool { return r.stopped || r.ctx.Err() != nil }
 
-// synced is called once in a session, when its state has reached the store.
-func (r *Reflector) synced(s *session) {
-	r.member.Release(failure.Outcome(nil))
-	r.gate.streams.add(s)
-}
-
 // finish ends a session, and learns from why it ended.
 func (r *Reflector) finish(s *session, err error) {
 	r.gate.streams.remove(s)
@@ -270,7 +272,11 @@ func (r *Reflector) finish(s *session, err error) {
 		if s.once {
 			r.counters.CountRead(err)
 		}
-		r.member.Release(failure.Outcome(err))
+		if ended.answered == 0 {
+			r.member.Release(failure.Outcome(err))
+		} else {
+			r.member.Ended(ended.since.Since(), failure.Outcome(err))
+		}
 	default:
 		outcome := failure.Outcome(err)
 		switch {

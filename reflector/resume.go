@@ -36,6 +36,7 @@ func (s *session) resume() (resumed bool, err error) {
 	if !same {
 		return false, nil
 	}
+	s.answered()
 	s.r.store.confirm(version)
 	s.stateStored(version, true)
 	return true, s.watchFrom(version)

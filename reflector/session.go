@@ -50,7 +50,7 @@ type session struct {
 	r         *Reflector
 	began     moment.Moment
 	stream    listwatch.Stream // nil until it is open
-	expire    func()           // stops the timer of the read; nil once the state is stored
+	expire    func()           // stops the timer of the read; nil once the server has answered it
 	life      life             // whether it lasts, why it has ended, and what it has under way
 	once      bool             // ends when the state is stored
 	listMode  bool             // a list and a watch, not a WatchList
@@ -215,8 +215,26 @@ func (s *session) checkRead(version, asked string) error {
 	return nil
 }
 
+// answered is called when the server has answered the read: others are admitted, whatever the
+// functions of the program do with it.
+func (s *session) answered() {
+	if s.expire == nil {
+		return // a read that was not stored is followed by another
+	}
+	s.expire()
+	s.expire = nil
+	s.r.progress.stateAnswered()
+	s.r.member.Release(failure.Outcome(nil))
+}
+
 // replace stores a complete read.
 func (s *session) replace(items []any, version string) error {
+	s.answered()
+	for i := range items {
+		if err := s.transform(&items[i]); err != nil {
+			return err
+		}
+	}
 	if err := s.r.store.replace(items, version); err != nil {
 		return err
 	}
@@ -230,21 +248,38 @@ func (s *session) stateStored(version string, list bool) {
 	if read := s.r.progress.stateStored(version, well); !list {
 		s.r.gate.reads.add(s.r.resource(), read)
 	}
-	if s.expire != nil {
-		s.expire()
-		s.expire = nil
-		s.r.synced(s)
-	}
+	s.r.gate.streams.add(s)
 	s.r.changed()
+}
+
+// transform applies Options.Transform to an object. The session may have ended meanwhile.
+func (s *session) transform(object *any) (err error) {
+	extra := s.r.extra
+	if extra == nil || extra.transform == nil {
+		return nil
+	}
+	defer redact.Panic(&err)
+	if *object, err = extra.transform(*object); err == nil && s.isOver() {
+		err = errEnded
+	}
+	return err
 }
 
 // apply stores an event after the complete read.
 func (s *session) apply(event watch.Event) error {
+	at := moment.Now()
+	if event.Type == watch.Added || event.Type == watch.Modified {
+		object := any(event.Object)
+		if err := s.transform(&object); err != nil {
+			return err
+		}
+		event.Object = object.(runtime.Object)
+	}
 	version, err := s.r.store.apply(event)
 	if err != nil {
 		return err
 	}
-	s.r.progress.contact(version)
+	s.r.progress.contact(version, at)
 	s.r.changed()
 	return nil
 }

@@ -20,11 +20,10 @@ import (
 
 // Refuses answers that are not of the resource, for clients that decode them.
 
-// accepted returns a source that refuses answers that are not of the resource, and transforms
-// objects as soon as they are decoded. An error ends the attempt. [listwatch.RESTResource]
-// checks its answers itself.
+// accepted returns a source that refuses answers that are not of the resource. An error ends
+// the attempt. [listwatch.RESTResource] checks its answers itself.
 func (r *Resource[T]) accepted(source listwatch.Source) listwatch.Source {
-	if r.rest != nil && r.userTransform == nil {
+	if r.rest != nil {
 		return source // whoever stores an object drops the managedFields
 	}
 	return &acceptedSource[T]{source, r}
@@ -49,7 +48,7 @@ func (s *acceptedSource[T]) List(ctx context.Context, options metav1.ListOptions
 	if err != nil {
 		return nil, err
 	}
-	return s.resource.transformList(list)
+	return list, nil
 }
 
 // IsLarge implements [listwatch.Resumable].
@@ -112,9 +111,8 @@ func (s *acceptedParkable[T]) TryNext() (event watch.Event, ok bool, err error) 
 	return event, ok, err
 }
 
-// accept checks the object of an event, and transforms it if it is to be stored. A bookmark
-// of another kind is refused too: it may end the initial events, and would prove that there
-// is no object.
+// accept checks the object of an event. A bookmark of another kind is refused too: it may end
+// the initial events, and would prove that there is no object.
 func (r *Resource[T]) accept(event watch.Event) (watch.Event, error) {
 	if event.Type == watch.Error {
 		return event, nil // it holds a Status
@@ -123,11 +121,7 @@ func (r *Resource[T]) accept(event watch.Event) (watch.Event, error) {
 	if !ok || isNil(object) {
 		return watch.Event{}, listwatch.Loggable(fmt.Errorf("%w: a %T where a %v belongs", cache.ErrMalformed, event.Object, reflect.TypeFor[T]()))
 	}
-	err := r.checkVersion(event.Object)
-	if err == nil && r.userTransform != nil && (event.Type == watch.Added || event.Type == watch.Modified) {
-		event.Object, err = r.transform(object)
-	}
-	if err != nil {
+	if err := r.checkVersion(event.Object); err != nil {
 		return watch.Event{}, err
 	}
 	return event, nil

@@ -60,12 +60,15 @@ func readerOf[T cache.Object](kind resource.Resource[T]) reader {
 		if err != nil {
 			return nil, err
 		}
-		state, err := reader.Read(ctx, testKey, nil)
+		state, err := reader.Read(ctx, testKey)
 		switch {
 		case err != nil:
 			return nil, reader.ExplainFailure(err)
 		case !state.Exists:
 			return nil, errAbsent
+		}
+		if state.Object, err = reader.Transform(state.Object); err != nil {
+			return nil, err
 		}
 		return state.Object, nil
 	}

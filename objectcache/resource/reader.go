@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -64,24 +63,10 @@ func (r *Reader[T]) Source(key types.NamespacedName) listwatch.Source {
 	return r.resource.sourceOf(key)
 }
 
-// blockedAfter is how long the function of WithTransform may take for an object of a
-// namespace that is read as a whole: all others wait for it.
-const blockedAfter = 500 * time.Millisecond
-
 // NamespaceSource returns the source of the wanted objects of a namespace: see
-// [listwatch.FromRESTNamespace]. Call it only if HasNamespaceSource. blocked is called, on a
-// goroutine of its own, with an error that matches [ErrTransform], if the function of
-// WithTransform has not returned after half a second.
-func (r *Reader[T]) NamespaceSource(namespace string, wanted func(name string) bool, blocked func(error)) listwatch.Source {
-	watched := r.resource
-	if transform := watched.userTransform; transform != nil {
-		watched.userTransform = func(object T) T {
-			timer := time.AfterFunc(blockedAfter, func() { blocked(transformFailed(fmt.Sprintf("it has not returned for %v", blockedAfter))) })
-			defer timer.Stop()
-			return transform(object)
-		}
-	}
-	return watched.accepted(listwatch.FromRESTNamespace(watched.rest, namespace, wanted))
+// [listwatch.FromRESTNamespace]. Call it only if HasNamespaceSource.
+func (r *Reader[T]) NamespaceSource(namespace string, wanted func(name string) bool) listwatch.Source {
+	return r.resource.accepted(listwatch.FromRESTNamespace(r.resource.rest, namespace, wanted))
 }
 
 // HasNamespaceSource reports whether the client can read a namespace without decoding what
@@ -99,11 +84,18 @@ func (r *Reader[T]) CheckGet() error {
 // Read reads an object with one GET, which the server answers with the newest state, and
 // returns the state, also that of an absent object. The version of an absence is not known.
 // An error is that of the client: for a path that is not served it is the server's 404. It
-// holds no object data. answered, if not nil, is called when the client has
-// returned an object, before the function of WithTransform.
-func (r *Reader[T]) Read(ctx context.Context, key types.NamespacedName, answered func()) (cache.State[T], error) {
-	return r.resource.readState(ctx, key, answered)
+// holds no object data. The object is as the server has sent it: see Transform.
+func (r *Reader[T]) Read(ctx context.Context, key types.NamespacedName) (cache.State[T], error) {
+	return r.resource.readState(ctx, key)
 }
+
+// Transform returns what a store keeps of an object that the server has sent, which it may
+// change: the object without managedFields, after the function of WithTransform. The error
+// matches [ErrTransform].
+func (r *Reader[T]) Transform(object T) (T, error) { return r.resource.transform(object) }
+
+// Transforms reports whether there is a function of WithTransform.
+func (r *Reader[T]) Transforms() bool { return r.resource.userTransform != nil }
 
 // Error returns an error that names the resource and the key. errors.Is and errors.As find
 // all causes.
@@ -123,9 +115,8 @@ func (r *Reader[T]) ExplainFailure(err error) error { return r.resource.explaine
 func (r *Reader[T]) RateLimit() error { return r.resource.rateLimitError() }
 
 // readState reads an object with one GET. The version of an absence is not known. An error
-// is that of the client: for a path that is not served it is the server's 404. answered may be
-// nil: see [Reader.Read].
-func (r *Resource[T]) readState(ctx context.Context, key types.NamespacedName, answered func()) (state cache.State[T], err error) {
+// is that of the client: for a path that is not served it is the server's 404.
+func (r *Resource[T]) readState(ctx context.Context, key types.NamespacedName) (state cache.State[T], err error) {
 	object, err := listwatch.Redacted(ctx, func(ctx context.Context) (T, error) { return r.get(ctx, key) })
 	if err == nil {
 		err = r.checkObject(object, key)
@@ -134,12 +125,6 @@ func (r *Resource[T]) readState(ctx context.Context, key types.NamespacedName, a
 	case r.isAbsence(err, key.Name):
 		return cache.State[T]{Synced: true}, nil
 	case err != nil:
-		return state, err
-	}
-	if answered != nil {
-		answered()
-	}
-	if object, err = r.transform(object); err != nil {
 		return state, err
 	}
 	return cache.State[T]{Object: object, Exists: true, Synced: true, ResourceVersion: object.GetResourceVersion()}, nil

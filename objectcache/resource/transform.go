@@ -5,9 +5,7 @@ package resource
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
@@ -33,9 +31,11 @@ func (transformError) Is(target error) bool { return target == listwatch.ErrStor
 // The function must keep the name, namespace, UID and resource version. It must return
 // the same for the same object, because a store takes another content at the same version
 // for another state of the server. The field "immutable" must stay for a store to notice
-// that an object is immutable. It is called by several goroutines, and must not block. If it
-// does, for however many objects, it delays the changes of others by less than a second. Those
-// that share a stream with such an object get streams of their own after half a second.
+// that an object is immutable. Several goroutines call it.
+//
+// The function must not block. If it does, for however many objects, it delays the changes of
+// others by less than a second. Only objects that share a stream wait for each other: when one
+// call has taken half a second, the others get streams of their own. Shorter calls add up.
 //
 // An object for which the function panics, or returns another object or nil, is refused:
 // Get returns [ErrTransform] as the cause, or the state before it if there is one, and
@@ -82,28 +82,4 @@ type identity struct{ namespace, name, uid, version string }
 
 func identityOf(object metav1.Object) identity {
 	return identity{object.GetNamespace(), object.GetName(), string(object.GetUID()), object.GetResourceVersion()}
-}
-
-// transformList transforms the items of a list. A store refuses an item of another type.
-func (r *Resource[T]) transformList(list runtime.Object) (runtime.Object, error) {
-	if r.userTransform == nil {
-		return list, nil
-	}
-	objects, err := meta.ExtractListWithAlloc(list)
-	if err != nil {
-		return list, nil // the reflector reports what it is
-	}
-	for i, item := range objects {
-		object, ok := item.(T)
-		if !ok || isNil(object) {
-			continue
-		}
-		if objects[i], err = r.transform(object); err != nil {
-			return nil, err
-		}
-	}
-	if err := meta.SetList(list, objects); err != nil {
-		return nil, listwatch.Loggable(fmt.Errorf("%w: a %T cannot hold a %T", ErrTransform, list, objects[0]))
-	}
-	return list, nil
 }

@@ -42,8 +42,8 @@ type Object struct {
 	// restores there had been when the newest of them was opened.
 	requests, streams, restores atomic.Int64
 	// listed is one more than the restores that there had been when a list of the object was answered, and zero after
-	// the next WatchList. gap lasts while a stream is open that a restore has parted from its list: that need not be
-	// noticed. See docs/promises.md, "What is not promised".
+	// the next WatchList. gap lasts while a stream is open, and a restore has parted the newest one from its list: that
+	// need not be noticed. See docs/promises.md, "What is not promised".
 	listed atomic.Int64
 	gap    atomic.Pointer[history.Call]
 

@@ -72,31 +72,42 @@ func (w *World) observeResponse(request apiserver.Request) {
 func (w *World) observeStream(f func(history.Object), change int64) func(apiserver.Request) {
 	return func(request apiserver.Request) {
 		if o := w.object(request); o != nil && ofSubjects(request) {
+			o.mu.Lock()
 			switch streams := o.streams.Add(change); {
 			case change > 0:
-				w.opened(o, request)
+				w.openedLocked(o, request)
 			case streams == 0: // a watch without an answer is sent again: several of them may be open
-				o.endGap()
+				o.endGapLocked()
 			}
+			o.mu.Unlock()
 			f(o.Object)
 		}
 	}
 }
 
-// opened handles that a stream of an object was opened.
-func (w *World) opened(o *Object, request apiserver.Request) {
+// openedLocked handles that a stream of an object was opened.
+func (w *World) openedLocked(o *Object, request apiserver.Request) {
 	restores := w.restores.Load()
 	o.restores.Store(restores)
-	o.endGap()
-	if request.Query.Get("sendInitialEvents") != "" {
-		o.listed.Store(0)
-	} else if listed := o.listed.Load(); listed > 0 && listed <= restores {
+	listed := o.listed.Load()
+	if w.options.Streams > 1 { // the list, and a gap, may be those of another stream
+		if o.gap.Load() != nil {
+			return
+		}
+	} else {
+		o.endGapLocked()
+		if request.Query.Get("sendInitialEvents") != "" {
+			o.listed.Store(0)
+			return
+		}
+	}
+	if listed > 0 && listed <= restores {
 		gap := w.recorder.Fault("restored between a list and a watch", usualRecovery, o.Object)
 		o.gap.Store(&gap)
 	}
 }
 
-func (o *Object) endGap() {
+func (o *Object) endGapLocked() {
 	if gap := o.gap.Swap(nil); gap != nil {
 		gap.End()
 	}

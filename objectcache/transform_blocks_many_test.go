@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// The function blocks for many objects whose streams are opened again. That is no outage: those of others are opened
+// beside them.
+func TestTransformBlocksForManyObjects(t *testing.T) {
+	logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
+	synctest.Test(t, func(t *testing.T) {
+		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		b := newBlocker(t, r.rig, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		r.stop = runStore(klog.NewContext(t.Context(), logger), t, r.Store)
+		bad, others := prefixed("bad", 300), names(10)
+		r.createAll(append(bad, others...)...)
+		r.reference(append(bad, others...)...)
+		time.Sleep(10 * time.Second)
+		b.block("bad")
+		r.server.CloseStreams(nil)
+		for _, name := range others {
+			r.update(name, "1")
+		}
+		time.Sleep(time.Second)
+		r.wantValues("a second later", "1", others...)
+		b.unblock()
+		r.stop()
+	})
+	if log := logText(logger); strings.Contains(log, "Outage") {
+		t.Errorf("got an outage in the log, want none: %s", log)
+	}
+}
+
+func prefixed(prefix string, n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprint(prefix, i))
+	}
+	return all
+}
+
+// The function blocks in the reads of many objects whose streams have become silent. The silent streams of others are
+// compared with lists, as promised.
+func TestTransformBlocksForManySilentStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true, BookmarkInterval: 24 * time.Hour}, objectcache.WatchOptions{})}
+		b := newBlocker(t, r.rig, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		r.run()
+		bad, others := prefixed("bad", 40), names(4)
+		r.createAll(append(bad, others...)...)
+		r.reference(append(bad, others...)...)
+		time.Sleep(10 * time.Second)
+		b.block("bad")
+		time.Sleep(5 * time.Minute)
+		r.server.Rewrite(apiserver.Rewriter{Event: func(context.Context, apiserver.Request, watch.Event) []watch.Event { return nil }})
+		for _, name := range others {
+			r.update(name, "1")
+		}
+		r.server.Rewrite(apiserver.Rewriter{})
+		time.Sleep(4*time.Minute + 30*time.Second)
+		r.wantValues("after four and a half minutes", "1", others...)
+		b.unblock()
+		r.stop()
+	})
+}
+
+// A state is as old as the answer of the server, and not as its way through the function.
+func TestTransformBlocksAndTheStateGetsOld(t *testing.T) {
+	for name, lists := range map[string]bool{"an event": false, "a list": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, apiserver.Options{InMemory: true, DisableWatchList: lists}, objectcache.WatchOptions{})
+				b := newBlocker(t, r, objectcache.WatchOptions{MaxStaleness: time.Minute, BlockingStreams: blockingStreams})
+				r.create("tls")
+				r.run()
+				if lists {
+					b.block("tls")
+				}
+				r.AddReference(namespace, "tls", "pod")
+				time.Sleep(10 * time.Second)
+				b.block("tls")
+				if !lists {
+					r.update("tls", "1")
+				}
+				r.down.Store(&unavailable().ErrStatus)
+				r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+					return &unavailable().ErrStatus
+				})
+				r.server.CloseStreams(nil)
+				time.Sleep(time.Hour)
+				b.unblock()
+				time.Sleep(time.Second)
+				if got, err := r.get("tls", time.Second); err == nil {
+					t.Errorf("got %v, which is an hour old, want an error", got)
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+// Requests for another kind hang at the server. A refusal ends the shared stream nevertheless.
+func TestSharedStreamIsRefusedInAnOutageOfAnotherKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		var hangs atomic.Bool
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			if request.Resource == "configmaps" && hangs.Load() {
+				<-ctx.Done()
+			}
+			return r.refuseShared(ctx, request)
+		})
+		options := sharedOptions(4)
+		options.Gate = objectcache.NewGate(objectcache.GateOptions{})
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)), options)
+		maps := newStore(t, resource.ConfigMaps(clientOf(t, r.server)), objectcache.WatchOptions{Gate: options.Gate})
+		stopMaps := runStore(t.Context(), t, maps)
+		r.run()
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		for _, name := range all {
+			maps.AddReference(namespace, name, "pod")
+		}
+		time.Sleep(joined)
+		hangs.Store(true)
+		r.server.CloseStreams(func(request apiserver.Request) bool { return request.Resource == "configmaps" })
+		time.Sleep(10 * time.Second)
+		if options.Gate.Status().Cause == nil {
+			t.Fatal("want an outage of the ConfigMaps")
+		}
+		r.refused.Store(&forbidden().ErrStatus)
+		r.closeShared()
+		for _, name := range all {
+			r.update(name, "1")
+		}
+		time.Sleep(5 * time.Second)
+		r.wantValues("after the refusal", "1", all...)
+		r.stop()
+		stopMaps()
+	})
+}
