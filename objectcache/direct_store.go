@@ -119,7 +119,7 @@ func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, 
 	case ctx.Err() == nil: // ctx has not ended the read
 		s.counters.CountRead(err)
 	}
-	if read.Err() != nil { // err says no more
+	if read.Err() != nil && !errors.Is(err, resource.ErrTransform) { // err says no more
 		err = fmt.Errorf("no answer for %v", time.Since(began).Round(time.Millisecond))
 		return none, s.resource.Error(key, notSynced(ctx, err, s.resource.RateLimit())...)
 	}

@@ -136,7 +136,7 @@ func (s *WatchStore[T]) dropHedgeLocked(w *objectWatch[T]) {
 func (s *WatchStore[T]) runHedge(h hedge[T]) {
 	ctx, cancel := context.WithTimeout(s.ctx, hedgeTimeout)
 	defer cancel()
-	err := context.Canceled // a transform may end the goroutine
+	err := context.Canceled // the function of WithTransform may end the goroutine
 	var state cache.State[T]
 	defer func() {
 		s.mu.Lock()
@@ -146,10 +146,11 @@ func (s *WatchStore[T]) runHedge(h hedge[T]) {
 			s.storeHedgedLocked(h, state)
 		}
 	}()
-	state, err = s.readHedge(ctx, h)
-	if err == nil && state.Exists {
-		state.Object, err = s.resource.Transform(state.Object)
+	read, failed := s.readHedge(ctx, h)
+	if failed == nil && read.Exists {
+		read.Object, failed = s.resource.Transform(read.Object)
 	}
+	state, err = read, failed
 	if s.ctx.Err() == nil {
 		s.counters.CountRead(err)
 	}

@@ -163,6 +163,7 @@ func (w *objectWatch[T]) replaceObject(items []any) {
 	read := cache.State[T]{Synced: true, Exists: len(items) > 0}
 	if read.Exists {
 		read.Object = items[0].(T)
+		read.Object.SetManagedFields(nil)
 		read.ResourceVersion = read.Object.GetResourceVersion()
 	}
 	began := w.status().AskedAt

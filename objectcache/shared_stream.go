@@ -178,7 +178,7 @@ func (st *sharedStream[T]) changed() {
 	}
 	status := st.reflector.Status()
 	if !status.LastContact.IsZero() {
-		st.contact.Store(s.sinceBase(status.LastContact))
+		raise(&st.contact, s.sinceBase(status.LastContact))
 	}
 	if reason := st.failureLocked(status); reason != nil {
 		s.endSharedLocked(st.namespace, reason)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
@@ -155,4 +156,37 @@ func TestSharedStreamIsRefusedInAnOutageOfAnotherKind(t *testing.T) {
 		r.stop()
 		stopMaps()
 	})
+}
+
+// The function fails for many objects. They cost no more requests than objects that the server refuses.
+func TestTransformFailsForManyObjects(t *testing.T) {
+	for name, lists := range map[string]bool{"WatchLists": false, "lists": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true, DisableWatchList: lists}, objectcache.WatchOptions{})}
+				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(*corev1.Secret) *corev1.Secret {
+					time.Sleep(3 * time.Second) // as a stream that lasts
+					return nil
+				}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+				var requests atomic.Int64
+				r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+					if request.Verb == "list" || request.Verb == "watch" {
+						requests.Add(1)
+					}
+					return nil
+				})
+				r.run()
+				bad := prefixed("bad", 1000)
+				r.createAll(bad...)
+				r.reference(bad...)
+				time.Sleep(10 * time.Second)
+				before := requests.Load()
+				time.Sleep(time.Minute)
+				if got := requests.Load() - before; got < 100 || got > 21*60 {
+					t.Errorf("got %d requests in a minute, want 100 to 20 a second", got)
+				}
+				r.stop()
+			})
+		})
+	}
 }

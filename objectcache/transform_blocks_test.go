@@ -294,3 +294,43 @@ func TestTransformBlocksInADirectStore(t *testing.T) {
 		gets.Wait()
 	})
 }
+
+// The function blocks for the new owner of an immutable object. Gets return the object that all others have, as beside
+// a request that hangs.
+func TestTransformBlocksForANewOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		b := newBlocker(t, r, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		r.create("tls", immutable)
+		r.run()
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		b.block("tls")
+		r.AddReference(namespace, "tls", "another")
+		began := time.Now()
+		if _, err := r.get("tls", time.Minute); err != nil || time.Since(began) > 5*time.Second {
+			t.Errorf("got %v after %v, want the object within 5 s", err, time.Since(began))
+		}
+		b.unblock()
+		r.stop()
+	})
+}
+
+// The function ends the goroutine of a GET beside the first read. The object that it has not transformed is not stored.
+func TestGoexitInAHedgedRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			goruntime.Goexit()
+			return s
+		}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		gets := r.slowOpenings(95 * time.Millisecond)
+		r.create("tls")
+		r.run()
+		r.AddReference(namespace, "tls", "pod")
+		if got, err := r.get("tls", time.Second); err == nil || gets.Load() == 0 {
+			t.Errorf("got %v after %d GETs, want an error after one", got, gets.Load())
+		}
+		r.stop()
+	})
+}

@@ -163,6 +163,19 @@ func TestTTLGetRacesTheLastReference(t *testing.T) {
 	stop()
 }
 
+// Objects are kept without managedFields.
+func TestTTLObjectHasNoManagedFields(t *testing.T) {
+	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
+		created := r.create("tls", func(s *corev1.Secret) {
+			s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "test", Operation: metav1.ManagedFieldsOperationUpdate}}
+		})
+		r.AddReference(namespace, "tls", "pod")
+		if got := r.mustGet("tls"); len(created.ManagedFields) == 0 || len(got.ManagedFields) > 0 {
+			t.Errorf("got %v, want none of %v", got.ManagedFields, created.ManagedFields)
+		}
+	})
+}
+
 // The last reference, and the end of Run, free the object and end a read under way.
 func TestTTLObjectIsFreed(t *testing.T) {
 	for name, end := range map[string]func(*rig){

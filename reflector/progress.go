@@ -48,6 +48,10 @@ type attempt struct {
 	readFor    uint64        // what the request covers
 }
 
+// slowStore is how long the functions of the program may take with an answer before the attempt is
+// as one whose answer is late.
+const slowStore = time.Second
+
 // ask begins an attempt. It returns the version to read at; an empty one asks for a
 // consistent read. After a rollback that any reflector has proved, the versions seen before
 // are of no use. shared is the newest consistent read of the resource, zero if there is
@@ -174,7 +178,7 @@ func (p *progress) streamParked(counters *Counters) {
 func (p *progress) contact(version string, at moment.Moment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lastContact, p.current.awaited = at, 0
+	p.lastContact, p.current.awaited = max(p.lastContact, at), 0
 	if order, _ := cache.CompareVersions(version, p.version); order > 0 {
 		p.version = version
 	}
@@ -350,6 +354,7 @@ func (p *progress) status() Status {
 	case p.current.dropped:
 	case !p.current.stored:
 		status.AskedAt = p.current.since.Time()
+		status.Hung = p.current.answered != 0 && p.current.answered.Since() >= slowStore
 	default:
 		status.Streaming, status.Parked = p.current.streaming, p.current.parked
 	}

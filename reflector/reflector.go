@@ -79,10 +79,10 @@ type Options struct {
 	// a ListerWatcher does not say its type.
 	ExpectedType runtime.Object
 	// Transform returns what the store gets of each object of a read, and of each event that adds or
-	// modifies one, which it may change. It is called when the server's answer counts as such. So
-	// one that blocks delays no other reflector, and is no outage. If it fails, which must be an
-	// error that matches [listwatch.ErrStore], the read or the stream fails, and another follows.
-	// Default: nil, the object itself.
+	// modifies one. It may change the object. It is called after the answer of the server counts. So
+	// one that blocks delays no other reflector, and is no outage. An error fails the read or the
+	// stream, and another follows: it matches [listwatch.ErrStore], and says nothing about the server.
+	// With Transform, Prompt has no effect. Default: nil, the object itself.
 	Transform toolscache.TransformFunc
 	// Explain returns the error that the log has in place of that of a failed attempt, such as
 	// one that says what to check. It holds no object data. Default: nil, the error itself.
@@ -132,7 +132,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		store:    safeStore{store, newResyncer(options.ResyncPeriod)},
 		gate:     options.Gate,
 		parks:    !options.BlockingStreams,
-		prompt:   options.Prompt && options.ResyncPeriod <= 0,
+		prompt:   options.Prompt && options.ResyncPeriod <= 0 && options.Transform == nil,
 		counters: options.Counters,
 		explain:  options.Explain,
 	}
@@ -229,7 +229,7 @@ func statusOf(member *admission.Member, progress *progress) Status {
 	if waits && status.AskedAt.IsZero() && !status.Streaming {
 		status.wait(waiting)
 	}
-	status.Hung = waiting.Hung && !status.AskedAt.IsZero()
+	status.Hung = status.Hung || waiting.Hung && !status.AskedAt.IsZero()
 	return status
 }
 
@@ -272,11 +272,7 @@ func (r *Reflector) finish(s *session, err error) {
 		if s.once {
 			r.counters.CountRead(err)
 		}
-		if ended.answered == 0 {
-			r.member.Release(failure.Outcome(err))
-		} else {
-			r.member.Ended(ended.since.Since(), failure.Outcome(err))
-		}
+		r.member.Release(failure.Outcome(err))
 	default:
 		outcome := failure.Outcome(err)
 		switch {

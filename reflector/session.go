@@ -218,17 +218,19 @@ func (s *session) checkRead(version, asked string) error {
 // answered is called when the server has answered the read: others are admitted, whatever the
 // functions of the program do with it.
 func (s *session) answered() {
-	if s.expire == nil {
-		return // a read that was not stored is followed by another
-	}
-	s.expire()
-	s.expire = nil
 	s.r.progress.stateAnswered()
-	s.r.member.Release(failure.Outcome(nil))
+	if s.expire != nil {
+		s.expire()
+		s.expire = nil
+	}
+	s.r.member.Answered()
 }
 
 // replace stores a complete read.
 func (s *session) replace(items []any, version string) error {
+	if err := s.r.store.checkRead(items, version); err != nil {
+		return err
+	}
 	s.answered()
 	for i := range items {
 		if err := s.transform(&items[i]); err != nil {
@@ -248,6 +250,7 @@ func (s *session) stateStored(version string, list bool) {
 	if read := s.r.progress.stateStored(version, well); !list {
 		s.r.gate.reads.add(s.r.resource(), read)
 	}
+	s.r.member.Release(failure.Outcome(nil))
 	s.r.gate.streams.add(s)
 	s.r.changed()
 }
@@ -259,10 +262,18 @@ func (s *session) transform(object *any) (err error) {
 		return nil
 	}
 	defer redact.Panic(&err)
-	if *object, err = extra.transform(*object); err == nil && s.isOver() {
-		err = errEnded
+	result, err := extra.transform(*object)
+	switch {
+	case err != nil:
+		if err = redact.Error(err); !errors.Is(err, failure.ErrStore) {
+			err = fmt.Errorf("%w: Transform: %w", failure.ErrStore, err)
+		}
+		return err
+	case s.isOver():
+		return errEnded
 	}
-	return err
+	*object = result
+	return nil
 }
 
 // apply stores an event after the complete read.

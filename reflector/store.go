@@ -129,13 +129,18 @@ func (s safeStore) updateVersion(version string) {
 	}
 }
 
-// replace stores a complete read.
-func (s safeStore) replace(items []any, version string) error {
+// checkRead returns an error if the store refuses a complete read.
+func (s safeStore) checkRead(items []any, version string) error {
 	if store, ok := s.Store.(ReadChecker); ok {
 		if err := store.CheckRead(items, version); err != nil {
 			return refusalOf(err, items...)
 		}
 	}
+	return nil
+}
+
+// replace stores a complete read.
+func (s safeStore) replace(items []any, version string) error {
 	if err := s.Replace(items, version); err != nil {
 		return failureOf(err)
 	}

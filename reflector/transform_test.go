@@ -52,7 +52,7 @@ func TestTransform(t *testing.T) {
 // follows after a pause, and there is no outage.
 func TestTransformFails(t *testing.T) {
 	for name, fail := range map[string]func() error{
-		"returns an error": func() error { return fmt.Errorf("%w: no", listwatch.ErrStore) },
+		"returns an error": func() error { return errors.New(canary) },
 		"panics":           func() error { panic(canary) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,8 +110,8 @@ func TestTransformBlocks(t *testing.T) {
 			t.Error("another reflector of the gate has not synced")
 		}
 		time.Sleep(time.Hour)
-		if got := blocked.Status(); got.Hung || got.Failures > 0 || gate.Status().Cause != nil {
-			t.Errorf("an hour later: got %+v and the outage %v, want neither a failure nor an outage", got, gate.Status().Cause)
+		if got := blocked.Status(); !got.Hung || got.Failures > 0 || gate.Status().Cause != nil {
+			t.Errorf("an hour later: got %+v and the outage %v, want that it hangs, and neither a failure nor an outage", got, gate.Status().Cause)
 		}
 		blocked.Stop()
 		close(free)

@@ -126,6 +126,20 @@ func (m *Member) request(proceed func()) {
 	c.admitLocked(now)
 }
 
+// Answered reports that the server has answered an attempt with the state. The attempt keeps no place from then on,
+// whatever its caller does with the answer until Release. A failure that Release reports is then the caller's own.
+func (m *Member) Answered() {
+	c := m.controller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.state != opening && m.state != hung {
+		return
+	}
+	now := moment.Now()
+	c.server.attemptAnswered(&m.member, now)
+	c.admitLocked(now)
+}
+
 // Release reports the outcome of an attempt, or withdraws a request that still waits. If there is neither, Release does
 // nothing.
 func (m *Member) Release(outcome Outcome) {
@@ -134,7 +148,7 @@ func (m *Member) Release(outcome Outcome) {
 	defer c.mu.Unlock()
 	now := moment.Now()
 	switch m.state {
-	case opening, hung:
+	case opening, hung, answered:
 		c.server.finish(&m.member, outcome, now)
 	case paused, queued:
 		m.state, m.proceed = idle, nil

@@ -10,9 +10,11 @@ const successTokens = 3
 
 // finish ends the attempt of m and learns from its outcome.
 func (s *server) finish(m *member, outcome Outcome, now moment.Moment) {
-	wasHung := m.state == hung
-	s.schedule.remove(m)
-	s.uncount(m)
+	wasHung, wasAnswered := m.state == hung, m.state == answered
+	if !wasAnswered {
+		s.schedule.remove(m)
+		s.uncount(m)
+	}
 	m.state = idle
 	switch outcome.Kind {
 	case Canceled:
@@ -24,22 +26,23 @@ func (s *server) finish(m *member, outcome Outcome, now moment.Moment) {
 		}
 		s.endProbe(m, now)
 	case Synced:
+		if !wasAnswered {
+			s.serve(m, now)
+		}
 		s.succeed(m, now)
+	case Failed:
+		if wasAnswered { // that is not the server's failure
+			outcome.Kind = Refused
+		}
+		s.fail(m, outcome, wasHung, now)
 	default:
 		s.fail(m, outcome, wasHung, now)
 	}
 }
 
-// succeed learns from an attempt that synced.
+// succeed ends the failures of a member whose attempt synced.
 func (s *server) succeed(m *member, now moment.Moment) {
-	r := m.resource
-	s.lastSuccess, r.lastSuccess = now, now
-	r.throttles, r.throttledUntil = 0, 0
-	r.latency.observe(now.Sub(m.began))
-	r.rise.observe(now.Sub(m.began), now)
-	if !m.failingAttempt {
-		r.window.grow(s.limit, r.rise.ratio())
-	} else if m.shortStreams <= 1 {
+	if m.failingAttempt && m.shortStreams <= 1 {
 		s.budgets[expedited].add(successTokens)
 		s.budgets[unsynced].add(successTokens)
 	}
@@ -51,6 +54,26 @@ func (s *server) succeed(m *member, now moment.Moment) {
 	}
 	m.failures, m.failing, m.retried, m.resumed = 0, false, false, false
 	m.setPause(0, 0, now)
+}
+
+// attemptAnswered frees the place of an attempt that the server has answered, and learns from that.
+func (s *server) attemptAnswered(m *member, now moment.Moment) {
+	s.schedule.remove(m)
+	s.uncount(m)
+	m.state = answered
+	s.serve(m, now)
+}
+
+// serve learns that the server has answered an attempt with the state.
+func (s *server) serve(m *member, now moment.Moment) {
+	r := m.resource
+	s.lastSuccess, r.lastSuccess = now, now
+	r.throttles, r.throttledUntil = 0, 0
+	r.latency.observe(now.Sub(m.began))
+	r.rise.observe(now.Sub(m.began), now)
+	if !m.failingAttempt {
+		r.window.grow(s.limit, r.rise.ratio())
+	}
 	delete(s.firstFailures, m)
 	s.answered, s.failures, s.credit = true, 0, fullCredit
 	invalid := s.outage.confirmed && s.outage.kind == Unauthorized // the token was

@@ -30,13 +30,14 @@ const cutStream = 2 * time.Second
 type state uint8
 
 const (
-	idle    state = iota // no Acquire is waiting, and no attempt is under way
-	paused               // waits for a time
-	queued               // waits for other members
-	opening              // its attempt is under way and counts
-	hung                 // its attempt is under way and counts no longer
-	resting              // Rest was called
-	left                 // Leave was called
+	idle     state = iota // no Acquire is waiting, and no attempt is under way
+	paused                // waits for a time
+	queued                // waits for other members
+	opening               // its attempt is under way and counts
+	hung                  // its attempt is under way and counts no longer
+	answered              // Answered was called: its attempt ends when its caller has used the answer
+	resting               // Rest was called
+	left                  // Leave was called
 )
 
 // class is the reason why a member is queued. Each lane has a queue for each class.
