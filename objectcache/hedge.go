@@ -150,7 +150,7 @@ func (s *WatchStore[T]) runHedge(h hedge[T]) {
 	if failed == nil && read.Exists {
 		read.Object, failed = s.resource.Transform(read.Object)
 	}
-	state, err = read, failed
+	state, err = read, failed // not before the function has returned
 	if s.ctx.Err() == nil {
 		s.counters.CountRead(err)
 	}

@@ -37,6 +37,12 @@ type sharedRig struct {
 	refused atomic.Pointer[metav1.Status] // the answer to lists and watches of the whole namespace, if not nil
 }
 
+// newSharedRig returns a rig whose store the test replaces by one that shares streams. It does not run.
+func newSharedRig(t *testing.T, server apiserver.Options) *sharedRig {
+	t.Helper()
+	return &sharedRig{rig: newRig(t, server, objectcache.WatchOptions{})}
+}
+
 func inSharedBubble(t *testing.T, options objectcache.WatchOptions, f func(*testing.T, *sharedRig)) {
 	t.Helper()
 	inSharedBubbleOn(t, apiserver.Options{InMemory: true}, options, f)

@@ -27,7 +27,7 @@ import (
 func TestTransformBlocksForManyObjects(t *testing.T) {
 	logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
 	synctest.Test(t, func(t *testing.T) {
-		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
 		b := newBlocker(t, r.rig, objectcache.WatchOptions{BlockingStreams: blockingStreams})
 		r.stop = runStore(klog.NewContext(t.Context(), logger), t, r.Store)
 		bad, others := prefixed("bad", 300), names(10)
@@ -60,7 +60,7 @@ func prefixed(prefix string, n int) (all []string) {
 // compared with lists, as promised.
 func TestTransformBlocksForManySilentStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true, BookmarkInterval: 24 * time.Hour}, objectcache.WatchOptions{})}
+		r := newSharedRig(t, apiserver.Options{InMemory: true, BookmarkInterval: 24 * time.Hour})
 		b := newBlocker(t, r.rig, objectcache.WatchOptions{BlockingStreams: blockingStreams})
 		r.run()
 		bad, others := prefixed("bad", 40), names(4)
@@ -119,7 +119,7 @@ func TestTransformBlocksAndTheStateGetsOld(t *testing.T) {
 // Requests for another kind hang at the server. A refusal ends the shared stream nevertheless.
 func TestSharedStreamIsRefusedInAnOutageOfAnotherKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
 		var hangs atomic.Bool
 		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
 			if request.Resource == "configmaps" && hangs.Load() {
@@ -163,7 +163,7 @@ func TestTransformFailsForManyObjects(t *testing.T) {
 	for name, lists := range map[string]bool{"WatchLists": false, "lists": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true, DisableWatchList: lists}, objectcache.WatchOptions{})}
+				r := newSharedRig(t, apiserver.Options{InMemory: true, DisableWatchList: lists})
 				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(*corev1.Secret) *corev1.Secret {
 					time.Sleep(3 * time.Second) // as a stream that lasts
 					return nil

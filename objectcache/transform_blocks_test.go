@@ -52,7 +52,7 @@ func (b *blocker) unblock() {
 // get streams of their own, and share one again some minutes after the function has returned.
 func TestTransformBlocksInASharedStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
 		b := newBlocker(t, r.rig, sharedOptions(4))
 		r.run()
 		all := names(6)
@@ -87,7 +87,7 @@ func TestTransformBlocksInASharedStream(t *testing.T) {
 func TestTransformBlocksOnceInASharedStream(t *testing.T) {
 	logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
 	synctest.Test(t, func(t *testing.T) {
-		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
 		var blocks atomic.Bool
 		free := make(chan struct{})
 		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
@@ -126,7 +126,7 @@ func TestTransformBlocksOnceInASharedStream(t *testing.T) {
 // A function of WithTransform that ends its goroutine does not keep those from their updates that share its stream.
 func TestGoexitInASharedStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
 		var exits atomic.Bool
 		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 			if s.Name == "s0" && exits.CompareAndSwap(true, false) {
@@ -155,7 +155,7 @@ func TestGoexitInASharedStream(t *testing.T) {
 // It is the same in the first read of a shared stream, which new references wait for.
 func TestTransformBlocksInTheFirstReadOfASharedStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
 		b := newBlocker(t, r.rig, sharedOptions(4))
 		all := names(6)
 		r.createAll(all...)
@@ -175,7 +175,7 @@ func TestTransformBlocksInTheFirstReadOfASharedStream(t *testing.T) {
 func TestObjectOfABlockedSharedStreamIsFreed(t *testing.T) {
 	freed := make(chan struct{}) // outside the bubble, as cleanups are
 	synctest.Test(t, func(t *testing.T) {
-		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
 		b := newBlocker(t, r.rig, sharedOptions(4))
 		r.run()
 		all := names(6)
@@ -197,7 +197,7 @@ func TestObjectOfABlockedSharedStreamIsFreed(t *testing.T) {
 // A function of WithTransform that is only slow does not end a shared stream.
 func TestTransformIsSlowInASharedStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
 		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 			time.Sleep(400 * time.Millisecond)
 			return s

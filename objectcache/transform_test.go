@@ -206,7 +206,7 @@ func TestTransformOfAFakeClientset(t *testing.T) {
 func TestTransformFailsInASharedStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var broken atomic.Bool
-		r := &sharedRig{rig: newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})}
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
 		r.Store = newStore(t, resource.Secrets(r.client).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 			if broken.Load() && s.Name == "s0" {
 				return nil

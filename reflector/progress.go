@@ -48,8 +48,8 @@ type attempt struct {
 	readFor    uint64        // what the request covers
 }
 
-// slowStore is how long the functions of the program may take with an answer before the attempt is
-// as one whose answer is late.
+// slowStore is how long the functions of the program may take with an answer. After that the
+// attempt counts as one whose answer is late.
 const slowStore = time.Second
 
 // ask begins an attempt. It returns the version to read at; an empty one asks for a
@@ -174,7 +174,7 @@ func (p *progress) streamParked(counters *Counters) {
 	counters.parkedStreams.Add(1)
 }
 
-// contact records that an event or a bookmark has reached the store, which arrived at a time.
+// contact records that an event or a bookmark has reached the store. at is when it arrived.
 func (p *progress) contact(version string, at moment.Moment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
