@@ -203,7 +203,7 @@ const lost = -1
 
 // keep remembers an object that has a stream before its references change.
 func (w *World) keep(o *Object) {
-	if _, ok := w.kept[o]; !ok && o.owners > 0 && w.hasStream(o) {
+	if _, ok := w.kept[o]; !ok && o.owners > 0 && !w.options.Rereads && w.hasStream(o) {
 		w.kept[o] = o.requests.Load()
 	}
 }

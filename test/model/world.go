@@ -47,6 +47,9 @@ type Options struct {
 	Allowed func(request apiserver.Request) bool
 	// Streams is how many streams an object may have at rest. Default: 1.
 	Streams int
+	// Rereads is set if the subjects may read an object that has a stream again, such as after a write that failed.
+	// Default: while it has owners, they do not.
+	Rereads bool
 	// Recovery is added to the time within which all must be fresh after a fault. Default: none.
 	Recovery time.Duration
 	// Limits changes what is checked of the history. Default: the limits of this library.

@@ -127,6 +127,7 @@ func (p *pattern) options() model.Options {
 	return model.Options{
 		Lasting:  true,
 		Streams:  p.streams,
+		Rereads:  p.newClient != nil && p.writes, // a Get after a write that failed is live
 		Allowed:  p.mayRequest,
 		Recovery: map[bool]time.Duration{true: recovery, false: 5 * time.Second}[p.live || p.held],
 		Limits: func(l *history.Limits) {
