@@ -37,17 +37,25 @@ func TestOutagesAreLogged(t *testing.T) {
 	tests := map[string]struct {
 		away behavior
 		want []string // patterns
+		then behavior // nil: healthy
 	}{
-		"no connection": {failing(errDown), []string{
+		"no connection": {away: failing(errDown), want: []string{
 			began + `err="no reflector reaches the server: .*refused"`, ended + `lasted="(2m5|3m)[0-9.ms]*"`,
 		}},
-		"5xx": {failing(unreadable()), []string{
+		"no connection, then 403": {away: failing(errDown), want: []string{
+			began + `err=.*`, `"Outage ended, the server answers with another failure" gate="cluster" lasted=.*`,
+		}, then: failing(forbidden())},
+		"5xx, then 403": {away: failing(unreadable()), want: []string{
+			began + `resource="secrets" err=.*`,
+			`"Outage ended, the server answers with another failure" gate="cluster" resource="secrets" lasted=.*`,
+		}, then: failing(forbidden())},
+		"5xx": {away: failing(unreadable()), want: []string{
 			began + `resource="secrets" err="no object of this resource can be read: .*"`, ended + `resource="secrets" lasted=".*"`,
 		}},
-		"401": {failing(unauthorized()), []string{ // of the only resource, and so of the server
+		"401": {away: failing(unauthorized()), want: []string{ // of the only resource, and so of the server
 			began + `resource="secrets" err=.*`, began + `err="the token has expired"`, ended + `lasted=.*`, ended + `resource=.*`,
 		}},
-		"hanging": {hanging, []string{
+		"hanging": {away: hanging, want: []string{
 			began + `resource="secrets" err="no object of this resource can be read: the server does not answer"`,
 			ended + `resource="secrets" lasted=".*"`,
 		}},
@@ -63,8 +71,11 @@ func TestOutagesAreLogged(t *testing.T) {
 						c.serveAll(test.away)
 						c.cutAll(nil)
 						after(3 * time.Minute)
-						c.serveAll(healthy)
-						after(2 * time.Minute)
+						if test.then == nil {
+							test.then = healthy
+						}
+						c.serveAll(test.then)
+						after(20 * time.Minute) // 16 refusals of the only object end its outage
 					})
 				})
 				matches := func(line, pattern string) bool { return regexp.MustCompile("^" + pattern + "$").MatchString(line) }

@@ -19,9 +19,9 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// startPrompt runs a reflector with the option Prompt until the test ends.
-func startPrompt(t *testing.T, stream *connected, store reflector.Store, prompt bool) {
-	r := reflector.New(watching(stream.answer), store, reflector.Options{Prompt: prompt})
+// startPrompt runs a reflector until the test ends.
+func startPrompt(t *testing.T, stream *connected, store reflector.Store, options reflector.Options) {
+	r := reflector.New(watching(stream.answer), store, options)
 	ended := make(chan struct{})
 	r.Start(t.Context(), func() { close(ended) })
 	t.Cleanup(func() { r.Stop(); <-ended })
@@ -29,15 +29,19 @@ func startPrompt(t *testing.T, stream *connected, store reflector.Store, prompt 
 
 // A small event of a prompt reflector is stored on the goroutine that reads the connection, and any other one is not.
 func TestPromptStore(t *testing.T) {
-	type test struct{ prompt, small, stored bool }
+	type test struct {
+		options       reflector.Options
+		small, stored bool
+	}
 	tests := map[string]test{
-		"prompt":        {true, true, true},
-		"a large event": {true, false, false},
-		"another store": {false, true, false},
+		"prompt":         {reflector.Options{Prompt: true}, true, true},
+		"a large event":  {reflector.Options{Prompt: true}, false, false},
+		"another store":  {reflector.Options{}, true, false},
+		"with Transform": {reflector.Options{Prompt: true, Transform: transforming(func(string) error { return nil })}, true, false},
 	}
 	eachCase(t, tests, func(t *testing.T, test test) {
 		stream, slot := newConnected(), newSecretSlot()
-		startPrompt(t, stream, slot, test.prompt)
+		startPrompt(t, stream, slot, test.options)
 		after(time.Minute)
 		for _, version := range []string{"6", "7"} {
 			stream.queueEvents(event(watch.Modified, secret(version)))
@@ -57,7 +61,7 @@ func TestPromptStore(t *testing.T) {
 func TestPromptStoreWithManyEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stream, slot := newConnected(), newSecretSlot()
-		startPrompt(t, stream, slot, true)
+		startPrompt(t, stream, slot, reflector.Options{Prompt: true})
 		after(time.Minute)
 		var events []watch.Event
 		for version := range 18 {

@@ -147,3 +147,31 @@ func TestTransformIsSlow(t *testing.T) {
 		})
 	}
 }
+
+// The last contact is the newest, also if Transform takes so long for an event that the stream is verified meanwhile.
+func TestTransformOfAnEventDuringAVerification(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		free := make(chan struct{})
+		source := &fakeSource{
+			onList:  lists(brings("7", secret("5"))),
+			onWatch: streams(opens(append(state(secret("5"), "7"), event(watch.Modified, secret("8")))...)),
+		}
+		r := start(t, source, reflector.Options{Transform: transforming(func(version string) error {
+			if version == "8" {
+				<-free
+			}
+			return nil
+		})})
+		began := r.Status().LastContact
+		time.Sleep(3 * time.Minute)
+		verified := r.Status().LastContact
+		if !verified.After(began) {
+			t.Fatalf("after three minutes: got a last contact at %v, want a later one than %v", verified, began)
+		}
+		close(free)
+		synctest.Wait()
+		if got := r.Status().LastContact; r.slot.Load().Object.ResourceVersion != "8" || !got.Equal(verified) {
+			t.Errorf("with the event in the store: got a last contact at %v, want still %v", got, verified)
+		}
+	})
+}
