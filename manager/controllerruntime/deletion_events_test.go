@@ -72,7 +72,7 @@ func TestSelectedForAMoment(t *testing.T) {
 }
 
 // After the event that an object has left the set, a Get whose read fails returns the error, and so does the next one:
-// the state of before is not returned.
+// the state of before is not returned. When the server answers again, a Get returns the state, however long that took.
 func TestSelectedAfterTheLastEventIsRefused(t *testing.T) {
 	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
 		seen := r.createInSetAndByName()
@@ -88,6 +88,12 @@ func TestSelectedAfterTheLastEventIsRefused(t *testing.T) {
 			if _, err := r.get("one"); !apierrors.IsForbidden(err) {
 				t.Errorf("while the server refuses: got error %v, want Forbidden", err)
 			}
+			time.Sleep(time.Minute)
+		}
+		r.server.Intercept(nil)
+		time.Sleep(time.Minute)
+		if got := r.value(r.cache, "one"); got != "absent" {
+			t.Errorf("when the server answers again: got %q, want absent", got)
 		}
 	})
 }
