@@ -76,11 +76,15 @@ func causesOf(status reflector.Status) (causes []error) {
 	if status.Waiting != nil {
 		causes = append(causes, status.Waiting)
 	}
-	if status.AskedAt.IsZero() {
+	since, format := status.AskedAt, "no answer for %v"
+	if !status.AnsweredAt.IsZero() {
+		since, format = status.AnsweredAt, "the function of WithTransform has not returned for %v"
+	}
+	if since.IsZero() {
 		return causes
 	}
-	if silent := time.Since(status.AskedAt); len(causes) == 0 || silent >= time.Second {
-		causes = append(causes, fmt.Errorf("no answer for %v", silent.Round(time.Millisecond)))
+	if took := time.Since(since); len(causes) == 0 || took >= time.Second {
+		causes = append(causes, fmt.Errorf(format, took.Round(time.Millisecond)))
 	}
 	return causes
 }

@@ -263,6 +263,16 @@ func (w *objectWatch[T]) versionLocked(status reflector.Status) string {
 	return version
 }
 
+// readFor asks for a read for g, whose state is too old. What that read brings is not, however long the function of
+// WithTransform takes.
+func (s *WatchStore[T]) readFor(g *waiter[T], w *objectWatch[T]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.read == 0 && w.upkeep.IsOwn() {
+		s.readForLocked(g)
+	}
+}
+
 // readForLocked asks for a consistent read that begins after the call. Gets that ask
 // while a read is under way share the next one.
 func (s *WatchStore[T]) readForLocked(g *waiter[T]) {

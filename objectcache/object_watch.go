@@ -150,7 +150,7 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 		return nil // the reflector has checked it
 	}
 	if read.Exists {
-		read.Object.SetManagedFields(nil)
+		w.strip(read.Object)
 	}
 	for stored := false; !stored; {
 		stored = w.replace(read, version)
@@ -158,12 +158,20 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 	return nil
 }
 
+// strip removes what is not kept of an object that the server has sent. With a function of WithTransform that was done
+// before; what the function has returned may be an object that others read.
+func (w *objectWatch[T]) strip(object T) {
+	if w.store.transform == nil {
+		object.SetManagedFields(nil)
+	}
+}
+
 // replaceObject stores what a GET has brought, and nothing else: see getSource.
 func (w *objectWatch[T]) replaceObject(items []any) {
 	read := cache.State[T]{Synced: true, Exists: len(items) > 0}
 	if read.Exists {
 		read.Object = items[0].(T)
-		read.Object.SetManagedFields(nil)
+		w.strip(read.Object)
 		read.ResourceVersion = read.Object.GetResourceVersion()
 	}
 	began := w.status().AskedAt
@@ -208,7 +216,7 @@ func (w *objectWatch[T]) event(item any, exists bool) {
 		return // the reflector has checked it
 	}
 	if exists {
-		object.SetManagedFields(nil)
+		w.strip(object)
 	}
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()

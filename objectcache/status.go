@@ -207,7 +207,9 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	}
 	status.Parked = stream.Parked && status.Stream != StreamNone
 	status.LastContact, status.Failures, status.Waiting = later(s.contact(e), stream.LastContact), stream.Failures, stream.Waiting
-	status.AskedAt = stream.AskedAt
+	if stream.AnsweredAt.IsZero() {
+		status.AskedAt = stream.AskedAt
+	}
 	status.LastError, status.LastErrorTime = s.resource.Explain(stream.LastError), stream.LastErrorTime
 	status.NextRead = e.nextReadLocked(w)
 	status.Synced = s.viewOf(e) != nil || s.servesLocked(e, w)

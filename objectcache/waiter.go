@@ -237,6 +237,7 @@ func (s *WatchStore[T]) requestRead(g *waiter[T], t *checkResult[T]) {
 	tooOld := bound > 0 && time.Since(status.LastContact) > bound && !t.facts.Immutable
 	readAlone := w.shared != nil && (g.read > 0 || g.maxStaleness > 0) // not with the others of the stream
 	if t.facts.Synced && !readAlone && (tooOld || g.read > 0 && !t.demand.ReadDone(&t.facts)) {
+		s.readFor(g, w)
 		w.reflector.Refresh()
 		return
 	}

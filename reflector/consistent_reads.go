@@ -25,7 +25,7 @@ type consistentReads struct {
 	newest map[string]consistentRead
 }
 
-// consistentRead is a consistent read that has reached a store. The zero value is none.
+// consistentRead is a consistent read that the server has answered. The zero value is none.
 type consistentRead struct {
 	began     uint64 // on the clock
 	version   string // of the state, which a watch cache of the server has reached

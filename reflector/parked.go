@@ -96,6 +96,7 @@ func (s *session) work(reading bool) {
 		}
 		event, ok, err := s.tryNext()
 		if !ok && err == nil {
+			s.waits()
 			return // until the next Wake
 		}
 		if err = s.handle(event, err); err != nil {

@@ -111,18 +111,32 @@ func (p *progress) checkRead(version string) (rolledBack bool, rollbacks uint64)
 	return true, p.current.rollbacks
 }
 
-// stateAnswered records that the server has answered the request for the state.
-func (p *progress) stateAnswered() {
+// stateAnswered records that the server has answered the request for the state. An empty version
+// is that of a GET, which says nothing about others. stateAnswered returns the read if it was a
+// consistent one of its own, else zero.
+func (p *progress) stateAnswered(version string) (read consistentRead) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.current.answered = moment.Now()
+	a := &p.current
+	a.answered = moment.Now()
+	if a.consistent {
+		read = consistentRead{began: a.includes, version: version, rollbacks: a.rollbacksAfter()}
+	}
+	return read
 }
 
-// stateStored records that a complete read has reached the store. An empty version is that of a
-// GET, which says nothing about others. If the selection is
-// not watchable, its failures count on. It returns the read if it was a consistent one of
-// its own, else zero.
-func (p *progress) stateStored(version string, watchable bool) (read consistentRead) {
+// rollbacksAfter returns how many rollbacks the gate knew before the request, and the one that the
+// answer has proved.
+func (a *attempt) rollbacksAfter() uint64 {
+	if a.rolledBack {
+		return a.rollbacks + 1
+	}
+	return a.rollbacks
+}
+
+// stateStored records that a complete read has reached the store. If the selection is not
+// watchable, its failures count on.
+func (p *progress) stateStored(version string, watchable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, a := moment.Now(), &p.current
@@ -132,13 +146,7 @@ func (p *progress) stateStored(version string, watchable bool) (read consistentR
 	}
 	p.consistent = false
 	if a.includes > 0 {
-		p.includes, p.rollbacks, p.lastReadFor = a.includes, a.rollbacks, a.readFor
-		if a.rolledBack {
-			p.rollbacks++
-		}
-	}
-	if a.consistent {
-		read = consistentRead{began: a.includes, version: version, rollbacks: p.rollbacks}
+		p.includes, p.rollbacks, p.lastReadFor = a.includes, a.rollbacksAfter(), a.readFor
 	}
 	if watchable {
 		p.failures.forget()
@@ -146,7 +154,6 @@ func (p *progress) stateStored(version string, watchable bool) (read consistentR
 		p.failures.refusedSince = 0
 	}
 	a.since, a.stored = now, true
-	return read
 }
 
 // watchAllowed records that a watch that was refused before is open.
@@ -353,7 +360,7 @@ func (p *progress) status() Status {
 	switch {
 	case p.current.dropped:
 	case !p.current.stored:
-		status.AskedAt = p.current.since.Time()
+		status.AskedAt, status.AnsweredAt = p.current.since.Time(), p.current.answered.Time()
 		status.Hung = p.current.answered != 0 && p.current.answered.Since() >= slowStore
 	default:
 		status.Streaming, status.Parked = p.current.streaming, p.current.parked

@@ -80,9 +80,13 @@ type Options struct {
 	ExpectedType runtime.Object
 	// Transform returns what the store gets of each object of a read, and of each event that adds or
 	// modifies one. It may change the object. It is called after the answer of the server counts. So
-	// one that blocks delays no other reflector, and is no outage. An error fails the read or the
-	// stream, and another follows: it matches [listwatch.ErrStore], and says nothing about the server.
-	// With Transform, Prompt has no effect. Default: nil, the object itself.
+	// one that blocks delays no other reflector, and is no outage, and the Gate bounds neither how
+	// many functions run nor the objects that wait for them.
+	//
+	// An error, a panic, or an object that the store refuses fails the read or the stream, and another
+	// follows. The failure matches [listwatch.ErrStore], and says nothing about the server. Its text
+	// has the type of the error, whose own text may quote the object, unless [listwatch.Loggable] has
+	// marked it. With Transform, Prompt has no effect. Default: nil, the object itself.
 	Transform toolscache.TransformFunc
 	// Explain returns the error that the log has in place of that of a failed attempt, such as
 	// one that says what to check. It holds no object data. Default: nil, the error itself.
@@ -119,10 +123,10 @@ type Reflector struct {
 
 // extra has the options that most reflectors of a program with many do without.
 type extra struct {
-	name      string
-	onChange  func()
-	expected  *expectedType // nil: any type
-	transform toolscache.TransformFunc
+	name        string
+	onChange    func()
+	expected    *expectedType // nil: any type
+	transformer *transformer  // nil: the objects themselves
 }
 
 // New returns a reflector that does nothing until Run.
@@ -137,7 +141,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		explain:  options.Explain,
 	}
 	if options.Name != "" || options.OnChange != nil || options.ExpectedType != nil || options.Transform != nil {
-		r.extra = &extra{options.Name, options.OnChange, expectedTypeOf(options.ExpectedType), options.Transform}
+		r.extra = &extra{options.Name, options.OnChange, expectedTypeOf(options.ExpectedType), newTransformer(options.Transform)}
 	}
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})

@@ -36,9 +36,9 @@ func (s *session) resume() (resumed bool, err error) {
 	if !same {
 		return false, nil
 	}
-	s.answered()
+	watchable := s.answered(version, true)
 	s.r.store.confirm(version)
-	s.stateStored(version, true)
+	s.stateStored(version, watchable)
 	return true, s.watchFrom(version)
 }
 

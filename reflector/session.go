@@ -215,15 +215,20 @@ func (s *session) checkRead(version, asked string) error {
 	return nil
 }
 
-// answered is called when the server has answered the read: others are admitted, whatever the
-// functions of the program do with it.
-func (s *session) answered() {
-	s.r.progress.stateAnswered()
+// answered is called when the server has answered the read, by a list or a WatchList: others are
+// admitted, and may read at its version, whatever the functions of the program do with it. It
+// reports whether the selection can be watched, as far as is known.
+func (s *session) answered(version string, list bool) (watchable bool) {
+	watchable = s.r.chooser.Synced(list, s.began.Since()) || s.once
+	if read := s.r.progress.stateAnswered(version); !list {
+		s.r.gate.reads.add(s.r.resource(), read)
+	}
 	if s.expire != nil {
 		s.expire()
 		s.expire = nil
 	}
 	s.r.member.Answered()
+	return watchable
 }
 
 // replace stores a complete read.
@@ -231,66 +236,36 @@ func (s *session) replace(items []any, version string) error {
 	if err := s.r.store.checkRead(items, version); err != nil {
 		return err
 	}
-	s.answered()
-	for i := range items {
-		if err := s.transform(&items[i]); err != nil {
-			return err
-		}
+	watchable := s.answered(version, s.listMode)
+	if err := s.transformRead(items, version); err != nil {
+		return err
 	}
 	if err := s.r.store.replace(items, version); err != nil {
 		return err
 	}
-	s.stateStored(version, s.listMode)
+	s.stateStored(version, watchable)
 	return nil
 }
 
-// stateStored follows the state's way into the store, by a list or a WatchList.
-func (s *session) stateStored(version string, list bool) {
-	well := s.r.chooser.Synced(list, s.began.Since()) || s.once
-	if read := s.r.progress.stateStored(version, well); !list {
-		s.r.gate.reads.add(s.r.resource(), read)
-	}
+// stateStored follows the state's way into the store.
+func (s *session) stateStored(version string, watchable bool) {
+	s.r.progress.stateStored(version, watchable)
 	s.r.member.Release(failure.Outcome(nil))
 	s.r.gate.streams.add(s)
 	s.r.changed()
 }
 
-// transform applies Options.Transform to an object. The session may have ended meanwhile.
-func (s *session) transform(object *any) (err error) {
-	extra := s.r.extra
-	if extra == nil || extra.transform == nil {
-		return nil
-	}
-	defer redact.Panic(&err)
-	result, err := extra.transform(*object)
-	switch {
-	case err != nil:
-		if err = redact.Error(err); !errors.Is(err, failure.ErrStore) {
-			err = fmt.Errorf("%w: Transform: %w", failure.ErrStore, err)
-		}
-		return err
-	case s.isOver():
-		return errEnded
-	}
-	*object = result
-	return nil
-}
-
 // apply stores an event after the complete read.
 func (s *session) apply(event watch.Event) error {
-	at := moment.Now()
-	if event.Type == watch.Added || event.Type == watch.Modified {
-		object := any(event.Object)
-		if err := s.transform(&object); err != nil {
-			return err
-		}
-		event.Object = object.(runtime.Object)
+	arrived, err := s.transformEvent(&event)
+	if err != nil {
+		return err
 	}
 	version, err := s.r.store.apply(event)
 	if err != nil {
 		return err
 	}
-	s.r.progress.contact(version, at)
+	s.r.progress.contact(version, arrived)
 	s.r.changed()
 	return nil
 }

@@ -32,9 +32,12 @@ type Status struct {
 	// or fail with 5xx, 429 or a lost connection. The selection is then listed again at the
 	// pace of the back-off, and LastError is that of the watch.
 	Polled bool
-	// AskedAt is when the source was asked for the state, if it has not answered yet;
-	// else zero. The source may hold a request back, for instance in a rate limiter.
+	// AskedAt is when the source was asked for the state, until that is stored; else zero. The
+	// source may hold a request back, for instance in a rate limiter.
 	AskedAt time.Time
+	// AnsweredAt is when it answered, until the state is stored; else zero. Options.Transform, or
+	// the store, has worked with the answer since then.
+	AnsweredAt time.Time
 	// GiveUpAt is when a call of [Reflector.Expedite] ends the attempt under way. It is zero
 	// if no attempt is under way, or if the server has begun to answer.
 	GiveUpAt time.Time

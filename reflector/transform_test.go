@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -48,12 +49,29 @@ func TestTransform(t *testing.T) {
 	})
 }
 
-// A Transform that fails, or panics, fails the attempt and no other. The store keeps what it has, another attempt
-// follows after a pause, and there is no outage.
+// A Transform that fails fails the attempt and no other. The store keeps what it has, another attempt follows after a
+// pause, and there is no outage. The failure is the program's, whatever its error wraps, and shows no object data.
 func TestTransformFails(t *testing.T) {
-	for name, fail := range map[string]func() error{
-		"returns an error": func() error { return errors.New(canary) },
-		"panics":           func() error { panic(canary) },
+	returns := func(err error) toolscache.TransformFunc { return func(any) (any, error) { return nil, err } }
+	changes := func(change func(*corev1.Secret)) toolscache.TransformFunc {
+		return func(object any) (any, error) {
+			changed := object.(*corev1.Secret)
+			change(changed)
+			return changed, nil
+		}
+	}
+	for name, fail := range map[string]toolscache.TransformFunc{
+		"an error":                 returns(errors.New(canary)),
+		"an API status":            returns(apierrors.NewBadRequest(canary)),
+		"a text as of net/http":    returns(errors.New("http: " + canary)),
+		"a Retry-After":            returns(fmt.Errorf("%s: %w", canary, apierrors.NewTooManyRequests(canary, 3600))),
+		"a panic":                  func(any) (any, error) { panic(canary) },
+		"nothing":                  returns(nil),
+		"a pointer to nothing":     func(any) (any, error) { return (*corev1.Secret)(nil), nil },
+		"no object":                func(any) (any, error) { return canary, nil },
+		"another type":             func(any) (any, error) { return &corev1.ConfigMap{}, nil },
+		"another name":             changes(func(secret *corev1.Secret) { secret.Name = "other" }),
+		"another resource version": changes(func(secret *corev1.Secret) { secret.ResourceVersion = "" }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -61,35 +79,55 @@ func TestTransformFails(t *testing.T) {
 				var ok atomic.Bool
 				ok.Store(true)
 				gate := reflector.NewGate(reflector.GateOptions{})
-				r := start(t, watching(opens(state(secret("5"), "7")...)), reflector.Options{Gate: gate, Transform: transforming(func(string) error {
+				stream := newStream(state(secret("5"), "7")...)
+				r := start(t, watching(stream.answer, opens(state(secret("5"), "7")...)), reflector.Options{Gate: gate, Transform: func(object any) (any, error) {
 					if calls.Add(1); ok.Load() {
-						return nil
+						return object, nil
 					}
-					return fail()
-				})})
+					return fail(object)
+				}})
 				ok.Store(false)
-				r.Refresh()
+				stream.events <- event(watch.Modified, secret("8"))
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				status := r.Status()
-				if status.LastError == nil || !r.slot.Load().Exists {
-					t.Errorf("got the error %v, and exists %v, want an error and the state before", status.LastError, r.slot.Load().Exists)
+				if got := r.slot.Load(); !errors.Is(status.LastError, listwatch.ErrStore) || got.ResourceVersion != "5" {
+					t.Errorf("got the error %v, and version %q, want ErrStore, and the state before", status.LastError, got.ResourceVersion)
 				} else {
 					checkSecrecy(t, "error", status.LastError.Error())
-				}
-				if name == "returns an error" && !errors.Is(status.LastError, listwatch.ErrStore) {
-					t.Errorf("got %v, want ErrStore", status.LastError)
 				}
 				if got := calls.Load(); got < 5 || got > 60 {
 					t.Errorf("got %d attempts in a minute, want 5 to 60", got)
 				}
-				if cause := gate.Status().Cause; cause != nil {
-					t.Errorf("got an outage with %v, want none", cause)
+				if cause := gate.Status().Cause; cause != nil || status.Malformed > 0 {
+					t.Errorf("got an outage with %v, and %d malformed answers, want none", cause, status.Malformed)
 				}
 				ok.Store(true)
 				time.Sleep(time.Minute)
 				if got := r.Status().Failures; got != 0 {
 					t.Errorf("in the end: got %d failures in a row, want none", got)
+				}
+			})
+		})
+	}
+}
+
+// The text of an error that Loggable has marked is shown.
+func TestTransformFailsWithALoggableError(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"an error": {errors.New("no certificate"), "the store failed: Transform: no certificate"},
+		"ErrStore": {fmt.Errorf("%w: no certificate", listwatch.ErrStore), "the store failed: no certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r := start(t, watching(opens(state(secret("5"), "7")...)), reflector.Options{Transform: func(any) (any, error) {
+					return nil, fmt.Errorf("%s: %w", canary, listwatch.Loggable(test.err))
+				}})
+				if got := r.Status().LastError; got == nil || got.Error() != test.want {
+					t.Errorf("got %v, want %s", got, test.want)
 				}
 			})
 		})
@@ -174,4 +212,78 @@ func TestTransformOfAnEventDuringAVerification(t *testing.T) {
 			t.Errorf("with the event in the store: got a last contact at %v, want still %v", got, verified)
 		}
 	})
+}
+
+// While Transform works with the answers to consistent reads, others read at their versions.
+func TestTransformLeavesReadsShared(t *testing.T) {
+	for _, took := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond, time.Second} {
+		t.Run(took.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				gate := reflector.NewGate(reflector.GateOptions{Opens: 16})
+				transform := transforming(func(string) error { time.Sleep(took); return nil })
+				answer := func() (listwatch.Stream, error) {
+					time.Sleep(5 * time.Millisecond)
+					return opens(state(secret("5"), "7")...)()
+				}
+				var sources []*fakeSource
+				for range 1000 {
+					sources = append(sources, watching(answer))
+					startWith(t, sources[len(sources)-1], newSecretSlot(), reflector.Options{Gate: gate, Resource: "secrets", Transform: transform})
+				}
+				time.Sleep(5 * time.Minute)
+				consistent := 0
+				for _, source := range sources {
+					if asked := source.asked(); len(asked) == 0 {
+						t.Fatal("a reflector has sent no request")
+					} else if asked[0] == "WatchList " {
+						consistent++
+					}
+				}
+				if consistent > 40 {
+					t.Errorf("first requests of 1,000 reflectors: got %d consistent reads, want 40 at most", consistent)
+				}
+			})
+		})
+	}
+}
+
+// What has waited for Transform is as old as the event before it, and not as new as the moment when it was handled.
+func TestEventsThatWaitForTransform(t *testing.T) {
+	for name, test := range map[string]struct {
+		events []watch.Event // after which Transform blocks
+		queued watch.Event
+	}{
+		"an event":   {append(state(secret("5"), "7"), event(watch.Modified, secret("8"))), event(watch.Modified, secret("9"))},
+		"a deletion": {append(state(secret("5"), "7"), event(watch.Modified, secret("8"))), event(watch.Deleted, secret("9"))},
+		"a bookmark": {append(state(secret("5"), "7"), event(watch.Modified, secret("8"))), bookmark("9", false)},
+		"a read":     {state(secret("8"), "8"), event(watch.Modified, secret("9"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				free := make(chan struct{})
+				stream := newStream(test.events...)
+				began := time.Now()
+				r := start(t, watching(stream.answer), reflector.Options{Transform: transforming(func(version string) error {
+					if version == "8" {
+						<-free
+					}
+					return nil
+				})})
+				time.Sleep(10 * time.Second)
+				stream.events <- test.queued
+				time.Sleep(time.Minute)
+				close(free)
+				synctest.Wait()
+				if got := r.Status(); got.ResourceVersion != "9" || got.LastContact.After(began.Add(10*time.Second)) {
+					t.Errorf("got version %s, and a last contact after %v, want 9, and 10 s at most", got.ResourceVersion, got.LastContact.Sub(began))
+				}
+				time.Sleep(time.Second)
+				stream.events <- event(watch.Modified, secret("10"))
+				synctest.Wait()
+				if got := r.Status(); got.ResourceVersion != "10" || !got.LastContact.Equal(time.Now()) {
+					t.Errorf("a later event: got version %s, and a last contact %v ago, want 10, and now", got.ResourceVersion, time.Since(got.LastContact))
+				}
+			})
+		})
+	}
 }

@@ -247,8 +247,8 @@ type memory struct {
 func (m memory) isKnown() bool { return m.err == nil || apierrors.IsNotFound(m.err) }
 
 // getReferenced returns an object by reference, and takes a lease on it. It returns what is held, if there are no
-// demands. If the state isBehind a version of another side, Gets wait for that version for SyncTimeout in all. A Get with
-// other demands waits for SyncTimeout itself: what another one has read live is no answer to it.
+// demands. If the state isBehind a version of another side, Gets wait for that version for SyncTimeout in all. A Get
+// with other demands waits for SyncTimeout itself: what another one has read live is no answer to it.
 func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions, held memory, isBehind bool) (object client.Object, err error) {
 	lease, err := v.leases.acquire(key)
 	if errors.Is(err, objectcache.ErrInvalidName) { // no object can have that name

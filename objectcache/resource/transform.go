@@ -36,6 +36,8 @@ func (transformError) Is(target error) bool { return target == listwatch.ErrStor
 // The function must not block. If it does, for however many objects, it delays the changes of
 // others by less than a second. Only objects that share a stream wait for each other: when one
 // call has taken half a second, the others get streams of their own. Shorter calls add up.
+// While calls run, memory has the objects that they were given: as many as the server has
+// answered for.
 //
 // An object for which the function panics, or returns another object or nil, is refused:
 // Get returns [ErrTransform] as the cause, or the state before it if there is one, and

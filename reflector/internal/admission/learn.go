@@ -30,12 +30,12 @@ func (s *server) finish(m *member, outcome Outcome, now moment.Moment) {
 			s.serve(m, now)
 		}
 		s.succeed(m, now)
-	case Failed:
-		if wasAnswered { // that is not the server's failure
-			outcome.Kind = Refused
-		}
-		s.fail(m, outcome, wasHung, now)
 	default:
+		if wasAnswered { // what has become of the answer says nothing about the server
+			m.failures++
+			s.backOff(m, Outcome{Kind: Refused}, now)
+			return
+		}
 		s.fail(m, outcome, wasHung, now)
 	}
 }

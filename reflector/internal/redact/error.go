@@ -26,6 +26,15 @@ func Loggable(err error) error {
 
 func (l loggable) Unwrap() error { return l.error }
 
+// Marked returns the part of err that [Loggable] has marked, or nil.
+func Marked(err error) error {
+	var marked loggable
+	if errors.As(err, &marked) {
+		return marked
+	}
+	return nil
+}
+
 // hidden replaces an error whose text may quote an object. errors.Is still finds
 // what that error wraps.
 type hidden struct {

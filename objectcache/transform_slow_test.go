@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// A Get returns what it has asked for, although the function takes longer than the state may be old.
+func TestTransformIsSlowerThanMaxStaleness(t *testing.T) {
+	for name, of := range map[string]struct {
+		store objectcache.WatchOptions
+		get   objectcache.GetOptions
+	}{
+		"of the store": {store: objectcache.WatchOptions{MaxStaleness: 2 * time.Second}},
+		"of the Get":   {get: objectcache.GetOptions{MaxStaleness: 2 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+				var calls atomic.Int32
+				of.store.BlockingStreams = blockingStreams
+				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+					calls.Add(1)
+					time.Sleep(3 * time.Second)
+					return s
+				}), of.store)
+				r.create("tls")
+				r.run()
+				r.AddReference(namespace, "tls", "pod")
+				for range 3 {
+					before, began := calls.Load(), time.Now()
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					_, err := r.GetWithOptions(ctx, namespace, "tls", of.get)
+					cancel()
+					if got := calls.Load() - before; err != nil || got > 3 || time.Since(began) > 10*time.Second {
+						t.Errorf("got %v after %v and %d calls, want the object after 10 s and 3 calls at most", err, time.Since(began), got)
+					}
+					time.Sleep(time.Minute)
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+// While the function blocks, the error of a Get says so. The server has answered.
+func TestErrorWhileTransformBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		b := newBlocker(t, r, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		b.block("tls")
+		r.create("tls")
+		r.run()
+		r.AddReference(namespace, "tls", "pod")
+		_, err := r.get("tls", 2*time.Minute)
+		const want = "the function of WithTransform has not returned for 2m0s"
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "no answer") {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		if status, _ := r.Store.Status(namespace, "tls"); !status.AskedAt.IsZero() || status.Failures > 0 {
+			t.Errorf("got the status %+v, want no request that waits for its answer, and no failure", status)
+		}
+		b.unblock()
+		r.stop()
+	})
+}
+
+// A function may return an object that others read: no store writes to it.
+func TestTransformReturnsASharedObject(t *testing.T) {
+	var shared atomic.Pointer[corev1.Secret]
+	returnShared := func(s *corev1.Secret) *corev1.Secret {
+		s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "test"}}
+		shared.Store(s)
+		return s
+	}
+	check := func(t *testing.T, when string) {
+		t.Helper()
+		if got := shared.Load(); got == nil || len(got.ManagedFields) != 1 {
+			t.Errorf("%s: got %v, want the object as the function has returned it", when, got)
+		}
+	}
+	withTransform(t, returnShared, func(t *testing.T, r *rig, _ bool) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		check(t, "a read")
+		r.update("tls", "1")
+		synctest.Wait()
+		check(t, "an event")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		secrets := resource.Secrets(clientOf(t, r.server)).WithTransform(returnShared)
+		store, err := objectcache.NewTTLStore(secrets, objectcache.TTLOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := runStore(t.Context(), t, store)
+		r.create("tls")
+		store.AddReference(namespace, "tls", "pod")
+		if _, err := store.Get(t.Context(), namespace, "tls"); err != nil {
+			t.Error(err)
+		}
+		check(t, "a GET")
+		stop()
+	})
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/internal/moment"
+	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+)
+
+// transformer is Options.Transform. Its moments belong to the goroutine that owns the session under
+// way.
+type transformer struct {
+	function toolscache.TransformFunc
+	behind   moment.Moment // since when events may have waited for the function, 0 if none has
+	waiting  moment.Moment // since when the session has waited for the next event, 0 if it does not
+}
+
+// streamPause is how long a stream must have been silent until its next event is not taken for one
+// that has waited.
+const streamPause = 100 * time.Millisecond
+
+func newTransformer(function toolscache.TransformFunc) *transformer {
+	if function == nil {
+		return nil
+	}
+	return &transformer{function: function}
+}
+
+// transformer returns nil without Options.Transform.
+func (r *Reflector) transformer() *transformer {
+	if r.extra == nil {
+		return nil
+	}
+	return r.extra.transformer
+}
+
+// call returns what the function makes of an object. A failure is the program's: it says nothing
+// about the server, and its text may quote the object.
+func (t *transformer) call(object any) (result runtime.Object, err error) {
+	var made any
+	if panicked := listwatch.CatchPanic(func() { made, err = t.function(object) }); panicked != nil {
+		return nil, fmt.Errorf("%w: Transform: %s", failure.ErrStore, panicked.Error())
+	}
+	if err != nil {
+		shown := redact.Marked(err)
+		switch {
+		case shown == nil:
+			return nil, fmt.Errorf("%w: Transform failed with a %T", failure.ErrStore, err)
+		case !errors.Is(shown, failure.ErrStore):
+			return nil, fmt.Errorf("%w: Transform: %s", failure.ErrStore, shown.Error())
+		}
+		return nil, shown
+	}
+	result, ok := made.(runtime.Object)
+	if v := reflect.ValueOf(made); !ok || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, fmt.Errorf("%w: Transform returned no object but %T", failure.ErrStore, made)
+	}
+	return result, nil
+}
+
+// refused returns the error of a store that refuses what the function has made.
+func refused(err error) error {
+	return fmt.Errorf("%w: what Transform has returned is refused: %v", failure.ErrStore, err) //nolint:errorlint // not the server's
+}
+
+// called notes that calls of the function have returned, the first of which began then.
+func (t *transformer) called(began moment.Moment) {
+	if t.behind == 0 && began.Since() >= slowStore {
+		t.behind = began
+	}
+}
+
+// transformRead applies Options.Transform to a complete read. The session may have ended meanwhile.
+func (s *session) transformRead(items []any, version string) error {
+	t := s.r.transformer()
+	if t == nil {
+		return nil
+	}
+	t.behind, t.waiting = 0, 0
+	began := moment.Now()
+	for i := range items {
+		object, err := t.call(items[i])
+		if s.isOver() {
+			return errEnded
+		}
+		if err != nil {
+			return err
+		}
+		items[i] = object
+	}
+	t.called(began)
+	if err := s.r.store.checkRead(items, version); err != nil {
+		return refused(err)
+	}
+	return nil
+}
+
+// transformEvent applies Options.Transform to an event, and returns when that has arrived, at the
+// earliest. The session may have ended meanwhile.
+func (s *session) transformEvent(event *watch.Event) (arrived moment.Moment, err error) {
+	now, t := moment.Now(), s.r.transformer()
+	if t == nil {
+		return now, nil
+	}
+	if t.waiting != 0 && t.waiting.Since() >= streamPause {
+		t.behind = 0
+	}
+	t.waiting = 0
+	if arrived = now; t.behind != 0 {
+		arrived = t.behind
+	}
+	if event.Type != watch.Added && event.Type != watch.Modified {
+		return arrived, nil
+	}
+	event.Object, err = t.call(event.Object)
+	if s.isOver() {
+		return 0, errEnded
+	}
+	if err != nil {
+		return 0, err
+	}
+	t.called(now)
+	if err := s.r.store.check(event.Object); err != nil {
+		return 0, refused(err)
+	}
+	return arrived, nil
+}
+
+// waits notes that the session waits for the next event.
+func (s *session) waits() {
+	if t := s.r.transformer(); t != nil && t.waiting == 0 {
+		t.waiting = moment.Now()
+	}
+}
