@@ -50,8 +50,10 @@ type pattern struct {
 	without []string
 }
 
-// readsStock reports whether reads are of the stock cache.
-func (p *pattern) readsStock() bool { return p.live && p.held && !p.cache.LiveList }
+// readsStock reports whether reads are of the stock cache, or of its set.
+func (p *pattern) readsStock() bool {
+	return p.held && (len(p.cache.Selected) > 0 || p.live && !p.cache.LiveList)
+}
 
 func (p *pattern) newCache() cache.NewCacheFunc {
 	newCache := controllerruntime.NewCache(p.cache)
