@@ -136,6 +136,7 @@ func (p *pattern) options() model.Options {
 			l.HoldsMore = p.readsStock()
 			l.Forgets = p.newClient != nil && p.writes // a read of what it has written fails if that does not arrive
 			l.Streams = 2 * max(1, p.streams)
+			l.OutageFailures *= 2 // of two processes, each of which learns of the outage
 			l.ObjectRequests *= max(1, p.streams)
 			l.ObjectFailures *= max(1, p.streams)
 			if p.live || p.held {
