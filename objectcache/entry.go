@@ -196,7 +196,8 @@ func (s *WatchStore[T]) isYoung(e *entry[T]) bool {
 		w := e.watch.Load()
 		return w != nil && !s.hasLapsed(w)
 	}
-	return !isOlder(s.contact(e), s.options.MaxStaleness)
+	bound := s.options.MaxStaleness
+	return bound <= 0 || !s.contact(e).Before(notBefore(time.Now(), bound))
 }
 
 // contact returns when the server last sent something about an object, zero if it never did.
@@ -225,8 +226,10 @@ func (s *WatchStore[T]) now() time.Duration { return time.Since(s.base) }
 // sinceBase returns a time as it is stored in entry.contact.
 func (s *WatchStore[T]) sinceBase(at time.Time) int64 { return int64(at.Sub(s.base)) }
 
-// isOlder reports whether the server has sent nothing for longer than a duration; 0 is no
-// bound.
-func isOlder(contact time.Time, bound time.Duration) bool {
-	return bound > 0 && (contact.IsZero() || time.Since(contact) > bound)
+// notBefore returns the time to which the age of a state at a time is bounded; a bound of 0 is none.
+func notBefore(at time.Time, bound time.Duration) (limit time.Time) {
+	if bound > 0 {
+		limit = at.Add(-bound)
+	}
+	return limit
 }

@@ -145,9 +145,9 @@ func (k *kind[T]) result(key types.NamespacedName, state cache.State[T]) (T, err
 // if a read that it has asked for is older than NotOlderThan.
 // [TTLStore.GetWithOptions] and [DirectStore.GetWithOptions] describe what is different there.
 type GetOptions struct {
-	// MaxStaleness bounds the time since the server last sent something about the
-	// object, as WatchOptions.MaxStaleness does; the smaller one counts. Default, also for
-	// a negative value: no other bound than that of the store.
+	// MaxStaleness bounds the time from when the server last sent something about the
+	// object to the call, as WatchOptions.MaxStaleness does; the smaller one counts. Default,
+	// also for a negative value: no other bound than that of the store.
 	MaxStaleness time.Duration
 	// NotOlderThan is a resource version that the state must include: that of an
 	// earlier write, for a program that has to read its own writes. If no event
@@ -245,7 +245,7 @@ func (s *WatchStore[T]) isReadAlone(g *waiter[T], w *objectWatch[T]) bool {
 
 // isTooOldLocked reports whether the state is older than g demands.
 func (s *WatchStore[T]) isTooOldLocked(g *waiter[T]) bool {
-	return !g.entry.immutable && isOlder(s.contact(g.entry), s.demandLocked(g).MaxStaleness)
+	return !g.entry.immutable && s.contact(g.entry).Before(s.demandLocked(g).NotBefore)
 }
 
 // needsRead reports whether g demands a read of its own.
@@ -261,16 +261,6 @@ func (w *objectWatch[T]) versionLocked(status reflector.Status) string {
 		return status.ResourceVersion // of a bookmark
 	}
 	return version
-}
-
-// readFor asks for a read for g, whose state is too old. What that read brings is not, however long the function of
-// WithTransform takes.
-func (s *WatchStore[T]) readFor(g *waiter[T], w *objectWatch[T]) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g.read == 0 && w.upkeep.IsOwn() {
-		s.readForLocked(g)
-	}
 }
 
 // readForLocked asks for a consistent read that begins after the call. Gets that ask

@@ -79,10 +79,11 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *engine.Fact
 		return -1
 	}
 	now := time.Now()
-	if attempts.Hung {
+	hangs := attempts.Hung && attempts.AnsweredAt.IsZero() // and not the function of WithTransform
+	if hangs {
 		s.hedges.hung = now
 	}
-	hung := attempts.Hung || now.Sub(s.hedges.hung) < hedgeCheck && now.Sub(g.began) >= hedgeCheck // or is queued behind those that do
+	hung := hangs || now.Sub(s.hedges.hung) < hedgeCheck && now.Sub(g.began) >= hedgeCheck // or is queued behind those that do
 	if w.hedgeQueued || w.hedging || !hung && (attempts.Failures > 0 || s.waiters > hedgeAlone) {
 		return hedgeCheck
 	}

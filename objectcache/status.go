@@ -223,7 +223,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 func (s *WatchStore[T]) servesLocked(e *entry[T], w *objectWatch[T]) bool {
 	facts, _ := s.factsLocked(e, w)
 	d := s.demandOfAllLocked(e)
-	d.MaxStaleness = s.maxStalenessLocked(e)
+	d.NotBefore = notBefore(time.Now(), s.maxStalenessLocked(e))
 	verdict, _ := d.Answer(&facts, s.options.RefusalGrace, time.Now())
 	return verdict.Serves()
 }

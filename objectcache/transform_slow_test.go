@@ -5,6 +5,7 @@ package objectcache_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -49,6 +50,81 @@ func TestTransformIsSlowerThanMaxStaleness(t *testing.T) {
 						t.Errorf("got %v after %v and %d calls, want the object after 10 s and 3 calls at most", err, time.Since(began), got)
 					}
 					time.Sleep(time.Minute)
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+// It is the same for objects that share a stream, whose calls add up. Gets do not read the namespace again and again.
+func TestTransformIsSlowerThanMaxStalenessInASharedStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
+		options := sharedOptions(4)
+		options.MaxStaleness = 10 * time.Second
+		var slow atomic.Bool
+		r.Store = newStore(t, resource.Secrets(r.client).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			if slow.Load() {
+				time.Sleep(20 * time.Millisecond)
+			}
+			return s
+		}), options)
+		r.run()
+		all := names(1000)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined)
+		slow.Store(true)
+		r.closeShared()
+		time.Sleep(5 * time.Minute)
+		before := r.sharedRequests()
+		var gets sync.WaitGroup
+		for _, name := range all {
+			gets.Go(func() {
+				if _, err := r.get(name, time.Minute); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		gets.Wait()
+		if got := r.sharedRequests() - before; got > 2 {
+			t.Errorf("got %d requests for the namespace, want 2 at most", got)
+		}
+		r.stop()
+	})
+}
+
+// Many Gets wait for the function, which blocks for the first object: no GETs are sent beside streams that the server
+// has answered.
+func TestNoGetsBesideTransform(t *testing.T) {
+	for name, fails := range map[string]bool{"it is slow": false, "it fails for others": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newSharedRig(t, apiserver.Options{InMemory: true})
+				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+					if fails && s.Name != "s0" {
+						return nil
+					}
+					time.Sleep(10 * time.Second)
+					return s
+				}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+				gets := r.slowOpenings(0)
+				r.run()
+				all := names(1000)
+				r.createAll(all...)
+				r.reference(all...)
+				var waiting sync.WaitGroup
+				for _, name := range all {
+					waiting.Go(func() {
+						if _, err := r.get(name, 20*time.Second); fails == (err == nil) && name != "s0" {
+							t.Errorf("%s: got %v", name, err)
+						}
+					})
+				}
+				waiting.Wait()
+				if got := gets.Load(); got > 0 {
+					t.Errorf("got %d GETs, want none", got)
 				}
 				r.stop()
 			})

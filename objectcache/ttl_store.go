@@ -285,7 +285,7 @@ func (s *WatchStore[T]) requestGetLocked(g *waiter[T]) {
 	d := s.demandLocked(g)
 	f, _ := s.factsLocked(e, w)
 	switch {
-	case f.Meets(&d, time.Now()), g.slept && g.ctx.Err() != nil:
+	case f.Meets(&d), g.slept && g.ctx.Err() != nil:
 	case g.read > 0:
 		s.readAgainLocked(g, w)
 	case g.live, g.slept, f.Attempts.AskedAt.IsZero():

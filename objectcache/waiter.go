@@ -194,7 +194,7 @@ func (s *WatchStore[T]) demandLocked(g *waiter[T]) engine.Demand {
 	}
 	return engine.Demand{
 		Began: g.began, Owner: min(g.newestOwner, g.entry.newestOwner), OwnerAddedAt: g.ownerAddedAt,
-		MaxStaleness: bound, NotOlderThan: g.notOlderThan, Live: g.live, Read: g.read, Ended: g.ended(),
+		NotBefore: notBefore(g.began, bound), NotOlderThan: g.notOlderThan, Live: g.live, Read: g.read, Ended: g.ended(),
 		Lapsed: s.ttl != nil && w != nil && s.hasLapsed(w),
 	}
 }
@@ -216,7 +216,7 @@ func (s *WatchStore[T]) failure(g *waiter[T], t *checkResult[T]) error {
 	case !t.facts.Synced:
 	case t.demand.IsBehind(&t.facts):
 		causes = append([]error{g.behindError(t.facts.Version)}, causes...)
-	case t.facts.IsStale(t.demand.Bound(&t.facts), time.Now()):
+	case t.facts.IsStale(&t.demand):
 		causes = append([]error{ErrStale}, causes...)
 	}
 	if t.demand.Ended {
@@ -233,11 +233,9 @@ func (s *WatchStore[T]) requestRead(g *waiter[T], t *checkResult[T]) {
 	if g.try && !t.facts.Synced && status.Failures == 0 {
 		return // its first attempt is in line, and no caller waits for it
 	}
-	bound := t.demand.Bound(&t.facts)
-	tooOld := bound > 0 && time.Since(status.LastContact) > bound && !t.facts.Immutable
+	tooOld := status.LastContact.Before(t.demand.NotBefore) && !t.facts.Immutable
 	readAlone := w.shared != nil && (g.read > 0 || g.maxStaleness > 0) // not with the others of the stream
 	if t.facts.Synced && !readAlone && (tooOld || g.read > 0 && !t.demand.ReadDone(&t.facts)) {
-		s.readFor(g, w)
 		w.reflector.Refresh()
 		return
 	}

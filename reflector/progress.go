@@ -261,21 +261,6 @@ func (p *progress) refresh(reads *consistentReads, active bool) (end bool) {
 // the state.
 func (p *progress) isReadingLocked(active bool) bool { return active && !p.current.stored }
 
-// refreshBeyond is refresh, with a consistent read, for a selection that has seen versions
-// above the given one, and no consistent read since so many rollbacks of the server.
-func (p *progress) refreshBeyond(version string, rollbacks uint64, active bool) (end bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	order, _ := cache.CompareVersions(version, p.version)
-	if order >= 0 || p.rollbacks > rollbacks || p.isReadingLocked(active) {
-		return false
-	}
-	p.consistent = true
-	p.current.refreshed = p.current.refreshed || active
-	p.current.beyond = p.current.beyond || active
-	return active
-}
-
 // isSilent reports whether the stream has delivered nothing for so long that it must be
 // verified. No verification is under way, and no event is awaited after one.
 func (p *progress) isSilent(silentAfter time.Duration) bool {

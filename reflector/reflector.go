@@ -79,7 +79,8 @@ type Options struct {
 	// a ListerWatcher does not say its type.
 	ExpectedType runtime.Object
 	// Transform returns what the store gets of each object of a read, and of each event that adds or
-	// modifies one. It may change the object. It is called after the answer of the server counts. So
+	// modifies one. It may change the object, but not its name, namespace, UID and resource version,
+	// and may return another one of the same type. It is called after the answer of the server counts. So
 	// one that blocks delays no other reflector, and is no outage, and the Gate bounds neither how
 	// many functions run nor the objects that wait for them.
 	//
@@ -382,14 +383,4 @@ func (r *Reflector) Refresh() {
 	}
 	r.mu.Unlock()
 	r.Expedite()
-}
-
-// refreshBeyond is called after a rollback of the server to a version. A stream that has
-// seen later versions may be silent for ever, and ends.
-func (r *Reflector) refreshBeyond(version string, rollbacks uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.progress.refreshBeyond(version, rollbacks, r.session != nil) {
-		r.session.end(nil)
-	}
 }

@@ -252,6 +252,9 @@ func (s *session) stateStored(version string, watchable bool) {
 	s.r.progress.stateStored(version, watchable)
 	s.r.member.Release(failure.Outcome(nil))
 	s.r.gate.streams.add(s)
+	if !s.once { // the rollbacks that were proved while s was not among the open streams
+		s.r.refreshAfter(s.r.gate.streams.rollbacks.Load())
+	}
 	s.r.changed()
 }
 

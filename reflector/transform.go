@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -22,13 +23,13 @@ import (
 // way.
 type transformer struct {
 	function toolscache.TransformFunc
-	behind   moment.Moment // since when events may have waited for the function, 0 if none has
+	arrived  moment.Moment // when the stream last brought something after it had nothing
 	waiting  moment.Moment // since when the session has waited for the next event, 0 if it does not
 }
 
-// streamPause is how long a stream must have been silent until its next event is not taken for one
-// that has waited.
-const streamPause = 100 * time.Millisecond
+// streamPause is how long a session waits at least for an event that has just arrived. It takes one
+// for which it has waited less as one that was there before.
+const streamPause = time.Millisecond
 
 func newTransformer(function toolscache.TransformFunc) *transformer {
 	if function == nil {
@@ -49,6 +50,7 @@ func (r *Reflector) transformer() *transformer {
 // about the server, and its text may quote the object.
 func (t *transformer) call(object any) (result runtime.Object, err error) {
 	var made any
+	before := identityOf(object)
 	if panicked := listwatch.CatchPanic(func() { made, err = t.function(object) }); panicked != nil {
 		return nil, fmt.Errorf("%w: Transform: %s", failure.ErrStore, panicked.Error())
 	}
@@ -66,19 +68,23 @@ func (t *transformer) call(object any) (result runtime.Object, err error) {
 	if v := reflect.ValueOf(made); !ok || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, fmt.Errorf("%w: Transform returned no object but %T", failure.ErrStore, made)
 	}
+	if identityOf(made) != before {
+		return nil, fmt.Errorf("%w: Transform changed the name, namespace, UID or resource version", failure.ErrStore)
+	}
 	return result, nil
+}
+
+// identityOf returns what Options.Transform must keep.
+func identityOf(object any) (of struct{ namespace, name, uid, version string }) {
+	if header, err := meta.Accessor(object); err == nil {
+		of.namespace, of.name, of.uid, of.version = header.GetNamespace(), header.GetName(), string(header.GetUID()), header.GetResourceVersion()
+	}
+	return of
 }
 
 // refused returns the error of a store that refuses what the function has made.
 func refused(err error) error {
 	return fmt.Errorf("%w: what Transform has returned is refused: %v", failure.ErrStore, err) //nolint:errorlint // not the server's
-}
-
-// called notes that calls of the function have returned, the first of which began then.
-func (t *transformer) called(began moment.Moment) {
-	if t.behind == 0 && began.Since() >= slowStore {
-		t.behind = began
-	}
 }
 
 // transformRead applies Options.Transform to a complete read. The session may have ended meanwhile.
@@ -87,8 +93,7 @@ func (s *session) transformRead(items []any, version string) error {
 	if t == nil {
 		return nil
 	}
-	t.behind, t.waiting = 0, 0
-	began := moment.Now()
+	t.arrived, t.waiting = moment.Now(), 0
 	for i := range items {
 		object, err := t.call(items[i])
 		if s.isOver() {
@@ -99,7 +104,6 @@ func (s *session) transformRead(items []any, version string) error {
 		}
 		items[i] = object
 	}
-	t.called(began)
 	if err := s.r.store.checkRead(items, version); err != nil {
 		return refused(err)
 	}
@@ -114,14 +118,11 @@ func (s *session) transformEvent(event *watch.Event) (arrived moment.Moment, err
 		return now, nil
 	}
 	if t.waiting != 0 && t.waiting.Since() >= streamPause {
-		t.behind = 0
+		t.arrived = now
 	}
 	t.waiting = 0
-	if arrived = now; t.behind != 0 {
-		arrived = t.behind
-	}
 	if event.Type != watch.Added && event.Type != watch.Modified {
-		return arrived, nil
+		return t.arrived, nil
 	}
 	event.Object, err = t.call(event.Object)
 	if s.isOver() {
@@ -130,11 +131,10 @@ func (s *session) transformEvent(event *watch.Event) (arrived moment.Moment, err
 	if err != nil {
 		return 0, err
 	}
-	t.called(now)
 	if err := s.r.store.check(event.Object); err != nil {
 		return 0, refused(err)
 	}
-	return arrived, nil
+	return t.arrived, nil
 }
 
 // waits notes that the session waits for the next event.

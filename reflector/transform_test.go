@@ -5,6 +5,8 @@ package reflector_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -70,8 +72,12 @@ func TestTransformFails(t *testing.T) {
 		"a pointer to nothing":     func(any) (any, error) { return (*corev1.Secret)(nil), nil },
 		"no object":                func(any) (any, error) { return canary, nil },
 		"another type":             func(any) (any, error) { return &corev1.ConfigMap{}, nil },
-		"another name":             changes(func(secret *corev1.Secret) { secret.Name = "other" }),
-		"another resource version": changes(func(secret *corev1.Secret) { secret.ResourceVersion = "" }),
+		"another name":             changes(func(secret *corev1.Secret) { secret.Name = canary }),
+		"another namespace":        changes(func(secret *corev1.Secret) { secret.Namespace = canary }),
+		"another UID":              changes(func(secret *corev1.Secret) { secret.UID = canary }),
+		"another resource version": changes(func(secret *corev1.Secret) { secret.ResourceVersion = canary }),
+		"a later resource version": changes(func(secret *corev1.Secret) { secret.ResourceVersion = "99999" }),
+		"no resource version":      changes(func(secret *corev1.Secret) { secret.ResourceVersion = "" }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -101,6 +107,9 @@ func TestTransformFails(t *testing.T) {
 				}
 				if cause := gate.Status().Cause; cause != nil || status.Malformed > 0 {
 					t.Errorf("got an outage with %v, and %d malformed answers, want none", cause, status.Malformed)
+				}
+				if got := status.ResourceVersion; got != "7" {
+					t.Errorf("got the version %s, want 7, which the server has had", got)
 				}
 				ok.Store(true)
 				time.Sleep(time.Minute)
@@ -214,6 +223,34 @@ func TestTransformOfAnEventDuringAVerification(t *testing.T) {
 	})
 }
 
+// A rollback that others prove while Transform works with an answer, or while the answer is under way, ends the stream
+// after it: it may be of before the rollback, and silent for ever.
+func TestRollbackDuringTransform(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		gate := reflector.NewGate(reflector.GateOptions{})
+		free := make(chan struct{})
+		silent := start(t, watching(opens(state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), reflector.Options{
+			Gate: gate, Transform: transforming(func(version string) error {
+				if version == "90" {
+					<-free
+				}
+				return nil
+			}),
+		})
+		start(t, watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), reflector.Options{Gate: gate}).Refresh()
+		after(10 * time.Second)
+		close(free)
+		after(10 * time.Second)
+		if got := silent.slot.Load(); got.ResourceVersion != "40" {
+			t.Errorf("state: got %+v, want version 40", got)
+		}
+		after(time.Minute)
+		if got := silent.source.asked(); len(got) != 2 {
+			t.Errorf("requests: got %q, want two", got)
+		}
+	})
+}
+
 // While Transform works with the answers to consistent reads, others read at their versions.
 func TestTransformLeavesReadsShared(t *testing.T) {
 	for _, took := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond, time.Second} {
@@ -249,14 +286,17 @@ func TestTransformLeavesReadsShared(t *testing.T) {
 
 // What has waited for Transform is as old as the event before it, and not as new as the moment when it was handled.
 func TestEventsThatWaitForTransform(t *testing.T) {
+	read, update := state(secret("8"), "8"), append(state(secret("5"), "7"), event(watch.Modified, secret("8")))
 	for name, test := range map[string]struct {
-		events []watch.Event // after which Transform blocks
+		events []watch.Event // for the last of which Transform blocks
+		blocks time.Duration
 		queued watch.Event
 	}{
-		"an event":   {append(state(secret("5"), "7"), event(watch.Modified, secret("8"))), event(watch.Modified, secret("9"))},
-		"a deletion": {append(state(secret("5"), "7"), event(watch.Modified, secret("8"))), event(watch.Deleted, secret("9"))},
-		"a bookmark": {append(state(secret("5"), "7"), event(watch.Modified, secret("8"))), bookmark("9", false)},
-		"a read":     {state(secret("8"), "8"), event(watch.Modified, secret("9"))},
+		"an event":            {update, time.Minute, event(watch.Modified, secret("9"))},
+		"a deletion":          {update, time.Minute, event(watch.Deleted, secret("9"))},
+		"a bookmark":          {update, time.Minute, bookmark("9", false)},
+		"after half a second": {update, 400 * time.Millisecond, event(watch.Modified, secret("9"))},
+		"after a read":        {read, time.Minute, event(watch.Modified, secret("9"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -269,19 +309,22 @@ func TestEventsThatWaitForTransform(t *testing.T) {
 					}
 					return nil
 				})})
-				time.Sleep(10 * time.Second)
+				time.Sleep(100 * time.Millisecond)
 				stream.events <- test.queued
-				time.Sleep(time.Minute)
+				time.Sleep(test.blocks)
 				close(free)
 				synctest.Wait()
-				if got := r.Status(); got.ResourceVersion != "9" || got.LastContact.After(began.Add(10*time.Second)) {
-					t.Errorf("got version %s, and a last contact after %v, want 9, and 10 s at most", got.ResourceVersion, got.LastContact.Sub(began))
+				if got := r.Status(); got.ResourceVersion != "9" || !got.LastContact.Equal(began) {
+					t.Errorf("got version %s, and a last contact after %v, want 9, and that of what came first", got.ResourceVersion, got.LastContact.Sub(began))
 				}
-				time.Sleep(time.Second)
-				stream.events <- event(watch.Modified, secret("10"))
-				synctest.Wait()
-				if got := r.Status(); got.ResourceVersion != "10" || !got.LastContact.Equal(time.Now()) {
-					t.Errorf("a later event: got version %s, and a last contact %v ago, want 10, and now", got.ResourceVersion, time.Since(got.LastContact))
+				for version := 10; version < 100; version++ { // a stream that is never silent for long
+					time.Sleep(10 * time.Millisecond)
+					stream.events <- event(watch.Modified, secret(strconv.Itoa(version)))
+					synctest.Wait()
+					if got := r.Status(); got.ResourceVersion != strconv.Itoa(version) || !got.LastContact.Equal(time.Now()) {
+						t.Fatalf("a later event: got version %s, and a last contact %v ago, want %d, and now",
+							got.ResourceVersion, time.Since(got.LastContact), version)
+					}
 				}
 			})
 		})

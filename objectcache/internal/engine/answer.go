@@ -44,12 +44,12 @@ type Demand struct {
 	// OwnerAddedAt is when it was added.
 	Owner        uint64
 	OwnerAddedAt time.Time
-	MaxStaleness time.Duration // 0 is no bound
-	NotOlderThan string        // the resource version that the state must include; may be empty
-	Lapsed       bool          // the TTL of the state is over
-	Live         bool          // needs a read that begins after the call
-	Read         uint64        // the number of the read that the Get has asked for; 0 if it has not
-	Ended        bool          // the Get waits no longer
+	NotBefore    time.Time // when the server must have sent something at the earliest; zero is no bound
+	NotOlderThan string    // the resource version that the state must include; may be empty
+	Lapsed       bool      // the TTL of the state is over
+	Live         bool      // needs a read that begins after the call
+	Read         uint64    // the number of the read that the Get has asked for; 0 if it has not
+	Ended        bool      // the Get waits no longer
 }
 
 // Verdict is what becomes of a Get.
@@ -79,13 +79,13 @@ func (v Verdict) Serves() bool { return v == Serve || v == ServeAll || v == Serv
 func (d *Demand) Answer(f *Facts, refusalGrace time.Duration, now time.Time) (v Verdict, after time.Duration) {
 	grace := graceLeft(refusalGrace, &f.Attempts, d.Began, now)
 	switch {
-	case f.Meets(d, now):
+	case f.Meets(d):
 		return Serve, 0
 	case !d.includedIn(f):
 		if d.Ended || d.IsBehind(f) || grace == 0 {
 			return Fail, 0
 		}
-	case f.isPrevious(d, now):
+	case f.isPrevious(d):
 		until := f.untilPrevious(d, refusalGrace, now)
 		switch {
 		case until == 0 || grace == 0:
@@ -101,8 +101,8 @@ func (d *Demand) Answer(f *Facts, refusalGrace time.Duration, now time.Time) (v 
 }
 
 // Meets reports whether the state meets all demands.
-func (f *Facts) Meets(d *Demand, now time.Time) bool {
-	if !f.Synced || !Servable(f.ReadFor, d.Owner, f.Live, f.Immutable, f.IsStale(d.Bound(f), now)) {
+func (f *Facts) Meets(d *Demand) bool {
+	if !f.Synced || !Servable(f.ReadFor, d.Owner, f.Live, f.Immutable, f.IsStale(d)) {
 		return false
 	}
 	return d.includedIn(f) && (!d.Lapsed || d.ReadDone(f))
@@ -125,11 +125,11 @@ func NeedsOwnerRead(synced, live, immutable bool) bool { return synced && (immut
 // its TTL. It may be served if that read fails: an owner that had the object may be asking. An
 // absence is not served beyond its TTL. Until the store has noticed the first read it is false:
 // the next Get would not return that state.
-func (f *Facts) isPrevious(d *Demand, now time.Time) bool {
+func (f *Facts) isPrevious(d *Demand) bool {
 	if d.Lapsed && !f.Exists {
 		return false
 	}
-	return f.Noticed && NeedsOwnerRead(f.Synced, f.Live, f.Immutable) && !f.IsStale(d.Bound(f), now)
+	return f.Noticed && NeedsOwnerRead(f.Synced, f.Live, f.Immutable) && !f.IsStale(d)
 }
 
 // untilPrevious returns for how much longer Gets wait for the read for the newest owner, or
@@ -156,20 +156,9 @@ func (f *Facts) untilPrevious(d *Demand, refusalGrace time.Duration, now time.Ti
 	return after
 }
 
-// IsStale reports whether the server has sent nothing for longer than a duration; 0 is no
-// bound. An immutable object is never stale.
-func (f *Facts) IsStale(bound time.Duration, now time.Time) bool {
-	return bound > 0 && !f.Immutable && (f.Contact.IsZero() || now.Sub(f.Contact) > bound)
-}
-
-// Bound returns the age from which the state is too old; 0 is no bound. A read that the Get
-// itself has asked for is not too old.
-func (d *Demand) Bound(f *Facts) time.Duration {
-	if d.ReadDone(f) {
-		return 0
-	}
-	return d.MaxStaleness
-}
+// IsStale reports whether the server has sent nothing since the time that d demands. An
+// immutable object is never stale.
+func (f *Facts) IsStale(d *Demand) bool { return !f.Immutable && f.Contact.Before(d.NotBefore) }
 
 // includedIn reports whether the state includes the read and the version that the Get demands.
 // The version of an absence that a GET has brought is not known: only a read that the Get has

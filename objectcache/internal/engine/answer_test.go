@@ -41,21 +41,20 @@ func TestAnswer(t *testing.T) {
 		"unknown, refused, and not recently": {
 			Facts{Attempts: reflector.Status{RefusedSince: ago(20 * time.Second), LastErrorTime: ago(4 * time.Second)}}, Demand{}, Wait, -1,
 		},
-		"watched":                     {watched, Demand{}, Serve, 0},
-		"watched, a newer owner":      {with(watched, func(f *Facts) { f.ReadFor = 1 }), Demand{}, Serve, 0},
-		"watched, too old":            {watched, Demand{MaxStaleness: 30 * time.Second}, Wait, -1},
-		"watched, too old, ended":     {watched, Demand{MaxStaleness: 30 * time.Second, Ended: true}, Fail, 0},
-		"watched, young enough":       {watched, Demand{MaxStaleness: time.Minute}, Serve, 0},
-		"an older version":            {watched, Demand{NotOlderThan: "11"}, Wait, -1},
-		"an older version, ended":     {watched, Demand{NotOlderThan: "11", Ended: true}, Fail, 0},
-		"the version":                 {watched, Demand{NotOlderThan: "10"}, Serve, 0},
-		"behind after its own read":   {watched, Demand{NotOlderThan: "11", Read: 2}, Fail, 0},
-		"a live Get":                  {watched, Demand{Live: true, Read: 3}, Wait, -1},
-		"a live Get, read":            {watched, Demand{Live: true, Read: 2}, Serve, 0},
-		"its own read is never stale": {watched, Demand{Live: true, Read: 2, MaxStaleness: time.Second}, Serve, 0},
+		"watched":                   {watched, Demand{}, Serve, 0},
+		"watched, a newer owner":    {with(watched, func(f *Facts) { f.ReadFor = 1 }), Demand{}, Serve, 0},
+		"watched, too old":          {watched, Demand{NotBefore: ago(30 * time.Second)}, Wait, -1},
+		"watched, too old, ended":   {watched, Demand{NotBefore: ago(30 * time.Second), Ended: true}, Fail, 0},
+		"watched, young enough":     {watched, Demand{NotBefore: ago(time.Minute)}, Serve, 0},
+		"an older version":          {watched, Demand{NotOlderThan: "11"}, Wait, -1},
+		"an older version, ended":   {watched, Demand{NotOlderThan: "11", Ended: true}, Fail, 0},
+		"the version":               {watched, Demand{NotOlderThan: "10"}, Serve, 0},
+		"behind after its own read": {watched, Demand{NotOlderThan: "11", Read: 2}, Fail, 0},
+		"a live Get":                {watched, Demand{Live: true, Read: 3}, Wait, -1},
+		"a live Get, read":          {watched, Demand{Live: true, Read: 2}, Serve, 0},
 
 		"immutable, read for its owner": {with(immutable, func(f *Facts) { f.ReadFor = 2 }), Demand{}, Serve, 0},
-		"immutable is never stale":      {with(immutable, func(f *Facts) { f.ReadFor = 2 }), Demand{MaxStaleness: time.Second}, Serve, 0},
+		"immutable is never stale":      {with(immutable, func(f *Facts) { f.ReadFor = 2 }), Demand{NotBefore: ago(time.Second)}, Serve, 0},
 		"immutable, a newer owner":      {immutable, Demand{}, Wait, stuckGrace},
 		"immutable, a newer owner that was just added": {
 			immutable, Demand{OwnerAddedAt: ago(500 * time.Millisecond)}, Wait, time.Second,
@@ -107,7 +106,7 @@ func TestAnswer(t *testing.T) {
 		},
 		"without a stream, a newer owner": {with(watched, func(f *Facts) { f.Live, f.ReadFor = false, 1 }), Demand{}, Wait, stuckGrace},
 		"without a stream, too old": {
-			with(watched, func(f *Facts) { f.Live, f.ReadFor = false, 1 }), Demand{MaxStaleness: time.Second, Ended: true}, Fail, 0,
+			with(watched, func(f *Facts) { f.Live, f.ReadFor = false, 1 }), Demand{NotBefore: ago(time.Second), Ended: true}, Fail, 0,
 		},
 		"read on demand":         {onDemand, Demand{}, Serve, 0},
 		"its TTL is over":        {onDemand, Demand{Lapsed: true}, Wait, stuckGrace},
@@ -115,7 +114,7 @@ func TestAnswer(t *testing.T) {
 		"its TTL is over, and the Get has had its read": {onDemand, Demand{Lapsed: true, Read: 2}, Serve, 0},
 		"its TTL is over, and the read failed":          {with(onDemand, func(f *Facts) { f.Attempts.Failures = 1 }), Demand{Lapsed: true}, ServeAll, 0},
 		"its TTL is over, and the server is away":       {with(onDemand, func(f *Facts) { f.Attempts.Away = true }), Demand{Lapsed: true}, ServeAll, 0},
-		"its TTL is over, and it is too old":            {onDemand, Demand{Lapsed: true, MaxStaleness: time.Second, Ended: true}, Fail, 0},
+		"its TTL is over, and it is too old":            {onDemand, Demand{Lapsed: true, NotBefore: ago(time.Second), Ended: true}, Fail, 0},
 		"read on demand, a newer owner":                 {with(onDemand, func(f *Facts) { f.ReadFor = 1 }), Demand{}, Wait, stuckGrace},
 		"the TTL of an absence is over":                 {with(onDemand, func(f *Facts) { f.Exists = false }), Demand{Lapsed: true}, Wait, -1},
 		"the TTL of an absence is over, ended":          {with(onDemand, func(f *Facts) { f.Exists = false }), Demand{Lapsed: true, Ended: true}, Fail, 0},
@@ -169,9 +168,11 @@ func drawnDemand(t *rapid.T) Demand {
 	d := Demand{
 		Began: ago(time.Duration(ages.Draw(t, "began")) * 300 * time.Millisecond), Owner: rapid.Uint64Range(1, 3).Draw(t, "owner"),
 		OwnerAddedAt: ago(time.Duration(ages.Draw(t, "added")) * 300 * time.Millisecond),
-		MaxStaleness: time.Duration(rapid.IntRange(0, 3).Draw(t, "staleness")) * time.Second,
 		NotOlderThan: rapid.SampledFrom([]string{"", "", "9", "11"}).Draw(t, "version"),
 		Live:         rapid.Bool().Draw(t, "live"), Ended: rapid.Bool().Draw(t, "ended"), Lapsed: rapid.Bool().Draw(t, "lapsed"),
+	}
+	if staleness := rapid.IntRange(0, 3).Draw(t, "staleness"); staleness > 0 {
+		d.NotBefore = ago(time.Duration(staleness) * time.Second)
 	}
 	if d.Live || d.Lapsed || d.NotOlderThan != "" {
 		d.Read = rapid.Uint64Range(0, 3).Draw(t, "read")
@@ -204,7 +205,7 @@ func TestAnswerProperties(t *testing.T) {
 			t.Errorf("%s, and the state is older than demanded", got)
 		case got == Serve && f.Immutable && f.ReadFor < d.Owner:
 			t.Error("an immutable object without a read for its newest owner is served")
-		case got.Serves() && !f.Immutable && !d.ReadDone(&f) && d.MaxStaleness > 0 && noon.Sub(f.Contact) > d.MaxStaleness:
+		case got.Serves() && !f.Immutable && f.Contact.Before(d.NotBefore):
 			t.Errorf("%s, and the state is too old", got)
 		}
 	})
@@ -216,7 +217,7 @@ func TestAnswerIsTheSameUntilAskedAgain(t *testing.T) {
 		f, d := drawnFacts(t), drawnDemand(t)
 		f.Attempts.RetryAfter, f.Attempts.AskedAt = time.Time{}, time.Time{} // the end of an attempt, or of a pause, wakes
 		got, after := d.Answer(&f, 2*time.Second, noon)
-		if got != Wait || d.MaxStaleness > 0 {
+		if got != Wait {
 			return
 		}
 		if after < 0 {
@@ -233,7 +234,7 @@ func TestAnswerIsTheSameUntilAskedAgain(t *testing.T) {
 func TestAnswerKeepsWhatAllOwnersHave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f, d := drawnFacts(t), drawnDemand(t)
-		d.Live, d.NotOlderThan, d.Read, d.MaxStaleness = false, "", 0, 0
+		d.Live, d.NotOlderThan, d.Read, d.NotBefore = false, "", 0, time.Time{}
 		if got, _ := d.Answer(&f, time.Second, noon); got != ServeAll {
 			return
 		}
