@@ -349,11 +349,18 @@ func TestStatusOfAnOldReadOnceObject(t *testing.T) {
 		r.AddReadOnceReference(namespace, "tls", "pod")
 		r.mustGet("tls")
 		time.Sleep(time.Hour)
-		if _, err := r.TryGet(namespace, "tls"); err != nil {
-			t.Errorf("TryGet: %v", err)
+		check := func(when string) {
+			if _, err := r.TryGet(namespace, "tls"); err != nil {
+				t.Errorf("%s: TryGet: %v", when, err)
+			}
+			if status, _ := r.Status(namespace, "tls"); !status.Synced {
+				t.Errorf("%s: got %+v, want it synced, as Get returns the object at once", when, status)
+			}
 		}
-		if status, _ := r.Status(namespace, "tls"); !status.Synced {
-			t.Errorf("got %+v, want it synced, as Get returns the object at once", status)
-		}
+		check("an hour later")
+		r.refuse(unavailable())
+		r.AddReadOnceReference(namespace, "tls", "another")
+		time.Sleep(10 * time.Second)
+		check("with a new owner, for whom it cannot be read")
 	})
 }

@@ -63,15 +63,17 @@ func TestTransformFails(t *testing.T) {
 		}
 	}
 	for name, fail := range map[string]toolscache.TransformFunc{
-		"an error":                 returns(errors.New(canary)),
-		"an API status":            returns(apierrors.NewBadRequest(canary)),
-		"a text as of net/http":    returns(errors.New("http: " + canary)),
-		"a Retry-After":            returns(fmt.Errorf("%s: %w", canary, apierrors.NewTooManyRequests(canary, 3600))),
-		"a panic":                  func(any) (any, error) { panic(canary) },
-		"nothing":                  returns(nil),
-		"a pointer to nothing":     func(any) (any, error) { return (*corev1.Secret)(nil), nil },
-		"no object":                func(any) (any, error) { return canary, nil },
-		"another type":             func(any) (any, error) { return &corev1.ConfigMap{}, nil },
+		"an error":              returns(errors.New(canary)),
+		"an API status":         returns(apierrors.NewBadRequest(canary)),
+		"a text as of net/http": returns(errors.New("http: " + canary)),
+		"a Retry-After":         returns(fmt.Errorf("%s: %w", canary, apierrors.NewTooManyRequests(canary, 3600))),
+		"a panic":               func(any) (any, error) { panic(canary) },
+		"nothing":               returns(nil),
+		"a pointer to nothing":  func(any) (any, error) { return (*corev1.Secret)(nil), nil },
+		"no object":             func(any) (any, error) { return canary, nil },
+		"another type": func(object any) (any, error) {
+			return &corev1.ConfigMap{ObjectMeta: object.(*corev1.Secret).ObjectMeta}, nil
+		},
 		"another name":             changes(func(secret *corev1.Secret) { secret.Name = canary }),
 		"another namespace":        changes(func(secret *corev1.Secret) { secret.Namespace = canary }),
 		"another UID":              changes(func(secret *corev1.Secret) { secret.UID = canary }),
