@@ -180,6 +180,9 @@ func (s *settings) limits() history.Limits {
 		limits.Fresh += s.ttl
 		limits.Attempt = 0
 	}
+	if streams := s.server.MaxStreamsPerConnection; streams > 0 && s.objects > mostChecked {
+		limits.OutageDials += s.objects / streams // of two servers one may be well: then all connections move there
+	}
 	if s.watch.WatchImmutable && s.ttl == 0 {
 		limits.ImmutableFresh = limits.Fresh
 	}
