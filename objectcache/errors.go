@@ -68,8 +68,9 @@ func notSynced(ctx context.Context, causes ...error) []error {
 	return all
 }
 
-// causesOf returns why the state is not known, or not newer.
-func causesOf(status reflector.Status) (causes []error) {
+// causesOf returns why the state is not known, or not newer. transforms reports whether there is a function of
+// WithTransform.
+func causesOf(status reflector.Status, transforms bool) (causes []error) {
 	if status.Failures > 0 {
 		causes = append(causes, status.LastError)
 	}
@@ -80,7 +81,7 @@ func causesOf(status reflector.Status) (causes []error) {
 	if !status.AnsweredAt.IsZero() {
 		since, format = status.AnsweredAt, "the function of WithTransform has not returned for %v"
 	}
-	if since.IsZero() {
+	if since.IsZero() || !status.AnsweredAt.IsZero() && !transforms {
 		return causes
 	}
 	if took := time.Since(since); len(causes) == 0 || took >= time.Second {

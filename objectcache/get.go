@@ -50,7 +50,8 @@ import (
 //   - [ErrNotSynced]: ctx ended, or the server kept refusing for longer than
 //     WatchOptions.RefusalGrace. Joined to it are the error of ctx, if it ended,
 //     and why the state is not known: the last failure, what the next attempt
-//     waits for, or how long the server has not answered. So errors.Is(err,
+//     waits for, or for how long the server has not answered, or the function of
+//     WithTransform has not returned. So errors.Is(err,
 //     context.DeadlineExceeded) and apierrors.IsForbidden(err) can both hold.
 //     [ErrStale] is joined if the state is too old, [ErrNotStarted] if Run has not
 //     been called, and [resource.ErrClientLimited] if ctx ended and the client has a rate

@@ -79,11 +79,13 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *engine.Fact
 		return -1
 	}
 	now := time.Now()
-	hangs := attempts.Hung && attempts.AnsweredAt.IsZero() // and not the function of WithTransform
-	if hangs {
+	if !attempts.AnsweredAt.IsZero() {
+		return hedgeCheck // a GET would wait for the function of WithTransform, too
+	}
+	if attempts.Hung {
 		s.hedges.hung = now
 	}
-	hung := hangs || now.Sub(s.hedges.hung) < hedgeCheck && now.Sub(g.began) >= hedgeCheck // or is queued behind those that do
+	hung := attempts.Hung || now.Sub(s.hedges.hung) < hedgeCheck && now.Sub(g.began) >= hedgeCheck // or is queued behind those that do
 	if w.hedgeQueued || w.hedging || !hung && (attempts.Failures > 0 || s.waiters > hedgeAlone) {
 		return hedgeCheck
 	}

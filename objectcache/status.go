@@ -115,7 +115,7 @@ type Status struct {
 	UID             types.UID
 	ResourceVersion string
 	// LastContact is when the server last sent a read, an event or a bookmark of
-	// the object. Zero if it never did.
+	// the object, with which the function of WithTransform is done. Zero if it never did.
 	LastContact time.Time
 	// NextRead is when an object without a stream is read again: an immutable one after
 	// WatchOptions.ImmutableRecheck. The last such read is LastContact, or
@@ -129,6 +129,9 @@ type Status struct {
 	// zero. An attempt without an answer fails after a minute (15 s in a [TTLStore]). While
 	// a Get waits it fails after 5 s, and the next ones after twice as long each.
 	AskedAt time.Time
+	// AnsweredAt is since when the function of WithTransform has worked with what the server
+	// has sent; else zero. While that is a first read, Get waits. There is no time limit.
+	AnsweredAt time.Time
 	// Failures counts the attempts that failed since the last completed read.
 	Failures int
 	// LastError is the cause of the last failure, and LastErrorTime its time. Both
@@ -207,7 +210,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	}
 	status.Parked = stream.Parked && status.Stream != StreamNone
 	status.LastContact, status.Failures, status.Waiting = later(s.contact(e), stream.LastContact), stream.Failures, stream.Waiting
-	if stream.AnsweredAt.IsZero() {
+	if status.AnsweredAt = stream.AnsweredAt; stream.AnsweredAt.IsZero() {
 		status.AskedAt = stream.AskedAt
 	}
 	status.LastError, status.LastErrorTime = s.resource.Explain(stream.LastError), stream.LastErrorTime

@@ -98,12 +98,15 @@ func TestTransformIsSlowerThanMaxStalenessInASharedStream(t *testing.T) {
 // Many Gets wait for the function, which blocks for the first object: no GETs are sent beside streams that the server
 // has answered.
 func TestNoGetsBesideTransform(t *testing.T) {
-	for name, fails := range map[string]bool{"it is slow": false, "it fails for others": true} {
+	for name, test := range map[string]struct {
+		fails bool
+		n     int
+	}{"it is slow": {false, 1000}, "it fails for others": {true, 1000}, "of one object": {false, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newSharedRig(t, apiserver.Options{InMemory: true})
 				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
-					if fails && s.Name != "s0" {
+					if test.fails && s.Name != "s0" {
 						return nil
 					}
 					time.Sleep(10 * time.Second)
@@ -111,13 +114,13 @@ func TestNoGetsBesideTransform(t *testing.T) {
 				}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
 				gets := r.slowOpenings(0)
 				r.run()
-				all := names(1000)
+				all := names(test.n)
 				r.createAll(all...)
 				r.reference(all...)
 				var waiting sync.WaitGroup
 				for _, name := range all {
 					waiting.Go(func() {
-						if _, err := r.get(name, 20*time.Second); fails == (err == nil) && name != "s0" {
+						if _, err := r.get(name, 20*time.Second); test.fails == (err == nil) && name != "s0" {
 							t.Errorf("%s: got %v", name, err)
 						}
 					})
@@ -134,24 +137,51 @@ func TestNoGetsBesideTransform(t *testing.T) {
 
 // While the function blocks, the error of a Get says so. The server has answered.
 func TestErrorWhileTransformBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
-		b := newBlocker(t, r, objectcache.WatchOptions{BlockingStreams: blockingStreams})
-		b.block("tls")
-		r.create("tls")
-		r.run()
-		r.AddReference(namespace, "tls", "pod")
-		_, err := r.get("tls", 2*time.Minute)
-		const want = "the function of WithTransform has not returned for 2m0s"
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "no answer") {
-			t.Errorf("got %v, want %q", err, want)
-		}
-		if status, _ := r.Store.Status(namespace, "tls"); !status.AskedAt.IsZero() || status.Failures > 0 {
-			t.Errorf("got the status %+v, want no request that waits for its answer, and no failure", status)
-		}
-		b.unblock()
-		r.stop()
-	})
+	for name, demands := range map[string]func(*corev1.Secret) objectcache.GetOptions{
+		"a first read": nil,
+		"an event, and a version is demanded": func(written *corev1.Secret) objectcache.GetOptions {
+			return objectcache.GetOptions{NotOlderThan: written.ResourceVersion}
+		},
+		"an event, and an age is": func(*corev1.Secret) objectcache.GetOptions {
+			return objectcache.GetOptions{MaxStaleness: time.Second}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+				b := newBlocker(t, r, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+				r.create("tls")
+				r.run()
+				options := objectcache.GetOptions{}
+				if demands == nil {
+					b.block("tls")
+					r.AddReference(namespace, "tls", "pod")
+				} else {
+					r.AddReference(namespace, "tls", "pod")
+					r.mustGet("tls")
+					b.block("tls")
+					options = demands(r.update("tls", "1"))
+				}
+				time.Sleep(2 * time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				_, err := r.GetWithOptions(ctx, namespace, "tls", options)
+				cancel()
+				const want = "the function of WithTransform has not returned for 2m0.05s"
+				if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "no answer") {
+					t.Errorf("got %v, want %q", err, want)
+				}
+				if s, _ := r.Store.Status(namespace, "tls"); !s.AskedAt.IsZero() || time.Since(s.AnsweredAt).Round(time.Second) != 2*time.Minute {
+					t.Errorf("got the status %+v, want no request that waits for its answer, and what the function works with", s)
+				}
+				b.unblock()
+				synctest.Wait()
+				if s, _ := r.Store.Status(namespace, "tls"); !s.AnsweredAt.IsZero() || s.Failures > 0 {
+					t.Errorf("the function has returned: got the status %+v", s)
+				}
+				r.stop()
+			})
+		})
+	}
 }
 
 // A function may return an object that others read: no store writes to it.

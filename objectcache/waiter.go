@@ -211,7 +211,7 @@ func (s *WatchStore[T]) factsLocked(e *entry[T], w *objectWatch[T]) (engine.Fact
 
 // failure returns the error with which g ends.
 func (s *WatchStore[T]) failure(g *waiter[T], t *checkResult[T]) error {
-	causes := causesOf(t.facts.Attempts)
+	causes := causesOf(t.facts.Attempts, s.transform != nil)
 	switch {
 	case !t.facts.Synced:
 	case t.demand.IsBehind(&t.facts):
@@ -226,8 +226,8 @@ func (s *WatchStore[T]) failure(g *waiter[T], t *checkResult[T]) error {
 }
 
 // requestRead asks the reflector for a read, because g waits. It gives up an open
-// stream only if g demands a read, or the reflector itself has heard nothing for
-// maxStaleness: a recent contact wakes the Get in a moment.
+// stream only if g demands a read, or the reflector itself has heard nothing since
+// NotBefore: a later contact wakes the Get in a moment.
 func (s *WatchStore[T]) requestRead(g *waiter[T], t *checkResult[T]) {
 	w, status := t.watch, &t.facts.Attempts
 	if g.try && !t.facts.Synced && status.Failures == 0 {

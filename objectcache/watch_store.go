@@ -124,9 +124,10 @@ type WatchOptions struct {
 	RefusalGrace time.Duration
 	// MaxStaleness bounds the time from when the server last sent a read, an event or
 	// a bookmark of an object to the call of Get. If the state is older, Get asks for a new
-	// read and waits: see [ErrStale]. kube-apiserver sends a bookmark about once a minute,
-	// so with less than two minutes Get takes quiet streams for stale and reopens
-	// them. Immutable objects are never stale. Default, also for a negative value: no bound.
+	// read and waits: see [ErrStale]. What it has waited for may be older when it returns.
+	// kube-apiserver sends a bookmark about once a minute, so with less than two minutes
+	// Get takes quiet streams for stale and reopens them. Immutable objects are never stale.
+	// Default, also for a negative value: no bound.
 	MaxStaleness time.Duration
 	// ImmutableRecheck is the time after which an immutable object is read again
 	// although it has no new owner: it may have been deleted and created again,

@@ -46,6 +46,7 @@ type openStreams struct {
 	limit     int           // of verifications of one resource at a time
 
 	mu        sync.Mutex
+	restored  string // the version of the last rollback
 	sessions  map[*session]struct{}
 	timer     *time.Timer
 	silent    map[silentKey]map[*session]struct{} // those to be verified
@@ -101,9 +102,23 @@ func (o *openStreams) serverRolledBack(rollbacks uint64, version string) {
 	if !o.rollbacks.CompareAndSwap(rollbacks, rollbacks+1) {
 		return
 	}
+	o.mu.Lock()
+	o.restored = version
+	o.mu.Unlock()
 	for _, s := range o.all() {
 		s.r.refreshBeyond(version, rollbacks)
 	}
+}
+
+// lastRollback returns how often the server was found rolled back, and the version of the last
+// time, or perhaps of the one before.
+func (o *openStreams) lastRollback() (version string, rollbacks uint64) {
+	if rollbacks = o.rollbacks.Load(); rollbacks == 0 {
+		return "", 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.restored, rollbacks
 }
 
 func (o *openStreams) all() []*session {

@@ -97,18 +97,18 @@ func (p *progress) unansweredSince() time.Time {
 }
 
 // checkRead checks the version of a complete read that is about to reach the store, and is
-// not older than what was asked for. Below a version that was seen it is a consistent read,
-// and proves that the server was rolled back. rollbacks is how many rollbacks the gate knew
-// when the read began.
-func (p *progress) checkRead(version string) (rolledBack bool, rollbacks uint64) {
+// not older than what was asked for. Below a version that was seen it is a consistent read, and
+// the server was rolled back. It proves another rollback than those that the gate knew when the
+// read began, if that version was seen after these.
+func (p *progress) checkRead(version string) (rolledBack, proved bool, rollbacks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if order, _ := cache.CompareVersions(version, p.version); order >= 0 {
-		return false, 0
+		return false, false, 0
 	}
 	p.version, p.includes = "", 0 // even if the store refuses this read, the next one proves nothing more
-	p.current.rolledBack = true
-	return true, p.current.rollbacks
+	p.current.rolledBack = p.rollbacks == p.current.rollbacks
+	return true, p.current.rolledBack, p.current.rollbacks
 }
 
 // stateAnswered records that the server has answered the request for the state. An empty version

@@ -5,8 +5,10 @@ package reflector_test
 import (
 	"errors"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -195,6 +197,28 @@ func TestRollbackReachesAll(t *testing.T) {
 		}, run)
 	})
 	eachCase(t, map[string]test{"10,000": {10_000, 10 * time.Millisecond, 0, false, time.Minute}}, run)
+}
+
+// A restore costs each member one read, and those a second one whose read was under way when the rollback was proved,
+// however long the answers take.
+func TestRollbackIsReadOnce(t *testing.T) {
+	skipCrowd(t)
+	synctest.Test(t, func(t *testing.T) {
+		usual := func(call) answer {
+			return answer{takes: 10*time.Millisecond + rand.N(400*time.Millisecond)}
+		}
+		c := newCrowd(t, reflector.GateOptions{}, usual)
+		all := c.add(1000, "secrets")
+		after(2 * time.Minute)
+		began := time.Now()
+		c.forget()
+		c.restore(1000)
+		after(2 * time.Minute)
+		if got := len(c.seen()); got > 1200 {
+			t.Errorf("got %d requests, want 1,200 at most", got)
+		}
+		c.wantRead(all, began, time.Minute, "all")
+	})
 }
 
 // refusingWatchList refuses WatchList, as a server does whose feature gate is off.

@@ -84,10 +84,10 @@ type Options struct {
 	// one that blocks delays no other reflector, and is no outage, and the Gate bounds neither how
 	// many functions run nor the objects that wait for them.
 	//
-	// An error, a panic, or an object that the store refuses fails the read or the stream, and another
-	// follows. The failure matches [listwatch.ErrStore], and says nothing about the server. Its text
-	// has the type of the error, whose own text may quote the object, unless [listwatch.Loggable] has
-	// marked it. With Transform, Prompt has no effect. Default: nil, the object itself.
+	// An error, a panic, runtime.Goexit, or an object that the store refuses fails the read or the
+	// stream, and another follows. The failure matches [listwatch.ErrStore], and says nothing about
+	// the server. Its text has the type of the error, whose own text may quote the object, unless
+	// [listwatch.Loggable] has marked it. With Transform, Prompt has no effect. Default: nil, the object itself.
 	Transform toolscache.TransformFunc
 	// Explain returns the error that the log has in place of that of a failed attempt, such as
 	// one that says what to check. It holds no object data. Default: nil, the error itself.
@@ -192,6 +192,9 @@ func (r *Reflector) Status() Status {
 	status.Polled = status.Failures > 0 && r.chooser.Polls()
 	if !status.AskedAt.IsZero() {
 		status.GiveUpAt = r.giveUpAt()
+	}
+	if t := r.transformer(); t != nil && status.AnsweredAt.IsZero() {
+		status.AnsweredAt = t.workingSince()
 	}
 	return status
 }

@@ -7,22 +7,12 @@ import "github.com/refwatch/refwatch/cache"
 // What a rollback of the server, which a consistent read has proved, does to other reflectors of the
 // gate: see openStreams.serverRolledBack.
 
-// refreshBeyond is called after a rollback of the server to a version. A stream that has
-// seen later versions may be silent for ever, and ends.
+// refreshBeyond is called after a rollback of the server to a version, and for a state that is stored
+// after that. A stream that has seen later versions may be silent for ever, and ends.
 func (r *Reflector) refreshBeyond(version string, rollbacks uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.progress.refreshBeyond(version, rollbacks, r.session != nil) {
-		r.session.end(nil)
-	}
-}
-
-// refreshAfter is called when a state is stored. If its request was sent before the last of so many
-// rollbacks, the state and the stream may be of before it.
-func (r *Reflector) refreshAfter(rollbacks uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.progress.refreshAfter(rollbacks, r.session != nil) {
 		r.session.end(nil)
 	}
 }
@@ -36,18 +26,6 @@ func (p *progress) refreshBeyond(version string, rollbacks uint64, active bool) 
 	if order >= 0 || p.rollbacks > rollbacks || p.isReadingLocked(active) {
 		return false
 	}
-	return p.refreshBeyondLocked(active)
-}
-
-// refreshAfter is refresh, with a consistent read, for a selection without a consistent read since so
-// many rollbacks of the server.
-func (p *progress) refreshAfter(rollbacks uint64, active bool) (end bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.rollbacks < rollbacks && p.refreshBeyondLocked(active)
-}
-
-func (p *progress) refreshBeyondLocked(active bool) (end bool) {
 	p.consistent = true
 	p.current.refreshed = p.current.refreshed || active
 	p.current.beyond = p.current.beyond || active

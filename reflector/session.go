@@ -208,8 +208,11 @@ func (s *session) checkRead(version, asked string) error {
 	if order, _ := cache.CompareVersions(version, asked); order < 0 {
 		return fmt.Errorf("%w: a read at version %s, older than the one asked for", cache.ErrMalformed, version)
 	}
-	if rolledBack, rollbacks := s.r.progress.checkRead(version); rolledBack {
+	rolledBack, proved, rollbacks := s.r.progress.checkRead(version)
+	if rolledBack {
 		s.r.store.newEpoch()
+	}
+	if proved {
 		s.r.gate.streams.serverRolledBack(rollbacks, version)
 	}
 	return nil
@@ -252,8 +255,8 @@ func (s *session) stateStored(version string, watchable bool) {
 	s.r.progress.stateStored(version, watchable)
 	s.r.member.Release(failure.Outcome(nil))
 	s.r.gate.streams.add(s)
-	if !s.once { // the rollbacks that were proved while s was not among the open streams
-		s.r.refreshAfter(s.r.gate.streams.rollbacks.Load())
+	if restored, rollbacks := s.r.gate.streams.lastRollback(); rollbacks > 0 && !s.once {
+		s.r.refreshBeyond(restored, rollbacks-1) // it may have been proved before s was added
 	}
 	s.r.changed()
 }

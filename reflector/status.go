@@ -20,8 +20,8 @@ type Status struct {
 	// ResourceVersion is the highest version seen since the last rollback of the
 	// server: of a read, an event or a bookmark. Empty before the first.
 	ResourceVersion string
-	// LastContact is when the server last sent anything about the selection: a
-	// complete read, an event or a bookmark. Zero before the first.
+	// LastContact is when the server last sent anything about the selection that the store
+	// has: a complete read, an event or a bookmark. Zero before the first.
 	LastContact time.Time
 	// Streaming is set while a stream is open whose state has reached the store: it
 	// delivers the changes.
@@ -35,8 +35,8 @@ type Status struct {
 	// AskedAt is when the source was asked for the state, until that is stored; else zero. The
 	// source may hold a request back, for instance in a rate limiter.
 	AskedAt time.Time
-	// AnsweredAt is when it answered, until the state is stored; else zero. Options.Transform, or
-	// the store, has worked with the answer since then.
+	// AnsweredAt is since when Options.Transform, or the store, has worked with the answer; else
+	// zero. While Options.Transform works with an event of the stream, it is since when.
 	AnsweredAt time.Time
 	// GiveUpAt is when a call of [Reflector.Expedite] ends the attempt under way. It is zero
 	// if no attempt is under way, or if the server has begun to answer.

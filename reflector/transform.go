@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,6 +26,7 @@ type transformer struct {
 	function toolscache.TransformFunc
 	arrived  moment.Moment // when the stream last brought something after it had nothing
 	waiting  moment.Moment // since when the session has waited for the next event, 0 if it does not
+	working  atomic.Int64  // the Moment since when the function has worked with an event, 0 if it does not
 }
 
 // streamPause is how long a session waits at least for an event that has just arrived. It takes one
@@ -49,11 +51,8 @@ func (r *Reflector) transformer() *transformer {
 // call returns what the function makes of an object. A failure is the program's: it says nothing
 // about the server, and its text may quote the object.
 func (t *transformer) call(object any) (result runtime.Object, err error) {
-	var made any
 	before := identityOf(object)
-	if panicked := listwatch.CatchPanic(func() { made, err = t.function(object) }); panicked != nil {
-		return nil, fmt.Errorf("%w: Transform: %s", failure.ErrStore, panicked.Error())
-	}
+	made, err := t.run(object)
 	if err != nil {
 		shown := redact.Marked(err)
 		switch {
@@ -73,6 +72,27 @@ func (t *transformer) call(object any) (result runtime.Object, err error) {
 	}
 	return result, nil
 }
+
+// run calls the function on a goroutine of its own, which it may end.
+func (t *transformer) run(object any) (made any, err error) {
+	err = errExited
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		var failed error
+		if panicked := listwatch.CatchPanic(func() { made, failed = t.function(object) }); panicked != nil {
+			failed = redact.Loggable(panicked)
+		}
+		err = failed
+	}()
+	<-returned
+	return made, err
+}
+
+// workingSince returns since when the function has worked with an event, zero if it does not.
+func (t *transformer) workingSince() time.Time { return moment.Moment(t.working.Load()).Time() }
+
+var errExited = redact.Loggable(errors.New("it has ended its goroutine, as runtime.Goexit does"))
 
 // identityOf returns what Options.Transform must keep.
 func identityOf(object any) (of struct{ namespace, name, uid, version string }) {
@@ -124,7 +144,9 @@ func (s *session) transformEvent(event *watch.Event) (arrived moment.Moment, err
 	if event.Type != watch.Added && event.Type != watch.Modified {
 		return t.arrived, nil
 	}
+	t.working.Store(int64(now))
 	event.Object, err = t.call(event.Object)
+	t.working.Store(0)
 	if s.isOver() {
 		return 0, errEnded
 	}

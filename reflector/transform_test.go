@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	goruntime "runtime"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -68,6 +69,7 @@ func TestTransformFails(t *testing.T) {
 		"a text as of net/http": returns(errors.New("http: " + canary)),
 		"a Retry-After":         returns(fmt.Errorf("%s: %w", canary, apierrors.NewTooManyRequests(canary, 3600))),
 		"a panic":               func(any) (any, error) { panic(canary) },
+		"runtime.Goexit":        func(any) (any, error) { goruntime.Goexit(); return nil, nil },
 		"nothing":               returns(nil),
 		"a pointer to nothing":  func(any) (any, error) { return (*corev1.Secret)(nil), nil },
 		"no object":             func(any) (any, error) { return canary, nil },

@@ -128,11 +128,16 @@ func (p page) Columns() []column {
 
 // Silence returns for how long the server has not answered the request for an object; empty below a second, which is no
 // news.
-func (p page) Silence(o Object) string {
-	if o.AskedAt.IsZero() || p.Time.Sub(o.AskedAt) < time.Second {
+func (p page) Silence(o Object) string { return p.longAge(o.AskedAt) }
+
+// Work returns for how long the function of WithTransform has not returned, likewise.
+func (p page) Work(o Object) string { return p.longAge(o.AnsweredAt) }
+
+func (p page) longAge(t time.Time) string {
+	if t.IsZero() || p.Time.Sub(t) < time.Second {
 		return ""
 	}
-	return p.Age(o.AskedAt)
+	return p.Age(t)
 }
 
 // Age returns how long ago a time was, as kubectl does: "5m3s".

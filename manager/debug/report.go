@@ -57,6 +57,7 @@ type Object struct {
 	NextRead      time.Time `json:"nextRead,omitzero"`
 	Waiting       string    `json:"waiting,omitempty"`
 	AskedAt       time.Time `json:"askedAt,omitzero"`
+	AnsweredAt    time.Time `json:"answeredAt,omitzero"`
 	Failures      int       `json:"failures"`
 	LastError     string    `json:"lastError,omitempty"`
 	LastErrorTime time.Time `json:"lastErrorTime,omitzero"`

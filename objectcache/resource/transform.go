@@ -25,23 +25,31 @@ func (transformError) Is(target error) bool { return target == listwatch.ErrStor
 
 // WithTransform returns the resource with a function that is applied to each object
 // before it is stored, after its managedFields were dropped. It removes what the program
-// does not read, so that it takes no memory. It may change its argument and return it,
-// or return another object. A function that is given already is called first.
+// does not read, so that it takes no memory. It may change its argument and return it, or
+// return another object with the same name, namespace, UID and resource version, which the
+// store does not change. A function that is given already is called first.
 //
 // The function must keep the name, namespace, UID and resource version. It must return
 // the same for the same object, because a store takes another content at the same version
 // for another state of the server. The field "immutable" must stay for a store to notice
 // that an object is immutable. Several goroutines call it.
 //
-// The function must not block. If it does, for however many objects, it delays the changes of
-// others by less than a second. Only objects that share a stream wait for each other: when one
-// call has taken half a second, the others get streams of their own. Shorter calls add up.
-// While calls run, memory has the objects that they were given: as many as the server has
-// answered for.
+// The function must not block. While it works with an object, Get returns the state before
+// it. If there is none, Get waits, and its error says for how long the function has not
+// returned. So does AnsweredAt of the object's Status. Nothing limits that time, Run waits for
+// the function when its context ends, and so does Get of a DirectStore.
 //
-// An object for which the function panics, or returns another object or nil, is refused:
-// Get returns [ErrTransform] as the cause, or the state before it if there is one, and
-// the store tries again. The value of the panic is not logged, for it may hold data.
+// Other objects do not wait, but for those that share a stream: their calls follow each other.
+// When one call has taken half a second, the others get streams of their own. While calls run,
+// memory has the objects that they were given: as many as the server has answered for.
+//
+// The age of a state is that of the server's answer. So with a MaxStaleness below the time
+// that the function takes, no Get is served from memory: each waits for a read.
+//
+// If the function panics, calls runtime.Goexit, or returns nil or an object with another name,
+// namespace, UID or resource version, the object is refused: Get returns the failure as the
+// cause, [ErrTransform] unless it was Goexit, or the state before it if there is one, and the
+// store tries again. The value of the panic is not logged, for it may hold data.
 func (r Resource[T]) WithTransform(transform func(T) T) Resource[T] {
 	before := r.userTransform
 	switch {
