@@ -20,9 +20,12 @@ func DrawMatrix(objects int, faults ...Fault) *rapid.Generator[Schedule] {
 	}
 	return rapid.Custom(func(t *rapid.T) Schedule {
 		s := append(drawSettings(t), Step{"with objects", []int{objects}}, Step{Op: "populate"}, Step{"sleep", []int{5000}}, Step{Op: "follow"})
+		delayed := mostDelayed
+		if slices.ContainsFunc(s, func(step Step) bool { return step.Op == "with direct" }) {
+			delayed = mostChecked // 32 reads at a time, and a Get waits for 5 s at most
+		}
 		s = slices.DeleteFunc(s, func(step Step) bool {
-			return step.Op == "with shared" && objects > mostChecked ||
-				step.Op == "with latency" && objects > mostDelayed
+			return step.Op == "with shared" && objects > mostChecked || step.Op == "with latency" && objects > delayed
 		})
 		if objects > mostChecked { // client-go's dynamic client repeats throttled requests by itself: more than L5 allows
 			s = append(s, Step{Op: "with rest-widgets"})

@@ -180,6 +180,9 @@ func (s *settings) limits() history.Limits {
 		limits.Fresh += s.ttl
 		limits.Attempt = 0
 	}
+	if s.objects > mostChecked {
+		limits.OutageFailures = 250 // 20 a second of failing members: one of two servers may be well, so it is no outage
+	}
 	if streams := s.server.MaxStreamsPerConnection; streams > 0 && s.objects > mostChecked {
 		limits.OutageDials += s.objects / streams // of two servers one may be well: then all connections move there
 	}
