@@ -226,7 +226,7 @@ func (s *WatchStore[T]) now() time.Duration { return time.Since(s.base) }
 // sinceBase returns a time as it is stored in entry.contact.
 func (s *WatchStore[T]) sinceBase(at time.Time) int64 { return int64(at.Sub(s.base)) }
 
-// notBefore returns the time to which the age of a state at a time is bounded; a bound of 0 is none.
+// notBefore returns the earliest contact that a bound on the age allows at a time; zero without a bound.
 func notBefore(at time.Time, bound time.Duration) (limit time.Time) {
 	if bound > 0 {
 		limit = at.Add(-bound)

@@ -50,8 +50,8 @@ import (
 //   - [ErrNotSynced]: ctx ended, or the server kept refusing for longer than
 //     WatchOptions.RefusalGrace. Joined to it are the error of ctx, if it ended,
 //     and why the state is not known: the last failure, what the next attempt
-//     waits for, or for how long the server has not answered, or the function of
-//     WithTransform has not returned. So errors.Is(err,
+//     waits for, for how long the server has not answered, or for how long the
+//     function of WithTransform has not returned. So errors.Is(err,
 //     context.DeadlineExceeded) and apierrors.IsForbidden(err) can both hold.
 //     [ErrStale] is joined if the state is too old, [ErrNotStarted] if Run has not
 //     been called, and [resource.ErrClientLimited] if ctx ended and the client has a rate
@@ -146,9 +146,9 @@ func (k *kind[T]) result(key types.NamespacedName, state cache.State[T]) (T, err
 // if a read that it has asked for is older than NotOlderThan.
 // [TTLStore.GetWithOptions] and [DirectStore.GetWithOptions] describe what is different there.
 type GetOptions struct {
-	// MaxStaleness bounds the time from when the server last sent something about the
-	// object to the call, as WatchOptions.MaxStaleness does; the smaller one counts. Default,
-	// also for a negative value: no other bound than that of the store.
+	// MaxStaleness bounds the age of the state at the call, as WatchOptions.MaxStaleness does;
+	// the smaller one counts. Default, also for a negative value: no other bound than that of
+	// the store.
 	MaxStaleness time.Duration
 	// NotOlderThan is a resource version that the state must include: that of an
 	// earlier write, for a program that has to read its own writes. If no event

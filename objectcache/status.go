@@ -129,8 +129,8 @@ type Status struct {
 	// zero. An attempt without an answer fails after a minute (15 s in a [TTLStore]). While
 	// a Get waits it fails after 5 s, and the next ones after twice as long each.
 	AskedAt time.Time
-	// AnsweredAt is since when the function of WithTransform has worked with what the server
-	// has sent; else zero. While that is a first read, Get waits. There is no time limit.
+	// AnsweredAt is when the function of WithTransform began to work with the read or event that
+	// it works with; zero if there is none. Get waits for a first read. There is no time limit.
 	AnsweredAt time.Time
 	// Failures counts the attempts that failed since the last completed read.
 	Failures int

@@ -122,9 +122,9 @@ type WatchOptions struct {
 	// moment to see a pod that was just bound. Default: 1 s. A negative value
 	// waits for as long as the context allows.
 	RefusalGrace time.Duration
-	// MaxStaleness bounds the time from when the server last sent a read, an event or
-	// a bookmark of an object to the call of Get. If the state is older, Get asks for a new
-	// read and waits: see [ErrStale]. What it has waited for may be older when it returns.
+	// MaxStaleness bounds the age of a state at the call of Get: the time since the server
+	// last sent a read, an event or a bookmark of the object. If the state is older, Get asks
+	// for a new read and waits: see [ErrStale]. What Get reads may be older on return.
 	// kube-apiserver sends a bookmark about once a minute, so with less than two minutes
 	// Get takes quiet streams for stale and reopens them. Immutable objects are never stale.
 	// Default, also for a negative value: no bound.

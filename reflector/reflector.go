@@ -79,15 +79,17 @@ type Options struct {
 	// a ListerWatcher does not say its type.
 	ExpectedType runtime.Object
 	// Transform returns what the store gets of each object of a read, and of each event that adds or
-	// modifies one. It may change the object, but not its name, namespace, UID and resource version,
-	// and may return another one of the same type. It is called after the answer of the server counts. So
-	// one that blocks delays no other reflector, and is no outage, and the Gate bounds neither how
-	// many functions run nor the objects that wait for them.
+	// modifies one. It may change the object, and may return another one of the same type. It must
+	// keep the name, namespace, UID and resource version.
+	//
+	// The Gate admits others before Transform is called. So one that blocks delays no other reflector,
+	// and is no outage. The Gate bounds neither how many functions run nor the objects that they hold.
 	//
 	// An error, a panic, runtime.Goexit, or an object that the store refuses fails the read or the
 	// stream, and another follows. The failure matches [listwatch.ErrStore], and says nothing about
 	// the server. Its text has the type of the error, whose own text may quote the object, unless
-	// [listwatch.Loggable] has marked it. With Transform, Prompt has no effect. Default: nil, the object itself.
+	// [listwatch.Loggable] has marked it. With Transform, Prompt has no effect. Default: nil, the
+	// object itself.
 	Transform toolscache.TransformFunc
 	// Explain returns the error that the log has in place of that of a failed attempt, such as
 	// one that says what to check. It holds no object data. Default: nil, the error itself.

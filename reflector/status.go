@@ -35,8 +35,8 @@ type Status struct {
 	// AskedAt is when the source was asked for the state, until that is stored; else zero. The
 	// source may hold a request back, for instance in a rate limiter.
 	AskedAt time.Time
-	// AnsweredAt is since when Options.Transform, or the store, has worked with the answer; else
-	// zero. While Options.Transform works with an event of the stream, it is since when.
+	// AnsweredAt is when Options.Transform, or the store, began to work with the answer or the event
+	// that it works with; zero if there is none.
 	AnsweredAt time.Time
 	// GiveUpAt is when a call of [Reflector.Expedite] ends the attempt under way. It is zero
 	// if no attempt is under way, or if the server has begun to answer.

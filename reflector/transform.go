@@ -29,8 +29,8 @@ type transformer struct {
 	working  atomic.Int64  // the Moment since when the function has worked with an event, 0 if it does not
 }
 
-// streamPause is how long a session waits at least for an event that has just arrived. It takes one
-// for which it has waited less as one that was there before.
+// streamPause tells an event that has just arrived from one that was there before: the session has
+// waited for it at least as long.
 const streamPause = time.Millisecond
 
 func newTransformer(function toolscache.TransformFunc) *transformer {

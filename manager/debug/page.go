@@ -130,7 +130,7 @@ func (p page) Columns() []column {
 // news.
 func (p page) Silence(o Object) string { return p.longAge(o.AskedAt) }
 
-// Work returns for how long the function of WithTransform has not returned, likewise.
+// Work returns for how long the function of WithTransform has worked with an object; empty below a second.
 func (p page) Work(o Object) string { return p.longAge(o.AnsweredAt) }
 
 func (p page) longAge(t time.Time) string {
