@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	goruntime "runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -278,13 +279,14 @@ func TestSharedBadObjectStaysBad(t *testing.T) {
 	})
 }
 
-// Allowed is asked before the namespace is watched. Its refusal, its error and its panic leave each object its own
-// stream.
+// Allowed is asked before the namespace is watched. Its refusal, its error, its panic and its end of the goroutine
+// leave each object its own stream.
 func TestSharedAllowed(t *testing.T) {
 	answers := map[string]func() (bool, error){
 		"no":    func() (bool, error) { return false, nil },
 		"error": func() (bool, error) { return true, errors.New("no answer") },
 		"panic": func() (bool, error) { panic(canary) },
+		"exit":  func() (bool, error) { goruntime.Goexit(); return true, nil },
 		"yes":   func() (bool, error) { return true, nil },
 	}
 	for name, answer := range answers {
