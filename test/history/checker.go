@@ -38,6 +38,8 @@ type Limits struct {
 	// seconds. ObjectFailures is added to both for each object that a fault of its own affects or that the server has
 	// not served yet, and for each new owner.
 	OutageFailures, OutageDials int
+	// PartialFailures and PartialDials take their place while all faults that affect all objects are partial.
+	PartialFailures, PartialDials int
 	// Forgets is set for a store that may drop the state of an object while there are references, or not return it: one
 	// with an IdleTimeout or a MaxStaleness, and a DirectStore. Then a Get may return that the object has not synced
 	// although it had.
@@ -218,6 +220,7 @@ func begunLocked[T any](c *Checker, e Event) (begun T, ok bool) {
 // faults are those under way, and when the others ended.
 type faults struct {
 	all      scope // those that affect every object
+	outages  int   // those of them that are not partial
 	affected int   // objects that a fault of their own affects
 }
 
@@ -244,17 +247,24 @@ func (s *scope) end(now time.Time, within time.Duration) {
 // fault is a fault that has begun.
 type fault struct {
 	objects []string
+	partial bool // of one of several API servers
 	within  time.Duration
 }
 
+// isOutage reports whether the fault affects all objects, however they are read.
+func (f *fault) isOutage() bool { return len(f.objects) == 0 && !f.partial }
+
 func (c *Checker) addFaultLocked(e Event) {
 	if e.Op == FaultBegan {
-		f := &fault{objects: e.Objects}
+		f := &fault{objects: e.Objects, partial: e.Partial}
 		if e.Within != nil {
 			f.within = e.Within.Duration
 		}
 		c.checkBeforeFaultLocked(f)
 		c.calls[e.Call] = f
+		if f.isOutage() {
+			c.faults.outages++
+		}
 		for _, s := range c.scopesLocked(f) {
 			if s.begin(c.now); s != &c.faults.all && s.active == 1 {
 				c.faults.affected++
@@ -263,6 +273,9 @@ func (c *Checker) addFaultLocked(e Event) {
 		return
 	}
 	if f, ok := begunLocked[*fault](c, e); ok {
+		if f.isOutage() {
+			c.faults.outages--
+		}
 		for _, s := range c.scopesLocked(f) {
 			if s.end(c.now, f.within); s != &c.faults.all && s.active == 0 {
 				c.faults.affected--

@@ -59,8 +59,8 @@
 //   - S10: Changes yields the states in their order. It yields one again only after a new owner, and yields the
 //     newest in the end, to a new owner too.
 //   - L3 and L5: few requests come and fail, and few connections are dialed: L3 counts those of one object
-//     ([Limits].ObjectRequests and ObjectFailures), and L5 those of all (Failures and Dials, and in an outage
-//     OutageFailures and OutageDials).
+//     ([Limits].ObjectRequests and ObjectFailures), and L5 those of all (Failures and Dials, in an outage
+//     OutageFailures and OutageDials, and while one of several API servers fails PartialFailures and PartialDials).
 //
 // These rules do not hold while a fault affects the object, and until it must have recovered:
 //

@@ -76,8 +76,9 @@ type Event struct {
 	Code int    `json:"code,omitempty"`
 	// Text is the name of a fault, or describes a request.
 	Text string `json:"text,omitempty"`
-	// Objects are those that a fault affects. Empty: all.
+	// Objects are those that a fault affects. Empty: all. Partial is set for a fault of one of several API servers.
 	Objects []string `json:"objects,omitempty"`
+	Partial bool     `json:"partial,omitempty"`
 	// Within is how soon after the end of a fault each object that it affects must be fresh.
 	Within *metav1.Duration `json:"within,omitempty"`
 	// Writes is set if the history has every write to the objects.

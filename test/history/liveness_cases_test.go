@@ -235,7 +235,41 @@ var livenessCases = map[string]testCase{
 		for range 3 {
 			r.Dial()
 		}
-	}, "3 connections were dialed"},
+	}, "3 connections were dialed in an outage"},
+	"too many failures while one server fails": {"L5", func(r *rig, wrong bool) {
+		y := r.named("y")
+		for _, o := range []object{r.object, y} {
+			o.reference()
+			o.request("list", 200)
+		}
+		r.PartialFault("one server", fresh)
+		time.Sleep(2 * fresh)
+		for range 3 {
+			r.request("list", 0)
+			y.request("list", 0)
+		}
+		if wrong {
+			y.request("list", 0)
+		}
+	}, "7 requests failed while one server fails"},
+	"too many dials while one server fails": {"L5", func(r *rig, wrong bool) {
+		r.PartialFault("one server", fresh)
+		time.Sleep(2 * fresh)
+		for range pick(wrong, 5, 4) {
+			r.Dial()
+		}
+	}, "5 connections were dialed while one server fails"},
+	"too many dials in an outage while one server fails": {"L5", func(r *rig, wrong bool) {
+		r.PartialFault("one server", fresh)
+		outage := r.Fault("refused", fresh)
+		if !wrong {
+			outage.End()
+		}
+		time.Sleep(2 * fresh)
+		for range 3 {
+			r.Dial()
+		}
+	}, "3 connections were dialed in an outage"},
 	"too many dials": {"L5", func(r *rig, wrong bool) {
 		for range 6 {
 			r.Dial()

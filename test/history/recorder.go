@@ -106,6 +106,12 @@ func (r *Recorder) Fault(name string, within time.Duration, objects ...Object) C
 	return r.call(e, FaultEnded)
 }
 
+// PartialFault reports that a fault of one of several API servers begins. It affects all objects, but it is no outage:
+// another server may answer.
+func (r *Recorder) PartialFault(name string, within time.Duration) Call {
+	return r.call(Event{Op: FaultBegan, Text: name, Within: &metav1.Duration{Duration: within}, Partial: true}, FaultEnded)
+}
+
 // Snapshot reports that a backup of the server is made, while nobody writes. The caller calls End when it was restored:
 // then too nobody writes. A new epoch begins. A checker keeps each backup until its End.
 func (r *Recorder) Snapshot() Call { return r.call(Event{Op: Snapshotted}, RolledBack) }

@@ -18,7 +18,8 @@ func (c *Checker) addRequestLocked(e Event) {
 	case Dialed:
 		count := c.dialed.add(c.now)
 		c.limitLocked("L5", network, c.limits.Dials, count, "connections were dialed")
-		c.limitLocked("L5", network, c.outageLimitLocked(c.limits.OutageDials), count, "connections were dialed in an outage")
+		limit, when := c.outageLimitLocked(c.limits.OutageDials, c.limits.PartialDials)
+		c.limitLocked("L5", network, limit, count, "connections were dialed "+when)
 	case Requested:
 		o := c.objectLocked(e.Object)
 		c.checkReleasedLocked(o, "S7", "a request came")
@@ -60,16 +61,21 @@ func (c *Checker) countFailureLocked(o *object) {
 	c.limitLocked("L3", o, c.limits.ObjectFailures*o.causesLocked(c.now), o.failed.add(c.now), "requests failed")
 	count := c.failed.add(c.now)
 	c.limitLocked("L5", o, c.limits.Failures, count, "requests failed")
-	c.limitLocked("L5", o, c.outageLimitLocked(c.limits.OutageFailures), count, "requests failed in an outage")
+	limit, when := c.outageLimitLocked(c.limits.OutageFailures, c.limits.PartialFailures)
+	c.limitLocked("L5", o, limit, count, "requests failed "+when)
 }
 
-// outageLimitLocked returns a limit of an outage, and zero if there is no outage: a fault that has affected all objects
-// for long. Objects that may fail by themselves add to it.
-func (c *Checker) outageLimitLocked(limit int) int {
-	if limit == 0 || c.faults.all.active == 0 || c.now.Sub(c.faults.all.last) < outageSettled {
-		return 0
+// outageLimitLocked returns the limit of an outage, or that of partial faults, when these have affected all objects for
+// long, and else zero. Objects that may fail by themselves add to it.
+func (c *Checker) outageLimitLocked(outage, partial int) (limit int, when string) {
+	limit, when = outage, "in an outage"
+	if c.faults.outages == 0 {
+		limit, when = partial, "while one server fails"
 	}
-	return limit + c.limits.ObjectFailures*(c.faults.affected+c.unserved+c.newOwners.count(c.now))
+	if limit == 0 || c.faults.all.active == 0 || c.now.Sub(c.faults.all.last) < outageSettled {
+		return 0, when
+	}
+	return limit + c.limits.ObjectFailures*(c.faults.affected+c.unserved+c.newOwners.count(c.now)), when
 }
 
 // outageSettled is how long after it began an outage is known to be one, and the requests of before are forgotten.

@@ -30,6 +30,7 @@ const fresh = 15 * time.Second
 var limits = history.Limits{
 	Fresh: fresh, ImmutableFresh: 20 * time.Minute, Streams: 2,
 	ObjectRequests: 8, ObjectFailures: 5, Failures: 20, Dials: 5, OutageFailures: 3, OutageDials: 2,
+	PartialFailures: 6, PartialDials: 4,
 }
 
 // limitsOf returns the limits for the cases of a rule. Most cases have no requests, or no references.

@@ -156,7 +156,12 @@ func (w *World) inject(f Fault, args []int) {
 			affected = append(affected, o.Object)
 		}
 	}
-	active := &activeFault{Fault: f, target: t, recorded: w.recorder.Fault(f.Name, f.Within, affected...)}
+	active := &activeFault{Fault: f, target: t}
+	if f.Scope == OfOneServer {
+		active.recorded = w.recorder.PartialFault(f.Name, f.Within)
+	} else {
+		active.recorded = w.recorder.Fault(f.Name, f.Within, affected...)
+	}
 	if active.heal = f.Inject(w, t); active.heal == nil {
 		w.end(active)
 		return

@@ -3,6 +3,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -166,6 +167,13 @@ func (s *settings) attemptBound() time.Duration {
 	return bound
 }
 
+const (
+	// silenceChecks is how many silent streams are compared with a list at a time. net/http may dial for each list.
+	silenceChecks = 32
+	// streamsPerConnection is how many streams the server allows on a connection by default.
+	streamsPerConnection = 100
+)
+
 // limits returns those that are checked of the history.
 func (s *settings) limits() history.Limits {
 	limits := history.Limits{
@@ -180,11 +188,10 @@ func (s *settings) limits() history.Limits {
 		limits.Fresh += s.ttl
 		limits.Attempt = 0
 	}
+	limits.PartialFailures, limits.PartialDials = limits.OutageFailures, limits.OutageDials
 	if s.objects > mostChecked {
-		limits.OutageFailures = 250 // 20 a second of failing members: one of two servers may be well, so it is no outage
-	}
-	if streams := s.server.MaxStreamsPerConnection; streams > 0 && s.objects > mostChecked {
-		limits.OutageDials += s.objects / streams // of two servers one may be well: then all connections move there
+		limits.PartialFailures = 250 // 20 a second of failing members, and others
+		limits.PartialDials += silenceChecks + s.objects/cmp.Or(s.server.MaxStreamsPerConnection, streamsPerConnection)
 	}
 	if s.watch.WatchImmutable && s.ttl == 0 {
 		limits.ImmutableFresh = limits.Fresh
