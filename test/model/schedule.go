@@ -190,6 +190,9 @@ func (s *settings) limits() history.Limits {
 	}
 	limits.PartialFailures, limits.PartialDials = limits.OutageFailures, limits.OutageDials
 	if s.objects > mostChecked {
+		if s.server.MaxStreamsPerConnection > 0 {
+			limits.OutageDials += 10 // some of many connections are found dead later than others
+		}
 		limits.PartialFailures = 250 // 20 a second of failing members, and others
 		limits.PartialDials += silenceChecks + s.objects/cmp.Or(s.server.MaxStreamsPerConnection, streamsPerConnection)
 	}

@@ -40,7 +40,7 @@ var night = []parts{
 	{name: "kubelet", args: "matrix-of-kubelet MATRIX_RUNS=3", times: 1},
 	{name: "secrecy", args: "secrecy", times: 1},
 	{name: "fuzz", args: "fuzz FUZZTIME=125000x", times: 3},
-	{name: "mutants", args: "mutants MUTANTS_PART=%d/%[2]d", times: 6},
+	{name: "mutants", args: "mutants MUTANTS_PART=%d/%[2]d", times: 24},
 }
 
 // anHour has each kind once.
