@@ -222,7 +222,7 @@ func (s *WatchStore[T]) demandOfAllLocked(e *entry[T]) engine.Demand {
 // refusal returns the refusal of an object.
 func (s *WatchStore[T]) refusal(key types.NamespacedName, status reflector.Status) *refusal {
 	reason := cmp.Or(apierrors.ReasonForError(status.LastError), metav1.StatusReason("Refused"))
-	return &refusal{reason, s.resource.Error(key, notSynced(context.Background(), causesOf(status, s.transform != nil)...)...)}
+	return &refusal{reason, s.resource.Error(key, notSynced(context.Background(), causesOf(status)...)...)}
 }
 
 // addSubscriber adds a queue, and every key to it. It returns false if the store is stopped. It

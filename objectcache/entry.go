@@ -26,6 +26,9 @@ type entry[T cache.Object] struct {
 	// contact is when the server last sent something, as a duration since WatchStore.base; 0
 	// for never. It is written after the state: see WatchStore.contact.
 	contact atomic.Int64
+	// transforming is when the function of WithTransform was called with the object, as a duration
+	// since WatchStore.base; 0 while it does not work with it.
+	transforming atomic.Int64
 
 	order     cache.Order[T] // of what its watches have brought
 	immutable bool           // the state can never change, and needs no stream

@@ -3,6 +3,7 @@
 package objectcache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,24 +69,26 @@ func notSynced(ctx context.Context, causes ...error) []error {
 	return all
 }
 
-// causesOf returns why the state is not known, or not newer. transforms reports whether there is a function of
-// WithTransform.
-func causesOf(status reflector.Status, transforms bool) (causes []error) {
+// causesOf returns why the state is not known, or not newer.
+func causesOf(status reflector.Status) (causes []error) {
 	if status.Failures > 0 {
 		causes = append(causes, status.LastError)
 	}
 	if status.Waiting != nil {
 		causes = append(causes, status.Waiting)
 	}
-	since, format := status.AskedAt, "no answer for %v"
-	if !status.AnsweredAt.IsZero() {
-		since, format = status.AnsweredAt, "the function of WithTransform has not returned for %v"
+	var cause error
+	took := time.Since(cmp.Or(status.TransformingSince, status.AnsweredAt, status.AskedAt)).Round(time.Millisecond)
+	switch {
+	case !status.TransformingSince.IsZero():
+		cause = fmt.Errorf("the function of WithTransform has not returned for %v", took)
+	case !status.AnsweredAt.IsZero():
+		cause = fmt.Errorf("the answer came %v ago, and is not stored yet", took)
+	case !status.AskedAt.IsZero():
+		cause = fmt.Errorf("no answer for %v", took)
 	}
-	if since.IsZero() || !status.AnsweredAt.IsZero() && !transforms {
-		return causes
-	}
-	if took := time.Since(since); len(causes) == 0 || took >= time.Second {
-		causes = append(causes, fmt.Errorf(format, took.Round(time.Millisecond)))
+	if cause != nil && (len(causes) == 0 || took >= time.Second) {
+		causes = append(causes, cause)
 	}
 	return causes
 }

@@ -151,7 +151,7 @@ func (s *WatchStore[T]) runHedge(h hedge[T]) {
 	}()
 	read, failed := s.readHedge(ctx, h)
 	if failed == nil && read.Exists {
-		read.Object, failed = s.resource.Transform(read.Object)
+		read.Object, failed = s.transform(h.entry, read.Object)
 	}
 	state, err = read, failed // not before the function has returned
 	if s.ctx.Err() == nil {

@@ -238,7 +238,7 @@ func TestCausesOf(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := causesOf(test.status, false)
+			got := causesOf(test.status)
 			if len(got) != len(test.want)+test.more {
 				t.Fatalf("got %v, want %v and %d more", got, test.want, test.more)
 			}

@@ -65,12 +65,4 @@ func (k *kind[T]) read(ctx context.Context, key types.NamespacedName, answered f
 	return k.result(key, state)
 }
 
-// transform implements reflector.Options.Transform. A store refuses an object of another type.
-func (k *kind[T]) transform(object any) (any, error) {
-	if typed, ok := object.(T); ok {
-		return k.Transform(typed)
-	}
-	return object, nil
-}
-
 func notServed(err error) error { return resource.NotServed(err) }

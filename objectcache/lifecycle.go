@@ -90,7 +90,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		Prompt:          s.prompt,
 		Counters:        &s.counters,
 		Explain:         s.explain,
-		Transform:       s.transform,
+		Transform:       s.transformFor(e),
 	})
 	return w
 }

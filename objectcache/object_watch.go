@@ -66,6 +66,7 @@ func (w *objectWatch[T]) share(st *sharedStream[T]) {
 func (w *objectWatch[T]) status() reflector.Status {
 	status := w.reflector.Status()
 	status.LastError = notServed(status.LastError)
+	status.TransformingSince = w.store.transformingSince(w.entry)
 	return status
 }
 
@@ -161,7 +162,7 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 // strip removes what is not kept of an object that the server has sent. With a function of WithTransform that was done
 // before; what the function has returned may be an object that others read.
 func (w *objectWatch[T]) strip(object T) {
-	if w.store.transform == nil {
+	if !w.store.resource.Transforms() {
 		object.SetManagedFields(nil)
 	}
 }

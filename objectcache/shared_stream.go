@@ -86,7 +86,7 @@ func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] 
 		Counters:        &s.counters,
 		Explain:         s.explain,
 	}
-	if s.transform != nil {
+	if s.resource.Transforms() {
 		options.Transform = st.transform
 	}
 	st.reflector = reflector.New(source, st, options)
@@ -109,7 +109,11 @@ func (st *sharedStream[T]) transform(object any) (any, error) {
 			<-ended // Run waits for it
 		}
 	}()
-	return st.store.transform(object)
+	m := st.member(name)
+	if m == nil {
+		m = &sharedEntry[T]{entry: &entry[T]{}} // it has left meanwhile
+	}
+	return st.store.transformAny(m.entry, object)
 }
 
 // startLocked starts the reflector. stopSharedLocked stops it, if nothing stops it before.

@@ -129,9 +129,9 @@ type Status struct {
 	// zero. An attempt without an answer fails after a minute (15 s in a [TTLStore]). While
 	// a Get waits it fails after 5 s, and the next ones after twice as long each.
 	AskedAt time.Time
-	// AnsweredAt is when the function of WithTransform began to work with the read or event that
-	// it works with; zero if there is none. Get waits for a first read. There is no time limit.
-	AnsweredAt time.Time
+	// TransformingSince is when the function of WithTransform was called with the object; zero if it
+	// does not work with it. There is no time limit.
+	TransformingSince time.Time
 	// Failures counts the attempts that failed since the last completed read.
 	Failures int
 	// LastError is the cause of the last failure, and LastErrorTime its time. Both
@@ -210,7 +210,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	}
 	status.Parked = stream.Parked && status.Stream != StreamNone
 	status.LastContact, status.Failures, status.Waiting = later(s.contact(e), stream.LastContact), stream.Failures, stream.Waiting
-	if status.AnsweredAt = stream.AnsweredAt; stream.AnsweredAt.IsZero() {
+	if status.TransformingSince = stream.TransformingSince; stream.AnsweredAt.IsZero() {
 		status.AskedAt = stream.AskedAt
 	}
 	status.LastError, status.LastErrorTime = s.resource.Explain(stream.LastError), stream.LastErrorTime

@@ -170,12 +170,12 @@ func TestErrorWhileTransformBlocks(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "no answer") {
 					t.Errorf("got %v, want %q", err, want)
 				}
-				if s, _ := r.Store.Status(namespace, "tls"); !s.AskedAt.IsZero() || time.Since(s.AnsweredAt).Round(time.Second) != 2*time.Minute {
+				if s, _ := r.Store.Status(namespace, "tls"); !s.AskedAt.IsZero() || time.Since(s.TransformingSince).Round(time.Second) != 2*time.Minute {
 					t.Errorf("got the status %+v, want no request that waits for its answer, and what the function works with", s)
 				}
 				b.unblock()
 				synctest.Wait()
-				if s, _ := r.Store.Status(namespace, "tls"); !s.AnsweredAt.IsZero() || s.Failures > 0 {
+				if s, _ := r.Store.Status(namespace, "tls"); !s.TransformingSince.IsZero() || s.Failures > 0 {
 					t.Errorf("the function has returned: got the status %+v", s)
 				}
 				r.stop()

@@ -211,7 +211,7 @@ func (s *WatchStore[T]) factsLocked(e *entry[T], w *objectWatch[T]) (engine.Fact
 
 // failure returns the error with which g ends.
 func (s *WatchStore[T]) failure(g *waiter[T], t *checkResult[T]) error {
-	causes := causesOf(t.facts.Attempts, s.transform != nil)
+	causes := causesOf(t.facts.Attempts)
 	switch {
 	case !t.facts.Synced:
 	case t.demand.IsBehind(&t.facts):

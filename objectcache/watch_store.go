@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
@@ -27,12 +26,11 @@ type WatchStore[T cache.Object] struct {
 	ttl              *TTLOptions   // nil unless it is that of a TTLStore
 	readSpacing      time.Duration // demandSpacing; less in a TTLStore
 	explain          func(error) error
-	transform        toolscache.TransformFunc // see reflector.Options; nil without a function of WithTransform
-	unwatchImmutable bool                     // end the streams of immutable objects
-	mayHedge         bool                     // has a REST client without a rate limit: see hedge.go
-	prompt           bool                     // see reflector.Options
-	base             time.Time                // just before it was made
-	uses             uint32                   // what entry.used is set to by a use; 0 if nothing reads it
+	unwatchImmutable bool      // end the streams of immutable objects
+	mayHedge         bool      // has a REST client without a rate limit: see hedge.go
+	prompt           bool      // see reflector.Options
+	base             time.Time // just before it was made
+	uses             uint32    // what entry.used is set to by a use; 0 if nothing reads it
 
 	entries          *table[T]      // written with mu held
 	background       sync.WaitGroup // object watches and timers, which Run waits for
@@ -87,9 +85,6 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 		entries:          newTable[T](),
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},
-	}
-	if kind.Transforms() {
-		s.transform = kind.transform
 	}
 	s.watchEnded = s.background.Done
 	if options.Shared.enabled() {

@@ -42,7 +42,7 @@ const (
 // version that the server does not have yet delivers nothing. A watch after a list may
 // start as such a stream, if the server is rolled back between the two.
 type openStreams struct {
-	rollbacks atomic.Uint64 // how often the server was found rolled back
+	rollbacks atomic.Uint64 // how often the server was found rolled back; written with mu held
 	limit     int           // of verifications of one resource at a time
 
 	mu        sync.Mutex
@@ -99,26 +99,29 @@ func (o *openStreams) remove(s *session) {
 // prove the same rollback; the first one counts. Streams that have seen later versions
 // are ended.
 func (o *openStreams) serverRolledBack(rollbacks uint64, version string) {
-	if !o.rollbacks.CompareAndSwap(rollbacks, rollbacks+1) {
+	o.mu.Lock()
+	counts := o.rollbacks.CompareAndSwap(rollbacks, rollbacks+1)
+	if counts {
+		o.restored = version
+	}
+	o.mu.Unlock()
+	if !counts {
 		return
 	}
-	o.mu.Lock()
-	o.restored = version
-	o.mu.Unlock()
 	for _, s := range o.all() {
 		s.r.refreshBeyond(version, rollbacks)
 	}
 }
 
 // lastRollback returns how often the server was found rolled back, and the version of the last
-// time, or perhaps of the one before.
+// time.
 func (o *openStreams) lastRollback() (version string, rollbacks uint64) {
-	if rollbacks = o.rollbacks.Load(); rollbacks == 0 {
+	if o.rollbacks.Load() == 0 {
 		return "", 0
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.restored, rollbacks
+	return o.restored, o.rollbacks.Load()
 }
 
 func (o *openStreams) all() []*session {
@@ -141,6 +144,7 @@ func (o *openStreams) verifySilent() (lost []*session) {
 	defer o.mu.Unlock()
 	for s := range o.sessions {
 		switch {
+		case s.r.transformer().isWorking(): // the stream has brought something
 		case s.r.progress.hasLostEvent(eventAfter):
 			lost = append(lost, s)
 		case s.r.progress.isSilent(silentAfter):

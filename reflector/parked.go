@@ -54,6 +54,7 @@ func (s *session) parkStream(stream listwatch.Parkable) (parked bool) {
 // small is handled on the goroutine that reads the connection. With a worker it takes twice the
 // CPU, because waking the worker costs as much as the event.
 func (s *session) Wake(small bool) {
+	s.r.transformer().woke()
 	if small && s.r.prompt {
 		s.r.gate.workers.work(s)
 	} else {
@@ -89,6 +90,7 @@ func (s *session) work(reading bool) {
 	if !s.isParked() {
 		return // the session has ended before
 	}
+	s.r.transformer().turns()
 	for range eventsPerTurn {
 		if s.isOver() {
 			s.unpark(nil, reading)
@@ -96,7 +98,7 @@ func (s *session) work(reading bool) {
 		}
 		event, ok, err := s.tryNext()
 		if !ok && err == nil {
-			s.waits()
+			s.r.transformer().drains()
 			return // until the next Wake
 		}
 		if err = s.handle(event, err); err != nil {

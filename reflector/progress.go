@@ -23,6 +23,7 @@ type progress struct {
 	readFor     uint64 // the highest number that the next read of what is needed covers
 	lastReadFor uint64 // the one that the last such read covered
 	rollbacks   uint64 // of the gate, before that read
+	kept        uint64 // rollbacks of the gate, to the last one that has left the stream open
 	lastContact moment.Moment
 	failures    *failures // nil, as nearly always, if none has failed
 	current     attempt   // zero between two sessions
@@ -99,15 +100,16 @@ func (p *progress) unansweredSince() time.Time {
 // checkRead checks the version of a complete read that is about to reach the store, and is
 // not older than what was asked for. Below a version that was seen it is a consistent read, and
 // the server was rolled back. It proves another rollback than those that the gate knew when the
-// read began, if that version was seen after these.
-func (p *progress) checkRead(version string) (rolledBack, proved bool, rollbacks uint64) {
+// read began, if that version was seen after these, or if it is below the one that the last of
+// these restored.
+func (p *progress) checkRead(version, restored string) (rolledBack, proved bool, rollbacks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if order, _ := cache.CompareVersions(version, p.version); order >= 0 {
 		return false, false, 0
 	}
 	p.version, p.includes = "", 0 // even if the store refuses this read, the next one proves nothing more
-	p.current.rolledBack = p.rollbacks == p.current.rollbacks
+	p.current.rolledBack = max(p.rollbacks, p.kept) >= p.current.rollbacks || laterVersion(version, restored) != version
 	return true, p.current.rolledBack, p.current.rollbacks
 }
 

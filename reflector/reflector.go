@@ -14,6 +14,7 @@ import (
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 	"github.com/refwatch/refwatch/reflector/internal/watchlist"
 	"github.com/refwatch/refwatch/reflector/listwatch"
@@ -90,6 +91,9 @@ type Options struct {
 	// the server. Its text has the type of the error, whose own text may quote the object, unless
 	// [listwatch.Loggable] has marked it. With Transform, Prompt has no effect. Default: nil, the
 	// object itself.
+	//
+	// Status.LastContact counts from when an event has arrived, also if it has waited for Transform.
+	// If the stream is not parked, it counts from when the event was read.
 	Transform toolscache.TransformFunc
 	// Explain returns the error that the log has in place of that of a failed attempt, such as
 	// one that says what to check. It holds no object data. Default: nil, the error itself.
@@ -195,8 +199,8 @@ func (r *Reflector) Status() Status {
 	if !status.AskedAt.IsZero() {
 		status.GiveUpAt = r.giveUpAt()
 	}
-	if t := r.transformer(); t != nil && status.AnsweredAt.IsZero() {
-		status.AnsweredAt = t.workingSince()
+	if t := r.transformer(); t != nil {
+		status.TransformingSince = moment.Moment(t.working.Load()).Time()
 	}
 	return status
 }

@@ -23,6 +23,9 @@ func (p *progress) refreshBeyond(version string, rollbacks uint64, active bool) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	order, _ := cache.CompareVersions(version, p.version)
+	if order >= 0 && p.rollbacks <= rollbacks {
+		p.kept = rollbacks + 1
+	}
 	if order >= 0 || p.rollbacks > rollbacks || p.isReadingLocked(active) {
 		return false
 	}

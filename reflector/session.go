@@ -208,7 +208,8 @@ func (s *session) checkRead(version, asked string) error {
 	if order, _ := cache.CompareVersions(version, asked); order < 0 {
 		return fmt.Errorf("%w: a read at version %s, older than the one asked for", cache.ErrMalformed, version)
 	}
-	rolledBack, proved, rollbacks := s.r.progress.checkRead(version)
+	restored, _ := s.r.gate.streams.lastRollback()
+	rolledBack, proved, rollbacks := s.r.progress.checkRead(version, restored)
 	if rolledBack {
 		s.r.store.newEpoch()
 	}
@@ -230,6 +231,7 @@ func (s *session) answered(version string, list bool) (watchable bool) {
 		s.expire()
 		s.expire = nil
 	}
+	s.r.transformer().begins()
 	s.r.member.Answered()
 	return watchable
 }

@@ -35,9 +35,11 @@ type Status struct {
 	// AskedAt is when the source was asked for the state, until that is stored; else zero. The
 	// source may hold a request back, for instance in a rate limiter.
 	AskedAt time.Time
-	// AnsweredAt is when Options.Transform, or the store, began to work with the answer or the event
-	// that it works with; zero if there is none.
+	// AnsweredAt is when the source answered that, until the state is stored; else zero.
 	AnsweredAt time.Time
+	// TransformingSince is when Options.Transform was called with the object that it works with; zero
+	// if it does not work.
+	TransformingSince time.Time
 	// GiveUpAt is when a call of [Reflector.Expedite] ends the attempt under way. It is zero
 	// if no attempt is under way, or if the server has begun to answer.
 	GiveUpAt time.Time

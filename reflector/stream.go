@@ -25,7 +25,6 @@ func (s *session) runStream() (parked bool, err error) {
 		return true, nil
 	}
 	for err == nil && !s.once {
-		s.waits()
 		err = s.handle(s.stream.Next())
 	}
 	return false, err

@@ -3,11 +3,11 @@
 package reflector
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,18 +20,15 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// transformer is Options.Transform. Its moments belong to the goroutine that owns the session under
-// way.
+// transformer is Options.Transform. The goroutine that owns the session under way owns arrived and
+// drained.
 type transformer struct {
 	function toolscache.TransformFunc
-	arrived  moment.Moment // when the stream last brought something after it had nothing
-	waiting  moment.Moment // since when the session has waited for the next event, 0 if it does not
-	working  atomic.Int64  // the Moment since when the function has worked with an event, 0 if it does not
+	arrived  moment.Moment // of the last event, at the earliest
+	drained  bool          // a parked stream had nothing when its last event was handled
+	woken    atomic.Int64  // the Moment of its last Wake, 0 if a worker has seen that
+	working  atomic.Int64  // the Moment since when the function works with an object, 0 if it does not
 }
-
-// streamPause tells an event that has just arrived from one that was there before: the session has
-// waited for it at least as long.
-const streamPause = time.Millisecond
 
 func newTransformer(function toolscache.TransformFunc) *transformer {
 	if function == nil {
@@ -48,20 +45,14 @@ func (r *Reflector) transformer() *transformer {
 	return r.extra.transformer
 }
 
-// call returns what the function makes of an object. A failure is the program's: it says nothing
-// about the server, and its text may quote the object.
+// call returns what the function makes of an object.
 func (t *transformer) call(object any) (result runtime.Object, err error) {
+	t.working.Store(int64(moment.Now()))
+	defer t.working.Store(0)
 	before := identityOf(object)
-	made, err := t.run(object)
+	made, err := t.function(object)
 	if err != nil {
-		shown := redact.Marked(err)
-		switch {
-		case shown == nil:
-			return nil, fmt.Errorf("%w: Transform failed with a %T", failure.ErrStore, err)
-		case !errors.Is(shown, failure.ErrStore):
-			return nil, fmt.Errorf("%w: Transform: %s", failure.ErrStore, shown.Error())
-		}
-		return nil, shown
+		return nil, transformFailed(err)
 	}
 	result, ok := made.(runtime.Object)
 	if v := reflect.ValueOf(made); !ok || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -73,26 +64,35 @@ func (t *transformer) call(object any) (result runtime.Object, err error) {
 	return result, nil
 }
 
-// run calls the function on a goroutine of its own, which it may end.
-func (t *transformer) run(object any) (made any, err error) {
-	err = errExited
-	returned := make(chan struct{})
-	go func() {
-		defer close(returned)
-		var failed error
-		if panicked := listwatch.CatchPanic(func() { made, failed = t.function(object) }); panicked != nil {
-			failed = redact.Loggable(panicked)
-		}
-		err = failed
-	}()
-	<-returned
-	return made, err
+// isolate calls f, which calls the function: it may panic, and end its goroutine.
+func (t *transformer) isolate(f func() error) error {
+	err := listwatch.Isolate(f)
+	if err == nil || errors.Is(err, failure.ErrStore) || errors.Is(err, errEnded) {
+		return err
+	}
+	return transformFailed(err)
 }
 
-// workingSince returns since when the function has worked with an event, zero if it does not.
-func (t *transformer) workingSince() time.Time { return moment.Moment(t.working.Load()).Time() }
+// transformFailed returns the failure of a call. It is the program's: nothing that err wraps says
+// something about the server, and its text may quote the object, unless it is marked.
+func transformFailed(err error) error {
+	switch shown := redact.Marked(err); {
+	case shown == nil:
+		return fmt.Errorf("%w: Transform failed with a %T", failure.ErrStore, err)
+	case errors.Is(shown, failure.ErrStore):
+		return programError{redact.Error(shown)}
+	default:
+		return fmt.Errorf("%w: Transform: %s", failure.ErrStore, redact.Error(shown)) //nolint:errorlint // not the server's
+	}
+}
 
-var errExited = redact.Loggable(errors.New("it has ended its goroutine, as runtime.Goexit does"))
+// programError is what errors.Is finds in an error, and nothing of what errors.As does: a status.
+type programError struct{ error }
+
+func (e programError) Is(target error) bool { return errors.Is(e.error, target) }
+
+// isWorking reports whether the function works with an object.
+func (t *transformer) isWorking() bool { return t != nil && t.working.Load() != 0 }
 
 // identityOf returns what Options.Transform must keep.
 func identityOf(object any) (of struct{ namespace, name, uid, version string }) {
@@ -102,7 +102,7 @@ func identityOf(object any) (of struct{ namespace, name, uid, version string }) 
 	return of
 }
 
-// refused returns the error of a store that refuses what the function has made.
+// refused returns the error of a check that refuses what the function has made.
 func refused(err error) error {
 	return fmt.Errorf("%w: what Transform has returned is refused: %v", failure.ErrStore, err) //nolint:errorlint // not the server's
 }
@@ -113,18 +113,23 @@ func (s *session) transformRead(items []any, version string) error {
 	if t == nil {
 		return nil
 	}
-	t.arrived, t.waiting = moment.Now(), 0
-	for i := range items {
-		object, err := t.call(items[i])
-		if s.isOver() {
-			return errEnded
+	err := t.isolate(func() error {
+		for i := range items {
+			object, err := t.call(items[i])
+			if err != nil || s.isOver() {
+				return cmp.Or(err, errEnded)
+			}
+			items[i] = object
 		}
-		if err != nil {
-			return err
-		}
-		items[i] = object
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	if err := s.r.store.checkRead(items, version); err != nil {
+	if err = s.r.expected().checkAll(items); err == nil {
+		err = s.r.store.checkRead(items, version)
+	}
+	if err != nil {
 		return refused(err)
 	}
 	return nil
@@ -137,31 +142,64 @@ func (s *session) transformEvent(event *watch.Event) (arrived moment.Moment, err
 	if t == nil {
 		return now, nil
 	}
-	if t.waiting != 0 && t.waiting.Since() >= streamPause {
-		t.arrived = now
+	if !s.isParked() {
+		t.arrived = now // what waits in the stream is not known
 	}
-	t.waiting = 0
 	if event.Type != watch.Added && event.Type != watch.Modified {
 		return t.arrived, nil
 	}
-	t.working.Store(int64(now))
-	event.Object, err = t.call(event.Object)
-	t.working.Store(0)
+	err = t.isolate(func() (err error) {
+		event.Object, err = t.call(event.Object)
+		return err
+	})
 	if s.isOver() {
 		return 0, errEnded
 	}
 	if err != nil {
 		return 0, err
 	}
-	if err := s.r.store.check(event.Object); err != nil {
+	if err = s.r.expected().check(event.Object); err == nil {
+		err = s.r.store.check(event.Object)
+	}
+	if err != nil {
 		return 0, refused(err)
 	}
 	return t.arrived, nil
 }
 
-// waits notes that the session waits for the next event.
-func (s *session) waits() {
-	if t := s.r.transformer(); t != nil && t.waiting == 0 {
-		t.waiting = moment.Now()
+// When an event of a parked stream has arrived. The stream calls Wake when the first event arrives
+// after TryNext has found none. Those that come until TryNext finds none again may have arrived with
+// it, and waited for the function. So may those that come first after the read.
+
+// begins notes that the server has answered the read.
+func (t *transformer) begins() {
+	if t != nil {
+		t.arrived, t.drained = moment.Now(), false
+	}
+}
+
+// woke notes a Wake.
+func (t *transformer) woke() {
+	if t != nil {
+		t.woken.Store(int64(moment.Now()))
+	}
+}
+
+// turns notes that a worker handles what the stream has.
+func (t *transformer) turns() {
+	if t == nil {
+		return
+	}
+	if woken := moment.Moment(t.woken.Swap(0)); t.drained {
+		t.arrived = max(t.arrived, woken)
+	}
+	t.drained = false
+}
+
+// drains notes that TryNext has found nothing. If it has called Wake itself, it has dropped
+// events, and others wait.
+func (t *transformer) drains() {
+	if t != nil {
+		t.drained = t.woken.Load() == 0
 	}
 }

@@ -15,6 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -199,26 +201,31 @@ func TestTransformIsSlow(t *testing.T) {
 	}
 }
 
-// The last contact is the newest, also if Transform takes so long for an event that the stream is verified meanwhile.
+// The last contact is the newest, also if Transform works with an event when a verification of the stream ends.
 func TestTransformOfAnEventDuringAVerification(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		free := make(chan struct{})
-		source := &fakeSource{
-			onList:  lists(brings("7", secret("5"))),
-			onWatch: streams(opens(append(state(secret("5"), "7"), event(watch.Modified, secret("8")))...)),
-		}
+		answer, free := make(chan struct{}), make(chan struct{})
+		stream := newStream(state(secret("5"), "7")...)
+		source := &fakeSource{onWatch: streams(stream.answer), onList: func(metav1.ListOptions) (runtime.Object, error) {
+			<-answer
+			return list("7", secret("5")), nil
+		}}
 		r := start(t, source, reflector.Options{Transform: transforming(func(version string) error {
 			if version == "8" {
 				<-free
 			}
 			return nil
 		})})
-		began := r.Status().LastContact
-		time.Sleep(3 * time.Minute)
+		after(2*time.Minute + 45*time.Second)
+		stream.events <- event(watch.Modified, secret("8"))
+		after(time.Second)
+		close(answer)
+		synctest.Wait()
 		verified := r.Status().LastContact
-		if !verified.After(began) {
-			t.Fatalf("after three minutes: got a last contact at %v, want a later one than %v", verified, began)
+		if took := time.Since(verified); took != 0 {
+			t.Errorf("after the verification: got a last contact %v ago, want it now", took)
 		}
+		after(time.Second)
 		close(free)
 		synctest.Wait()
 		if got := r.Status().LastContact; r.slot.Load().Object.ResourceVersion != "8" || !got.Equal(verified) {
@@ -288,7 +295,8 @@ func TestTransformLeavesReadsShared(t *testing.T) {
 	}
 }
 
-// What has waited for Transform is as old as the event before it, and not as new as the moment when it was handled.
+// What has waited for Transform in a parked stream is as old as the event before it. In another one it counts from when
+// it was read.
 func TestEventsThatWaitForTransform(t *testing.T) {
 	read, update := state(secret("8"), "8"), append(state(secret("5"), "7"), event(watch.Modified, secret("8")))
 	for name, test := range map[string]struct {
@@ -316,10 +324,14 @@ func TestEventsThatWaitForTransform(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 				stream.events <- test.queued
 				time.Sleep(test.blocks)
+				want := began
+				if blockingStreams {
+					want = time.Now()
+				}
 				close(free)
 				synctest.Wait()
-				if got := r.Status(); got.ResourceVersion != "9" || !got.LastContact.Equal(began) {
-					t.Errorf("got version %s, and a last contact after %v, want 9, and that of what came first", got.ResourceVersion, got.LastContact.Sub(began))
+				if got := r.Status(); got.ResourceVersion != "9" || !got.LastContact.Equal(want) {
+					t.Errorf("got version %s, and a last contact after %v, want 9, and after %v", got.ResourceVersion, got.LastContact.Sub(began), want.Sub(began))
 				}
 				for version := 10; version < 100; version++ { // a stream that is never silent for long
 					time.Sleep(10 * time.Millisecond)
@@ -333,4 +345,27 @@ func TestEventsThatWaitForTransform(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What has waited behind events that were dropped is as old as what came before them.
+func TestEventsThatWaitBehindOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		stream := newStream(append(state(secret("5"), "7"), event(watch.Modified, secret("8")))...)
+		r := start(t, watching(stream.answer), reflector.Options{Transform: transforming(func(version string) error {
+			if version == "8" {
+				<-free
+			}
+			return nil
+		})})
+		began := time.Now()
+		stream.events <- watch.Event{Type: dropped}
+		stream.events <- event(watch.Modified, secret("9"))
+		time.Sleep(time.Minute)
+		close(free)
+		synctest.Wait()
+		if got := r.Status(); got.ResourceVersion != "9" || !got.LastContact.Equal(began) {
+			t.Errorf("got version %s, and a last contact after %v, want 9, and after 0s", got.ResourceVersion, got.LastContact.Sub(began))
+		}
+	})
 }

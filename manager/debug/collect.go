@@ -99,7 +99,7 @@ func (c *collection) add(resource string, status *objectcache.Status, owners map
 		Phase: status.Phase, Problem: problemOf(status), Stream: status.Stream, Reason: status.Reason, Parked: status.Parked,
 		Synced: status.Synced, Exists: status.Exists, UID: status.UID, ResourceVersion: status.ResourceVersion,
 		LastContact: status.LastContact, NextRead: status.NextRead, Waiting: textOf(status.Waiting), AskedAt: status.AskedAt,
-		AnsweredAt: status.AnsweredAt, Failures: status.Failures,
+		TransformingSince: status.TransformingSince, Failures: status.Failures,
 		LastError: textOf(status.LastError), LastErrorTime: status.LastErrorTime,
 		Owners: c.ownersOf(status, owners),
 	}

@@ -131,7 +131,7 @@ func (p page) Columns() []column {
 func (p page) Silence(o Object) string { return p.longAge(o.AskedAt) }
 
 // Work returns for how long the function of WithTransform has worked with an object; empty below a second.
-func (p page) Work(o Object) string { return p.longAge(o.AnsweredAt) }
+func (p page) Work(o Object) string { return p.longAge(o.TransformingSince) }
 
 func (p page) longAge(t time.Time) string {
 	if t.IsZero() || p.Time.Sub(t) < time.Second {

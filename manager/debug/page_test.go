@@ -183,7 +183,7 @@ func TestWorkIsShown(t *testing.T) {
 	for began, want := range map[time.Duration]bool{500 * time.Millisecond: false, 12 * time.Second: true} {
 		synctest.Test(t, func(t *testing.T) {
 			status := object("tls", objectcache.PhaseReady, "owner")
-			status.AnsweredAt = time.Now().Add(-began)
+			status.TransformingSince = time.Now().Add(-began)
 			text := get(secrets(t, status), "").Body.String()
 			if got := strings.Contains(text, "the function of WithTransform has not returned for 12s"); got != want {
 				t.Errorf("since %v: got a note %v, want %v", began, got, want)

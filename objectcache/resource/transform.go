@@ -3,6 +3,7 @@
 package resource
 
 import (
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,20 +37,22 @@ func (transformError) Is(target error) bool { return target == listwatch.ErrStor
 //
 // The function must not block. While it works with an object, Get returns the state before
 // it. If there is none, Get waits, and its error says for how long the function has not
-// returned. So does AnsweredAt of the object's Status. Nothing limits that time, Run waits for
-// the function when its context ends, and so does Get of a DirectStore.
+// returned. So does TransformingSince of the object's Status. Nothing limits that time. Run waits
+// for the function when its context ends, and so does Get of a DirectStore.
 //
-// Other objects do not wait, but for those that share a stream: their calls follow each other.
-// When one call has taken half a second, the others get streams of their own. While calls run,
-// memory has the objects that they were given: as many as the server has answered for.
+// However many functions block, the changes of other objects are late by less than a second. Those
+// of objects that share a stream wait for each other: when one call has taken half a second, the
+// others get streams of their own. Shorter calls add up. While calls run, memory has the objects
+// that they were given: as many as the server has answered for.
 //
-// The age of a state is that of the server's answer. So with a MaxStaleness below the time
-// that the function takes, no Get is served from memory: each waits for a read.
+// The age of a state is that of the server's answer: see reflector.Options.Transform. So with a
+// MaxStaleness below the time that the function takes, no Get is served from memory: each waits for
+// a read, and TryGet asks for one.
 //
 // If the function panics, calls runtime.Goexit, or returns nil or an object with another name,
-// namespace, UID or resource version, the object is refused: Get returns the failure as the
-// cause, [ErrTransform] unless it was Goexit, or the state before it if there is one, and the
-// store tries again. The value of the panic is not logged, for it may hold data.
+// namespace, UID or resource version, the object is refused: Get returns [ErrTransform] as the
+// cause, or the state before it if there is one, and the store tries again. The value of a panic is
+// not logged, for it may hold data.
 func (r Resource[T]) WithTransform(transform func(T) T) Resource[T] {
 	before := r.userTransform
 	switch {
@@ -69,23 +72,27 @@ func (r *Resource[T]) transform(object T) (result T, err error) {
 	if r.userTransform == nil {
 		return object, nil
 	}
-	before := identityOf(object)
-	if err = listwatch.CatchPanic(func() { result = r.userTransform(object) }); err != nil {
-		return result, transformFailed(err.Error())
-	}
-	var none T
-	if isNil(result) {
-		return none, transformFailed("it returned nil")
-	}
-	if identityOf(result) != before {
-		return none, transformFailed("it changed the name, namespace, UID or resource version")
+	err = listwatch.Isolate(func() (err error) {
+		before := identityOf(object)
+		switch result = r.userTransform(object); {
+		case isNil(result):
+			return errNil
+		case identityOf(result) != before:
+			return errChanged
+		}
+		return nil
+	})
+	if err != nil {
+		var none T
+		return none, listwatch.Loggable(fmt.Errorf("%w: %s", ErrTransform, err)) //nolint:errorlint // ErrTransform is the only cause
 	}
 	return result, nil
 }
 
-func transformFailed(how string) error {
-	return listwatch.Loggable(fmt.Errorf("%w: %s", ErrTransform, how))
-}
+var (
+	errNil     = errors.New("it returned nil")
+	errChanged = errors.New("it changed the name, namespace, UID or resource version")
+)
 
 // identity is what a transform must keep.
 type identity struct{ namespace, name, uid, version string }

@@ -4,6 +4,7 @@ package listwatch
 
 import (
 	"context"
+	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -117,10 +118,23 @@ var ErrStore = failure.ErrStore
 // Loggable marks an error of a Source: its text holds no object data and is not hidden.
 func Loggable(err error) error { return redact.Loggable(err) }
 
-// CatchPanic calls f, and returns an error if f panics. The value of the panic may hold
-// an object: the text of the error has its type and where f panicked, and no more.
-func CatchPanic(f func()) (err error) {
+// Isolate calls f on a goroutine of its own, and returns what it has returned. If f panics, or
+// ends the goroutine, it returns an error. The value of a panic may hold an object: the text of the
+// error has its type and where f panicked, and no more.
+func Isolate(f func() error) (err error) {
+	err = errExited
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		err = catchPanic(f)
+	}()
+	<-returned
+	return err
+}
+
+var errExited = redact.Loggable(errors.New("it has ended its goroutine, as runtime.Goexit does"))
+
+func catchPanic(f func() error) (err error) {
 	defer redact.Panic(&err)
-	f()
-	return nil
+	return f()
 }

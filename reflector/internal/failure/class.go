@@ -87,12 +87,12 @@ func Of(err error) Class {
 	switch {
 	case err == nil:
 		return None
+	case errors.Is(err, ErrStore): // whatever else the program's error wraps
+		return Store
 	case errors.Is(err, cache.ErrMalformed), errors.Is(err, redact.ErrPanic):
 		return Malformed
 	case errors.Is(err, ErrSilent):
 		return Silent
-	case errors.Is(err, ErrStore):
-		return Store
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return Expired
 	case isTooLarge(err):

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"fmt"
+	goruntime "runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// A function that always fails for one object delays those that share its stream once, however it fails.
+func TestBadObjectInASharedStream(t *testing.T) {
+	for name, fail := range map[string]func(*corev1.Secret) *corev1.Secret{
+		"nil":    func(*corev1.Secret) *corev1.Secret { return nil },
+		"panics": func(*corev1.Secret) *corev1.Secret { panic(1) },
+		"Goexit": func(s *corev1.Secret) *corev1.Secret { goruntime.Goexit(); return s },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newSharedRig(t, apiserver.Options{InMemory: true})
+				var broken atomic.Bool
+				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+					if s.Name == "s0" && broken.Load() {
+						return fail(s)
+					}
+					return s
+				}), sharedOptions(4))
+				r.run()
+				all := names(6)
+				r.createAll(all...)
+				r.reference(all...)
+				time.Sleep(joined)
+				r.wantPhase("at first", readyShared, all...)
+				broken.Store(true)
+				before := r.sharedRequests()
+				r.update("s0", "1")
+				time.Sleep(time.Second)
+				for _, name := range all[1:] {
+					r.update(name, "1")
+				}
+				time.Sleep(2 * time.Second)
+				r.wantValues("three seconds later", "1", all[1:]...)
+				time.Sleep(time.Minute)
+				t.Logf("%d more requests for the namespace", r.sharedRequests()-before)
+				r.stop()
+			})
+		})
+	}
+}
+
+// The function ends its goroutine: Get of a DirectStore returns that as the cause.
+func TestGoexitInADirectStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		store, err := objectcache.NewDirectStore(resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			goruntime.Goexit()
+			return s
+		}), objectcache.DirectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.create("tls")
+		var returned atomic.Bool
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = store.Get(t.Context(), namespace, "tls")
+			returned.Store(true)
+		}()
+		<-done
+		if !returned.Load() {
+			t.Error("Get has ended the goroutine of its caller, want an error")
+		}
+	})
+}
+
+// Without a function of WithTransform no Status says that one works.
+func TestTransformingSinceWithoutAFunction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		var store objectcache.Store[*corev1.Secret]
+		store, err := objectcache.NewTTLStore(resource.Secrets(clientOf(t, r.server)), objectcache.TTLOptions{TTLFunc: func() (time.Duration, bool) {
+			if s, _ := store.Status(namespace, "tls"); !s.TransformingSince.IsZero() {
+				t.Errorf("got %+v, want no function that works", s)
+			}
+			return time.Minute, true
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := runStore(t.Context(), t, store)
+		r.create("tls")
+		store.AddReference(namespace, "tls", "pod")
+		if _, err := store.Get(t.Context(), namespace, "tls"); err != nil {
+			t.Error(err)
+		}
+		stop()
+	})
+}
+
+// The function works with one object of a shared stream. The Status of another one does not say that it works with it.
+func TestTransformingSinceOfAnotherObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
+		b := newBlocker(t, r.rig, sharedOptions(4))
+		r.run()
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined)
+		b.block("s0")
+		r.update("s0", "1")
+		time.Sleep(200 * time.Millisecond)
+		if s, _ := r.Store.Status(namespace, "s1"); !s.TransformingSince.IsZero() {
+			t.Errorf("another object: got %+v", s)
+		}
+		time.Sleep(10 * time.Second)
+		b.unblock()
+		r.stop()
+	})
+}
+
+// Calls for objects that share a stream add up in its first read. The error of one whose turn has not come does not say
+// that the function has not returned for it.
+func TestCauseInALongSharedRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			time.Sleep(100 * time.Millisecond)
+			return s
+		}), sharedOptions(4))
+		all := names(100)
+		r.createAll(all...)
+		r.reference(all...)
+		r.run()
+		_, err := r.get("s1", 4*time.Second)
+		if err == nil || strings.Contains(err.Error(), "has not returned for 3") || strings.Contains(err.Error(), "has not returned for 4") {
+			t.Errorf("got %v, and no call takes longer than 0.1 s", err)
+		}
+		time.Sleep(time.Minute)
+		r.stop()
+	})
+}
+
+// The stream hangs, a GET beside it is answered, and the function blocks: the error of Get, and Status, say so.
+func TestErrorWhileTransformBlocksInAHedgedRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		b := newBlocker(t, r, objectcache.WatchOptions{})
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			if request.Verb == "list" || request.Verb == "watch" {
+				<-ctx.Done()
+			}
+			return nil
+		})
+		b.block("tls")
+		r.create("tls")
+		r.run()
+		r.AddReference(namespace, "tls", "pod")
+		_, err := r.get("tls", 4*time.Second)
+		s, _ := r.Store.Status(namespace, "tls")
+		if err == nil || !strings.Contains(err.Error(), "the function of WithTransform has not returned") || s.TransformingSince.IsZero() {
+			t.Errorf("got %v, and the status %+v, want that the function has not returned", err, s)
+		}
+		b.unblock()
+		r.stop()
+	})
+}
+
+// The function takes six minutes for an event. The stream is not silent, and the function is not called again.
+func TestFunctionOfSixMinutesForAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		var slow atomic.Bool
+		var calls atomic.Int32
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			if slow.Load() {
+				calls.Add(1)
+				time.Sleep(6 * time.Minute)
+			}
+			return s
+		}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		r.create("tls")
+		r.run()
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		time.Sleep(time.Minute)
+		slow.Store(true)
+		r.update("tls", "1")
+		time.Sleep(6*time.Minute + 10*time.Second)
+		got, err := r.get("tls", time.Second)
+		s, _ := r.Store.Status(namespace, "tls")
+		if err != nil || string(got.Data["password"]) != "1" || calls.Load() != 1 || s.LastError != nil {
+			t.Errorf("after the function has returned: got the value %q, %v, %d calls, the error %v and the status %+v, want 1, and one call, and no failure",
+				got.Data["password"], err, calls.Load(), s.LastError, s)
+		}
+		slow.Store(false)
+		time.Sleep(10 * time.Minute)
+		r.stop()
+	})
+}
+
+// Gets with a bound on the age are served from memory while events come each 10 ms, each of which is handled before the
+// next one: the function takes 9.2 ms.
+func TestGetsOfABusyObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			time.Sleep(9200 * time.Microsecond)
+			return s
+		}), objectcache.WatchOptions{MaxStaleness: 3 * time.Second})
+		r.create("tls")
+		r.run()
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		time.Sleep(10 * time.Millisecond)
+		before := r.opens("tls")
+		for i := range 3000 {
+			next := time.Now().Add(10 * time.Millisecond)
+			r.update("tls", fmt.Sprint(i))
+			if i%10 == 0 {
+				r.mustGet("tls")
+			}
+			time.Sleep(time.Until(next))
+		}
+		if got := r.opens("tls") - before; got > 0 {
+			t.Errorf("got %d more streams in half a minute, want none: the stream brings 100 events a second", got)
+		}
+		r.stop()
+	})
+}

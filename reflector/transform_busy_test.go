@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+)
+
+// Each event is handled before the next one arrives. So each contact is a new one.
+func TestContactOfABusyStream(t *testing.T) {
+	for name, test := range map[string]struct{ every, takes time.Duration }{
+		"1,250 a second, no time":         {800 * time.Microsecond, 0},
+		"500 a second, a function of 1.5": {2 * time.Millisecond, 1500 * time.Microsecond},
+		"10 a second, a function of 99.5": {100 * time.Millisecond, 99500 * time.Microsecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				stream := newStream(state(secret("5"), "7")...)
+				r := start(t, watching(stream.answer), reflector.Options{Transform: transforming(func(string) error { time.Sleep(test.takes); return nil })})
+				after(time.Second)
+				began := time.Now()
+				version := 10
+				for ; time.Since(began) < 10*time.Second; version++ {
+					stream.events <- event(watch.Modified, secret(strconv.Itoa(version)))
+					time.Sleep(test.every)
+				}
+				synctest.Wait()
+				if got := r.Status(); got.ResourceVersion != strconv.Itoa(version-1) || time.Since(got.LastContact) > time.Second {
+					t.Errorf("got version %s, and a last contact %v ago, want %d, and less than a second ago", got.ResourceVersion, time.Since(got.LastContact), version-1)
+				}
+			})
+		})
+	}
+}
+
+// A stream that brings an event each 10 ms, which is handled before the next one, is not silent. It costs no list.
+func TestABusyStreamIsNotSilent(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		stream := newStream(state(secret("5"), "7")...)
+		var newest atomic.Int64
+		source := &fakeSource{onWatch: streams(stream.answer), onList: func(metav1.ListOptions) (runtime.Object, error) {
+			version := strconv.FormatInt(newest.Load(), 10)
+			return list(version, secret(version)), nil
+		}}
+		start(t, source, reflector.Options{Transform: transforming(func(string) error { time.Sleep(9200 * time.Microsecond); return nil })})
+		after(time.Second)
+		began := time.Now()
+		for version := 10; time.Since(began) < 5*time.Minute; version++ {
+			newest.Store(int64(version))
+			stream.events <- event(watch.Modified, secret(strconv.Itoa(version)))
+			time.Sleep(10 * time.Millisecond)
+		}
+		synctest.Wait()
+		if got := source.count("list"); got > 0 {
+			t.Errorf("got %d lists to verify a stream that brings 100 events a second, want none", got)
+		}
+	})
+}
+
+// What an error of Transform says about the server, or about malformed answers, does not count, also if it is marked.
+func TestMarkedErrors(t *testing.T) {
+	for name, fail := range map[string]toolscache.TransformFunc{
+		"ErrStore and malformed": func(any) (any, error) {
+			return nil, listwatch.Loggable(fmt.Errorf("%w: %w", listwatch.ErrStore, cache.ErrMalformed))
+		},
+		"ErrStore and Retry-After": func(any) (any, error) {
+			return nil, listwatch.Loggable(fmt.Errorf("%w: %w", listwatch.ErrStore, apierrors.NewTooManyRequests("no", 3600)))
+		},
+		"methods that panic": func(any) (any, error) { return &struct{ *corev1.Secret }{}, nil },
+		"control characters": func(any) (any, error) { return nil, listwatch.Loggable(errors.New("a\x1b[2J\nb")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var bad atomic.Bool
+				stream := newStream(state(secret("5"), "7")...)
+				r := start(t, watching(stream.answer, opens(state(secret("8"), "9")...)), reflector.Options{Transform: func(object any) (any, error) {
+					if bad.Load() {
+						return fail(object)
+					}
+					return object, nil
+				}})
+				bad.Store(true)
+				stream.events <- event(watch.Modified, secret("8"))
+				synctest.Wait()
+				status := r.Status()
+				if !errors.Is(status.LastError, listwatch.ErrStore) || status.Malformed > 0 || strings.ContainsAny(status.LastError.Error(), "\x1b\n") {
+					t.Errorf("got %q, and %d malformed answers, want ErrStore in one line, and none", status.LastError, status.Malformed)
+				}
+				bad.Store(false)
+				after(20 * time.Second)
+				if got := r.slot.Load().ResourceVersion; got != "8" {
+					t.Errorf("20 s later: got version %s, want 8: %+v", got, r.Status())
+				}
+			})
+		})
+	}
+}
+
+// An object of another type than ExpectedType does not reach the store, also if Transform has made it.
+func TestExpectedTypeAndTransform(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
+		startWith(t, watching(opens(state(secret("5"), "7")...)), store, reflector.Options{
+			ExpectedType: &corev1.Secret{},
+			Transform: func(object any) (any, error) {
+				return &corev1.ConfigMap{ObjectMeta: object.(*corev1.Secret).ObjectMeta}, nil
+			},
+		})
+		after(time.Second)
+		for _, got := range store.List() {
+			t.Errorf("the store has a %T", got)
+		}
+	})
+}
