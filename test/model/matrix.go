@@ -21,8 +21,10 @@ func DrawMatrix(objects int, faults ...Fault) *rapid.Generator[Schedule] {
 	return rapid.Custom(func(t *rapid.T) Schedule {
 		s := append(drawSettings(t), Step{"with objects", []int{objects}}, Step{Op: "populate"}, Step{"sleep", []int{5000}}, Step{Op: "follow"})
 		delayed := mostDelayed
-		if slices.ContainsFunc(s, func(step Step) bool { return step.Op == "with direct" || step.Op == "with ttl" }) {
-			delayed = mostChecked // 32 reads at a time, and a Get waits for 5 s at most
+		if slices.ContainsFunc(s, func(step Step) bool {
+			return step.Op == "with direct" || step.Op == "with ttl" || step.Op == "with max-staleness"
+		}) {
+			delayed = mostChecked // some reads at a time, of states that are too old, and a Get waits for 5 s at most
 		}
 		s = slices.DeleteFunc(s, func(step Step) bool {
 			return step.Op == "with shared" && objects > mostChecked || step.Op == "with latency" && objects > delayed

@@ -113,10 +113,11 @@ func (o *Object) endGapLocked() {
 	}
 }
 
-// noteRetryAfter remembers a Retry-After. A DirectStore reads for each Get, also then.
+// noteRetryAfter remembers a Retry-After. A DirectStore reads for each Get, also then. That of a GET beside a slow read
+// does not count: the read gets one of its own.
 func (w *World) noteRetryAfter(request apiserver.Request, status *metav1.Status) {
 	o := w.object(request)
-	if o == nil || w.settings.direct || !w.alone.Load() || !w.kinds[o.Kind].noticesRetryAfter || status.Details == nil || status.Details.RetryAfterSeconds == 0 {
+	if o == nil || request.Verb == "get" && w.settings.ttl == 0 || w.settings.direct || !w.alone.Load() || !w.kinds[o.Kind].noticesRetryAfter || status.Details == nil || status.Details.RetryAfterSeconds == 0 {
 		return
 	}
 	o.mu.Lock()

@@ -190,6 +190,9 @@ func (s *settings) limits() history.Limits {
 	}
 	limits.PartialFailures, limits.PartialDials = limits.OutageFailures, limits.OutageDials
 	if s.objects > mostChecked {
+		if s.watch.BlockingStreams {
+			limits.OutageDials += 50 // net/http dials for each request, and the Gate lets 50 begin until it knows of the outage
+		}
 		if s.server.MaxStreamsPerConnection > 0 {
 			limits.OutageDials += 10 // some of many connections are found dead later than others
 		}
