@@ -182,7 +182,8 @@ func (s *WatchStore[T]) stopSharedLocked() {
 // A reference begins with a stream of its own, and joins the shared stream when both
 // have read up to the same version, which takes one to three minutes. References that are
 // added before the first request of a shared stream share it at once. Get and Changes see
-// no difference. Immutable objects have no stream, as without sharing.
+// no difference, but that calls of a function of WithTransform add up: see there. Immutable objects
+// have no stream, as without sharing.
 type SharedOptions struct {
 	// Namespaces are those whose objects share a stream. Default: all, if Allowed is
 	// set, else none.

@@ -114,8 +114,8 @@ type Status struct {
 	// UID and ResourceVersion are the object's, empty unless it exists.
 	UID             types.UID
 	ResourceVersion string
-	// LastContact is when the server last sent a read, an event or a bookmark of
-	// the object, with which the function of WithTransform is done. Zero if it never did.
+	// LastContact is when the server last sent a read, an event or a bookmark of the object, of those
+	// that have passed the function of WithTransform. Zero if it never did.
 	LastContact time.Time
 	// NextRead is when an object without a stream is read again: an immutable one after
 	// WatchOptions.ImmutableRecheck. The last such read is LastContact, or
@@ -129,8 +129,8 @@ type Status struct {
 	// zero. An attempt without an answer fails after a minute (15 s in a [TTLStore]). While
 	// a Get waits it fails after 5 s, and the next ones after twice as long each.
 	AskedAt time.Time
-	// TransformingSince is when the function of WithTransform was called with the object; zero if it
-	// does not work with it. There is no time limit.
+	// TransformingSince is when the function of WithTransform was called with this object. It is zero
+	// if no call is under way. There is no time limit.
 	TransformingSince time.Time
 	// Failures counts the attempts that failed since the last completed read.
 	Failures int

@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
@@ -240,4 +242,51 @@ func TestGetsOfABusyObject(t *testing.T) {
 		}
 		r.stop()
 	})
+}
+
+// A Get that demands a newer state, and gives up, does not keep the update from others that the function works with.
+func TestDemandWhileTransformWorks(t *testing.T) {
+	for name, demand := range map[string]objectcache.GetOptions{"Live": {Live: true}, "MaxStaleness": {MaxStaleness: 500 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+					time.Sleep(3 * time.Second)
+					return s
+				}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+				r.create("tls")
+				r.run()
+				r.AddReference(namespace, "tls", "pod")
+				r.mustGetWithin("tls", 10*time.Second)
+				r.update("tls", "1")
+				time.Sleep(300 * time.Millisecond)
+				_, _ = r.demandFor(time.Second, "tls", demand)
+				time.Sleep(1800 * time.Millisecond)
+				r.wantValue("when the function has returned", "tls", "1")
+				r.stop()
+			})
+		})
+	}
+}
+
+// Run logs that it waits for a function of the program.
+func TestRunWaitsForTransform(t *testing.T) {
+	logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		b := newBlocker(t, r, objectcache.WatchOptions{})
+		r.create("tls")
+		stop := runStore(klog.NewContext(t.Context(), logger), t, r.Store)
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		b.block("tls")
+		r.update("tls", "1")
+		time.Sleep(time.Second)
+		time.AfterFunc(10*time.Second, b.unblock)
+		stop()
+	})
+	const want = "The store stops, and waits for a function of the program"
+	if got := logText(logger); strings.Count(got, want) != 1 {
+		t.Errorf("got the log %q, want one line with %q", got, want)
+	}
 }

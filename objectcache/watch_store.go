@@ -118,8 +118,8 @@ type WatchOptions struct {
 	// waits for as long as the context allows.
 	RefusalGrace time.Duration
 	// MaxStaleness bounds the age of a state at the call of Get: the time since the server
-	// last sent a read, an event or a bookmark of the object. If the state is older, Get asks
-	// for a new read and waits: see [ErrStale]. What Get reads may be older on return.
+	// last sent a read, an event or a bookmark of the object (Status.LastContact). If the state is
+	// older, Get asks for a new read and waits: see [ErrStale]. What Get reads may be older on return.
 	// kube-apiserver sends a bookmark about once a minute, so with less than two minutes
 	// Get takes quiet streams for stale and reopens them. Immutable objects are never stale.
 	// Default, also for a negative value: no bound.
@@ -223,9 +223,16 @@ func (s *WatchStore[T]) Run(ctx context.Context) error {
 	s.resource.logRateLimit(ctx)
 	<-ctx.Done()
 	s.stopAll()
+	slow := time.AfterFunc(slowStop, func() {
+		klog.FromContext(ctx).Info("The store stops, and waits for a function of the program", "resource", s.resource.resource)
+	})
+	defer slow.Stop()
 	s.background.Wait()
 	return nil
 }
+
+// slowStop is when Run logs that it waits. Kubernetes kills a pod 30 s after it has asked it to end.
+const slowStop = 5 * time.Second
 
 // startAll reports whether this is the first call.
 func (s *WatchStore[T]) startAll(ctx context.Context) bool {

@@ -259,6 +259,14 @@ func (p *progress) refresh(reads *consistentReads, active bool) (end bool) {
 	return active
 }
 
+// isRefreshed reports whether the session was ended for a newer read, and for nothing else: what it
+// has brought is no less true.
+func (p *progress) isRefreshed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current.refreshed && !p.current.beyond && !p.current.dropped
+}
+
 // isReadingLocked reports whether the session that is under way, if active is set, reads
 // the state.
 func (p *progress) isReadingLocked(active bool) bool { return active && !p.current.stored }

@@ -136,7 +136,8 @@ func (s *session) transformRead(items []any, version string) error {
 }
 
 // transformEvent applies Options.Transform to an event, and returns when that has arrived, at the
-// earliest. The session may have ended meanwhile.
+// earliest. The session may have ended meanwhile. If it was ended for a newer read, the event is stored
+// nevertheless: Transform may take as long for that read.
 func (s *session) transformEvent(event *watch.Event) (arrived moment.Moment, err error) {
 	now, t := moment.Now(), s.r.transformer()
 	if t == nil {
@@ -152,7 +153,7 @@ func (s *session) transformEvent(event *watch.Event) (arrived moment.Moment, err
 		event.Object, err = t.call(event.Object)
 		return err
 	})
-	if s.isOver() {
+	if s.isOver() && !s.r.progress.isRefreshed() {
 		return 0, errEnded
 	}
 	if err != nil {

@@ -130,3 +130,24 @@ func TestExpectedTypeAndTransform(t *testing.T) {
 		}
 	})
 }
+
+// An event that Transform works with is stored, also if a caller asks for a newer read meanwhile.
+func TestRefreshWhileTransformWorks(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		free := make(chan struct{})
+		source := watching(opens(append(state(secret("5"), "7"), event(watch.Modified, secret("8")))...), opens())
+		r := start(t, source, reflector.Options{Transform: transforming(func(version string) error {
+			if version == "8" {
+				<-free
+			}
+			return nil
+		})})
+		r.Refresh()
+		after(time.Second)
+		close(free)
+		after(time.Second)
+		if got := r.slot.Load().ResourceVersion; got != "8" {
+			t.Errorf("while the newer read is under way: got version %s, want 8", got)
+		}
+	})
+}

@@ -12,8 +12,8 @@ import (
 )
 
 // ErrTransform is joined to ErrNotSynced of objectcache when the function of
-// [Resource.WithTransform] has panicked, or has returned another object than it was
-// given. The server's object was not stored.
+// [Resource.WithTransform] has panicked, has called runtime.Goexit, or has returned nil or an object
+// that it must not return.
 var ErrTransform error = transformError{}
 
 // transformError is [listwatch.ErrStore] to a reflector: it says nothing about the server.
@@ -27,32 +27,31 @@ func (transformError) Is(target error) bool { return target == listwatch.ErrStor
 // WithTransform returns the resource with a function that is applied to each object
 // before it is stored, after its managedFields were dropped. It removes what the program
 // does not read, so that it takes no memory. It may change its argument and return it, or
-// return another object with the same name, namespace, UID and resource version, which the
-// store does not change. A function that is given already is called first.
+// return another object, to which the store does not write. A function that is given already is
+// called first. Several goroutines call it.
 //
-// The function must keep the name, namespace, UID and resource version. It must return
-// the same for the same object, because a store takes another content at the same version
-// for another state of the server. The field "immutable" must stay for a store to notice
-// that an object is immutable. Several goroutines call it.
+// The function must keep the name, namespace, UID and resource version, and the field "immutable":
+// a store looks at that. Its result must depend on the object alone. Another content at the same
+// version looks like another state of the server.
 //
 // The function must not block. While it works with an object, Get returns the state before
 // it. If there is none, Get waits, and its error says for how long the function has not
-// returned. So does TransformingSince of the object's Status. Nothing limits that time. Run waits
-// for the function when its context ends, and so does Get of a DirectStore.
+// returned. So does TransformingSince of the object's Status. Nothing limits that time. Run returns
+// only when each function has returned, and so does Get of a DirectStore, whatever its context says.
 //
-// However many functions block, the changes of other objects are late by less than a second. Those
-// of objects that share a stream wait for each other: when one call has taken half a second, the
-// others get streams of their own. Shorter calls add up. While calls run, memory has the objects
-// that they were given: as many as the server has answered for.
+// An object that has a stream of its own is late by less than a second, however many functions block
+// for others. Objects that share a stream wait for each other: for all calls of its first read, and
+// then for the calls of each event before their own. When one call has taken half a second, or the
+// first read 5 s, they get streams of their own. Memory has each object that a call is given.
 //
-// The age of a state is that of the server's answer: see reflector.Options.Transform. So with a
-// MaxStaleness below the time that the function takes, no Get is served from memory: each waits for
-// a read, and TryGet asks for one.
+// The age of a state counts from the server's answer, and not from when the function has returned:
+// see LastContact of the object's Status. If the function takes longer than MaxStaleness, each state
+// is too old when it is stored. So each Get waits for a read, and TryGet fails.
 //
-// If the function panics, calls runtime.Goexit, or returns nil or an object with another name,
-// namespace, UID or resource version, the object is refused: Get returns [ErrTransform] as the
-// cause, or the state before it if there is one, and the store tries again. The value of a panic is
-// not logged, for it may hold data.
+// If the function panics, calls runtime.Goexit, or returns nil or an object that it must not return,
+// the object is not stored, and is read again, with pauses. Get returns the state before it, or waits
+// until its context ends, and returns [ErrTransform] as the cause. Changes yields nothing. The value of
+// a panic is not logged, for it may hold data.
 func (r Resource[T]) WithTransform(transform func(T) T) Resource[T] {
 	before := r.userTransform
 	switch {
