@@ -26,9 +26,6 @@ type entry[T cache.Object] struct {
 	// contact is when the server last sent something, as a duration since WatchStore.base; 0
 	// for never. It is written after the state: see WatchStore.contact.
 	contact atomic.Int64
-	// transforming is when the function of WithTransform was called with the object, as a duration
-	// since WatchStore.base; 0 while it does not work with it.
-	transforming atomic.Int64
 
 	order     cache.Order[T] // of what its watches have brought
 	immutable bool           // the state can never change, and needs no stream
@@ -56,7 +53,8 @@ type entry[T cache.Object] struct {
 	readBegan    time.Duration // when the last read began that startReadLocked started
 	readsUntil   time.Duration // when the reads for owners will have been demandSpacing apart
 
-	started *timers // nil if there was none
+	started      *timers      // nil if there was none
+	transforming transforming // guarded by WatchStore.transforms
 }
 
 // timers are those of an object.

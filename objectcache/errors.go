@@ -77,18 +77,19 @@ func causesOf(status reflector.Status) (causes []error) {
 	if status.Waiting != nil {
 		causes = append(causes, status.Waiting)
 	}
-	var cause error
-	took := time.Since(cmp.Or(status.TransformingSince, status.AnsweredAt, status.AskedAt)).Round(time.Millisecond)
-	switch {
-	case !status.TransformingSince.IsZero():
-		cause = fmt.Errorf("the function of WithTransform has not returned for %v", took)
-	case !status.AnsweredAt.IsZero():
-		cause = fmt.Errorf("the answer came %v ago, and is not stored yet", took)
-	case !status.AskedAt.IsZero():
-		cause = fmt.Errorf("no answer for %v", took)
+	transforming, answered, asked := status.TransformingSince, status.AnsweredAt, status.AskedAt
+	if !transforming.IsZero() && (len(causes) == 0 || time.Since(transforming) >= time.Second) {
+		causes = append(causes, fmt.Errorf("the function of WithTransform has not returned for %v", since(transforming)))
 	}
-	if cause != nil && (len(causes) == 0 || took >= time.Second) {
-		causes = append(causes, cause)
+	switch {
+	case len(causes) > 0 && time.Since(cmp.Or(answered, asked)) < time.Second:
+	case !answered.IsZero() && transforming.IsZero():
+		causes = append(causes, fmt.Errorf("the answer came %v ago, and is not stored yet", since(answered)))
+	case answered.IsZero() && !asked.IsZero():
+		causes = append(causes, fmt.Errorf("no answer for %v", since(asked)))
 	}
 	return causes
 }
+
+// since returns the time that has passed, as errors show it.
+func since(at time.Time) time.Duration { return time.Since(at).Round(time.Millisecond) }

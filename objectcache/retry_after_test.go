@@ -186,18 +186,25 @@ func TestSlowReadForANewOwner(t *testing.T) {
 	})
 }
 
-// Owners keep the previous state if the server refuses the read in the moment in which a new owner is added.
+// Owners keep the previous state, without a wait, if the server has refused reads, and does not answer that for a new
+// owner.
 func TestOwnersKeepTheObjectAfterARefusalAtOnce(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
 		r.referenced("tls", immutable)
 		r.refuse(forbidden())
-		for before := r.reads("tls"); r.reads("tls") == before; {
-			time.Sleep(100 * time.Millisecond)
+		untilRead := func() {
+			for before := r.reads("tls"); r.reads("tls") == before; {
+				time.Sleep(100 * time.Millisecond)
+			}
 		}
-		time.Sleep(5 * time.Second)
+		untilRead()
+		time.Sleep(3 * time.Second)
+		untilRead()
+		time.Sleep(1200 * time.Millisecond) // longer than RefusalGrace
+		release := r.holdBack("get", "list", "watch")
 		r.AddReference(namespace, "tls", "pod-1")
-		time.Sleep(300 * time.Millisecond)
-		r.mustGetWithin("tls", time.Minute)
+		r.mustGetWithin("tls", 10*time.Millisecond)
+		release()
 		r.refuse(nil)
 	})
 }

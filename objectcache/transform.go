@@ -24,19 +24,36 @@ func (s *WatchStore[T]) transformAny(e *entry[T], object any) (any, error) {
 	return object, nil
 }
 
-// transform calls the function of WithTransform with the object of an entry, and notes that. Of two calls at a time it
-// notes the first.
+// transforming is the calls of the function of WithTransform with an object: of its own stream, a shared one, and a GET
+// beside them.
+type transforming struct {
+	calls int       // under way
+	since time.Time // the first of those that have overlapped
+}
+
+// transform calls the function of WithTransform with the object of an entry, and notes that.
 func (s *WatchStore[T]) transform(e *entry[T], object T) (T, error) {
-	if e.transforming.CompareAndSwap(0, max(1, int64(s.now()))) {
-		defer e.transforming.Store(0)
+	s.transforms.Lock()
+	if e.transforming.calls++; e.transforming.calls == 1 {
+		e.transforming.since = time.Now()
 	}
+	s.transforms.Unlock()
+	defer func() {
+		s.transforms.Lock()
+		defer s.transforms.Unlock()
+		if e.transforming.calls--; e.transforming.calls == 0 {
+			e.transforming.since = time.Time{}
+		}
+	}()
 	return s.resource.Transform(object)
 }
 
 // transformingSince returns when the function was called that works with the object; zero if there is none.
 func (s *WatchStore[T]) transformingSince(e *entry[T]) time.Time {
-	if since := e.transforming.Load(); since != 0 {
-		return s.base.Add(time.Duration(since))
+	if !s.resource.Transforms() {
+		return time.Time{}
 	}
-	return time.Time{}
+	s.transforms.Lock()
+	defer s.transforms.Unlock()
+	return e.transforming.since
 }

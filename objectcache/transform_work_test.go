@@ -290,3 +290,91 @@ func TestRunWaitsForTransform(t *testing.T) {
 		t.Errorf("got the log %q, want one line with %q", got, want)
 	}
 }
+
+// Two calls at a time for one object: that of the shared stream takes 2 s, that of its own one blocks. Status says that
+// the function works with the object as long as it does.
+func TestTwoCallsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
+		var slow atomic.Bool
+		var calls atomic.Int32
+		free := make(chan struct{})
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			if s.Name == "s0" && slow.Load() {
+				if calls.Add(1) == 1 {
+					time.Sleep(2 * time.Second)
+				} else {
+					<-free
+				}
+			}
+			return s
+		}), sharedOptions(4))
+		r.run()
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined)
+		r.wantPhase("at first", readyShared, all...)
+		slow.Store(true)
+		r.update("s0", "1")
+		time.Sleep(10 * time.Second)
+		if calls.Load() < 2 {
+			t.Fatalf("%d calls", calls.Load())
+		}
+		s, _ := r.Store.Status(namespace, "s0")
+		if s.TransformingSince.IsZero() {
+			t.Errorf("a call has worked with the object for 9 s: got the status %+v", s)
+		}
+		_, err := r.demandFor(3*time.Second, "s0", objectcache.GetOptions{Live: true})
+		t.Logf("Get: %v", err)
+		if err == nil || !strings.Contains(err.Error(), "has not returned for") {
+			t.Errorf("Get: got %v, want that the function has not returned", err)
+		}
+		slow.Store(false)
+		close(free)
+		time.Sleep(time.Second)
+		r.stop()
+	})
+}
+
+// The function works with what a GET beside the first read has brought. Later the server does not answer: the error
+// of a Get says so.
+func TestCauseIsThatOfAnotherCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		var calls atomic.Int32
+		free := make(chan struct{})
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			if calls.Add(1) == 1 {
+				<-free
+			}
+			return s
+		}), objectcache.WatchOptions{})
+		var hang atomic.Bool
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			switch {
+			case hang.Load():
+				<-ctx.Done()
+			case request.Verb == "list" || request.Verb == "watch":
+				time.Sleep(500 * time.Millisecond)
+			}
+			return nil
+		})
+		r.create("tls")
+		r.run()
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls") // from the stream
+		time.Sleep(time.Minute)
+		s, _ := r.Store.Status(namespace, "tls")
+		t.Logf("calls %d, status %+v", calls.Load(), s)
+		hang.Store(true)
+		_, err := r.demandFor(4*time.Second, "tls", objectcache.GetOptions{Live: true})
+		if err == nil || !strings.Contains(err.Error(), "no answer") {
+			t.Errorf("the server does not answer: got %v", err)
+		}
+		close(free)
+		hang.Store(false)
+		time.Sleep(time.Second)
+		r.stop()
+	})
+}

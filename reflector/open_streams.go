@@ -46,7 +46,7 @@ type openStreams struct {
 	limit     int           // of verifications of one resource at a time
 
 	mu        sync.Mutex
-	restored  string // the version of the last rollback
+	last      rollback
 	sessions  map[*session]struct{}
 	timer     *time.Timer
 	silent    map[silentKey]map[*session]struct{} // those to be verified
@@ -100,9 +100,10 @@ func (o *openStreams) remove(s *session) {
 // are ended.
 func (o *openStreams) serverRolledBack(rollbacks uint64, version string) {
 	o.mu.Lock()
-	counts := o.rollbacks.CompareAndSwap(rollbacks, rollbacks+1)
+	counts := o.last.count == rollbacks
 	if counts {
-		o.restored = version
+		o.last = rollback{rollbacks + 1, version, version}
+		o.rollbacks.Store(rollbacks + 1)
 	}
 	o.mu.Unlock()
 	if !counts {
@@ -113,15 +114,26 @@ func (o *openStreams) serverRolledBack(rollbacks uint64, version string) {
 	}
 }
 
-// lastRollback returns how often the server was found rolled back, and the version of the last
-// time.
-func (o *openStreams) lastRollback() (version string, rollbacks uint64) {
+// lastRollback returns the last rollback; zero if there was none.
+func (o *openStreams) lastRollback() rollback {
 	if o.rollbacks.Load() == 0 {
-		return "", 0
+		return rollback{}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.restored, o.rollbacks.Load()
+	return o.last
+}
+
+// reached notes the version of a consistent read that was asked for after so many rollbacks.
+func (o *openStreams) reached(version string, rollbacks uint64) {
+	if o.rollbacks.Load() == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last.count == rollbacks {
+		o.last.reached = laterVersion(o.last.reached, version)
+	}
 }
 
 func (o *openStreams) all() []*session {

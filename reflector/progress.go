@@ -23,7 +23,6 @@ type progress struct {
 	readFor     uint64 // the highest number that the next read of what is needed covers
 	lastReadFor uint64 // the one that the last such read covered
 	rollbacks   uint64 // of the gate, before that read
-	kept        uint64 // rollbacks of the gate, to the last one that has left the stream open
 	lastContact moment.Moment
 	failures    *failures // nil, as nearly always, if none has failed
 	current     attempt   // zero between two sessions
@@ -38,6 +37,7 @@ type attempt struct {
 	consistent bool          // the request asked for a consistent read of its own
 	dropped    bool          // the session was ended by Follow, Read or Pause
 	rolledBack bool          // the answer proved that the server was rolled back
+	reached    bool          // after the last rollback a read has shown the version that was seen, or a later one
 	streaming  bool          // the stream is open
 	parked     bool          // no goroutine belongs to it
 	refreshed  bool          // the session was ended for a consistent read
@@ -58,19 +58,20 @@ const slowStore = time.Second
 // are of no use. shared is the newest consistent read of the resource, zero if there is
 // none. The clock of reads is read with the lock held, so that its order is that of ask,
 // requireReadFor and refresh.
-func (p *progress) ask(rollbacks uint64, reads *consistentReads, shared consistentRead) (version string) {
+func (p *progress) ask(last rollback, reads *consistentReads, shared consistentRead) (version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := reads.now()
-	known := p.version == "" || p.rollbacks == rollbacks // what was seen is of use
+	known := p.version == "" || p.rollbacks == last.count // what was seen is of use
 	a := &p.current
-	a.since, a.answered, a.consistent, a.includes, a.rollbacks, a.readFor = moment.Now(), 0, false, 0, rollbacks, p.readFor
+	a.since, a.answered, a.consistent, a.includes, a.rollbacks, a.readFor = moment.Now(), 0, false, 0, last.count, p.readFor
+	a.reached = last.reached != "" && laterVersion(last.reached, p.version) == last.reached
 	switch {
 	case p.consistent || !known:
 	case p.includes > p.needed:
 		a.includes = p.includes
 		return p.version
-	case shared.began > p.needed && shared.rollbacks == rollbacks:
+	case shared.began > p.needed && shared.rollbacks == last.count:
 		a.includes = shared.began
 		return laterVersion(shared.version, p.version)
 	}
@@ -100,8 +101,8 @@ func (p *progress) unansweredSince() time.Time {
 // checkRead checks the version of a complete read that is about to reach the store, and is
 // not older than what was asked for. Below a version that was seen it is a consistent read, and
 // the server was rolled back. It proves another rollback than those that the gate knew when the
-// read began, if that version was seen after these, or if it is below the one that the last of
-// these restored.
+// read began, if the server had reached that version after these, or if the read is below the version
+// that the last of these restored.
 func (p *progress) checkRead(version, restored string) (rolledBack, proved bool, rollbacks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,8 +110,9 @@ func (p *progress) checkRead(version, restored string) (rolledBack, proved bool,
 		return false, false, 0
 	}
 	p.version, p.includes = "", 0 // even if the store refuses this read, the next one proves nothing more
-	p.current.rolledBack = max(p.rollbacks, p.kept) >= p.current.rollbacks || laterVersion(version, restored) != version
-	return true, p.current.rolledBack, p.current.rollbacks
+	a := &p.current
+	a.rolledBack = p.rollbacks == a.rollbacks || a.reached || laterVersion(version, restored) != version
+	return true, a.rolledBack, a.rollbacks
 }
 
 // stateAnswered records that the server has answered the request for the state. An empty version

@@ -93,7 +93,8 @@ type Options struct {
 	// object itself.
 	//
 	// Status.LastContact counts from when an event has arrived, also if it has waited for Transform.
-	// If the stream is not parked, it counts from when the event was read.
+	// If the stream is not parked, or more than 4 MiB of events wait, it counts from when the event was
+	// read.
 	Transform toolscache.TransformFunc
 	// Explain returns the error that the log has in place of that of a failed attempt, such as
 	// one that says what to check. It holds no object data. Default: nil, the error itself.

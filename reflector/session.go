@@ -115,11 +115,11 @@ func (s *session) isParked() bool { return s.life.isParked() }
 // yet, and the request at that version would wait for it.
 func (s *session) ask() (version string) {
 	gate := s.r.gate
-	rollbacks, shared := gate.streams.rollbacks.Load(), consistentRead{}
+	last, shared := gate.streams.lastRollback(), consistentRead{}
 	if !s.listMode {
 		shared = gate.reads.of(s.r.resource())
 	}
-	return s.r.progress.ask(rollbacks, &gate.reads, shared)
+	return s.r.progress.ask(last, &gate.reads, shared)
 }
 
 // cause returns why the session ended, nil for a regular end.
@@ -208,8 +208,7 @@ func (s *session) checkRead(version, asked string) error {
 	if order, _ := cache.CompareVersions(version, asked); order < 0 {
 		return fmt.Errorf("%w: a read at version %s, older than the one asked for", cache.ErrMalformed, version)
 	}
-	restored, _ := s.r.gate.streams.lastRollback()
-	rolledBack, proved, rollbacks := s.r.progress.checkRead(version, restored)
+	rolledBack, proved, rollbacks := s.r.progress.checkRead(version, s.r.gate.streams.lastRollback().restored)
 	if rolledBack {
 		s.r.store.newEpoch()
 	}
@@ -224,8 +223,12 @@ func (s *session) checkRead(version, asked string) error {
 // reports whether the selection can be watched, as far as is known.
 func (s *session) answered(version string, list bool) (watchable bool) {
 	watchable = s.r.chooser.Synced(list, s.began.Since()) || s.once
-	if read := s.r.progress.stateAnswered(version); !list {
+	read := s.r.progress.stateAnswered(version)
+	if !list {
 		s.r.gate.reads.add(s.r.resource(), read)
+	}
+	if read.began > 0 {
+		s.r.gate.streams.reached(version, read.rollbacks)
 	}
 	if s.expire != nil {
 		s.expire()
@@ -257,8 +260,8 @@ func (s *session) stateStored(version string, watchable bool) {
 	s.r.progress.stateStored(version, watchable)
 	s.r.member.Release(failure.Outcome(nil))
 	s.r.gate.streams.add(s)
-	if restored, rollbacks := s.r.gate.streams.lastRollback(); rollbacks > 0 && !s.once {
-		s.r.refreshBeyond(restored, rollbacks-1) // it may have been proved before s was added
+	if last := s.r.gate.streams.lastRollback(); last.count > 0 && !s.once {
+		s.r.refreshBeyond(last.restored, last.count-1) // it may have been proved before s was added
 	}
 	s.r.changed()
 }

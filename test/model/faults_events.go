@@ -70,7 +70,8 @@ func init() {
 		Fault{23, "version-missing", OfObjects, usualRecovery, mutates(func(o metav1.Object) { o.SetResourceVersion("") })},
 		Fault{23, "version-zero", OfObjects, usualRecovery, mutates(func(o metav1.Object) { o.SetResourceVersion("0") })},
 		Fault{23, "version-not-a-number", OfObjects, usualRecovery, mutates(func(o metav1.Object) { o.SetResourceVersion("new") })},
-		Fault{29, "no-end-of-initial-events", OfObjects, usualRecovery, func(w *World, t Target) func() {
+		// A WatchList that began before the end of the fault ends 15 s after its begin, and a list follows.
+		Fault{29, "no-end-of-initial-events", OfObjects, usualRecovery + 15*time.Second, func(w *World, t Target) func() {
 			remove := w.changeBookmarks(t)
 			w.closeStreams(t)
 			return remove
