@@ -5,6 +5,7 @@ package reflector_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -148,6 +149,57 @@ func TestRefreshWhileTransformWorks(t *testing.T) {
 		after(time.Second)
 		if got := r.slot.Load().ResourceVersion; got != "8" {
 			t.Errorf("while the newer read is under way: got version %s, want 8", got)
+		}
+	})
+}
+
+// What has waited behind the read of a second stream is as old as that read.
+func TestEventsThatWaitForTheReadOfAnotherStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		first, second := newStream(state(secret("5"), "7")...), newStream(state(secret("8"), "8")...)
+		r := start(t, watching(first.answer, second.answer), reflector.Options{Transform: transforming(func(version string) error {
+			if version == "8" {
+				<-free
+			}
+			return nil
+		})})
+		first.events <- bookmark("7", false)
+		after(time.Second)
+		first.finish(io.EOF)
+		after(10 * time.Second)
+		read := r.Status().AnsweredAt
+		second.events <- event(watch.Modified, secret("9"))
+		after(time.Minute)
+		close(free)
+		synctest.Wait()
+		if got := r.Status(); got.ResourceVersion != "9" || read.IsZero() || !got.LastContact.Equal(read) {
+			t.Errorf("got version %s, and a last contact at %v, want 9, and %v", got.ResourceVersion, got.LastContact, read)
+		}
+	})
+}
+
+// Many events that come with one that the function blocks for are as old, also if others have their turn in between.
+func TestManyEventsThatWaitForTransform(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		stream := newStream(state(secret("5"), "7")...)
+		r := start(t, watching(stream.answer), reflector.Options{Transform: transforming(func(version string) error {
+			if version == "10" {
+				<-free
+			}
+			return nil
+		})})
+		after(time.Second)
+		arrived := time.Now()
+		for version := 10; version < 50; version++ {
+			stream.events <- event(watch.Modified, secret(strconv.Itoa(version)))
+		}
+		after(time.Minute)
+		close(free)
+		synctest.Wait()
+		if got := r.Status(); got.ResourceVersion != "49" || !got.LastContact.Equal(arrived) {
+			t.Errorf("got version %s, and a last contact %v after the events, want 49, and none", got.ResourceVersion, got.LastContact.Sub(arrived))
 		}
 	})
 }
