@@ -12,7 +12,7 @@
 // PATTERN is a regular expression for names of mutants. `make mutants` runs all and writes the page; `make mutants
 // MUTANTS=PATTERN` runs some and writes nothing. `make mutants-new` runs those whose names the page lacks, and
 // adds what is caught: give a mutant that changes another name, or test it by its name. With MUTANTS it runs some of
-// them, so that hours of work can be done in parts. -part 2/6 tests about a sixth of all, and a mutant stays in its part
+// them, so that hours of work can be done in parts. -part 2/6 tests about a sixth of all. A mutant stays in its part
 // when others are added.
 //
 // The source is not touched: go's -overlay puts the changed file in its place. In the end, the tests that have noticed
