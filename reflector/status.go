@@ -35,7 +35,7 @@ type Status struct {
 	// AskedAt is when the source was asked for the state, until that is stored; else zero. The
 	// source may hold a request back, for instance in a rate limiter.
 	AskedAt time.Time
-	// AnsweredAt is when the source answered that, until the state is stored; else zero.
+	// AnsweredAt is when the source answered that request, until the state is stored; else zero.
 	AnsweredAt time.Time
 	// TransformingSince is when Options.Transform was called with the object that it works with; zero
 	// if it does not work.
