@@ -139,7 +139,7 @@ func (s *WatchStore[T]) dropHedgeLocked(w *objectWatch[T]) {
 func (s *WatchStore[T]) runHedge(h hedge[T]) {
 	ctx, cancel := context.WithTimeout(s.ctx, hedgeTimeout)
 	defer cancel()
-	err := context.Canceled // the function of WithTransform may end the goroutine
+	err := context.Canceled // a client may end the goroutine
 	var state cache.State[T]
 	defer func() {
 		s.mu.Lock()
@@ -149,11 +149,9 @@ func (s *WatchStore[T]) runHedge(h hedge[T]) {
 			s.storeHedgedLocked(h, state)
 		}
 	}()
-	read, failed := s.readHedge(ctx, h)
-	if failed == nil && read.Exists {
-		read.Object, failed = s.transform(h.entry, read.Object)
+	if state, err = s.readHedge(ctx, h); err == nil && state.Exists {
+		state.Object, err = s.transform(h.entry, state.Object)
 	}
-	state, err = read, failed // not before the function has returned
 	if s.ctx.Err() == nil {
 		s.counters.CountRead(err)
 	}

@@ -3,6 +3,7 @@
 package objectcache_test
 
 import (
+	"context"
 	goruntime "runtime"
 	"strings"
 	"testing"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
@@ -32,17 +35,25 @@ func checkSecrecy(t *testing.T, where string, texts ...string) {
 
 // No log line and no error holds object data, whatever happens to a stream.
 func TestNoObjectDataInLogsAndErrors(t *testing.T) {
-	tests := map[string]apiserver.Options{
-		"WatchList":      {InMemory: true},
-		"list and watch": {InMemory: true, DisableWatchList: true},
+	lists := apiserver.Options{InMemory: true, DisableWatchList: true}
+	ofSource := func(client kubernetes.Interface) resource.Resource[*corev1.Secret] {
+		return resource.FromSource(source{client}, corev1.SchemeGroupVersion.WithResource("secrets"))
+	}
+	tests := map[string]struct {
+		options apiserver.Options
+		kind    func(kubernetes.Interface) resource.Resource[*corev1.Secret]
+	}{
+		"WatchList":             {apiserver.Options{InMemory: true}, resource.Secrets},
+		"list and watch":        {lists, resource.Secrets},
+		"client-go, which logs": {lists, ofSource},
 	}
 	parkedAndBlocking(t, func(t *testing.T) {
-		for name, options := range tests {
+		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
 				out := canaries.CaptureLog(t)
 				var errs []error
 				synctest.Test(t, func(t *testing.T) {
-					errs = runWithFaults(t, newRig(t, options, objectcache.WatchOptions{}))
+					errs = runWithFaults(t, newRig(t, test.options, objectcache.WatchOptions{}), test.kind)
 				})
 				log := out.Take()
 				if !strings.Contains(log, "Cannot read the object") || !strings.Contains(log, "Starting to watch") {
@@ -57,9 +68,24 @@ func TestNoObjectDataInLogsAndErrors(t *testing.T) {
 	})
 }
 
+// source reads Secrets with a clientset of client-go, which logs bodies at a verbosity of 8 and more.
+type source struct{ kubernetes.Interface }
+
+func (s source) List(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
+	return s.CoreV1().Secrets(namespace).List(ctx, options)
+}
+
+func (s source) Watch(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
+	return s.CoreV1().Secrets(namespace).Watch(ctx, options)
+}
+
+func (s source) Get(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	return s.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
 // runWithFaults runs a store through several faults and returns all errors. Its client
 // uses JSON: a log of a body has its data in base64.
-func runWithFaults(t *testing.T, r *rig) (errs []error) {
+func runWithFaults(t *testing.T, r *rig, kind func(kubernetes.Interface) resource.Resource[*corev1.Secret]) (errs []error) {
 	config := resource.ConfigFor(r.server.Config())
 	config.QPS = -1
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
@@ -67,7 +93,7 @@ func runWithFaults(t *testing.T, r *rig) (errs []error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := newStore(t, resource.Secrets(client), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+	store := newStore(t, kind(client), objectcache.WatchOptions{BlockingStreams: blockingStreams})
 	stop := runStore(t.Context(), t, store)
 	var verbosity klog.Level
 	_ = verbosity.Set("0") // the test's own writes may be logged

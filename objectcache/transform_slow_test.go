@@ -4,6 +4,7 @@ package objectcache_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -222,5 +223,30 @@ func TestTransformReturnsASharedObject(t *testing.T) {
 		}
 		check(t, "a GET")
 		stop()
+	})
+}
+
+// While a function works, many events arrive. A Get with Live waits for one call and its read, and not for all events.
+func TestLiveGetBehindEventsThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			time.Sleep(time.Second)
+			return s
+		}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		r.create("tls")
+		r.run()
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGetWithin("tls", 10*time.Second)
+		for i := range 60 {
+			r.update("tls", fmt.Sprint(i))
+		}
+		time.Sleep(1500 * time.Millisecond)
+		began := time.Now()
+		got, err := r.demandFor(5*time.Minute, "tls", objectcache.GetOptions{Live: true})
+		if took := time.Since(began); valueOf(got) != "59" || took > 5*time.Second {
+			t.Errorf("got %q and error %v after %v, want 59 after 3 s", valueOf(got), err, took)
+		}
+		r.stop()
 	})
 }

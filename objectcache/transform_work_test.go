@@ -269,25 +269,43 @@ func TestDemandWhileTransformWorks(t *testing.T) {
 	}
 }
 
-// Run logs that it waits for a function of the program.
+// Run logs that it waits for a function of the program, once, and has logged it when it returns.
 func TestRunWaitsForTransform(t *testing.T) {
-	logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
+	log := &slowLog{}
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
 		b := newBlocker(t, r, objectcache.WatchOptions{})
 		r.create("tls")
-		stop := runStore(klog.NewContext(t.Context(), logger), t, r.Store)
+		stop := runStore(klog.NewContext(t.Context(), ktesting.NewLogger(log, ktesting.NewConfig(ktesting.Verbosity(0)))), t, r.Store)
 		r.AddReference(namespace, "tls", "pod")
 		r.mustGet("tls")
 		b.block("tls")
 		r.update("tls", "1")
 		time.Sleep(time.Second)
-		time.AfterFunc(10*time.Second, b.unblock)
+		time.AfterFunc(5500*time.Millisecond, b.unblock)
 		stop()
+		if got := log.written.Load(); got != 1 {
+			t.Errorf("when Run has returned: got %d lines with %q, want 1", got, waits)
+		}
+		time.Sleep(10 * time.Second)
 	})
-	const want = "The store stops, and waits for a function of the program"
-	if got := logText(logger); strings.Count(got, want) != 1 {
-		t.Errorf("got the log %q, want one line with %q", got, want)
+	if got := log.written.Load(); got != 1 {
+		t.Errorf("got %d lines with %q, want 1", got, waits)
+	}
+}
+
+const waits = "The store stops, and waits for a function of the program"
+
+// slowLog takes a second to write the line that Run waits, as to a pipe that is full.
+type slowLog struct {
+	ktesting.NopTL
+	written atomic.Int32
+}
+
+func (l *slowLog) Log(args ...any) {
+	if strings.Contains(fmt.Sprint(args...), waits) {
+		time.Sleep(time.Second)
+		l.written.Add(1)
 	}
 }
 

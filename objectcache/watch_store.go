@@ -224,11 +224,15 @@ func (s *WatchStore[T]) Run(ctx context.Context) error {
 	s.resource.logRateLimit(ctx)
 	<-ctx.Done()
 	s.stopAll()
+	logged := make(chan struct{})
 	slow := time.AfterFunc(slowStop, func() {
+		defer close(logged)
 		klog.FromContext(ctx).Info("The store stops, and waits for a function of the program", "resource", s.resource.resource)
 	})
-	defer slow.Stop()
 	s.background.Wait()
+	if !slow.Stop() {
+		<-logged
+	}
 	return nil
 }
 

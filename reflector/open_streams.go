@@ -46,7 +46,8 @@ type openStreams struct {
 	limit     int           // of verifications of one resource at a time
 
 	mu        sync.Mutex
-	last      rollback
+	last      rollback          // without reached
+	reached   map[string]string // by resource, since the last rollback: see rollback.reached
 	sessions  map[*session]struct{}
 	timer     *time.Timer
 	silent    map[silentKey]map[*session]struct{} // those to be verified
@@ -102,7 +103,7 @@ func (o *openStreams) serverRolledBack(rollbacks uint64, version string) {
 	o.mu.Lock()
 	counts := o.last.count == rollbacks
 	if counts {
-		o.last = rollback{rollbacks + 1, version, version}
+		o.last, o.reached = rollback{count: rollbacks + 1, restored: version}, map[string]string{}
 		o.rollbacks.Store(rollbacks + 1)
 	}
 	o.mu.Unlock()
@@ -114,25 +115,28 @@ func (o *openStreams) serverRolledBack(rollbacks uint64, version string) {
 	}
 }
 
-// lastRollback returns the last rollback; zero if there was none.
-func (o *openStreams) lastRollback() rollback {
+// lastRollback returns the last rollback, as a resource sees it; zero if there was none.
+func (o *openStreams) lastRollback(resource string) (last rollback) {
 	if o.rollbacks.Load() == 0 {
 		return rollback{}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.last
+	last = o.last
+	last.reached = laterVersion(last.restored, o.reached[resource])
+	return last
 }
 
-// reached notes the version of a consistent read that was asked for after so many rollbacks.
-func (o *openStreams) reached(version string, rollbacks uint64) {
-	if o.rollbacks.Load() == 0 {
+// hasReached notes the version of a consistent read of a resource that was asked for after so many
+// rollbacks. Reflectors without a resource may read anything.
+func (o *openStreams) hasReached(resource, version string, rollbacks uint64) {
+	if resource == "" || o.rollbacks.Load() == 0 {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.last.count == rollbacks {
-		o.last.reached = laterVersion(o.last.reached, version)
+		o.reached[resource] = laterVersion(o.reached[resource], version)
 	}
 }
 

@@ -37,7 +37,7 @@ type attempt struct {
 	consistent bool          // the request asked for a consistent read of its own
 	dropped    bool          // the session was ended by Follow, Read or Pause
 	rolledBack bool          // the answer proved that the server was rolled back
-	reached    bool          // after the last rollback a read has shown the version that was seen, or a later one
+	reached    string        // what a read has shown, before the request and after the last rollback; empty without one
 	streaming  bool          // the stream is open
 	parked     bool          // no goroutine belongs to it
 	refreshed  bool          // the session was ended for a consistent read
@@ -65,7 +65,7 @@ func (p *progress) ask(last rollback, reads *consistentReads, shared consistentR
 	known := p.version == "" || p.rollbacks == last.count // what was seen is of use
 	a := &p.current
 	a.since, a.answered, a.consistent, a.includes, a.rollbacks, a.readFor = moment.Now(), 0, false, 0, last.count, p.readFor
-	a.reached = last.reached != "" && laterVersion(last.reached, p.version) == last.reached
+	a.reached = last.reached
 	switch {
 	case p.consistent || !known:
 	case p.includes > p.needed:
@@ -101,9 +101,8 @@ func (p *progress) unansweredSince() time.Time {
 // checkRead checks the version of a complete read that is about to reach the store, and is
 // not older than what was asked for. Below a version that was seen it is a consistent read, and
 // the server was rolled back. It proves another rollback than those that the gate knew when the
-// read began, if the server had reached that version after these, or if the read is below the version
-// that the last of these restored.
-func (p *progress) checkRead(version, restored string) (rolledBack, proved bool, rollbacks uint64) {
+// read began, if the reflector has read since, or if it is below what others had read since.
+func (p *progress) checkRead(version string) (rolledBack, proved bool, rollbacks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if order, _ := cache.CompareVersions(version, p.version); order >= 0 {
@@ -111,7 +110,7 @@ func (p *progress) checkRead(version, restored string) (rolledBack, proved bool,
 	}
 	p.version, p.includes = "", 0 // even if the store refuses this read, the next one proves nothing more
 	a := &p.current
-	a.rolledBack = p.rollbacks == a.rollbacks || a.reached || laterVersion(version, restored) != version
+	a.rolledBack = p.rollbacks == a.rollbacks || laterVersion(version, a.reached) != version
 	return true, a.rolledBack, a.rollbacks
 }
 

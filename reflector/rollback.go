@@ -11,7 +11,7 @@ import "github.com/refwatch/refwatch/cache"
 type rollback struct {
 	count    uint64 // of all
 	restored string // the version of the read that has proved it
-	reached  string // the highest version of a consistent read that began after that
+	reached  string // the highest version of a consistent read of the resource that began after that, or restored
 }
 
 // refreshBeyond is called after a rollback of the server to a version, and for a state that is stored

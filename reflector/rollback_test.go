@@ -22,17 +22,17 @@ import (
 // That is proved to others: a stream at a version beyond it ends at once.
 func TestSecondRollbackIsProved(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		gate := reflector.NewGate(reflector.GateOptions{})
+		options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"}
 		kept := newStream(state(secret("40"), "50")...)
-		start(t, watching(kept.answer, opens(state(secret("40"), "70")...)), reflector.Options{Gate: gate})
-		first := start(t, watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), reflector.Options{Gate: gate})
+		start(t, watching(kept.answer, opens(state(secret("40"), "70")...)), options)
+		first := start(t, watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), options)
 		first.Refresh()
 		after(10 * time.Second)
 		if got := first.Status().ResourceVersion; got != "60" {
 			t.Fatalf("the first rollback: got version %s, want 60", got)
 		}
 		kept.events <- bookmark("80", false)
-		silent := start(t, watching(opens(state(secret("75"), "80")...), opens(state(secret("40"), "70")...)), reflector.Options{Gate: gate})
+		silent := start(t, watching(opens(state(secret("75"), "80")...), opens(state(secret("40"), "70")...)), options)
 		after(10 * time.Second)
 		kept.finish(io.EOF) // the server is restored to 70; the stream of the other one is kept, and silent
 		after(10 * time.Second)
@@ -42,36 +42,80 @@ func TestSecondRollbackIsProved(t *testing.T) {
 	})
 }
 
-// A reflector that is refused during two rollbacks proves the second one: it reads a version below that of the first.
-func TestRollbackBelowTheFirst(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		gate := reflector.NewGate(reflector.GateOptions{})
+// A reflector that is refused during two rollbacks proves the second one: it reads a version below what the first one
+// has restored, or below what others have read since.
+func TestRollbackBelowAnother(t *testing.T) {
+	eachCase(t, map[string]struct{ others, since, second string }{
+		"below what was restored":           {"configmaps", "65", "45"},
+		"below what others have read since": {"secrets", "80", "70"},
+	}, func(t *testing.T, test struct{ others, since, second string }) {
+		options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: test.others}
 		var granted atomic.Bool
-		stream := newStream(state(secret("90"), "100")...)
-		asked := 0
-		late := start(t, &fakeSource{onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
-			if asked++; asked == 1 {
-				return stream, nil
-			} else if !granted.Load() {
-				return nil, forbidden()
-			}
-			return opens(state(secret("40"), "45")...)()
-		}, onList: func(metav1.ListOptions) (runtime.Object, error) { return nil, forbidden() }}, reflector.Options{Gate: gate})
-		stream.finish(io.EOF)
+		late := start(t, refusedAfter(io.EOF, &granted, state(secret("90"), "100"), state(secret("40"), test.second)), reflector.Options{Gate: options.Gate, Resource: "secrets"})
 		after(time.Second)
-		silent := start(t, watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("60"), "65")...), opens(state(secret("40"), "45")...)), reflector.Options{Gate: gate})
-		silent.Refresh()
+		first := start(t, watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), options)
+		first.Refresh()
 		after(10 * time.Second)
-		if got := silent.slot.Load().ResourceVersion; got != "60" {
-			t.Fatalf("the first rollback: got version %s, want 60", got)
+		if got := first.slot.Load().ResourceVersion; got != "40" {
+			t.Fatalf("the first rollback: got version %s, want 40", got)
 		}
-		granted.Store(true) // the server is restored to 45; the stream of the other one is kept, and silent
+		silent := start(t, watching(opens(state(secret("62"), test.since)...), opens(state(secret("40"), test.second)...)), options)
+		after(10 * time.Second)
+		granted.Store(true) // the server is restored again; the stream of the other one is kept, and silent
 		after(30 * time.Second)
 		if got := late.slot.Load().ResourceVersion; got != "40" {
 			t.Fatalf("the second rollback: got version %s, want 40", got)
 		}
 		if got := silent.slot.Load().ResourceVersion; got != "40" {
 			t.Errorf("after the second rollback was read: got version %s, want 40", got)
+		}
+	})
+}
+
+// refusedAfter is a source that answers with a state and ends the stream with an error. After that it refuses all
+// requests until it is granted, and then has another state.
+func refusedAfter(end error, granted *atomic.Bool, first, second []watch.Event) *fakeSource {
+	asked := 0
+	return &fakeSource{onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
+		switch asked++; {
+		case asked == 1:
+			return breaks(end, first...)()
+		case !granted.Load():
+			return nil, forbidden()
+		}
+		return opens(second...)()
+	}, onList: func(metav1.ListOptions) (runtime.Object, error) { return nil, forbidden() }}
+}
+
+// One etcd is restored, and many reflectors see that one after the other. Versions of another etcd, which has a kind of
+// its own, are higher: they make none of them prove another restore.
+func TestRestoreOfOneOfTwoEtcds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := reflector.NewGate(reflector.GateOptions{})
+		version := 1_000_000
+		other := start(t, &fakeSource{onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
+			version++
+			return opens(state(secret("900000"), strconv.Itoa(version))...)()
+		}}, reflector.Options{Gate: gate, Resource: "events"})
+		var granted [20]atomic.Bool
+		var rigs []*rig
+		for i := range granted {
+			source := refusedAfter(io.EOF, &granted[i], state(secret("900"), "1000"), state(secret("400"), "500"))
+			rigs = append(rigs, start(t, source, reflector.Options{Gate: gate, Resource: "secrets"}))
+		}
+		after(10 * time.Second)
+		before := other.source.count("WatchList")
+		for i := range granted {
+			granted[i].Store(true)
+			after(30 * time.Second)
+		}
+		for i, r := range rigs {
+			if got := r.slot.Load().ResourceVersion; got != "400" {
+				t.Errorf("reflector %d: got version %s, want 400", i, got)
+			}
+		}
+		if got := other.source.count("WatchList") - before; got > 2 {
+			t.Errorf("one restore of another etcd: got %d reads, want 2 at most", got)
 		}
 	})
 }
@@ -127,7 +171,7 @@ func restoreBeside(t *testing.T, transform func(i int) reflector.Options, late f
 	for i := range n {
 		stream := newStream(state(secret("40"), "50")...)
 		options := transform(i)
-		options.Gate = gate
+		options.Gate, options.Resource = gate, "secrets"
 		streams = append(streams, stream)
 		rigs = append(rigs, start(t, watching(stream.answer, server.answer), options))
 	}
@@ -142,7 +186,7 @@ func restoreBeside(t *testing.T, transform func(i int) reflector.Options, late f
 		s, err := server.answer()
 		newest.Store(s.(*fakeStream))
 		return s, err
-	}), reflector.Options{Gate: gate})
+	}), reflector.Options{Gate: gate, Resource: "secrets"})
 	busy.Refresh()
 	pass := func(d time.Duration) {
 		for until := time.Now().Add(d); time.Now().Before(until); {

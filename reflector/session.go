@@ -115,7 +115,7 @@ func (s *session) isParked() bool { return s.life.isParked() }
 // yet, and the request at that version would wait for it.
 func (s *session) ask() (version string) {
 	gate := s.r.gate
-	last, shared := gate.streams.lastRollback(), consistentRead{}
+	last, shared := gate.streams.lastRollback(s.r.resource()), consistentRead{}
 	if !s.listMode {
 		shared = gate.reads.of(s.r.resource())
 	}
@@ -208,7 +208,7 @@ func (s *session) checkRead(version, asked string) error {
 	if order, _ := cache.CompareVersions(version, asked); order < 0 {
 		return fmt.Errorf("%w: a read at version %s, older than the one asked for", cache.ErrMalformed, version)
 	}
-	rolledBack, proved, rollbacks := s.r.progress.checkRead(version, s.r.gate.streams.lastRollback().restored)
+	rolledBack, proved, rollbacks := s.r.progress.checkRead(version)
 	if rolledBack {
 		s.r.store.newEpoch()
 	}
@@ -228,7 +228,7 @@ func (s *session) answered(version string, list bool) (watchable bool) {
 		s.r.gate.reads.add(s.r.resource(), read)
 	}
 	if read.began > 0 {
-		s.r.gate.streams.reached(version, read.rollbacks)
+		s.r.gate.streams.hasReached(s.r.resource(), version, read.rollbacks)
 	}
 	if s.expire != nil {
 		s.expire()
@@ -260,7 +260,7 @@ func (s *session) stateStored(version string, watchable bool) {
 	s.r.progress.stateStored(version, watchable)
 	s.r.member.Release(failure.Outcome(nil))
 	s.r.gate.streams.add(s)
-	if last := s.r.gate.streams.lastRollback(); last.count > 0 && !s.once {
+	if last := s.r.gate.streams.lastRollback(s.r.resource()); last.count > 0 && !s.once {
 		s.r.refreshBeyond(last.restored, last.count-1) // it may have been proved before s was added
 	}
 	s.r.changed()

@@ -24,7 +24,7 @@ func (s *session) runStream() (parked bool, err error) {
 	if err = s.readState(); err == nil && s.park() {
 		return true, nil
 	}
-	for err == nil && !s.once {
+	for err == nil && !s.once && !s.isOver() {
 		err = s.handle(s.stream.Next())
 	}
 	return false, err

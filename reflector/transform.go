@@ -20,12 +20,10 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// transformer is Options.Transform. The goroutine that owns the session under way owns arrived and
-// drained.
+// transformer is Options.Transform. The goroutine that owns the session under way owns arrived.
 type transformer struct {
 	function toolscache.TransformFunc
-	arrived  moment.Moment // of the last event, at the earliest
-	drained  bool          // a parked stream had nothing when its last event was handled
+	arrived  moment.Moment // of what waits, at the earliest; 0 if a parked stream has nothing
 	woken    atomic.Int64  // the Moment of its last Wake, 0 if a worker has seen that
 	working  atomic.Int64  // the Moment since when the function works with an object, 0 if it does not
 }
@@ -175,7 +173,7 @@ func (s *session) transformEvent(event *watch.Event) (arrived moment.Moment, err
 // begins notes that the server has answered the read.
 func (t *transformer) begins() {
 	if t != nil {
-		t.arrived, t.drained = moment.Now(), false
+		t.arrived = moment.Now()
 	}
 }
 
@@ -191,16 +189,15 @@ func (t *transformer) turns() {
 	if t == nil {
 		return
 	}
-	if woken := moment.Moment(t.woken.Swap(0)); t.drained {
-		t.arrived = max(t.arrived, woken)
+	if woken := moment.Moment(t.woken.Swap(0)); t.arrived == 0 {
+		t.arrived = woken
 	}
-	t.drained = false
 }
 
 // drains notes that TryNext has found nothing. If it has called Wake itself, it has dropped
 // events, and others wait.
 func (t *transformer) drains() {
-	if t != nil {
-		t.drained = t.woken.Load() == 0
+	if t != nil && t.woken.Load() == 0 {
+		t.arrived = 0
 	}
 }

@@ -203,3 +203,31 @@ func TestManyEventsThatWaitForTransform(t *testing.T) {
 		}
 	})
 }
+
+// While the function works with an event, others arrive. A session that ends does not wait for them.
+func TestSessionEndsBeforeEventsThatWait(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		stream := newStream(state(secret("5"), "7")...)
+		r := start(t, watching(stream.answer, opens(state(secret("500"), "500")...)), reflector.Options{Transform: transforming(func(version string) error {
+			if version != "5" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})})
+		after(time.Second)
+		for version := 10; version < 100; version++ {
+			stream.events <- event(watch.Modified, secret(strconv.Itoa(version)))
+		}
+		after(500 * time.Millisecond)
+		r.Refresh()
+		began := time.Now()
+		after(5 * time.Second)
+		if got := r.slot.Load().ResourceVersion; got != "500" {
+			t.Errorf("5 s after Refresh: got version %s, want 500", got)
+		}
+		r.stop()
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("the reflector has ended %v after Refresh, want 5 s", took)
+		}
+	})
+}

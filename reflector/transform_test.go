@@ -8,6 +8,7 @@ import (
 	"io"
 	goruntime "runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -107,6 +108,9 @@ func TestTransformFails(t *testing.T) {
 					t.Errorf("got the error %v, and version %q, want ErrStore, and the state before", status.LastError, got.ResourceVersion)
 				} else {
 					checkSecrecy(t, "error", status.LastError.Error())
+					if strings.HasSuffix(name, "nothing") && !strings.Contains(status.LastError.Error(), "returned no object but") {
+						t.Errorf("got the error %v, want that Transform has returned no object", status.LastError)
+					}
 				}
 				if got := calls.Load(); got < 5 || got > 60 {
 					t.Errorf("got %d attempts in a minute, want 5 to 60", got)

@@ -32,8 +32,6 @@ func TestIsPrompt(t *testing.T) {
 	check("without a Go type", isPrompt(t, resource.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, secrets)), true)
 	check("metadata", isPrompt(t, resource.FromConfig[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList](config, secrets)), true)
 	check("a type of the program", isPrompt(t, resource.FromConfig[*ownSecret, *corev1.SecretList](config, secrets)), false)
-	transformed := resource.Secrets(clients.Nowhere()).WithTransform(func(secret *corev1.Secret) *corev1.Secret { return secret })
-	check("a transform", isPrompt(t, transformed), false)
 }
 
 func isPrompt[T cache.Object](t *testing.T, r resource.Resource[T]) bool {

@@ -43,11 +43,10 @@ func (r *Reader[T]) IsClusterScoped() bool { return r.resource.clusterScoped }
 // if no object of the kind is immutable.
 func (r *Reader[T]) Immutable() func(T) bool { return r.resource.immutable }
 
-// IsPrompt reports whether no code of the program runs when an object is decoded: it passes no
-// function of WithTransform, and its type is one of k8s.io, such as that of objects without a Go
-// type.
+// IsPrompt reports whether no code of the program runs when an object is decoded: its type is one of
+// k8s.io, such as that of objects without a Go type.
 func (r *Reader[T]) IsPrompt() bool {
-	if r.resource.userTransform != nil || r.resource.rest == nil {
+	if r.resource.rest == nil {
 		return false
 	}
 	path := reflect.TypeOf(r.resource.rest.NewObject()).Elem().PkgPath()

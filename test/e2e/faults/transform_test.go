@@ -15,8 +15,8 @@ import (
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
-// A function of WithTransform blocks for some of the objects, while their streams are cut and while etcd is restored. It
-// delays none of the others. After it has returned, the store agrees with the server.
+// A function of WithTransform blocks for some of the objects, while their streams are cut and while etcd is
+// restored. It delays none of the others. After it has returned, the store agrees with the server.
 func TestTransformBlocks(t *testing.T) {
 	cluster := e2e.New(t, e2e.Options{})
 	for _, test := range []struct{ objects, size int }{{many, 100}, {300, 100_000}} {
