@@ -13,6 +13,7 @@ type failures struct {
 	lastError    error
 	failedAt     moment.Moment // when that was
 	refusedSince moment.Moment // since when all were refused; 0 if the last answer was no refusal
+	polls        bool          // the last one was of the watch after a list
 	malformed    uint64        // of all
 	lastClass    failure.Class // of the last one, None if all is well
 }
@@ -32,9 +33,9 @@ func (f *failures) class() failure.Class {
 	return f.lastClass
 }
 
-// failed records why a session ended. It reports whether the class of the failure is
-// another one than before.
-func (p *progress) failed(err error) (class failure.Class, changed bool) {
+// failed records why a session ended, and whether the list has worked and the watch after it does
+// not. It reports whether the class of the failure is another one than before.
+func (p *progress) failed(err error, polls bool) (class failure.Class, changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	class = failure.Of(err)
@@ -42,6 +43,7 @@ func (p *progress) failed(err error) (class failure.Class, changed bool) {
 	if p.failures == nil {
 		p.failures = &failures{}
 	}
+	p.failures.polls = polls
 	return class, p.failures.add(err, class)
 }
 

@@ -352,6 +352,7 @@ func (p *progress) status() Status {
 		failedAt := f.failedAt.Time()
 		status.Failures, status.LastError, status.LastErrorTime, status.FailedAt = f.inRow, f.lastError, failedAt, failedAt
 		status.RefusedSince, status.Malformed = f.refusedSince.Time(), f.malformed
+		status.Polled = f.polls && f.inRow > 0
 	}
 	switch {
 	case p.current.dropped:

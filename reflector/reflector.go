@@ -196,7 +196,6 @@ func (r *Reflector) expected() *expectedType {
 // reach the server, or the resource, the failure of the others is in its Status.
 func (r *Reflector) Status() Status {
 	status := statusOf(&r.member, &r.progress)
-	status.Polled = status.Failures > 0 && r.chooser.Polls()
 	if !status.AskedAt.IsZero() {
 		status.GiveUpAt = r.giveUpAt()
 	}
@@ -270,6 +269,7 @@ func (r *Reflector) finish(s *session, err error) {
 	if failure.Of(err) == failure.TooLarge && !ended.consistent {
 		r.gate.reads.remove(r.resource(), ended.includes) // before another reflector is admitted
 	}
+	polls := ended.stored && s.listMode && r.chooser.Polls()
 	switch {
 	case over, ended.dropped && err == nil, s.once && ended.stored:
 		outcome := admission.Outcome{}
@@ -293,13 +293,13 @@ func (r *Reflector) finish(s *session, err error) {
 		switch {
 		case ended.refreshed:
 			outcome.Kind = admission.Answered
-		case s.listMode && r.chooser.Polls():
+		case polls:
 			outcome.Kind = admission.Refused // of the watch, however it failed
 		}
 		r.member.Ended(ended.since.Since(), outcome)
 	}
 	r.reason = reasonAfter(ended, err)
-	r.record(err)
+	r.record(err, polls)
 	if !ended.consistent && failure.Of(err) == failure.TooLarge {
 		r.member.Expedite() // the consistent read may prove a rollback, which concerns all
 	} else if ended.refreshed {
@@ -320,13 +320,13 @@ func (r *Reflector) unsetSession(s *session) (ended attempt, over bool) {
 }
 
 // record records and logs why a session ended. r.reason says why one without a failure did.
-func (r *Reflector) record(err error) {
+func (r *Reflector) record(err error, polls bool) {
 	logger := klog.FromContext(r.ctx)
 	if err == nil {
 		logger.V(4).Info("Stream ended, opening it again", "reflector", r.String(), "reason", openReasons[r.reason])
 		return
 	}
-	class, changed := r.progress.failed(err)
+	class, changed := r.progress.failed(err, polls)
 	r.gate.logFailure(r.ctx, r.String(), class, changed, err, r.explain)
 	r.changed()
 }

@@ -90,7 +90,7 @@ func (s *Status) wait(w admission.Waiting) {
 	}
 	err := outageError(w.Kind, w.Cause)
 	s.Failures = max(1, s.Failures)
-	s.LastError, s.LastErrorTime = err, w.At
+	s.LastError, s.LastErrorTime, s.Polled = err, w.At, false
 	s.RefusedSince = time.Time{}
 	if failure.Of(err).IsRefusal() {
 		s.RefusedSince = w.Since

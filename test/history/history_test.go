@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/refwatch/refwatch/test/history"
 )
@@ -207,6 +208,32 @@ func TestManyWrites(t *testing.T) {
 				r.begin().Commit(immutable(*r.writes))
 			}
 			r.gets(immutable(1))
+		},
+		"an absence that is not kept, and a write before one that is": func(r *rig) {
+			r.delete()
+			for range 14 {
+				r.write()
+			}
+			before := state(*r.writes)
+			r.delete()
+			r.write()
+			follower := r.Follow()
+			follower.Yield(r.x, history.State{}, errAbsent)
+			follower.Yield(r.x, before, nil)
+			follower.Yield(r.x, state(*r.writes), nil)
+		},
+		"an absence that is not kept, and one that is the newest": func(r *rig) {
+			r.write()
+			r.delete()
+			for range 20 {
+				r.write()
+			}
+			r.reference()
+			follower := r.Follow()
+			r.delete()
+			follower.Yield(r.x, history.State{}, errAbsent)
+			time.Sleep(2 * fresh)
+			r.fails(errAbsent)
 		},
 	}
 	for name, run := range tests {

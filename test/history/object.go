@@ -180,11 +180,16 @@ func (e *entry) same(other *entry) bool {
 // newestLike returns the newest position of the same state as that of a position. A reader of one may have seen the
 // other.
 func (o *object) newestLike(position int) int {
-	if position < o.base {
+	like := o.at(position)
+	switch {
+	case position >= o.base:
+	case position == o.absent:
+		like = &entry{flags: flags{deleted: true}}
+	default:
 		return position
 	}
-	for newest := o.end() - 1; newest > position; newest-- {
-		if e := o.at(newest); !e.failed && e.same(o.at(position)) {
+	for newest := o.end() - 1; newest > position && newest >= o.base; newest-- {
+		if e := o.at(newest); !e.failed && e.same(like) {
 			return newest
 		}
 	}
@@ -226,14 +231,17 @@ func (c *Checker) locateLocked(o *object, s State, absent bool, from int, rule, 
 	if absent {
 		c.report.Decided["S4"]++
 	}
+	if absent && from < o.base && from <= o.absent {
+		return o.absent, true // it may be one of those that are not kept
+	}
 	position, ok = o.find(s, absent, from)
 	switch {
 	case ok && !absent && !o.at(position).known:
 		o.at(position).identify(s)
 	case ok:
 		o.at(position).known = true
-	case from < o.base && (absent && from <= o.absent || !absent && s.number() <= o.dropped):
-		return from, true // it may be one of those that are not kept
+	case from < o.base && !absent && s.number() <= o.dropped:
+		return from, true // as above
 	case absent:
 		c.violateLocked("S4", o.name, "%s reported the object as absent, and it existed since %v", reader, o.at(from))
 	default:

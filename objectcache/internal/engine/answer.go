@@ -191,12 +191,13 @@ func isStuck(attempts *reflector.Status, now time.Time) bool {
 
 // graceLeft returns for how much longer a Get that began then tolerates refusals.
 // Negative means for as long as its context allows: refusalGrace is negative, or
-// the server is not refusing. If the last refusal is recent, refusalGrace counts
-// from the first one, else from the beginning of the Get, once it was refused.
+// the server is not refusing reads. Where it refuses watches alone, lists work. If the
+// last refusal is recent, refusalGrace counts from the first one, else from the beginning
+// of the Get, once it was refused.
 func graceLeft(refusalGrace time.Duration, attempts *reflector.Status, began, now time.Time) time.Duration {
 	const unbounded = -1
 	first, last := attempts.RefusedSince, attempts.LastErrorTime
-	if refusalGrace < 0 || first.IsZero() {
+	if refusalGrace < 0 || first.IsZero() || attempts.Polled {
 		return unbounded
 	}
 	from := first

@@ -38,6 +38,11 @@ func TestAnswer(t *testing.T) {
 		"unknown, refused since long": {
 			Facts{Attempts: reflector.Status{RefusedSince: ago(20 * time.Second), LastErrorTime: ago(2 * time.Second)}}, Demand{}, Fail, 0,
 		},
+		"too old, and watches alone are refused since long": {
+			with(watched, func(f *Facts) {
+				f.Attempts = reflector.Status{RefusedSince: ago(20 * time.Second), LastErrorTime: ago(2 * time.Second), Polled: true}
+			}), Demand{NotOlderThan: "11"}, Wait, -1,
+		},
 		"unknown, refused, and not recently": {
 			Facts{Attempts: reflector.Status{RefusedSince: ago(20 * time.Second), LastErrorTime: ago(4 * time.Second)}}, Demand{}, Wait, -1,
 		},
