@@ -138,6 +138,17 @@ func TestReplayOfARestoreBetweenAListAndTwoWatches(t *testing.T) {
 	`)
 }
 
+// One fault sends bookmarks in place of events, and another one withholds bookmarks: no event is lost.
+func TestReplayOfBookmarksInPlaceOfEvents(t *testing.T) {
+	model.Replay(t, `
+		populate
+		inject other-type-in-bookmarks 6
+		inject no-end-of-initial-events 6
+		sleep 130000
+		put-and-get 6
+	`)
+}
+
 // A fault that ends takes its responses with it, also those that another fault slows down.
 func TestReplayOfAFrameWithoutEndThatIsSlow(t *testing.T) {
 	model.Replay(t, `
