@@ -189,8 +189,8 @@ func listsNoPods(w *World, t Target) func() {
 	return remove
 }
 
-// changeBookmarks withholds those that end the initial events. One of other-type-in-bookmarks stands for an event, which
-// is not lost.
+// changeBookmarks withholds those that end the initial events. One of other-type-in-bookmarks stands for an event,
+// which is not lost.
 func (w *World) changeBookmarks(t Target) (remove func()) {
 	return w.events(func(request apiserver.Request, e watch.Event) []watch.Event {
 		object, ok := e.Object.(metav1.Object)
