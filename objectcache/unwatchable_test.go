@@ -3,7 +3,6 @@
 package objectcache_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -65,42 +64,6 @@ func TestWatchesFailAndListsWork(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Where watches are refused and lists work, a Get with a demand is served by a list. That a watch was refused just
-// before is no refusal of the read.
-func TestDemandsWhereWatchesAreRefused(t *testing.T) {
-	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
-		s.answers(func(request apiserver.Request) verdict {
-			if request.Verb == "watch" {
-				return status(forbidden())
-			}
-			return verdict{}
-		})
-		names := s.references(1000, "tls")
-		time.Sleep(time.Minute)
-		for _, name := range names[:20] {
-			for range 3 {
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-				if _, err := s.secrets.GetWithOptions(ctx, namespace, name, objectcache.GetOptions{Live: true}); !apierrors.IsNotFound(err) {
-					t.Errorf("Get with Live: got %v, want NotFound", err)
-				}
-				cancel()
-			}
-		}
-		s.answers(func(apiserver.Request) verdict { return status(forbidden()) })
-		time.Sleep(5 * time.Minute)
-		if got := s.countStatus(func(o objectcache.Status) bool { return o.Stream == objectcache.StreamPolled }); got > 0 {
-			t.Errorf("after lists are refused, too: got %d objects that are polled, want none", got)
-		}
-		began := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := s.secrets.GetWithOptions(ctx, namespace, names[0], objectcache.GetOptions{Live: true})
-		if took := time.Since(began); !apierrors.IsForbidden(err) || took > 30*time.Second {
-			t.Errorf("after lists are refused, too: Get with Live: got %v after %v, want Forbidden within 30 s", err, took)
-		}
-	})
 }
 
 // The same where watches worked before.

@@ -30,6 +30,7 @@ type consistentRead struct {
 	began     uint64 // on the clock
 	version   string // of the state, which a watch cache of the server has reached
 	rollbacks uint64 // of the gate, this read's included
+	restored  bool   // it is of after these, as far as the reflector can tell
 }
 
 // now returns a number above all that it has returned before.

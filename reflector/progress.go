@@ -37,6 +37,7 @@ type attempt struct {
 	consistent bool          // the request asked for a consistent read of its own
 	dropped    bool          // the session was ended by Follow, Read or Pause
 	rolledBack bool          // the answer proved that the server was rolled back
+	restored   bool          // the answer is of after the last rollback, as far as the reflector can tell
 	reached    string        // what a read has shown, before the request and after the last rollback; empty without one
 	streaming  bool          // the stream is open
 	parked     bool          // no goroutine belongs to it
@@ -65,7 +66,7 @@ func (p *progress) ask(last rollback, reads *consistentReads, shared consistentR
 	known := p.version == "" || p.rollbacks == last.count // what was seen is of use
 	a := &p.current
 	a.since, a.answered, a.consistent, a.includes, a.rollbacks, a.readFor = moment.Now(), 0, false, 0, last.count, p.readFor
-	a.reached = last.reached
+	a.reached, a.restored = last.reached, known
 	switch {
 	case p.consistent || !known:
 	case p.includes > p.needed:
@@ -108,6 +109,7 @@ func (p *progress) checkRead(version string) (rolledBack, proved bool, rollbacks
 	if order, _ := cache.CompareVersions(version, p.version); order >= 0 {
 		return false, false, 0
 	}
+	p.current.restored = true
 	p.version, p.includes = "", 0 // even if the store refuses this read, the next one proves nothing more
 	a := &p.current
 	a.rolledBack = p.rollbacks == a.rollbacks || laterVersion(version, a.reached) != version
@@ -123,7 +125,7 @@ func (p *progress) stateAnswered(version string) (read consistentRead) {
 	a := &p.current
 	a.answered = moment.Now()
 	if a.consistent {
-		read = consistentRead{began: a.includes, version: version, rollbacks: a.rollbacksAfter()}
+		read = consistentRead{began: a.includes, version: version, rollbacks: a.rollbacksAfter(), restored: a.restored}
 	}
 	return read
 }

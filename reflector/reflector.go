@@ -29,8 +29,9 @@ type Options struct {
 	// resource share what one of them learns about the resource: whether the server
 	// serves WatchList, how many streams may open at a time, and whether the resource
 	// can be read at all. Versions of their objects must be comparable: a consistent read
-	// of one reflector serves those that needed one before it began. Default: "", which is
-	// a resource like any other, but shares no reads.
+	// of one reflector serves those that needed one before it began, and a read below one of
+	// another reflector shows that etcd was restored. Default: "", which is a resource like
+	// any other, but shares no reads.
 	Resource string
 	// OnChange is called after everything that can matter to a waiting caller: a
 	// complete read, an event that reached the store, a silent stream that was verified, a

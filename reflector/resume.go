@@ -36,6 +36,7 @@ func (s *session) resume() (resumed bool, err error) {
 	if !same {
 		return false, nil
 	}
+	s.listMode = true
 	watchable := s.answered(version, true)
 	s.r.store.confirm(version)
 	s.stateStored(version, watchable)

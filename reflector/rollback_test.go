@@ -120,6 +120,37 @@ func TestRestoreOfOneOfTwoEtcds(t *testing.T) {
 	})
 }
 
+// One etcd is restored, and one of two API servers is not restarted. Its watch cache is of before the restore, and it
+// answers consistent reads from that: etcd's version is lower. It makes no reflector prove another restore.
+func TestRestoreBesideAServerThatIsAhead(t *testing.T) {
+	eachCase(t, map[string]string{"of what was seen": "100001", "of etcd alone": "99999"}, func(t *testing.T, ahead string) {
+		options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"}
+		other := start(t, &fakeSource{onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
+			return opens(state(secret("90"), ahead)...)()
+		}}, options)
+		var granted [20]atomic.Bool
+		var rigs []*rig
+		for i := range granted {
+			source := refusedAfter(io.EOF, &granted[i], state(secret("90"), "100000"), state(secret("40"), "60"))
+			rigs = append(rigs, start(t, source, options))
+		}
+		after(10 * time.Second)
+		before := other.source.count("WatchList")
+		for i := range granted {
+			granted[i].Store(true)
+			after(30 * time.Second)
+		}
+		for i, r := range rigs {
+			if got := r.slot.Load().ResourceVersion; got != "40" {
+				t.Errorf("reflector %d: got version %s, want 40", i, got)
+			}
+		}
+		if got := other.source.count("WatchList") - before; got > 2 {
+			t.Errorf("one restore: got %d reads, want 2 at most", got)
+		}
+	})
+}
+
 // Functions work with events of before the rollback when it is proved. They return one after the other: each
 // is of the same rollback, and a reflector that has read after it is not made to read again and again.
 func TestEventsOfBeforeARollback(t *testing.T) {

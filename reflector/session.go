@@ -227,7 +227,7 @@ func (s *session) answered(version string, list bool) (watchable bool) {
 	if !list {
 		s.r.gate.reads.add(s.r.resource(), read)
 	}
-	if read.began > 0 {
+	if read.began > 0 && read.restored {
 		s.r.gate.streams.hasReached(s.r.resource(), version, read.rollbacks)
 	}
 	if s.expire != nil {

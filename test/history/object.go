@@ -21,6 +21,7 @@ type object struct {
 	base      int     // the position of entries[0]
 	dropped   uint64  // the highest version before them
 	absent    int     // the position of the last absence before them
+	replaced  int64   // when the first state after that was committed, if it is before them; else 0
 	newest    int     // the position of the newest committed entry
 	backups   map[uint64]entry
 	immutable bool // it was once
@@ -151,8 +152,13 @@ func (o *object) append(e entry) (position int) {
 	if len(o.entries) >= kept {
 		drop := min(kept/2, o.newest-o.base)
 		for i, old := range o.entries[:drop] {
-			if o.dropped = max(o.dropped, old.version); old.deleted && !old.failed {
-				o.absent = o.base + i
+			o.dropped = max(o.dropped, old.version)
+			switch {
+			case old.failed:
+			case old.deleted:
+				o.absent, o.replaced = o.base+i, 0
+			case o.replaced == 0:
+				o.replaced = old.at // 0 if it is pending
 			}
 		}
 		o.base += drop
@@ -199,6 +205,9 @@ func (o *object) newestLike(position int) int {
 // firstAfter returns when the first state after a position was committed, in nanoseconds, of those that are kept; 0 if
 // there is none.
 func (o *object) firstAfter(position int) (at int64) {
+	if position == o.absent && position < o.base && o.replaced != 0 {
+		return o.replaced
+	}
 	for later := max(position+1, o.base); later <= o.newest; later++ {
 		if e := o.at(later); !e.pending && !e.failed {
 			return e.at
@@ -240,8 +249,10 @@ func (c *Checker) locateLocked(o *object, s State, absent bool, from int, rule, 
 		o.at(position).identify(s)
 	case ok:
 		o.at(position).known = true
-	case from < o.base && !absent && s.number() <= o.dropped:
-		return from, true // as above
+	case from == o.absent && from+1 < o.base && !absent && s.number() <= o.dropped:
+		return from + 1, true // as above, and not that absence
+	case from != o.absent && from < o.base && !absent && s.number() <= o.dropped:
+		return from, true
 	case absent:
 		c.violateLocked("S4", o.name, "%s reported the object as absent, and it existed since %v", reader, o.at(from))
 	default:

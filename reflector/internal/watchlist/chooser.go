@@ -98,7 +98,8 @@ func (c *Chooser) NextUsesList() bool {
 	if listRefused && !c.listOnly {
 		c.record.listRefused = false
 	}
-	list := c.listOnly || c.listNext || needed && (refused || !listRefused)
+	polls := c.record != nil && c.record.watchError != nil && !listRefused // a list may have failed since
+	list := c.listOnly || c.listNext || polls || needed && (refused || !listRefused)
 	c.listNext = false
 	c.mu.Unlock()
 	once := !c.listOnly && c.resource.takeListOnce()

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// Where watches are refused and lists work, a Get with a demand is served by a list. That a watch was refused just
+// before is no refusal of the read.
+func TestDemandsWhereWatchesAreRefused(t *testing.T) {
+	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
+		s.refusesWatches(nil)
+		names := s.references(1000, "tls")
+		time.Sleep(time.Minute)
+		for range 3 {
+			s.getLive(names[:20])
+		}
+		s.answers(func(apiserver.Request) verdict { return status(forbidden()) })
+		time.Sleep(5 * time.Minute)
+		if got := s.countStatus(func(o objectcache.Status) bool { return o.Stream == objectcache.StreamPolled }); got > 0 {
+			t.Errorf("after lists are refused, too: got %d objects that are polled, want none", got)
+		}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := s.secrets.GetWithOptions(ctx, namespace, names[0], objectcache.GetOptions{Live: true})
+		if took := time.Since(began); !apierrors.IsForbidden(err) || took > 30*time.Second {
+			t.Errorf("after lists are refused, too: Get with Live: got %v after %v, want Forbidden within 30 s", err, took)
+		}
+	})
+}
+
+// It is the same after an outage, in which lists have failed too.
+func TestDemandsWhereWatchesAreRefusedAfterAnOutage(t *testing.T) {
+	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
+		var down atomic.Bool
+		s.refusesWatches(&down)
+		names := s.references(20, "tls")
+		time.Sleep(time.Minute)
+		down.Store(true)
+		time.Sleep(time.Minute)
+		down.Store(false)
+		s.getLive(names)
+	})
+}
+
+// refusesWatches makes the server refuse watches, and fail all requests while it is down.
+func (s *storm) refusesWatches(down *atomic.Bool) {
+	s.answers(func(request apiserver.Request) verdict {
+		switch {
+		case down != nil && down.Load():
+			return status(unavailable())
+		case request.Verb == "watch":
+			return status(forbidden())
+		}
+		return verdict{}
+	})
+}
+
+// getLive checks that Gets with Live, one after the other, find that the objects are absent.
+func (s *storm) getLive(names []string) {
+	s.t.Helper()
+	for _, name := range names {
+		ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+		if _, err := s.secrets.GetWithOptions(ctx, namespace, name, objectcache.GetOptions{Live: true}); !apierrors.IsNotFound(err) {
+			s.t.Errorf("Get with Live of %s: got %v, want NotFound", name, err)
+		}
+		cancel()
+	}
+}
+
+// The stream of a large object breaks, and watches are refused from then on. A list of its metadata works: the object
+// is polled.
+func TestLargeObjectWhereWatchesAreRefused(t *testing.T) {
+	inLargeBubble(t, func(t *testing.T, r *largeRig) {
+		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			if request.Verb == "watch" {
+				return &forbidden().ErrStatus
+			}
+			return nil
+		})
+		r.server.CloseStreams(nil)
+		status, _ := r.Status(namespace, r.names[0])
+		for range 10000 {
+			if status.Failures > 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+			status, _ = r.Status(namespace, r.names[0])
+		}
+		if status.Stream != objectcache.StreamPolled {
+			t.Errorf("got %+v, want an object that is polled", status)
+		}
+	})
+}
