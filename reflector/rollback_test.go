@@ -87,8 +87,8 @@ func refusedAfter(end error, granted *atomic.Bool, first, second []watch.Event) 
 	}, onList: func(metav1.ListOptions) (runtime.Object, error) { return nil, forbidden() }}
 }
 
-// One etcd is restored, and many reflectors see that one after the other. Versions of another etcd, which has a kind of
-// its own, are higher: they make none of them prove another restore.
+// One etcd is restored. Versions of another etcd, which has a kind of its own, are higher: they make no reflector prove
+// another restore.
 func TestRestoreOfOneOfTwoEtcds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := reflector.NewGate(reflector.GateOptions{})
@@ -97,26 +97,7 @@ func TestRestoreOfOneOfTwoEtcds(t *testing.T) {
 			version++
 			return opens(state(secret("900000"), strconv.Itoa(version))...)()
 		}}, reflector.Options{Gate: gate, Resource: "events"})
-		var granted [20]atomic.Bool
-		var rigs []*rig
-		for i := range granted {
-			source := refusedAfter(io.EOF, &granted[i], state(secret("900"), "1000"), state(secret("400"), "500"))
-			rigs = append(rigs, start(t, source, reflector.Options{Gate: gate, Resource: "secrets"}))
-		}
-		after(10 * time.Second)
-		before := other.source.count("WatchList")
-		for i := range granted {
-			granted[i].Store(true)
-			after(30 * time.Second)
-		}
-		for i, r := range rigs {
-			if got := r.slot.Load().ResourceVersion; got != "400" {
-				t.Errorf("reflector %d: got version %s, want 400", i, got)
-			}
-		}
-		if got := other.source.count("WatchList") - before; got > 2 {
-			t.Errorf("one restore of another etcd: got %d reads, want 2 at most", got)
-		}
+		seeRestore(t, reflector.Options{Gate: gate, Resource: "secrets"}, other, "1000", "500", other.Refresh)
 	})
 }
 
@@ -128,27 +109,38 @@ func TestRestoreBesideAServerThatIsAhead(t *testing.T) {
 		other := start(t, &fakeSource{onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
 			return opens(state(secret("90"), ahead)...)()
 		}}, options)
-		var granted [20]atomic.Bool
-		var rigs []*rig
-		for i := range granted {
-			source := refusedAfter(io.EOF, &granted[i], state(secret("90"), "100000"), state(secret("40"), "60"))
-			rigs = append(rigs, start(t, source, options))
-		}
-		after(10 * time.Second)
-		before := other.source.count("WatchList")
-		for i := range granted {
-			granted[i].Store(true)
-			after(30 * time.Second)
-		}
-		for i, r := range rigs {
-			if got := r.slot.Load().ResourceVersion; got != "40" {
-				t.Errorf("reflector %d: got version %s, want 40", i, got)
-			}
-		}
-		if got := other.source.count("WatchList") - before; got > 2 {
-			t.Errorf("one restore: got %d reads, want 2 at most", got)
-		}
+		seeRestore(t, options, other, "100000", "60", func() {})
 	})
+}
+
+// seeRestore runs 20 reflectors that see a restore one after the other, from the version seen to the version restored.
+// After the first one it calls then. It checks that all this costs the reflector other, which does not see the restore,
+// two reads at most.
+func seeRestore(t *testing.T, options reflector.Options, other *rig, seen, restored string, then func()) {
+	t.Helper()
+	var granted [20]atomic.Bool
+	var rigs []*rig
+	for i := range granted {
+		source := refusedAfter(io.EOF, &granted[i], state(secret("50"), seen), state(secret("40"), restored))
+		rigs = append(rigs, start(t, source, options))
+	}
+	after(10 * time.Second)
+	before := other.source.count("WatchList")
+	for i := range granted {
+		granted[i].Store(true)
+		after(30 * time.Second)
+		if i == 0 {
+			then()
+		}
+	}
+	for i, r := range rigs {
+		if got := r.slot.Load().ResourceVersion; got != "40" {
+			t.Errorf("reflector %d: got version %s, want 40", i, got)
+		}
+	}
+	if got := other.source.count("WatchList") - before; got > 2 {
+		t.Errorf("one restore: got %d reads of another reflector, want 2 at most", got)
+	}
 }
 
 // Functions work with events of before the rollback when it is proved. They return one after the other: each

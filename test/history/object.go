@@ -202,8 +202,8 @@ func (o *object) newestLike(position int) int {
 	return position
 }
 
-// firstAfter returns when the first state after a position was committed, in nanoseconds, of those that are kept; 0 if
-// there is none.
+// firstAfter returns when the first state after a position was committed, in nanoseconds: of those that are kept, and
+// after the last absence before them. It returns 0 if there is none.
 func (o *object) firstAfter(position int) (at int64) {
 	if position == o.absent && position < o.base && o.replaced != 0 {
 		return o.replaced
