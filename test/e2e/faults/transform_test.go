@@ -79,7 +79,7 @@ func (r *rig) transform(gate *objectcache.Gate) (unblock func()) {
 	r.stop()
 	released := make(chan struct{})
 	kind := resource.Secrets(r.client).WithTransform(func(s *corev1.Secret) *corev1.Secret {
-		time.Sleep(2 * time.Millisecond)
+		<-time.After(2 * time.Millisecond)
 		if string(s.Data["value"]) == "blocks" {
 			<-released
 		}
