@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -20,7 +21,7 @@ import (
 // before is no refusal of the read.
 func TestDemandsWhereWatchesAreRefused(t *testing.T) {
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
-		s.refusesWatches(nil)
+		s.refusesWatches()
 		names := s.references(1000, "tls")
 		time.Sleep(time.Minute)
 		for range 3 {
@@ -41,27 +42,77 @@ func TestDemandsWhereWatchesAreRefused(t *testing.T) {
 	})
 }
 
-// It is the same after an outage, in which lists have failed too.
+// It is the same after lists have failed, too.
 func TestDemandsWhereWatchesAreRefusedAfterAnOutage(t *testing.T) {
+	for name, outage := range map[string]*apierrors.StatusError{"503": unavailable(), "401": apierrors.NewUnauthorized("expired"), "403": forbidden()} {
+		t.Run(name, func(t *testing.T) {
+			inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
+				s.refusesWatches()
+				s.references(1000, "tls")
+				time.Sleep(time.Minute)
+				s.answers(func(apiserver.Request) verdict { return status(outage) })
+				time.Sleep(5 * time.Minute)
+				s.refusesWatches()
+				time.Sleep(2100 * time.Millisecond) // the last refusal of a list is older than a Get waits after one
+				for s.gate.Status().Cause != nil {
+					time.Sleep(100 * time.Millisecond)
+				}
+				names := s.unpolled()
+				if len(names) == 0 {
+					t.Fatal("all objects are polled: the test is too late")
+				}
+				s.getLive(names[:min(20, len(names))])
+			})
+		})
+	}
+}
+
+// Watches are refused, lists work, and one list is refused. RefusalGrace counts from that refusal: a Get that waits for
+// it has the state of the next list.
+func TestRefusalGraceOfAPolledObject(t *testing.T) {
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
-		var down atomic.Bool
-		s.refusesWatches(&down)
-		names := s.references(20, "tls")
-		time.Sleep(time.Minute)
-		down.Store(true)
-		time.Sleep(time.Minute)
-		down.Store(false)
-		s.getLive(names)
+		options := objectcache.WatchOptions{Gate: s.gate, BlockingStreams: blockingStreams, RefusalGrace: 5 * time.Second}
+		store := newStore(t, resource.Secrets(s.client()), options)
+		defer runStore(t.Context(), t, store)()
+		var refuse atomic.Bool
+		refused := make(chan struct{})
+		s.answers(func(request apiserver.Request) verdict {
+			if request.Verb == "watch" {
+				return status(forbidden())
+			}
+			if refuse.CompareAndSwap(true, false) {
+				close(refused)
+				return status(forbidden())
+			}
+			return verdict{}
+		})
+		store.AddReference(namespace, "tls", "pod")
+		time.Sleep(3 * time.Minute)
+		refuse.Store(true)
+		<-refused
+		time.Sleep(50 * time.Millisecond) // its answer arrives, and the next list is not due
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if _, err := store.GetWithOptions(ctx, namespace, "tls", objectcache.GetOptions{Live: true}); !apierrors.IsNotFound(err) {
+			t.Errorf("Get with Live after the only refusal of a list: got %v, want NotFound", err)
+		}
 	})
 }
 
-// refusesWatches makes the server refuse watches, and fail all requests while it is down.
-func (s *storm) refusesWatches(down *atomic.Bool) {
+// unpolled returns the names of the objects that are not polled now.
+func (s *storm) unpolled() (names []string) {
+	for o := range s.secrets.Statuses() {
+		if o.Stream != objectcache.StreamPolled {
+			names = append(names, o.Key.Name)
+		}
+	}
+	return names
+}
+
+// refusesWatches makes the server refuse watches, and serve everything else.
+func (s *storm) refusesWatches() {
 	s.answers(func(request apiserver.Request) verdict {
-		switch {
-		case down != nil && down.Load():
-			return status(unavailable())
-		case request.Verb == "watch":
+		if request.Verb == "watch" {
 			return status(forbidden())
 		}
 		return verdict{}

@@ -43,6 +43,9 @@ func (p *progress) failed(err error, polls bool) (class failure.Class, changed b
 	if p.failures == nil {
 		p.failures = &failures{}
 	}
+	if p.failures.polls && !polls {
+		p.failures.refusedSince = 0 // only watches were refused
+	}
 	p.failures.polls = polls
 	return class, p.failures.add(err, class)
 }

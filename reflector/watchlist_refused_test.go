@@ -4,6 +4,8 @@ package reflector_test
 
 import (
 	"io"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -144,6 +146,69 @@ func TestWatchAllowedAndListNot(t *testing.T) {
 		after(time.Second)
 		if got := r.Status(); !got.Synced || got.Failures != 0 || len(source.seen()) != 2 {
 			t.Errorf("status: got %+v after %q, want it synced by a WatchList after a list", got, source.asked())
+		}
+	})
+}
+
+// An object was polled, because watches were refused. Then lists fail, and a WatchList that works is found.
+func TestListsFailAfterWatchesWereRefused(t *testing.T) {
+	tests := map[string]error{"503": unavailable(), "500": unreadable(), "429": throttled(1), "closed": io.ErrUnexpectedEOF, "403": forbidden()}
+	eachCase(t, tests, func(t *testing.T, err error) {
+		var turned atomic.Bool
+		source := &fakeSource{
+			onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
+				if !turned.Load() {
+					return nil, forbidden()
+				}
+				return newStream(state(secret("8"), "9")...), nil
+			},
+			onList: func(metav1.ListOptions) (runtime.Object, error) {
+				if turned.Load() {
+					return nil, err
+				}
+				return list("7", secret("5")), nil
+			},
+		}
+		r := start(t, source, reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"})
+		after(30 * time.Second)
+		if !r.Status().Polled {
+			t.Fatalf("got %+v, want an object that is polled", r.Status())
+		}
+		turned.Store(true)
+		after(2 * time.Minute)
+		if got := r.slot.Load().ResourceVersion; got != "8" {
+			t.Errorf("2 minutes after WatchLists work and lists do not: got version %s, want 8; status %+v", got, r.Status())
+		}
+	})
+}
+
+// An object was polled, because watches failed. After an outage of all requests a list is never farther than the second
+// attempt.
+func TestPolledObjectAfterAnOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var down atomic.Bool
+		source := &fakeSource{
+			onWatch: func(metav1.ListOptions) (listwatch.Stream, error) { return nil, unreadable() },
+			onList: func(metav1.ListOptions) (runtime.Object, error) {
+				if down.Load() {
+					return nil, unavailable()
+				}
+				return list("7", secret("5")), nil
+			},
+		}
+		r := start(t, source, reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"})
+		after(10 * time.Minute)
+		if !r.Status().Polled {
+			t.Fatalf("got %+v, want an object that is polled", r.Status())
+		}
+		before := len(r.source.asked())
+		down.Store(true)
+		after(10 * time.Minute)
+		requests := r.source.asked()[before:]
+		for i := range requests[1:] {
+			if pair := requests[i : i+2]; !slices.ContainsFunc(pair, func(asked string) bool { return strings.HasPrefix(asked, "list") }) {
+				t.Fatalf("requests %d and %d of the outage: got %q, want a list among them", i, i+1, pair)
+			}
 		}
 	})
 }

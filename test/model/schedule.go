@@ -188,6 +188,9 @@ func (s *settings) limits() history.Limits {
 		limits.Fresh += s.ttl
 		limits.Attempt = 0
 	}
+	if !s.restWidgets && s.objects <= mostChecked {
+		limits.OutageFailures += 20 // client-go's dynamic client repeats throttled requests by itself
+	}
 	limits.PartialFailures, limits.PartialDials = limits.OutageFailures, limits.OutageDials
 	if s.objects > mostChecked {
 		if s.watch.BlockingStreams {

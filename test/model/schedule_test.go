@@ -96,6 +96,17 @@ func TestReplayOfConnectionsThatEndInAnOutage(t *testing.T) {
 	}
 }
 
+// client-go's dynamic client repeats throttled requests by itself, up to ten times each: L5 allows for that.
+func TestReplayOfThrottlingOnHalfOpenConnections(t *testing.T) {
+	model.Replay(t, `
+		with objects 10
+		populate
+		inject throttled
+		inject half-open
+		sleep 130000
+	`)
+}
+
 // Connections that are frozen count as living until PINGs have failed. Dials beside them are bounded, too: L5.
 func TestReplayOfDialsBesideFrozenConnections(t *testing.T) {
 	model.Replay(t, `

@@ -98,8 +98,7 @@ func (c *Chooser) NextUsesList() bool {
 	if listRefused && !c.listOnly {
 		c.record.listRefused = false
 	}
-	polls := c.record != nil && c.record.watchError != nil && !listRefused // a list may have failed since
-	list := c.listOnly || c.listNext || polls || needed && (refused || !listRefused)
+	list := c.listOnly || c.listNext || needed && (refused || !listRefused)
 	c.listNext = false
 	c.mu.Unlock()
 	once := !c.listOnly && c.resource.takeListOnce()
@@ -191,6 +190,9 @@ func (c *Chooser) OpenFailed(ctx context.Context, name fmt.Stringer, err error, 
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		t := c.recordLocked()
+		if t.watchError != nil {
+			return true // lists have worked where watches did not
+		}
 		if t.refused++; t.refused%listEvery != listAfter {
 			return false
 		}
@@ -216,7 +218,7 @@ func (c *Chooser) openFailed(asked time.Time) {
 	if t.failed++; t.failed == 1 {
 		t.failedSince = asked
 	}
-	c.listNext = c.listNext || !c.read && t.failed%failedEvery == 0
+	c.listNext = c.listNext || t.watchError != nil || !c.read && t.failed%failedEvery == 0
 }
 
 // EndedEarly records that a WatchList, asked for at that time, ended before it had
