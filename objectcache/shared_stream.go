@@ -354,11 +354,12 @@ func (w *objectWatch[T]) isWell(status reflector.Status) bool {
 	return w.upkeep != engine.ByNone && status.Streaming && status.Failures == 0 && w.entry.state().Synced
 }
 
-// joinLocked lets a member join if both streams have come far enough.
+// joinLocked lets a member join if both streams have come far enough. A stream that has ended may
+// still have an event, which has waited in the function of WithTransform: nobody joins it.
 func (st *sharedStream[T]) joinLocked(m *sharedEntry[T]) {
 	s, e := st.store, m.entry
 	w := e.watch.Load()
-	if m.known == "" || w == nil || w.upkeep == engine.BySharedStream {
+	if st.namespace.stream != st || m.known == "" || w == nil || w.upkeep == engine.BySharedStream {
 		return
 	}
 	status := w.status()

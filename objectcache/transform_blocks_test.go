@@ -4,6 +4,7 @@ package objectcache_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	goruntime "runtime"
 	"strings"
@@ -121,6 +122,43 @@ func TestTransformBlocksOnceInASharedStream(t *testing.T) {
 	if strings.Count(log, "Cannot watch the namespace") != 1 || !strings.Contains(log, want) {
 		t.Errorf("got the log %s\nwant one line with %s", log, want)
 	}
+}
+
+// The same, and a Get has asked the shared stream for a newer read before that ended. The event is stored when the
+// function has returned, and no object joins the stream for it.
+func TestEventOfASharedStreamThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSharedRig(t, apiserver.Options{InMemory: true})
+		var blocks atomic.Bool
+		free := make(chan struct{})
+		options := sharedOptions(4)
+		options.MaxStaleness = 10 * time.Second
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			if s.Name == "s0" && blocks.CompareAndSwap(true, false) {
+				<-free
+			}
+			return s
+		}), options)
+		r.run()
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined + 20*time.Second) // the last bookmark is older than MaxStaleness
+		r.wantPhase("at first", readyShared, all...)
+		blocks.Store(true)
+		r.update("s0", "1")
+		if _, err := r.get("s0", 100*time.Millisecond); !errors.Is(err, objectcache.ErrStale) {
+			t.Errorf("while the function blocks: got %v, want ErrStale", err)
+		}
+		time.Sleep(10 * time.Second)
+		r.wantValues("its own stream", "1", "s0")
+		close(free)
+		time.Sleep(10 * time.Second)
+		r.update("s0", "2")
+		time.Sleep(time.Second)
+		r.wantValues("after the end of the shared stream", "2", "s0")
+		r.stop()
+	})
 }
 
 // A function of WithTransform that ends its goroutine does not keep those from their updates that share its stream.

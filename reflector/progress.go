@@ -17,7 +17,6 @@ type progress struct {
 	mu          sync.Mutex
 	version     string // the highest seen since the last rollback
 	synced      bool
-	restored    bool   // the newest consistent read is of after the last rollback, as far as the reflector can tell
 	consistent  bool   // the next read must be a consistent one of its own
 	needed      uint64 // when a state of that time or later was last needed: see consistentReads
 	includes    uint64 // when the newest consistent read began that the state includes, 0 if it includes none
@@ -67,7 +66,7 @@ func (p *progress) ask(last rollback, reads *consistentReads, shared consistentR
 	known := p.version == "" || p.rollbacks == last.count // what was seen is of use
 	a := &p.current
 	a.since, a.answered, a.consistent, a.includes, a.rollbacks, a.readFor = moment.Now(), 0, false, 0, last.count, p.readFor
-	a.reached, a.restored = last.reached, p.version == "" || known && p.restored
+	a.reached, a.restored = last.reached, known
 	switch {
 	case p.consistent || !known:
 	case p.includes > p.needed:
@@ -152,7 +151,7 @@ func (p *progress) stateStored(version string, watchable bool) {
 	}
 	p.consistent = false
 	if a.includes > 0 {
-		p.includes, p.rollbacks, p.restored, p.lastReadFor = a.includes, a.rollbacksAfter(), a.restored, a.readFor
+		p.includes, p.rollbacks, p.lastReadFor = a.includes, a.rollbacksAfter(), a.readFor
 	}
 	if watchable {
 		p.failures.forget()

@@ -133,6 +133,54 @@ func TestForbiddenIsNotTwiceTheRequests(t *testing.T) {
 			}
 		})
 	})
+	eachCase(t, map[string]error{"403 after polling": forbidden(), "503 after polling": unavailable()}, func(t *testing.T, err error) {
+		var turned atomic.Bool
+		g := newGroup(t, 1000, func() *fakeSource { return polled(&turned, err, fails(forbidden())) })
+		after(3 * time.Minute)
+		turned.Store(true)
+		after(10 * time.Minute)
+		before := g.requests()
+		after(10 * time.Minute)
+		if got := g.requests() - before; got > 25*600 { // 20 attempts a second, and few with two requests
+			t.Errorf("requests of 1000 reflectors in ten minutes: got %d, want about 20 a second", got)
+		}
+	})
+}
+
+// polled is a source whose watches are refused, and whose lists work, until it turns: then its lists fail, and its
+// watches are answered otherwise.
+func polled(turned *atomic.Bool, lists error, watches func() (listwatch.Stream, error)) *fakeSource {
+	return &fakeSource{
+		onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
+			if !turned.Load() {
+				return nil, forbidden()
+			}
+			return watches()
+		},
+		onList: func(metav1.ListOptions) (runtime.Object, error) {
+			if turned.Load() {
+				return nil, lists
+			}
+			return list("7", secret("5")), nil
+		},
+	}
+}
+
+// A refused Read of an object that was polled lists once in each attempt, and tries a WatchList in its place.
+func TestRefusedReadAfterPolling(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var turned atomic.Bool
+		g := newGroup(t, 1, func() *fakeSource { return polled(&turned, forbidden(), fails(forbidden())) })
+		after(3 * time.Minute)
+		turned.Store(true)
+		g[0].Read()
+		after(time.Minute)
+		lists, watches := g.count("list"), g.count("WatchList")
+		after(time.Hour)
+		if lists, watches = g.count("list")-lists, g.count("WatchList")-watches; lists > watches*3/2 {
+			t.Errorf("a Read that is refused, in an hour: got %d lists beside %d WatchLists, want about one each", lists, watches)
+		}
+	})
 }
 
 // A caller that may watch and not list uses a WatchList, although other reflectors
@@ -155,20 +203,7 @@ func TestListsFailAfterWatchesWereRefused(t *testing.T) {
 	tests := map[string]error{"503": unavailable(), "500": unreadable(), "429": throttled(1), "closed": io.ErrUnexpectedEOF, "403": forbidden()}
 	eachCase(t, tests, func(t *testing.T, err error) {
 		var turned atomic.Bool
-		source := &fakeSource{
-			onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
-				if !turned.Load() {
-					return nil, forbidden()
-				}
-				return newStream(state(secret("8"), "9")...), nil
-			},
-			onList: func(metav1.ListOptions) (runtime.Object, error) {
-				if turned.Load() {
-					return nil, err
-				}
-				return list("7", secret("5")), nil
-			},
-		}
+		source := polled(&turned, err, opens(state(secret("8"), "9")...))
 		r := start(t, source, reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"})
 		after(30 * time.Second)
 		if !r.Status().Polled {
@@ -178,6 +213,30 @@ func TestListsFailAfterWatchesWereRefused(t *testing.T) {
 		after(2 * time.Minute)
 		if got := r.slot.Load().ResourceVersion; got != "8" {
 			t.Errorf("2 minutes after WatchLists work and lists do not: got version %s, want 8; status %+v", got, r.Status())
+		}
+	})
+}
+
+// The same for objects whose watches have failed for long.
+func TestListsFailAfterWatchesFailed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var turned atomic.Bool
+		g := newGroup(t, 20, func() *fakeSource {
+			source := polled(&turned, unavailable(), opens(state(secret("8"), "9")...))
+			watch := source.onWatch
+			source.onWatch = func(options metav1.ListOptions) (listwatch.Stream, error) {
+				if !turned.Load() {
+					return nil, unavailable()
+				}
+				return watch(options)
+			}
+			return source
+		})
+		after(130 * time.Minute)
+		turned.Store(true)
+		after(5 * time.Minute)
+		if got := g.synced(); got < len(g) {
+			t.Errorf("5 minutes after WatchLists work and lists do not: got %d of %d synced; status %+v", got, len(g), g[0].Status())
 		}
 	})
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -16,7 +14,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/reflector/internal/failure"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 const (
@@ -68,7 +65,8 @@ type record struct {
 	broken      int       // WatchLists that broke since the last one that worked
 	late        int       // attempts in a row without an answer in time
 	givenUp     int       // attempts in a row that were given up while a caller waited
-	watchError  error     // why there was no watch after the last list; nil if there was
+	watchError  error     // why there was no watch after the last list; nil if there was. The selection is polled
+	listsFailed int       // lists that failed since the last read, while the selection is polled
 	watchAgain  time.Time // no watch is tried before
 }
 
@@ -90,7 +88,9 @@ func (c *Chooser) recordLocked() *record {
 
 // NextUsesList reports whether the session that begins now uses a list. If the
 // server has not refused a WatchList, and the last list was refused, it tries a
-// WatchList in between: the caller may be allowed to watch only.
+// WatchList in between: the caller may be allowed to watch only. A selection that is
+// polled lists, and tries a WatchList after the first list that fails, and after each
+// eighth one from then on: watches may work meanwhile.
 func (c *Chooser) NextUsesList() bool {
 	needed, refused := c.resource.needsList()
 	c.mu.Lock()
@@ -98,7 +98,11 @@ func (c *Chooser) NextUsesList() bool {
 	if listRefused && !c.listOnly {
 		c.record.listRefused = false
 	}
-	list := c.listOnly || c.listNext || needed && (refused || !listRefused)
+	list := needed && (refused || !listRefused)
+	if t := c.record; t != nil && t.watchError != nil {
+		list = refused || t.listsFailed%listEvery != 1
+	}
+	list = list || c.listOnly || c.listNext
 	c.listNext = false
 	c.mu.Unlock()
 	once := !c.listOnly && c.resource.takeListOnce()
@@ -142,7 +146,7 @@ func (c *Chooser) Synced(list bool, took time.Duration) (well bool) {
 	if t == nil {
 		return true
 	}
-	t.refused, t.refusal, t.listRefused = 0, nil, false
+	t.refused, t.refusal, t.listRefused, t.listsFailed = 0, nil, false, 0
 	if !list {
 		t.failed, t.failedSince = 0, time.Time{}
 		t.broken, t.watchError, t.watchAgain = 0, nil, time.Time{}
@@ -190,7 +194,7 @@ func (c *Chooser) OpenFailed(ctx context.Context, name fmt.Stringer, err error, 
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		t := c.recordLocked()
-		if t.watchError != nil {
+		if t.watchError != nil && !t.listRefused {
 			return true // lists have worked where watches did not
 		}
 		if t.refused++; t.refused%listEvery != listAfter {
@@ -267,6 +271,9 @@ func (c *Chooser) ListFailed(err error) error {
 	class := failure.Of(err)
 	if class.IsRefusal() || class == failure.Malformed {
 		c.recordLocked().listRefused = true
+	}
+	if t := c.record; t != nil && t.watchError != nil {
+		t.listsFailed++
 	}
 	if t := c.record; t != nil && t.refusal != nil {
 		if class != failure.Throttled {
@@ -345,51 +352,4 @@ func (c *Chooser) Polls() bool {
 
 func (c *Chooser) logLists(ctx context.Context, name fmt.Stringer, err error) {
 	klog.FromContext(ctx).V(2).Info("The server does not serve WatchList, using list and watch", "reflector", name.String(), "err", err)
-}
-
-// isBroken reports whether a stream ended because of its content, or at a moment
-// when it should not. An error that the server sent is no such end.
-func isBroken(err error) bool {
-	switch failure.Of(err) {
-	case failure.Malformed:
-		return true
-	case failure.Unreachable, failure.Failed:
-		return failure.StatusCode(err) == 0 || redact.IsDecoding(err)
-	}
-	return false
-}
-
-// refusesRequest reports whether the server does not know a WatchList. With its
-// feature gate off the request is invalid (422). So it is for servers before 1.27,
-// which do not know its resourceVersionMatch. Other servers, and proxies, answer
-// with other codes.
-func refusesRequest(err error) bool {
-	switch failure.StatusCode(err) {
-	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusMethodNotAllowed,
-		http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusNotImplemented:
-		return true
-	}
-	return false
-}
-
-// refusesCaller reports whether the server refuses a watch to this caller, or of
-// this object, while it may answer a list: rights are given by verb, and a proxy may
-// know some paths only.
-func refusesCaller(err error) bool {
-	class := failure.Of(err)
-	return class.IsRefusal() && class != failure.Unauthorized && !refusesRequest(err)
-}
-
-// mayListInstead reports whether a watch failed although a list may work: the server has
-// answered with 5xx or 429, or the connection was lost. Without a connection no request
-// works.
-func mayListInstead(err error) bool {
-	var noConnection *net.OpError
-	switch failure.Of(err) {
-	case failure.Failed, failure.Throttled:
-		return true
-	case failure.Unreachable:
-		return !errors.Is(err, failure.ErrNoAnswer) && (!errors.As(err, &noConnection) || noConnection.Op != "dial")
-	}
-	return false
 }
