@@ -160,7 +160,7 @@ func (s *soak) change(ctx context.Context, random *rand.Rand, c *cohort, how int
 		c.unregister(s)
 		switch n := random.IntN(20); {
 		case n == 0: // a request or a stream is too late now
-			pause(ctx, 2*released)
+			pause(ctx, released+time.Second)
 		case n < 10:
 			pause(ctx, time.Duration(random.IntN(100))*time.Millisecond)
 		}
