@@ -46,7 +46,7 @@ var goals = []goal{
 	{"chaos", reliability.Cycles, 100, "cycles of faults on a real control plane"},
 	{"mutants", reliability.MutantsCaught, 60, "seeded bugs that the tests notice"},
 	{"soak", reliability.StatesChecked, 1_000_000, "states checked in the soak"},
-	{"secrets", reliability.SecrecyRuns, 3_500, "runs with a fault, searched for object data"},
+	{"secrets", reliability.SecrecyRuns, 3_200, "runs with a fault, searched for object data"},
 }
 
 // sum adds up the results of a goal. It returns false if there is none.
