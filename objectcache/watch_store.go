@@ -115,8 +115,8 @@ type WatchOptions struct {
 	IdleTimeout time.Duration
 	// RefusalGrace is how long a Get waits while the server answers every
 	// attempt with 401, 403 or another refusal. The Node authorizer needs a
-	// moment to see a pod that was just bound. Default: 1 s. A negative value
-	// waits for as long as the context allows.
+	// moment to see a pod that was just bound. A watch that is refused while lists work
+	// does not count. Default: 1 s. A negative value waits for as long as the context allows.
 	RefusalGrace time.Duration
 	// MaxStaleness bounds the age of a state at the call of Get: the time since the server
 	// last sent a read, an event or a bookmark of the object (Status.LastContact). If the state is

@@ -70,7 +70,8 @@ type Status struct {
 	// (Retry-After), while this reflector waits for it; else zero or past.
 	RetryAfter time.Time
 	// RefusedSince is when the server began to answer every attempt with 401, 403 or
-	// another refusal (4xx); zero if the last answer was none.
+	// another refusal (4xx); zero if the last answer was none. While Polled is set, the
+	// refusals are those of watches. A list that is refused after that begins anew.
 	RefusedSince time.Time
 	// Malformed counts the streams and reads that were given up because of what they
 	// delivered, or because the source or the store panicked.
