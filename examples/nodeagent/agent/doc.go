@@ -30,6 +30,7 @@
 //     were deleted while no agent ran: their folders are removed once the node's pods are listed.
 //   - A token of a pod's service account is kept in memory and in its volume, is renewed before it expires, and is
 //     never removed. If the agent may not request it, the other files of the volume are written.
+//   - If two sources of a volume have the same path, the later one has the file. The status and the log name both.
 //   - The agent reads the pods of its node, and Secrets and ConfigMaps by name. It creates nothing but tokens, which
 //     the server does not store.
 package agent

@@ -26,13 +26,18 @@ type VolumeStatus struct {
 	Path string
 	// Files is the number of files in the volume. It is valid if Err is nil.
 	Files int
-	// Err says why the volume could not be built or written. The files on disk were not changed then.
+	// Err says why the volume could not be built or written. The files on disk were not changed then. Err also says
+	// why a token that is in the volume cannot be renewed. The other files were written then, and the token stays.
 	Err error
-	// LeftOut lists the files that are missing from the volume, each with its cause: tokens of the pod's service
+	// LeftOut lists the files that are missing from the volume on disk, each with its cause: tokens of the pod's service
 	// account that the agent may not request.
 	LeftOut []string
+	// Conflicts names sources of the volume on disk that have paths in common, at most ten pairs: the later source has
+	// the file.
+	Conflicts []string
 
 	changed bool      // the sync changed files
+	written bool      // the volume is up to date; with an Err, but for its tokens
 	since   time.Time // of the first of consecutive syncs with an Err
 	logged  string    // the last Err that was logged as an error; "" if there is no Err
 }

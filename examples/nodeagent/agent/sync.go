@@ -27,6 +27,9 @@ var errNotInMemory = errors.New("not in memory yet, and a sync does not wait")
 // milliseconds.
 const gracePeriod = 2 * time.Second
 
+// maxConflicts bounds the Conflicts of a status: a pod can have thousands of items.
+const maxConflicts = 10
+
 // work syncs pods until the queue is shut down. The queue never gives one UID to two workers.
 func (a *Agent) work(ctx context.Context) {
 	for {
@@ -68,23 +71,32 @@ func (a *Agent) sync(ctx context.Context, uid types.UID) error {
 // syncVolume writes one volume and returns its status. ctx has ended: only objects in memory are used.
 func (a *Agent) syncVolume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) VolumeStatus {
 	status := VolumeStatus{Name: v.Name, Path: a.tree.Path(pod.UID, v.Name)}
-	payload, leftOut, err := volume.BuildAllowed(ctx, pod, v, getter{a.secrets, a.configMaps, a.tokens})
-	for _, l := range leftOut {
-		// Do not remove a token that was written before a restart: the pod uses it.
-		if a.tree.Has(pod.UID, v.Name, l.Path) {
-			err = errors.Join(err, l)
-		}
-		status.LeftOut = append(status.LeftOut, l.Error())
+	built, err := volume.BuildAllowed(ctx, pod, v, getter{a.secrets, a.configMaps, a.tokens})
+	if err != nil {
+		status.Err = err
+		return status
 	}
-	if err == nil {
-		status.Files = len(payload)
-		if a.tmpfs != nil && volume.Secret(v) {
-			status.changed, err = a.tree.WriteInMemory(pod.UID, v.Name, payload, *a.tmpfs)
+	var kept []error
+	for _, l := range built.LeftOut {
+		// Do not remove a token that was written before: the pod uses it.
+		if token, ok := a.tree.Token(pod.UID, v.Name, l.Path); ok {
+			built.Payload[l.Path] = token
+			kept = append(kept, l)
 		} else {
-			status.changed, err = a.tree.Write(pod.UID, v.Name, payload)
+			status.LeftOut = append(status.LeftOut, l.Error())
 		}
 	}
-	status.Err = err
+	for _, conflict := range built.Conflicts[:min(maxConflicts, len(built.Conflicts))] {
+		status.Conflicts = append(status.Conflicts, conflict.String())
+	}
+	status.Files = len(built.Payload)
+	if a.tmpfs != nil && volume.Secret(v) {
+		status.changed, err = a.tree.WriteInMemory(pod.UID, v.Name, built.Payload, *a.tmpfs)
+	} else {
+		status.changed, err = a.tree.Write(pod.UID, v.Name, built.Payload)
+	}
+	status.written = err == nil
+	status.Err = errors.Join(append(kept, err)...)
 	return status
 }
 
@@ -123,15 +135,12 @@ func (a *Agent) report(ctx context.Context, status PodStatus) error {
 // log logs the changes since before. At the default verbosity it logs an error once, and not while the error may still
 // mean that the first read is under way.
 func (s *VolumeStatus) log(logger logr.Logger, before VolumeStatus) {
+	if s.written {
+		s.logWritten(logger, before)
+	} else {
+		s.LeftOut, s.Conflicts = before.LeftOut, before.Conflicts // the files on disk are those before
+	}
 	if s.Err == nil {
-		if len(s.LeftOut) > 0 && !slices.Equal(s.LeftOut, before.LeftOut) {
-			logger.Info("Wrote the volume without forbidden tokens", "leftOut", s.LeftOut)
-		}
-		if s.changed {
-			logger.V(2).Info("Wrote the volume", "files", s.Files)
-		} else {
-			logger.V(4).Info("The volume is up to date", "files", s.Files)
-		}
 		return
 	}
 	s.since, s.logged = time.Now(), before.logged
@@ -139,12 +148,32 @@ func (s *VolumeStatus) log(logger logr.Logger, before VolumeStatus) {
 		s.since = before.since
 	}
 	pending := (errors.Is(s.Err, objectcache.ErrNotSynced) || errors.Is(s.Err, errTokenPending)) && time.Since(s.since) < gracePeriod
+	message := "Cannot write the volume, files are unchanged; will retry"
+	if s.written {
+		message = "Cannot renew tokens of the volume, the last ones stay; will retry"
+	}
 	if text := s.Err.Error(); !pending && s.logged != text {
 		s.logged = text
-		logger.Error(s.Err, "Cannot write the volume, files are unchanged; will retry")
+		logger.Error(s.Err, message)
 		return
 	}
 	logger.V(4).Info("Cannot write the volume yet", "err", s.Err)
+}
+
+// logWritten logs that the volume was written. It logs the tokens that are left out, and the sources with a path in
+// common, when they change.
+func (s *VolumeStatus) logWritten(logger logr.Logger, before VolumeStatus) {
+	if len(s.LeftOut) > 0 && !slices.Equal(s.LeftOut, before.LeftOut) {
+		logger.Info("Wrote the volume without forbidden tokens", "leftOut", s.LeftOut)
+	}
+	if len(s.Conflicts) > 0 && !slices.Equal(s.Conflicts, before.Conflicts) {
+		logger.Info("Sources of the volume have a path in common: the later source has the file", "conflicts", s.Conflicts)
+	}
+	if s.changed {
+		logger.V(2).Info("Wrote the volume", "files", s.Files)
+	} else {
+		logger.V(4).Info("The volume is up to date", "files", s.Files)
+	}
 }
 
 // getter is the [volume.Getter] of the agent: the two managers, and tokens.

@@ -148,6 +148,33 @@ func TestLogsErrorOnce(t *testing.T) {
 	}
 }
 
+// TestLogsWrittenOnce: tokens that are left out, and sources with a path in common, are logged when they change, and not
+// again after an error in between.
+func TestLogsWrittenOnce(t *testing.T) {
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	ctx := klog.NewContext(t.Context(), logger)
+	a := &Agent{status: newStatuses()}
+	of := func(texts ...string) VolumeStatus {
+		return VolumeStatus{Name: "v", written: true, LeftOut: texts, Conflicts: texts}
+	}
+	for i, step := range []struct {
+		status VolumeStatus
+		want   int
+	}{
+		{of("a"), 1}, {of("a"), 1},
+		{VolumeStatus{Name: "v", Err: errors.New("absent")}, 1},
+		{of("a"), 1}, {of("a", "b"), 2}, {of(), 2}, {of("a"), 3},
+	} {
+		_ = a.report(ctx, PodStatus{UID: "uid-1", Namespace: "ns", Name: "web-1", Volumes: []VolumeStatus{step.status}})
+		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+		for _, message := range []string{"Wrote the volume without forbidden tokens", "Sources of the volume have a path in common"} {
+			if got := strings.Count(log, message); got != step.want {
+				t.Errorf("after report %d: got %d lines %q, want %d", i+1, got, message, step.want)
+			}
+		}
+	}
+}
+
 // TestLogsNotSyncedLater: ErrNotSynced is logged as an error only after gracePeriod, and once.
 func TestLogsNotSyncedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

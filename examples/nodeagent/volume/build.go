@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +31,16 @@ type TokenGetter interface {
 	// Token returns a token of the pod's service account for the projection. An error for which apierrors.IsForbidden
 	// holds means that the agent may not request it.
 	Token(ctx context.Context, pod *corev1.Pod, projection *corev1.ServiceAccountTokenProjection) (string, error)
+}
+
+// Built is a volume as [BuildAllowed] computes it.
+type Built struct {
+	// Payload holds the files.
+	Payload Payload
+	// LeftOut are the tokens that the agent may not request. Payload has no file at their paths.
+	LeftOut []LeftOut
+	// Conflicts are the sources that have a path in common. The later one has the file.
+	Conflicts []Conflict
 }
 
 // LeftOut is a token file that is missing from a volume because the agent may not request the token.
@@ -58,42 +70,43 @@ func Secret(volume *corev1.Volume) bool { return Handles(volume) && volume.Confi
 
 // Build computes the files of a volume of the pod. The rules are those of Kubernetes: without items, every key is a
 // file; with items, only those keys, at their paths. An optional object, or a key of it, may be absent. In a projected
-// volume the later source wins if two have the same path.
+// volume the later source wins if two have the same path, see [Conflict]. If one has a file where another has a folder,
+// that is an error, as with kubelet.
 //
 // Build returns a complete volume or an error. The error joins the errors of all sources, and holds no object data.
 func Build(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter Getter) (Payload, error) {
-	payload, leftOut, err := BuildAllowed(ctx, pod, volume, getter)
+	built, err := BuildAllowed(ctx, pod, volume, getter)
 	errs := []error{err}
-	for _, l := range leftOut {
+	for _, l := range built.LeftOut {
 		errs = append(errs, l)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return payload, nil
+	return built.Payload, nil
 }
 
 // BuildAllowed is like [Build], but omits forbidden tokens and returns them: the other files of a pod's kube-api-access
 // volume are of use without the token.
-func BuildAllowed(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter Getter) (Payload, []LeftOut, error) {
+func BuildAllowed(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, getter Getter) (Built, error) {
 	sources, mode, ok := sources(volume)
 	if !ok {
-		return nil, nil, errors.New("not a secret, configMap, projected or downwardAPI volume")
+		return Built{}, errors.New("not a secret, configMap, projected or downwardAPI volume")
 	}
 	// The API server allows only one kind for a volume.
-	b := builder{pod: pod, getter: getter, mode: ptr.Deref(mode, defaultMode), payload: Payload{}}
+	b := builder{pod: pod, getter: getter, mode: ptr.Deref(mode, defaultMode), files: files{payload: Payload{}, from: map[string]string{}}}
 	var errs []error
 	for i := range sources {
 		errs = append(errs, b.add(ctx, &sources[i]))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, nil, err
+		return Built{}, err
 	}
 	// Not only in Write: the cause is in the pod, and no change of an object can repair it.
-	if err := b.payload.validate(); err != nil {
-		return nil, nil, err
+	if err := errors.Join(b.files.checkFolders(), b.files.payload.validate()); err != nil {
+		return Built{}, err
 	}
-	return b.payload, b.leftOut, nil
+	return b.files.built(), nil
 }
 
 // sources converts a volume of any kind to the sources of a projected volume.
@@ -123,11 +136,10 @@ func sources(volume *corev1.Volume) (sources []corev1.VolumeProjection, mode *in
 
 // builder collects the files of one volume.
 type builder struct {
-	pod     *corev1.Pod
-	getter  Getter
-	mode    int32 // of files whose item has none
-	payload Payload
-	leftOut []LeftOut
+	pod    *corev1.Pod
+	getter Getter
+	mode   int32 // of files whose item has none
+	files  files
 }
 
 // add collects the files of one source. An unsupported source is an error: the pod needs its file.
@@ -170,11 +182,12 @@ func (b *builder) addObject(kind, name string, items []corev1.KeyToPath, optiona
 		return fmt.Errorf("the volume has no name of a %s", kind)
 	}
 	data, err := get()
+	source := fmt.Sprintf("%s %q", kind, b.pod.Namespace+"/"+name)
 	switch {
 	case err != nil && !(optional && apierrors.IsNotFound(err)):
 		return err
 	case len(items) == 0:
-		return b.addKeys(data)
+		return b.addKeys(source, data)
 	}
 	for _, item := range items {
 		content, ok := data[item.Key]
@@ -182,10 +195,11 @@ func (b *builder) addObject(kind, name string, items []corev1.KeyToPath, optiona
 			continue
 		}
 		if !ok {
-			return fmt.Errorf("%s %q has no key %q: add the key, or make the volume optional", kind, b.pod.Namespace+"/"+name, item.Key)
+			return fmt.Errorf("%s has no key %q: add the key, or make the volume optional", source, item.Key)
 		}
-		if err := b.payload.set(item.Path, File{Data: content, Mode: ptr.Deref(item.Mode, b.mode)}); err != nil {
-			return fmt.Errorf("%s %q, key %q: %w", kind, b.pod.Namespace+"/"+name, item.Key, err)
+		key := fmt.Sprintf("%s, key %q", source, item.Key)
+		if err := b.files.set(item.Path, key, File{Data: content, Mode: ptr.Deref(item.Mode, b.mode)}); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return nil
@@ -202,20 +216,24 @@ func (b *builder) addToken(ctx context.Context, source *corev1.ServiceAccountTok
 		return errors.New("source serviceAccountToken is not supported by this getter")
 	}
 	token, err := getter.Token(ctx, b.pod, source)
+	from := "serviceAccountToken"
+	if source.Audience != "" {
+		from = fmt.Sprintf("serviceAccountToken, audience %q", source.Audience)
+	}
 	switch {
 	case apierrors.IsForbidden(err):
-		b.leftOut = append(b.leftOut, LeftOut{name, err})
+		b.files.leaveOut(LeftOut{name, err}, from)
 		return nil
 	case err != nil:
 		return fmt.Errorf("serviceAccountToken at %q: %w", name, err)
 	}
-	return b.payload.set(name, File{Data: []byte(token), Mode: b.mode})
+	return b.files.set(name, from, File{Data: []byte(token), Mode: b.mode, Token: true})
 }
 
 // addKeys collects every key as a file with that name. The API allows no slash in a key.
-func (b *builder) addKeys(data map[string][]byte) error {
-	for key, content := range data {
-		if err := b.payload.set(key, File{Data: content, Mode: b.mode}); err != nil {
+func (b *builder) addKeys(source string, data map[string][]byte) error {
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if err := b.files.set(key, source, File{Data: data[key], Mode: b.mode}); err != nil {
 			return err
 		}
 	}

@@ -110,10 +110,11 @@ func tokenSource(path, audience string) corev1.VolumeProjection {
 // TestBuildAllowed: a forbidden token is returned, and the volume is built without it.
 func TestBuildAllowed(t *testing.T) {
 	volume := corev1.Volume{VolumeSource: projectedVolume(tokenSource("./token", "closed"), configMapSource("app", items("mode", "mode")...))}
-	payload, leftOut, err := BuildAllowed(t.Context(), testPod, &volume, testObjects)
-	if err != nil || len(payload) != 1 {
-		t.Errorf("BuildAllowed: got %d files and error %v, want the one of the ConfigMap", len(payload), err)
+	built, err := BuildAllowed(t.Context(), testPod, &volume, testObjects)
+	if err != nil || len(built.Payload) != 1 || len(built.Conflicts) != 0 {
+		t.Errorf("BuildAllowed: got %d files, conflicts %v and error %v, want the file of the ConfigMap", len(built.Payload), built.Conflicts, err)
 	}
+	leftOut := built.LeftOut
 	if len(leftOut) != 1 || leftOut[0].Path != "token" || !apierrors.IsForbidden(leftOut[0]) || !strings.Contains(leftOut[0].Error(), `serviceAccountToken at "token"`) {
 		t.Errorf("left out: got %v, want the forbidden token", leftOut)
 	}

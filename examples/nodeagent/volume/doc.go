@@ -22,6 +22,8 @@
 // in one step. Then the old version is removed. A reader that resolves ..data once and reads below the result sees one
 // version. If that version was removed meanwhile, the reader gets "no such file" and must resolve ..data again.
 //
+// ROOT/pods/UID/tokens/NAME records which files of a version are tokens of the service account, see Tree.Token.
+//
 // # Security
 //
 // Names come from the API, and so from every user who may create a pod. They are validated, and all writes go

@@ -29,7 +29,7 @@ func (b *builder) addFields(items []corev1.DownwardAPIVolumeFile) error {
 			return fmt.Errorf("downwardAPI path %q: %w", item.Path, err)
 		}
 		file := File{Data: []byte(value), Mode: ptr.Deref(item.Mode, b.mode)}
-		if err := b.payload.set(item.Path, file); err != nil {
+		if err := b.files.set(item.Path, fmt.Sprintf("downwardAPI, field %q", item.FieldRef.FieldPath), file); err != nil {
 			return fmt.Errorf("downwardAPI: %w", err)
 		}
 	}

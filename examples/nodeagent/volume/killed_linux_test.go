@@ -58,6 +58,16 @@ var (
 	three = text("a", "2", "b", "1", "c/d", "1", "e/f/g", "1")
 )
 
+// tokens returns the payload with all its files as tokens.
+func tokens(payload Payload) Payload {
+	payload = maps.Clone(payload)
+	for name, file := range payload {
+		file.Token = true
+		payload[name] = file
+	}
+	return payload
+}
+
 var scenarios = map[string]scenario{
 	"first version":     {act: writes(one), after: one},
 	"update":            {before: one, act: writes(three), after: three},
@@ -70,6 +80,7 @@ var scenarios = map[string]scenario{
 	"update in memory":  {before: one, memory: true, act: writesInMemory(two), after: two},
 	"into memory":       {before: one, act: writesInMemory(two), after: two, between: true},
 	"first in memory":   {act: writesInMemory(one), after: one},
+	"tokens":            {before: one, act: writes(tokens(two)), after: two},
 }
 
 // runScenario is the process that is killed. It acts on one thread, which the test traces.

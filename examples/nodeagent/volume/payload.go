@@ -28,21 +28,13 @@ type File struct {
 	Data []byte
 	// Mode holds the permission bits, 0 to 0777. Other bits are an error, as in the API.
 	Mode int32
+	// Token means that Data is a token of the pod's service account: see Tree.Token.
+	Token bool
 }
 
 // Payload holds the files of a volume by their slash-separated path relative to the volume. It is empty for an optional
 // object that is absent.
 type Payload map[string]File
-
-// set adds or replaces the file at the clean form of name: "./a//b" is "a/b".
-func (p Payload) set(name string, file File) error {
-	clean, err := cleanPath(name)
-	if err != nil {
-		return err
-	}
-	p[clean] = file
-	return nil
-}
 
 // validate returns an error if the payload must not be written. It checks paths in order, so that a payload always has
 // the same error.
@@ -58,13 +50,23 @@ func (p Payload) validate() error {
 		if mode := p[name].Mode; mode&^int32(fs.ModePerm) != 0 {
 			return fmt.Errorf("path %q has mode %#o: use permission bits only, 0 to 0777", name, mode)
 		}
+	}
+	if file, below, ok := fileAndFolder(p); ok {
+		return fmt.Errorf("path %q is both a file and a folder of %q: change one of them", file, below)
+	}
+	return nil
+}
+
+// fileAndFolder returns the first path that is a folder of another one, and the first such other path.
+func fileAndFolder[V any](files map[string]V) (file, below string, ok bool) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
-			if _, ok := p[parent]; ok {
-				return fmt.Errorf("path %q is both a file and a folder of %q: change one of them", parent, name)
+			if _, ok := files[parent]; ok {
+				return parent, name, true
 			}
 		}
 	}
-	return nil
+	return "", "", false
 }
 
 // visible returns the names in the volume's folder: the first elements of the paths. Only these are links. Below them

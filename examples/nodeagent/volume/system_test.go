@@ -47,8 +47,8 @@ func TestWriteFailsHalfWay(t *testing.T) {
 	mustWrite(t, dir, old, true)
 	restore := limitFileSize(t)
 	large := text("a", "2", "b/c", tooLarge)
-	changed, err := write(dir, large)
-	_, again := write(dir, large)
+	changed, err := write(dir, large, noRecord)
+	_, again := write(dir, large, noRecord)
 	restore()
 	if !errors.Is(err, syscall.EFBIG) || changed {
 		t.Errorf("write: got changed %v and error %v, want EFBIG", changed, err)

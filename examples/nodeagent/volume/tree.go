@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -138,17 +137,7 @@ func (t *Tree) write(uid types.UID, volume string, payload Payload, memory *tmpf
 		return false, err
 	}
 	defer release(dir)
-	return write(dir, payload)
-}
-
-// Has reports whether a volume on disk has a file. file is a path as in a payload. No volume has one whose path leads
-// out of it.
-func (t *Tree) Has(uid types.UID, volume, file string) bool {
-	if checkUID(uid) != nil || checkPath(volume) != nil || checkPath(file) != nil {
-		return false
-	}
-	_, err := t.pods.Lstat(path.Join(string(uid), volumesDir, volume, dataLink, file))
-	return err == nil
+	return write(dir, payload, func(version string) error { return recordTokens(pod, dir, volume, version, payload) })
 }
 
 // Pods returns the UIDs of the pods that have a folder, in order. They include pods whose removal was interrupted.

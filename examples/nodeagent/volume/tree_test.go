@@ -313,21 +313,3 @@ func TestPodsIgnoresOtherNames(t *testing.T) {
 		t.Errorf("Pods: got error %v and (-want +got):\n%s", err, diff)
 	}
 }
-
-// Has knows the files of one volume, also where a path leads to those of another.
-func TestTreeHas(t *testing.T) {
-	tree := openTree(t, t.TempDir())
-	for _, uid := range []types.UID{"uid-1", "uid-2"} {
-		if _, err := tree.Write(uid, "v", text("a", "1")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !tree.Has("uid-1", "v", "a") || tree.Has("uid-1", "v", "b") {
-		t.Error("Has: got the wrong answer for a file of the volume, or for none")
-	}
-	for _, path := range [][2]string{{"v", "../../../../uid-2/volumes/v/a"}, {"../../uid-2/volumes/v", "a"}} {
-		if tree.Has("uid-1", path[0], path[1]) {
-			t.Errorf("Has of %q: got true for a file of another pod", path)
-		}
-	}
-}

@@ -32,8 +32,10 @@ const (
 // The old version is unchanged until dataLink is renamed, also after an error. Then the new version is complete. If a
 // later step fails, the next call repairs it: it compares with what is on disk.
 //
+// write calls record with the name of a new version before readers can see it.
+//
 // Calls for one folder must not overlap. Readers may read at any time.
-func write(dir *os.Root, payload Payload) (changed bool, err error) {
+func write(dir *os.Root, payload Payload, record func(version string) error) (changed bool, err error) {
 	if err := payload.validate(); err != nil {
 		return false, err
 	}
@@ -42,7 +44,11 @@ func write(dir *os.Root, payload Payload) (changed bool, err error) {
 		if version, err = writeVersion(dir, payload); err != nil {
 			return false, err
 		}
-		if err := replaceLink(dir, dataLink, version); err != nil {
+		err := record(version)
+		if err == nil {
+			err = replaceLink(dir, dataLink, version)
+		}
+		if err != nil {
 			return false, errors.Join(err, dir.RemoveAll(version))
 		}
 		changed = true
