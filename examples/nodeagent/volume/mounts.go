@@ -98,8 +98,8 @@ func unmount(parent *os.Root, name string) error {
 	return errors.Join(errs...)
 }
 
-// mountTmpfs mounts a tmpfs on the folder name, unless one is mounted. It first removes the files that are on disk: the
-// mount would hide them.
+// mountTmpfs mounts a tmpfs on the folder name, unless one is mounted. It first removes the files that Write has put
+// there: they are secret, and the mount would only hide them. What others have put there is hidden, and not removed.
 func mountTmpfs(parent *os.Root, name string, options tmpfs.Options) error {
 	dir, err := openDir(parent, name, volumeDirMode)
 	if err != nil {

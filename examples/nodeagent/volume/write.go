@@ -5,11 +5,14 @@ package volume
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +29,9 @@ const (
 	// volumeDirMode is the mode of a volume's folders. The mode of each file protects its content.
 	volumeDirMode fs.FileMode = 0o755
 )
+
+// versionName matches the names of versions. The API reserves names that start with "..", so that nobody else uses them.
+var versionName = regexp.MustCompile(`^\.\.\d{4}(_\d\d){5}\.\d+$`)
 
 // write makes the folder of a volume hold the payload, and reports whether anything had to change.
 //
@@ -63,11 +69,11 @@ func write(dir *os.Root, payload Payload, record func(version string) error) (ch
 // currentVersion returns the target of dataLink, or "" if it is not a version.
 func currentVersion(dir *os.Root) string {
 	target, err := dir.Readlink(dataLink)
-	if err != nil || !strings.HasPrefix(target, "..") || strings.Contains(target, "/") {
+	if err != nil || !versionName.MatchString(target) {
 		return ""
 	}
 	// Lstat: a version must not be a link to another folder.
-	if info, err := dir.Lstat(target); err != nil || !info.IsDir() || target == ".." {
+	if info, err := dir.Lstat(target); err != nil || !info.IsDir() {
 		return ""
 	}
 	return target
@@ -171,23 +177,29 @@ func writeFile(dir *os.Root, name string, file File) error {
 	return errors.Join(err, f.Chmod(fs.FileMode(file.Mode)), f.Close())
 }
 
-// linkVisible makes every visible name a link to its place below dataLink. It does not change links that are right.
+// linkVisible makes every visible name a link to its place below dataLink. It does not change links that are right. A
+// file or a folder that another program has put at such a name is an error, and the other names become links.
 func linkVisible(dir *os.Root, visible map[string]bool) (changed bool, err error) {
+	var inTheWay []error
 	for _, name := range slices.Sorted(maps.Keys(visible)) {
 		target := path.Join(dataLink, name)
 		if got, err := dir.Readlink(name); err == nil && got == target {
 			continue
 		}
+		// As kubelet. A container may have a volume mounted on it, which no other mount namespace shows.
+		if info, err := dir.Lstat(name); err == nil && info.Mode().Type() != fs.ModeSymlink {
+			inTheWay = append(inTheWay, fmt.Errorf("%s is in the way of a file of the volume: remove it", filepath.Join(dir.Name(), name)))
+			continue
+		}
 		if err := replaceLink(dir, name, target); err != nil {
-			return changed, err
+			return changed, errors.Join(append(inTheWay, err)...)
 		}
 		changed = true
 	}
-	return changed, nil
+	return changed, errors.Join(inTheWay...)
 }
 
-// replaceLink makes name a link to target in one step. If name is a folder, which write never creates, it is removed
-// first.
+// replaceLink makes name a link to target in one step. A folder with the reserved name dataLink is removed first.
 func replaceLink(dir *os.Root, name, target string) error {
 	// A crash can leave the temporary link behind.
 	if err := removeAll(dir, tempLink); err != nil {
@@ -196,7 +208,7 @@ func replaceLink(dir *os.Root, name, target string) error {
 	if err := dir.Symlink(target, tempLink); err != nil {
 		return err
 	}
-	if info, err := dir.Lstat(name); err == nil && info.IsDir() {
+	if info, err := dir.Lstat(name); name == dataLink && err == nil && info.IsDir() {
 		if err := removeAll(dir, name); err != nil {
 			return err
 		}
@@ -204,8 +216,8 @@ func replaceLink(dir *os.Root, name, target string) error {
 	return dir.Rename(tempLink, name)
 }
 
-// sweep removes everything but the visible names and the current version: old versions, old names, and whatever a crash
-// or another program left.
+// sweep removes what write has created before and does not need any more: see written. What others have put into the
+// folder stays, as with kubelet.
 func sweep(dir *os.Root, version string, visible map[string]bool) (changed bool, err error) {
 	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
@@ -214,7 +226,7 @@ func sweep(dir *os.Root, version string, visible map[string]bool) (changed bool,
 	var errs []error
 	for _, entry := range entries {
 		name := entry.Name()
-		if name == dataLink || name == version || visible[name] {
+		if name == dataLink || name == version || visible[name] || !written(dir, entry) {
 			continue
 		}
 		// Removes a link, not its target.
@@ -222,4 +234,15 @@ func sweep(dir *os.Root, version string, visible map[string]bool) (changed bool,
 		changed = true
 	}
 	return changed, errors.Join(errs...)
+}
+
+// written reports whether an entry of a volume's folder is one that write creates: a version, the temporary link, or a
+// link to its own name below dataLink. The name and the target say it, so that it holds also after a crash.
+func written(dir *os.Root, entry fs.DirEntry) bool {
+	name := entry.Name()
+	if name == tempLink || entry.IsDir() && versionName.MatchString(name) {
+		return true
+	}
+	target, err := dir.Readlink(name)
+	return err == nil && target == path.Join(dataLink, name)
 }
