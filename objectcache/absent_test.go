@@ -82,15 +82,15 @@ func TestStatusNextRead(t *testing.T) {
 		least, most time.Duration // until the next read; 0 if none is planned
 		readOnce    bool
 	}{
-		"watched":            {recheck, readyNamed, 0, 0, false},
-		"immutable":          {recheck, readyImmutable, 10 * time.Minute, 20 * time.Minute, false},
-		"immutable, for all": {objectcache.WatchOptions{ImmutableRecheck: -1}, readyImmutable, 0, 0, false},
-		"read-once":          {recheck, readyReadOnce, 0, 0, true},
+		"watched":            {recheck, servingNamed, 0, 0, false},
+		"immutable":          {recheck, servingImmutable, 10 * time.Minute, 20 * time.Minute, false},
+		"immutable, for all": {objectcache.WatchOptions{ImmutableRecheck: -1}, servingImmutable, 0, 0, false},
+		"read-once":          {recheck, servingReadOnce, 0, 0, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, test.options, func(t *testing.T, r *rig) {
-				if test.phase == readyImmutable {
+				if test.phase == servingImmutable {
 					r.create("tls", immutable)
 				} else {
 					r.create("tls")

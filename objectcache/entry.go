@@ -50,6 +50,8 @@ type entry[T cache.Object] struct {
 	// Since WatchStore.base.
 	ownerAddedAt time.Duration // when the last owner was added
 	startedAt    time.Duration // just before the first of its watches began, or the first after it was idle
+	changedAt    time.Duration // when the last known state came
+	notUpdated   time.Duration // since when a watch before this one did not bring the changes; 0 if it did
 	readBegan    time.Duration // when the last read began that startReadLocked started
 	readsUntil   time.Duration // when the reads for owners will have been demandSpacing apart
 
@@ -111,6 +113,7 @@ func (e *entry[T]) forgetLocked() {
 	e.view.Store(nil)
 	e.contact.Store(0)
 	e.immutable, e.live, e.noticed, e.readFor = false, false, false, 0
+	e.changedAt, e.notUpdated = 0, 0
 }
 
 // view is what a Get needs to know of an object. It never changes: a newer one replaces it.
@@ -161,6 +164,7 @@ func (s *WatchStore[T]) viewOf(e *entry[T]) *view[T] {
 // setStateLocked makes a state the last known one of an entry.
 func (s *WatchStore[T]) setStateLocked(e *entry[T], state cache.State[T]) {
 	e.immutable = s.isImmutable(state)
+	e.changedAt = s.now()
 	ready, ages := s.judgeLocked(e, state.Synced)
 	e.view.Store(&view[T]{state, ready, ages})
 }
@@ -203,13 +207,18 @@ func (s *WatchStore[T]) isYoung(e *entry[T]) bool {
 
 // contact returns when the server last sent something about an object, zero if it never did.
 // A state that is loaded after the call may be younger.
-func (s *WatchStore[T]) contact(e *entry[T]) (at time.Time) {
+func (s *WatchStore[T]) contact(e *entry[T]) time.Time {
 	since := e.contact.Load()
 	if w := e.watch.Load(); w != nil && w.shared != nil {
 		since = max(since, w.shared.contact.Load())
 	}
+	return s.timeOf(time.Duration(since))
+}
+
+// timeOf returns the time of a duration since WatchStore.base, zero for 0.
+func (s *WatchStore[T]) timeOf(since time.Duration) (at time.Time) {
 	if since > 0 {
-		at = s.base.Add(time.Duration(since))
+		at = s.base.Add(since)
 	}
 	return at
 }

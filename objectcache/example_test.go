@@ -56,5 +56,5 @@ func ExampleWatchStore_AddReadOnceReference() {
 	// Output:
 	// blue <nil>
 	// green <nil>
-	// Ready ReadOnce
+	// Serving ReadOnce
 }

@@ -36,8 +36,8 @@ func TestNegativeDurations(t *testing.T) {
 			if _, err := r.demand("tls", objectcache.GetOptions{MaxStaleness: time.Hour}); !errors.Is(err, objectcache.ErrStale) {
 				t.Errorf("Get with a bound of its own: got %v, want ErrStale", err)
 			}
-			if got := r.phase("sealed"); got != readyImmutable {
-				t.Errorf("phase of an immutable object: got %s, want %s", got, readyImmutable)
+			if got := r.phase("sealed"); got != servingImmutable {
+				t.Errorf("phase of an immutable object: got %s, want %s", got, servingImmutable)
 			}
 			if _, err := r.get("unreferenced", time.Second); !errors.Is(err, objectcache.ErrNotRegistered) {
 				t.Errorf("Get of an object without references: got %v, want ErrNotRegistered", err)

@@ -288,8 +288,8 @@ func TestGetDuringAnOutage(t *testing.T) {
 		time.Sleep(time.Hour)
 		r.mustGet("tls")
 		status, _ := r.Status(namespace, "tls")
-		if age := time.Since(status.LastContact); status.Phase != objectcache.PhaseFailing || age < time.Hour {
-			t.Errorf("status: got %+v (age %v), want Failing and the age of the state", status, age)
+		if age := time.Since(status.LastContact); status.Phase != objectcache.PhaseNotUpdated || age < time.Hour {
+			t.Errorf("status: got %+v (age %v), want NotUpdated and the age of the state", status, age)
 		}
 		if !apierrors.IsServiceUnavailable(status.LastError) {
 			t.Errorf("last error: got %v, want the outage", status.LastError)

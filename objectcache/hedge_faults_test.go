@@ -120,7 +120,7 @@ func TestHedgedReadsWhileTheServerLags(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			r.wantValue("at last", name, "newest")
 		}
-		if status, _ := r.Status(namespace, "tls-5"); status.Phase != objectcache.PhaseReady {
+		if status, _ := r.Status(namespace, "tls-5"); status.Phase != objectcache.PhaseServing {
 			t.Errorf("%+v", status)
 		}
 	})

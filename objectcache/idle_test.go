@@ -29,8 +29,8 @@ func TestIssue8UnsyncedIsNotIdle(t *testing.T) {
 		}
 		release()
 		time.Sleep(5 * time.Second)
-		if got := r.phase("tls"); got != readyNamed {
-			t.Errorf("phase: got %s, want Ready", got)
+		if got := r.phase("tls"); got != servingNamed {
+			t.Errorf("phase: got %s, want Serving", got)
 		}
 		time.Sleep(11 * time.Second)
 		if got := r.phase("tls"); got != objectcache.PhaseIdle {
@@ -69,9 +69,9 @@ func TestIdleCountsFromTheFirstSync(t *testing.T) {
 		r.AddReference(namespace, "tls", "pod")
 		time.Sleep(19 * time.Second)
 		release()
-		r.wantPhase("at the first sync", "tls", readyNamed, 1)
+		r.wantPhase("at the first sync", "tls", servingNamed, 1)
 		time.Sleep(19 * time.Second)
-		r.wantPhase("19 s after it", "tls", readyNamed, 1)
+		r.wantPhase("19 s after it", "tls", servingNamed, 1)
 		time.Sleep(21 * time.Second)
 		r.wantPhase("40 s after it", "tls", objectcache.PhaseIdle, 0)
 	})

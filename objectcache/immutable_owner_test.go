@@ -74,7 +74,7 @@ func TestIssue8OwnersKeepAnImmutableObject(t *testing.T) {
 				r.AddReference(namespace, "tls", "pod-3")
 				r.within("tls", time.Minute, uid)
 				time.Sleep(time.Minute)
-				if got := r.phase("tls"); got != readyImmutable {
+				if got := r.phase("tls"); got != servingImmutable {
 					t.Errorf("phase: got %s, want Immutable", got)
 				}
 			})

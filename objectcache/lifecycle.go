@@ -128,6 +128,9 @@ func (s *WatchStore[T]) nextWatchLocked(e *entry[T]) *objectWatch[T] {
 		e.order.Bookmark(version) // the first read must not be older
 	}
 	e.order.NewWriter()
+	if since := previous.missingSince(status); !since.IsZero() {
+		e.notUpdated = since.Sub(s.base)
+	}
 	if !e.state().Synced {
 		e.view.Store(nil)
 	}

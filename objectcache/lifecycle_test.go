@@ -39,7 +39,7 @@ func TestImmutableEndsItsStream(t *testing.T) {
 				if got := r.streams("tls"); got != 0 {
 					t.Errorf("streams: got %d, want 0", got)
 				}
-				if got := r.phase("tls"); got != readyImmutable {
+				if got := r.phase("tls"); got != servingImmutable {
 					t.Errorf("phase: got %s, want Immutable", got)
 				}
 				r.refuse(unavailable())
@@ -151,8 +151,8 @@ func TestGetAfterIdle(t *testing.T) {
 		if got := r.mustGet("tls"); string(got.Data["password"]) != "new" {
 			t.Errorf("after idling: got %q, want the new data", got.Data["password"])
 		}
-		if got := r.phase("tls"); got != readyNamed {
-			t.Errorf("phase: got %s, want Ready", got)
+		if got := r.phase("tls"); got != servingNamed {
+			t.Errorf("phase: got %s, want Serving", got)
 		}
 	})
 }
@@ -251,8 +251,8 @@ func TestPeerBug16_NoScan(t *testing.T) {
 			name := fmt.Sprintf("tls-%d", i)
 			due := began.Add(time.Duration(i) * 1234 * time.Millisecond).Add(time.Minute)
 			time.Sleep(time.Until(due) - time.Millisecond)
-			if got := r.phase(name); got != readyNamed {
-				t.Errorf("%s just before its time: got %s, want Ready", name, got)
+			if got := r.phase(name); got != absentNamed {
+				t.Errorf("%s just before its time: got %s, want Absent", name, got)
 			}
 			time.Sleep(2 * time.Millisecond)
 			if got := r.phase(name); got != objectcache.PhaseIdle {
@@ -283,11 +283,11 @@ func TestStatusAndStatuses(t *testing.T) {
 			all[status.Key.Name] = status
 		}
 		got := all["tls"]
-		if len(all) != 2 || got.Phase != objectcache.PhaseReady || !got.Exists || got.UID != created.UID ||
+		if len(all) != 2 || got.Phase != objectcache.PhaseServing || !got.Exists || got.UID != created.UID ||
 			got.ResourceVersion != created.ResourceVersion || fmt.Sprint(got.Owners) != "[a b]" || got.LastContact.IsZero() {
 			t.Errorf("Statuses: got %+v, want both, and tls as created", all)
 		}
-		if got := all["absent"]; got.Exists || got.UID != "" || got.Phase != objectcache.PhaseReady {
+		if got := all["absent"]; got.Exists || got.UID != "" || got.Phase != objectcache.PhaseAbsent {
 			t.Errorf("absent: got %+v, want it watched and absent", got)
 		}
 		if _, ok := r.Status(namespace, "stranger"); ok {

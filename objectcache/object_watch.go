@@ -82,6 +82,9 @@ func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 	if w.synced = synced; w.behind {
 		return
 	}
+	if synced {
+		e.notUpdated = 0
+	}
 	if !status.LastContact.IsZero() {
 		raise(&e.contact, w.store.sinceBase(status.LastContact))
 		e.noticed = true

@@ -25,7 +25,7 @@ func TestReadOnceIsReadForEachNewOwner(t *testing.T) {
 		r.update("tls", "1")
 		r.AddReadOnceReference(namespace, "tls", "pod-1")
 		r.wantValue("first owner", "tls", "1")
-		r.wantPhase("first owner", "tls", readyReadOnce, 0)
+		r.wantPhase("first owner", "tls", servingReadOnce, 0)
 		sub := r.subscribe()
 		defer sub.stop()
 		want(t, "first owner", sub.seen(), "tls=1")
@@ -39,7 +39,7 @@ func TestReadOnceIsReadForEachNewOwner(t *testing.T) {
 		}
 		r.AddReadOnceReference(namespace, "tls", "pod-2")
 		r.wantValue("second owner", "tls", "2")
-		r.wantPhase("second owner", "tls", readyReadOnce, 0)
+		r.wantPhase("second owner", "tls", servingReadOnce, 0)
 		want(t, "second owner", sub.seen(), "tls=2")
 		if got := r.reads("tls"); got != read+1 {
 			t.Errorf("reads for the second owner: got %d, want 1", got-read)
@@ -78,16 +78,16 @@ func TestReadOnceBesideOrdinaryReferences(t *testing.T) {
 				r.create("tls")
 				r.AddReadOnceReference(namespace, "tls", "pod-1")
 				for i := range 3 {
-					r.wantPhase("read-once", "tls", readyReadOnce, 0)
+					r.wantPhase("read-once", "tls", servingReadOnce, 0)
 					r.update("tls", fmt.Sprint(i))
 					test.add(r)
-					r.wantPhase("ordinary", "tls", readyNamed, 1)
+					r.wantPhase("ordinary", "tls", servingNamed, 1)
 					r.wantValue("ordinary", "tls", fmt.Sprint(i))
 					r.update("tls", "watched")
 					r.wantValue("ordinary", "tls", "watched")
 					test.remove(r)
 				}
-				r.wantPhase("read-once", "tls", readyReadOnce, 0)
+				r.wantPhase("read-once", "tls", servingReadOnce, 0)
 				r.wantValue("read-once", "tls", "watched")
 			})
 		})
@@ -135,7 +135,7 @@ func TestReadOnceOwnerDuringARead(t *testing.T) {
 					t.Errorf("got %v, %v, want the state after the reference", result.secret, result.err)
 				}
 				time.Sleep(time.Minute)
-				r.wantPhase("in the end", "tls", readyReadOnce, 0)
+				r.wantPhase("in the end", "tls", servingReadOnce, 0)
 				r.stop()
 			})
 		})
@@ -161,7 +161,7 @@ func TestLastOrdinaryReferenceAtALaggingServer(t *testing.T) {
 		if result := <-got; result.err != nil || string(result.secret.Data["password"]) != "new" {
 			t.Errorf("new owner: got %v, %v, want the state after its reference", result.secret, result.err)
 		}
-		r.wantPhase("in the end", "tls", readyReadOnce, 0)
+		r.wantPhase("in the end", "tls", servingReadOnce, 0)
 		if got := r.reads("tls") - before; got < 1 || got > 2 {
 			t.Errorf("reads: got %d, want one for each owner, or for both", got)
 		}
@@ -176,13 +176,13 @@ func TestReadOnceObjectThatIsAbsent(t *testing.T) {
 			if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
 				t.Errorf("absent: got %v, want NotFound", err)
 			}
-			r.wantPhase("absent", "tls", readyNamed, 1)
+			r.wantPhase("absent", "tls", absentNamed, 1)
 			r.AddReadOnceReference(namespace, "tls", "pod-2")
 			if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
 				t.Errorf("absent, second owner: got %v, want NotFound", err)
 			}
 			r.create("tls")
-			r.wantPhase("created", "tls", readyReadOnce, 0)
+			r.wantPhase("created", "tls", servingReadOnce, 0)
 			r.mustGet("tls")
 			r.remove("tls")
 			r.mustGet("tls")
@@ -190,7 +190,7 @@ func TestReadOnceObjectThatIsAbsent(t *testing.T) {
 			if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
 				t.Errorf("deleted, new owner: got %v, want NotFound", err)
 			}
-			r.wantPhase("deleted", "tls", readyNamed, 1)
+			r.wantPhase("deleted", "tls", absentNamed, 1)
 			for _, owner := range []types.UID{"pod-1", "pod-2", "pod-3"} {
 				r.DeleteReference(namespace, "tls", owner)
 			}
@@ -217,7 +217,7 @@ func TestReadOnceDuringAnOutage(t *testing.T) {
 				r.DeleteReference(namespace, "tls", "pod-3")
 				r.refuse(nil)
 				time.Sleep(time.Minute)
-				r.wantPhase("in the end", "tls", readyReadOnce, 0)
+				r.wantPhase("in the end", "tls", servingReadOnce, 0)
 				r.within("tls", time.Millisecond, uid)
 			})
 		})
@@ -250,7 +250,7 @@ func TestDemandsOnAnObjectWithoutAStream(t *testing.T) {
 					})
 				}
 				all.Wait()
-				r.wantPhase("after the reads", "tls", readyReadOnce, 0)
+				r.wantPhase("after the reads", "tls", servingReadOnce, 0)
 				if name == "not older than" {
 					options.NotOlderThan = "1000000"
 				}
@@ -267,7 +267,7 @@ func TestDemandsOnAnObjectWithoutAStream(t *testing.T) {
 				if got, after := during-before, r.reads("tls")-during; got == 0 || got > 10 || after > 2 {
 					t.Errorf("refused reads: got %d, and %d more, want those of a back-off, and those of an attempt that was under way", got, after)
 				}
-				r.wantPhase("refused", "tls", readyReadOnce, 0)
+				r.wantPhase("refused", "tls", objectcache.PhaseNotUpdated, 0)
 				r.mustGet("tls")
 			})
 		})
@@ -311,13 +311,13 @@ func TestReadOnceAndImmutable(t *testing.T) {
 		for range 2 {
 			before := r.reads("tls")
 			time.Sleep(time.Hour)
-			r.wantPhase("read-once", "tls", readyReadOnce, 0)
+			r.wantPhase("read-once", "tls", servingReadOnce, 0)
 			if got := r.reads("tls") - before; got != 0 {
 				t.Errorf("read-once: got %d reads in an hour, want none", got)
 			}
 			r.AddReference(namespace, "tls", "pod-2")
 			r.mustGet("tls")
-			r.wantPhase("ordinary reference", "tls", readyImmutable, 0)
+			r.wantPhase("ordinary reference", "tls", servingImmutable, 0)
 			before = r.reads("tls")
 			time.Sleep(time.Hour)
 			if got := r.reads("tls") - before; got < 30 || got > 60 {
@@ -338,7 +338,7 @@ func TestReadOnceAndIdleTimeout(t *testing.T) {
 		r.wantPhase("idle", "tls", objectcache.PhaseIdle, 0)
 		r.update("tls", "new")
 		r.wantValue("after it was idle", "tls", "new")
-		r.wantPhase("after it was idle", "tls", readyReadOnce, 0)
+		r.wantPhase("after it was idle", "tls", servingReadOnce, 0)
 	})
 }
 

@@ -43,7 +43,7 @@ func TestIssue8RecreatedImmutableIsNoticed(t *testing.T) {
 					want(t, "changes", sub.seen())
 				}
 				r.within("tls", time.Second, uid)
-				if got := r.phase("tls"); got != readyImmutable || r.streams("tls") != 0 {
+				if got := r.phase("tls"); got != servingImmutable || r.streams("tls") != 0 {
 					t.Errorf("got phase %s and %d streams, want Immutable and none", got, r.streams("tls"))
 				}
 			})
@@ -70,9 +70,9 @@ func TestRecheckWithoutAChange(t *testing.T) {
 			t.Errorf("age: got %v, want at most that of the last recheck", age)
 		}
 		release := r.holdBack("list")
-		for began := time.Now(); r.phase("tls") != objectcache.PhaseReopening; time.Sleep(time.Second) {
+		for began := time.Now(); r.phase("tls") != objectcache.PhaseNotUpdated; time.Sleep(time.Second) {
 			if time.Since(began) > 2*time.Minute {
-				t.Fatalf("phase: got %s for two minutes, want Reopening during a recheck", r.phase("tls"))
+				t.Fatalf("phase: got %s for two minutes, want NotUpdated during a recheck that hangs", r.phase("tls"))
 			}
 		}
 		began := time.Now()
@@ -87,8 +87,8 @@ func TestRecheckWithoutAChange(t *testing.T) {
 		if _, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
 			t.Errorf("deleted: got %v, want NotFound", err)
 		}
-		if got := r.phase("tls"); got != readyNamed {
-			t.Errorf("phase: got %s, want Ready", got)
+		if got := r.phase("tls"); got != absentNamed {
+			t.Errorf("phase: got %s, want Absent", got)
 		}
 	})
 }
@@ -107,8 +107,8 @@ func TestFailedRecheck(t *testing.T) {
 		}
 		r.within("tls", 0, uid)
 		status, _ := r.Status(namespace, "tls")
-		if status.Phase != objectcache.PhaseReady || status.Reason != objectcache.ReasonImmutable || !apierrors.IsForbidden(status.LastError) {
-			t.Errorf("status: got %+v, want Immutable and the cause of the failed recheck", status)
+		if status.Phase != objectcache.PhaseNotUpdated || status.Reason != objectcache.ReasonImmutable || !apierrors.IsForbidden(status.LastError) {
+			t.Errorf("status: got %+v, want NotUpdated, Immutable and the cause of the failed recheck", status)
 		}
 	})
 }

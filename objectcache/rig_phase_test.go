@@ -8,29 +8,37 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// What phase returns for an object that is ready: also how its changes arrive, or why none do.
+// What phase returns for an object whose changes arrive: also how they do, or why none do.
 const (
-	readyNamed     = objectcache.PhaseReady + ", " + objectcache.Phase(objectcache.StreamNamed)
-	readyShared    = objectcache.PhaseReady + ", " + objectcache.Phase(objectcache.StreamShared)
-	readyImmutable = objectcache.PhaseReady + ", " + objectcache.Phase(objectcache.ReasonImmutable)
-	readyReadOnce  = objectcache.PhaseReady + ", " + objectcache.Phase(objectcache.ReasonReadOnce)
-	readyOnDemand  = objectcache.PhaseReady + ", " + objectcache.Phase(objectcache.ReasonOnDemand)
+	servingNamed     = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.StreamNamed)
+	servingShared    = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.StreamShared)
+	servingImmutable = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.ReasonImmutable)
+	servingReadOnce  = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.ReasonReadOnce)
+	servingOnDemand  = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.ReasonOnDemand)
+	absentNamed      = objectcache.PhaseAbsent + ", " + objectcache.Phase(objectcache.StreamNamed)
+	absentShared     = objectcache.PhaseAbsent + ", " + objectcache.Phase(objectcache.StreamShared)
 )
 
 func (r *rig) phase(name string) objectcache.Phase {
 	synctest.Wait()
 	status, _ := r.Status(namespace, name)
+	known := status.Phase == objectcache.PhaseNotUpdated || isUpdated(status)
 	switch {
-	case status.Stream == objectcache.StreamNone && status.Phase == objectcache.PhaseReady && status.Reason == "",
+	case status.Stream == objectcache.StreamNone && known && status.Reason == "",
 		status.Stream != objectcache.StreamNone && status.Reason != "":
 		r.t.Errorf("status of %s: got phase %s, stream %s and reason %q", name, status.Phase, status.Stream, status.Reason)
-	case status.Phase != objectcache.PhaseReady:
+	case !isUpdated(status):
 	case status.Reason != "":
 		return status.Phase + ", " + objectcache.Phase(status.Reason)
 	default:
 		return status.Phase + ", " + objectcache.Phase(status.Stream)
 	}
 	return status.Phase
+}
+
+// isUpdated reports whether the state of an object, or its absence, is served, and its changes arrive.
+func isUpdated(status objectcache.Status) bool {
+	return (status.Phase == objectcache.PhaseServing || status.Phase == objectcache.PhaseAbsent) && status.NotUpdatedSince.IsZero()
 }
 
 // wantPhase checks the phase of an object and how many streams it has.

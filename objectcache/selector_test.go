@@ -47,7 +47,7 @@ func TestSelector(t *testing.T) {
 		}
 		r.server.CloseStreams(nil)
 		time.Sleep(time.Minute)
-		r.wantPhase("resumed", "tls", readyNamed, 1)
+		r.wantPhase("resumed", "tls", servingNamed, 1)
 		secret := r.mustGet("tls").DeepCopy()
 		secret.Labels = nil
 		if _, err := r.client.CoreV1().Secrets(namespace).Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {

@@ -173,7 +173,7 @@ func TestSharedSwitchesWithoutAGap(t *testing.T) {
 				r.closeShared()
 			}
 			f.write(time.Duration(f.random.IntN(60)) * time.Second)
-			switches += r.countPhase(readyShared, all[:lasting])
+			switches += r.countPhase(servingShared, all[:lasting])
 			f.wantNewest("above the threshold", all...)
 			r.dereference(all[lasting:]...)
 			f.changes.forget(all[lasting:])
@@ -211,9 +211,9 @@ func TestSharedStreamBehindAnObject(t *testing.T) {
 		r.createAll("late")
 		r.reference("late")
 		bookmark(before)
-		r.wantPhase("with a bookmark from before the object", readyNamed, "late")
+		r.wantPhase("with a bookmark from before the object", servingNamed, "late")
 		bookmark(r.version("late"))
-		r.wantPhase("with a bookmark at its version", readyShared, "late")
+		r.wantPhase("with a bookmark at its version", servingShared, "late")
 	})
 }
 
@@ -290,7 +290,7 @@ func TestSharedRollback(t *testing.T) {
 			sub.seen()
 			r.dereference(all[8:]...)
 			time.Sleep(joined)
-			r.wantPhase("after the rollback", readyShared, all[:8]...)
+			r.wantPhase("after the rollback", servingShared, all[:8]...)
 		}
 	})
 }
@@ -303,7 +303,7 @@ func TestSharedRollbackAndARefusal(t *testing.T) {
 		r.createAll(all...)
 		r.reference(all...)
 		time.Sleep(joined)
-		r.wantPhase("before", readyShared, all...)
+		r.wantPhase("before", servingShared, all...)
 		before := r.server.Snapshot()
 		for range 20 {
 			r.update(all[0], "lost")
@@ -312,7 +312,7 @@ func TestSharedRollbackAndARefusal(t *testing.T) {
 		r.refused.Store(&forbidden().ErrStatus)
 		r.server.Restore(before)
 		time.Sleep(time.Minute)
-		r.wantPhase("refused", readyNamed, all...)
+		r.wantPhase("refused", servingNamed, all...)
 		r.wantValues("refused", "0", all...)
 	})
 }

@@ -28,7 +28,7 @@ func TestSharedImmutable(t *testing.T) {
 		r.reference(all[3:6]...)
 		time.Sleep(joined)
 		r.wantStreams("two that change", 0, 2)
-		r.wantPhase("two that change", readyImmutable, all[:4]...)
+		r.wantPhase("two that change", servingImmutable, all[:4]...)
 		for _, name := range all[:4] {
 			r.AddReference(namespace, name, "pod-2") // which reads the object again
 		}
@@ -42,12 +42,12 @@ func TestSharedImmutable(t *testing.T) {
 		r.seal(all[4], "sealed")
 		r.wantValues("sealed", "sealed", all[4])
 		time.Sleep(joined)
-		r.wantPhase("sealed", readyImmutable, all[:5]...)
+		r.wantPhase("sealed", servingImmutable, all[:5]...)
 		r.remove(all[4])
 		r.create(all[4], func(s *corev1.Secret) { s.Data["password"] = []byte("other") })
 		time.Sleep(time.Hour)
 		r.wantValues("created again", "other", all[4])
-		r.wantPhase("created again", readyShared, all[4:]...)
+		r.wantPhase("created again", servingShared, all[4:]...)
 		r.wantStreams("in the end", 1, 0)
 	})
 }
@@ -67,7 +67,7 @@ func TestSharedReadsAreNotForOwners(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.seal(all[0], "old")
 		time.Sleep(time.Minute)
-		r.wantPhase("sealed", readyImmutable, all[0])
+		r.wantPhase("sealed", servingImmutable, all[0])
 		r.remove(all[0])
 		r.create(all[0], immutable)
 		r.AddReference(namespace, all[0], "pod-2")
@@ -152,7 +152,7 @@ func TestSharedObjectThatWasRead(t *testing.T) {
 				t.Error(err)
 			}
 			time.Sleep(300 * time.Millisecond)
-			if status, _ := r.Status(namespace, all[0]); status.Phase != objectcache.PhaseReady || status.Stream != objectcache.StreamShared || status.LastContact.Before(began) {
+			if status, _ := r.Status(namespace, all[0]); status.Phase != objectcache.PhaseServing || status.Stream != objectcache.StreamShared || status.LastContact.Before(began) {
 				t.Errorf("got phase %s and contact %v before the read, want it shared, and no earlier contact", status.Phase, began.Sub(status.LastContact))
 			}
 		}
@@ -252,8 +252,8 @@ func TestSharedReadOnce(t *testing.T) {
 			r.DeleteReference(namespace, name, "pod")
 		}
 		time.Sleep(joined)
-		r.wantPhase("watched by none", readyReadOnce, all[:3]...)
-		r.wantPhase("two are watched", readyShared, all[3:5]...)
+		r.wantPhase("watched by none", servingReadOnce, all[:3]...)
+		r.wantPhase("two are watched", servingShared, all[3:5]...)
 	})
 }
 
@@ -277,7 +277,7 @@ func TestSharedTransform(t *testing.T) {
 		sub := r.subscribe()
 		defer sub.stop()
 		time.Sleep(joined)
-		r.wantPhase("at first", readyShared, all...)
+		r.wantPhase("at first", servingShared, all...)
 		r.wantValues("at first", "transformed 0", all...)
 		sub.seen()
 		r.update(all[1], "1")
@@ -288,7 +288,7 @@ func TestSharedTransform(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		r.wantValues("a bad object", "transformed 2", all[1])
 		time.Sleep(retried)
-		r.wantPhase("in the end", readyShared, all[1:]...)
+		r.wantPhase("in the end", servingShared, all[1:]...)
 		r.stop()
 	})
 }

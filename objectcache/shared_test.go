@@ -28,12 +28,12 @@ func TestSharedThreshold(t *testing.T) {
 		r.reference(all[:3]...)
 		time.Sleep(joined)
 		r.wantStreams("below the threshold", 0, 3)
-		r.wantPhase("below the threshold", readyNamed, all[:3]...)
+		r.wantPhase("below the threshold", servingNamed, all[:3]...)
 		r.reference(all[3:]...)
 		r.wantValues("at once", "0", all...)
 		time.Sleep(joined)
 		r.wantStreams("above the threshold", 1, 0)
-		r.wantPhase("above the threshold", readyShared, all...)
+		r.wantPhase("above the threshold", servingShared, all...)
 		for _, name := range all {
 			r.update(name, "1")
 		}
@@ -44,7 +44,7 @@ func TestSharedThreshold(t *testing.T) {
 		r.wantStreams("one is left", 1, 0)
 		time.Sleep(5*time.Minute + joined)
 		r.wantStreams("one is left for five minutes", 0, 1)
-		r.wantPhase("one is left", readyNamed, all[0])
+		r.wantPhase("one is left", servingNamed, all[0])
 		r.update(all[0], "2")
 		r.wantValues("one is left", "2", all[0])
 		r.reference(all[1:]...)
@@ -93,7 +93,8 @@ func TestSharedFirstRead(t *testing.T) {
 		r.reference(all...)
 		r.run()
 		r.wantStreams("at once", 1, 0)
-		r.wantPhase("at once", readyShared, all...)
+		r.wantPhase("at once", absentShared, all[0])
+		r.wantPhase("at once", servingShared, all[1:]...)
 		r.wantValues("at once", "0", all[1:]...)
 		if _, err := r.get(all[0], time.Second); !apierrors.IsNotFound(err) {
 			t.Errorf("absent: got %v, want NotFound", err)
@@ -126,7 +127,7 @@ func TestSharedFirstReadIsSlow(t *testing.T) {
 		release()
 		time.Sleep(joined)
 		r.wantStreams("in the end", 1, 0)
-		r.wantPhase("in the end", readyShared, all...)
+		r.wantPhase("in the end", servingShared, all...)
 		r.stop()
 	})
 }
@@ -144,7 +145,7 @@ func TestSharedWithoutWatchList(t *testing.T) {
 		r.update(all[1], "1")
 		time.Sleep(time.Minute)
 		r.wantValues("stream broken", "1", all[:2]...)
-		r.wantPhase("stream broken", readyShared, all...)
+		r.wantPhase("stream broken", servingShared, all...)
 	})
 }
 

@@ -89,6 +89,6 @@ func TestSharedStreamThatIsBehindABookmark(t *testing.T) {
 		if more := r.opens(all[0]) - opens; err != nil || more > 0 || time.Since(began) > 60*time.Millisecond {
 			t.Errorf("got %v after %v and %d more streams, want the object with the bookmark, after 50 ms", err, time.Since(began), more)
 		}
-		r.wantPhase("after the bookmark", readyNamed, all[0]) // until the shared stream has come as far
+		r.wantPhase("after the bookmark", servingNamed, all[0]) // until the shared stream has come as far
 	})
 }

@@ -13,28 +13,32 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// Phase is where an object is in its life in the store. How its changes arrive is its
-// [StreamType], and why none do is its [Reason].
+// Phase is what a Get returns now if it cannot wait, as [WatchStore.TryGet]: the object, that it
+// is absent, or neither and why. How changes of the object arrive is its [StreamType], and why
+// none do is its [Reason].
 type Phase string
 
 const (
-	// PhasePending: no request has been sent. Run has not been called, or the store reads an
-	// object only for a Get and none has asked for it yet (TTLStore).
-	PhasePending Phase = "Pending"
-	// PhaseSyncing: the first read is under way.
-	PhaseSyncing Phase = "Syncing"
-	// PhaseReady: the state is known and served from memory. An open stream brings its
-	// changes, or Status.Reason says why there is none. If the last time that an object
-	// without a stream was read again has failed, Status.Failures is not 0.
-	PhaseReady Phase = "Ready"
-	// PhaseReopening: the state is known and served, but no stream is open. It ended
-	// regularly and is being opened again, or an object without a stream is being
-	// read again. Or a GET has brought the state, and the first stream is being opened.
-	PhaseReopening Phase = "Reopening"
-	// PhaseFailing: the last attempts to read the object, or to watch it, failed. The previous
-	// state, if any, is served. If the object can be read but not watched, Status.Stream is
-	// [StreamPolled], and Status.LastContact is the time of the last read.
+	// PhaseServing: the object is returned from memory. A stream brings its changes, lists do
+	// ([StreamPolled]), or it needs none for a Reason.
+	PhaseServing Phase = "Serving"
+	// PhaseNotUpdated: the object is returned from memory, and changes of it do not arrive:
+	// Status.NotUpdatedSince has since when.
+	PhaseNotUpdated Phase = "NotUpdated"
+	// PhaseAbsent: Get returns that the object does not exist, from memory. If its creation would
+	// not be noticed now, Status.NotUpdatedSince is set.
+	PhaseAbsent Phase = "Absent"
+	// PhaseFailing: there is no state that Get may return, and the last attempts to read the
+	// object failed.
 	PhaseFailing Phase = "Failing"
+	// PhaseSyncing: there is no state that Get may return. The read that brings one is under way
+	// or in line, and none has failed since the last that was completed.
+	PhaseSyncing Phase = "Syncing"
+	// PhasePending: there is no state that Get may return, and nothing reads one before a Get, or
+	// Run, is called. That is so in a store before Run, in a [TTLStore] for an object that no Get
+	// has asked for and for an absence whose TTL is over, and for a state that has become older
+	// than MaxStaleness while its stream was quiet.
+	PhasePending Phase = "Pending"
 	// PhaseIdle: no Get has asked for the object for WatchOptions.IdleTimeout. The next
 	// Get opens a new stream.
 	PhaseIdle Phase = "Idle"
@@ -44,7 +48,7 @@ const (
 
 // Phases returns all phases, in the order above.
 func Phases() []Phase {
-	return []Phase{PhasePending, PhaseSyncing, PhaseReady, PhaseReopening, PhaseFailing, PhaseIdle, PhaseStopped}
+	return []Phase{PhaseServing, PhaseNotUpdated, PhaseAbsent, PhaseFailing, PhaseSyncing, PhasePending, PhaseIdle, PhaseStopped}
 }
 
 // StreamType is how changes of an object arrive.
@@ -57,8 +61,8 @@ const (
 	// Status.LastContact is that of the shared stream.
 	StreamShared StreamType = "Shared"
 	// StreamPolled: the object is read again from time to time, because lists of it work and
-	// watches do not. Its phase is [PhaseFailing], and Status.LastError is the error of the
-	// watch. It is set once a watch after a list has failed.
+	// watches do not: its changes arrive late. Status.LastError is the error of the watch. It is
+	// set once a watch after a list has failed.
 	StreamPolled StreamType = "Polled"
 	// StreamNone: no changes arrive. The object needs no stream, for a [Reason], is being read
 	// for the first time without one, or is idle, or the store does not run.
@@ -92,7 +96,7 @@ func Reasons() []Reason { return []Reason{ReasonImmutable, ReasonReadOnce, Reaso
 type Status struct {
 	// Key is the object's namespace and name.
 	Key types.NamespacedName
-	// Phase is where the object is in its life in the store.
+	// Phase is what a Get returns now.
 	Phase Phase
 	// Stream is how changes of the object arrive, also while they do not because its
 	// reads fail.
@@ -107,7 +111,8 @@ type Status struct {
 	Parked bool
 	// Synced is set while the state is known, to the newest owner as well: Get returns
 	// the object, or that it is absent, without waiting. In a [TTLStore] it stays set
-	// when the TTL is over, and Get waits for the next read.
+	// when the TTL is over, and Get waits for the next read. While it is not set, but Phase is
+	// that of a known state, Get waits for the read for a new owner, and TryGet does not.
 	Synced bool
 	// Exists is set if the object exists in the last known state.
 	Exists bool
@@ -117,6 +122,19 @@ type Status struct {
 	// LastContact is when the server last sent a read, an event or a bookmark of the object, of those
 	// that have passed the function of WithTransform. Zero if it never did.
 	LastContact time.Time
+	// NotUpdatedSince is since when changes of the known state do not arrive: the stream ended
+	// then, the read that fails or hangs began, or the function of WithTransform was called that
+	// has not returned. It is not before LastContact.
+	//
+	// It is zero while changes arrive, also by lists ([StreamPolled]), if the object needs no stream
+	// and the last read of it did not fail, and if no state is known. Streams end regularly, as a
+	// rule for a tenth of a second, and in a program with many objects there is always one. So it
+	// is also zero for the first 5 s, unless an attempt fails: neither metrics nor pages flicker.
+	NotUpdatedSince time.Time
+	// ChangedAt is when the known state came to this process: the object was read for the first
+	// time, or was created, changed or deleted. A read of the state that is known does not count.
+	// Zero if no state is known.
+	ChangedAt time.Time
 	// NextRead is when an object without a stream is read again: an immutable one after
 	// WatchOptions.ImmutableRecheck. The last such read is LastContact, or
 	// LastErrorTime if it failed. Zero if a stream is open or being opened, while a read is
@@ -197,8 +215,9 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 		status.Phase = s.phaseWithoutWatchLocked()
 		return status
 	}
-	stream, state := w.status(), e.state()
-	status.Phase, status.Stream = phaseLocked(w, state, stream), streamTypeLocked(w)
+	facts, state := s.factsLocked(e, w)
+	stream := facts.Attempts
+	status.Stream = streamTypeLocked(w)
 	switch w.upkeep {
 	case engine.ByNone:
 		status.Reason = reasons[w.reason]
@@ -215,20 +234,57 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	}
 	status.LastError, status.LastErrorTime = s.resource.Explain(stream.LastError), stream.LastErrorTime
 	status.NextRead = e.nextReadLocked(w)
-	status.Synced = s.viewOf(e) != nil || s.servesLocked(e, w)
+	if state.Synced {
+		status.NotUpdatedSince, status.ChangedAt = w.notUpdatedLocked(stream, status.LastContact), s.timeOf(e.changedAt)
+	}
+	synced, served := s.servesLocked(e, w, &facts)
+	status.Synced, status.Phase = synced, phaseLocked(w, served, &status, state.Exists, stream)
 	if status.Exists = state.Exists; state.Exists {
 		status.UID, status.ResourceVersion = state.Object.GetUID(), state.Object.GetResourceVersion()
 	}
 	return status
 }
 
-// servesLocked reports whether a Get would return the state of an entry with a watch.
-func (s *WatchStore[T]) servesLocked(e *entry[T], w *objectWatch[T]) bool {
-	facts, _ := s.factsLocked(e, w)
+// servesLocked reports whether a Get would return the state of an entry with a watch, without
+// waiting (synced), and whether it would if it could not wait (served). It decides as a Get does.
+func (s *WatchStore[T]) servesLocked(e *entry[T], w *objectWatch[T], facts *engine.Facts) (synced, served bool) {
+	if s.viewOf(e) != nil {
+		return true, true
+	}
+	now := time.Now()
 	d := s.demandOfAllLocked(e)
-	d.NotBefore = notBefore(time.Now(), s.maxStalenessLocked(e))
-	verdict, _ := d.Answer(&facts, s.options.RefusalGrace, time.Now())
-	return verdict.Serves()
+	d.NotBefore = notBefore(now, s.maxStalenessLocked(e))
+	verdict, _ := d.Answer(facts, s.options.RefusalGrace, now)
+	d.Ended, d.Lapsed = true, s.ttl != nil && s.hasLapsed(w)
+	last, _ := d.Answer(facts, s.options.RefusalGrace, now)
+	return verdict.Serves(), last.Serves()
+}
+
+// reopenGrace is how long it may take to open a stream that has ended, or to read an object without
+// one again, before the object counts as not updated. Waiting Gets give a request up after that.
+const reopenGrace = 5 * time.Second
+
+// notUpdatedLocked returns since when changes of a known state do not arrive: see
+// Status.NotUpdatedSince. contact is when the server last sent something about the object.
+func (w *objectWatch[T]) notUpdatedLocked(stream reflector.Status, contact time.Time) (since time.Time) {
+	if since = w.missingSince(stream); since.IsZero() || stream.Polled || w.upkeep == engine.ByNone && stream.Failures == 0 {
+		return time.Time{}
+	}
+	if since = later(since, contact); stream.Failures == 0 && time.Since(since) < reopenGrace {
+		return time.Time{}
+	}
+	return since
+}
+
+// missingSince returns since when a watch, or one before it, does not bring the changes of a
+// state; zero if it does.
+func (w *objectWatch[T]) missingSince(stream reflector.Status) (since time.Time) {
+	for _, at := range []time.Time{stream.NotUpdatedSince, stream.TransformingSince, w.store.timeOf(w.entry.notUpdated)} {
+		if since.IsZero() || !at.IsZero() && at.Before(since) {
+			since = at
+		}
+	}
+	return since
 }
 
 // nextReadLocked returns when an object without a stream is read again; zero if no read is
@@ -265,17 +321,19 @@ func (s *WatchStore[T]) phaseWithoutWatchLocked() Phase {
 // reasons are those of the engine for an object to have no stream.
 var reasons = [...]Reason{engine.OnDemand: ReasonOnDemand, engine.ReadOnce: ReasonReadOnce, engine.Immutable: ReasonImmutable}
 
-// phaseLocked returns the phase of an entry with a watch.
-func phaseLocked[T cache.Object](w *objectWatch[T], state cache.State[T], stream reflector.Status) Phase {
+// phaseLocked returns the phase of an entry with a watch, whose state a Get returns if served is set.
+func phaseLocked[T cache.Object](w *objectWatch[T], served bool, status *Status, exists bool, stream reflector.Status) Phase {
 	switch {
-	case w.upkeep == engine.ByNone:
-		return PhaseReady
+	case served && !exists:
+		return PhaseAbsent
+	case served && !status.NotUpdatedSince.IsZero():
+		return PhaseNotUpdated
+	case served:
+		return PhaseServing
 	case stream.Failures > 0:
 		return PhaseFailing
-	case stream.Streaming:
-		return PhaseReady
-	case state.Synced:
-		return PhaseReopening
+	case w.upkeep == engine.ByNone, stream.Streaming:
+		return PhasePending
 	}
 	return PhaseSyncing
 }

@@ -27,22 +27,22 @@ func (s *WatchStore[T]) transformAny(e *entry[T], object any) (any, error) {
 // transforming is the calls of the function of WithTransform with an object: of its own stream, a shared one, and a GET
 // beside them.
 type transforming struct {
-	calls int       // under way
-	since time.Time // the first of those that have overlapped
+	calls int           // under way
+	since time.Duration // the first of those that have overlapped, since WatchStore.base; 0 if none is under way
 }
 
 // transform calls the function of WithTransform with the object of an entry, and notes that.
 func (s *WatchStore[T]) transform(e *entry[T], object T) (T, error) {
 	s.transforms.Lock()
 	if e.transforming.calls++; e.transforming.calls == 1 {
-		e.transforming.since = time.Now()
+		e.transforming.since = s.now()
 	}
 	s.transforms.Unlock()
 	defer func() {
 		s.transforms.Lock()
 		defer s.transforms.Unlock()
 		if e.transforming.calls--; e.transforming.calls == 0 {
-			e.transforming.since = time.Time{}
+			e.transforming.since = 0
 		}
 	}()
 	return s.resource.Transform(object)
@@ -55,5 +55,5 @@ func (s *WatchStore[T]) transformingSince(e *entry[T]) time.Time {
 	}
 	s.transforms.Lock()
 	defer s.transforms.Unlock()
-	return e.transforming.since
+	return s.timeOf(e.transforming.since)
 }

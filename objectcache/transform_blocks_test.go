@@ -60,7 +60,7 @@ func TestTransformBlocksInASharedStream(t *testing.T) {
 		r.createAll(append(all, "new")...)
 		r.reference(all...)
 		time.Sleep(joined)
-		r.wantPhase("at first", readyShared, all...)
+		r.wantPhase("at first", servingShared, all...)
 		b.block("s0")
 		for _, name := range all {
 			r.update(name, "1")
@@ -79,7 +79,7 @@ func TestTransformBlocksInASharedStream(t *testing.T) {
 		time.Sleep(time.Second)
 		r.wantValues("in the end", "1", all...)
 		time.Sleep(retried)
-		r.wantPhase("in the end", readyShared, all...)
+		r.wantPhase("in the end", servingShared, all...)
 		r.stop()
 	})
 }
@@ -114,7 +114,7 @@ func TestTransformBlocksOnceInASharedStream(t *testing.T) {
 		time.Sleep(time.Second)
 		r.wantValues("after the end of the shared stream", "2", all...)
 		time.Sleep(time.Hour)
-		r.wantPhase("in the end", readyShared, all...)
+		r.wantPhase("in the end", servingShared, all...)
 		r.stop()
 	})
 	log := logText(logger)
@@ -143,8 +143,8 @@ func TestEventOfASharedStreamThatHasEnded(t *testing.T) {
 		all := names(6)
 		r.createAll(all...)
 		r.reference(all...)
-		time.Sleep(joined + 20*time.Second) // the last bookmark is older than MaxStaleness
-		r.wantPhase("at first", readyShared, all...)
+		time.Sleep(joined + 20*time.Second)
+		r.wantPhase("the last bookmark is older than MaxStaleness", objectcache.PhasePending, all...)
 		blocks.Store(true)
 		r.update("s0", "1")
 		if _, err := r.get("s0", 100*time.Millisecond); !errors.Is(err, objectcache.ErrStale) {
@@ -177,7 +177,7 @@ func TestGoexitInASharedStream(t *testing.T) {
 		r.createAll(all...)
 		r.reference(all...)
 		time.Sleep(joined)
-		r.wantPhase("at first", readyShared, all...)
+		r.wantPhase("at first", servingShared, all...)
 		exits.Store(true)
 		for _, name := range all {
 			r.update(name, "1")
@@ -185,7 +185,7 @@ func TestGoexitInASharedStream(t *testing.T) {
 		time.Sleep(time.Second)
 		r.wantValues("a second later", "1", all...)
 		time.Sleep(retried)
-		r.wantPhase("in the end", readyShared, all...)
+		r.wantPhase("in the end", servingShared, all...)
 		r.stop()
 	})
 }
@@ -250,7 +250,7 @@ func TestTransformIsSlowInASharedStream(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		r.wantValues("in the end", "1", all...)
-		r.wantPhase("in the end", readyShared, all...)
+		r.wantPhase("in the end", servingShared, all...)
 		r.stop()
 	})
 }

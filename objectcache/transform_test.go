@@ -137,8 +137,8 @@ func TestTransformFails(t *testing.T) {
 					t.Errorf("Get: got %q, want the state before", got.Data["password"])
 				}
 				status, _ := r.Status(namespace, "tls")
-				if status.Phase != objectcache.PhaseFailing || !errors.Is(status.LastError, resource.ErrTransform) {
-					t.Errorf("status: got %s and %v, want Failing and ErrTransform", status.Phase, status.LastError)
+				if status.Phase != objectcache.PhaseNotUpdated || !errors.Is(status.LastError, resource.ErrTransform) {
+					t.Errorf("status: got %s and %v, want NotUpdated and ErrTransform", status.Phase, status.LastError)
 				}
 				broken.Store(false)
 				time.Sleep(15 * time.Second)
@@ -218,7 +218,7 @@ func TestTransformFailsInASharedStream(t *testing.T) {
 		r.createAll(all...)
 		r.reference(all...)
 		time.Sleep(joined)
-		r.wantPhase("at first", readyShared, all...)
+		r.wantPhase("at first", servingShared, all...)
 		broken.Store(true)
 		for _, name := range all {
 			r.update(name, "1")

@@ -187,8 +187,8 @@ func TestTTLReadTimeout(t *testing.T) {
 		r.within("tls", time.Nanosecond, created.UID)
 		r.server.Intercept(nil)
 		time.Sleep(15 * time.Second)
-		if got := r.phase("tls"); got != readyOnDemand {
-			t.Errorf("phase after it: got %s, want Ready", got)
+		if got := r.phase("tls"); got != servingOnDemand {
+			t.Errorf("phase after it: got %s, want Serving", got)
 		}
 	})
 }
@@ -217,8 +217,8 @@ func TestTTLOutage(t *testing.T) {
 		r.refuseAll(nil)
 		time.Sleep(30 * time.Second)
 		for status := range r.Statuses() {
-			if status.Phase != objectcache.PhaseReady {
-				t.Fatalf("30 s after the outage: got %+v, want Ready", status)
+			if status.Phase != objectcache.PhaseServing {
+				t.Fatalf("30 s after the outage: got %+v, want Serving", status)
 			}
 		}
 	})

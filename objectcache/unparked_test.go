@@ -121,7 +121,7 @@ func wantParked[T cache.Object](t *testing.T, resource resource.Resource[T], opt
 	synctest.Wait()
 	inStatus := 0
 	for status := range store.Statuses() {
-		if status.Phase != objectcache.PhaseReady {
+		if status.Phase != objectcache.PhaseAbsent || !status.NotUpdatedSince.IsZero() {
 			t.Errorf("status: got %+v, want it watching", status)
 		}
 		if status.Parked {

@@ -52,13 +52,13 @@ func TestWatchesFailAndListsWork(t *testing.T) {
 					t.Errorf("requests in a minute: got %d, want some, and at most 20 lists and 40 watches a second", all)
 				}
 				if got := s.countStatus(func(o objectcache.Status) bool {
-					return o.Stream == objectcache.StreamPolled && o.Phase == objectcache.PhaseFailing && o.LastError != nil
+					return o.Stream == objectcache.StreamPolled && isUpdated(o) && o.LastError != nil
 				}); got != 1001 {
 					t.Errorf("objects that Status shows as polled, with the cause: got %d of 1,001", got)
 				}
 				s.answers(nil)
 				time.Sleep(2 * time.Minute)
-				if got := s.countStatus(func(o objectcache.Status) bool { return o.Phase == objectcache.PhaseReady }); got != 1001 {
+				if got := s.countStatus(isUpdated); got != 1001 {
 					t.Errorf("watching 2 minutes after watches work: got %d of 1,001", got)
 				}
 			})
@@ -87,7 +87,7 @@ func TestWatchesFailLater(t *testing.T) {
 		}
 		s.answers(nil)
 		time.Sleep(2 * time.Minute)
-		if got := s.countStatus(func(o objectcache.Status) bool { return o.Phase == objectcache.PhaseReady }); got != len(names) {
+		if got := s.countStatus(isUpdated); got != len(names) {
 			t.Errorf("watching 2 minutes after watches work: got %d of %d", got, len(names))
 		}
 	})
@@ -118,7 +118,7 @@ func TestSomeRequestsFailAndWatchesWork(t *testing.T) {
 		if lists > len(names)/5 {
 			t.Errorf("lists: got %d for %d objects, want few", lists, len(names))
 		}
-		if got := s.countStatus(func(o objectcache.Status) bool { return o.Phase == objectcache.PhaseReady }); got != len(names) {
+		if got := s.countStatus(isUpdated); got != len(names) {
 			t.Errorf("watching: got %d of %d", got, len(names))
 		}
 	})

@@ -24,8 +24,9 @@ type progress struct {
 	lastReadFor uint64 // the one that the last such read covered
 	rollbacks   uint64 // of the gate, before that read
 	lastContact moment.Moment
-	failures    *failures // nil, as nearly always, if none has failed
-	current     attempt   // zero between two sessions
+	notUpdated  moment.Moment // see Status.NotUpdatedSince
+	failures    *failures     // nil, as nearly always, if none has failed
+	current     attempt       // zero between two sessions
 }
 
 // attempt is the part of progress that is about the session under way.
@@ -36,6 +37,7 @@ type attempt struct {
 	stored     bool          // the state has reached the store
 	consistent bool          // the request asked for a consistent read of its own
 	dropped    bool          // the session was ended by Follow, Read or Pause
+	once       bool          // the session ends when the state is stored
 	rolledBack bool          // the answer proved that the server was rolled back
 	restored   bool          // the answer is of after the last rollback, as far as the reflector can tell
 	reached    string        // what a read has shown, before the request and after the last rollback; empty without one
@@ -139,9 +141,9 @@ func (a *attempt) rollbacksAfter() uint64 {
 	return a.rollbacks
 }
 
-// stateStored records that a complete read has reached the store. If the selection is not
-// watchable, its failures count on.
-func (p *progress) stateStored(version string, watchable bool) {
+// stateStored records that a complete read has reached the store, which a session makes once or
+// begins a stream with. If the selection is not watchable, its failures count on.
+func (p *progress) stateStored(version string, watchable, once bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, a := moment.Now(), &p.current
@@ -158,7 +160,10 @@ func (p *progress) stateStored(version string, watchable bool) {
 	} else if p.failures != nil {
 		p.failures.refusedSince = 0
 	}
-	a.since, a.stored = now, true
+	if p.notUpdated = 0; a.dropped || !once && !a.streaming {
+		p.notUpdated = a.answered // the stream is to be opened
+	}
+	a.since, a.stored, a.once = now, true, once
 }
 
 // watchAllowed records that a watch that was refused before is open.
@@ -176,6 +181,9 @@ func (p *progress) streamOpened(counters *Counters) {
 		counters.openStreams.Add(1)
 	}
 	p.current.streaming = true
+	if p.current.stored {
+		p.notUpdated = 0
+	}
 }
 
 // streamParked records that no goroutine belongs to the stream of the session any more.
@@ -210,10 +218,18 @@ func (p *progress) restart(reads *consistentReads, active, again bool) (end bool
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.needed, p.synced = reads.now(), false
+	p.notUpdatedLocked()
 	if active && (again || p.current.stored) {
 		p.current.dropped = true
 	}
 	return p.current.dropped
+}
+
+// notUpdatedLocked notes that changes do not reach the store from now on, if they did.
+func (p *progress) notUpdatedLocked() {
+	if p.notUpdated == 0 {
+		p.notUpdated = moment.Now()
+	}
 }
 
 // drop says that the session under way is of no use any more.
@@ -231,6 +247,9 @@ func (p *progress) sessionEnded(counters *Counters) attempt {
 	p.current = attempt{}
 	if ended.streaming {
 		counters.openStreams.Add(-1)
+		if !ended.once && !ended.dropped {
+			p.notUpdatedLocked()
+		}
 	}
 	if ended.parked {
 		counters.parkedStreams.Add(-1)
@@ -348,6 +367,7 @@ func (p *progress) status() Status {
 		Synced:          p.synced,
 		ResourceVersion: p.version,
 		LastContact:     p.lastContact.Time(),
+		NotUpdatedSince: p.notUpdated.Time(),
 		ReadFor:         p.lastReadFor,
 	}
 	if f := p.failures; f != nil {

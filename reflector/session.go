@@ -257,7 +257,7 @@ func (s *session) replace(items []any, version string) error {
 
 // stateStored follows the state's way into the store.
 func (s *session) stateStored(version string, watchable bool) {
-	s.r.progress.stateStored(version, watchable)
+	s.r.progress.stateStored(version, watchable, s.once)
 	s.r.member.Release(failure.Outcome(nil))
 	s.r.gate.streams.add(s)
 	if last := s.r.gate.streams.lastRollback(s.r.resource()); last.count > 0 && !s.once {

@@ -26,6 +26,11 @@ type Status struct {
 	// Streaming is set while a stream is open whose state has reached the store: it
 	// delivers the changes.
 	Streaming bool
+	// NotUpdatedSince is since when changes may be missing in the store: the last stream ended
+	// then, or the read that is under way began. If a list has been read since, and no watch
+	// could be opened after it, it is the time of that list. Zero while a stream is open, once
+	// a Read is done, and before the first attempt.
+	NotUpdatedSince time.Time
 	// Parked is set while that stream has no goroutine: see Options.BlockingStreams.
 	Parked bool
 	// Polled is set while lists work, and the watches after them do not: they are refused,

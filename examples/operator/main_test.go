@@ -115,7 +115,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("output: got no address of the debug page in:\n%s", read)
 	}
 	for path, want := range map[string]string{
-		"/metrics":                    `refwatch_objects{phase="Ready",resource="secrets",store="secrets"} `,
+		"/metrics":                    `refwatch_objects{phase="Serving",resource="secrets",store="secrets"} `,
 		"/debug/refwatch?format=json": `"name":"shop-tls"`,
 	} {
 		if got := getBody(t, "http://"+address+path); !strings.Contains(got, want) {

@@ -40,7 +40,8 @@ const defaultHealthGrace = time.Minute
 //
 // It fails if no object can be read because the server does not answer, answers with
 // errors, or does not accept the credentials, or because a proxy answers in its place, and
-// all checks in the last Grace have found the same. The error has the cause for one object.
+// all checks in the last Grace have found the same. An object that memory serves meanwhile
+// cannot be read either. The error has the cause for one object.
 // An object that the server refuses (403), or whose kind it does not serve, does not
 // count, and nor does one object that fails while others can be read: one bad Secret makes
 // no program unready. The check is nil while nothing is referenced.
@@ -85,18 +86,19 @@ func (h *healthCheck) check(*http.Request) error {
 // findCause returns why one of the objects cannot be read, nil if any object can be read.
 func (h *healthCheck) findCause() (key string, cause error) {
 	for status := range h.source.Statuses() {
-		switch status.Phase {
-		case objectcache.PhaseFailing:
+		missed := !status.NotUpdatedSince.IsZero() && status.TransformingSince.IsZero()
+		switch phase := status.Phase; {
+		case phase == objectcache.PhasePending, phase == objectcache.PhaseIdle, phase == objectcache.PhaseStopped: // not read now
+		case phase == objectcache.PhaseFailing, missed && status.Failures > 0:
 			if notServed := (*resource.NotServedError)(nil); apierrors.IsForbidden(status.LastError) ||
 				errors.As(status.LastError, &notServed) && !notServed.IsForeign() {
 				continue
 			}
 			key, cause = status.Key.String(), status.LastError
-		case objectcache.PhaseSyncing, objectcache.PhaseReopening:
+		case phase == objectcache.PhaseSyncing, missed:
 			if cause == nil {
 				key, cause = status.Key.String(), cmp.Or(status.Waiting, errNoAnswer)
 			}
-		case objectcache.PhasePending, objectcache.PhaseIdle, objectcache.PhaseStopped: // not read now
 		default:
 			return "", nil
 		}

@@ -71,7 +71,7 @@ func TestHealthzGraceBeginsAnew(t *testing.T) {
 			fails bool
 		}{
 			{0, objectcache.PhaseFailing, false},
-			{40 * time.Second, objectcache.PhaseReady, false},
+			{40 * time.Second, objectcache.PhaseServing, false},
 			{10 * time.Second, objectcache.PhaseFailing, false},
 			{59 * time.Second, objectcache.PhaseFailing, false},
 			{time.Second, objectcache.PhaseFailing, true},

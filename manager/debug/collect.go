@@ -98,7 +98,7 @@ func (c *collection) add(resource string, status *objectcache.Status, owners map
 		Resource: resource, Namespace: status.Key.Namespace, Name: status.Key.Name,
 		Phase: status.Phase, Problem: problemOf(status), Stream: status.Stream, Reason: status.Reason, Parked: status.Parked,
 		Synced: status.Synced, Exists: status.Exists, UID: status.UID, ResourceVersion: status.ResourceVersion,
-		LastContact: status.LastContact, NextRead: status.NextRead, Waiting: textOf(status.Waiting), AskedAt: status.AskedAt,
+		LastContact: status.LastContact, NotUpdatedSince: status.NotUpdatedSince, ChangedAt: status.ChangedAt, NextRead: status.NextRead, Waiting: textOf(status.Waiting), AskedAt: status.AskedAt,
 		TransformingSince: status.TransformingSince, Failures: status.Failures,
 		LastError: textOf(status.LastError), LastErrorTime: status.LastErrorTime,
 		Owners: c.ownersOf(status, owners),
@@ -129,14 +129,23 @@ func (c *collection) ownersOf(status *objectcache.Status, named map[types.UID]Ow
 
 func problemOf(status *objectcache.Status) Problem {
 	switch {
-	case status.Phase == objectcache.PhaseFailing || status.Failures > 0:
+	case status.Phase == objectcache.PhaseFailing:
 		return Failing
+	case !status.NotUpdatedSince.IsZero() && isServed(status.Phase):
+		return NotUpdated
+	case status.Stream == objectcache.StreamPolled && status.Failures > 0:
+		return Polled
 	case status.Synced && !status.Exists:
 		return Absent
 	case status.Synced, status.Phase == objectcache.PhasePending, status.Phase == objectcache.PhaseIdle, status.Phase == objectcache.PhaseStopped:
 		return ""
 	}
 	return NotSynced
+}
+
+// isServed reports whether a Get has an answer in memory in a phase.
+func isServed(phase objectcache.Phase) bool {
+	return phase == objectcache.PhaseServing || phase == objectcache.PhaseNotUpdated || phase == objectcache.PhaseAbsent
 }
 
 func textOf(err error) string {

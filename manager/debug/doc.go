@@ -45,7 +45,7 @@
 //
 // A request with the query "format=roles" gets the RBAC Roles that all objects that match need, as
 // YAML: one Role named "refwatch" for each namespace, as of access.Roles, and a ClusterRole for
-// cluster-scoped kinds. "phase=Failing&filter=forbidden&format=roles" has those for the objects that
+// cluster-scoped kinds. "phase=Problem&filter=forbidden&format=roles" has those for the objects that
 // the server refuses. Apply them after a look: they are what owners name, and an owner may name what
 // it should not read.
 //

@@ -56,6 +56,8 @@ func (o *Object) appendJSON(b []byte) []byte {
 	if o.AgeSeconds != nil {
 		w.number("ageSeconds", *o.AgeSeconds)
 	}
+	w.optionalTime("notUpdatedSince", o.NotUpdatedSince)
+	w.optionalTime("changedAt", o.ChangedAt)
 	w.optionalTime("nextRead", o.NextRead)
 	w.optional("waiting", o.Waiting)
 	w.optionalTime("askedAt", o.AskedAt)

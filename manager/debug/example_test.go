@@ -66,5 +66,5 @@ func Example() {
 	}
 	cancel()
 	running.Wait()
-	// Output: secrets default/tls Ready Absent [Pod default/web]
+	// Output: secrets default/tls Absent Absent [Pod default/web]
 }

@@ -33,7 +33,7 @@ func TestFormat(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			response := send(secrets(t, object("tls", objectcache.PhaseReady)), http.MethodGet, test.query, test.accept)
+			response := send(secrets(t, object("tls", objectcache.PhaseServing)), http.MethodGet, test.query, test.accept)
 			if got := response.Header().Get("Content-Type"); response.Code != http.StatusOK || got != test.want {
 				t.Errorf("got status %d and %s, want 200 and %s", response.Code, got, test.want)
 			}
@@ -67,7 +67,7 @@ func TestHeaders(t *testing.T) {
 }
 
 func TestMethods(t *testing.T) {
-	handler := secrets(t, object("tls", objectcache.PhaseReady))
+	handler := secrets(t, object("tls", objectcache.PhaseServing))
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
 		response := send(handler, method, "", "")
 		if response.Code != http.StatusMethodNotAllowed || response.Header().Get("Allow") != "GET, HEAD" {
@@ -141,7 +141,7 @@ func TestNewHandlerErrors(t *testing.T) {
 
 // The page and its links work at any path.
 func TestMountedAnywhere(t *testing.T) {
-	handler := secrets(t, object("tls", objectcache.PhaseReady))
+	handler := secrets(t, object("tls", objectcache.PhaseServing))
 	mux := http.NewServeMux()
 	mux.Handle("/debug/refwatch", handler)
 	mux.Handle("/stripped/", http.StripPrefix("/stripped", handler))
@@ -162,7 +162,7 @@ func TestMountedAnywhere(t *testing.T) {
 
 // No request of the page stays open, so the page does not hold up the end of its server.
 func TestShutdown(t *testing.T) {
-	server := httptest.NewServer(secrets(t, object("tls", objectcache.PhaseReady)))
+	server := httptest.NewServer(secrets(t, object("tls", objectcache.PhaseServing)))
 	defer server.Close()
 	for _, query := range []string{"", "?format=json"} {
 		response, err := server.Client().Get(server.URL + query)
@@ -180,26 +180,30 @@ func TestShutdown(t *testing.T) {
 }
 
 func TestFilterAndSort(t *testing.T) {
-	old := object("old", objectcache.PhaseReady, "a", "b", "c")
+	old := object("old", objectcache.PhaseServing, "a", "b", "c")
 	old.LastContact = old.LastContact.Add(-time.Minute)
 	never := object("never", objectcache.PhaseSyncing)
 	never.Synced, never.Exists, never.LastContact = false, false, time.Time{}
-	absent := object("zz-absent", objectcache.PhaseReady, "d", "e")
+	absent := object("zz-absent", objectcache.PhaseAbsent, "d", "e")
 	absent.Exists = false
+	missed := object("missed", objectcache.PhaseNotUpdated, "f")
+	missed.NotUpdatedSince, missed.LastContact = old.LastContact, old.LastContact
 	failing := object("failing", objectcache.PhaseFailing, "Pod/default/web")
 	handler := newHandler(t, debug.Options{Sources: map[string]debug.Source{
-		"secrets":    source{old, failing, absent},
+		"secrets":    source{old, failing, absent, missed},
 		"configmaps": source{never},
 	}})
 	tests := map[string][]string{
-		"":                                   {"failing", "never", "zz-absent", "old"},
-		"?sort=-problem":                     {"old", "zz-absent", "never", "failing"},
-		"?sort=name":                         {"failing", "never", "old", "zz-absent"},
-		"?sort=-name":                        {"zz-absent", "old", "never", "failing"},
-		"?sort=phase":                        {"failing", "never", "old", "zz-absent"},
-		"?sort=owners":                       {"never", "failing", "zz-absent", "old"},
-		"?phase=Ready&sort=-age":             {"old", "zz-absent"},
-		"?phase=Problem":                     {"failing", "never", "zz-absent"},
+		"":                                   {"failing", "never", "missed", "zz-absent", "old"},
+		"?sort=-problem":                     {"old", "zz-absent", "missed", "never", "failing"},
+		"?sort=name":                         {"failing", "missed", "never", "old", "zz-absent"},
+		"?sort=-name":                        {"zz-absent", "old", "never", "missed", "failing"},
+		"?sort=phase":                        {"failing", "never", "missed", "zz-absent", "old"},
+		"?sort=owners":                       {"never", "failing", "missed", "zz-absent", "old"},
+		"?phase=Serving":                     {"old"},
+		"?phase=Absent":                      {"zz-absent"},
+		"?phase=NotUpdated":                  {"missed"},
+		"?phase=Problem":                     {"failing", "never", "missed", "zz-absent"},
 		"?phase=Failing":                     {"failing"},
 		"?resource=configmaps":               {"never"},
 		"?filter=DEFAULT/old":                {"old"},
@@ -208,7 +212,7 @@ func TestFilterAndSort(t *testing.T) {
 		"?filter=uid-of-zz-absent":           {"zz-absent"},
 		"?filter=default+configmaps":         {"never"},
 		"?filter=default+pods":               {},
-		"?filter=e&phase=Problem&sort=-name": {"zz-absent", "never", "failing"},
+		"?filter=e&phase=Problem&sort=-name": {"zz-absent", "never", "missed", "failing"},
 	}
 	for query, want := range tests {
 		if got := names(report(t, handler, query)); !slices.Equal(got, want) {

@@ -74,7 +74,7 @@ func newPage(options Options, q query, report Report, objects []*Object, host st
 		if object.Problem != "" {
 			p.Problems++
 		}
-		if object.Phase == objectcache.PhaseReady && object.Stream == objectcache.StreamNamed && !object.Parked {
+		if isServed(object.Phase) && object.NotUpdatedSince.IsZero() && object.Stream == objectcache.StreamNamed && !object.Parked {
 			p.Unparked++
 		}
 	}
@@ -174,8 +174,8 @@ func (page) Bytes(n int64) string {
 
 // tones is the look of each phase. The page shows the phase as a text as well.
 var tones = map[objectcache.Phase]string{
-	objectcache.PhaseFailing: "bad",
-	objectcache.PhaseSyncing: "busy", objectcache.PhaseReopening: "busy", objectcache.PhasePending: "busy",
+	objectcache.PhaseFailing: "bad", objectcache.PhaseNotUpdated: "warn", objectcache.PhaseAbsent: "warn",
+	objectcache.PhaseSyncing: "busy", objectcache.PhasePending: "busy",
 	objectcache.PhaseIdle: "off", objectcache.PhaseStopped: "off",
 }
 
@@ -205,10 +205,8 @@ func (page) Tone(phase objectcache.Phase) string {
 // Look returns how the page shows an object's phase. No object with a problem looks well.
 func (p page) Look(o Object) look {
 	switch {
-	case o.Problem == Absent:
-		return look{"warn", string(Absent), o.Phase}
-	case o.Problem == Failing && o.Phase != objectcache.PhaseFailing:
-		return look{"bad", string(Failing), o.Phase}
+	case o.Problem == Absent && o.Phase != objectcache.PhaseAbsent, o.Problem == Polled:
+		return look{"warn", string(o.Problem), o.Phase}
 	}
 	return look{p.Tone(o.Phase), string(o.Phase), ""}
 }

@@ -107,7 +107,7 @@ func TestTenThousandObjects(t *testing.T) {
 func tenThousand() []objectcache.Status {
 	var all []objectcache.Status
 	for i := range 9_999 {
-		all = append(all, object(fmt.Sprintf("secret-%04d", i), objectcache.PhaseReady, types.UID(fmt.Sprint("pod-", i))))
+		all = append(all, object(fmt.Sprintf("secret-%04d", i), objectcache.PhaseServing, types.UID(fmt.Sprint("pod-", i))))
 	}
 	return append(all, object("secret-9999", objectcache.PhaseFailing))
 }
@@ -136,9 +136,9 @@ func TestLongTextIsCut(t *testing.T) {
 
 // The page and the JSON show which streams are parked.
 func TestParkedStreamsAreShown(t *testing.T) {
-	parked := object("parked", objectcache.PhaseReady)
+	parked := object("parked", objectcache.PhaseServing)
 	parked.Parked = true
-	handler := secrets(t, parked, object("read", objectcache.PhaseReady))
+	handler := secrets(t, parked, object("read", objectcache.PhaseServing))
 	page := get(handler, "").Body.String()
 	if got := [2]int{strings.Count(page, "<small>stream</small>"), strings.Count(page, "<small>parked stream</small>")}; got != [2]int{1, 1} {
 		t.Errorf("page: got %d streams and %d parked ones, want one of each", got[0], got[1])
@@ -182,7 +182,7 @@ func BenchmarkTenThousandObjects(b *testing.B) {
 func TestWorkIsShown(t *testing.T) {
 	for began, want := range map[time.Duration]bool{500 * time.Millisecond: false, 12 * time.Second: true} {
 		synctest.Test(t, func(t *testing.T) {
-			status := object("tls", objectcache.PhaseReady, "owner")
+			status := object("tls", objectcache.PhaseServing, "owner")
 			status.TransformingSince = time.Now().Add(-began)
 			text := get(secrets(t, status), "").Body.String()
 			if got := strings.Contains(text, "the function of WithTransform has not returned for 12s"); got != want {

@@ -16,13 +16,12 @@ import (
 // anyProblem is the value of phase that selects all objects with a problem.
 const anyProblem = "Problem"
 
-// unsettled are the phases that come first when objects are sorted by phase.
-var unsettled = []objectcache.Phase{objectcache.PhaseFailing, objectcache.PhaseSyncing, objectcache.PhaseReopening, objectcache.PhasePending}
-
-// phases are the values of phase that select by [Object].Phase.
-var phases = slices.Concat(unsettled, slices.DeleteFunc(objectcache.Phases(), func(phase objectcache.Phase) bool {
-	return slices.Contains(unsettled, phase)
-}))
+// phases are the values of phase that select by [Object].Phase, in the order in which objects are sorted by phase: what
+// needs attention comes first.
+var phases = []objectcache.Phase{
+	objectcache.PhaseFailing, objectcache.PhaseSyncing, objectcache.PhaseNotUpdated, objectcache.PhaseAbsent,
+	objectcache.PhasePending, objectcache.PhaseServing, objectcache.PhaseIdle, objectcache.PhaseStopped,
+}
 
 // orders are the values of sort. Objects that are equal in it are sorted by name.
 var orders = map[string]func(a, b *Object) int{
@@ -40,7 +39,7 @@ var orders = map[string]func(a, b *Object) int{
 }
 
 // problems are in the order in which objects with them are sorted.
-var problems = []Problem{Failing, NotSynced, Absent, ""}
+var problems = []Problem{Failing, NotSynced, NotUpdated, Polled, Absent, ""}
 
 func rank(problem Problem) int { return slices.Index(problems, problem) }
 

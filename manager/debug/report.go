@@ -54,6 +54,8 @@ type Object struct {
 	LastContact     time.Time          `json:"lastContact,omitzero"`
 	// AgeSeconds is the time since LastContact; nil if there was none.
 	AgeSeconds        *float64  `json:"ageSeconds,omitempty"`
+	NotUpdatedSince   time.Time `json:"notUpdatedSince,omitzero"`
+	ChangedAt         time.Time `json:"changedAt,omitzero"`
 	NextRead          time.Time `json:"nextRead,omitzero"`
 	Waiting           string    `json:"waiting,omitempty"`
 	AskedAt           time.Time `json:"askedAt,omitzero"`
@@ -69,10 +71,14 @@ type Object struct {
 type Problem string
 
 const (
-	// Failing: the last attempts to read the object failed.
+	// Failing: there is nothing to serve, and the last attempts to read the object failed.
 	Failing Problem = "Failing"
 	// NotSynced: Get waits for the state of the object, or for a newer one.
 	NotSynced Problem = "NotSynced"
+	// NotUpdated: the object is served, or its absence is, and changes of it do not arrive.
+	NotUpdated Problem = "NotUpdated"
+	// Polled: lists bring the changes of the object, because watches fail.
+	Polled Problem = "Polled"
 	// Absent: owners reference the object, but the server does not have it.
 	Absent Problem = "Absent"
 )

@@ -24,14 +24,14 @@ func (p permitted) Permissions() objectcache.Permissions { return p.needs }
 // The query format=roles returns the Roles for the objects that match, and a ClusterRole for cluster-scoped kinds. A
 // source that does not say what it needs is named in a comment.
 func TestRoles(t *testing.T) {
-	refused, node := object("private", objectcache.PhaseFailing), object("node", objectcache.PhaseReady)
+	refused, node := object("private", objectcache.PhaseFailing), object("node", objectcache.PhaseServing)
 	node.Key.Namespace = ""
 	secrets := objectcache.Permissions{Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Verbs: []string{"list", "watch"}}
 	nodes := objectcache.Permissions{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, ClusterScoped: true, Verbs: []string{"get"}}
 	handler := newHandler(t, debug.Options{Sources: map[string]debug.Source{
-		"secrets": permitted{source{object("tls", objectcache.PhaseReady), refused}, secrets},
+		"secrets": permitted{source{object("tls", objectcache.PhaseServing), refused}, secrets},
 		"nodes":   permitted{source{node}, nodes},
-		"others":  source{object("other", objectcache.PhaseReady)},
+		"others":  source{object("other", objectcache.PhaseServing)},
 	}})
 	const role = `apiVersion: rbac.authorization.k8s.io/v1
 kind: Role

@@ -25,7 +25,7 @@ import (
 func TestLifeOfASecret(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.reference("tls")
-		if got := r.object(); got.Problem != debug.Absent || got.Phase != objectcache.PhaseReady || got.Exists {
+		if got := r.object(); got.Problem != debug.Absent || got.Phase != objectcache.PhaseAbsent || got.Exists || got.ChangedAt.IsZero() {
 			r.Errorf("absent: got %+v, want that the server has no such object", got)
 		}
 
@@ -53,7 +53,7 @@ func TestLifeOfASecret(t *testing.T) {
 		r.server.CloseStreams(nil)
 		time.Sleep(time.Minute)
 		got := r.object()
-		if got.Problem != debug.Failing || got.Failures == 0 || !strings.Contains(got.LastError, "forbidden") || !got.Exists {
+		if got.Problem != debug.NotUpdated || got.Phase != objectcache.PhaseNotUpdated || got.NotUpdatedSince.IsZero() || got.Failures == 0 || !strings.Contains(got.LastError, "forbidden") || !got.Exists {
 			r.Errorf("forbidden: got %+v, want a failure with its cause, and the last state", got)
 		}
 		if page := get(r.handler, "").Body.String(); !strings.Contains(page, "failed attempts") || !strings.Contains(page, "forbidden") {
@@ -89,7 +89,7 @@ func TestWhyStreamsAreNotParked(t *testing.T) {
 		if !shows(r.handler) {
 			r.Error("the page does not show the reason")
 		}
-		parked := object("tls", objectcache.PhaseReady)
+		parked := object("tls", objectcache.PhaseServing)
 		parked.Parked = true
 		others := newHandler(r, debug.Options{
 			Sources: map[string]debug.Source{"secrets": source{parked, object("failing", objectcache.PhaseFailing)}},
@@ -133,8 +133,8 @@ func TestServerAway(t *testing.T) {
 		if got := away.Connections[0]; got.Open != 0 || got.Failures == 0 || !strings.Contains(got.LastError, "connection refused") {
 			r.Errorf("connections: got %+v, want none open, and failures", got)
 		}
-		if got := report(r, r.handler, "?phase=Failing"); len(got.Objects) != 5 {
-			r.Errorf("failing objects: got %d, want 5", len(got.Objects))
+		if got := report(r, r.handler, "?phase=NotUpdated"); len(got.Objects) != 5 {
+			r.Errorf("objects that are not updated: got %d, want 5", len(got.Objects))
 		}
 		if page := get(r.handler, "").Body.String(); !regexp.MustCompile(`Outage</strong> for 5[0-9]s, last seen`).MatchString(page) {
 			r.Error("the page does not show the outage, and since when")

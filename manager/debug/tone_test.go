@@ -11,25 +11,28 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// The look of an object's phase is that of its problem: an object that is absent, or whose
-// recheck fails, has no green mark.
+// The look of an object is that of its phase and its problem: one that is absent, not updated or
+// polled has no green mark.
 func TestLookOfAPhase(t *testing.T) {
-	absent := object("absent", objectcache.PhaseReady)
+	absent := object("absent", objectcache.PhaseAbsent)
 	absent.Exists = false
-	recheck := object("recheck", objectcache.PhaseReady)
-	recheck.Failures = 2
-	gone := object("gone", objectcache.PhaseReopening)
-	gone.Exists = false
+	lapsed := object("lapsed", objectcache.PhasePending)
+	lapsed.Exists = false
+	polled := object("polled", objectcache.PhaseServing)
+	polled.Failures, polled.Stream = 2, objectcache.StreamPolled
+	stuck := object("stuck", objectcache.PhaseNotUpdated)
+	stuck.NotUpdatedSince = time.Now()
 	tests := map[string]struct {
 		status objectcache.Status
 		want   string
 	}{
-		"well":              {object("well", objectcache.PhaseReady), `<span class="pill good">Ready</span>`},
-		"absent":            {absent, `<span class="pill warn">Absent</span> <small>Ready</small>`},
-		"absent, reopening": {gone, `<span class="pill warn">Absent</span> <small>Reopening</small>`},
-		"failing":           {object("failing", objectcache.PhaseFailing), `<span class="pill bad">Failing</span>`},
-		"a failed recheck":  {recheck, `<span class="pill bad">Failing</span> <small>Ready</small>`},
-		"reopening":         {object("reopening", objectcache.PhaseReopening), `<span class="pill busy">Reopening</span>`},
+		"well":            {object("well", objectcache.PhaseServing), `<span class="pill good">Serving</span>`},
+		"absent":          {absent, `<span class="pill warn">Absent</span>`},
+		"absent, not now": {lapsed, `<span class="pill warn">Absent</span> <small>Pending</small>`},
+		"failing":         {object("failing", objectcache.PhaseFailing), `<span class="pill bad">Failing</span>`},
+		"polled":          {polled, `<span class="pill warn">Polled</span> <small>Serving</small>`},
+		"not updated":     {stuck, `<span class="pill warn">NotUpdated</span>`},
+		"syncing":         {object("syncing", objectcache.PhaseSyncing), `<span class="pill busy">Syncing</span>`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +46,7 @@ func TestLookOfAPhase(t *testing.T) {
 
 // The page and the JSON show when an object without a stream is read again.
 func TestNextReadIsShown(t *testing.T) {
-	next := object("tls", objectcache.PhaseReady)
+	next := object("tls", objectcache.PhaseServing)
 	next.Stream, next.Reason = objectcache.StreamNone, objectcache.ReasonImmutable
 	next.NextRead = time.Now().Add(12*time.Minute + 30*time.Second)
 	handler := secrets(t, next)
@@ -55,7 +58,7 @@ func TestNextReadIsShown(t *testing.T) {
 	if got := report(t, handler, "").Objects[0].NextRead; !got.Equal(next.NextRead) {
 		t.Errorf("JSON: got %v, want %v", got, next.NextRead)
 	}
-	if page := get(secrets(t, object("tls", objectcache.PhaseReady)), "").Body.String(); strings.Contains(page, "next read") {
+	if page := get(secrets(t, object("tls", objectcache.PhaseServing)), "").Body.String(); strings.Contains(page, "next read") {
 		t.Error("the page shows a read of an object that has a stream")
 	}
 }

@@ -105,7 +105,7 @@ func TestScenarioChurn(t *testing.T) {
 		check()
 		r.want("after", map[string]string{
 			"open_streams": fmt.Sprint(r.server.TotalStreams()), "references": fmt.Sprint(2 * objects),
-			`objects{phase="Ready"}`: fmt.Sprint(objects),
+			`objects{phase="Serving"}`: fmt.Sprint(objects),
 		})
 		gets := func() (sum uint64) {
 			for _, n := range r.Stats().Gets {

@@ -66,9 +66,9 @@ func fixed() fakeStore {
 			Gate:      reflector.NewGate(reflector.GateOptions{}),
 		},
 		statuses: []objectcache.Status{
-			{Phase: objectcache.PhaseReady, Stream: objectcache.StreamNamed, LastContact: contact},
+			{Phase: objectcache.PhaseServing, Stream: objectcache.StreamNamed, LastContact: contact},
 			{Phase: objectcache.PhaseFailing, Stream: objectcache.StreamShared, LastContact: contact.Add(-time.Second)},
-			{Phase: objectcache.PhaseReady, Stream: objectcache.StreamNone, Reason: objectcache.ReasonImmutable, LastContact: contact.Add(-time.Hour)},
+			{Phase: objectcache.PhaseServing, Stream: objectcache.StreamNone, Reason: objectcache.ReasonImmutable, LastContact: contact.Add(-time.Hour)},
 			{Phase: objectcache.PhaseSyncing, Stream: objectcache.StreamNamed},
 		},
 	}

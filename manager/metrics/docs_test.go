@@ -30,7 +30,7 @@ func exported(t *testing.T) (text string, types map[string]string) {
 		t.Fatal(err)
 	}
 	// An object of which the server has sent something: without one, a series is absent.
-	store := fakeStore{stats: secrets.Stats(), statuses: []objectcache.Status{{Phase: objectcache.PhaseReady, Stream: objectcache.StreamNamed, LastContact: time.Now()}}}
+	store := fakeStore{stats: secrets.Stats(), statuses: []objectcache.Status{{Phase: objectcache.PhaseServing, Stream: objectcache.StreamNamed, LastContact: time.Now()}}}
 	text = scrape(t, registries["Prometheus"](newCollector(t, map[string]metrics.Store{"secrets": store})))
 	types = map[string]string{}
 	for _, match := range regexp.MustCompile(`(?m)^# TYPE (\w+) (\w+)$`).FindAllStringSubmatch(text, -1) {

@@ -26,10 +26,10 @@ func TestScenarioOfAStore(t *testing.T) {
 		r.get("tls")
 		r.get("unreferenced")
 		r.AddReference(namespace, "absent", "pod")
-		r.want("referenced", map[string]string{`absent_objects`: "1", `references`: "4"})
+		r.want("referenced", map[string]string{`absent_objects`: "1", `objects{phase="Absent"}`: "1", `references`: "4"})
 		r.DeleteReference(namespace, "absent", "pod")
 		r.want("synced", map[string]string{
-			`absent_objects`: "0", `objects{phase="Ready"}`: "2", `objects{phase="Failing"}`: "0", `references`: "3", `open_streams`: "2",
+			`absent_objects`: "0", `objects{phase="Absent"}`: "0", `objects{phase="Serving"}`: "2", `objects{phase="Failing"}`: "0", `references`: "3", `open_streams`: "2",
 			`stream_opens_total{reason="first"}`: "3", `stream_events_total{type="ADDED"}`: "2",
 			`gets_total{result="hit"}`: "1", `gets_total{result="not_registered"}`: "1",
 			`first_sync_duration_seconds_count`: "3", `gate_queue_duration_seconds_count`: "3",
@@ -47,7 +47,7 @@ func TestScenarioOfAStore(t *testing.T) {
 		r.get("forbidden")
 		time.Sleep(time.Second)
 		r.want("forbidden", map[string]string{
-			`objects{phase="Ready"}`: "2", `objects{phase="Failing"}`: "1",
+			`objects{phase="Serving"}`: "2", `objects{phase="Failing"}`: "1",
 			`gets_total{result="failed"}`: "1", `gets_total{result="canceled"}`: "0",
 			`gate_outage`: "0", `gate_attempts{state="paused"}`: "1",
 		})
@@ -56,10 +56,10 @@ func TestScenarioOfAStore(t *testing.T) {
 		r.server.CloseStreams(nil)
 		time.Sleep(time.Minute)
 		r.want("reopened", map[string]string{
-			`objects{phase="Ready"}`: "2", `stream_opens_total{reason="ended"}`: "2", `open_streams`: "2", `references`: "3",
+			`objects{phase="Serving"}`: "2", `stream_opens_total{reason="ended"}`: "2", `open_streams`: "2", `references`: "3",
 		})
 		r.DeleteReference(namespace, "ca", "pod")
-		r.want("unregistered", map[string]string{`objects{phase="Ready"}`: "1", `open_streams`: "1", `references`: "2"})
+		r.want("unregistered", map[string]string{`objects{phase="Serving"}`: "1", `open_streams`: "1", `references`: "2"})
 		r.DeleteReference(namespace, "tls", "pod")
 		r.DeleteReference(namespace, "tls", "other")
 		r.want("empty", map[string]string{`references`: "0", `oldest_contact_timestamp_seconds`: ""})
@@ -73,18 +73,18 @@ func TestScenarioOutage(t *testing.T) {
 			names = append(names, fmt.Sprint("tls-", i))
 		}
 		r.refer(names...)
-		r.want("synced", map[string]string{`objects{phase="Ready"}`: "20", `gate_outage`: "0"})
+		r.want("synced", map[string]string{`objects{phase="Serving"}`: "20", `gate_outage`: "0"})
 		down := apierrors.NewInternalError(errors.New("etcd is away"))
 		r.refuse(&down.ErrStatus)
 		r.server.CloseStreams(nil)
 		time.Sleep(time.Minute)
 		r.want("away", map[string]string{
-			`objects{phase="Ready"}`: "0", `objects{phase="Failing"}`: "20", `open_streams`: "0",
+			`objects{phase="Serving"}`: "0", `objects{phase="NotUpdated"}`: "20", `objects{phase="Failing"}`: "0", `open_streams`: "0",
 			`gate_outage`: "1", `gate_window`: "1", `oldest_contact_timestamp_seconds`: ago(time.Minute),
 		})
 		r.refuse(nil)
 		time.Sleep(30 * time.Second)
-		r.want("back", map[string]string{`objects{phase="Ready"}`: "20", `open_streams`: "20", `gate_outage`: "0"})
+		r.want("back", map[string]string{`objects{phase="Serving"}`: "20", `open_streams`: "20", `gate_outage`: "0"})
 	})
 }
 
@@ -93,7 +93,7 @@ func TestScenarioShared(t *testing.T) {
 	inBubble(t, options, func(r *rig) {
 		r.refer("a", "b", "c")
 		time.Sleep(5 * time.Minute)
-		r.want("shared", map[string]string{`objects_by_stream{reason="",stream="Shared"}`: "3", `objects_by_stream{reason="",stream="Named"}`: "0", `objects{phase="Ready"}`: "3", `open_streams`: "1"})
+		r.want("shared", map[string]string{`objects_by_stream{reason="",stream="Shared"}`: "3", `objects_by_stream{reason="",stream="Named"}`: "0", `objects{phase="Serving"}`: "3", `open_streams`: "1"})
 	})
 }
 
@@ -106,8 +106,9 @@ func TestNoNamesInMetrics(t *testing.T) {
 		synctest.Wait()
 		r.get("canary-name")
 		text := scrape(r.t, r.registry)
-		if strings.Contains(text, "canary") || !strings.Contains(text, `phase="Ready",resource="secrets",store="test"} 2`) {
-			t.Errorf("got %s, want two objects and no canary", text)
+		if strings.Contains(text, "canary") || !strings.Contains(text, `phase="Serving",resource="secrets",store="test"} 1`) ||
+			!strings.Contains(text, `phase="Absent",resource="secrets",store="test"} 1`) {
+			t.Errorf("got %s, want an object, an absent one and no canary", text)
 		}
 	})
 }

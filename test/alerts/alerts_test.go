@@ -57,21 +57,25 @@ func rules(t *testing.T) []rule {
 // troubles are series of a program in trouble, one sample a minute, by the alert that they cause. +0x2000 repeats a
 // sample 2,000 times.
 var troubles = map[string]string{
-	"RefwatchServerAway":     `refwatch_gate_outage{gate="cluster"} 1+0x2000`,
-	"RefwatchObjectsFailing": `refwatch_objects{resource="secrets",phase="Failing"} 2+0x2000`,
-	"RefwatchGetsFail":       `refwatch_gets_total{resource="secrets",result="failed"} 0+1x2000`,
-	"RefwatchNotHeld":        `refwatch_gets_total{resource="secrets",result="not_held"} 0+1x2000`,
-	"RefwatchObjectsMissing": `refwatch_absent_objects{resource="secrets"} 1+0x2000`,
-	"RefwatchStateIsOld":     `refwatch_oldest_contact_timestamp_seconds{resource="secrets"} 0+0x2000`,
-	"RefwatchReferencesLeak": `refwatch_references{resource="secrets"} 0+1x2000`,
-	"RefwatchStreamsBreak":   `refwatch_stream_opens_total{resource="secrets",reason="failed"} 0+120x2000`,
+	"RefwatchServerAway":        `refwatch_gate_outage{gate="cluster"} 1+0x2000`,
+	"RefwatchObjectsFailing":    `refwatch_objects{resource="secrets",phase="Failing"} 2+0x2000`,
+	"RefwatchObjectsNotUpdated": `refwatch_objects{resource="secrets",phase="NotUpdated"} 2+0x2000`,
+	"RefwatchObjectsPolled":     `refwatch_objects_by_stream{resource="secrets",stream="Polled",reason=""} 2+0x2000`,
+	"RefwatchGetsFail":          `refwatch_gets_total{resource="secrets",result="failed"} 0+1x2000`,
+	"RefwatchNotHeld":           `refwatch_gets_total{resource="secrets",result="not_held"} 0+1x2000`,
+	"RefwatchObjectsMissing":    `refwatch_absent_objects{resource="secrets"} 1+0x2000`,
+	"RefwatchStateIsOld":        `refwatch_oldest_contact_timestamp_seconds{resource="secrets"} 0+0x2000`,
+	"RefwatchReferencesLeak":    `refwatch_references{resource="secrets"} 0+1x2000`,
+	"RefwatchStreamsBreak":      `refwatch_stream_opens_total{resource="secrets",reason="failed"} 0+120x2000`,
 }
 
 // healthy are series of a program without trouble: it serves, streams end and open again, and references come and go.
 const healthy = `load 1m
   refwatch_gate_outage{gate="cluster"} 0+0x2000
   refwatch_objects{resource="secrets",phase="Failing"} 0+0x2000
-  refwatch_objects{resource="secrets",phase="Ready"} 100+0x2000
+  refwatch_objects{resource="secrets",phase="NotUpdated"} 0 1 0x1998
+  refwatch_objects{resource="secrets",phase="Serving"} 100 99 100+0x1998
+  refwatch_objects_by_stream{resource="secrets",stream="Polled",reason=""} 0+0x2000
   refwatch_gets_total{resource="secrets",result="hit"} 0+1000x2000
   refwatch_gets_total{resource="secrets",result="failed"} 0+0x2000
   refwatch_gets_total{resource="secrets",result="not_held"} 7+0x2000

@@ -70,15 +70,15 @@ func TestAway(t *testing.T) {
 	page := newTab(t)
 	page.do(chromedp.Navigate("http://" + host + "/debug/refwatch"))
 	page.await(`document.getElementById("gate-production").innerText.includes("No outage")`)
-	page.await(`document.getElementById("phase-Ready")`)
+	page.await(`document.getElementById("phase-Serving")`)
 	page.eval(`window.notLoadedAgain = true`)
 
 	c.cut(true)
 	page.await(`document.getElementById("gate-production").innerText.includes("connection refused")`)
-	page.await(row("mail-tls") + `.includes("Failing")`)
+	page.await(row("mail-tls") + `.includes("NotUpdated")`)
 	c.cut(false)
 	page.await(`document.getElementById("gate-production").innerText.includes("No outage")`)
-	page.await(row("mail-tls") + `.includes("Ready")`)
+	page.await(row("mail-tls") + `.includes("Serving")`)
 	page.check(host)
 
 	stop()

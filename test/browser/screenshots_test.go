@@ -21,7 +21,7 @@ func TestScreenshots(t *testing.T) {
 	host, _ := c.serve("127.0.0.1:0")
 	page := newTab(t)
 	page.do(chromedp.Navigate("http://" + host + "/debug/refwatch"))
-	page.await(`document.getElementById("phase-Ready").innerText === "Ready 14"`)
+	page.await(`document.getElementById("phase-Serving").innerText === "Serving 12"`)
 	page.await(firstRow + `.includes("bank-credentials")`)
 	for name, look := range map[string]struct {
 		width, height int64

@@ -62,8 +62,8 @@ func sharedStream(s *suite) {
 	}
 	s.wantStreams("each of three has its own", 3)
 	change("6", names[:3]...)
-	if status, _ := store.Status(s.namespace, names[0]); status.Phase != objectcache.PhaseReady {
-		s.Errorf("phase: got %s, want %s", status.Phase, objectcache.PhaseReady)
+	if status, _ := store.Status(s.namespace, names[0]); status.Phase != objectcache.PhaseServing {
+		s.Errorf("phase: got %s, want %s", status.Phase, objectcache.PhaseServing)
 	}
 	s.wantNotRegistered(store, "foreign")
 }

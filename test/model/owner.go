@@ -224,7 +224,9 @@ func (w *World) hasStream(o *Object) bool {
 		return true
 	}
 	status, _ := s.Status(o.Key.Namespace, o.Key.Name)
-	return status.Phase == objectcache.PhaseReady && status.Stream != objectcache.StreamNone && time.Since(status.LastContact) < silence
+	served := status.Phase == objectcache.PhaseServing || status.Phase == objectcache.PhaseAbsent
+	open := status.Failures == 0 && status.Waiting == nil && status.AskedAt.IsZero()
+	return served && open && status.Stream != objectcache.StreamNone && time.Since(status.LastContact) < silence
 }
 
 // checkKept checks that a step has caused no request for an object that had a stream and kept a reference: L3. All was

@@ -199,8 +199,8 @@ func TestRevoked(t *testing.T) {
 			r.cluster.Proxy.Cut()
 			r.eventually("the status has the refusal", func(context.Context) error {
 				status, _ := r.store.Status(namespace, "tls")
-				if status.Phase != objectcache.PhaseFailing || !apierrors.IsForbidden(status.LastError) {
-					return fmt.Errorf("got phase %s and error %w, want Failing and Forbidden", status.Phase, status.LastError)
+				if status.Phase != objectcache.PhaseNotUpdated || !apierrors.IsForbidden(status.LastError) {
+					return fmt.Errorf("got phase %s and error %w, want NotUpdated and Forbidden", status.Phase, status.LastError)
 				}
 				return nil
 			})
@@ -211,7 +211,7 @@ func TestRevoked(t *testing.T) {
 			granted := time.Now()
 			r.eventuallyValue(r.secrets, "tls", "3")
 			r.eventually("the status is healthy", func(context.Context) error {
-				if status, _ := r.store.Status(namespace, "tls"); status.Phase != objectcache.PhaseReady {
+				if status, _ := r.store.Status(namespace, "tls"); status.Phase != objectcache.PhaseServing {
 					return errors.New("phase " + string(status.Phase))
 				}
 				return nil

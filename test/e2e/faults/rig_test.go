@@ -236,8 +236,8 @@ func (r *rig) converged(names []string) time.Duration {
 // watching returns nil if the streams of all names are healthy.
 func (r *rig) watching(names []string) error {
 	return r.all(names, func(s objectcache.Status) error {
-		if s.Phase != objectcache.PhaseReady {
-			return fmt.Errorf("got phase %s (%w), want a healthy one", s.Phase, s.LastError)
+		if served := s.Phase == objectcache.PhaseServing || s.Phase == objectcache.PhaseAbsent; !served || !s.NotUpdatedSince.IsZero() {
+			return fmt.Errorf("got phase %s, not updated since %v (%w), want a healthy one", s.Phase, s.NotUpdatedSince, s.LastError)
 		}
 		return nil
 	})
@@ -262,12 +262,13 @@ func (r *rig) status(name string) objectcache.Status {
 	return status
 }
 
-// failing returns nil if the status of all names is Failing, with an error.
+// failing returns nil if the attempts of all names fail: there is nothing to serve, or it is not updated.
 func (r *rig) failing(names []string, atLeast int) error {
 	return r.all(names, func(s objectcache.Status) error {
-		if s.Phase != objectcache.PhaseFailing || s.Failures < atLeast || s.LastError == nil {
-			return fmt.Errorf("got phase %s, %d failures and error %w, want %s and at least %d",
-				s.Phase, s.Failures, s.LastError, objectcache.PhaseFailing, atLeast)
+		missed := s.Phase == objectcache.PhaseFailing || !s.NotUpdatedSince.IsZero()
+		if !missed || s.Failures < atLeast || s.LastError == nil {
+			return fmt.Errorf("got phase %s, not updated since %v, %d failures and error %w, want at least %d",
+				s.Phase, s.NotUpdatedSince, s.Failures, s.LastError, atLeast)
 		}
 		return nil
 	})

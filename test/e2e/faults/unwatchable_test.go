@@ -62,8 +62,8 @@ func testUnwatchable(t *testing.T, cluster *e2e.Cluster, name string) {
 	r.observe(fault, "served by list", r.requests.rate(time.Since(began)), took)
 	took = r.eventually(func() error {
 		return r.all(names, func(s objectcache.Status) error {
-			if s.Stream != objectcache.StreamPolled || s.Phase != objectcache.PhaseFailing {
-				return fmt.Errorf("got %s, %s, want Polled and Failing", s.Stream, s.Phase)
+			if s.Stream != objectcache.StreamPolled || s.Phase != objectcache.PhaseServing || s.LastError == nil {
+				return fmt.Errorf("got %s, %s and error %w, want Polled, Serving and an error", s.Stream, s.Phase, s.LastError)
 			}
 			return nil
 		})
