@@ -184,3 +184,45 @@ func TestThousandOwnersInOtherNamespaces(t *testing.T) {
 		}
 	})
 }
+
+// Run, Get and the waits may have one context. At its end all say why the objects did not sync.
+func TestOneContextForRunAndWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true})
+		server.Authorize(func(request apiserver.Request) bool { return request.Resource != "secrets" })
+		client, err := manager.ClientFor(server.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := manager.NewSecrets(client, objectcache.WatchOptions{RefusalGrace: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		pod := podOf("pod", "tls", "other")
+		m.RegisterPod(pod)
+		waits := map[string]func() error{
+			"Get": func() error {
+				_, err := m.Get(ctx, "default", "tls")
+				return err
+			},
+			"WaitForSync":  func() error { return m.WaitForSync(ctx) },
+			"WaitForOwner": func() error { return m.WaitForOwner(ctx, manager.Owner{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}) },
+		}
+		for when := range map[string]bool{"waiting": true, "later": true} {
+			errs := map[string]error{}
+			for name, wait := range waits {
+				errs[name] = wait()
+			}
+			for name, err := range errs {
+				if !errors.Is(err, objectcache.ErrStopped) || !errors.Is(err, context.DeadlineExceeded) || !apierrors.IsForbidden(err) {
+					t.Errorf("%s %s: got %v, want ErrStopped, DeadlineExceeded and Forbidden", when, name, err)
+				}
+			}
+		}
+		<-ended
+	})
+}

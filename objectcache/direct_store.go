@@ -36,9 +36,9 @@ type DirectOptions struct{}
 // Get. Make one with [NewDirectStore].
 type DirectStore[T cache.Object] struct {
 	resource kind[T]
-	reads    chan struct{} // holds an element for each read under way
-	started  atomic.Bool
-	stopped  chan struct{} // closed when the context of Run has ended
+	reads    chan struct{}                   // holds an element for each read under way
+	run      atomic.Pointer[context.Context] // of Run; nil before
+	stopped  chan struct{}                   // closed when that context has ended
 
 	counters reflector.Counters // of reads
 	gets     getCounters
@@ -56,14 +56,14 @@ func NewDirectStore[T cache.Object](resource resource.Resource[T], _ DirectOptio
 	return &DirectStore[T]{resource: kind, reads: make(chan struct{}, DirectReads), stopped: make(chan struct{})}, nil
 }
 
-// Run blocks until ctx ends, and returns nil. Every Get after that returns [ErrStopped];
-// those that are under way end with their own contexts. Gets need not wait for Run. A
+// Run blocks until ctx ends, and returns nil. Every Get after that returns [ErrStopped].
+// Those that are under way end with their own contexts, and then have it joined to their errors. Gets need not wait for Run. A
 // second call returns [ErrAlreadyStarted], a nil context [ErrNilContext].
 func (s *DirectStore[T]) Run(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext
 	}
-	if s.started.Swap(true) {
+	if !s.run.CompareAndSwap(nil, &ctx) {
 		return ErrAlreadyStarted
 	}
 	s.resource.logRateLimit(ctx)
@@ -83,7 +83,8 @@ func (s *DirectStore[T]) Run(ctx context.Context) error {
 //   - [ErrNotSynced]: the object could not be read. Joined to it is the cause, and the
 //     error of ctx, if it ended.
 //   - [ErrInvalidName]: no object can have that namespace or name.
-//   - [ErrStopped]: the context of Run has ended.
+//   - [ErrStopped]: the context of Run has ended. Joined to it are its error and its cause, and
+//     what belongs to [ErrNotSynced] if the read was under way, or ctx has ended as well.
 //   - [ErrNilContext]: ctx is nil.
 func (s *DirectStore[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	object, err := s.get(ctx, types.NamespacedName{Namespace: namespace, Name: name})
@@ -95,17 +96,17 @@ func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, 
 	if ctx == nil {
 		return none, s.resource.Error(key, ErrNilContext)
 	}
-	if err := s.check(key); err != nil {
+	if err := s.check(ctx, key); err != nil {
 		return none, err
 	}
 	began := time.Now()
 	select {
 	case <-s.stopped:
-		return none, s.resource.Error(key, ErrStopped)
+		return none, s.failure(ctx, key)
 	case s.reads <- struct{}{}:
 	case <-ctx.Done():
 		cause := fmt.Errorf("waited for %v, because %d other reads are under way", time.Since(began).Round(time.Millisecond), DirectReads)
-		return none, s.resource.Error(key, notSynced(ctx, cause)...)
+		return none, s.failure(ctx, key, cause)
 	}
 	next := sync.OnceFunc(func() { <-s.reads })
 	defer next()
@@ -121,22 +122,35 @@ func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, 
 	}
 	if read.Err() != nil && !errors.Is(err, resource.ErrTransform) { // err says no more
 		err = fmt.Errorf("no answer for %v", time.Since(began).Round(time.Millisecond))
-		return none, s.resource.Error(key, notSynced(ctx, err, s.resource.RateLimit())...)
+		if limit := s.resource.RateLimit(); limit != nil {
+			return none, s.failure(ctx, key, err, limit)
+		}
 	}
-	return none, s.resource.Error(key, notSynced(ctx, err)...)
+	return none, s.failure(ctx, key, err)
 }
 
 // check returns why the object of a key cannot be read.
-func (s *DirectStore[T]) check(key types.NamespacedName) error {
-	if err := s.resource.CheckKey(key); err != nil {
+func (s *DirectStore[T]) check(ctx context.Context, key types.NamespacedName) error {
+	if err := s.resource.CheckKey(key); err != nil || s.endedRun() == nil {
 		return err
 	}
-	select {
-	case <-s.stopped:
-		return s.resource.Error(key, ErrStopped)
-	default:
-		return nil
+	return s.failure(ctx, key)
+}
+
+// endedRun returns the context of Run if it has ended, else nil.
+func (s *DirectStore[T]) endedRun() context.Context {
+	if run := s.run.Load(); run != nil && (*run).Err() != nil {
+		return *run
 	}
+	return nil
+}
+
+// failure returns the error of a Get that has read no state.
+func (s *DirectStore[T]) failure(ctx context.Context, key types.NamespacedName, causes ...error) error {
+	if run := s.endedRun(); run != nil {
+		return s.resource.Error(key, hasStopped(run, ctx, causes...)...)
+	}
+	return s.resource.Error(key, notSynced(ctx, causes...)...)
 }
 
 // GetWithOptions is Get: each read is live, and no older than it began. If the object is
@@ -178,7 +192,7 @@ func tooOld(version, demanded string) error {
 func (s *DirectStore[T]) TryGet(namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	var none T
-	err := s.check(key)
+	err := s.check(context.Background(), key)
 	if err == nil {
 		err = s.resource.Error(key, ErrNotSynced, errNotCached)
 	}

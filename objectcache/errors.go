@@ -35,7 +35,8 @@ var (
 	// ErrInvalidName is returned by Get for a namespace or name that no object
 	// can have. No request is ever sent for it.
 	ErrInvalidName = names.ErrInvalidName
-	// ErrStopped is returned by Get when the context of Run has ended.
+	// ErrStopped is returned by Get when the context of Run has ended. The error and the cause of
+	// that context are joined to it, and why the object was not known then.
 	ErrStopped = errors.New("the store has been stopped: the context of its Run has ended")
 	// ErrAlreadyStarted is returned by a second Run: a store runs once.
 	ErrAlreadyStarted = errors.New("the store has been run already: make a new one")
@@ -51,15 +52,8 @@ func keyText(key types.NamespacedName) string { return names.Text(key) }
 // the error and the cause of ctx if it has ended, and the given causes except nil.
 func notSynced(ctx context.Context, causes ...error) []error {
 	all := []error{ErrNotSynced}
-	if err := ctx.Err(); err != nil {
+	if err := endOf(ctx); err != nil {
 		all = append(all, err)
-		switch cause := context.Cause(ctx); {
-		case errors.Is(cause, err):
-		case apierrors.IsNotFound(cause): // of another object
-			all = append(all, names.NotAbsentError{Hidden: cause})
-		default:
-			all = append(all, cause)
-		}
 	}
 	for _, cause := range causes {
 		if cause != nil {
@@ -67,6 +61,29 @@ func notSynced(ctx context.Context, causes ...error) []error {
 		}
 	}
 	return all
+}
+
+// hasStopped returns the causes of a Get of a store that has been stopped, which are also those of notSynced if ctx has
+// ended: a program may have one context for both. run is that of Run.
+func hasStopped(run, ctx context.Context, causes ...error) []error {
+	all := append([]error{ErrStopped}, causes...)
+	all = append(all, names.Aside{Err: endOf(run)})
+	if err := endOf(ctx); err != nil {
+		all = append(all, names.Aside{Err: ErrNotSynced}, names.Aside{Err: err})
+	}
+	return all
+}
+
+// endOf returns why a context has ended: its error, and its cause. It returns nil while the context lasts.
+func endOf(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	switch {
+	case err == nil, errors.Is(cause, err):
+		return err
+	case apierrors.IsNotFound(cause): // of another object
+		cause = names.NotAbsentError{Hidden: cause}
+	}
+	return fmt.Errorf("%w; %w", err, cause)
 }
 
 // causesOf returns why the state is not known, or not newer.

@@ -60,7 +60,10 @@ import (
 //     read or an event. It holds for no other error: if the server does not serve
 //     the path, the error is a [resource.NotServedError].
 //   - [ErrInvalidName]: no object can have that namespace or name.
-//   - [ErrStopped]: the context of Run has ended.
+//   - [ErrStopped]: the context of Run has ended. Joined to it are the error and the cause of that
+//     context, and why the state was not known then: the last failure, or what the next attempt
+//     waited for. If ctx has ended as well, [ErrNotSynced] and the error of ctx are joined, too: a
+//     program may have one context for both.
 //   - [ErrNilContext]: ctx is nil.
 func (s *WatchStore[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}

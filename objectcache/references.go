@@ -136,6 +136,7 @@ func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 		return
 	}
 	s.entries.remove(e.key)
+	delete(s.lastCauses, e.key)
 	s.objects--
 	s.stopTimerLocked(e.timers().lease)
 	s.stopLocked(e, errUnreferenced)

@@ -145,8 +145,8 @@ func (s *WatchStore[T]) keepPreviousLocked(w *objectWatch[T], owner uint64) {
 func (s *WatchStore[T]) addWaiterLocked(g *waiter[T]) error {
 	e := s.entry(g.key)
 	switch {
-	case s.stopped:
-		return s.resource.Error(g.key, ErrStopped)
+	case s.hasStoppedLocked():
+		return s.stoppedErrorLocked(g)
 	case e == nil:
 		if err := s.resource.CheckKey(g.key); err != nil {
 			return err

@@ -42,12 +42,15 @@ type WatchStore[T cache.Object] struct {
 	gets             getCounters
 
 	mu          sync.Mutex
-	ctx         context.Context // of Run, with which every object watch ends; nil before Run
+	run         context.Context    // of Run; nil before
+	ctx         context.Context    // of every object watch: see startAll; nil before Run
+	cancel      context.CancelFunc // of ctx
 	stopped     bool
-	created     uint64 // entries so far
-	objects     int    // entries
-	references  int    // owners of all entries
-	waiters     int    // Gets that wait
+	lastCauses  map[types.NamespacedName][]error // why objects were not known when the store was stopped
+	created     uint64                           // entries so far
+	objects     int                              // entries
+	references  int                              // owners of all entries
+	waiters     int                              // Gets that wait
 	hedges      hedges[T]
 	shared      map[string]*sharedNamespace[T] // nil without WatchOptions.Shared
 	subscribers subscribers
@@ -223,7 +226,7 @@ func (s *WatchStore[T]) Run(ctx context.Context) error {
 	}
 	s.resource.logRateLimit(ctx)
 	<-ctx.Done()
-	s.stopAll()
+	s.stop()
 	logged := make(chan struct{})
 	slow := time.AfterFunc(slowStop, func() {
 		defer close(logged)
@@ -239,14 +242,19 @@ func (s *WatchStore[T]) Run(ctx context.Context) error {
 // slowStop is when Run logs that it waits. Kubernetes kills a pod 30 s after it has asked it to end.
 const slowStop = 5 * time.Second
 
-// startAll reports whether this is the first call.
+// startAll reports whether this is the first call. The object watches have a context of their own, which ends when the
+// store is stopped: else their requests could fail before, and what they have waited for would not be known.
 func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx != nil {
+	if s.run != nil {
 		return false
 	}
-	s.ctx = ctx
+	s.run = ctx
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if s.hasStoppedLocked() {
+		return true
+	}
 	if s.shared != nil {
 		s.countAllLocked() // a shared stream then reads all of them
 	}
@@ -256,24 +264,6 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 		s.subscribers.notify(e.key)
 	}
 	return true
-}
-
-func (s *WatchStore[T]) stopAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopped = true
-	if s.shared != nil {
-		s.stopSharedLocked()
-	}
-	for e := range s.entries.all() {
-		s.stopLocked(e, errStopping)
-		s.stopTimerLocked(e.timers().lease)
-		e.wakeLocked()
-	}
-	for key := range s.notices {
-		s.cancelNoticeLocked(key)
-	}
-	s.subscribers.shutDown()
 }
 
 // timer calls a function with WatchStore.mu held, once or repeatedly. Run waits

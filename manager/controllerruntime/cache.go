@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -247,9 +248,41 @@ func (c *Cache) isRunning() error {
 	case c.ctx == nil:
 		return &cache.ErrCacheNotStarted{}
 	case c.stopped || c.ctx.Err() != nil:
-		return objectcache.ErrStopped
+		return c.stoppedLocked()
 	}
 	return nil
+}
+
+// stoppedLocked returns the error of a cache whose Start has ended, with the error and the cause of its context.
+func (c *Cache) stoppedLocked() error {
+	end, cause := c.ctx.Err(), context.Cause(c.ctx)
+	if end == nil { // the stock cache has failed
+		return objectcache.ErrStopped
+	}
+	if !errors.Is(cause, end) && !apierrors.IsNotFound(cause) { // of another object
+		end = fmt.Errorf("%w; %w", end, cause)
+	}
+	return fmt.Errorf("%w: %w", objectcache.ErrStopped, end)
+}
+
+// lastError returns the error of a Get of a cache that does not run. If it has run, its store knows why it did not know
+// the object.
+func (c *Cache) lastError(ctx context.Context, err error, gvk schema.GroupVersionKind, key client.ObjectKey, object client.Object) error {
+	if !errors.Is(err, objectcache.ErrStopped) {
+		return err
+	}
+	c.mu.Lock()
+	v := c.views[viewID{gvk, representationOf(object)}]
+	c.mu.Unlock()
+	if v != nil {
+		if v.clusterScoped {
+			key.Namespace = ""
+		}
+		if _, stopped := v.store.Get(ctx, key.Namespace, key.Name); errors.Is(stopped, objectcache.ErrStopped) {
+			err = stopped
+		}
+	}
+	return timedOut(ctx, err)
 }
 
 // goLocked runs a function in a goroutine that Start waits for.

@@ -11,6 +11,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/refwatch/refwatch/objectcache"
 )
 
 // Get, List and the informers of a Cache.
@@ -27,10 +29,13 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, out client.Object
 		return c.Cache.Get(ctx, key, out, opts...)
 	}
 	if err := c.isRunning(); err != nil {
-		return err
+		return c.lastError(ctx, err, gvk, key, out)
 	}
 	v, err := c.view(ctx, gvk, out)
 	if err != nil {
+		if stopped := c.isRunning(); stopped != nil && !errors.Is(err, objectcache.ErrStopped) {
+			err = fmt.Errorf("%w; %w", err, stopped)
+		}
 		return fmt.Errorf("get %s: %w", key, err)
 	}
 	if v.clusterScoped {

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,6 +57,39 @@ func TestGetsEndWithTheCache(t *testing.T) {
 		if err := <-ended; !errors.Is(err, objectcache.ErrStopped) {
 			t.Errorf("got %v, want ErrStopped", err)
 		}
+	})
+}
+
+// Start and Get may have one context. At its end, and later, a Get says why it has not got the object.
+func TestOneContextForStartAndGet(t *testing.T) {
+	onServer(t, func(t *testing.T, server *apiserver.Server) {
+		server.Authorize(func(request apiserver.Request) bool { return request.Resource != "secrets" })
+		c, err := controllerruntime.NewCache(controllerruntime.CacheOptions{})(server.Config(), cache.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cause := errors.New("the command takes too long")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, cause)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- c.Start(ctx) }()
+		synctest.Wait()
+		if err := c.Get(ctx, keyOfOne, &corev1.Secret{}); !apierrors.IsForbidden(err) {
+			t.Errorf("before the end: got %v, want Forbidden", err)
+		}
+		<-ctx.Done()
+		for name, ctx := range map[string]context.Context{"the same context": ctx, "another context": t.Context()} {
+			err := c.Get(ctx, keyOfOne, &corev1.Secret{})
+			for _, want := range []error{objectcache.ErrStopped, context.DeadlineExceeded, cause} {
+				if !errors.Is(err, want) {
+					t.Errorf("%s: got %v, want it to be %v", name, err, want)
+				}
+			}
+			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), keyOfOne.Name) {
+				t.Errorf("%s: got %v, want Forbidden, and the name", name, err)
+			}
+		}
+		<-ended
 	})
 }
 

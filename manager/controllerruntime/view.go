@@ -67,7 +67,7 @@ func (c *Cache) view(ctx context.Context, gvk schema.GroupVersionKind, object ru
 		return v, nil
 	}
 	if c.stopped { // nothing would run it
-		return nil, objectcache.ErrStopped
+		return nil, c.stoppedLocked()
 	}
 	c.views[id] = made
 	if c.ctx != nil {
@@ -273,7 +273,8 @@ func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, dema
 		if errors.Is(held.err, objectcache.ErrNotRegistered) { // there was no lease
 			held.object, held.err = v.store.TryGet(key.Namespace, key.Name)
 		}
-		if object, err = held.object, held.err; !errors.Is(err, objectcache.ErrNotSynced) { // needs no timer
+		object, err = held.object, held.err
+		if !errors.Is(err, objectcache.ErrNotSynced) && !errors.Is(err, objectcache.ErrStopped) { // needs no timer
 			return object, err
 		}
 	}

@@ -91,11 +91,19 @@ type KeyError struct {
 	Causes   []error
 }
 
-// Error returns the resource, the key and the causes.
+// Error returns the resource, the key and the causes. It has the first Aside, if no cause follows the first one.
 func (e *KeyError) Error() string {
 	texts := make([]string, 0, len(e.Causes))
+	var aside []string
 	for _, cause := range e.Causes {
-		texts = append(texts, cause.Error())
+		if _, ok := cause.(Aside); ok { //nolint:errorlint // this cause, not one that it wraps
+			aside = append(aside, cause.Error())
+		} else {
+			texts = append(texts, cause.Error())
+		}
+	}
+	if len(texts) == 1 && len(aside) > 0 {
+		texts = append(texts, aside[0])
 	}
 	head, causes := texts[0], texts[1:]
 	if len(causes) > 0 {
@@ -106,6 +114,16 @@ func (e *KeyError) Error() string {
 
 // Unwrap returns the causes.
 func (e *KeyError) Unwrap() []error { return e.Causes }
+
+// Aside is a cause of a KeyError that the text leaves out if there are others: that a context has ended does not say
+// why the object is not known.
+type Aside struct{ Err error }
+
+// Error returns the text of the error.
+func (a Aside) Error() string { return a.Err.Error() }
+
+// Unwrap returns the error.
+func (a Aside) Unwrap() error { return a.Err }
 
 // Text returns a key as errors name it. An object of a cluster-scoped kind has no namespace.
 func Text(key types.NamespacedName) string {
