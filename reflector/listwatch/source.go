@@ -35,9 +35,9 @@ import (
 // gate takes the server for down.
 //
 // Logs and errors of a reflector show an error if it is an API status, and otherwise the
-// part of it that quotes no object: an error that [Loggable] has marked, or one of the
-// network, of a context or of client-go's credentials. The text around that part is
-// dropped. Of any other error only the type appears. errors.Is still finds what the
+// part of it that quotes no object: an error that [Loggable] has marked, the *url.Error of a
+// request that failed before the body of an answer, or an error of the network or of a context.
+// The text around that part is dropped. Of any other error only the type appears. errors.Is still finds what the
 // error wraps. A panic in a method fails the attempt, as an error does.
 type Source interface {
 	// List reads the selection. The result is a list type with a resource version.

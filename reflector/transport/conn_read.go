@@ -15,6 +15,9 @@ import (
 
 // The reader of a connection, and its frames.
 
+// longestDebug is how much of what a server writes into a GOAWAY is kept.
+const longestDebug = 1 << 10
+
 var errFromServer = redact.New("the server reset the stream")
 
 // errReaderEnded is the error of the streams of a connection whose reader a function of the program
@@ -211,7 +214,8 @@ func (c *conn) readWindowUpdate(f *http2.WindowUpdateFrame) error {
 func (c *conn) readGoAway(f *http2.GoAwayFrame) {
 	c.options.counters.goAway(f.ErrCode)
 	c.mu.Lock()
-	c.goAway = &http2.GoAwayError{LastStreamID: f.LastStreamID, ErrCode: f.ErrCode}
+	debug := f.DebugData()
+	c.goAway = &http2.GoAwayError{LastStreamID: f.LastStreamID, ErrCode: f.ErrCode, DebugData: string(debug[:min(len(debug), longestDebug)])}
 	err := redact.Errorf("%w: %w", errUnprocessed, *c.goAway)
 	c.mu.Unlock()
 	c.endStreams(f.LastStreamID, err)

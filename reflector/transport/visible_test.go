@@ -35,7 +35,8 @@ var visibleErrors = map[string]struct {
 	"not processed":          {func(p *peer) { p.send(p.framer.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, nil)) }, "the server has not processed the request: http2: server sent GOAWAY and closed the connection; LastStreamID=0, ErrCode=ENHANCE_YOUR_CALM"},
 	"DATA before the header": {func(p *peer) { p.data(1, "x") }, "DATA before the header"},
 	"no status":              {func(p *peer) { p.header(1, false, "a", "b") }, "missing or invalid :status"},
-	"invalid field":          {func(p *peer) { p.header(1, false, ":status", "200", "Canary", "x") }, "stream error: stream ID 1; PROTOCOL_ERROR; invalid header field name"},
+	"invalid field":          {func(p *peer) { p.header(1, false, ":status", "200", "Other", "x") }, "stream error: stream ID 1; PROTOCOL_ERROR; invalid header field name \"Other\""},
+	"why it goes away":       {func(p *peer) { p.send(p.framer.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, []byte("too_many_pings"))) }, `ErrCode=ENHANCE_YOUR_CALM, debug="too_many_pings"`},
 }
 
 // checkVisible checks what a user sees of an error of a request.
@@ -44,9 +45,11 @@ func checkVisible(t *testing.T, err error, want string) {
 	if err == nil {
 		t.Fatal("got no error")
 	}
-	shown := redact.Error(&url.Error{Op: "Get", URL: "https://server/x", Err: err}).Error()
-	if !strings.Contains(shown, want) || strings.Contains(shown, "hidden") || strings.Contains(shown, "Canary") {
-		t.Errorf("got %s, want %q in it", shown, want)
+	for _, of := range []error{err, &url.Error{Op: "Get", URL: "https://server/x", Err: err}} { // of a body, or a request
+		shown := redact.Error(of).Error()
+		if !strings.Contains(shown, want) || strings.Contains(shown, "hidden") || strings.Contains(shown, "Canary") {
+			t.Errorf("got %s, want %q in it", shown, want)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // faults answer every request with something that holds the value v of a Secret, which
-// client-go and net/http may quote.
+// client-go and net/http may quote. The values of header fields do not: they are shown.
 var faults = map[string]func(v string) http.HandlerFunc{
 	"no fault":               func(string) http.HandlerFunc { return nil },
 	"an HTML page as a 502":  func(v string) http.HandlerFunc { return answer(502, "text/html", page(v)) },
@@ -63,9 +63,9 @@ var faults = map[string]func(v string) http.HandlerFunc{
 		return raw("HTTP/1.1 500 Internal Server Error\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + object(v) + "\r\n\r\n")
 	},
 	"a chunk length that is none":      func(v string) http.HandlerFunc { return chunked(object(v) + "\r\n") },
-	"a Content-Length that is none":    func(v string) http.HandlerFunc { return header("Content-Length", v) },
-	"a Transfer-Encoding that is none": func(v string) http.HandlerFunc { return header("Transfer-Encoding", v) },
-	"a Content-Type that is none":      func(v string) http.HandlerFunc { return header("Content-Type", v+"; "+v+"; "+v) },
+	"a Content-Length that is none":    func(v string) http.HandlerFunc { return header("Content-Length", "x", object(v)) },
+	"a Transfer-Encoding that is none": func(v string) http.HandlerFunc { return header("Transfer-Encoding", "x", object(v)) },
+	"a Content-Type that is none":      func(v string) http.HandlerFunc { return header("Content-Type", "x; x; x", object(v)) },
 	"a status that is none":            func(v string) http.HandlerFunc { return raw("HTTP/1.1 " + v + "\r\n\r\n") },
 	"a Location that is none":          func(v string) http.HandlerFunc { return redirect("http://[" + v) },
 	"a wrong Content-Encoding": func(v string) http.HandlerFunc {

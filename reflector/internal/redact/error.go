@@ -3,10 +3,11 @@
 package redact
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,28 +36,26 @@ func Marked(err error) error {
 	return nil
 }
 
-// hidden replaces an error whose text may quote an object. errors.Is still finds
-// what that error wraps.
+// hidden replaces an error whose text may quote an object, or cannot be printed.
 type hidden struct {
-	error // what may be shown
-
-	is func(target error) bool // a function: no verb of fmt prints what it refers to
+	text  string                  // what is shown
+	shown error                   // nothing in it is hidden
+	is    func(target error) bool // what errors.Is finds beside shown; a function: no verb of fmt prints what it refers to
 }
 
-func (h *hidden) Error() string        { return printable(h.error.Error()) }
-func (h *hidden) Is(target error) bool { return h.is(target) }
-func (h *hidden) Unwrap() error        { return h.error }
+func (h *hidden) Error() string        { return h.text }
+func (h *hidden) Is(target error) bool { return h.is != nil && h.is(target) }
+func (h *hidden) Unwrap() error        { return h.shown }
 
 // hide returns shown in place of err.
 func hide(err, shown error) error {
-	return &hidden{shown, func(target error) bool { return errors.Is(err, target) }}
+	return &hidden{printable(shown.Error()), shown, func(target error) bool { return errors.Is(err, target) }}
 }
 
 // Error returns err, or a replacement if its text may quote an object: decoders
-// quote what they cannot decode ("Object 'Kind' is missing in ..."), and net/http what
-// it cannot parse. An API status stays, and so does the part of err that [visible]
-// knows. The text around that part is dropped. Characters that cannot be printed are
-// escaped: those of a server could control a terminal, or begin a line of a log.
+// quote what they cannot decode ("Object 'Kind' is missing in ..."). An API status stays, and so does the part of err
+// that [visible] knows: the failure of a request without an answer is shown whole. The text around that part is
+// dropped. What is shown is printable, and has at most [longestText] bytes.
 func Error(err error) error {
 	var (
 		status apierrors.APIStatus
@@ -117,42 +116,38 @@ func statusError(err error, status metav1.Status) error {
 		if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
 			shown.Message = answerType(cause.Message)
 		}
-		if shown.Message == pageNotFound {
-			clean.Message = pageNotFound
-		}
+		clean.Message = cmp.Or(known(shown.Message), clean.Message)
 		clean.Details.Causes = append(clean.Details.Causes, shown)
 	}
 	return &apierrors.StatusError{ErrStatus: clean}
-}
-
-// printable returns text with escape sequences of Go in place of all that cannot be printed.
-func printable(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-	}
-	return b.String()
 }
 
 // pageNotFound is how kube-apiserver, and other servers written in Go, answer for a path
 // that they do not serve.
 const pageNotFound = "404 page not found"
 
-// answerType returns the type of an answer that is no status, such as text/html, or
-// [pageNotFound]. It is empty for an answer that is no text: client-go keeps only texts.
-func answerType(text string) string {
-	switch text {
-	case "unknown":
-		return ""
-	case pageNotFound:
+// wantsHTTPS are parts of how Go's servers and nginx answer a request of HTTP on a port of HTTPS.
+var wantsHTTPS = []string{"Client sent an HTTP request to an HTTPS server", "The plain HTTP request was sent to HTTPS port"}
+
+// known returns the constant that says what an answer says, or an empty text.
+func known(answer string) string {
+	if answer == pageNotFound {
 		return pageNotFound
 	}
+	if i := slices.IndexFunc(wantsHTTPS, func(part string) bool { return strings.Contains(answer, part) }); i >= 0 {
+		return wantsHTTPS[i]
+	}
+	return ""
+}
+
+// answerType returns the type of an answer that is no status, such as text/html, or what is [known] of it. It is empty
+// for an answer that is no text: client-go keeps only texts.
+func answerType(text string) string {
+	if text == "unknown" {
+		return ""
+	}
 	kind, _, _ := strings.Cut(http.DetectContentType([]byte(text)), ";")
-	return kind
+	return cmp.Or(known(text), kind)
 }
 
 // IsDecoding reports whether err is what client-go's StreamWatcher reports when it

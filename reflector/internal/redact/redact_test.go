@@ -70,32 +70,31 @@ func TestErrorHidesText(t *testing.T) {
 		err  error
 		want string // in the text
 	}{
-		"decoder":                       {errQuoting, "*errors.errorString"},
-		"wrapped":                       {fmt.Errorf("x: %w", errQuoting), "*errors.errorString"},
-		"wrapped with an EOF":           {fmt.Errorf("%w: %w", errQuoting, io.ErrUnexpectedEOF), "unexpected EOF"},
-		"behind a lost connection":      {errors.Join(errors.New("http2: client connection lost"), errors.New(canary)), "http2: client connection lost"},
-		"behind the text of its cause":  {fmt.Errorf("%w, after %s", errors.New("getting credentials: no"), canary), "getting credentials: no"},
-		"joined with a cancellation":    {errors.Join(errQuoting, context.Canceled), "context canceled"},
-		"around a connection error":     {fmt.Errorf("%w: %w", errQuoting, syscall.ECONNRESET), "connection reset"},
-		"around a request":              {fmt.Errorf("%s: %w", canary, &url.Error{Op: "Get", URL: "https://server", Err: io.EOF}), "https://server"},
-		"around a loggable one":         {fmt.Errorf("%s: %w", canary, redact.Loggable(errors.New("too long"))), "too long"},
-		"a header of HTTP/1.1":          {request(textproto.ProtocolError("malformed MIME header line: " + canary)), "textproto.ProtocolError"},
-		"a trailer of HTTP/1.1":         {fmt.Errorf("unexpected error: %w", textproto.ProtocolError("malformed MIME header line: "+canary)), "textproto.ProtocolError"},
-		"an answer of HTTP/1.1":         {request(fmt.Errorf("net/http: HTTP/1.x transport connection broken: %w", fmt.Errorf("malformed HTTP response %q", canary))), `Get "https://server": malformed HTTP response`},
-		"a Location":                    {request(fmt.Errorf("failed to parse Location header %q: %w", canary, &url.Error{Op: "parse", URL: canary, Err: url.EscapeError(canary)})), "url.EscapeError"},
-		"redirects":                     {&url.Error{Op: "Get", URL: "/" + canary, Err: errors.New("stopped after 10 redirects")}, "*errors.errorString"},
-		"a redirected request":          {&url.Error{Op: "Get", URL: "https://server/" + canary, Err: io.EOF}, `Get "https://server": EOF`},
-		"a URL that is none":            {&url.Error{Op: "Get", URL: "://" + canary, Err: io.EOF}, `Get "": EOF`},
-		"a status line of a proxy":      {request(&net.OpError{Op: "proxyconnect", Net: "tcp", Err: errors.New(canary)}), "proxyconnect tcp: an error of type *errors.errorString"},
-		"a time-out while reading":      {timeout{canary}, "redact_test.timeout"},
-		"a GOAWAY":                      {http2.GoAwayError{ErrCode: http2.ErrCodeNo, DebugData: canary}, "http2: server sent GOAWAY and closed the connection; LastStreamID=0, ErrCode=NO_ERROR"},
-		"a GOAWAY of package transport": {request(redact.Errorf("HTTP/2 connection ended: %w", http2.GoAwayError{ErrCode: http2.ErrCodeNo, DebugData: canary})), "HTTP/2 connection ended: http2: server sent GOAWAY"},
-		"a header of HTTP/2":            {http2.StreamError{StreamID: 3, Code: http2.ErrCodeProtocol, Cause: fmt.Errorf("invalid header field name %q", canary)}, "stream error: stream ID 3; PROTOCOL_ERROR; invalid header field name"},
-		"an event not decoded":          {undecoded(), "500 Internal Server Error"},
-		"an HTML page":                  {htmlPage(), "502 Bad Gateway"},
-		"an HTML page, wrapped":         {fmt.Errorf("%s: %w", canary, htmlPage()), "502 Bad Gateway"},
-		"around a status":               {fmt.Errorf("%s: %w", canary, apierrors.NewUnauthorized("expired")), "expired"},
-		"joined with a status":          {errors.Join(errors.New(canary), apierrors.NewUnauthorized("expired")), "expired"},
+		"decoder":                      {errQuoting, "*errors.errorString"},
+		"wrapped":                      {fmt.Errorf("x: %w", errQuoting), "*errors.errorString"},
+		"wrapped with an EOF":          {fmt.Errorf("%w: %w", errQuoting, io.ErrUnexpectedEOF), "unexpected EOF"},
+		"behind a lost connection":     {errors.Join(errors.New("http2: client connection lost"), errors.New(canary)), "http2: client connection lost"},
+		"behind the text of its cause": {fmt.Errorf("%w, after %s", errors.New("http2: no"), canary), "http2: no"},
+		"joined with a cancellation":   {errors.Join(errQuoting, context.Canceled), "context canceled"},
+		"around a connection error":    {fmt.Errorf("%w: %w", errQuoting, syscall.ECONNRESET), "connection reset"},
+		"around a request":             {fmt.Errorf("%s: %w", canary, &url.Error{Op: "Get", URL: "https://server", Err: io.EOF}), "https://server"},
+		"around a loggable one":        {fmt.Errorf("%s: %w", canary, redact.Loggable(errors.New("too long"))), "too long"},
+		"a header of HTTP/1.1":         {request(textproto.ProtocolError("malformed MIME header line: " + canary)), `Get "https://server": malformed MIME header line`},
+		"a trailer of HTTP/1.1":        {fmt.Errorf("unexpected error: %w", textproto.ProtocolError("malformed MIME header line: "+canary)), "textproto.ProtocolError"},
+		"an answer of HTTP/1.1":        {request(fmt.Errorf("net/http: HTTP/1.x transport connection broken: %w", fmt.Errorf("malformed HTTP response %q", canary))), `transport connection broken: malformed HTTP response`},
+		"a Location":                   {request(fmt.Errorf("failed to parse Location header %q: %w", canary, &url.Error{Op: "parse", URL: canary, Err: url.EscapeError(canary)})), `Get "https://server": failed to parse Location header "…": parse "…": invalid URL escape "…"`},
+		"redirects":                    {&url.Error{Op: "Get", URL: "/" + canary, Err: errors.New("stopped after 10 redirects")}, `Get "": stopped after 10 redirects`},
+		"a redirected request":         {&url.Error{Op: "Get", URL: "https://server/" + canary, Err: io.EOF}, `Get "https://server": EOF`},
+		"a URL that is none":           {&url.Error{Op: "Get", URL: "://" + canary, Err: io.EOF}, `Get "": EOF`},
+		"a time-out while reading":     {timeout{canary}, "redact_test.timeout"},
+		"the password of a proxy":      {request(&net.OpError{Op: "proxyconnect", Net: "tcp", Err: errors.New("no proxy at http://user:" + canary + "@proxy:3128")}), "no proxy at http://proxy:3128"},
+		"an address of a proxy":        {request(fmt.Errorf("invalid proxy address %q: %w", "http://user:"+canary, &url.Error{Op: "parse", URL: "http://user:" + canary, Err: fmt.Errorf("invalid port %q after host", ":"+canary)})), `invalid proxy address "…": parse "…": invalid port "…" after host`},
+		"a URL that is wrong":          {&url.Error{Op: "parse", URL: "https://server/" + canary, Err: errors.New(canary)}, "*errors.errorString"},
+		"an event not decoded":         {undecoded(), "500 Internal Server Error"},
+		"an HTML page":                 {htmlPage(), "502 Bad Gateway"},
+		"an HTML page, wrapped":        {fmt.Errorf("%s: %w", canary, htmlPage()), "502 Bad Gateway"},
+		"around a status":              {fmt.Errorf("%s: %w", canary, apierrors.NewUnauthorized("expired")), "expired"},
+		"joined with a status":         {errors.Join(errors.New(canary), apierrors.NewUnauthorized("expired")), "expired"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -120,32 +119,41 @@ func TestErrorKeepsText(t *testing.T) {
 		err  error
 		want string
 	}{
-		"status":            {apierrors.NewForbidden(resource, "tls", errors.New("no")), `secrets "tls" is forbidden: no`},
-		"status, wrapped":   {fmt.Errorf("x: %w", apierrors.NewForbidden(resource, "tls", errors.New("no"))), `secrets "tls" is forbidden: no`},
-		"status, escaped":   {apierrors.NewUnauthorized("a\tb\x1b[2J"), `a\tb\x1b[2J`},
-		"name, escaped":     {request(x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"a\x1b"}}, Host: "b"}), `Get "https://server": x509: certificate is valid for a\x1b, not b`},
-		"refused":           {request(dialing(os.NewSyscallError("connect", syscall.ECONNREFUSED))), `Get "https://server": dial tcp 10.0.0.1:443: connect: connection refused`},
-		"no such host":      {request(dialing(&net.DNSError{Err: "no such host", Name: "server", IsNotFound: true})), `Get "https://server": dial tcp 10.0.0.1:443: lookup server: no such host`},
-		"timed out":         {request(dialing(os.ErrDeadlineExceeded)), `Get "https://server": dial tcp 10.0.0.1:443: i/o timeout`},
-		"closed":            {request(dialing(net.ErrClosed)), `Get "https://server": dial tcp 10.0.0.1:443: use of closed network connection`},
-		"not HTTPS":         {request(http.ErrSchemeMismatch), `Get "https://server": http: server gave HTTP response to HTTPS client`},
-		"certificate":       {request(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), `Get "https://server": tls: failed to verify certificate: x509: certificate signed by unknown authority`},
-		"alert":             {request(&net.OpError{Op: "remote error", Err: tls.AlertError(40)}), `Get "https://server": remote error: tls: handshake failure`},
-		"no TLS":            {request(tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}), `Get "https://server": tls: first record does not look like a TLS handshake`},
-		"canceled request":  {request(errors.New("net/http: request canceled (Client.Timeout exceeded while awaiting headers)")), `Get "https://server": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`},
-		"lost":              {request(errors.New("http2: client connection lost")), `Get "https://server": http2: client connection lost`},
-		"reset":             {http2.StreamError{StreamID: 3, Code: http2.ErrCodeInternal}, "stream error: stream ID 3; INTERNAL_ERROR"},
-		"credentials":       {request(errors.New(`getting credentials: exec: executable "x" failed with exit code 1`)), `Get "https://server": getting credentials: exec: executable "x" failed with exit code 1`},
-		"token":             {request(errors.New(`failed to read token file "/x": open /x: no such file or directory`)), `Get "https://server": failed to read token file "/x": open /x: no such file or directory`},
-		"rate limiter":      {fmt.Errorf("client rate limiter Wait returned an error: %w", errors.New("would exceed context deadline")), "client rate limiter Wait returned an error: would exceed context deadline"},
-		"of two attempts":   {fmt.Errorf("%w - error from a previous attempt: %w", &url.Error{Op: "Get", Err: io.EOF}, io.EOF), `Get "": EOF`},
-		"network":           {&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}, "dial tcp: connection refused"},
-		"EOF":               {io.EOF, "EOF"},
-		"unexpected EOF":    {io.ErrUnexpectedEOF, "unexpected EOF"},
-		"canceled":          {context.Canceled, "context canceled"},
-		"deadline":          {context.DeadlineExceeded, "context deadline exceeded"},
-		"loggable":          {redact.Loggable(errors.New("too long")), "too long"},
-		"loggable, wrapped": {fmt.Errorf("x: %w", redact.Loggable(errors.New("too long"))), "too long"},
+		"status":             {apierrors.NewForbidden(resource, "tls", errors.New("no")), `secrets "tls" is forbidden: no`},
+		"status, wrapped":    {fmt.Errorf("x: %w", apierrors.NewForbidden(resource, "tls", errors.New("no"))), `secrets "tls" is forbidden: no`},
+		"status, escaped":    {apierrors.NewUnauthorized("a\tb\x1b[2J"), `a\tb\x1b[2J`},
+		"name, escaped":      {request(x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"a\x1b"}}, Host: "b"}), `Get "https://server": x509: certificate is valid for a\x1b, not b`},
+		"refused":            {request(dialing(os.NewSyscallError("connect", syscall.ECONNREFUSED))), `Get "https://server": dial tcp 10.0.0.1:443: connect: connection refused`},
+		"no such host":       {request(dialing(&net.DNSError{Err: "no such host", Name: "server", IsNotFound: true})), `Get "https://server": dial tcp 10.0.0.1:443: lookup server: no such host`},
+		"timed out":          {request(dialing(os.ErrDeadlineExceeded)), `Get "https://server": dial tcp 10.0.0.1:443: i/o timeout`},
+		"closed":             {request(dialing(net.ErrClosed)), `Get "https://server": dial tcp 10.0.0.1:443: use of closed network connection`},
+		"not HTTPS":          {request(http.ErrSchemeMismatch), `Get "https://server": http: server gave HTTP response to HTTPS client`},
+		"certificate":        {request(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), `Get "https://server": tls: failed to verify certificate: x509: certificate signed by unknown authority`},
+		"alert":              {request(&net.OpError{Op: "remote error", Err: tls.AlertError(40)}), `Get "https://server": remote error: tls: handshake failure`},
+		"no TLS":             {request(tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}), `Get "https://server": tls: first record does not look like a TLS handshake`},
+		"canceled request":   {request(errors.New("net/http: request canceled (Client.Timeout exceeded while awaiting headers)")), `Get "https://server": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`},
+		"lost":               {request(errors.New("http2: client connection lost")), `Get "https://server": http2: client connection lost`},
+		"reset":              {http2.StreamError{StreamID: 3, Code: http2.ErrCodeInternal}, "stream error: stream ID 3; INTERNAL_ERROR"},
+		"credentials":        {request(errors.New(`getting credentials: exec: executable "x" failed with exit code 1`)), `Get "https://server": getting credentials: exec: executable "x" failed with exit code 1`},
+		"token":              {request(errors.New(`failed to read token file "/x": open /x: no such file or directory`)), `Get "https://server": failed to read token file "/x": open /x: no such file or directory`},
+		"rate limiter":       {fmt.Errorf("client rate limiter Wait returned an error: %w", errors.New("would exceed context deadline")), "client rate limiter Wait returned an error: would exceed context deadline"},
+		"a proxy":            {request(errors.New("Proxy Authentication Required")), `Get "https://server": Proxy Authentication Required`},
+		"a proxy, escaped":   {request(errors.New("No\x1b[2J")), `Get "https://server": No\x1b[2J`},
+		"a proxy's bytes":    {request(errors.New(`malformed HTTP response "\x05\x00"`)), `Get "https://server": malformed HTTP response "\x05\x00"`},
+		"TLS, not HTTP":      {request(fmt.Errorf("malformed HTTP response %q", "\x15\x03\x01\x00\x02\x02")), `Get "https://server": malformed HTTP response "\x15\x03\x01\x00\x02\x02"`},
+		"a request's header": {request(errors.New(`net/http: invalid header field value for "Authorization"`)), `Get "https://server": net/http: invalid header field value for "Authorization"`},
+		"redirects":          {request(errors.New("stopped after 10 redirects")), `Get "https://server": stopped after 10 redirects`},
+		"a GOAWAY":           {http2.GoAwayError{ErrCode: http2.ErrCodeEnhanceYourCalm, DebugData: "too_many_pings"}, `http2: server sent GOAWAY and closed the connection; LastStreamID=0, ErrCode=ENHANCE_YOUR_CALM, debug="too_many_pings"`},
+		"our GOAWAY":         {redact.Errorf("HTTP/2 connection ended: %w", http2.GoAwayError{ErrCode: http2.ErrCodeNo, DebugData: "bye"}), `HTTP/2 connection ended: http2: server sent GOAWAY and closed the connection; LastStreamID=0, ErrCode=NO_ERROR, debug="bye"`},
+		"a header of HTTP/2": {http2.StreamError{StreamID: 3, Code: http2.ErrCodeProtocol, Cause: errors.New(`invalid header field name "A"`)}, `stream error: stream ID 3; PROTOCOL_ERROR; invalid header field name "A"`},
+		"of two attempts":    {fmt.Errorf("%w - error from a previous attempt: %w", &url.Error{Op: "Get", Err: io.EOF}, io.EOF), `Get "": EOF`},
+		"network":            {&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}, "dial tcp: connection refused"},
+		"EOF":                {io.EOF, "EOF"},
+		"unexpected EOF":     {io.ErrUnexpectedEOF, "unexpected EOF"},
+		"canceled":           {context.Canceled, "context canceled"},
+		"deadline":           {context.DeadlineExceeded, "context deadline exceeded"},
+		"loggable":           {redact.Loggable(errors.New("too long")), "too long"},
+		"loggable, wrapped":  {fmt.Errorf("x: %w", redact.Loggable(errors.New("too long"))), "too long"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -157,6 +165,23 @@ func TestErrorKeepsText(t *testing.T) {
 				t.Errorf("class: got %s, want %s", got, want)
 			}
 		})
+	}
+}
+
+// A text of any length is shown in part.
+func TestErrorBoundsText(t *testing.T) {
+	for name, err := range map[string]error{
+		"proxy":    request(errors.New(strings.Repeat("é\x00", 1<<20))),
+		"loggable": redact.Loggable(errors.New(strings.Repeat("long ", 1<<20))),
+		"GOAWAY":   http2.GoAwayError{DebugData: strings.Repeat("long ", 1<<20)},
+	} {
+		got := redact.Error(fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err))
+		if text := redact.Error(err).Error(); len(text) > 5000 || len(text) < 3000 || !strings.Contains(text, "… (cut at ") {
+			t.Errorf("%s: got %d bytes, want some 4,000, and that it was cut: %.100s", name, len(text), text)
+		}
+		if !errors.Is(got, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: errors.Is: got false, want true", name)
+		}
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	"strings"
 )
 
+// Decides which part of an error may be shown.
+
 var (
 	// quoteless are errors without a type of their own.
 	quoteless = []error{
@@ -24,65 +26,42 @@ var (
 	// quotelessPackages are those whose error types quote addresses, names of hosts,
 	// certificates and local files, but nothing that HTTP has brought.
 	quotelessPackages = []string{"context", "crypto/tls", "crypto/x509", "internal/poll", "io/fs", "net", "os", "syscall"}
-	// localTexts begin errors of client-go about the program's own credentials and limits.
-	localTexts = []string{
-		"getting credentials: ", "failed to read token file ", "read empty token from file ",
-		"client rate limiter Wait returned an error: ",
-	}
-	// quotedTexts begin errors of net/http, and of golang.org/x/net/http2, whose types differ
-	// from version to version. What the server sent stands within quotes there: the debug
-	// data of a GOAWAY, or the name of a header.
-	quotedTexts = []string{
+	// knownTexts begin errors of a body, and of requests that were not sent, whose types are not exported: those of
+	// net/http, golang.org/x/net/http2 and client-go. They quote no body: an error of HTTP/2 quotes frames of other
+	// types, such as a GOAWAY, and the names of header fields.
+	knownTexts = []string{
 		"http: ", "net/http: request canceled", "net/http: TLS handshake timeout", "net/http: timeout awaiting response headers",
 		"context deadline exceeded (", "malformed HTTP ", "malformed response from server: ",
-		"http2: ", "stream error: ", "connection error: ",
+		"http2: ", "stream error: ", "connection error: ", "client rate limiter Wait returned an error: ",
 	}
 )
 
-// quoted is an error that quotes what a server has sent only between double quotes.
-type quoted struct{ error }
-
-func (q quoted) Unwrap() error { return q.error }
-
 // New is errors.New for an error whose text is not hidden.
-func New(text string) error { return quoted{errors.New(text)} }
+func New(text string) error { return Loggable(errors.New(text)) }
 
-// Errorf is fmt.Errorf for an error whose text is not hidden, up to the first double quote.
-// The arguments must quote what a server has sent, as %q and the errors of
-// golang.org/x/net/http2 do.
-func Errorf(format string, args ...any) error { return quoted{fmt.Errorf(format, args...)} }
-
-// unquoted returns an error with the text of err up to the first double quote.
-func unquoted(err error) error {
-	text, _, _ := strings.Cut(err.Error(), `"`)
-	return errors.New(strings.TrimSpace(text))
-}
+// Errorf is fmt.Errorf for an error whose text is not hidden. No argument may quote a body.
+func Errorf(format string, args ...any) error { return Loggable(fmt.Errorf(format, args...)) }
 
 // visible returns the outermost part of err that quotes no object, or nil. It allows
-// what it knows: an error that [Loggable] has marked or [Errorf] has made, and errors of connections, of
-// contexts and of credentials.
+// what it knows: an error that [Loggable] has marked, that of a request without an answer, and errors of
+// connections and of contexts.
 func visible(err error) error {
 	switch e := err.(type) { //nolint:errorlint // each error of the chain for itself
 	case nil:
 		return nil
 	case loggable:
-		return e
-	case quoted:
-		return unquoted(e)
+		return plain(e)
 	case *url.Error:
-		if inner := visible(e.Err); inner != nil {
-			return &url.Error{Op: e.Op, URL: hostOf(e.URL), Err: inner}
-		}
-		return nil
-	case *net.OpError: // may wrap the status line of a proxy
+		return unanswered(e)
+	case *net.OpError: // one of a user's connection may wrap anything
 		shown := *e
 		if shown.Err = visible(e.Err); shown.Err == nil {
 			shown.Err = textHidden(e.Err)
 		}
-		return &shown
+		return plain(&shown)
 	}
-	if shown := quotesNothing(err); shown != nil {
-		return shown
+	if quotesNothing(err) {
+		return plain(err)
 	}
 	switch e := err.(type) { //nolint:errorlint // each error of the chain for itself
 	case interface{ Unwrap() error }:
@@ -97,24 +76,27 @@ func visible(err error) error {
 	return nil
 }
 
-// quotesNothing returns err, without what it quotes, or nil if it is not a known one.
-func quotesNothing(err error) error {
+// unanswered returns the error of http.Client.Do, which fails before it has returned a body: whatever has failed, the
+// connection, the proxy, the credentials or the header of the answer, quotes none. The URL is shown without its path,
+// which may be that of a redirect.
+func unanswered(err *url.Error) error {
+	if err.Op == "parse" { // of package url: no request has failed
+		return visible(err.Err)
+	}
+	return &url.Error{Op: err.Op, URL: hostOf(err.URL), Err: plain(err.Err)}
+}
+
+// quotesNothing reports whether err is one of those that are known to quote no body.
+func quotesNothing(err error) bool {
 	kind := reflect.TypeOf(err)
 	if kind.Kind() == reflect.Pointer {
 		kind = kind.Elem()
 	}
-	begins := func(text string) bool { return strings.HasPrefix(err.Error(), text) }
-	switch {
-	case slices.Contains(quoteless, err), slices.Contains(quotelessPackages, kind.PkgPath()):
-		return err
-	case beginsWithWrapped(err):
-		return nil
-	case slices.ContainsFunc(localTexts, begins):
-		return err
-	case slices.ContainsFunc(quotedTexts, begins):
-		return unquoted(err)
+	if slices.Contains(quoteless, err) || slices.Contains(quotelessPackages, kind.PkgPath()) {
+		return true
 	}
-	return nil
+	begins := func(text string) bool { return strings.HasPrefix(err.Error(), text) }
+	return !beginsWithWrapped(err) && slices.ContainsFunc(knownTexts, begins)
 }
 
 // beginsWithWrapped reports whether the text of err may begin with that of an error that it wraps. That beginning
@@ -130,7 +112,7 @@ func beginsWithWrapped(err error) bool {
 	return false
 }
 
-// hostOf returns a URL without its path: a redirect of the server may have set that.
+// hostOf returns a URL without its user, its path and its query: a redirect of the server may have set them.
 func hostOf(text string) string {
 	parsed, err := url.Parse(text)
 	if err != nil {
