@@ -151,6 +151,9 @@ func (s *WatchStore[T]) addWaiterLocked(g *waiter[T]) error {
 		if err := s.resource.CheckKey(g.key); err != nil {
 			return err
 		}
+		if err := s.resource.CheckSelected(g.key); err != nil {
+			return err
+		}
 		if s.options.AcquireOnGet <= 0 || g.noAcquire {
 			return s.resource.Error(g.key, ErrNotRegistered)
 		}

@@ -101,7 +101,8 @@ type Cache struct {
 // Of cache.Options, Get and GetInformer honour namespaces, label and field selectors,
 // transforms, UnsafeDisableDeepCopy, SyncPeriod and NewInformer. An object that a selector
 // does not select is not found, as in the stock cache; its requests have the selector beside
-// the name, so rights for single names suffice. HTTPClient is not used, because streams need
+// the name, so rights for single names suffice. What its terms on metadata.name and
+// metadata.namespace exclude is not found without a request. HTTPClient is not used, because streams need
 // connections of their own; ReaderFailOnMissingInformer, watch error handlers and bookmarks
 // have no meaning.
 //

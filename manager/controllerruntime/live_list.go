@@ -10,9 +10,12 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -91,6 +94,11 @@ func (c *Cache) listPart(ctx context.Context, gvk schema.GroupVersionKind, out c
 		options.LabelSelector = joined
 	}
 	options.FieldSelector = andSelectors(config.FieldSelector, options.FieldSelector)
+	if !narrow(&options) {
+		out.SetResourceVersion("")
+		out.SetContinue("")
+		return nil, meta.SetList(out, nil)
+	}
 	if err := c.live.List(ctx, out, &options); err != nil {
 		return nil, timedOut(ctx, err)
 	}
@@ -114,11 +122,44 @@ func (c *Cache) listPart(ctx context.Context, gvk schema.GroupVersionKind, out c
 	return items, meta.SetList(out, items)
 }
 
+// narrow sets the namespace to the one that the field selector requires. It returns false if no object satisfies its
+// terms on metadata.name and metadata.namespace. Such a list is not sent: the server would authorize one of the names.
+func narrow(options *client.ListOptions) (satisfiable bool) {
+	if options.FieldSelector == nil {
+		return true
+	}
+	required := map[string]string{}
+	if options.Namespace != "" {
+		required[namespaceField] = options.Namespace
+	}
+	terms := slices.DeleteFunc(options.FieldSelector.Requirements(), func(term fields.Requirement) bool {
+		return term.Field != metav1.ObjectNameField && term.Field != namespaceField
+	})
+	for _, term := range terms {
+		if term.Operator != selection.Equals {
+			continue
+		}
+		before, ok := required[term.Field]
+		if ok && before != term.Value || term.Value == "" || len(path.IsValidPathSegmentName(term.Value)) > 0 {
+			return false
+		}
+		required[term.Field] = term.Value
+	}
+	options.Namespace = required[namespaceField]
+	return !slices.ContainsFunc(terms, func(term fields.Requirement) bool {
+		value, ok := required[term.Field]
+		return ok && term.Operator == selection.NotEquals && term.Value == value
+	})
+}
+
+// namespaceField is the field of a selector that has the namespace.
+const namespaceField = "metadata.namespace"
+
 // notIn returns a field selector that excludes the objects of named namespaces.
 func notIn(namespaces map[string]cache.Config, selector fields.Selector) fields.Selector {
 	for namespace := range namespaces {
 		if namespace != cache.AllNamespaces {
-			selector = andSelectors(selector, fields.OneTermNotEqualSelector("metadata.namespace", namespace))
+			selector = andSelectors(selector, fields.OneTermNotEqualSelector(namespaceField, namespace))
 		}
 	}
 	return selector

@@ -57,6 +57,12 @@ func (r *Reader[T]) IsPrompt() bool {
 // parts of a key become parts of a URL.
 func (r *Reader[T]) CheckKey(key types.NamespacedName) error { return r.resource.validateKey(key) }
 
+// CheckSelected returns a NotFound if the field selector of [Resource.WithSelector] excludes the name or the namespace.
+// It sends no request.
+func (r *Reader[T]) CheckSelected(key types.NamespacedName) error {
+	return r.resource.checkSelected(key)
+}
+
 // Source returns the source of one object.
 func (r *Reader[T]) Source(key types.NamespacedName) listwatch.Source {
 	return r.resource.sourceOf(key)

@@ -4,9 +4,14 @@ package resource
 
 import (
 	"errors"
+	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/objectcache/internal/names"
 )
 
 // Selector selects objects by more than their names. The server gets its text: labels.Nothing and
@@ -35,6 +40,8 @@ func (s Selector) strings() (labels, fields string) {
 //
 // selector must return the same for the same namespace, and several goroutines call it. A
 // field selector is one that the server supports for the kind; it refuses another one (400).
+// Terms on metadata.name and metadata.namespace are decided without a request: a name that they
+// exclude is absent, and a request for another name is authorized as that name.
 //
 // Only a WatchStore can select: the constructors of others, which read with GETs, return an
 // error, and so do all for a resource of [FromSource].
@@ -49,6 +56,16 @@ func (r Resource[T]) WithSelector(selector func(namespace string) Selector) Reso
 	r.useREST(all.Client, all.NewObject, all.NewList)
 	r.rest.Selector = func(namespace string) (labels, fields string) { return selector(namespace).strings() }
 	return r
+}
+
+// checkSelected returns a NotFound if the field selector excludes the name or the namespace.
+func (r *Resource[T]) checkSelected(key types.NamespacedName) error {
+	if r.rest == nil || r.rest.Selects(key.Namespace, key.Name) {
+		return nil
+	}
+	err := apierrors.NewNotFound(r.resource, key.Name)
+	err.ErrStatus.Message = fmt.Sprintf("%s %q not found: the field selector excludes it", r.resource.String(), names.Text(key))
+	return err
 }
 
 var (

@@ -94,7 +94,7 @@ func TestRESTMetadataOnly(t *testing.T) {
 		resource := secretsOf(w.client.CoreV1().RESTClient())
 		resource.NewObject, resource.NewList = types.newObject, types.newList
 		w.write("tls", canary)
-		request := resource.request("default", &metav1.ListOptions{FieldSelector: "metadata.name=tls"})
+		request := resource.request("default", "tls", &metav1.ListOptions{})
 		accept(request, types.newList(), types.newObject())
 		body, err := request.DoRaw(t.Context())
 		if err != nil || !strings.Contains(string(body), "tls") || strings.Contains(string(body), canary) {

@@ -3,7 +3,6 @@
 package listwatch
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -40,8 +38,9 @@ type RESTResource struct {
 	NewObject, NewList func() runtime.Object
 	// Selector returns the label and the field selector that lists and watches in a
 	// namespace have beside the name, in the syntax of metav1.ListOptions. An object that
-	// they do not select is absent. [RESTResource.Get] reads it nevertheless. Default: nil,
-	// which selects all.
+	// they do not select is absent. [RESTResource.Get] reads it nevertheless. Terms on
+	// metadata.name and metadata.namespace do not change for which name a request is
+	// authorized: see [RESTResource.Selects]. Default: nil, which selects all.
 	Selector func(namespace string) (labels, fields string)
 	// WithoutManagedFields lets streams drop managedFields before they decode an object, which
 	// halves the work for a small one. They keep those in JSON, those of large objects, and all
@@ -76,8 +75,7 @@ type restSource struct {
 }
 
 func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	s.selectName(&options)
-	list, size, err := s.resource.list(ctx, s.namespace, options, largestFrame)
+	list, size, err := s.resource.list(ctx, s.namespace, s.name, options, largestFrame)
 	if err != nil {
 		return nil, err
 	}
@@ -109,39 +107,22 @@ func (s *restSource) shareNames(object runtime.Object) {
 }
 
 func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
-	s.selectName(&options)
 	return s.watch(ctx, options, nil)
 }
 
-func (s *restSource) selectName(options *metav1.ListOptions) {
-	options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.name).String()
-}
-
-func (r *RESTResource) request(namespace string, options *metav1.ListOptions) *rest.Request {
-	if r.Selector != nil {
-		r.selectIn(namespace, options)
-	}
+// request returns a request for one object, or for all of a namespace if the name is empty.
+func (r *RESTResource) request(namespace, name string, options *metav1.ListOptions) *rest.Request {
+	r.selectIn(namespace, name, options)
 	return r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).
 		// The same for every group.
 		SpecificallyVersionedParams(options, scheme.ParameterCodec, corev1.SchemeGroupVersion).
 		MaxRetries(0)
 }
 
-// selectIn adds the selectors of a namespace. The name comes first: the first requirement of a
-// name is the one that kube-apiserver authorizes.
-func (r *RESTResource) selectIn(namespace string, options *metav1.ListOptions) {
-	labels, fields := r.Selector(namespace)
-	options.LabelSelector = labels
-	if options.FieldSelector != "" && fields != "" {
-		fields = options.FieldSelector + "," + fields
-	}
-	options.FieldSelector = cmp.Or(fields, options.FieldSelector)
-}
-
 // list returns a list of at most so many bytes, and its size.
-func (r *RESTResource) list(ctx context.Context, namespace string, options metav1.ListOptions, most int64) (list runtime.Object, size int, err error) {
+func (r *RESTResource) list(ctx context.Context, namespace, name string, options metav1.ListOptions, most int64) (list runtime.Object, size int, err error) {
 	list = r.NewList()
-	request := r.request(namespace, &options)
+	request := r.request(namespace, name, &options)
 	accept(request, list, r.NewObject())
 	body, err := read(ctx, request, most)
 	if err != nil {
@@ -172,7 +153,7 @@ func read(ctx context.Context, request *rest.Request, most int64) ([]byte, error
 // watch opens a stream. filter is nil if every event is wanted.
 func (s *restSource) watch(ctx context.Context, options metav1.ListOptions, filter *nameFilter) (Stream, error) {
 	options.Watch = true
-	request := s.resource.request(s.namespace, &options)
+	request := s.resource.request(s.namespace, s.name, &options)
 	object := s.resource.NewObject()
 	accept(request, object, object)
 	// Since Kubernetes 1.37 a server compresses a whole stream (WatchListCompression), and the

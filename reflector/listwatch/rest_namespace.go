@@ -53,7 +53,7 @@ func (s *namespaceSource) List(ctx context.Context, options metav1.ListOptions) 
 	}
 	var items []runtime.Object
 	for {
-		page, _, err := s.resource.list(ctx, s.namespace, options, noLimit) // a page may be larger: some servers ignore the limit
+		page, _, err := s.resource.list(ctx, s.namespace, "", options, noLimit) // a page may be larger: some servers ignore the limit
 		if err != nil {
 			return nil, err
 		}

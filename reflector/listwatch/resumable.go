@@ -43,9 +43,8 @@ func (s *restSource) IsLarge() bool { return s.large.Load() != 0 }
 // Compare implements Resumable. The server may not answer with whole objects: one that
 // does not know the form refuses the request (406).
 func (s *restSource) Compare(ctx context.Context, options metav1.ListOptions) (runtime.Object, bool, error) {
-	s.selectName(&options)
 	list := &metav1.PartialObjectMetadataList{}
-	request := s.resource.request(s.namespace, &options).SetHeader("Accept", metadataTypes(list))
+	request := s.resource.request(s.namespace, s.name, &options).SetHeader("Accept", metadataTypes(list))
 	body, err := read(ctx, request, largestFrame)
 	if err != nil {
 		return nil, false, err
