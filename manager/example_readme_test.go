@@ -161,7 +161,7 @@ func (r *reconciler) enqueueOwners(ctx context.Context, enqueue func(types.Names
 			klog.FromContext(ctx).Error(change.Err, "No certificate")
 		}
 		for _, owner := range owners {
-			if owner.Kind == "Ingress" {
+			if owner.IsKind("Ingress") {
 				enqueue(types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 )
@@ -43,8 +44,9 @@ import (
 type Owner struct {
 	// Kind, Namespace and Name are those of the object. The namespace is empty for a
 	// cluster-scoped owner. Owners of two kinds are two owners. If two API groups have
-	// the same kind, add the group: "Gateway.networking.istio.io". An empty Kind is a
-	// kind of its own.
+	// the same kind, add the group: "Gateway.networking.istio.io". Write it alike in each
+	// call: with and without a group are two owners. An empty Kind is a kind of its own.
+	// To compare kinds, call IsKind.
 	Kind, Namespace, Name string
 	// UID is the owner's UID, empty if it has none or the caller does not have it.
 	UID types.UID
@@ -55,6 +57,14 @@ const podKind = "Pod"
 
 func podOwner(pod *corev1.Pod) Owner {
 	return Owner{Kind: podKind, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+}
+
+// IsKind reports whether the owner is of a kind, which may have its group as in Owner.Kind. If either
+// has no group, their groups do not count: "Gateway" is "Gateway.gateway.networking.k8s.io", and that is
+// not "Gateway.networking.istio.io".
+func (o Owner) IsKind(kind string) bool {
+	is, want := schema.ParseGroupKind(o.Kind), schema.ParseGroupKind(kind)
+	return is.Kind == want.Kind && (is.Group == want.Group || is.Group == "" || want.Group == "")
 }
 
 // hasIdentity reports whether the owner differs from others.

@@ -20,6 +20,30 @@ import (
 	"github.com/refwatch/refwatch/test/clients"
 )
 
+// The group of a kind counts if both kinds have one.
+func TestOwnerIsKind(t *testing.T) {
+	const gateway, istio = "Gateway.gateway.networking.k8s.io", "Gateway.networking.istio.io"
+	for _, test := range []struct {
+		owner, kind string
+		want        bool
+	}{
+		{"Gateway", "Gateway", true},
+		{gateway, gateway, true},
+		{gateway, "Gateway", true},
+		{"Gateway", gateway, true},
+		{gateway, istio, false},
+		{"Gateway", "gateway", false},
+		{"GatewayClass", "Gateway", false},
+		{"", "Gateway", false},
+		{"Gateway", "", false},
+		{"", "", true},
+	} {
+		if got := (manager.Owner{Kind: test.owner}).IsKind(test.kind); got != test.want {
+			t.Errorf("kind %q is %q: got %v, want %v", test.owner, test.kind, got, test.want)
+		}
+	}
+}
+
 // The ID of an owner is what the status of its objects has.
 func TestOwnerID(t *testing.T) {
 	for want, owner := range map[types.UID]manager.Owner{

@@ -24,7 +24,8 @@ type Source struct {
 }
 
 // NewSource returns a source for builder.WatchesRawSource. It enqueues a request for each
-// owner of the given kind when an object that the owner references changes:
+// owner of the given kind when an object that the owner references changes. The kind may have
+// its group, as in manager.Owner.Kind, and is compared with manager.Owner.IsKind:
 //
 //	secrets.SetReferences(manager.Owner{Kind: "Widget", Namespace: ns, Name: name}, keys...) // in the reconcile
 //
@@ -34,6 +35,8 @@ type Source struct {
 // reconcile may therefore return when manager.Manager.TryGet returns
 // objectcache.ErrNotSynced. That error holds for an object that the server refuses as
 // well: look for apierrors.IsForbidden first to report it.
+//
+// If for a minute all owners of objects that change are of other kinds, the source logs their kinds.
 //
 // It returns an error if refwatch's manager is nil or the kind is empty.
 func NewSource[T client.Object](m *manager.Manager[T], ownerKind string) (*Source, error) {
@@ -57,16 +60,23 @@ func NewSource[T client.Object](m *manager.Manager[T], ownerKind string) (*Sourc
 // Start implements source.Source. Its goroutine ends with ctx, or when refwatch's manager
 // stops. Each controller may start it once.
 func (s *Source) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	go func() { // Source has no way to wait for it: a controller calls Start alone, and ends ctx
-		for owners := range s.owners(ctx) {
-			for _, owner := range owners {
-				if owner.Kind == s.kind {
-					queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}})
-				}
-			}
-		}
-	}()
+	go s.enqueue(ctx, queue) // Source has no way to wait for it: a controller calls Start alone, and ends ctx
 	return nil
+}
+
+func (s *Source) enqueue(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	others := &otherKinds{kinds: map[string]bool{}}
+	defer others.stop()
+	for owners := range s.owners(ctx) {
+		for _, owner := range owners {
+			if !owner.IsKind(s.kind) {
+				others.add(ctx, s.kind, owner.Kind)
+				continue
+			}
+			others.stop()
+			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}})
+		}
+	}
 }
 
 // String names the source in the log of a controller.
