@@ -42,6 +42,7 @@ type Cache struct {
 	live    client.Reader
 	kinds   map[schema.GroupVersionKind]settings
 	running sync.WaitGroup // views and informers, which Start waits for
+	own     *connections   // of the clients that NewCache has made
 
 	mappings singleflight.Group // the requests of restMapping
 
@@ -110,7 +111,10 @@ type Cache struct {
 // cache, as are all calls for metadata with CacheOptions.StockMetadata.
 //
 // The first call for a kind may ask the server which resource it is. It waits until its context ends,
-// SyncTimeout at most. The request has no context, and may outlive Start.
+// SyncTimeout at most. The request has no context, and may outlive Start if it has the client of cache.Options.HTTPClient.
+//
+// When Start returns, the connections of the clients that NewCache has made are closed. Those of cache.Options.HTTPClient,
+// which cluster.New and ctrl.NewManager set, and of a rest.Config with a Transport, are not.
 //
 // The function returns an error, too, for options with invalid values.
 func NewCache(options CacheOptions) cache.NewCacheFunc {
@@ -131,16 +135,17 @@ func newCache(config *rest.Config, stock cache.Options, options CacheOptions) (*
 		return nil, err
 	}
 	options.setDefaults()
-	stock, err := withStockDefaults(config, stock)
+	own := &connections{open: map[*connection]struct{}{}}
+	stock, err := withStockDefaults(config, stock, own)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{options: options, stock: stock, views: map[viewID]*view{}}
+	c := &Cache{options: options, stock: stock, own: own, views: map[viewID]*view{}}
 	c.metadata, c.asked = map[schema.GroupVersionKind]bool{}, map[schema.GroupVersionKind]time.Time{}
 	if c.kinds, err = settingsOfKinds(&options, &stock); err != nil {
 		return nil, err
 	}
-	c.config = resource.ConfigFor(config)
+	c.config = resource.ConfigFor(own.configFor(config))
 	if c.client, err = rest.HTTPClientFor(c.config); err != nil {
 		return nil, err
 	}
@@ -156,13 +161,13 @@ func newCache(config *rest.Config, stock cache.Options, options CacheOptions) (*
 }
 
 // withStockDefaults sets what the stock cache would set for itself.
-func withStockDefaults(config *rest.Config, stock cache.Options) (cache.Options, error) {
+func withStockDefaults(config *rest.Config, stock cache.Options, own *connections) (cache.Options, error) {
 	var err error
 	if stock.Scheme == nil {
 		stock.Scheme = scheme.Scheme
 	}
 	if stock.HTTPClient == nil {
-		if stock.HTTPClient, err = rest.HTTPClientFor(config); err != nil {
+		if stock.HTTPClient, err = own.httpClientFor(config); err != nil {
 			return stock, err
 		}
 	}
@@ -209,13 +214,16 @@ func (c *Cache) hasMetadata(gvk schema.GroupVersionKind) bool {
 	return c.metadata[gvk]
 }
 
-// Start runs the cache until ctx ends and all its goroutines have ended.
+// Start runs the cache until ctx ends and all its goroutines have ended. Then it closes the connections of the clients
+// that NewCache has made.
 func (c *Cache) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("refwatch")))
 	defer cancel()
 	if err := c.startViews(ctx); err != nil {
 		return err
 	}
+	c.own.start()
+	defer c.own.close()
 	defer c.running.Wait()
 	defer cancel()
 	defer c.stop()
