@@ -30,6 +30,12 @@ import (
 // object waits. DeleteAllOf, creations of subresources and dry runs do not count. If the server
 // no longer has the write, because it was restored from a backup, Get returns what it has.
 //
+// A write that fails may have been done: after a time-out, a lost connection, a status such as 408, 429 or 5xx, and
+// whatever the error says if client-go has repeated the request after such a status. The next Get of the object then
+// is live: it costs a read by name, and further live Gets of that object begin 1.1 to 1.6 s after each other. A write
+// that kube-apiserver has refused, as with Conflict, costs nothing. Repetitions by a proxy are not noticed, nor are
+// those of a transport below that of the client.
+//
 // With client.CacheOptions.EnableReadYourWritesConsistency, of controller-runtime v0.25, kinds that the stock cache
 // serves are read as that says; a List of a kind of CacheOptions.Selected is not. Without NewClient the cache refuses
 // the option with the first read or write of a kind that is cached by reference.
@@ -52,6 +58,10 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 			return nil, fmt.Errorf("new client that reads its own writes: client.CacheOptions.DisableFor has %s, which is cached by reference: "+
 				"remove it there, or set CacheOptions.For of controllerruntime, by default Secrets, to other kinds", gvk.Kind)
 		}
+	}
+	var err error
+	if options.HTTPClient, err = withAttempts(config, options.HTTPClient); err != nil {
+		return nil, err
 	}
 	without, changed := withoutConsistency(*options.Cache)
 	dryRun := options.DryRun != nil && *options.DryRun // nothing is written
@@ -162,13 +172,11 @@ func (c *consistentClient) forget(id writtenID, met demand) {
 	}
 }
 
-// record records a write of an object, unless it has failed for certain or was a dry run. Each view
-// that may hold an older state gets a demand; one that is made later begins with a read.
-func (c *consistentClient) record(object client.Object, version string, err error, dryRun []string) error {
-	var status apierrors.APIStatus
-	refused := errors.As(err, &status) && status.Status().Code < 500
+// record records a write of an object that mayBeDone. Each view that may hold an older state gets a demand; one that is
+// made later begins with a read.
+func (c *consistentClient) record(object client.Object, version string, err error, mayBeDone bool) error {
 	gvk, ok := c.cache.kindOf(object)
-	if !ok || refused || len(dryRun) > 0 {
+	if !ok || !mayBeDone {
 		return err
 	}
 	if err != nil || refcache.CheckVersion(version) != nil {
@@ -196,36 +204,40 @@ func (c *consistentClient) record(object client.Object, version string, err erro
 
 // recordObject records a write that has set object to the answer. If it removes the last finalizer of an object that
 // is being deleted, the answer has the version from before the deletion.
-func (c *consistentClient) recordObject(object client.Object, err error, dryRun []string) error {
+func (c *consistentClient) recordObject(object client.Object, err error, mayBeDone bool) error {
 	version := object.GetResourceVersion()
 	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
 		version = ""
 	}
-	return c.record(object, version, err, dryRun)
+	return c.record(object, version, err, mayBeDone)
 }
 
 // Create implements client.Writer.
 func (c *consistentClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
+	ctx, sent := noteAttempts(ctx)
 	err := c.clientOf(object).Create(ctx, object, opts...)
-	return c.recordObject(object, err, (&client.CreateOptions{}).ApplyOptions(opts).DryRun)
+	return c.recordObject(object, err, sent.mayBeDone((&client.CreateOptions{}).ApplyOptions(opts).DryRun))
 }
 
 // Update implements client.Writer.
 func (c *consistentClient) Update(ctx context.Context, object client.Object, opts ...client.UpdateOption) error {
+	ctx, sent := noteAttempts(ctx)
 	err := c.clientOf(object).Update(ctx, object, opts...)
-	return c.recordObject(object, err, (&client.UpdateOptions{}).ApplyOptions(opts).DryRun)
+	return c.recordObject(object, err, sent.mayBeDone((&client.UpdateOptions{}).ApplyOptions(opts).DryRun))
 }
 
 // Patch implements client.Writer.
 func (c *consistentClient) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	ctx, sent := noteAttempts(ctx)
 	err := c.clientOf(object).Patch(ctx, object, patch, opts...)
-	return c.recordObject(object, err, (&client.PatchOptions{}).ApplyOptions(opts).DryRun)
+	return c.recordObject(object, err, sent.mayBeDone((&client.PatchOptions{}).ApplyOptions(opts).DryRun))
 }
 
 // Delete implements client.Writer.
 func (c *consistentClient) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
+	ctx, sent := noteAttempts(ctx)
 	err := c.clientOf(object).Delete(ctx, object, opts...)
-	return c.record(object, "", err, (&client.DeleteOptions{}).ApplyOptions(opts).DryRun)
+	return c.record(object, "", err, sent.mayBeDone((&client.DeleteOptions{}).ApplyOptions(opts).DryRun))
 }
 
 // DeleteAllOf implements client.Writer.
@@ -239,13 +251,14 @@ func (c *consistentClient) Apply(ctx context.Context, configuration runtime.Appl
 	if c.isOfKind(configuration) {
 		to = c.referenced
 	}
+	ctx, sent := noteAttempts(ctx)
 	err := to.Apply(ctx, configuration, opts...)
-	return c.recordConfiguration(configuration, err, (&client.ApplyOptions{}).ApplyOptions(opts).DryRun)
+	return c.recordConfiguration(configuration, err, sent.mayBeDone((&client.ApplyOptions{}).ApplyOptions(opts).DryRun))
 }
 
 // recordConfiguration records an apply, of which the client has set the configuration to the answer.
-func (c *consistentClient) recordConfiguration(configuration runtime.ApplyConfiguration, err error, dryRun []string) error {
-	return c.recordObject(metadataOf(configuration), err, dryRun)
+func (c *consistentClient) recordConfiguration(configuration runtime.ApplyConfiguration, err error, mayBeDone bool) error {
+	return c.recordObject(metadataOf(configuration), err, mayBeDone)
 }
 
 // isOfKind reports whether a configuration is of a kind of CacheOptions.For.
@@ -304,25 +317,27 @@ func (s *consistentSubResource) clientOf(object runtime.Object) client.SubResour
 
 // Update implements client.SubResourceWriter.
 func (s *consistentSubResource) Update(ctx context.Context, object client.Object, opts ...client.SubResourceUpdateOption) error {
+	ctx, sent := noteAttempts(ctx)
 	err := s.clientOf(object).Update(ctx, object, opts...)
 	options := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
-	return s.record(object, options.SubResourceBody, err, options.DryRun)
+	return s.record(object, options.SubResourceBody, err, sent.mayBeDone(options.DryRun))
 }
 
 // Patch implements client.SubResourceWriter.
 func (s *consistentSubResource) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	ctx, sent := noteAttempts(ctx)
 	err := s.clientOf(object).Patch(ctx, object, patch, opts...)
 	options := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
-	return s.record(object, options.SubResourceBody, err, options.DryRun)
+	return s.record(object, options.SubResourceBody, err, sent.mayBeDone(options.DryRun))
 }
 
 // record records a write of an object's subresource. Of one with a body of its own the version of
 // the object is not known.
-func (s *consistentSubResource) record(object, body client.Object, err error, dryRun []string) error {
+func (s *consistentSubResource) record(object, body client.Object, err error, mayBeDone bool) error {
 	if body != nil {
-		return s.client.record(object, "", err, dryRun)
+		return s.client.record(object, "", err, mayBeDone)
 	}
-	return s.client.recordObject(object, err, dryRun)
+	return s.client.recordObject(object, err, mayBeDone)
 }
 
 // Apply implements client.SubResourceWriter.
@@ -331,6 +346,7 @@ func (s *consistentSubResource) Apply(ctx context.Context, configuration runtime
 	if s.client.isOfKind(configuration) {
 		to = s.referenced
 	}
+	ctx, sent := noteAttempts(ctx)
 	err := to.Apply(ctx, configuration, opts...)
-	return s.client.recordConfiguration(configuration, err, (&client.SubResourceApplyOptions{}).ApplyOpts(opts).DryRun)
+	return s.client.recordConfiguration(configuration, err, sent.mayBeDone((&client.SubResourceApplyOptions{}).ApplyOpts(opts).DryRun))
 }

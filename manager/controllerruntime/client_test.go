@@ -225,6 +225,9 @@ func TestNewClientErrors(t *testing.T) {
 				t.Errorf("got %v, want an error that says what to set", err)
 			}
 		}
+		if _, err := controllerruntime.NewClient(nil, client.Options{Cache: &client.CacheOptions{Reader: r.cache}}); err == nil {
+			t.Error("a nil config: got no error")
+		}
 		disabled := client.CacheOptions{Reader: r.cache, DisableFor: []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}}}
 		if _, err := controllerruntime.NewClient(r.server.Config(), client.Options{Cache: &disabled}); err == nil || !strings.Contains(err.Error(), "DisableFor has Secret") {
 			t.Errorf("got %v, want an error that names DisableFor", err)
@@ -247,22 +250,7 @@ func TestClientReadsItsStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				gadgets := apiserver.CustomResource{Group: "example.com", Version: "v1", Resource: "gadgets", Kind: "Gadget", StatusSubresource: true}
-				server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true, CustomResources: []apiserver.CustomResource{gadgets}})
-				gadget := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": namespace, "name": "one"}}}
-				gadget.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"})
-				made, err := controllerruntime.NewCache(controllerruntime.CacheOptions{For: []client.Object{gadget}})(server.Config(), cache.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer start(t, made)()
-				c, err := controllerruntime.NewClient(server.Config(), client.Options{Cache: &client.CacheOptions{Reader: made, Unstructured: true}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := c.Create(t.Context(), gadget); err != nil {
-					t.Fatal(err)
-				}
+				server, c, gadget := newGadget(t)
 				read := gadget.DeepCopy()
 				if err := c.Get(t.Context(), client.ObjectKeyFromObject(gadget), read); err != nil {
 					t.Fatal(err)
@@ -273,13 +261,35 @@ func TestClientReadsItsStatus(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.AfterFunc(time.Second, server.CatchUp)
-				err = c.Get(t.Context(), client.ObjectKeyFromObject(gadget), read)
+				err := c.Get(t.Context(), client.ObjectKeyFromObject(gadget), read)
 				if phase, _, _ := unstructured.NestedString(read.Object, "status", "phase"); err != nil || phase != "Ready" {
 					t.Errorf("got phase %q and %v, want Ready", phase, err)
 				}
 			})
 		})
 	}
+}
+
+// newGadget returns a client that reads its own writes of Gadgets, which have a status, and a Gadget that it has created.
+func newGadget(t *testing.T) (*apiserver.Server, client.Client, *unstructured.Unstructured) {
+	t.Helper()
+	gadgets := apiserver.CustomResource{Group: "example.com", Version: "v1", Resource: "gadgets", Kind: "Gadget", StatusSubresource: true}
+	server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true, CustomResources: []apiserver.CustomResource{gadgets}})
+	gadget := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": namespace, "name": "one"}}}
+	gadget.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"})
+	made, err := controllerruntime.NewCache(controllerruntime.CacheOptions{For: []client.Object{gadget}})(server.Config(), cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(start(t, made))
+	c, err := controllerruntime.NewClient(server.Config(), client.Options{Cache: &client.CacheOptions{Reader: made, Unstructured: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), gadget); err != nil {
+		t.Fatal(err)
+	}
+	return server, c, gadget
 }
 
 // controller-runtime's EnableReadYourWritesConsistency, of v0.25, waits for events that a cache of referenced
