@@ -24,8 +24,9 @@ type CacheOptions struct {
 	// Selected are objects of those kinds of For whose selected objects the stock cache holds as well: those of the
 	// label selector, the field selector and the namespaces that cache.Options have for the kind. List, IndexField and
 	// GetInformer, and so Owns and Watches, are those of the stock cache, and Get answers from it. A Get of any other
-	// object, in any namespace, goes by reference, without the selectors; such an object has no events. The program
-	// needs the rights to list and watch what it selects. NewCache returns an error if cache.Options select nothing.
+	// object, in any namespace, goes by reference, without the selectors; such an object has no events: for them,
+	// make a second cache, as the example ByName does. The program needs the rights to list and watch what it selects.
+	// NewCache returns an error if cache.Options select nothing.
 	// Default: none; the selectors of a kind of For then restrict Get as well.
 	Selected []client.Object
 	// StockMetadata leaves informers and reads of metadata, such as those of
