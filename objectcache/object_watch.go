@@ -165,7 +165,7 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 // strip removes what is not kept of an object that the server has sent. With a function of WithTransform that was done
 // before; what the function has returned may be an object that others read.
 func (w *objectWatch[T]) strip(object T) {
-	if !w.store.resource.Transforms() {
+	if !w.store.resource.Transforms() && !w.store.resource.KeepsManagedFields() {
 		object.SetManagedFields(nil)
 	}
 }

@@ -96,8 +96,11 @@ type Cache struct {
 //     the object until RemoveInformer. The SyncPeriods of ByObject and of namespaces do
 //     not count here.
 //
-// Objects that are read by reference have no managedFields, so that the Extract functions of
-// client-go's apply configurations find nothing in them.
+// Objects have their managedFields, as in the stock cache. To save their memory, 0.3 to 0.9 kB for
+// each manager, set cache.TransformStripManagedFields as a transform of the kind in cache.Options,
+// BUT NOT if the program, or a library of it, calls Extract functions of apply configurations (such
+// as ExtractSecret), csaupgrade or GetManagedFields: they do nothing then, without an error, and an
+// Apply of what Extract has returned removes the fields that the program has applied before.
 //
 // Of cache.Options, Get and GetInformer honour namespaces, label and field selectors,
 // transforms, UnsafeDisableDeepCopy, SyncPeriod and NewInformer. An object that a selector

@@ -15,7 +15,8 @@
 // With this line each Secret that a Get asks for has a list and watch of its own, selected
 // by its name. The program needs the verbs list and watch with resourceNames, and memory
 // for these Secrets only. Reconcilers stay as they are: Get is answered from memory, and
-// Owns and Watches have events. NewCache says what is different.
+// Owns and Watches have events. Objects are whole, with their managedFields. NewCache says what is
+// different.
 //
 // # More control
 //

@@ -14,7 +14,8 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// CacheOptions changes how a cache of [NewCache] works. The zero value is valid.
+// CacheOptions changes how a cache of [NewCache] works. The zero value is valid. What cache.Options have
+// too, such as selectors and transforms, is set there: also whether a kind has managedFields, see NewCache.
 type CacheOptions struct {
 	// For are objects of the kinds that are cached by reference, such as
 	// &corev1.Secret{}. Only the group, version and kind count: typed, unstructured and

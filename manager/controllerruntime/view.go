@@ -93,7 +93,7 @@ func (c *Cache) newView(ctx context.Context, id viewID) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	resource := resource.TypedFunc(restClient, mapping.Resource, v.newObject, newList)
+	resource := resource.TypedFunc(restClient, mapping.Resource, v.newObject, newList).WithManagedFields() // as the stock cache
 	if v.clusterScoped {
 		resource = resource.ClusterScoped()
 	}

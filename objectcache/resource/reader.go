@@ -95,9 +95,12 @@ func (r *Reader[T]) Read(ctx context.Context, key types.NamespacedName) (cache.S
 }
 
 // Transform returns what a store keeps of an object that the server has sent, which it may
-// change: the object without managedFields, after the function of WithTransform. The error
-// matches [ErrTransform].
+// change: the object without managedFields, unless KeepsManagedFields, after the function of
+// WithTransform. The error matches [ErrTransform].
 func (r *Reader[T]) Transform(object T) (T, error) { return r.resource.transform(object) }
+
+// KeepsManagedFields reports whether stores keep managedFields.
+func (r *Reader[T]) KeepsManagedFields() bool { return r.resource.managedFields }
 
 // Transforms reports whether there is a function of WithTransform.
 func (r *Reader[T]) Transforms() bool { return r.resource.userTransform != nil }

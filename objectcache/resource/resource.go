@@ -30,8 +30,8 @@ import (
 //   - [FromConfig], of a config, for any Go type
 //   - [FromSource], of sources of your own
 //
-// Its methods [Resource.ClusterScoped], [Resource.WithSelector] and [Resource.WithTransform]
-// return a changed copy.
+// Its methods [Resource.ClusterScoped], [Resource.WithManagedFields], [Resource.WithSelector] and
+// [Resource.WithTransform] return a changed copy.
 type Resource[T cache.Object] struct {
 	resource      schema.GroupResource
 	version       string
@@ -43,6 +43,7 @@ type Resource[T cache.Object] struct {
 	get           func(context.Context, types.NamespacedName) (T, error) // sends a GET; nil without a client
 	immutable     func(T) bool                                           // nil if no object of this kind is immutable
 	userTransform func(T) T                                              // of WithTransform; may be nil
+	managedFields bool                                                   // stores keep them: WithManagedFields
 }
 
 // withoutClient returns a resource that has no client yet.
@@ -64,7 +65,7 @@ func (r *Resource[T]) useREST(client rest.Interface, newObject, newList func() r
 	r.nameError = cmp.Or(r.nameError, checkVersion(client, r.pathResource().GroupVersion()))
 	r.rest = &listwatch.RESTResource{
 		Client: client, Name: r.resource.Resource, NewObject: newObject, NewList: newList,
-		WithoutManagedFields: true, // stores keep none
+		WithoutManagedFields: !r.managedFields,
 	}
 	r.get = getFromREST[T](r.rest)
 }

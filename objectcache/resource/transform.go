@@ -25,7 +25,7 @@ func (transformError) Error() string { return "the function of WithTransform fai
 func (transformError) Is(target error) bool { return target == listwatch.ErrStore }
 
 // WithTransform returns the resource with a function that is applied to each object
-// before it is stored, after its managedFields were dropped. It removes what the program
+// before it is stored, after its managedFields were dropped ([Resource.WithManagedFields]). It removes what the program
 // does not read, so that it takes no memory. It may change its argument and return it, or
 // return another object, to which the store does not write. A function that is given already is
 // called first. Several goroutines call it.
@@ -65,9 +65,12 @@ func (r Resource[T]) WithTransform(transform func(T) T) Resource[T] {
 }
 
 // transform returns what a store keeps of an object, which it may change: the object
-// without managedFields, after the function of WithTransform. The error is ErrTransform.
+// without managedFields, unless they are kept, after the function of WithTransform. The error
+// is ErrTransform.
 func (r *Resource[T]) transform(object T) (result T, err error) {
-	object.SetManagedFields(nil)
+	if !r.managedFields {
+		object.SetManagedFields(nil)
+	}
 	if r.userTransform == nil {
 		return object, nil
 	}
