@@ -4,6 +4,7 @@ package objectcache_test
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -63,6 +64,56 @@ func TestSelector(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What the terms of a selector on the name and the namespace exclude is absent at once, with or without a reference, also
+// if the server does not answer. The server authorizes all other requests as the names that are read.
+func TestSelectorOfNames(t *testing.T) {
+	for name, test := range map[string]struct {
+		selector string
+		excluded []string
+	}{
+		"a name":        {"metadata.name=mine", []string{"another", "other"}},
+		"not a name":    {"metadata.name!=mine", []string{"mine"}},
+		"two names":     {"metadata.name=mine,metadata.name=other", []string{"another", "mine", "other"}},
+		"a namespace":   {"metadata.namespace=elsewhere,type=Opaque", []string{"another", "mine", "other"}},
+		"its namespace": {"metadata.namespace=default,type=Opaque", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true})
+				selector := resource.Selector{Field: fields.ParseSelectorOrDie(test.selector)}
+				secrets := resource.Secrets(clientOf(t, server)).WithSelector(func(string) resource.Selector { return selector })
+				r := rigOf(t, secrets, objectcache.WatchOptions{})
+				defer r.stop()
+				r.server, r.client = server, server.Client()
+				for _, name := range []string{"another", "mine", "other"} {
+					r.create(name, func(*corev1.Secret) {})
+					server.Authorize(func(request apiserver.Request) bool { return request.Name == name })
+					isExcluded := slices.Contains(test.excluded, name)
+					release := func() {}
+					if isExcluded {
+						release = r.holdBack("list", "watch", "get")
+					}
+					for _, referenced := range []bool{false, true} {
+						if referenced {
+							r.AddReference(namespace, name, "pod")
+						} else if !isExcluded {
+							continue
+						}
+						if _, err := r.get(name, time.Second); apierrors.IsNotFound(err) != isExcluded || err != nil && !isExcluded {
+							t.Errorf("%s, referenced %v: got %v, want NotFound: %v", name, referenced, err, isExcluded)
+						}
+						if _, err := r.TryGet(namespace, name); apierrors.IsNotFound(err) != isExcluded {
+							t.Errorf("TryGet %s, referenced %v: got %v, want NotFound: %v", name, referenced, err, isExcluded)
+						}
+					}
+					release()
+					server.Authorize(nil)
+				}
+			})
+		})
+	}
 }
 
 // selectsWeb reports whether a query has the selectors, and first the name: that is what kube-apiserver authorizes.

@@ -67,6 +67,9 @@ func (s *WatchStore[T]) wait(g *waiter[T]) (T, error) {
 
 func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 	var none T
+	if err := s.resource.CheckSelected(g.key); err != nil { // calls a function of the program, without mu
+		return none, err
+	}
 	g.began = time.Now()
 	defer s.removeWaiter(g)
 	for {
@@ -149,9 +152,6 @@ func (s *WatchStore[T]) addWaiterLocked(g *waiter[T]) error {
 		return s.stoppedErrorLocked(g)
 	case e == nil:
 		if err := s.resource.CheckKey(g.key); err != nil {
-			return err
-		}
-		if err := s.resource.CheckSelected(g.key); err != nil {
 			return err
 		}
 		if s.options.AcquireOnGet <= 0 || g.noAcquire {

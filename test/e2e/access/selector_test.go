@@ -19,7 +19,8 @@ import (
 )
 
 // TestSelector: a Role with resourceNames allows reads that also have label and field selectors, even one of another
-// name. The object appears and disappears with its label.
+// name. The object appears and disappears with its label. What a term on the name excludes is absent, without a request,
+// whatever the Role says.
 func TestSelector(t *testing.T) {
 	for name, options := range servers() {
 		t.Run(name, func(t *testing.T) {
@@ -34,13 +35,17 @@ func TestSelector(t *testing.T) {
 			r.must(selected, err)
 			r.createSecret("tls", "1")
 			r.createSecret("private", "canary")
+			r.createSecret("foreign", "canary")
 			r.grant("certificates", "tls")
 			stop := e2e.Run(r, store.Run)
-			selected.SetReferences(manager.Owner{Kind: "Gateway", Name: gateway}, keysOf([]string{"tls", "private"})...)
+			selected.SetReferences(manager.Owner{Kind: "Gateway", Name: gateway}, keysOf([]string{"tls", "foreign"})...)
 			if _, err := store.Get(t.Context(), namespace, "tls"); !apierrors.IsNotFound(err) {
 				t.Errorf("without the label: got %v, want NotFound", err)
 			}
-			if _, err := store.Get(t.Context(), namespace, "private"); !apierrors.IsForbidden(err) {
+			if _, err := store.Get(t.Context(), namespace, "private"); !apierrors.IsNotFound(err) {
+				t.Errorf("a Secret that the selector excludes: got %v, want NotFound", err)
+			}
+			if _, err := store.Get(t.Context(), namespace, "foreign"); !apierrors.IsForbidden(err) {
 				t.Errorf("a Secret that the Role does not name: got %v, want Forbidden", err)
 			}
 			r.labelSecret("tls", map[string]string{"app": "web"})
@@ -54,7 +59,7 @@ func TestSelector(t *testing.T) {
 			})
 			stop()
 			r.finish(gateway, allowList{
-				objects: []string{"secrets/tls", "secrets/private"}, labels: "app=web", fields: ",metadata.name!=private,type=Opaque",
+				objects: []string{"secrets/tls", "secrets/foreign"}, labels: "app=web", fields: ",type=Opaque",
 			})
 		})
 	}
