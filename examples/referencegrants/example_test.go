@@ -77,7 +77,7 @@ func Example() {
 }
 
 var grant = &unstructured.Unstructured{Object: map[string]any{
-	"apiVersion": "gateway.networking.k8s.io/v1beta1", "kind": "ReferenceGrant", "metadata": map[string]any{"name": "to-gateways"},
+	"apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant", "metadata": map[string]any{"name": "to-gateways"},
 	"spec": map[string]any{
 		"from": []any{map[string]any{"group": "gateway.networking.k8s.io", "kind": "Gateway", "namespace": "infra"}},
 		"to":   []any{map[string]any{"group": "", "kind": "Secret", "name": "tls"}},

@@ -22,8 +22,8 @@ import (
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
-// Resource is that of the ReferenceGrants.
-var Resource = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1beta1", Resource: "referencegrants"}
+// Resource is that of the ReferenceGrants. Before v1.5 Gateway API has them as v1beta1 only.
+var Resource = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "referencegrants"}
 
 // grant has the fields of a ReferenceGrant that matter here.
 type grant struct {

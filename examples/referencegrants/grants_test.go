@@ -17,7 +17,7 @@ import (
 func grantOf(t *testing.T, spec string) *unstructured.Unstructured {
 	t.Helper()
 	grant := &unstructured.Unstructured{}
-	text := "apiVersion: gateway.networking.k8s.io/v1beta1\nkind: ReferenceGrant\nmetadata: {name: grant, namespace: certs}\nspec: " + spec
+	text := "apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata: {name: grant, namespace: certs}\nspec: " + spec
 	if err := yaml.Unmarshal([]byte(text), &grant.Object); err != nil {
 		t.Fatal(err)
 	}
