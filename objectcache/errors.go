@@ -96,7 +96,7 @@ func causesOf(status reflector.Status) (causes []error) {
 	}
 	transforming, answered, asked := status.TransformingSince, status.AnsweredAt, status.AskedAt
 	if !transforming.IsZero() && (len(causes) == 0 || time.Since(transforming) >= time.Second) {
-		causes = append(causes, fmt.Errorf("the function of WithTransform has not returned for %v", since(transforming)))
+		causes = append(causes, fmt.Errorf("the transform has not returned for %v", since(transforming)))
 	}
 	switch {
 	case len(causes) > 0 && time.Since(cmp.Or(answered, asked)) < time.Second:

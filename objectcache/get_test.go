@@ -316,7 +316,7 @@ func TestGetInvalidNames(t *testing.T) {
 				if !errors.Is(err, objectcache.ErrInvalidName) {
 					t.Errorf("got %v, want ErrInvalidName", err)
 				}
-				if text := "for a cluster-scoped kind use ClusterScoped"; strings.Contains(err.Error(), text) != (key[0] == "") {
+				if text := "namespace: may not be empty: the kind is used as namespaced"; strings.Contains(err.Error(), text) != (key[0] == "") {
 					t.Errorf("got %v, want %q only without a namespace", err, text)
 				}
 				r.DeleteReference(key[0], key[1], "pod")

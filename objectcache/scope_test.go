@@ -97,7 +97,7 @@ func TestNotServedNamesThePath(t *testing.T) {
 							}
 							text, builtIn := err.Error(), test.resource.Group == ""
 							if !strings.Contains(text, "the path "+test.path+" is not served (404): check the ") ||
-								strings.Contains(text, "CustomResourceDefinition") == builtIn || !strings.Contains(text, "ClusterScoped)") {
+								strings.Contains(text, "CustomResourceDefinition") == builtIn || !strings.Contains(text, "that the kind is "+map[bool]string{false: "namespaced", true: "cluster-scoped"}[test.clusterScoped]) {
 								t.Errorf("%s, %s, %s: got %s, want the path %s and what to check", client, strategy, from, text, test.path)
 							}
 						}
@@ -142,7 +142,7 @@ func TestNamespacedKindAsClusterScoped(t *testing.T) {
 		l := &life{t: t, Server: server, resource: widgets, admin: dynamicClient(t, server.Config()).Resource(widgets).Namespace(namespace)}
 		l.write("Widget", "red")
 		for _, err := range twoErrors(getOnce(t, resource, types.NamespacedName{Name: "one"})) {
-			if !errors.Is(err, cache.ErrForeign) || !strings.Contains(err.Error(), "omit ClusterScoped") {
+			if !errors.Is(err, cache.ErrForeign) || !strings.Contains(err.Error(), "used as cluster-scoped: is it namespaced?") {
 				t.Errorf("got %v, want ErrForeign and what to do", err)
 			}
 		}
@@ -166,7 +166,7 @@ func TestScopeOfKeys(t *testing.T) {
 			t.Errorf("node with a namespace: got %v, want ErrInvalidName", get)
 		}
 		get, _ = getOnce(t, resource.Secrets(server.Client()), types.NamespacedName{Name: "tls"})
-		if !errors.Is(get, objectcache.ErrInvalidName) || !strings.Contains(get.Error(), "use ClusterScoped") {
+		if !errors.Is(get, objectcache.ErrInvalidName) || !strings.Contains(get.Error(), "used as namespaced") {
 			t.Errorf("secret without a namespace: got %v, want ErrInvalidName and what to do", get)
 		}
 		get, _ = getOnce(t, nodes, types.NamespacedName{Name: "node-1"})

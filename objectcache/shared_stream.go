@@ -102,7 +102,7 @@ func (st *sharedStream[T]) transform(object any) (any, error) {
 	}
 	timer := time.AfterFunc(sharedTransformGrace, func() {
 		defer close(ended)
-		st.end(fmt.Errorf("the function of WithTransform has not returned for %v for the object %q", sharedTransformGrace, name))
+		st.end(fmt.Errorf("the transform has not returned for %v for the object %q", sharedTransformGrace, name))
 	})
 	defer func() {
 		if !timer.Stop() {

@@ -118,7 +118,7 @@ func TestTransformBlocksOnceInASharedStream(t *testing.T) {
 		r.stop()
 	})
 	log := logText(logger)
-	const want = `err="the function of WithTransform has not returned for 500ms for the object \"s0\""`
+	const want = `err="the transform has not returned for 500ms for the object \"s0\""`
 	if strings.Count(log, "Cannot watch the namespace") != 1 || !strings.Contains(log, want) {
 		t.Errorf("got the log %s\nwant one line with %s", log, want)
 	}

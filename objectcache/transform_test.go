@@ -239,7 +239,7 @@ func TestTransformPanicIsLocated(t *testing.T) {
 		r.create("tls")
 		r.AddReference(namespace, "tls", "pod")
 		_, err := r.get("tls", time.Second)
-		if err == nil || !strings.Contains(err.Error(), "the function of WithTransform failed: panic: a string in ") ||
+		if err == nil || !strings.Contains(err.Error(), "the transform failed: panic: a string in ") ||
 			!strings.Contains(err.Error(), "objectcache_test.") {
 			t.Errorf("Get: got %v, want where it panicked", err)
 		}

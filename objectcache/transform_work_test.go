@@ -173,7 +173,7 @@ func TestErrorWhileTransformBlocksInAHedgedRead(t *testing.T) {
 		r.AddReference(namespace, "tls", "pod")
 		_, err := r.get("tls", 4*time.Second)
 		s, _ := r.Store.Status(namespace, "tls")
-		if err == nil || !strings.Contains(err.Error(), "the function of WithTransform has not returned") || s.TransformingSince.IsZero() {
+		if err == nil || !strings.Contains(err.Error(), "the transform has not returned") || s.TransformingSince.IsZero() {
 			t.Errorf("got %v, and the status %+v, want that the function has not returned", err, s)
 		}
 		b.unblock()

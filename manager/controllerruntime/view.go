@@ -148,7 +148,7 @@ func (c *Cache) restMapping(ctx context.Context, kind schema.GroupVersionKind) (
 	case result := <-asked:
 		mapping, _ := result.Val.(*meta.RESTMapping)
 		if err := result.Err; err != nil && !meta.IsNoMatchError(err) {
-			return nil, fmt.Errorf("%w: the server has not said which resource the kind is: %w", objectcache.ErrNotSynced, err)
+			return nil, fmt.Errorf("%w: the server has not said which resource the kind is: %w", objectcache.ErrNotSynced, resource.NotServed(err))
 		}
 		return mapping, result.Err
 	case <-ctx.Done():

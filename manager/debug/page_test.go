@@ -185,7 +185,7 @@ func TestWorkIsShown(t *testing.T) {
 			status := object("tls", objectcache.PhaseServing, "owner")
 			status.TransformingSince = time.Now().Add(-began)
 			text := get(secrets(t, status), "").Body.String()
-			if got := strings.Contains(text, "the function of WithTransform has not returned for 12s"); got != want {
+			if got := strings.Contains(text, "the transform has not returned for 12s"); got != want {
 				t.Errorf("since %v: got a note %v, want %v", began, got, want)
 			}
 		})

@@ -40,9 +40,9 @@ func (e *NotServedError) Error() string {
 	if e.Resource.Empty() {
 		return fmt.Sprintf("the path is not served (%d): %v", e.Code, e.answer)
 	}
-	scope := "namespaced (else use ClusterScoped)"
+	scope := "namespaced"
 	if e.ClusterScoped {
-		scope = "cluster-scoped (else omit ClusterScoped)"
+		scope = "cluster-scoped"
 	}
 	switch {
 	case e.foreign != "":
@@ -109,7 +109,7 @@ func (r *Resource[T]) explained(cause error) error {
 		complete.Resource, complete.ClusterScoped = r.pathResource(), r.clusterScoped
 		return &complete
 	case r.clusterScoped && errors.Is(cause, cache.ErrForeign):
-		return fmt.Errorf("%w (a namespaced kind? Then omit ClusterScoped)", cause)
+		return fmt.Errorf("%w (the kind is used as cluster-scoped: is it namespaced?)", cause)
 	}
 	return cause
 }

@@ -19,7 +19,7 @@ var ErrTransform error = transformError{}
 // transformError is [listwatch.ErrStore] to a reflector: it says nothing about the server.
 type transformError struct{}
 
-func (transformError) Error() string { return "the function of WithTransform failed" }
+func (transformError) Error() string { return "the transform failed" }
 
 // Is implements the method that errors.Is looks for.
 func (transformError) Is(target error) bool { return target == listwatch.ErrStore }

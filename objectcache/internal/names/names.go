@@ -71,11 +71,11 @@ func (r Resource) nameProblems(name string) []string {
 func (r Resource) namespaceProblems(namespace string) (problems []string) {
 	switch {
 	case r.ClusterScoped && namespace != "":
-		return []string{"namespace: must be empty: the kind is used as cluster-scoped (ClusterScoped)"}
+		return []string{"namespace: must be empty: the kind is used as cluster-scoped"}
 	case r.ClusterScoped:
 		return nil
 	case namespace == "":
-		return []string{"namespace: may not be empty: for a cluster-scoped kind use ClusterScoped"}
+		return []string{"namespace: may not be empty: the kind is used as namespaced"}
 	}
 	for _, problem := range validation.ValidateNamespaceName(namespace, false) {
 		problems = append(problems, "namespace: "+problem)

@@ -163,7 +163,7 @@ func TestCustomResources(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err = getWithin(ctx, t, untyped(widgets).ClusterScoped(), clusterKey)
-	if !errors.Is(err, cache.ErrForeign) || !strings.Contains(err.Error(), "omit ClusterScoped") {
+	if !errors.Is(err, cache.ErrForeign) || !strings.Contains(err.Error(), "used as cluster-scoped") {
 		t.Errorf("a namespaced kind as cluster-scoped: got error %v, want ErrForeign and what to do", err)
 	}
 }
