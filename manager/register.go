@@ -52,8 +52,8 @@ func (m *Manager[T]) UnregisterPod(pod *corev1.Pod) {
 // SetReferences sets the references of an owner to the given keys. Without keys it
 // removes the owner. [Owner] documents how owners are identified; one that has
 // neither UID nor name is logged and ignored. SetReferences is idempotent and never
-// waits for the network. A key that no object can have is logged and not
-// referenced, and Get returns [objectcache.ErrInvalidName] for it.
+// waits for the network. An object with a key that no object can have is absent,
+// as one that was not created yet: Get returns [objectcache.ErrInvalidName] for it.
 func (m *Manager[T]) SetReferences(owner Owner, keys ...types.NamespacedName) {
 	buffer := getKeyBuffer()
 	defer buffer.free()

@@ -22,7 +22,7 @@ func (m *Manager[T]) Statuses() iter.Seq[objectcache.Status] { return m.store.St
 func (m *Manager[T]) Stats() objectcache.Stats { return m.store.Stats() }
 
 // Access returns the objects that owners reference now, and what the store needs for each,
-// for package access. It leaves out keys that no object can have:
+// for package access:
 //
 //	roles, err := access.Roles("gateway", m.Access())
-func (m *Manager[T]) Access() access.Objects { return access.Of(m.store, m.referenced()...).Valid() }
+func (m *Manager[T]) Access() access.Objects { return access.Of(m.store, m.referenced()...) }

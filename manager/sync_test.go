@@ -209,8 +209,10 @@ func TestOneContextForRunAndWaits(t *testing.T) {
 				_, err := m.Get(ctx, "default", "tls")
 				return err
 			},
-			"WaitForSync":  func() error { return m.WaitForSync(ctx) },
-			"WaitForOwner": func() error { return m.WaitForOwner(ctx, manager.Owner{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}) },
+			"WaitForSync": func() error { return m.WaitForSync(ctx) },
+			"WaitForOwner": func() error {
+				return m.WaitForOwner(ctx, manager.Owner{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
+			},
 		}
 		for when := range map[string]bool{"waiting": true, "later": true} {
 			errs := map[string]error{}

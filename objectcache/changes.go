@@ -63,7 +63,7 @@ type Change[T cache.Object] struct {
 //     owner yields nothing. An object that has lost all owners is forgotten: with a new
 //     owner it has a first state again.
 //
-// A reference with a namespace or name that no object can have yields nothing. With a
+// An object that cannot exist ([ErrInvalidName]) is absent, also before Run. With a
 // negative RefusalGrace no refusal is yielded. A nil context is logged, and yields
 // nothing.
 func (s *WatchStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID] {
@@ -160,12 +160,11 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 	now.owners = e.owners.List()
 	now.id = stateID{entry: e.number, owners: e.owners.Added}
 	w := e.watch.Load()
-	if w == nil {
-		return now, false
-	}
 	var state cache.State[T]
 	if v := e.view.Load(); v != nil && v.ready {
 		state, ok = v.state, true
+	} else if w == nil {
+		return now, false
 	} else {
 		var refusal *refusal
 		if state, refusal, ok = s.previousLocked(e, w); refusal != nil {

@@ -78,11 +78,13 @@ func (s *DirectStore[T]) Run(ctx context.Context) error {
 // [Store] share it, so do not change it.
 //
 // These are the errors. All but [ErrNilContext] name the resource and the key.
-//   - apierrors.IsNotFound: the server has no such object. It holds for no other error: if
-//     the server does not serve the path, the error is a [resource.NotServedError].
+//   - apierrors.IsNotFound: the server has no such object, or cannot have it. It holds for no
+//     other error: if the server does not serve the path, the error is a
+//     [resource.NotServedError].
 //   - [ErrNotSynced]: the object could not be read. Joined to it is the cause, and the
 //     error of ctx, if it ended.
-//   - [ErrInvalidName]: no object can have that namespace or name.
+//   - [ErrInvalidName]: no object can have that namespace or name. apierrors.IsNotFound holds,
+//     too.
 //   - [ErrStopped]: the context of Run has ended. Joined to it are its error and its cause, and
 //     what belongs to [ErrNotSynced] if the read was under way, or ctx has ended as well.
 //   - [ErrNilContext]: ctx is nil.
@@ -131,10 +133,10 @@ func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, 
 
 // check returns why the object of a key cannot be read.
 func (s *DirectStore[T]) check(ctx context.Context, key types.NamespacedName) error {
-	if err := s.resource.CheckKey(key); err != nil || s.endedRun() == nil {
-		return err
+	if s.endedRun() != nil {
+		return s.failure(ctx, key)
 	}
-	return s.failure(ctx, key)
+	return s.resource.CheckKey(key)
 }
 
 // endedRun returns the context of Run if it has ended, else nil.

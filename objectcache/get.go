@@ -57,9 +57,10 @@ import (
 //     been called, and [resource.ErrClientLimited] if ctx ended and the client has a rate
 //     limiter of its own.
 //   - apierrors.IsNotFound: the server has no such object, according to a complete
-//     read or an event. It holds for no other error: if the server does not serve
+//     read or an event, or cannot have it (ErrInvalidName). It holds for no other error: if the server does not serve
 //     the path, the error is a [resource.NotServedError].
-//   - [ErrInvalidName]: no object can have that namespace or name.
+//   - [ErrInvalidName]: no object can have that namespace or name. apierrors.IsNotFound holds, too:
+//     that the object is absent is known at once, without a request, also without a reference.
 //   - [ErrStopped]: the context of Run has ended. Joined to it are the error and the cause of that
 //     context, and why the state was not known then: the last failure, or what the next attempt
 //     waited for. If ctx has ended as well, [ErrNotSynced] and the error of ctx are joined, too: a
@@ -136,6 +137,9 @@ func (s *WatchStore[T]) maxStalenessLocked(e *entry[T]) time.Duration {
 func (k *kind[T]) result(key types.NamespacedName, state cache.State[T]) (T, error) {
 	if state.Exists {
 		return state.Object, nil
+	}
+	if err := k.CheckKey(key); err != nil {
+		return state.Object, err
 	}
 	err := apierrors.NewNotFound(k.resource, key.Name)
 	// The usual message has no namespace.

@@ -33,7 +33,7 @@ var endReasons = [...]error{engine.Immutable: errImmutable, engine.ReadOnce: err
 // startLocked begins a read of an object, and the watch of its entry if that has none. The
 // read is one of the object alone, unless the first read of a shared stream will bring it.
 func (s *WatchStore[T]) startLocked(e *entry[T]) {
-	if s.ctx == nil || s.stopped {
+	if s.ctx == nil || s.stopped || e.invalid {
 		return
 	}
 	if s.shared != nil && (e.watch.Load() == nil || s.natureOf(e).WithoutStream() == engine.NeedsStream) {
@@ -147,12 +147,14 @@ func (s *WatchStore[T]) runLocked(w *objectWatch[T]) {
 // stopLocked ends the watch of an entry, if it has one, and drops the object.
 func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	w := e.watch.Load()
+	e.watch.Store(nil)
+	if w != nil {
+		w.stopLocked(reason)
+	}
+	e.forgetLocked() // after the last bookmark
 	if w == nil {
 		return
 	}
-	e.watch.Store(nil)
-	w.stopLocked(reason)
-	e.forgetLocked() // after the last bookmark
 	if w.hedgeQueued {
 		s.dropHedgeLocked(w)
 	}

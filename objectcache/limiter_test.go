@@ -85,19 +85,23 @@ func TestClientWithARateLimit(t *testing.T) {
 	}
 }
 
-// An invalid reference is logged to the logger of Run's context.
+// Mistakes of the program are logged to the logger of Run's context. References to objects that cannot exist are
+// logged at level 0 once: users can write many.
 func TestErrorsAreLoggedToRunsLogger(t *testing.T) {
 	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(1)))
 		stop := runStore(klog.NewContext(t.Context(), logger), t, r.Store)
 		synctest.Wait()
-		r.AddReference(namespace, "no/name", "pod")
+		for _, name := range []string{"no/name", "no/name", "No-Name", "", "No-Name"} {
+			r.AddReference(namespace, name, "pod")
+		}
 		var none context.Context
 		for range r.Changes(none) {
 			t.Error("Changes without a context: got one, want none")
 		}
-		if got := logText(logger); !strings.Contains(got, "Reference not counted") || !strings.Contains(got, "No changes") {
-			t.Errorf("log: got %q, want a line for each", got)
+		got := logText(logger)
+		if count := strings.Count(got, "Reference to an object that cannot exist"); count != 1 || !strings.Contains(got, "invalid name") || !strings.Contains(got, "No changes") {
+			t.Errorf("log: got %q, want a line for each, and one for all names", got)
 		}
 		stop()
 	})

@@ -5,14 +5,16 @@ package objectcache
 import (
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
 // References of a WatchStore.
 
 // AddReference implements [Store]. The first reference to an object starts its
-// stream. A namespace or name that no object can have is logged and not counted,
-// and Get returns [ErrInvalidName] for it.
+// stream. An object with a namespace or name that no object can have is absent:
+// no request is sent for it, and Get returns [ErrInvalidName]. The first such
+// reference is logged at level 0, others at level 2.
 func (s *WatchStore[T]) AddReference(namespace, name string, referencedFrom types.UID) {
 	s.addReference(types.NamespacedName{Namespace: namespace, Name: name}, referencedFrom, false)
 }
@@ -28,28 +30,39 @@ func (s *WatchStore[T]) AddReadOnceReference(namespace, name string, referencedF
 }
 
 func (s *WatchStore[T]) addReference(key types.NamespacedName, referencedFrom types.UID, readOnce bool) {
-	if s.entry(key) == nil {
-		if err := s.resource.CheckKey(key); err != nil {
-			s.logger().Error(err, "Reference not counted", "owner", referencedFrom)
-			return
-		}
+	if isNew := s.countReference(key, referencedFrom, readOnce); !isNew {
+		return
 	}
+	if err := s.resource.CheckKey(key); err != nil {
+		level := 2
+		s.loggedInvalid.Do(func() { level = 0 })
+		s.logger().V(level).Info("Reference to an object that cannot exist", "owner", referencedFrom, "err", err)
+	}
+}
+
+// countReference counts a reference, and reports whether it is the first one to the object.
+func (s *WatchStore[T]) countReference(key types.NamespacedName, referencedFrom types.UID, readOnce bool) (isNew bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entry(key); e != nil {
 		s.addOwnerLocked(e, referencedFrom, readOnce)
-		return
+		return false
 	}
 	s.addLocked(key, referencedFrom, readOnce)
+	return true
 }
 
-// addLocked adds an entry with its first owner, and starts its watch.
+// addLocked adds an entry with its first owner, and starts its watch. An object that cannot exist
+// needs none: its state is known.
 func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, readOnce bool) *entry[T] {
 	s.created++
 	s.objects++
-	e := &entry[T]{key: key, number: s.created}
+	e := &entry[T]{key: key, number: s.created, invalid: s.resource.CheckKey(key) != nil}
 	s.addOwnerLocked(e, owner, readOnce)
 	s.entries.store(e)
+	if e.invalid && !s.stopped {
+		s.setStateLocked(e, cache.State[T]{Synced: true})
+	}
 	s.startUnaskedLocked(e)
 	return e
 }

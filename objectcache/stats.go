@@ -31,14 +31,14 @@ type Stats struct {
 	// counted. A DirectStore counts neither.
 	Objects, References int
 	// Absent is how many of the objects the server does not have, as last known: they do not
-	// exist yet, or were deleted. An object whose state was never read does not count. A
-	// DirectStore counts none.
+	// exist yet, were deleted, or cannot exist ([ErrInvalidName]). An object whose state was
+	// never read does not count. A DirectStore counts none.
 	Absent int
 	// Gets is how the calls of Get, GetWithOptions and TryGet have ended.
 	Gets map[GetResult]uint64
 	// FirstSync is how long objects took from their first reference, or from Run if that
 	// came later, until their state was known for the first time; in a TTLStore from the
-	// first Get. A DirectStore observes none.
+	// first Get. A DirectStore observes none. An object that cannot exist has none.
 	FirstSync histogram.Snapshot
 	// Gate is that of the store, which may be shared with others. Nil for a DirectStore.
 	Gate *Gate
@@ -108,7 +108,7 @@ const (
 	GetHit GetResult = "hit"
 	// GetWaited: Get waited, and returned the object. Each Get of a DirectStore waits.
 	GetWaited GetResult = "waited"
-	// GetNotFound: the server has no such object. Get may have waited.
+	// GetNotFound: the server has no such object, or cannot have it. Get may have waited.
 	GetNotFound GetResult = "not_found"
 	// GetNotRegistered: [ErrNotRegistered].
 	GetNotRegistered GetResult = "not_registered"
@@ -119,8 +119,7 @@ const (
 	GetFailed GetResult = "failed"
 	// GetNotHeld: memory does not hold what TryGet was called for: its [ErrNotSynced].
 	GetNotHeld GetResult = "not_held"
-	// GetInvalid: the context, the key or an option is invalid, or the store has been
-	// stopped.
+	// GetInvalid: the context or an option is invalid, or the store has been stopped.
 	GetInvalid GetResult = "invalid"
 )
 

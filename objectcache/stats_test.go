@@ -41,7 +41,6 @@ func TestStatsCountReferences(t *testing.T) {
 				r.AddReference(namespace, "tls", "one")
 				r.AddReadOnceReference(namespace, "tls", "two")
 				r.AddReference(namespace, "other", "one")
-				r.AddReference(namespace, "in valid", "one")
 				want("added", 2, 3)
 				r.DeleteReference(namespace, "tls", "one")
 				r.DeleteReference(namespace, "tls", "nobody")
@@ -105,7 +104,7 @@ func TestStatsCountGets(t *testing.T) {
 				r.server.Intercept(func(context.Context, apiserver.Request) *metav1.Status { return r.down.Load() })
 				r.AddReference(namespace, "forbidden", "pod")
 				want(objectcache.GetFailed, func() { _, _ = r.get("forbidden", time.Hour) })
-				want(objectcache.GetInvalid, get("in valid"))
+				want(objectcache.GetNotFound, get("in valid"))
 				want(objectcache.GetInvalid, func() { _, _ = r.Get(nil, namespace, "tls") }) //nolint:staticcheck // that is tested
 				want(objectcache.GetInvalid, func() {
 					_, _ = r.GetWithOptions(t.Context(), namespace, "tls", objectcache.GetOptions{NotOlderThan: "x"})

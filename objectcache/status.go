@@ -87,10 +87,15 @@ const (
 	// ReasonOnDemand: the store keeps no streams. A Get that comes after TTLOptions.TTL reads
 	// the object again.
 	ReasonOnDemand Reason = "OnDemand"
+	// ReasonInvalidName: no object can have the namespace or the name ([ErrInvalidName]). It is absent,
+	// which is known without a request.
+	ReasonInvalidName Reason = "InvalidName"
 )
 
 // Reasons returns all reasons, in the order above.
-func Reasons() []Reason { return []Reason{ReasonImmutable, ReasonReadOnce, ReasonOnDemand} }
+func Reasons() []Reason {
+	return []Reason{ReasonImmutable, ReasonReadOnce, ReasonOnDemand, ReasonInvalidName}
+}
 
 // Status describes one object and its stream or its reads. It holds no object data.
 type Status struct {
@@ -212,7 +217,10 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	status := Status{Key: e.key, Owners: e.owners.List(), Stream: StreamNone}
 	w := e.watch.Load()
 	if w == nil {
-		status.Phase = s.phaseWithoutWatchLocked()
+		status.Phase = s.phaseWithoutWatchLocked(e)
+		if status.Synced = s.viewOf(e) != nil; e.invalid {
+			status.Reason = ReasonInvalidName
+		}
 		return status
 	}
 	facts, state := s.factsLocked(e, w)
@@ -308,10 +316,12 @@ func streamTypeLocked[T cache.Object](w *objectWatch[T]) StreamType {
 }
 
 // phaseWithoutWatchLocked returns the phase of an entry that has no watch.
-func (s *WatchStore[T]) phaseWithoutWatchLocked() Phase {
+func (s *WatchStore[T]) phaseWithoutWatchLocked(e *entry[T]) Phase {
 	switch {
 	case s.stopped:
 		return PhaseStopped
+	case e.invalid:
+		return PhaseAbsent
 	case s.ctx == nil, s.ttl != nil:
 		return PhasePending
 	}

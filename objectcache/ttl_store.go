@@ -50,8 +50,8 @@ func NewTTLStore[T cache.Object](resource resource.Resource[T], options TTLOptio
 func (s *TTLStore[T]) Run(ctx context.Context) error { return s.store.Run(ctx) }
 
 // AddReference implements [Store]. It sends no request. The next Get waits for a read
-// that begins after the call if the owner is a new one. A namespace or name that no
-// object can have is logged and not counted, and Get returns [ErrInvalidName] for it.
+// that begins after the call if the owner is a new one. An object that cannot exist
+// ([ErrInvalidName]) is absent, as in a [WatchStore].
 func (s *TTLStore[T]) AddReference(namespace, name string, referencedFrom types.UID) {
 	s.store.AddReference(namespace, name, referencedFrom)
 }
@@ -109,7 +109,8 @@ func (s *TTLStore[T]) TryGet(namespace, name string) (T, error) {
 }
 
 // Changes yields what the reads of the store observe, as [WatchStore.Changes] describes. The
-// store reads for Gets only: without Gets there are no changes, and no first states.
+// store reads for Gets only: without Gets there are no changes, and no first states but those
+// of objects that cannot exist.
 func (s *TTLStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID] {
 	return s.store.Changes(ctx)
 }

@@ -150,7 +150,7 @@ func (s *WatchStore[T]) addWaiterLocked(g *waiter[T]) error {
 	switch {
 	case s.hasStoppedLocked():
 		return s.stoppedErrorLocked(g)
-	case e == nil:
+	case e == nil, e.invalid:
 		if err := s.resource.CheckKey(g.key); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 	"github.com/refwatch/refwatch/objectcache"
@@ -144,5 +145,27 @@ func TestImmutableObjectKeepsItsStream(t *testing.T) {
 		r.wantStreams("an hour later", 1)
 		r.remove("one")
 		seen.want(t, "deleted", "delete one=1")
+	})
+}
+
+// An object that cannot exist is absent, with an informer and without one, and causes no request.
+func TestObjectThatCannotExist(t *testing.T) {
+	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+		for range 2 {
+			for _, name := range []string{"My_Secret", "", "a/b"} {
+				if _, err := r.get(name); client.IgnoreNotFound(err) != nil || !errors.Is(err, objectcache.ErrInvalidName) {
+					t.Errorf("%q: got %v, want NotFound and ErrInvalidName", name, err)
+				}
+			}
+			if _, err := r.cache.GetInformer(t.Context(), &corev1.Secret{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := secretRequests(r.server); len(got) > 0 {
+			t.Errorf("got requests %q, want none", got)
+		}
+		if got := r.storeOf(&corev1.Secret{}).Stats().Gets; got[objectcache.GetNotRegistered] != 0 {
+			t.Errorf("got Gets %v, want none of what is not registered", got)
+		}
 	})
 }

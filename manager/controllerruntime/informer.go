@@ -153,7 +153,7 @@ func (c *Cache) askOthers(v *view, key types.NamespacedName) (release func(error
 	held := make([]*lease, len(others))
 	for i, other := range others {
 		if !other.settings.selected { // the set has the events of all
-			held[i], _ = other.leases.acquire(key) // nil if no object can have the name
+			held[i] = other.leases.acquire(key)
 		}
 	}
 	return func(err error) {
@@ -220,9 +220,7 @@ func (c *Cache) askForAll(v *view) {
 
 // ask takes a lease on an object, or uses the one that there is.
 func (v *view) ask(key types.NamespacedName) {
-	if lease, err := v.leases.acquire(key); err == nil {
-		v.leases.release(lease, objectcache.ErrNotSynced)
-	}
+	v.leases.release(v.leases.acquire(key), objectcache.ErrNotSynced)
 }
 
 // retention returns for how long leases are kept now.

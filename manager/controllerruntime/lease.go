@@ -53,22 +53,18 @@ func newLeases(store *objectcache.WatchStore[client.Object]) *leases {
 }
 
 // acquire takes the lease on an object for a Get, which must release it. The first one
-// adds a reference. The error is objectcache.ErrInvalidName, or NotFound if the field selector
-// excludes the name or the namespace.
-func (l *leases) acquire(key types.NamespacedName) (*lease, error) {
+// adds a reference.
+func (l *leases) acquire(key types.NamespacedName) *lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	held := l.byKey[key]
 	if held == nil {
-		if _, err := l.store.TryGet(key.Namespace, key.Name); errors.Is(err, objectcache.ErrInvalidName) || apierrors.IsNotFound(err) {
-			return nil, err
-		}
 		held = &lease{since: time.Now()}
 		l.byKey[key], l.acquired = held, true
 		l.store.AddReference(key.Namespace, key.Name, objectcache.LeaseOwner) // does not block
 	}
 	held.readers++
-	return held, nil
+	return held
 }
 
 // wereAcquired reports whether there has been a lease.

@@ -32,11 +32,7 @@ func TestLeaseUntilHandlersKnowTheDeletion(t *testing.T) {
 			t.Fatal(err)
 		}
 		held, key := newLeases(store), types.NamespacedName{Namespace: "default", Name: "one"}
-		one, err := held.acquire(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		held.release(one, nil)
+		held.release(held.acquire(key), nil)
 		rule := retention{handlers: true, idle: time.Minute, absent: time.Hour}
 		steps := []struct {
 			name string

@@ -250,13 +250,7 @@ func (m memory) isKnown() bool { return m.err == nil || apierrors.IsNotFound(m.e
 // demands. If the state isBehind a version of another side, Gets wait for that version for SyncTimeout in all. A Get
 // with other demands waits for SyncTimeout itself: what another one has read live is no answer to it.
 func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions, held memory, isBehind bool) (object client.Object, err error) {
-	lease, err := v.leases.acquire(key)
-	if errors.Is(err, objectcache.ErrInvalidName) { // no object can have that name
-		return nil, fmt.Errorf("%w: %w", apierrors.NewNotFound(schema.GroupResource{Group: v.id.kind.Group, Resource: v.id.kind.Kind}, key.Name), err)
-	}
-	if err != nil {
-		return nil, err
-	}
+	lease := v.leases.acquire(key)
 	// Now that the lease is held: GetInformer, which looks for leases, does not miss it.
 	release := v.cache.askOthers(v, key)
 	defer func() {

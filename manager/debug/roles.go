@@ -38,7 +38,7 @@ func needsOf(source Source, keys []types.NamespacedName) (needs access.Objects, 
 	default:
 		return needs, false
 	}
-	return needs.Valid(), true
+	return needs, true
 }
 
 // rolesYAML returns the Roles and ClusterRoles that the objects need, as documents of YAML. A comment

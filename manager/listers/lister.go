@@ -5,14 +5,12 @@ package listers
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"reflect"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -86,11 +84,7 @@ func (l lister[T]) list(namespace string, selector labels.Selector) (objects []T
 func (l lister[T]) get(namespace, name string) (T, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()
-	object, err := l.source.Get(ctx, namespace, name)
-	if errors.Is(err, objectcache.ErrInvalidName) {
-		err = fmt.Errorf("%w: %w", apierrors.NewNotFound(l.resource, name), err)
-	}
-	return object, err
+	return l.source.Get(ctx, namespace, name)
 }
 
 // namespaceLister lists and gets the objects of a namespace. It implements

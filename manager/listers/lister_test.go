@@ -228,7 +228,7 @@ func TestConfigMaps(t *testing.T) {
 		if got, err := lister.List(labels.Everything()); err != nil || len(got) != 1 || got[0].Name != "settings" {
 			t.Errorf("List: got %v, %v, want the object", got, err)
 		}
-		if _, err := lister.ConfigMaps(namespace).Get("Upper"); err == nil || !strings.HasPrefix(err.Error(), `configmaps "Upper" not found`) {
+		if _, err := lister.ConfigMaps(namespace).Get("Upper"); err == nil || !strings.HasPrefix(err.Error(), `configmaps "default/Upper" not found`) {
 			t.Errorf("Get of an invalid name: got %v, want NotFound of a ConfigMap", err)
 		}
 	})

@@ -35,8 +35,8 @@ func (l *SecretLister) List(selector labels.Selector) ([]*corev1.Secret, error) 
 // namespace, or in all if it is empty, as in client-go. Its Get returns a referenced
 // Secret, shared and read-only. Until the Secret has synced, Get waits, for
 // Options.Timeout at most. These are the errors of Get:
-//   - apierrors.IsNotFound: the server has no such Secret. If no Secret can have that
-//     name, objectcache.ErrInvalidName holds, too.
+//   - apierrors.IsNotFound: the server has no such Secret. If no Secret can have that name,
+//     objectcache.ErrInvalidName holds, too.
 //   - objectcache.ErrNotRegistered: no owner references the Secret.
 //   - objectcache.ErrNotSynced, with its causes: the time-out has ended, or the server
 //     refuses access.

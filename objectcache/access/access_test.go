@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -318,13 +319,12 @@ func TestCheckErrors(t *testing.T) {
 		key      string
 		want     func(error) bool
 	}{
-		"invalid namespace": {secrets, t.Context(), allowed, "A/x", is(objectcache.ErrInvalidName)},
-		"ended context":     {secrets, ended, allowed, "a/x", is(context.Canceled)},
-		"no context":        {secrets, none, allowed, "a/x", is(objectcache.ErrNilContext)},
-		"no client":         {secrets, t.Context(), noClient, "a/x", isText("the client is nil: pass client.AuthorizationV1()")},
-		"zero resource":     {schema.GroupVersionResource{}, t.Context(), allowed, "a/x", isText("is no resource")},
-		"refused":           {secrets, t.Context(), refused, "a/x", apierrors.IsForbidden},
-		"refused, advice":   {secrets, t.Context(), refused, "a/x", isText("system:basic-user")},
+		"ended context":   {secrets, ended, allowed, "a/x", is(context.Canceled)},
+		"no context":      {secrets, none, allowed, "a/x", is(objectcache.ErrNilContext)},
+		"no client":       {secrets, t.Context(), noClient, "a/x", isText("the client is nil: pass client.AuthorizationV1()")},
+		"zero resource":   {schema.GroupVersionResource{}, t.Context(), allowed, "a/x", isText("is no resource")},
+		"refused":         {secrets, t.Context(), refused, "a/x", apierrors.IsForbidden},
+		"refused, advice": {secrets, t.Context(), refused, "a/x", isText("system:basic-user")},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -337,6 +337,23 @@ func TestCheckErrors(t *testing.T) {
 				t.Errorf("AllowedNamespace: got %v and %v", whole, err)
 			}
 		})
+	}
+}
+
+// Nothing is asked about objects that cannot exist: they need no permission.
+func TestCheckObjectsThatCannotExist(t *testing.T) {
+	reviews := reviewer(func(asked authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
+		if asked.Namespace != "a" || asked.Name == "X" {
+			t.Errorf("got a review of %+v", asked)
+		}
+		return authorizationv1.SubjectAccessReviewStatus{}, nil
+	})
+	denied, err := access.Check(t.Context(), reviews, access.Secrets(keys("a/x", "a/X", "A/x", "/x", "a/")...))
+	if err != nil || len(denied) != 1 || !slices.Equal(denied[0].Rule.ResourceNames, []string{"x"}) {
+		t.Errorf("Check: got %v and %v, want what x needs", denied, err)
+	}
+	if _, err := access.AllowedNamespace(t.Context(), reviews, access.Secrets().Resource, "A"); !errors.Is(err, objectcache.ErrInvalidName) {
+		t.Errorf("AllowedNamespace: got %v, want ErrInvalidName", err)
 	}
 }
 

@@ -83,8 +83,8 @@ func (d Denials) rules() map[string][]rbacv1.PolicyRule {
 // namespace, and for each object only if that is denied. At most eight requests are under
 // way at a time.
 //
-// The error is [objectcache.ErrInvalidName] for a key that no object can have, that of
-// ctx, or the first one of the server; then nothing is known.
+// A key that no object can have needs no permission. The error is that of ctx, or the
+// first one of the server; then nothing is known.
 func Check(ctx context.Context, reviews typedauthorizationv1.SelfSubjectAccessReviewInterface, objects ...Objects) (Denials, error) {
 	var all Denials
 	for _, objects := range objects {
@@ -124,7 +124,8 @@ func check(ctx context.Context, reviews typedauthorizationv1.SelfSubjectAccessRe
 
 // AllowedNamespace reports whether the user of a client may list and watch the objects of
 // all names in a namespace. An empty namespace stands for the whole cluster, also for a
-// namespaced kind. The errors are those of [Check].
+// namespaced kind. The errors are those of [Check], and [objectcache.ErrInvalidName] for a
+// namespace that cannot exist.
 func AllowedNamespace(ctx context.Context, reviews typedauthorizationv1.SelfSubjectAccessReviewInterface, resource schema.GroupVersionResource, namespace string) (bool, error) {
 	objects := Objects{Resource: resource}
 	if err := objects.check(); err != nil {

@@ -3,7 +3,6 @@
 package access
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -26,7 +25,8 @@ type Objects struct {
 	// Verbs are what the program does with the objects. Default: list and watch, which a
 	// store needs that watches. Other stores need get: see [Of].
 	Verbs []string
-	// Keys name the objects. Without keys nothing is needed.
+	// Keys name the objects. Without keys nothing is needed, nor for a key that no object can
+	// have: no request is sent for it.
 	Keys []types.NamespacedName
 }
 
@@ -52,14 +52,6 @@ func Of(store Store, keys ...types.NamespacedName) Objects {
 	return Objects{Resource: needs.Resource, ClusterScoped: needs.ClusterScoped, Verbs: needs.Verbs, Keys: keys}
 }
 
-// Valid returns the objects without the keys that no object can have.
-func (o Objects) Valid() Objects {
-	o.Keys = slices.DeleteFunc(slices.Clone(o.Keys), func(key types.NamespacedName) bool {
-		return errors.Is(o.name().CheckKey(key), objectcache.ErrInvalidName)
-	})
-	return o
-}
-
 func (o Objects) name() names.Resource {
 	return names.Resource{GroupVersionResource: o.Resource, ClusterScoped: o.ClusterScoped}
 }
@@ -79,17 +71,17 @@ func (o Objects) check() error {
 	return nil
 }
 
-// namesByNamespace returns the sorted, unique names in each namespace.
+// namesByNamespace returns the sorted, unique names in each namespace, without those that no object
+// can have.
 func (o Objects) namesByNamespace() (map[string][]string, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	names := map[string][]string{}
 	for _, key := range o.Keys {
-		if err := o.name().CheckKey(key); err != nil {
-			return nil, err
+		if o.name().CheckKey(key) == nil {
+			names[key.Namespace] = append(names[key.Namespace], key.Name)
 		}
-		names[key.Namespace] = append(names[key.Namespace], key.Name)
 	}
 	for namespace := range names {
 		slices.Sort(names[namespace])

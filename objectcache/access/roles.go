@@ -22,10 +22,10 @@ import (
 //	roles, err := access.Roles("gateway", access.Secrets(keys...))
 //
 // The Roles are sorted by namespace, the names in each rule are sorted and unique. Without
-// keys there are no Roles, because a rule without resourceNames allows every object. The
-// error is [objectcache.ErrInvalidName] for a key that no object can have, and for an empty
-// name. An invalid resource, and one of a cluster-scoped kind, is an error too: see
-// [ClusterRoles]. No request is sent.
+// keys there are no Roles, because a rule without resourceNames allows every object. A key
+// that no object can have needs no permission, and is left out. The error is
+// [objectcache.ErrInvalidName] for an empty name. An invalid resource, and one of a
+// cluster-scoped kind, is an error too: see [ClusterRoles]. No request is sent.
 func Roles(name string, objects ...Objects) ([]rbacv1.Role, error) {
 	rules, err := rulesOf(name, objects, false)
 	if err != nil {

@@ -53,9 +53,9 @@ func (r *Reader[T]) IsPrompt() bool {
 	return strings.HasPrefix(path, "k8s.io/api/") || strings.HasPrefix(path, "k8s.io/apimachinery/")
 }
 
-// CheckKey returns an error that wraps [ErrInvalidName] if no object can have the key. Both
-// parts of a key become parts of a URL.
-func (r *Reader[T]) CheckKey(key types.NamespacedName) error { return r.resource.validateKey(key) }
+// CheckKey returns an error if no object can have the key: both parts of a key become parts of a
+// URL. The error wraps [ErrInvalidName], and apierrors.IsNotFound holds for it.
+func (r *Reader[T]) CheckKey(key types.NamespacedName) error { return r.resource.names().CheckKey(key) }
 
 // CheckSelected returns a NotFound if the field selector of [Resource.WithSelector] excludes the name or the namespace.
 // It sends no request.

@@ -175,15 +175,6 @@ func (r *Resource[T]) check() error {
 	return nil
 }
 
-// validateKey returns an error if no object of this kind can have the key. Both
-// parts of the key become parts of a URL.
-func (r *Resource[T]) validateKey(key types.NamespacedName) error {
-	if err := r.checkName(); err != nil {
-		return err
-	}
-	return r.names().CheckKey(key)
-}
-
 // newError returns an error that names the resource and the key.
 func (r *Resource[T]) newError(key types.NamespacedName, causes ...error) error {
 	explained := make([]error, 0, len(causes))

@@ -98,7 +98,7 @@ func (a *agent) sync(ctx context.Context, pod *corev1.Pod, name string) error {
 		klog.FromContext(ctx).V(2).Info("The Secret is not in memory yet", "err", err)
 		return nil // its first state enqueues the pod
 	default:
-		return err // not registered, or an invalid name: an error of the agent or of the pod
+		return err // not registered: an error of the agent
 	}
 }
 

@@ -86,10 +86,9 @@ func (s *store[T]) Changes(ctx context.Context) iter.Seq2[objectcache.Change[T],
 	}
 }
 
-// ended records what a Get has returned. That the store was stopped, or was given a name that no object can have, says
-// nothing about the object.
+// ended records what a Get has returned. That the store was stopped says nothing about the object.
 func ended[T cache.Object](get Get, object T, err error) {
-	if errors.Is(err, objectcache.ErrStopped) || errors.Is(err, objectcache.ErrInvalidName) {
+	if errors.Is(err, objectcache.ErrStopped) {
 		get.Return(State{}, context.Canceled)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,8 +41,8 @@ func (r Resource) Check() error {
 	return nil
 }
 
-// CheckKey returns an error that wraps ErrInvalidName if no object of the resource can have
-// the key.
+// CheckKey returns an error if no object of the resource can have the key. Such an object is absent,
+// which is known without a request: the error wraps ErrInvalidName, and apierrors.IsNotFound holds.
 func (r Resource) CheckKey(key types.NamespacedName) error {
 	problems := r.namespaceProblems(key.Namespace)
 	if key.Name == "" {
@@ -54,8 +55,21 @@ func (r Resource) CheckKey(key types.NamespacedName) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return &KeyError{r.String(), key, []error{fmt.Errorf("%w: %s", ErrInvalidName, strings.Join(problems, "; "))}}
+	text := fmt.Sprintf("%s %q not found: %v: %s", r, Text(key), ErrInvalidName, strings.Join(problems, "; "))
+	return &invalidNameError{text, apierrors.NewNotFound(r.GroupResource(), key.Name)}
 }
+
+// invalidNameError says that an object is absent, and which rules its key breaks.
+type invalidNameError struct {
+	text    string
+	absence error // a NotFound
+}
+
+// Error returns the resource, the key and the rules.
+func (e *invalidNameError) Error() string { return e.text }
+
+// Unwrap returns both causes.
+func (e *invalidNameError) Unwrap() []error { return []error{ErrInvalidName, e.absence} }
 
 // nameProblems returns why no object can have a name. Which names are valid depends on the
 // kind; all have to fit in a URL.
