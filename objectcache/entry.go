@@ -28,7 +28,7 @@ type entry[T cache.Object] struct {
 	contact atomic.Int64
 
 	order     cache.Order[T] // of what its watches have brought
-	invalid   bool           // no object can have the key: it is absent for good, and has no watch
+	absent    engine.Reason  // why the object is absent for good, and has no watch; NeedsStream for others
 	immutable bool           // the state can never change, and needs no stream
 	// live is set while a new owner needs no read of its own: a stream brings the changes of
 	// the state.
@@ -188,7 +188,7 @@ func (s *WatchStore[T]) publishLocked(e *entry[T]) {
 
 // judgeLocked returns the flags of a view of an entry: see view.
 func (s *WatchStore[T]) judgeLocked(e *entry[T], synced bool) (ready, ages bool) {
-	if e.invalid {
+	if e.isAbsent() {
 		return synced, false
 	}
 	readFor, owner := e.readFor, e.newestOwnerLocked()

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
 // Objects that no Get asks for, for IdleTimeout.
@@ -49,7 +51,7 @@ const LeaseOwner types.UID = "refwatch/lease"
 
 // acquireLocked adds a reference of LeaseOwner to an object without references.
 func (s *WatchStore[T]) acquireLocked(key types.NamespacedName) *entry[T] {
-	return s.addLocked(key, LeaseOwner, false)
+	return s.addLocked(key, LeaseOwner, false, engine.NeedsStream)
 }
 
 // startLeaseTimerLocked starts the timer that deletes the reference of LeaseOwner, if

@@ -33,7 +33,7 @@ var endReasons = [...]error{engine.Immutable: errImmutable, engine.ReadOnce: err
 // startLocked begins a read of an object, and the watch of its entry if that has none. The
 // read is one of the object alone, unless the first read of a shared stream will bring it.
 func (s *WatchStore[T]) startLocked(e *entry[T]) {
-	if s.ctx == nil || s.stopped || e.invalid {
+	if s.ctx == nil || s.stopped || e.isAbsent() {
 		return
 	}
 	if s.shared != nil && (e.watch.Load() == nil || s.natureOf(e).WithoutStream() == engine.NeedsStream) {

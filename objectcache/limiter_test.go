@@ -100,7 +100,7 @@ func TestErrorsAreLoggedToRunsLogger(t *testing.T) {
 			t.Error("Changes without a context: got one, want none")
 		}
 		got := logText(logger)
-		if count := strings.Count(got, "Reference to an object that cannot exist"); count != 1 || !strings.Contains(got, "invalid name") || !strings.Contains(got, "No changes") {
+		if count := strings.Count(got, "Reference to an object that is absent for good"); count != 1 || !strings.Contains(got, "invalid name") || !strings.Contains(got, "No changes") {
 			t.Errorf("log: got %q, want a line for each, and one for all names", got)
 		}
 		stop()

@@ -3,6 +3,8 @@
 package objectcache
 
 import (
+	"errors"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
@@ -12,8 +14,8 @@ import (
 // References of a WatchStore.
 
 // AddReference implements [Store]. The first reference to an object starts its
-// stream. An object with a namespace or name that no object can have is absent:
-// no request is sent for it, and Get returns [ErrInvalidName]. The first such
+// stream. An object with a namespace or name that no object can have ([ErrInvalidName]), or that the field
+// selector of the resource excludes, is absent: no request is sent for it. The first such
 // reference is logged at level 0, others at level 2.
 func (s *WatchStore[T]) AddReference(namespace, name string, referencedFrom types.UID) {
 	s.addReference(types.NamespacedName{Namespace: namespace, Name: name}, referencedFrom, false)
@@ -30,37 +32,64 @@ func (s *WatchStore[T]) AddReadOnceReference(namespace, name string, referencedF
 }
 
 func (s *WatchStore[T]) addReference(key types.NamespacedName, referencedFrom types.UID, readOnce bool) {
-	if isNew := s.countReference(key, referencedFrom, readOnce); !isNew {
+	if s.addOwner(key, referencedFrom, readOnce) {
 		return
 	}
-	if err := s.resource.CheckKey(key); err != nil {
+	absence := s.resource.CheckKey(key) // calls a function of the program, without mu
+	if isNew := s.countReference(key, referencedFrom, readOnce, absence); isNew && absence != nil {
 		level := 2
-		s.loggedInvalid.Do(func() { level = 0 })
-		s.logger().V(level).Info("Reference to an object that cannot exist", "owner", referencedFrom, "err", err)
+		s.loggedAbsent.Do(func() { level = 0 })
+		s.logger().V(level).Info("Reference to an object that is absent for good", "owner", referencedFrom, "err", absence)
 	}
 }
 
-// countReference counts a reference, and reports whether it is the first one to the object.
-func (s *WatchStore[T]) countReference(key types.NamespacedName, referencedFrom types.UID, readOnce bool) (isNew bool) {
+// addOwner counts a reference to an object that has one, and reports whether it has.
+func (s *WatchStore[T]) addOwner(key types.NamespacedName, referencedFrom types.UID, readOnce bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.entry(key); e != nil {
+	e := s.entry(key)
+	if e != nil {
+		s.addOwnerLocked(e, referencedFrom, readOnce)
+	}
+	return e != nil
+}
+
+// countReference counts a reference, and reports whether it is the first one to the object. absence is
+// the result of CheckKey.
+func (s *WatchStore[T]) countReference(key types.NamespacedName, referencedFrom types.UID, readOnce bool, absence error) (isNew bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entry(key); e != nil { // added meanwhile
 		s.addOwnerLocked(e, referencedFrom, readOnce)
 		return false
 	}
-	s.addLocked(key, referencedFrom, readOnce)
+	s.addLocked(key, referencedFrom, readOnce, reasonOf(absence))
 	return true
 }
 
-// addLocked adds an entry with its first owner, and starts its watch. An object that cannot exist
-// needs none: its state is known.
-func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, readOnce bool) *entry[T] {
+// reasonOf returns why an object needs no watch, from the result of CheckKey.
+func reasonOf(absence error) engine.Reason {
+	switch {
+	case absence == nil:
+		return engine.NeedsStream
+	case errors.Is(absence, ErrInvalidName):
+		return engine.InvalidName
+	}
+	return engine.NotSelected
+}
+
+// isAbsent reports whether the object is absent for good, which is known without a request.
+func (e *entry[T]) isAbsent() bool { return e.absent != engine.NeedsStream }
+
+// addLocked adds an entry with its first owner, and starts its watch. An object that is absent for
+// good needs none: its state is known.
+func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, readOnce bool, absent engine.Reason) *entry[T] {
 	s.created++
 	s.objects++
-	e := &entry[T]{key: key, number: s.created, invalid: s.resource.CheckKey(key) != nil}
+	e := &entry[T]{key: key, number: s.created, absent: absent}
 	s.addOwnerLocked(e, owner, readOnce)
 	s.entries.store(e)
-	if e.invalid && !s.stopped {
+	if e.isAbsent() && !s.stopped {
 		s.setStateLocked(e, cache.State[T]{Synced: true})
 	}
 	s.startUnaskedLocked(e)

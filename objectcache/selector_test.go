@@ -67,7 +67,8 @@ func TestSelector(t *testing.T) {
 }
 
 // What the terms of a selector on the name and the namespace exclude is absent at once, with or without a reference, also
-// if the server does not answer. The server authorizes all other requests as the names that are read.
+// if the server does not answer, and no request is sent for it. The server authorizes all other requests as the names that
+// are read.
 func TestSelectorOfNames(t *testing.T) {
 	for name, test := range map[string]struct {
 		selector string
@@ -107,6 +108,14 @@ func TestSelectorOfNames(t *testing.T) {
 						if _, err := r.TryGet(namespace, name); apierrors.IsNotFound(err) != isExcluded {
 							t.Errorf("TryGet %s, referenced %v: got %v, want NotFound: %v", name, referenced, err, isExcluded)
 						}
+					}
+					status, _ := r.Status(namespace, name)
+					if isAbsent := status.Synced && status.Phase == objectcache.PhaseAbsent && status.Reason == objectcache.ReasonNotSelected; isAbsent != isExcluded {
+						t.Errorf("%s: got %+v, want it absent and synced, because it is not selected: %v", name, status, isExcluded)
+					}
+					asked := slices.ContainsFunc(server.Requests(), func(request apiserver.Request) bool { return request.Name == name && request.Verb != "create" })
+					if asked == isExcluded {
+						t.Errorf("%s: got requests: %v, want %v", name, asked, !isExcluded)
 					}
 					release()
 					server.Authorize(nil)

@@ -44,7 +44,7 @@ type sharedNamespace[T cache.Object] struct {
 // countStreamLocked counts an entry that needs a stream, and begins or ends the shared
 // stream of its namespace.
 func (s *WatchStore[T]) countStreamLocked(e *entry[T], needed bool) {
-	if e.counted == needed || e.invalid || !s.options.Shared.covers(e.key.Namespace) {
+	if e.counted == needed || e.isAbsent() || !s.options.Shared.covers(e.key.Namespace) {
 		return
 	}
 	n := s.shared[e.key.Namespace]

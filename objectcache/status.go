@@ -90,11 +90,14 @@ const (
 	// ReasonInvalidName: no object can have the namespace or the name ([ErrInvalidName]). It is absent,
 	// which is known without a request.
 	ReasonInvalidName Reason = "InvalidName"
+	// ReasonNotSelected: the field selector of the resource excludes the namespace or the name. The object is
+	// absent, which is known without a request.
+	ReasonNotSelected Reason = "NotSelected"
 )
 
 // Reasons returns all reasons, in the order above.
 func Reasons() []Reason {
-	return []Reason{ReasonImmutable, ReasonReadOnce, ReasonOnDemand, ReasonInvalidName}
+	return []Reason{ReasonImmutable, ReasonReadOnce, ReasonOnDemand, ReasonInvalidName, ReasonNotSelected}
 }
 
 // Status describes one object and its stream or its reads. It holds no object data.
@@ -218,8 +221,9 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	w := e.watch.Load()
 	if w == nil {
 		status.Phase = s.phaseWithoutWatchLocked(e)
-		if status.Synced = s.viewOf(e) != nil; e.invalid {
-			status.Reason = ReasonInvalidName
+		status.Reason = reasons[e.absent]
+		if status.Synced = s.viewOf(e) != nil; status.Synced {
+			status.ChangedAt = s.timeOf(e.changedAt)
 		}
 		return status
 	}
@@ -320,7 +324,7 @@ func (s *WatchStore[T]) phaseWithoutWatchLocked(e *entry[T]) Phase {
 	switch {
 	case s.stopped:
 		return PhaseStopped
-	case e.invalid:
+	case e.isAbsent():
 		return PhaseAbsent
 	case s.ctx == nil, s.ttl != nil:
 		return PhasePending
@@ -329,7 +333,10 @@ func (s *WatchStore[T]) phaseWithoutWatchLocked(e *entry[T]) Phase {
 }
 
 // reasons are those of the engine for an object to have no stream.
-var reasons = [...]Reason{engine.OnDemand: ReasonOnDemand, engine.ReadOnce: ReasonReadOnce, engine.Immutable: ReasonImmutable}
+var reasons = [...]Reason{
+	engine.OnDemand: ReasonOnDemand, engine.ReadOnce: ReasonReadOnce, engine.Immutable: ReasonImmutable,
+	engine.InvalidName: ReasonInvalidName, engine.NotSelected: ReasonNotSelected,
+}
 
 // phaseLocked returns the phase of an entry with a watch, whose state a Get returns if served is set.
 func phaseLocked[T cache.Object](w *objectWatch[T], served bool, status *Status, exists bool, stream reflector.Status) Phase {

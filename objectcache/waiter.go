@@ -43,6 +43,7 @@ type waiter[T cache.Object] struct {
 	try          bool          // returns instead of waiting
 	noAcquire    bool          // see GetOptions
 	uncounted    bool          // see GetOptions
+	absence      error         // why the object is absent for good; nil if that is not known without a request
 	slept        bool          // it has waited
 	began        time.Time
 	// newestOwner and ownerAddedAt are those of entry when the waiter first saw it.
@@ -67,8 +68,8 @@ func (s *WatchStore[T]) wait(g *waiter[T]) (T, error) {
 
 func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 	var none T
-	if err := s.resource.CheckSelected(g.key); err != nil { // calls a function of the program, without mu
-		return none, err
+	if e := s.entry(g.key); e == nil || e.isAbsent() {
+		g.absence = s.resource.CheckKey(g.key) // calls a function of the program, without mu
 	}
 	g.began = time.Now()
 	defer s.removeWaiter(g)
@@ -150,10 +151,9 @@ func (s *WatchStore[T]) addWaiterLocked(g *waiter[T]) error {
 	switch {
 	case s.hasStoppedLocked():
 		return s.stoppedErrorLocked(g)
-	case e == nil, e.invalid:
-		if err := s.resource.CheckKey(g.key); err != nil {
-			return err
-		}
+	case g.absence != nil:
+		return g.absence
+	case e == nil:
 		if s.options.AcquireOnGet <= 0 || g.noAcquire {
 			return s.resource.Error(g.key, ErrNotRegistered)
 		}

@@ -37,7 +37,7 @@ type WatchStore[T cache.Object] struct {
 	background       sync.WaitGroup // object watches and timers, which Run waits for
 	watchEnded       func()         // is called when the reflector of a watch has ended
 	loggedNotStarted sync.Once
-	loggedInvalid    sync.Once
+	loggedAbsent     sync.Once
 	counters         reflector.Counters // of all its reflectors
 	firstSync        histogram.Histogram
 	gets             getCounters

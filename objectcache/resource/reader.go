@@ -53,13 +53,13 @@ func (r *Reader[T]) IsPrompt() bool {
 	return strings.HasPrefix(path, "k8s.io/api/") || strings.HasPrefix(path, "k8s.io/apimachinery/")
 }
 
-// CheckKey returns an error if no object can have the key: both parts of a key become parts of a
-// URL. The error wraps [ErrInvalidName], and apierrors.IsNotFound holds for it.
-func (r *Reader[T]) CheckKey(key types.NamespacedName) error { return r.resource.names().CheckKey(key) }
-
-// CheckSelected returns a NotFound if the field selector of [Resource.WithSelector] excludes the name or the namespace.
-// It sends no request.
-func (r *Reader[T]) CheckSelected(key types.NamespacedName) error {
+// CheckKey returns an error if an object with the key is known to be absent without a request. Then
+// apierrors.IsNotFound holds. The error wraps [ErrInvalidName] if no object can have the key: both
+// parts become parts of a URL. Else the field selector of [Resource.WithSelector] excludes it.
+func (r *Reader[T]) CheckKey(key types.NamespacedName) error {
+	if err := r.resource.names().CheckKey(key); err != nil {
+		return err
+	}
 	return r.resource.checkSelected(key)
 }
 

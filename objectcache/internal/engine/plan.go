@@ -43,6 +43,10 @@ const (
 	ReadOnce
 	// Immutable: its state can never change.
 	Immutable
+	// InvalidName: no object can have its name.
+	InvalidName
+	// NotSelected: the selector excludes its name.
+	NotSelected
 )
 
 // WithoutStream returns why an object needs no stream, NeedsStream if it needs one.
