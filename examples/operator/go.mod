@@ -16,6 +16,8 @@ require (
 	sigs.k8s.io/controller-runtime v0.24.1
 )
 
+require maragu.dev/gomponents v1.2.0 // indirect
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/blang/semver/v4 v4.0.0 // indirect

@@ -94,7 +94,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = report.encode(&body, q.apply(objects))
 	default:
 		header.Set("Content-Type", "text/html; charset=utf-8")
-		err = pageTemplate.Execute(&body, newPage(h.options, q, report, objects, r.Host))
+		err = newPage(h.options, q, report, objects, r.Host).render(&body)
 	}
 	if err != nil {
 		http.Error(w, "the page cannot be made: "+err.Error(), http.StatusInternalServerError)

@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
-	"html/template"
 	"maps"
 	"slices"
 	"strings"
@@ -28,14 +27,10 @@ const (
 )
 
 var (
-	//go:embed page.html
-	pageHTML string
 	//go:embed page.css
 	pageCSS string
 	//go:embed page.js
 	pageJS string
-
-	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
 
 	// The hashes allow the page's own style and script, and nothing else.
 	contentSecurityPolicy = "default-src 'none'; connect-src 'self'; img-src data:; style-src " + hashOf(pageCSS) +
@@ -47,7 +42,7 @@ func hashOf(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// page is what the template shows.
+// page is what view.go and rows.go show.
 type page struct {
 	Report
 	Query     query
@@ -90,10 +85,6 @@ func newPage(options Options, q query, report Report, objects []*Object, host st
 	return p
 }
 
-// CSS and JS return the text that contentSecurityPolicy has the hashes of.
-func (page) CSS() template.CSS { return template.CSS(pageCSS) }
-func (page) JS() template.JS   { return template.JS(pageJS) }
-
 // Link returns a link to the page with one part of the query changed.
 func (p page) Link(name, value string) string { return p.Query.with(name, value) }
 
@@ -126,13 +117,7 @@ func (p page) Columns() []column {
 	}
 }
 
-// Silence returns for how long the server has not answered the request for an object; empty below a second, which is no
-// news.
-func (p page) Silence(o Object) string { return p.longAge(o.AskedAt) }
-
-// Work returns for how long the function of WithTransform has worked with an object; empty below a second.
-func (p page) Work(o Object) string { return p.longAge(o.TransformingSince) }
-
+// longAge returns how long ago a time was; empty below a second, which is no news, and for no time.
 func (p page) longAge(t time.Time) string {
 	if t.IsZero() || p.Time.Sub(t) < time.Second {
 		return ""
@@ -146,22 +131,16 @@ func (p page) Age(t time.Time) string { return duration.HumanDuration(max(0, p.T
 // Left returns how long it is until a time.
 func (p page) Left(t time.Time) string { return duration.HumanDuration(max(0, t.Sub(p.Time))) }
 
-// Hidden returns how many of n owners the page does not show.
-func (page) Hidden(owners []Owner) int { return max(0, len(owners)-maxOwners) }
-
-// First returns the owners that the page shows.
-func (page) First(owners []Owner) []Owner { return owners[:min(len(owners), maxOwners)] }
-
-// Short returns the beginning of a text that is too long for the page.
-func (page) Short(text string) string {
+// short returns the beginning of a text that is too long for the page.
+func short(text string) string {
 	if runes := []rune(text); len(runes) > maxText {
 		return string(runes[:maxText]) + "… (the JSON has all of it)"
 	}
 	return text
 }
 
-// Bytes returns a number of bytes for people.
-func (page) Bytes(n int64) string {
+// bytesText returns a number of bytes for people.
+func bytesText(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
 	}
@@ -179,8 +158,8 @@ var tones = map[objectcache.Phase]string{
 	objectcache.PhaseIdle: "off", objectcache.PhaseStopped: "off",
 }
 
-// Stream returns how changes of an object arrive, or why none do.
-func (page) Stream(o Object) string {
+// streamText returns how changes of an object arrive, or why none do.
+func streamText(o Object) string {
 	switch {
 	case o.Stream == objectcache.StreamShared:
 		return "shared stream"
@@ -217,7 +196,7 @@ type look struct {
 	Phase      objectcache.Phase
 }
 
-// ID returns the id of an object's row, which the script finds it by.
-func (page) ID(o Object) string {
+// rowID returns the id of an object's row, which the script finds it by.
+func rowID(o Object) string {
 	return "o-" + strings.Join([]string{o.Resource, o.Namespace, o.Name}, "/")
 }

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debug
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+// The elements of the page, as plain Go. All that a page shows passes through g.Text, or through an attribute: these
+// escape it. g.Raw is for what is a constant.
+
+// render writes the page.
+func (p page) render(w io.Writer) error {
+	return h.Doctype(h.HTML(h.Lang("en"), p.head(), h.Body(
+		h.Header(
+			h.H1(g.Text("refwatch "), h.Span(g.Text(p.Host))),
+			h.P(h.ID("connection"), h.Role("status")),
+			h.Button(h.Type("button"), h.ID("pause"), g.Attr("hidden"), h.Aria("pressed", "false"), g.Text("Pause")),
+		),
+		h.Main(p.summary(), p.form(), p.objects()),
+		h.NoScript(h.Footer(g.Text("Scripts are off: the page is loaded again every ten seconds."))),
+		h.Script(g.Raw(pageJS)),
+	))).Render(w)
+}
+
+func (p page) head() g.Node {
+	title := "refwatch · " + p.Host
+	if p.Problems > 0 {
+		title = fmt.Sprintf("(%d) %s", p.Problems, title)
+	}
+	return h.Head(
+		h.Meta(h.Charset("utf-8")),
+		h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+		h.Meta(h.Name("color-scheme"), h.Content("light dark")),
+		h.TitleEl(g.Text(title)),
+		h.Link(h.Rel("icon"), h.Href("data:,")),
+		h.NoScript(h.Meta(g.Attr("http-equiv", "refresh"), h.Content("10"))),
+		h.StyleEl(g.Raw(pageCSS)),
+	)
+}
+
+// link returns a link that the script follows without loading the page.
+func link(href string, children ...g.Node) g.Node {
+	return h.A(h.Data("live", ""), h.Href(href), g.Group(children))
+}
+
+// number returns a number as a text.
+func number(n int) g.Node { return g.Text(strconv.Itoa(n)) }
+
+// summary returns the cards above the objects.
+func (p page) summary() g.Node {
+	headline := h.Span(h.Class("good"), g.Text("none with a problem"))
+	if p.Problems > 0 {
+		headline = link(p.Link("phase", anyProblem), h.Class("bad"), g.Textf("%d with a problem", p.Problems))
+	}
+	return h.Div(h.ID("summary"),
+		h.Section(h.Class("card"), h.Aria("labelledby", "objects-title"),
+			h.H2(h.ID("objects-title"), g.Text("Objects")),
+			h.P(h.Class("headline"), h.Strong(number(p.Total)), g.Text(" referenced, "), headline),
+			h.Ul(h.Class("chips"), g.Map(p.Phases, p.chip)),
+		),
+		g.Group(p.notes()),
+		g.Map(p.Gates, p.gate),
+		g.Map(p.Connections, p.connection),
+	)
+}
+
+// chip returns the number of objects in a phase, if there are any.
+func (p page) chip(c count) g.Node {
+	if c.Objects == 0 {
+		return nil
+	}
+	return h.Li(h.ID("phase-"+string(c.Phase)), link(p.Link("phase", string(c.Phase)), h.Class(p.Tone(c.Phase)),
+		g.Text(string(c.Phase)+" "), h.B(number(c.Objects))))
+}
+
+func card(id, title, name string, children ...g.Node) g.Node {
+	return h.Section(h.Class("card"), h.ID(id), h.H2(g.Text(title+" "), h.Span(g.Text(name))), g.Group(children))
+}
+
+func (p page) notes() []g.Node {
+	var cards []g.Node
+	for i, note := range p.Notes {
+		cards = append(cards, card("note-"+strconv.Itoa(i), "Note", note.Resource, h.P(h.Class("note warn"), g.Text(short(note.Text)))))
+	}
+	return cards
+}
+
+func (p page) gate(gate Gate) g.Node {
+	status := g.Node(h.P(h.Class("headline"), h.Strong(h.Class("good"), g.Text("No outage"))))
+	if gate.Cause != "" {
+		status = g.Group{
+			h.P(h.Class("headline"), h.Strong(h.Class("bad"), g.Text("Outage")),
+				g.Textf(" for %s, last seen %s ago", p.Age(gate.OutageSince), p.Age(gate.CauseTime))),
+			h.P(h.Class("cause"), g.Text(short(gate.Cause))),
+		}
+	}
+	return card("gate-"+gate.Name, "Gate", gate.Name, status,
+		h.Dl(
+			term("Opening", strconv.Itoa(gate.Opening)), term("Window", strconv.Itoa(gate.Window)),
+			term("Queued", strconv.Itoa(gate.Queued)), term("Paused", strconv.Itoa(gate.Paused)),
+		),
+		g.If(p.Unparked > 0 && gate.NotParked != "", h.P(h.Class("note"),
+			g.Text("A stream could not be parked, and has a goroutine: "+short(gate.NotParked)))),
+	)
+}
+
+// term returns a name and a value.
+func term(name, value string) g.Node { return h.Div(h.Dt(g.Text(name)), h.Dd(g.Text(value))) }
+
+func (p page) connection(c Connection) g.Node {
+	var oldest, failure string
+	if c.Open > 0 {
+		oldest = ", the oldest for " + p.Age(c.Oldest)
+	}
+	if c.LastError != "" {
+		failure = "Last failure " + p.Age(c.LastErrorTime) + " ago: " + short(c.LastError)
+	}
+	return card("connection-"+c.Address, "Connections", c.Address,
+		h.P(h.Class("headline"), h.Strong(number(c.Open)), g.Text(" open"+oldest)),
+		h.Dl(
+			term("Opened", strconv.Itoa(c.Opened)), term("Failed", strconv.Itoa(c.Failures)),
+			term("Received", bytesText(c.BytesReceived)), term("Sent", bytesText(c.BytesSent)),
+		),
+		g.If(failure != "", h.P(h.Class("note"), g.Text(failure))),
+	)
+}
+
+// form returns the fields of the query.
+func (p page) form() g.Node {
+	var phaseNames []string
+	for _, phase := range phases {
+		phaseNames = append(phaseNames, string(phase))
+	}
+	return h.Form(h.Method("get"), h.Role("search"), h.Aria("label", "Objects"),
+		h.Label(g.Text("Filter "), h.Input(h.Type("search"), h.Name("filter"), h.Value(p.Query.Filter),
+			h.Placeholder("name, owner, error…"), h.AutoComplete("off"), g.Attr("spellcheck", "false"))),
+		h.Label(g.Text("Phase "), choice("phase", p.Query.Phase, append([]string{anyProblem}, phaseNames...))),
+		h.Label(g.Text("Resource "), choice("resource", p.Query.Resource, p.Resources)),
+		h.Input(h.Type("hidden"), h.Name("sort"), h.Value(p.Query.Sort)),
+		h.Button(h.ID("apply"), g.Text("Apply")),
+	)
+}
+
+// choice returns a field with one of some values, or any.
+func choice(name, selected string, values []string) g.Node {
+	return h.Select(h.Name(name), h.Option(h.Value(""), g.Text("all")), g.Map(values, func(value string) g.Node {
+		return h.Option(h.Value(value), g.If(value == selected, h.Selected()), g.Text(value))
+	}))
+}
