@@ -21,6 +21,11 @@
 // with the address of the server. The handler does not authenticate its callers. Serve
 // it on a loopback address, or behind a handler that authenticates and authorizes.
 //
+// On a loopback address it answers requests for localhost and loopback addresses, with any
+// port, and 403 to others: a page of the web whose name points to 127.0.0.1 (DNS rebinding)
+// cannot read it. This fits "kubectl port-forward". Behind a proxy that keeps the Host header,
+// set [Options].AllowedHosts.
+//
 // The handler takes GET and HEAD only and changes nothing. The page loads nothing from
 // anywhere else: style and script are part of it, and its Content-Security-Policy allows
 // no others. Names and errors are escaped. No response may be stored by a cache.
@@ -32,8 +37,13 @@
 // page is loaded again every ten seconds.
 //
 // Each of these requests ends at once, and none stays open. So the page never holds up
-// http.Server.Shutdown, and costs nothing while no browser shows it. A request takes
-// memory and time in proportion to the number of objects.
+// http.Server.Shutdown, and costs nothing while no browser shows it.
+//
+// A report takes memory and time in proportion to the number of objects. One report is made
+// at a time. Requests for the same that come before it is begun share it, also if the client
+// that came first goes away. It is kept compressed until they have read it, for 30 seconds at
+// most. Beyond 64 requests, or 8 different answers at a time, requests get status 503 with
+// Retry-After. Clients that accept gzip get the compressed answer.
 //
 // # JSON
 //

@@ -3,15 +3,15 @@
 package debug
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
 	"strconv"
 	"time"
 )
 
 // encode writes the report with objects as package encoding/json does. It writes the objects itself: with 100,000 of
-// them reflection would take most of the time.
-func (r Report) encode(to *bytes.Buffer, objects []*Object) error {
+// them reflection would take most of the time. An error of a write is that of to.Flush.
+func (r Report) encode(to *bufio.Writer, objects []*Object) error {
 	head, err := json.Marshal(r.Time)
 	if err != nil {
 		return err
@@ -22,19 +22,17 @@ func (r Report) encode(to *bytes.Buffer, objects []*Object) error {
 	if err != nil {
 		return err
 	}
-	const sizeOfObject = 512
-	to.Grow(len(tail) + sizeOfObject*len(objects))
 	empty := append(append([]byte(`{"time":`), head...), `,"objects":[`...)
-	to.Write(empty)
+	_, _ = to.Write(empty)
 	for i, object := range objects {
 		b := to.AvailableBuffer()
 		if i > 0 {
 			b = append(b, ',')
 		}
-		to.Write(object.appendJSON(b))
+		_, _ = to.Write(object.appendJSON(b))
 	}
-	to.Write(tail[len(empty):])
-	return to.WriteByte('\n')
+	_, _ = to.Write(append(tail[len(empty):], '\n'))
+	return nil
 }
 
 // appendJSON appends the object to b.

@@ -3,8 +3,10 @@
 package debug
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -25,7 +27,8 @@ func TestEncode(t *testing.T) {
 	report := Report{Time: time.Now(), Gates: []Gate{{Name: "<main>"}}, Notes: []Note{{Text: "\u2028"}}, Connections: []Connection{}}
 	for _, count := range []int{0, 1, len(objects)} {
 		var got, want bytes.Buffer
-		if err := report.encode(&got, objects[:count]); err != nil {
+		to := bufio.NewWriter(&got)
+		if err := errors.Join(report.encode(to, objects[:count]), to.Flush()); err != nil {
 			t.Fatal(err)
 		}
 		whole := report

@@ -3,15 +3,12 @@
 package debug
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
 	"fmt"
 	"iter"
-	"mime"
 	"net/http"
 	"reflect"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -33,16 +30,21 @@ type Options struct {
 	Gates map[string]*objectcache.Gate
 	// Connections counts the connections of the clients. Default: none are shown.
 	Connections *Connections
+	// AllowedHosts are the names and addresses, without a port, that requests may have in their Host header, beside
+	// localhost and loopback addresses. Default: on a loopback address none, which protects from DNS rebinding; on
+	// another address all.
+	AllowedHosts []string
 }
 
 // Handler serves the page and the JSON: see the package's documentation. Its methods are
 // safe for concurrent use. Make one with [NewHandler].
 type Handler struct {
 	options Options
+	answers *answers
 }
 
-// NewHandler returns a handler, or an error if a source or a Gate is nil. The handler
-// keeps the maps of options: do not change them any more.
+// NewHandler returns a handler, or an error if a source or a Gate is nil, or an allowed host
+// is no name. The handler keeps the maps and slices of options: do not change them any more.
 func NewHandler(options Options) (*Handler, error) {
 	var errs []error
 	for name, source := range options.Sources {
@@ -55,72 +57,83 @@ func NewHandler(options Options) (*Handler, error) {
 			errs = append(errs, fmt.Errorf("new debug handler: the Gate %q is nil: give the Gate of the stores' options", name))
 		}
 	}
+	for _, host := range options.AllowedHosts {
+		errs = append(errs, checkAllowedHost(host))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Handler{options: options}, nil
+	return &Handler{options: options, answers: newAnswers()}, nil
 }
 
-// ServeHTTP serves the page, or JSON. It answers 405 to methods other than GET and HEAD,
-// and 400 to a query with unknown names or values.
+// ServeHTTP serves the page, JSON or Roles. It answers 403 to a host that is not allowed, 405 to
+// methods other than GET and HEAD, 400 to a query with unknown names or values, and 503 if there
+// are too many requests at a time.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Security-Policy", contentSecurityPolicy)
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Vary", "Accept")
+	header.Set("Vary", "Accept, Accept-Encoding")
 	header.Set("X-Content-Type-Options", "nosniff")
+	if err := h.options.checkHost(r); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		header.Set("Allow", "GET, HEAD")
 		http.Error(w, "only GET and HEAD are allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	q, err := h.options.parseQuery(r.URL.RawQuery)
+	q, err := h.options.parseQuery(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	report, objects := h.options.collect(time.Now())
-	var body bytes.Buffer
-	switch {
-	case q.Format == "roles":
-		header.Set("Content-Type", "text/plain; charset=utf-8") // browsers show it
-		var text string
-		text, err = h.options.rolesYAML(q.apply(objects))
-		body.WriteString(text)
-	case q.Format == "json" || q.Format == "" && prefersJSON(r.Header.Get("Accept")):
-		header.Set("Content-Type", "application/json")
-		err = report.encode(&body, q.apply(objects))
-	default:
-		header.Set("Content-Type", "text/html; charset=utf-8")
-		err = newPage(h.options, q, report, objects, r.Host).render(&body)
-	}
-	if err != nil {
-		http.Error(w, "the page cannot be made: "+err.Error(), http.StatusInternalServerError)
-		return
-	}
-	header.Set("Content-Length", strconv.Itoa(body.Len()))
-	if r.Method == http.MethodGet {
-		_, _ = body.WriteTo(w) // an error means that the client has gone
-	}
+	h.serve(w, r, q)
 }
 
-// prefersJSON reports whether an Accept header prefers JSON to HTML.
-func prefersJSON(accept string) bool {
-	quality := map[string]float64{}
-	for part := range strings.SplitSeq(accept, ",") {
-		mediaType, parameters, err := mime.ParseMediaType(part)
-		if err != nil {
-			continue
-		}
-		q := 1.0
-		if text, ok := parameters["q"]; ok {
-			if q, err = strconv.ParseFloat(text, 64); err != nil {
-				continue
-			}
-		}
-		quality[mediaType] = max(q, quality[mediaType])
+// contentTypes are those of the formats. Browsers show YAML as a plain text.
+var contentTypes = map[string]string{
+	"html": "text/html; charset=utf-8", "json": "application/json", "roles": "text/plain; charset=utf-8",
+}
+
+// serve sends the answer for a query.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, q query) {
+	answer, isFirst := h.answers.join(q)
+	if answer == nil {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "too many requests at a time: ask again in a second", http.StatusServiceUnavailable)
+		return
 	}
-	return quality["application/json"] > max(quality["text/html"], quality["application/xhtml+xml"])
+	defer h.answers.leave(answer)
+	if isFirst {
+		h.answers.make(q, answer, func(to *bufio.Writer) error { return h.options.write(to, q) })
+	}
+	select {
+	case <-answer.made:
+	case <-r.Context().Done():
+		return
+	}
+	if answer.err != nil {
+		http.Error(w, "the page cannot be made: "+answer.err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", contentTypes[q.Format])
+	answer.send(w, r)
+}
+
+// write writes the answer for a query. An error of a write is that of to.Flush.
+func (o Options) write(to *bufio.Writer, q query) error {
+	report, objects := o.collect(time.Now())
+	switch q.Format {
+	case "roles":
+		text, err := o.rolesYAML(q.apply(objects))
+		_, _ = to.WriteString(text)
+		return err
+	case "json":
+		return report.encode(to, q.apply(objects))
+	}
+	return newPage(o, q, report, objects).render(to)
 }

@@ -46,7 +46,6 @@ func hashOf(text string) string {
 type page struct {
 	Report
 	Query     query
-	Host      string
 	Resources []string
 	Phases    []count
 	Total     int // objects before the filter
@@ -61,8 +60,8 @@ type count struct {
 	Objects int
 }
 
-func newPage(options Options, q query, report Report, objects []*Object, host string) page {
-	p := page{Query: q, Host: host, Resources: slices.Sorted(maps.Keys(options.Sources)), Total: len(objects)}
+func newPage(options Options, q query, report Report, objects []*Object) page {
+	p := page{Query: q, Resources: slices.Sorted(maps.Keys(options.Sources)), Total: len(objects)}
 	counts := map[objectcache.Phase]int{}
 	for _, object := range objects {
 		counts[object.Phase]++

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -62,10 +63,10 @@ type query struct {
 	Filter, Phase, Resource, Sort, Format string
 }
 
-// parseQuery returns the query of a URL, or an error for one with unknown names or
-// values.
-func (o Options) parseQuery(raw string) (query, error) {
-	values, err := url.ParseQuery(raw)
+// parseQuery returns the query of a request, or an error for one with unknown names or
+// values. Its format is not empty.
+func (o Options) parseQuery(r *http.Request) (query, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return query{}, fmt.Errorf("the query of the URL is malformed: %w", err)
 	}
@@ -99,6 +100,12 @@ func (o Options) parseQuery(raw string) (query, error) {
 		*field.value = values[name][0]
 		if *field.value != "" && field.known != nil && !slices.Contains(field.known, *field.value) {
 			return query{}, fmt.Errorf("unknown %s %q: known are %s", name, *field.value, strings.Join(field.known, ", "))
+		}
+	}
+	if q.Format == "" {
+		q.Format = "html"
+		if prefersJSON(r.Header) {
+			q.Format = "json"
 		}
 	}
 	return q, nil

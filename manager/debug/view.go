@@ -18,7 +18,7 @@ import (
 func (p page) render(w io.Writer) error {
 	return h.Doctype(h.HTML(h.Lang("en"), p.head(), h.Body(
 		h.Header(
-			h.H1(g.Text("refwatch "), h.Span(g.Text(p.Host))),
+			h.H1(g.Text("refwatch")),
 			h.P(h.ID("connection"), h.Role("status")),
 			h.Button(h.Type("button"), h.ID("pause"), g.Attr("hidden"), h.Aria("pressed", "false"), g.Text("Pause")),
 		),
@@ -29,7 +29,7 @@ func (p page) render(w io.Writer) error {
 }
 
 func (p page) head() g.Node {
-	title := "refwatch · " + p.Host
+	title := "refwatch"
 	if p.Problems > 0 {
 		title = fmt.Sprintf("(%d) %s", p.Problems, title)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -37,7 +38,8 @@ type cluster struct {
 }
 
 // newCluster returns a cluster with the objects of a small node agent: two are absent, one is forbidden, one immutable.
-func newCluster(t *testing.T) *cluster {
+// crowd is how many Secrets of the namespace crowd are referenced beside them; each 15th of these is forbidden.
+func newCluster(t *testing.T, crowd int) *cluster {
 	c := &cluster{T: t, server: apiserver.New(t, apiserver.Options{})}
 	c.connections = connrotation.NewDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		if c.away.Load() {
@@ -61,7 +63,7 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	c.handler, c.secrets = handler, secrets
-	c.fill()
+	c.fill(crowd)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = secrets.Run(ctx) })
@@ -80,14 +82,30 @@ func newCluster(t *testing.T) *cluster {
 		secrets.SetReferences(pod, keys...)
 		configMaps.SetReferences(pod, types.NamespacedName{Namespace: "shop", Name: app + "-settings"}, types.NamespacedName{Namespace: "shop", Name: "feature-flags"})
 	}
+	for i := range crowd {
+		owner := manager.Owner{Kind: "Pod", Namespace: "crowd", Name: fmt.Sprintf("worker-%04d", i), UID: types.UID(fmt.Sprintf("5f0c9a1e-77d2-4b7e-9c1a-0000000%05d", i))}
+		secrets.SetReferences(owner, types.NamespacedName{Namespace: "crowd", Name: nameInCrowd(i)})
+	}
 	return c
 }
 
+// nameInCrowd returns the name of a Secret of the namespace crowd. Each 15th is forbidden.
+func nameInCrowd(i int) string {
+	if i%15 == 0 {
+		return fmt.Sprintf("vault-%04d", i)
+	}
+	return fmt.Sprintf("worker-%04d-tls", i)
+}
+
 // fill creates the objects.
-func (c *cluster) fill() {
+func (c *cluster) fill(crowd int) {
 	core := c.server.Client().CoreV1()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-	_, err := core.Namespaces().Create(c.Context(), namespace, metav1.CreateOptions{})
+	var err error
+	for _, name := range []string{"shop", "crowd"} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		_, err2 := core.Namespaces().Create(c.Context(), namespace, metav1.CreateOptions{})
+		err = errors.Join(err, err2)
+	}
 	for _, name := range []string{"checkout-tls", "catalog-tls", "search-tls", "mail-tls", "billing-tls", "registry-pull"} {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"key": "canary"}}
 		_, err2 := core.Secrets("shop").Create(c.Context(), secret, metav1.CreateOptions{})
@@ -101,15 +119,20 @@ func (c *cluster) fill() {
 		_, err2 := core.ConfigMaps("shop").Create(c.Context(), configMap, metav1.CreateOptions{})
 		err = errors.Join(err, err2)
 	}
+	for i := range crowd {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: nameInCrowd(i)}, StringData: map[string]string{"key": "canary"}}
+		_, err2 := core.Secrets("crowd").Create(c.Context(), secret, metav1.CreateOptions{})
+		err = errors.Join(err, err2)
+	}
 	if err != nil {
 		c.Fatal(err)
 	}
 	c.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-		if request.Name != "bank-credentials" {
+		if request.Name != "bank-credentials" && !strings.HasPrefix(request.Name, "vault-") {
 			return nil
 		}
-		status := apierrors.NewForbidden(corev1.Resource("secrets"), request.Name, errors.New(
-			`User "system:serviceaccount:shop:agent" cannot list resource "secrets" in API group "" in the namespace "shop"`)).Status()
+		status := apierrors.NewForbidden(corev1.Resource("secrets"), request.Name, fmt.Errorf(
+			`User "system:serviceaccount:shop:agent" cannot list resource "secrets" in API group "" in the namespace %q`, request.Namespace)).Status()
 		return &status
 	})
 }

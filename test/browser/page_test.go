@@ -25,7 +25,7 @@ func row(name string) string {
 // The page shows problems first, changes when a Secret is rotated, and keeps what the user does, all without being
 // loaded again.
 func TestLive(t *testing.T) {
-	c := newCluster(t)
+	c := newCluster(t, 0)
 	host, _ := c.serve("127.0.0.1:0")
 	page := newTab(t)
 	page.do(chromedp.Navigate("http://" + host + "/debug/refwatch"))
@@ -65,7 +65,7 @@ func TestLive(t *testing.T) {
 // The page shows that the API server is away, and that it has returned; and that its own process is gone, and has
 // returned.
 func TestAway(t *testing.T) {
-	c := newCluster(t)
+	c := newCluster(t, 0)
 	host, stop := c.serve("127.0.0.1:0")
 	page := newTab(t)
 	page.do(chromedp.Navigate("http://" + host + "/debug/refwatch"))
@@ -89,7 +89,7 @@ func TestAway(t *testing.T) {
 
 // With scripts off, the form and the links work, and the page is loaded again from time to time.
 func TestWithoutScripts(t *testing.T) {
-	c := newCluster(t)
+	c := newCluster(t, 0)
 	host, _ := c.serve("127.0.0.1:0")
 	page := newTab(t)
 	call(page, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})

@@ -17,7 +17,7 @@ var screenshots = flag.String("screenshots", "", "folder for pictures of the pag
 // The page fits into the width of a phone and of a desktop, in light and dark. With -screenshots it is also written
 // to files.
 func TestScreenshots(t *testing.T) {
-	c := newCluster(t)
+	c := newCluster(t, 0)
 	host, _ := c.serve("127.0.0.1:0")
 	page := newTab(t)
 	page.do(chromedp.Navigate("http://" + host + "/debug/refwatch"))
