@@ -28,8 +28,10 @@ type noteSource interface {
 
 // collect returns the report without objects, and all objects, sorted by resource only.
 func (o Options) collect(now time.Time) (Report, []*Object) {
-	report := Report{Time: now, Objects: []Object{}, Gates: []Gate{}, Notes: []Note{}, Connections: o.Connections.Status()}
-	var objects collection
+	report := Report{
+		Time: now, Objects: []Object{}, Gates: []Gate{}, Notes: []Note{}, Connections: o.Connections.Status(),
+	}
+	objects := collection{causes: map[string]*Cause{}}
 	for _, resource := range slices.Sorted(maps.Keys(o.Sources)) {
 		source := o.Sources[resource]
 		owners := ownersByID(source)
@@ -50,6 +52,7 @@ func (o Options) collect(now time.Time) (Report, []*Object) {
 			NotParked: textOf(status.NotParked), Connections: newGateConnections(o.Gates[name].Connections()),
 		})
 	}
+	report.Causes = causesOf(objects.causes)
 	return report, objects.all
 }
 
@@ -82,6 +85,7 @@ type collection struct {
 	all    []*Object
 	free   []Object // for the next ones
 	owners []Owner  // for theirs
+	causes map[string]*Cause
 }
 
 // chunk is how many objects or owners are allocated at once.
@@ -106,7 +110,21 @@ func (c *collection) add(resource string, status *objectcache.Status, owners map
 	if !status.LastContact.IsZero() {
 		object.AgeSeconds = new(now.Sub(status.LastContact).Seconds())
 	}
+	if object.Problem != "" {
+		object.Cause = c.countCause(object.Problem, status)
+	}
 	c.all = append(c.all, object)
+}
+
+// countCause counts an object with a problem, and returns the key of its cause.
+func (c *collection) countCause(problem Problem, status *objectcache.Status) string {
+	cause := causeOf(problem, status)
+	if known := c.causes[cause.Key]; known != nil {
+		known.Objects++
+		return known.Key
+	}
+	c.causes[cause.Key] = &cause
+	return cause.Key
 }
 
 // ownersOf returns the owners of an object, by name if those of the source have one.

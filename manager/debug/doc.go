@@ -32,7 +32,10 @@
 //
 // # Page
 //
-// The page shows problems first, and at most 500 objects. It asks the server for its new
+// Above the table are the causes: what objects with a problem have in common, such as "200 ×
+// forbidden". Each is a link that selects its objects. The table shows problems first, and at most
+// 500 objects. What a row has no room for, such as UIDs and further owners, is in its details. A
+// phase says what a Get returns; red is what has nothing to return. The page asks the server for its new
 // state every two seconds. Without scripts, filter and sort links work as well, and the
 // page is loaded again every ten seconds.
 //
@@ -67,8 +70,9 @@
 //   - filter: words. An object matches if each of them is part of its namespace and name,
 //     resource, phase, UID, version, owners or errors. The case of letters is ignored.
 //   - phase: a phase, as [objectcache.Phase], or "Problem" for all that have a problem.
+//   - cause: the key of a [Cause].
 //   - resource: a key of [Options].Sources.
-//   - sort: "problem" (the default), "phase", "name", "age" or "owners". A minus before
+//   - sort: "problem" (the default), "phase", "name", "changed", "age" or "owners". A minus before
 //     it reverses the order ("-age").
 //   - format: "html", "json" or "roles". It takes precedence over the Accept header.
 package debug

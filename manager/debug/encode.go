@@ -43,6 +43,7 @@ func (o *Object) appendJSON(b []byte) []byte {
 	w.text("name", o.Name)
 	w.text("phase", string(o.Phase))
 	w.optional("problem", string(o.Problem))
+	w.optional("cause", o.Cause)
 	w.text("stream", string(o.Stream))
 	w.optional("reason", string(o.Reason))
 	w.flag("parked", o.Parked)

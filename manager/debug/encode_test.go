@@ -24,7 +24,7 @@ func TestEncode(t *testing.T) {
 		fill(reflect.ValueOf(object).Elem(), random, i == 0)
 		objects, plain = append(objects, object), append(plain, *object)
 	}
-	report := Report{Time: time.Now(), Gates: []Gate{{Name: "<main>"}}, Notes: []Note{{Text: "\u2028"}}, Connections: []Connection{}}
+	report := Report{Time: time.Now(), Gates: []Gate{{Name: "<main>"}}, Notes: []Note{{Text: "\u2028"}}, Connections: []Connection{}, Causes: []Cause{}}
 	for _, count := range []int{0, 1, len(objects)} {
 		var got, want bytes.Buffer
 		to := bufio.NewWriter(&got)

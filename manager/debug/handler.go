@@ -22,6 +22,8 @@ type Source interface {
 
 // Options names what the page shows. The zero value is valid, and shows nothing.
 type Options struct {
+	// Title is the heading of the page. Default: the name of the program.
+	Title string
 	// Sources are managers and stores by a name for the reader, such as "secrets". Of a
 	// manager the page shows the owners by name, of a store by UID.
 	Sources map[string]Source
@@ -40,6 +42,7 @@ type Options struct {
 // safe for concurrent use. Make one with [NewHandler].
 type Handler struct {
 	options Options
+	program Program
 	answers *answers
 }
 
@@ -63,7 +66,7 @@ func NewHandler(options Options) (*Handler, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Handler{options: options, answers: newAnswers()}, nil
+	return &Handler{options: options, program: newProgram(options.Title), answers: newAnswers()}, nil
 }
 
 // ServeHTTP serves the page, JSON or Roles. It answers 403 to a host that is not allowed, 405 to
@@ -109,7 +112,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, q query) {
 	}
 	defer h.answers.leave(answer)
 	if isFirst {
-		h.answers.make(q, answer, func(to *bufio.Writer) error { return h.options.write(to, q) })
+		h.answers.make(q, answer, func(to *bufio.Writer) error { return h.write(to, q) })
 	}
 	select {
 	case <-answer.made:
@@ -125,15 +128,16 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, q query) {
 }
 
 // write writes the answer for a query. An error of a write is that of to.Flush.
-func (o Options) write(to *bufio.Writer, q query) error {
-	report, objects := o.collect(time.Now())
+func (h *Handler) write(to *bufio.Writer, q query) error {
+	report, objects := h.options.collect(time.Now())
+	report.Program = h.program
 	switch q.Format {
 	case "roles":
-		text, err := o.rolesYAML(q.apply(objects))
+		text, err := h.options.rolesYAML(q.apply(objects))
 		_, _ = to.WriteString(text)
 		return err
 	case "json":
 		return report.encode(to, q.apply(objects))
 	}
-	return newPage(o, q, report, objects).render(to)
+	return newPage(h.options, q, report, objects).render(to)
 }

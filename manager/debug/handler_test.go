@@ -86,7 +86,7 @@ func TestMethods(t *testing.T) {
 func TestBadQuery(t *testing.T) {
 	handler := secrets(t)
 	tests := map[string]struct{ query, want string }{
-		"name":            {"?fliter=x", `unknown query "fliter": known are filter, format, phase, resource, sort`},
+		"name":            {"?fliter=x", `unknown query "fliter": known are cause, filter, format, phase, resource, sort`},
 		"phase":           {"?phase=watching", `unknown phase "watching": known are Problem, Failing,`},
 		"sort":            {"?sort=size", `unknown sort "size": known are age, -age,`},
 		"resource":        {"?resource=pods", `unknown resource "pods": known are secrets`},

@@ -22,6 +22,8 @@ const (
 	maxRows = 500
 	// maxOwners is how many owners of an object the page shows.
 	maxOwners = 20
+	// maxCauses is how many causes the page shows.
+	maxCauses = 8
 	// maxText is how many characters of an error the page shows.
 	maxText = 1000
 )
@@ -111,7 +113,7 @@ func (p page) Column(title, sort string) column {
 // Columns returns the heads of all columns.
 func (p page) Columns() []column {
 	return []column{
-		p.Column("Phase", "phase"), p.Column("Object", "name"), p.Column("Last contact", "age"),
+		p.Column("Phase", "phase"), p.Column("Object", "name"), p.Column("Changed", "changed"), p.Column("Last contact", "age"),
 		{Title: "Version"}, p.Column("Owners", "owners"), p.Column("Problem", "problem"),
 	}
 }
@@ -138,6 +140,14 @@ func short(text string) string {
 	return text
 }
 
+// plural returns a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // bytesText returns a number of bytes for people.
 func bytesText(n int64) string {
 	if n < 1024 {
@@ -158,7 +168,7 @@ var tones = map[objectcache.Phase]string{
 }
 
 // streamText returns how changes of an object arrive, or why none do.
-func streamText(o Object) string {
+func streamText(o *Object) string {
 	switch {
 	case o.Stream == objectcache.StreamShared:
 		return "shared stream"
@@ -172,30 +182,34 @@ func streamText(o Object) string {
 	return "stream"
 }
 
-// Tone returns the class of a phase.
-func (page) Tone(phase objectcache.Phase) string {
+// toneOf returns the class of a phase.
+func toneOf(phase objectcache.Phase) string {
 	if tone, ok := tones[phase]; ok {
 		return tone
 	}
 	return "good"
 }
 
-// Look returns how the page shows an object's phase. No object with a problem looks well.
-func (p page) Look(o Object) look {
-	switch {
-	case o.Problem == Absent && o.Phase != objectcache.PhaseAbsent, o.Problem == Polled:
-		return look{"warn", string(o.Problem), o.Phase}
+// look returns how the page shows an object's phase: as the text says what a Get returns, and as the tone whether that is
+// a problem.
+func look(o *Object) (tone, text string) {
+	text = phaseText(o.Phase)
+	switch o.Problem {
+	case "":
+		return toneOf(o.Phase), text
+	case NotSynced:
+		return "busy", text
+	case Polled:
+		text += ", polled"
+	case NotUpdated:
+		if o.Phase == objectcache.PhaseAbsent {
+			text += ", not updated"
+		}
 	}
-	return look{p.Tone(o.Phase), string(o.Phase), ""}
-}
-
-// look is how the page shows a phase: a class and a text, and beside a problem the phase.
-type look struct {
-	Tone, Text string
-	Phase      objectcache.Phase
+	return o.Problem.tone(), text
 }
 
 // rowID returns the id of an object's row, which the script finds it by.
-func rowID(o Object) string {
+func rowID(o *Object) string {
 	return "o-" + strings.Join([]string{o.Resource, o.Namespace, o.Name}, "/")
 }

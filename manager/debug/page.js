@@ -3,7 +3,7 @@
 // this script all links and the form work as well.
 (() => {
   const interval = 2000, patience = 10000; // milliseconds
-  const live = ["summary", "objects"].map((id) => document.getElementById(id));
+  const live = ["program", "causes", "summary", "objects"].map((id) => document.getElementById(id));
   const form = document.querySelector("form");
   const connection = document.getElementById("connection");
   const pause = document.getElementById("pause");

@@ -140,7 +140,7 @@ func TestParkedStreamsAreShown(t *testing.T) {
 	parked.Parked = true
 	handler := secrets(t, parked, object("read", objectcache.PhaseServing))
 	page := get(handler, "").Body.String()
-	if got := [2]int{strings.Count(page, "<small>stream</small>"), strings.Count(page, "<small>parked stream</small>")}; got != [2]int{1, 1} {
+	if got := [2]int{strings.Count(page, ">stream</dd>"), strings.Count(page, ">parked stream</dd>")}; got != [2]int{1, 1} {
 		t.Errorf("page: got %d streams and %d parked ones, want one of each", got[0], got[1])
 	}
 	for _, got := range report(t, handler, "").Objects {

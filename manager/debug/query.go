@@ -35,8 +35,10 @@ var orders = map[string]func(a, b *Object) int{
 	"phase": comparePhases,
 	"name":  func(*Object, *Object) int { return 0 },
 	// Objects without contact are the oldest.
-	"age":    func(a, b *Object) int { return b.LastContact.Compare(a.LastContact) },
-	"owners": func(a, b *Object) int { return cmp.Compare(len(a.Owners), len(b.Owners)) },
+	"age": func(a, b *Object) int { return b.LastContact.Compare(a.LastContact) },
+	// The last change comes first.
+	"changed": func(a, b *Object) int { return b.ChangedAt.Compare(a.ChangedAt) },
+	"owners":  func(a, b *Object) int { return cmp.Compare(len(a.Owners), len(b.Owners)) },
 }
 
 // problems are in the order in which objects with them are sorted.
@@ -60,7 +62,7 @@ func compareNames(a, b *Object) int {
 
 // query is what a request selects. A field is empty if the request does not have it.
 type query struct {
-	Filter, Phase, Resource, Sort, Format string
+	Filter, Phase, Cause, Resource, Sort, Format string
 }
 
 // parseQuery returns the query of a request, or an error for one with unknown names or
@@ -85,6 +87,7 @@ func (o Options) parseQuery(r *http.Request) (query, error) {
 	}{
 		"filter":   {&q.Filter, nil},
 		"phase":    {&q.Phase, phaseNames},
+		"cause":    {&q.Cause, nil}, // it may have gone since the page was made
 		"resource": {&q.Resource, slices.Sorted(maps.Keys(o.Sources))},
 		"sort":     {&q.Sort, sorts},
 		"format":   {&q.Format, []string{"html", "json", "roles"}},
@@ -114,7 +117,7 @@ func (o Options) parseQuery(r *http.Request) (query, error) {
 // with returns the query string with one value changed.
 func (q query) with(name, value string) string {
 	values := url.Values{}
-	for field, current := range map[string]string{"filter": q.Filter, "phase": q.Phase, "resource": q.Resource, "sort": q.Sort} {
+	for field, current := range map[string]string{"filter": q.Filter, "phase": q.Phase, "cause": q.Cause, "resource": q.Resource, "sort": q.Sort} {
 		if field == name {
 			current = value
 		}
@@ -134,6 +137,7 @@ func (q query) apply(objects []*Object) []*Object {
 	objects = slices.DeleteFunc(objects, func(o *Object) bool {
 		switch {
 		case q.Resource != "" && q.Resource != o.Resource,
+			q.Cause != "" && q.Cause != o.Cause,
 			q.Phase == anyProblem && o.Problem == "",
 			q.Phase != "" && q.Phase != anyProblem && q.Phase != string(o.Phase):
 			return true

@@ -23,6 +23,10 @@ type Report struct {
 	Connections []Connection `json:"connections"`
 	// Notes are those of sources as a whole, sorted by source.
 	Notes []Note `json:"notes"`
+	// Program is the process.
+	Program Program `json:"program"`
+	// Causes are those of all objects with a problem, whatever the query. Those that need attention come first.
+	Causes []Cause `json:"causes"`
 }
 
 // Note is what is noteworthy of a source as a whole.
@@ -42,6 +46,8 @@ type Object struct {
 	Phase     objectcache.Phase `json:"phase"`
 	// Problem is why the object needs attention; empty if it does not.
 	Problem Problem `json:"problem,omitempty"`
+	// Cause is the key of the object's [Cause]; empty without a problem.
+	Cause string `json:"cause,omitempty"`
 	// Stream is how changes of the object arrive.
 	Stream objectcache.StreamType `json:"stream"`
 	// Reason is why it has no stream; empty if it has one, or is being read.

@@ -55,6 +55,7 @@ func newCluster(t *testing.T, crowd int) *cluster {
 	secrets, err2 := manager.NewSecrets(client, objectcache.WatchOptions{Gate: gate})
 	configMaps, err3 := manager.NewConfigMaps(client, objectcache.WatchOptions{Gate: gate})
 	handler, err4 := debug.NewHandler(debug.Options{
+		Title:       "Checkout agent",
 		Sources:     map[string]debug.Source{"secrets": secrets, "configmaps": configMaps},
 		Gates:       map[string]*objectcache.Gate{"production": gate},
 		Connections: connections,
@@ -83,7 +84,7 @@ func newCluster(t *testing.T, crowd int) *cluster {
 		configMaps.SetReferences(pod, types.NamespacedName{Namespace: "shop", Name: app + "-settings"}, types.NamespacedName{Namespace: "shop", Name: "feature-flags"})
 	}
 	for i := range crowd {
-		owner := manager.Owner{Kind: "Pod", Namespace: "crowd", Name: fmt.Sprintf("worker-%04d", i), UID: types.UID(fmt.Sprintf("5f0c9a1e-77d2-4b7e-9c1a-0000000%05d", i))}
+		owner := manager.Owner{Kind: "Pod", Namespace: "crowd", Name: fmt.Sprintf("worker-%04d", i), UID: types.UID(fmt.Sprintf("7b1d2c3e-77d2-4b7e-9c1a-0000000%05d", i))}
 		secrets.SetReferences(owner, types.NamespacedName{Namespace: "crowd", Name: nameInCrowd(i)})
 	}
 	return c

@@ -75,10 +75,10 @@ func TestAway(t *testing.T) {
 
 	c.cut(true)
 	page.await(`document.getElementById("gate-production").innerText.includes("connection refused")`)
-	page.await(row("mail-tls") + `.includes("NotUpdated")`)
+	page.await(row("mail-tls") + `.includes("serving, not updated since")`)
 	c.cut(false)
 	page.await(`document.getElementById("gate-production").innerText.includes("No outage")`)
-	page.await(row("mail-tls") + `.includes("Serving")`)
+	page.await(`!` + row("mail-tls") + `.includes("not updated")`)
 	page.check(host)
 
 	stop()

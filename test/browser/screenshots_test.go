@@ -4,6 +4,7 @@ package browser_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,14 +15,17 @@ import (
 
 var screenshots = flag.String("screenshots", "", "folder for pictures of the page; none are written if it is empty")
 
-// The page fits into the width of a phone and of a desktop, in light and dark. With -screenshots it is also written
+// open unfolds all that can be unfolded.
+const open = `for (const details of document.querySelectorAll("details")) details.open = true`
+
+// The page fits into the width of a phone and of a desktop, in light and dark, also with all details unfolded. With -screenshots it is also written
 // to files.
 func TestScreenshots(t *testing.T) {
 	c := newCluster(t, 0)
 	host, _ := c.serve("127.0.0.1:0")
 	page := newTab(t)
 	page.do(chromedp.Navigate("http://" + host + "/debug/refwatch"))
-	page.await(`document.getElementById("phase-Serving").innerText === "Serving 12"`)
+	page.await(`document.getElementById("phase-Serving").innerText === "serving 12"`)
 	page.await(firstRow + `.includes("bank-credentials")`)
 	for name, look := range map[string]struct {
 		width, height int64
@@ -39,6 +43,9 @@ func TestScreenshots(t *testing.T) {
 		})
 		page.await(`getComputedStyle(document.body).backgroundColor === "` + look.background + `"`)
 		page.await(`document.documentElement.scrollWidth <= innerWidth`)
+		page.eval(open)
+		page.await(`document.querySelector("#legend").open && [...document.querySelectorAll("body *")].every((e) => e.getBoundingClientRect().right <= innerWidth)`)
+		page.eval(`for (const details of document.querySelectorAll("details")) details.open = false; scrollTo(0, 0)`)
 		if *screenshots == "" {
 			continue
 		}
@@ -50,4 +57,52 @@ func TestScreenshots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// At three in the morning: on a desktop 20 objects fit on the first screen, one line each, below the causes. On a phone
+// the first cause stands above the cards, and the first object shows its problem. That is so with a server and without,
+// light and dark.
+func TestFirstScreen(t *testing.T) {
+	c := newCluster(t, 45)
+	host, _ := c.serve("127.0.0.1:0")
+	page := newTab(t)
+	page.do(chromedp.Navigate("http://" + host + "/debug/refwatch"))
+	for _, away := range []bool{false, true} {
+		c.cut(away)
+		page.await(fmt.Sprintf(`!!document.querySelector("#gate-production .cause") === %v`, away))
+		page.await(rows + `.length === 60 && document.querySelectorAll("#causes li").length > 1`)
+
+		page.do(chromedp.EmulateViewport(1440, 900))
+		page.await(`[...document.querySelectorAll("tbody tr")].filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length >= 20`)
+		page.await(`[...document.querySelectorAll("tbody tr")].every((row) => row.offsetHeight < 30)`)
+
+		page.do(chromedp.EmulateViewport(390, 844))
+		page.await(`document.documentElement.scrollWidth <= innerWidth`)
+		page.await(`document.querySelector("#causes li").getBoundingClientRect().bottom < document.getElementById("summary").getBoundingClientRect().top`)
+		page.await(`document.querySelector("#causes li").getBoundingClientRect().bottom < innerHeight / 3`)
+		page.await(`document.querySelector("tbody .problem summary").offsetWidth > 200`)
+	}
+	page.check(host)
+}
+
+// A cause selects its objects without loading the page, and "Show all" shows all again. The details of an object stay
+// open when the page changes.
+func TestCause(t *testing.T) {
+	c := newCluster(t, 45)
+	host, _ := c.serve("127.0.0.1:0")
+	page := newTab(t)
+	page.do(chromedp.Navigate("http://" + host + "/debug/refwatch"))
+	page.await(`document.querySelector("#causes li a").innerText === "3 × forbidden:"`)
+	page.eval(`window.notLoadedAgain = true`)
+	page.do(chromedp.Click(`//section[@id="causes"]//a[contains(., "3 × forbidden")]`))
+	page.await(rows + `.length === 3 && location.search.startsWith("?cause=")`)
+	page.do(chromedp.SendKeys(filter, "vault-0015"))
+	page.await(rows + `.length === 1 && location.search.includes("cause=") && location.search.includes("filter=vault-0015")`)
+	page.eval(`document.querySelector("tbody details").open = true`)
+	page.await(`document.querySelector("tbody dl").innerText.includes("failed attempts")`)
+	page.await(`window.changed = document.querySelector("tbody dl").innerText`)
+	page.await(`document.querySelector("tbody details").open && document.querySelector("tbody dl").innerText !== window.changed`)
+	page.do(chromedp.Click(`//a[text()="Show all"]`))
+	page.await(rows + `.length === 60 && window.notLoadedAgain`)
+	page.check(host)
 }

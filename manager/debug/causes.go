@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debug
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/objectcache"
+)
+
+// Cause is what some objects with a problem have in common.
+type Cause struct {
+	// Key selects the objects of the cause in a query.
+	Key string `json:"key"`
+	// Objects is how many objects have it.
+	Objects int     `json:"objects"`
+	Problem Problem `json:"problem"`
+	// Reason is that of the server's answer, such as "Forbidden"; empty if there was none.
+	Reason metav1.StatusReason `json:"reason,omitempty"`
+	// Text is the error of each of the objects, or what it waits for, with "…" in place of what differs.
+	Text string `json:"text"`
+}
+
+// causeOf returns the cause of an object with a problem.
+func causeOf(problem Problem, status *objectcache.Status) Cause {
+	cause := Cause{Objects: 1, Problem: problem}
+	switch {
+	case problem == Absent:
+		cause.Text = "not on the server"
+	case status.LastError != nil && status.Failures > 0:
+		cause.Reason = apierrors.ReasonForError(status.LastError)
+		cause.Text = withoutName(status.LastError.Error(), status.Key.Name)
+	case status.Waiting != nil:
+		cause.Text = numbers.ReplaceAllString(withoutName(status.Waiting.Error(), status.Key.Name), "…")
+	case !status.TransformingSince.IsZero():
+		cause.Text = "the transform has not returned"
+	default:
+		cause.Text = "the server has not answered"
+	}
+	hash := fnv.New64a()
+	fmt.Fprintf(hash, "%s\n%s\n%s", cause.Problem, cause.Reason, cause.Text)
+	cause.Key = fmt.Sprintf("%016x", hash.Sum64())
+	return cause
+}
+
+var (
+	// numbers differ in texts that say what an object waits for.
+	numbers = regexp.MustCompile(`\d+(\.\d+)?(ms|m\d+s|[smh])?\b`)
+	// localAddress differs with each connection: "read tcp 10.0.0.1:43210->10.0.0.2:443".
+	localAddress = regexp.MustCompile(`\S+:\d+->`)
+)
+
+// withoutName returns an error's text with "…" in place of the name of the object, and of the local address of its
+// connection.
+func withoutName(text, name string) string {
+	if strings.Contains(text, "->") {
+		text = localAddress.ReplaceAllString(text, "…->")
+	}
+	if name == "" {
+		return text
+	}
+	var b strings.Builder
+	for done := 0; ; {
+		at := strings.Index(text[done:], name)
+		if at < 0 {
+			return b.String() + text[done:]
+		}
+		at += done
+		end := at + len(name)
+		b.WriteString(text[done:at])
+		// The name is one in quotes, in a path, or in a field selector ("metadata.name%3Dtls").
+		if (at == 0 || strings.IndexByte(`"/= D`, text[at-1]) >= 0) && (end == len(text) || strings.IndexByte(`"/?&,: `, text[end]) >= 0) {
+			b.WriteString("…")
+		} else {
+			b.WriteString(name)
+		}
+		done = end
+	}
+}
+
+// causesOf returns the causes of the objects: those that need attention first, and then those of many objects.
+func causesOf(causes map[string]*Cause) []Cause {
+	all := []Cause{}
+	for _, cause := range causes {
+		all = append(all, *cause)
+	}
+	slices.SortFunc(all, func(a, b Cause) int {
+		return cmp.Or(cmp.Compare(rank(a.Problem), rank(b.Problem)), cmp.Compare(b.Objects, a.Objects), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Key, b.Key))
+	})
+	return all
+}
