@@ -73,6 +73,7 @@ var misconfigurations = map[string]struct {
 	}, "x509: certificate signed by unknown authority"},
 	"an expired certificate":         {withCertificate(x509.Certificate{NotAfter: time.Now().Add(-time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}), "x509: certificate has expired or is not yet valid"},
 	"a certificate of another":       {withCertificate(x509.Certificate{NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"other"}}), "x509: cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs"},
+	"no client certificate":          {wantsClientCertificate(0), "remote error: tls: certificate required"},
 	"no client certificate, TLS 1.2": {wantsClientCertificate(tls.VersionTLS12), "remote error: tls: "},
 	"a TLS version that is too old": {func(t *testing.T) *rest.Config {
 		server := newTLSServer(t, &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, answersCode(200))

@@ -136,6 +136,12 @@ func newConn(nc net.Conn, events connectionEvents, options connOptions) (*conn, 
 	return c, nil
 }
 
+func (c *conn) refusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refusalLocked()
+}
+
 // refusalLocked returns why the connection takes no new streams, or nil.
 func (c *conn) refusalLocked() error {
 	switch {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"golang.org/x/net/http2"
 
@@ -96,7 +97,7 @@ func (c *conn) readError(err error) error {
 		}
 		return protocolError{http2.ErrCode(code), reason}
 	case errors.Is(err, http2.ErrFrameTooLarge):
-		return protocolError{http2.ErrCodeFrameSize, "frame too large"}
+		return protocolError{http2.ErrCodeFrameSize, strings.TrimPrefix(err.Error(), "http2: ")}
 	case errors.Is(err, io.EOF):
 		err = io.ErrUnexpectedEOF // io.EOF is the regular end of a body
 	}

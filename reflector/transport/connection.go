@@ -15,7 +15,7 @@ var errUnprocessed = redact.New("the server has not processed the request")
 // connection is one HTTP/2 connection (conn).
 //
 // The pool reserves a slot before it uses a connection, so that the limit of the server
-// (MAX_CONCURRENT_STREAMS) is never exceeded. It calls reserve, taken and limit with
+// (MAX_CONCURRENT_STREAMS) is never exceeded. It calls reserve, taken, limit, reason and refusal with
 // its lock held: they do not call connectionEvents.
 type connection interface {
 	// reserve takes a slot for one stream, if the connection has one and takes new
@@ -35,8 +35,9 @@ type connection interface {
 	// connection that ended before the request was written): it may be sent again on
 	// another connection. It may return errMoved, without a response, when moved is closed.
 	roundTrip(request *http.Request, moved <-chan struct{}) (*http.Response, error)
-	// reason is why the connection takes no new streams.
+	// reason is why the connection takes no new streams, for counters, and refusal the same for users.
 	reason() Reason
+	refusal() error
 	// probe asks the server for a sign of life. Without one, gone follows.
 	probe()
 	// close closes the connection; every stream ends. It does not wait for the network.

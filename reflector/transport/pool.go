@@ -35,9 +35,13 @@ const (
 	maxOverdue = 4
 )
 
-// errUnused is the failure of a connection that ended before it took a stream. It is
+// errUnused is wrapped by the failure of a connection that ended before it took a stream. It is
 // a failure as that of a dial: another dial would be as likely to fail.
 var errUnused = redact.New("the server closed the connection before it took a request")
+
+// unused returns the failure of a connection that ended so. A server or a front end that refuses a client after the
+// handshake says why with a TLS alert, or a GOAWAY.
+func unused(c connection) error { return redact.Errorf("%w: %w", errUnused, c.refusal()) }
 
 // pool holds the connections to one server.
 //

@@ -91,6 +91,8 @@ func (s *fakeServer) wantDials(t *testing.T, want int) {
 	}
 }
 
+var errFakeRefusal = errors.New("remote error: tls: bad certificate")
+
 type fakeConnection struct {
 	events connectionEvents
 
@@ -163,6 +165,8 @@ func (c *fakeConnection) roundTrip(*http.Request, <-chan struct{}) (*http.Respon
 }
 
 func (c *fakeConnection) reason() Reason { return Lost }
+
+func (c *fakeConnection) refusal() error { return errFakeRefusal }
 
 func (c *fakeConnection) probe() {}
 

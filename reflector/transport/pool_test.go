@@ -142,8 +142,8 @@ func TestPoolFailsWhenConnectionsEndUnused(t *testing.T) {
 				test.end(test.server)
 				// The second opening of "during the dial" begins after the first has failed.
 				for _, o := range all {
-					if o.waits() || !errors.Is(o.err, errUnused) {
-						t.Errorf("opening: got %v, want %v", o.err, errUnused)
+					if o.waits() || !errors.Is(o.err, errUnused) || !errors.Is(o.err, errFakeRefusal) {
+						t.Errorf("opening: got %v, want %v, and why it ended", o.err, errUnused)
 					}
 				}
 				if dials, _, _ := test.server.counts(); dials > len(all) {

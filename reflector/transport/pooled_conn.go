@@ -44,7 +44,7 @@ func (m *pooledConn) dial(ctx context.Context, request *http.Request) {
 		delete(p.dials, m)
 	}
 	if err == nil && m.removed {
-		err = errUnused
+		err = unused(c)
 	}
 	if err != nil {
 		m.arrivedLocked()
@@ -144,7 +144,7 @@ func (m *pooledConn) gone(c connection) {
 	if m.used {
 		p.dialLocked()
 	} else {
-		p.failLocked(errUnused)
+		p.failLocked(unused(c))
 	}
 }
 
