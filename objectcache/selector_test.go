@@ -66,9 +66,9 @@ func TestSelector(t *testing.T) {
 	})
 }
 
-// What the terms of a selector on the name and the namespace exclude is absent at once, with or without a reference, also
-// if the server does not answer, and no request is sent for it. The server authorizes all other requests as the names that
-// are read.
+// What the terms of a selector on the name and the namespace exclude is absent at once, with or without a reference,
+// also if the server does not answer, and no request is sent for it. The server authorizes all other requests as the
+// names that are read.
 func TestSelectorOfNames(t *testing.T) {
 	for name, test := range map[string]struct {
 		selector string

@@ -106,18 +106,20 @@ type Cache struct {
 // transforms, UnsafeDisableDeepCopy, SyncPeriod and NewInformer. An object that a selector
 // does not select is not found, as in the stock cache; its requests have the selector beside
 // the name, so rights for single names suffice. What its terms on metadata.name and
-// metadata.namespace exclude is not found without a request. HTTPClient is not used, because streams need
-// connections of their own; ReaderFailOnMissingInformer, watch error handlers and bookmarks
-// have no meaning.
+// metadata.namespace exclude is not found without a request. HTTPClient is not used, because
+// streams need connections of their own; ReaderFailOnMissingInformer, watch error handlers and
+// bookmarks have no meaning.
 //
 // For the kinds of CacheOptions.Selected, List, GetInformer and IndexField are those of the stock
 // cache, as are all calls for metadata with CacheOptions.StockMetadata.
 //
-// The first call for a kind may ask the server which resource it is. It waits until its context ends,
-// SyncTimeout at most. The request has no context, and may outlive Start if it has the client of cache.Options.HTTPClient.
+// The first call for a kind may ask the server which resource it is. It waits until its context
+// ends, SyncTimeout at most. The request has no context, and may outlive Start if it has the client
+// of cache.Options.HTTPClient.
 //
-// When Start returns, the connections of the clients that NewCache has made are closed. Those of cache.Options.HTTPClient,
-// which cluster.New and ctrl.NewManager set, and of a rest.Config with a Transport, are not.
+// When Start returns, the connections of the clients that NewCache has made are closed. Those of
+// cache.Options.HTTPClient, which cluster.New and ctrl.NewManager set, and of a rest.Config with a
+// Transport, are not.
 //
 // The function returns an error, too, for options with invalid values.
 func NewCache(options CacheOptions) cache.NewCacheFunc {

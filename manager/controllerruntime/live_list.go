@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -140,7 +140,7 @@ func narrow(options *client.ListOptions) (satisfiable bool) {
 			continue
 		}
 		before, ok := required[term.Field]
-		if ok && before != term.Value || term.Value == "" || len(path.IsValidPathSegmentName(term.Value)) > 0 {
+		if ok && before != term.Value || term.Value == "" || len(content.IsPathSegmentName(term.Value)) > 0 {
 			return false
 		}
 		required[term.Field] = term.Value

@@ -152,8 +152,8 @@ func TestTransformStripManagedFields(t *testing.T) {
 	}
 }
 
-// BenchmarkManagedFields measures the heap that managedFields of a Secret take: one entry, of 0.1 kB as in the tests, and
-// two of 0.7 kB, as cert-manager and an operator make them together.
+// BenchmarkManagedFields measures the heap that managedFields of a Secret take: one entry, of 0.1 kB as in the tests,
+// and two of 0.7 kB, as cert-manager and an operator make them together.
 func BenchmarkManagedFields(b *testing.B) {
 	large := managedBy("cert-manager-certificates-issuing", metav1.ManagedFieldsOperationApply)
 	var fields strings.Builder

@@ -2,8 +2,8 @@
 
 package resource
 
-// WithManagedFields returns the resource with objects of which stores keep the managedFields. Default: stores drop them,
-// and most streams do not decode them.
+// WithManagedFields returns the resource with objects of which stores keep the managedFields. Default: stores drop
+// them, and most streams do not decode them.
 //
 // What reads managedFields does nothing without them, and returns no error: the Extract functions of client-go's apply
 // configurations return an empty configuration, and an Apply of what is made of it removes the fields that the program

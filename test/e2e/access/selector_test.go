@@ -19,8 +19,8 @@ import (
 )
 
 // TestSelector: a Role with resourceNames allows reads that also have label and field selectors, even one of another
-// name. The object appears and disappears with its label. What a term on the name excludes is absent, without a request,
-// whatever the Role says.
+// name. The object appears and disappears with its label. What a term on the name excludes is absent, without a
+// request, whatever the Role says.
 func TestSelector(t *testing.T) {
 	for name, options := range servers() {
 		t.Run(name, func(t *testing.T) {
