@@ -37,7 +37,7 @@ func TestPhaseIsWhatGetReturns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := map[objectcache.Phase]int{}
-			for seed := range uint64(5) {
+			for seed := range uint64(4) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRig(t, apiserver.Options{InMemory: true, DisableWatchList: seed%2 == 1}, options)
 					r.run()
@@ -107,9 +107,7 @@ func (w *phaseWalk) step() string {
 		w.AddReadOnceReference(namespace, "tls", owner)
 		return "read-once reference of " + string(owner)
 	case 2:
-		for i := range 1 + w.random.IntN(3) {
-			w.DeleteReference(namespace, "tls", types.UID(fmt.Sprint("pod-", i)))
-		}
+		w.dropOwners(1 + w.random.IntN(3))
 		return "owners gone"
 	case 3, 4:
 		return w.write()
@@ -145,6 +143,10 @@ func (w *phaseWalk) step() string {
 	case 12:
 		_, _ = w.get("tls", 100*time.Millisecond)
 		return "Get"
+	case 13:
+		w.dropOwners(3)
+		w.AddReference(namespace, "tls", owner)
+		return "first reference of " + string(owner)
 	}
 	pause := time.Duration(w.random.IntN(70_000)) * time.Millisecond
 	if w.random.IntN(2) == 0 {
@@ -152,6 +154,16 @@ func (w *phaseWalk) step() string {
 	}
 	time.Sleep(pause)
 	return pause.String()
+}
+
+// dropOwners deletes references of n owners; 3 are all.
+func (w *phaseWalk) dropOwners(n int) {
+	for i := range n {
+		w.DeleteReference(namespace, "tls", types.UID(fmt.Sprint("pod-", i)))
+	}
+	if _, referenced := w.Status(namespace, "tls"); !referenced {
+		w.last = objectcache.Status{}
+	}
 }
 
 // write creates the object, or changes or deletes it. Only one that is not immutable changes.

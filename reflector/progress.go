@@ -3,6 +3,7 @@
 package reflector
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -367,7 +368,7 @@ func (p *progress) status() Status {
 		Synced:          p.synced,
 		ResourceVersion: p.version,
 		LastContact:     p.lastContact.Time(),
-		NotUpdatedSince: p.notUpdated.Time(),
+		NotUpdatedSince: cmp.Or(p.notUpdated, p.current.awaited).Time(),
 		ReadFor:         p.lastReadFor,
 	}
 	if f := p.failures; f != nil {

@@ -27,9 +27,10 @@ type Status struct {
 	// delivers the changes.
 	Streaming bool
 	// NotUpdatedSince is since when changes may be missing in the store: the last stream ended
-	// then, or the read that is under way began. If a list has been read since, and no watch
-	// could be opened after it, it is the time of that list. Zero while a stream is open, once
-	// a Read is done, and before the first attempt.
+	// then, Follow or Read began another one or a read, or a list has shown a change that the
+	// stream does not deliver. If a list has reached the store since, and the watch after it is
+	// not open, it is the time of that list. Zero while a stream delivers the changes, once a
+	// Read is done, and before the first state without a call of Follow or Read.
 	NotUpdatedSince time.Time
 	// Parked is set while that stream has no goroutine: see Options.BlockingStreams.
 	Parked bool

@@ -80,12 +80,12 @@ func TestStatusOfTheSession(t *testing.T) {
 		}
 		close(listed)
 		after(time.Second)
-		if got := r.Status(); got.Streaming || !got.Synced || !got.AskedAt.IsZero() {
+		if got := r.Status(); got.Streaming || !got.Synced || !got.AskedAt.IsZero() || !got.NotUpdatedSince.Equal(got.LastContact) {
 			t.Errorf("before the watch is open: got %+v, want it synced, and no stream", got)
 		}
 		close(watched)
 		after(time.Second)
-		if got := r.Status(); !got.Streaming {
+		if got := r.Status(); !got.Streaming || !got.NotUpdatedSince.IsZero() {
 			t.Errorf("on an open stream: got %+v, want it streaming", got)
 		}
 		stream.finish(io.EOF)

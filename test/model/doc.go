@@ -81,7 +81,8 @@
 // Package history checks what Gets and ranges over Changes return against the writes: S1 to S4, S10 and L1 of its
 // documentation, and the requests of the managers: S6, S7, L3 to L5. An object that a Get has returned does not change
 // later, and Gets of one state return the same object (S9). This package compares the managers with a
-// sequential model: their keys are those that owners reference (S5), and a step that changes the references of an
+// sequential model: their keys are those that owners reference (S5), the phase of an object is what a TryGet returns
+// at the same moment (S11), and a step that changes the references of an
 // object causes no request for it if it had a stream and keeps an owner (L3). At the end of a schedule all faults are
 // healed. After the time that they promise all objects must be fresh and stay so, a new owner of each must get the
 // newest state, also of an immutable object, and without owners no stream, request, connection or goroutine may be

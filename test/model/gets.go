@@ -71,7 +71,31 @@ func (w *World) tryGet(o *Object) {
 	if !ok || w.settings.ttl > 0 { // a TTLStore returns the previous object, and reads meanwhile
 		return
 	}
-	o.BeginTryGet().Return(w.stateOf(s.TryGet(o.Key.Namespace, o.Key.Name)))
+	var status objectcache.Status
+	subject, hasStatus := w.subjects[o.Kind].(Statuser)
+	if hasStatus = hasStatus && w.rested; hasStatus { // nothing changes between the two
+		status, hasStatus = subject.Status(o.Key.Namespace, o.Key.Name)
+	}
+	get := o.BeginTryGet()
+	object, err := s.TryGet(o.Key.Namespace, o.Key.Name)
+	if hasStatus && !agree(&status, object, err) {
+		w.violate("S11", o, "TryGet has returned %v, and the status was %+v", err, status)
+	}
+	get.Return(w.stateOf(object, err))
+}
+
+// agree reports whether the phase of an object is what a TryGet has returned at the same moment.
+func agree(status *objectcache.Status, object metav1.Object, err error) bool {
+	switch status.Phase {
+	case objectcache.PhaseServing, objectcache.PhaseNotUpdated:
+		isUpdated := status.NotUpdatedSince.IsZero()
+		return err == nil && object.GetUID() == status.UID && object.GetResourceVersion() == status.ResourceVersion &&
+			isUpdated == (status.Phase == objectcache.PhaseServing)
+	case objectcache.PhaseAbsent:
+		return apierrors.IsNotFound(err)
+	case objectcache.PhaseFailing, objectcache.PhaseSyncing, objectcache.PhasePending, objectcache.PhaseIdle, objectcache.PhaseStopped:
+	}
+	return !status.Synced && (errors.Is(err, objectcache.ErrNotSynced) || errors.Is(err, objectcache.ErrStopped))
 }
 
 // loop calls Get again and again, for a time.

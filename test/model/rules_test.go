@@ -20,6 +20,17 @@ var rules = map[string]string{
 			register 0 3
 			replace 2 1
 			read-once 4 0`,
+	"the phase of an object is what a TryGet returns: S11": `
+			with max-staleness 60000
+			put 0
+			register 0 0 3
+			sleep 1000
+			try 0
+			try 3
+			inject etcd-down-streams-closed
+			sleep 100000
+			try 0
+			try 3`,
 	"a demanding Get returns the newest state: S3": `
 			put 0
 			register 0 0

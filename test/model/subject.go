@@ -55,6 +55,11 @@ type Lister interface {
 	Statuses() iter.Seq[objectcache.Status]
 }
 
+// Statuser is a subject that knows the status of each object.
+type Statuser interface {
+	Status(namespace, name string) (objectcache.Status, bool)
+}
+
 // Restarter is a subject that can be restarted. What it holds in memory does not outlive that.
 type Restarter interface {
 	// Started reports whether it has started, so that it can be stopped. It may wait for that.

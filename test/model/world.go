@@ -78,6 +78,7 @@ type World struct {
 	lags       map[*apiserver.Server]int // faults that have stopped the watch cache
 	late       int                       // owners that probe and finish have made
 	kept       map[*Object]int64         // the requests that there were of objects with a stream, before their references changed
+	rested     bool                      // all goroutines were idle before the step
 
 	lent     lent
 	output   *output
@@ -272,7 +273,8 @@ func (w *World) run() (stop func()) {
 
 // do runs the steps of a schedule.
 func (w *World) do(s Schedule) {
-	quick, rested := 0, true
+	quick := 0
+	w.rested = true
 	for _, step := range s {
 		if w.failed() != nil {
 			return
@@ -284,11 +286,11 @@ func (w *World) do(s Schedule) {
 		if quick--; quick < 0 {
 			synctest.Wait()
 		}
-		if rested && quick < 0 {
+		if w.rested && quick < 0 {
 			w.checkKept(step)
 		}
 		clear(w.kept)
-		rested = quick < 0
+		w.rested = quick < 0
 		if len(w.objects) <= mostChecked {
 			w.checkKeys(step)
 		}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/apiserver"
+)
+
+// wantMissed checks the phase of an object, and that it is not updated since a time, give or take 0.3 s.
+func (r *rig) wantMissed(when, name string, phase objectcache.Phase, since time.Time) {
+	r.t.Helper()
+	synctest.Wait()
+	status, _ := r.Status(namespace, name)
+	if got := status.NotUpdatedSince; status.Phase != phase || since.IsZero() != got.IsZero() || got.Sub(since).Abs() > 300*time.Millisecond {
+		r.t.Errorf("%s: %s: got phase %s, not updated since %v, want %s and %v; %+v", when, name, status.Phase, got, phase, since, status)
+	}
+}
+
+// In an outage the phase says what memory serves: the objects that were known, those that need no stream, an absence.
+// Only for a new object there is nothing to serve.
+func TestPhasesInAnOutage(t *testing.T) {
+	faults := map[string]func(r *rig) (heal func()){
+		"503": func(r *rig) func() {
+			r.refuse(unavailable())
+			return func() { r.refuse(nil) }
+		},
+		"403": func(r *rig) func() {
+			r.refuse(forbidden())
+			return func() { r.refuse(nil) }
+		},
+		"no answer": func(r *rig) func() { return r.holdBack("watch", "list", "get") },
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				for name, change := range map[string][]func(*corev1.Secret){"tls": nil, "once": nil, "sealed": {immutable}} {
+					r.create(name, change...)
+				}
+				for _, name := range []string{"tls", "sealed", "absent"} {
+					r.AddReference(namespace, name, "pod")
+				}
+				r.AddReadOnceReference(namespace, "once", "pod")
+				time.Sleep(time.Minute)
+				heal := fault(r)
+				r.server.CloseStreams(nil)
+				cut := time.Now()
+				r.AddReference(namespace, "new", "pod")
+				for range 3 {
+					time.Sleep(70 * time.Second)
+					r.wantMissed("in the outage", "tls", objectcache.PhaseNotUpdated, cut)
+					r.wantMissed("in the outage", "absent", objectcache.PhaseAbsent, cut)
+					r.wantMissed("in the outage", "sealed", objectcache.PhaseServing, time.Time{})
+					r.wantMissed("in the outage", "once", objectcache.PhaseServing, time.Time{})
+					r.wantMissed("in the outage", "new", objectcache.PhaseFailing, time.Time{})
+				}
+				heal()
+				time.Sleep(2 * time.Minute)
+				for _, name := range []string{"tls", "sealed", "once"} {
+					r.wantMissed("after it", name, objectcache.PhaseServing, time.Time{})
+				}
+				for _, name := range []string{"absent", "new"} {
+					r.wantMissed("after it", name, objectcache.PhaseAbsent, time.Time{})
+				}
+			})
+		})
+	}
+}
+
+// Streams that end regularly, one by one or all at once, make no object seem not updated.
+func TestRegularEndsAreNoNews(t *testing.T) {
+	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
+		names := s.references(fewer(1000), "tls")
+		time.Sleep(20 * time.Second)
+		missed := 0
+		for i := range 400 {
+			switch {
+			case i == 200:
+				s.server.CloseStreams(nil)
+			case i%2 == 0:
+				name := names[i%len(names)]
+				s.server.CloseStreams(func(request apiserver.Request) bool { return request.Name == name })
+			}
+			time.Sleep(50 * time.Millisecond)
+			missed += s.countStatus(func(o objectcache.Status) bool { return !isUpdated(o) })
+		}
+		if missed > 0 {
+			t.Errorf("objects that seemed not to be updated, in 400 looks: got %d, want none", missed)
+		}
+	})
+}
+
+// An object without a stream is not updated from the begin of the read on that fails or hangs, until one succeeds.
+func TestNotUpdatedWithoutAStream(t *testing.T) {
+	for name, hangs := range map[string]bool{"refused": false, "no answer": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.TTLOptions{TTL: time.Minute}, func(t *testing.T, r *rig) {
+				r.create("tls")
+				r.AddReference(namespace, "tls", "pod")
+				r.AddReference(namespace, "absent", "pod")
+				r.wantMissed("before a Get", "tls", objectcache.PhasePending, time.Time{})
+				r.mustGet("tls")
+				_, _ = r.get("absent", time.Second)
+				r.wantMissed("read", "absent", objectcache.PhaseAbsent, time.Time{})
+				heal := func() { r.refuse(nil) }
+				if r.refuse(unavailable()); hangs {
+					heal = r.holdBack("get")
+				}
+				time.Sleep(10 * time.Minute)
+				r.wantMissed("the TTL is over", "tls", objectcache.PhaseServing, time.Time{})
+				r.wantMissed("the TTL is over", "absent", objectcache.PhasePending, time.Time{})
+				asked := time.Now()
+				for range 3 {
+					_, _ = r.get("tls", 100*time.Millisecond)
+					_, _ = r.get("absent", 100*time.Millisecond)
+					time.Sleep(20 * time.Second)
+					r.wantMissed("asked", "tls", objectcache.PhaseNotUpdated, asked)
+					r.wantMissed("asked", "absent", objectcache.PhaseFailing, asked)
+				}
+				heal()
+				r.refuse(nil)
+				time.Sleep(30 * time.Second)
+				r.wantMissed("after it", "tls", objectcache.PhaseServing, time.Time{})
+				if status, _ := r.Status(namespace, "absent"); status.Phase != objectcache.PhasePending {
+					t.Errorf("absent: got %+v, want Pending: its TTL is over", status)
+				}
+			})
+		})
+	}
+}
+
+// A state that is older than MaxStaleness is nothing to serve.
+func TestPhaseOfAStateThatIsTooOld(t *testing.T) {
+	for name, options := range map[string]objectcache.StoreOptions{
+		"watch": objectcache.WatchOptions{MaxStaleness: 5 * time.Minute},
+		"TTL":   objectcache.TTLOptions{TTL: time.Minute, MaxStaleness: 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, options, func(t *testing.T, r *rig) {
+				r.create("tls")
+				r.create("sealed", immutable)
+				r.AddReference(namespace, "tls", "pod")
+				r.AddReference(namespace, "sealed", "pod")
+				r.mustGet("tls")
+				r.mustGet("sealed")
+				r.refuse(unavailable())
+				r.server.CloseStreams(nil)
+				time.Sleep(2 * time.Minute)
+				r.mustGet("tls")
+				time.Sleep(time.Second)
+				if status, _ := r.Status(namespace, "tls"); status.Phase != objectcache.PhaseNotUpdated {
+					t.Errorf("after 2 minutes: got %s, want NotUpdated", status.Phase)
+				}
+				time.Sleep(4 * time.Minute)
+				status, _ := r.Status(namespace, "tls")
+				if status.Phase != objectcache.PhaseFailing || status.NotUpdatedSince.IsZero() || status.ChangedAt.IsZero() {
+					t.Errorf("after 6 minutes: got %+v, want Failing, and since when", status)
+				}
+				if status, _ = r.Status(namespace, "sealed"); status.Phase != objectcache.PhaseServing {
+					t.Errorf("immutable: got %+v, want Serving", status)
+				}
+			})
+		})
+	}
+}
+
+// When a shared stream fails, its objects get streams of their own. That does not move the time since when they
+// are not updated.
+func TestNotUpdatedSinceBeyondASharedStream(t *testing.T) {
+	inSharedBubble(t, sharedOptions(4), func(t *testing.T, r *sharedRig) {
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		time.Sleep(joined)
+		r.wantPhase("joined", servingShared, all...)
+		fails := func(_ context.Context, request apiserver.Request) *metav1.Status {
+			if request.Name == "other" {
+				return nil // the server is not away
+			}
+			return &unavailable().ErrStatus
+		}
+		r.AddReference(namespace, "other", "pod")
+		time.Sleep(time.Second)
+		r.server.Intercept(fails)
+		r.server.CloseStreams(nil)
+		cut := time.Now()
+		streams := map[objectcache.StreamType]bool{}
+		for range 100 {
+			time.Sleep(time.Second)
+			status, _ := r.Status(namespace, all[0])
+			streams[status.Stream] = true
+			for _, name := range all {
+				r.wantMissed(fmt.Sprintf("after %v", time.Since(cut)), name, objectcache.PhaseNotUpdated, cut)
+			}
+		}
+		if len(streams) != 2 {
+			t.Errorf("got the streams %v, want a shared one and then one of its own", streams)
+		}
+	})
+}
+
+// While the function of WithTransform does not return, the change that it works with has not arrived.
+func TestNotUpdatedWhileAFunctionBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		var blocks atomic.Bool
+		free := make(chan struct{})
+		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			if blocks.Load() {
+				<-free
+			}
+			return s
+		}), objectcache.WatchOptions{})
+		r.run()
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		time.Sleep(time.Minute)
+		blocks.Store(true)
+		r.update("tls", "new")
+		called := time.Now()
+		time.Sleep(time.Minute)
+		r.wantMissed("it blocks", "tls", objectcache.PhaseNotUpdated, called)
+		blocks.Store(false)
+		close(free)
+		time.Sleep(time.Second)
+		r.wantMissed("it has returned", "tls", objectcache.PhaseServing, time.Time{})
+		r.stop()
+	})
+}
+
+// A list shows a change that the stream has lost: the object is not updated until another stream brings it.
+func TestNotUpdatedAfterALostEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, tap := tappedRig(t, apiserver.Options{InMemory: true, BookmarkInterval: 24 * time.Hour}, sharedOptions(4))
+		all := names(6)
+		r.createAll(all...)
+		r.reference(all...)
+		r.run()
+		time.Sleep(10 * time.Minute)
+		r.wantMissed("silent", "s1", objectcache.PhaseServing, time.Time{})
+		tap.muted.Store(true)
+		r.update("s1", "1")
+		tap.muted.Store(false) // for the next stream
+		missed := 0
+		for range 300 {
+			time.Sleep(time.Second)
+			status, _ := r.Status(namespace, "s1")
+			if status.Phase == objectcache.PhaseNotUpdated {
+				missed++
+			}
+		}
+		if missed < 60 || missed > 150 {
+			t.Errorf("not updated for %d s, want it from the list on, until another stream opens after 1.5 to 2 minutes", missed)
+		}
+		r.wantValues("in the end", "1", "s1")
+		r.wantMissed("in the end", "s1", objectcache.PhaseServing, time.Time{})
+		r.stop()
+	})
+}
+
+// ChangedAt is when the state in memory last changed, not when it was last read.
+func TestChangedAt(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{IdleTimeout: time.Hour, ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
+		var last time.Time
+		want := func(when string, changed bool) {
+			t.Helper()
+			synctest.Wait()
+			if changed {
+				last = time.Now()
+			}
+			status, _ := r.Status(namespace, "tls")
+			if status.ChangedAt.Sub(last).Abs() > time.Millisecond {
+				t.Errorf("%s: got changed at %v, want %v", when, status.ChangedAt, last)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		r.AddReference(namespace, "tls", "pod")
+		want("the first state, absent", true)
+		r.server.CloseStreams(nil)
+		want("the absence is read again", false)
+		r.create("tls")
+		want("created", true)
+		r.server.CloseStreams(nil)
+		want("read again", false)
+		r.AddReference(namespace, "tls", "another")
+		if _, err := r.GetWithOptions(t.Context(), namespace, "tls", objectcache.GetOptions{Live: true}); err != nil {
+			t.Error(err)
+		}
+		want("a live Get", false)
+		r.update("tls", "new")
+		want("changed", true)
+		r.refuse(unavailable())
+		r.server.CloseStreams(nil)
+		want("an outage", false)
+		r.refuse(nil)
+		want("after it", false)
+		r.seal("tls", "sealed")
+		want("immutable", true)
+		want("rechecked", false)
+		r.remove("tls")
+		r.create("tls", immutable)
+		before := time.Now()
+		time.Sleep(2 * time.Minute)
+		status, _ := r.Status(namespace, "tls")
+		if last = status.ChangedAt; !last.After(before) {
+			t.Errorf("created again: got changed at %v, want it after %v", last, before)
+		}
+		want("rechecked", false)
+		time.Sleep(2 * time.Hour)
+		if status, _ := r.Status(namespace, "tls"); status.Phase != objectcache.PhaseIdle || !status.ChangedAt.IsZero() {
+			t.Errorf("idle: got %+v, want that nothing is known", status)
+		}
+	})
+}
