@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/slept"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
@@ -23,7 +24,7 @@ type entry[T cache.Object] struct {
 	watch   atomic.Pointer[objectWatch[T]] // nil before Run, when idle, and when stopped. Written with WatchStore.mu held
 	used    atomic.Uint32                  // uses: which timers have not fired since the last use
 	waiters atomic.Int32                   // Gets that wait. Written with WatchStore.mu held
-	// contact is when the server last sent something, as a duration since WatchStore.base; 0
+	// contact is when the server last sent something, see WatchStore.nowAged; 0
 	// for never. It is written after the state: see WatchStore.contact.
 	contact atomic.Int64
 
@@ -51,8 +52,8 @@ type entry[T cache.Object] struct {
 	// Since WatchStore.base.
 	ownerAddedAt time.Duration // when the last owner was added
 	startedAt    time.Duration // just before the first of its watches began, or the first after it was idle
-	changedAt    time.Duration // when the last known state came
-	notUpdated   time.Duration // since when a watch before this one did not bring the changes; 0 if it did
+	changedAt    time.Duration // when the last known state came, see WatchStore.nowAged
+	notUpdated   time.Duration // since when a watch before this one did not bring the changes, see WatchStore.nowAged; 0 if it did
 	readBegan    time.Duration // when the last read began that startReadLocked started
 	readsUntil   time.Duration // when the reads for owners will have been demandSpacing apart
 
@@ -165,7 +166,7 @@ func (s *WatchStore[T]) viewOf(e *entry[T]) *view[T] {
 // setStateLocked makes a state the last known one of an entry.
 func (s *WatchStore[T]) setStateLocked(e *entry[T], state cache.State[T]) {
 	e.immutable = s.isImmutable(state)
-	e.changedAt = s.now()
+	e.changedAt = max(1, time.Duration(s.nowAged()))
 	ready, ages := s.judgeLocked(e, state.Synced)
 	e.view.Store(&view[T]{state, ready, ages})
 }
@@ -206,25 +207,32 @@ func (s *WatchStore[T]) isYoung(e *entry[T]) bool {
 		return w != nil && !s.hasLapsed(w)
 	}
 	bound := s.options.MaxStaleness
-	return bound <= 0 || !s.contact(e).Before(notBefore(time.Now(), bound))
+	if bound <= 0 {
+		return true
+	}
+	since := e.lastContact()
+	return since > 0 && s.nowAged()-since <= int64(bound)
 }
 
 // contact returns when the server last sent something about an object, zero if it never did.
 // A state that is loaded after the call may be younger.
-func (s *WatchStore[T]) contact(e *entry[T]) time.Time {
+func (s *WatchStore[T]) contact(e *entry[T]) time.Time { return s.timeOf(time.Duration(e.lastContact())) }
+
+// timeOf returns the time of a duration since WatchStore.base by the clock of ages, zero for 0.
+func (s *WatchStore[T]) timeOf(since time.Duration) (at time.Time) {
+	if since > 0 {
+		at = slept.Time(since + s.sinceOrigin)
+	}
+	return at
+}
+
+// lastContact returns the contact of an entry, by the clock of ages.
+func (e *entry[T]) lastContact() int64 {
 	since := e.contact.Load()
 	if w := e.watch.Load(); w != nil && w.shared != nil {
 		since = max(since, w.shared.contact.Load())
 	}
-	return s.timeOf(time.Duration(since))
-}
-
-// timeOf returns the time of a duration since WatchStore.base, zero for 0.
-func (s *WatchStore[T]) timeOf(since time.Duration) (at time.Time) {
-	if since > 0 {
-		at = s.base.Add(since)
-	}
-	return at
+	return since
 }
 
 // raise sets a contact to a later one.
@@ -234,11 +242,20 @@ func raise(contact *atomic.Int64, at int64) {
 	}
 }
 
-// now returns the time since WatchStore.base.
+// now returns the time since WatchStore.base by the clock of pauses, which stands still while the machine is suspended.
 func (s *WatchStore[T]) now() time.Duration { return time.Since(s.base) }
 
-// sinceBase returns a time as it is stored in entry.contact.
-func (s *WatchStore[T]) sinceBase(at time.Time) int64 { return int64(at.Sub(s.base)) }
+// nowAged returns the time since WatchStore.base by the clock of ages, which counts the time for which the machine is
+// suspended. entry.contact and objectWatch.until are by this clock.
+func (s *WatchStore[T]) nowAged() int64 {
+	now := s.now()
+	return int64(now + slept.Total(now+s.sinceOrigin))
+}
+
+// sinceBase returns a time by the clock of ages. time.Since of at is its age: see slept.Time.
+func (s *WatchStore[T]) sinceBase(at time.Time) int64 {
+	return int64(at.Sub(s.base) + slept.Total(s.now()+s.sinceOrigin))
+}
 
 // notBefore returns the earliest contact that a bound on the age allows at a time; zero without a bound.
 func notBefore(at time.Time, bound time.Duration) (limit time.Time) {

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/slept"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
@@ -202,7 +203,7 @@ func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state cache.State[T]) {
 	e.readFor = max(e.readFor, h.readFor)
 	w.storeLocked(state, verdict)
 	s.publishLocked(e)
-	raise(&e.contact, s.sinceBase(h.began))
+	raise(&e.contact, int64(slept.Aged(h.began.Sub(slept.Origin))-s.sinceOrigin))
 	s.syncedLocked(e)
 	e.wakeLocked()
 	s.subscribers.notify(e.key)

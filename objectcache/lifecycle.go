@@ -129,7 +129,7 @@ func (s *WatchStore[T]) nextWatchLocked(e *entry[T]) *objectWatch[T] {
 	}
 	e.order.NewWriter()
 	if since := previous.missingSince(status); !since.IsZero() {
-		e.notUpdated = since.Sub(s.base)
+		e.notUpdated = time.Duration(s.sinceBase(since))
 	}
 	if !e.state().Synced {
 		e.view.Store(nil)

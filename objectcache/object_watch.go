@@ -24,7 +24,7 @@ type objectWatch[T cache.Object] struct {
 	entry     *entry[T]
 	reflector *reflector.Reflector // that of the shared stream, if there is one
 	shared    *sharedStream[T]     // nil if the reflector is its own
-	until     atomic.Int64         // of a TTLStore: until when the state is served without another read, since WatchStore.base
+	until     atomic.Int64         // of a TTLStore: until when the state is served without another read: see WatchStore.nowAged
 	lapses    int64                // the same without prolongLocked; guarded by WatchStore.mu
 
 	// Guarded by WatchStore.mu.
@@ -139,7 +139,7 @@ func (w *objectWatch[T]) TakeBookmark(string) bool {
 	if s.shared != nil || e.watch.Load() != w {
 		return false
 	}
-	raise(&e.contact, int64(s.now()))
+	raise(&e.contact, s.nowAged())
 	return e.waiters.Load() == 0
 }
 

@@ -28,14 +28,14 @@ func (s *WatchStore[T]) transformAny(e *entry[T], object any) (any, error) {
 // beside them.
 type transforming struct {
 	calls int           // under way
-	since time.Duration // the first of those that have overlapped, since WatchStore.base; 0 if none is under way
+	since time.Duration // the first of those that have overlapped, see WatchStore.nowAged; 0 if none is under way
 }
 
 // transform calls the function of WithTransform with the object of an entry, and notes that.
 func (s *WatchStore[T]) transform(e *entry[T], object T) (T, error) {
 	s.transforms.Lock()
 	if e.transforming.calls++; e.transforming.calls == 1 {
-		e.transforming.since = s.now()
+		e.transforming.since = max(1, time.Duration(s.nowAged()))
 	}
 	s.transforms.Unlock()
 	defer func() {

@@ -140,7 +140,8 @@ type TTLOptions struct {
 	// TTL is for how long an object is served without another read, counted from the
 	// beginning of the read. The first Get after it reads the object again. Default: 1
 	// minute, as in kubelet. A negative value serves it until there is a new owner. If TTLFunc
-	// returns 0, each Get reads; Gets that wait at the same time share a read.
+	// returns 0, each Get reads; Gets that wait at the same time share a read. The time for
+	// which the machine was suspended counts (Linux).
 	TTL time.Duration
 	// TTLFunc returns the TTL for the object that was just read, or false for the default
 	// above. A negative value is as that of TTL. It is called once for each read, so a new TTL
@@ -237,7 +238,7 @@ func (s getSource[T]) Get(ctx context.Context) (runtime.Object, error) {
 
 // hasLapsed reports whether the TTL of the state is over.
 func (s *WatchStore[T]) hasLapsed(w *objectWatch[T]) bool {
-	return int64(s.now()) >= w.until.Load()
+	return s.nowAged() >= w.until.Load()
 }
 
 // freshUntil returns until when a state is served. began is when the read began that brought it.

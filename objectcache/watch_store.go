@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/slept"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/histogram"
@@ -26,11 +27,12 @@ type WatchStore[T cache.Object] struct {
 	ttl              *TTLOptions   // nil unless it is that of a TTLStore
 	readSpacing      time.Duration // demandSpacing; less in a TTLStore
 	explain          func(error) error
-	unwatchImmutable bool      // end the streams of immutable objects
-	mayHedge         bool      // has a REST client without a rate limit: see hedge.go
-	prompt           bool      // see reflector.Options
-	base             time.Time // just before it was made
-	uses             uint32    // what entry.used is set to by a use; 0 if nothing reads it
+	unwatchImmutable bool          // end the streams of immutable objects
+	mayHedge         bool          // has a REST client without a rate limit: see hedge.go
+	prompt           bool          // see reflector.Options
+	base             time.Time     // just before it was made
+	sinceOrigin      time.Duration // base since slept.Origin
+	uses             uint32        // what entry.used is set to by a use; 0 if nothing reads it
 
 	transforms       sync.Mutex     // guards entry.transforming
 	entries          *table[T]      // written with mu held
@@ -91,6 +93,7 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},
 	}
+	s.sinceOrigin = s.base.Sub(slept.Origin)
 	s.watchEnded = s.background.Done
 	if options.Shared.enabled() {
 		s.shared = map[string]*sharedNamespace[T]{}
@@ -127,6 +130,7 @@ type WatchOptions struct {
 	// older, Get asks for a new read and waits: see [ErrStale]. What Get reads may be older on return.
 	// kube-apiserver sends a bookmark about once a minute, so with less than two minutes
 	// Get takes quiet streams for stale and reopens them. Immutable objects are never stale.
+	// The time for which the machine was suspended counts (Linux).
 	// Default, also for a negative value: no bound.
 	MaxStaleness time.Duration
 	// ImmutableRecheck is the time after which an immutable object is read again

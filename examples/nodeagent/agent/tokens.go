@@ -39,6 +39,10 @@ const (
 	// maxTokenJitter makes it earlier, so that tokens of the same age are not all renewed at once.
 	maxTokenAge    = 24 * time.Hour
 	maxTokenJitter = 10 * time.Second
+
+	// tokenCheck is after how long a worker looks again whether a token has to be renewed. Timers stand still while the
+	// machine is suspended: without that, a token would be renewed late by the time of the sleep.
+	tokenCheck = time.Minute
 )
 
 // errTokenPending is the error of a volume whose token was requested and has not arrived yet.
@@ -54,10 +58,21 @@ type tokenKey struct {
 
 // token is the last answer for a key.
 type token struct {
-	first   time.Time // when get was first called for the key
-	value   string
-	expires time.Time // by this machine's clock
-	err     error     // of the last request, nil if it succeeded
+	first    time.Time // when get was first called for the key
+	value    string
+	asked    moment        // when value was requested
+	lifetime time.Duration // of value
+	renew    time.Duration // the age at which value is renewed
+	err      error         // of the last request, nil if it succeeded
+}
+
+// moment is a time by both clocks. The monotonic one does not change when the wall clock is set. The wall clock goes on
+// while the machine is suspended.
+type moment struct{ monotonic, wall time.Time }
+
+// age returns how old m is by the clock that says more: it is better to renew a token early than late.
+func (m moment) age(now moment) time.Duration {
+	return max(now.monotonic.Sub(m.monotonic), now.wall.Sub(m.wall))
 }
 
 // tokens requests the tokens of pods' service accounts, keeps them in memory and renews them. A sync never waits for a
@@ -66,6 +81,7 @@ type tokens struct {
 	client   kubernetes.Interface
 	answered func(types.UID) // called with the pod's UID after each answer
 	queue    workqueue.TypedRateLimitingInterface[tokenKey]
+	now      func() moment // for tests
 
 	mu      sync.Mutex
 	answers map[tokenKey]token // until the pod is deleted
@@ -78,6 +94,10 @@ func newTokens(client kubernetes.Interface, answered func(types.UID)) *tokens {
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[tokenKey](minTokenRetry, maxTokenRetry),
 			workqueue.TypedRateLimitingQueueConfig[tokenKey]{Name: "tokens"}), // for its metrics
+		now: func() moment {
+			now := time.Now()
+			return moment{now, now.Round(0)}
+		},
 		answers: map[tokenKey]token{},
 	}
 }
@@ -99,7 +119,7 @@ func (t *tokens) get(pod *corev1.Pod, projection *corev1.ServiceAccountTokenProj
 		t.answers[key] = token{first: time.Now()}
 		t.queue.Add(key)
 		return "", errTokenPending
-	case time.Now().Before(last.expires):
+	case last.asked.age(t.now()) < last.lifetime:
 		return last.value, nil
 	case last.err == nil:
 		return "", errTokenPending
@@ -133,59 +153,61 @@ func (t *tokens) work(ctx context.Context) {
 	}
 }
 
-// renew requests one token, and queues it again for its renewal or the next try.
+// renew requests one token if that is due, and queues it again for its renewal or the next try.
 func (t *tokens) renew(ctx context.Context, key tokenKey) {
-	if !t.needed(key) {
+	before, ok := t.last(key)
+	if !ok {
 		t.queue.Forget(key)
 		return
 	}
-	began := time.Now()
+	began := t.now()
+	if rest := before.renew - before.asked.age(began); rest > 0 {
+		t.queue.AddAfter(key, min(rest, tokenCheck))
+		return
+	}
 	value, lifetime, err := t.request(ctx, key)
 	if ctx.Err() != nil {
 		return
 	}
-	before, ok := t.store(key, value, began.Add(lifetime), err)
-	switch {
-	case !ok:
+	after := before
+	if after.err = err; err == nil {
+		after.value, after.asked, after.lifetime, after.renew = value, began, lifetime, renewAfter(lifetime)
+	}
+	if !t.store(key, after) {
 		t.queue.Forget(key)
 		return
-	case err == nil:
+	}
+	if err == nil {
 		t.queue.Forget(key)
-		t.queue.AddAfter(key, renewAfter(lifetime))
-	default:
+		t.queue.AddAfter(key, min(after.renew, tokenCheck))
+	} else {
 		t.queue.AddRateLimited(key)
 		// The status of the volume has no error until the token expires.
 		if before.err == nil && before.value != "" {
 			klog.FromContext(ctx).Error(err, "Cannot renew a service account token; will retry",
-				"pod", klog.KRef(key.namespace, key.pod), "podUID", key.uid, "expires", before.expires)
+				"pod", klog.KRef(key.namespace, key.pod), "podUID", key.uid, "expires", before.asked.wall.Add(before.lifetime))
 		}
 	}
 	t.answered(key.uid)
 }
 
-// needed reports whether the pod of a key still exists.
-func (t *tokens) needed(key tokenKey) bool {
+// last returns the last answer for a key; false if the pod was deleted.
+func (t *tokens) last(key tokenKey) (token, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, ok := t.answers[key]
-	return ok
+	last, ok := t.answers[key]
+	return last, ok
 }
 
-// store stores an answer and returns the one before. An error does not replace the token. ok is false if the pod was
-// deleted.
-func (t *tokens) store(key tokenKey, value string, expires time.Time, err error) (before token, ok bool) {
+// store stores an answer. It returns false if the pod was deleted.
+func (t *tokens) store(key tokenKey, answer token) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before, ok = t.answers[key]
-	if !ok {
-		return before, false
+	if _, ok := t.answers[key]; !ok {
+		return false
 	}
-	after := before
-	if after.err = err; err == nil {
-		after.value, after.expires = value, expires
-	}
-	t.answers[key] = after
-	return before, true
+	t.answers[key] = answer
+	return true
 }
 
 // request requests a token and returns it with its lifetime. Logs and errors quote nothing of the answer, which could

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,6 +240,47 @@ func TestTokensHang(t *testing.T) {
 			t.Errorf("update beside %d pods whose token requests hang: got it on disk after %v, want at once", hanging, took)
 		}
 	})
+}
+
+// TestTokenAfterASleep: while the machine is suspended, its monotonic clock and its timers stand still, and the wall clock
+// does not. A token that has to be renewed by then is renewed within tokenCheck; one that has expired is not written. A
+// wall clock that is set back renews nothing late.
+func TestTokenAfterASleep(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wall    time.Duration // by how much the wall clock is ahead afterwards
+		renewed bool
+	}{
+		"not due": {30 * time.Minute, false}, "due": {50 * time.Minute, true}, "expired": {8 * time.Hour, true}, "set back": {-8 * time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ahead atomic.Int64
+				r := newTokenRig(t)
+				r.start()
+				synctest.Wait()
+				r.agent.tokens.now = func() moment {
+					now := time.Now()
+					return moment{now, now.Round(0).Add(time.Duration(ahead.Load()))}
+				}
+				pod := r.createPod("web-1", "node-1", accessVolume(3607))
+				first := r.accessFiles(pod)
+				time.Sleep(10 * time.Minute)
+				ahead.Store(int64(tc.wall))
+				time.Sleep(tokenCheck + time.Second)
+				if got := r.token(pod); got == "" || (got != first) != tc.renewed {
+					t.Errorf("a minute after the sleep: got another token: %v, want %v", got != first, tc.renewed)
+				}
+				time.Sleep(40 * time.Minute)
+				if got := r.token(pod); got == "" || got == first {
+					t.Error("50 minutes awake: got the first token, want another")
+				}
+				ahead.Add(int64(2 * time.Hour))
+				if _, err := r.agent.tokens.get(pod, pod.Spec.Volumes[0].Projected.Sources[0].ServiceAccountToken); !errors.Is(err, errTokenPending) {
+					t.Errorf("get of an expired token: got error %v, want %v", err, errTokenPending)
+				}
+			})
+		})
+	}
 }
 
 // roundTripper is an http.RoundTripper.

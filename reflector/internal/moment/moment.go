@@ -6,20 +6,25 @@ package moment
 
 import (
 	"math"
-	"sync/atomic"
 	"time"
+
+	"github.com/refwatch/refwatch/internal/slept"
 )
 
-// Moment is a time by the monotonic clock, which no change of the wall clock moves. The zero
-// Moment is none, and is before all others.
+// Moment is a time by the monotonic clock, which no change of the wall clock moves, and which stands still while the
+// machine is suspended: Since and Sub are for pauses and latencies. For an age, use Time, which counts the time of a
+// sleep. The zero Moment is none, and is before all others.
 type Moment int64
 
 // base is long before every Moment: a Moment minus a duration is then still after the zero Moment.
-// A bubble of testing/synctest begins in the year 2000.
-var base = time.Now().Add(-50 * 365 * 24 * time.Hour)
+var base = slept.Origin
 
 // Now returns the time of the call.
-func Now() Moment { return Moment(time.Since(base)) }
+func Now() Moment {
+	now := time.Since(base)
+	slept.Note(now) // so that a sleep is noticed before what arrives after it
+	return Moment(now)
+}
 
 // Since returns how long ago m was: longer than any other duration for the zero Moment.
 func (m Moment) Since() time.Duration { return Now().Sub(m) }
@@ -45,23 +50,11 @@ func (m Moment) Sub(other Moment) time.Duration {
 	return time.Duration(m - other)
 }
 
-// anchor is base, with the wall clock of its last step.
-var anchor atomic.Pointer[time.Time]
-
-// step is by how much the wall clock must be off to count as set.
-const step = time.Second
-
-// Time returns m as a time.Time: the zero Time for the zero Moment. Two calls return the same
-// unless the wall clock was set in between. Equal compares the monotonic clock.
+// Time returns m as a time.Time: the zero Time for the zero Moment. time.Since returns its age, with the time for which
+// the machine was suspended. See slept.Time.
 func (m Moment) Time() time.Time {
 	if m == 0 {
 		return time.Time{}
 	}
-	now := time.Now()
-	since, by := now.Sub(base), anchor.Load()
-	if by == nil || now.Round(0).Sub(by.Add(since).Round(0)).Abs() > step {
-		by = new(now.Add(-since))
-		anchor.Store(by)
-	}
-	return by.Add(time.Duration(m))
+	return slept.Time(slept.Aged(time.Duration(m)))
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/refwatch/refwatch/internal/slept"
 )
 
 // A Moment is the time at which Now was called, also in a bubble, whose clock is another one than that of the base.
@@ -28,6 +30,27 @@ func TestMoment(t *testing.T) {
 		}
 		if got := m.Time(); !got.Equal(began) || got.Round(0) != began.Round(0) {
 			t.Errorf("got %v, want %v", got, began)
+		}
+	})
+}
+
+// The age of what happened before a sleep of the machine counts it; that of what happened after it does not, also if
+// nobody has asked for an age in between. Since is by the monotonic clock.
+func TestMomentsAroundASleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := Now()
+		time.Sleep(time.Second)
+		defer slept.Fake(time.Hour)()
+		after := Now()
+		time.Sleep(time.Second)
+		if got, want := time.Since(before.Time()), time.Hour+2*time.Second; got != want {
+			t.Errorf("age of a time before the sleep: got %v, want %v", got, want)
+		}
+		if got := time.Since(after.Time()); got != time.Second {
+			t.Errorf("age of a time after the sleep: got %v, want 1 s", got)
+		}
+		if got := before.Since(); got != 2*time.Second {
+			t.Errorf("Since: got %v, want 2 s", got)
 		}
 	})
 }

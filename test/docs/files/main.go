@@ -39,7 +39,7 @@ const introduction = "# Files\n\nThe packages, and the files of the library. `ma
 
 // library are the folders whose files are listed. Of the packages in programs only the package is.
 var (
-	library  = []string{"cache", "reflector", "objectcache", "manager", "featuregates"}
+	library  = []string{"cache", "reflector", "objectcache", "manager", "featuregates", "internal"}
 	programs = []string{"examples", "test"}
 )
 
