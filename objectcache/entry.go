@@ -216,7 +216,9 @@ func (s *WatchStore[T]) isYoung(e *entry[T]) bool {
 
 // contact returns when the server last sent something about an object, zero if it never did.
 // A state that is loaded after the call may be younger.
-func (s *WatchStore[T]) contact(e *entry[T]) time.Time { return s.timeOf(time.Duration(e.lastContact())) }
+func (s *WatchStore[T]) contact(e *entry[T]) time.Time {
+	return s.timeOf(time.Duration(e.lastContact()))
+}
 
 // timeOf returns the time of a duration since WatchStore.base by the clock of ages, zero for 0.
 func (s *WatchStore[T]) timeOf(since time.Duration) (at time.Time) {

@@ -3,6 +3,7 @@
 package reflector
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -197,10 +198,13 @@ func failureOf(err error) error {
 
 // refusalOf returns the error of a store that refuses objects.
 func refusalOf(err error, objects ...any) error {
+	if !errors.Is(err, cache.ErrMalformed) {
+		err = fmt.Errorf("%w: %w", cache.ErrMalformed, err)
+	}
 	for _, object := range objects {
 		if header, err2 := meta.Accessor(object); err2 == nil && header.GetResourceVersion() == "" {
-			return fmt.Errorf("%w: %w: the object has no resource version (client-go's fake clientset gives none)", cache.ErrMalformed, err)
+			return fmt.Errorf("%w: the object has no resource version (client-go's fake clientset gives none)", err)
 		}
 	}
-	return fmt.Errorf("%w: %w", cache.ErrMalformed, err)
+	return err
 }

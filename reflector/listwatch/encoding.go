@@ -78,10 +78,10 @@ func isProtobuf(object runtime.Object) bool {
 // decodeAnswer decodes the answer to a list or a get into an object of its type. Like the
 // events of a stream, it is decoded by the codecs of this package, whatever serializer
 // the client has.
-func (r *RESTResource) decodeAnswer(body []byte, into runtime.Object) (runtime.Object, error) {
+func (r *RESTResource) decodeAnswer(body []byte, contentType string, into runtime.Object) (runtime.Object, error) {
 	answer, kind, err := decodeObject(decoderOf(body), body, into)
 	if err != nil {
-		return nil, err
+		return nil, undecodedAnswer(body, contentType, err)
 	}
 	if status, ok := answer.(*metav1.Status); ok && status.Status != metav1.StatusSuccess {
 		return nil, apierrors.FromObject(status)
@@ -103,8 +103,8 @@ func decoderOf(body []byte) runtime.Decoder {
 // decodeList decodes the answer to a list. One object, decoded into a list type that the
 // scheme does not have, is a list without items: as a list it would prove that the object
 // is absent. Only an object has a name.
-func (r *RESTResource) decodeList(body []byte, into runtime.Object) (runtime.Object, error) {
-	list, err := r.decodeAnswer(body, into)
+func (r *RESTResource) decodeList(body []byte, contentType string, into runtime.Object) (runtime.Object, error) {
+	list, err := r.decodeAnswer(body, contentType, into)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +155,9 @@ func (r *RESTResource) checkVersion(kind schema.GroupVersionKind, into runtime.O
 	if kind.GroupVersion() == want || kind == metadataKind(into) {
 		return nil
 	}
+	if scheme.Scheme.Recognizes(kind) {
+		return redact.Loggable(fmt.Errorf("%w: a %s of %q where an object of %q belongs", cache.ErrMalformed, kind.Kind, kind.GroupVersion(), want))
+	}
 	// Without that of the object: where bodies are mixed up, it may be data.
 	return redact.Loggable(fmt.Errorf("%w: an object of another group and version where one of %q belongs", cache.ErrMalformed, want))
 }
@@ -171,7 +174,18 @@ func metadataKind(into runtime.Object) schema.GroupVersionKind {
 	return schema.GroupVersionKind{}
 }
 
+var (
+	errNoKind      = redact.Loggable(fmt.Errorf("%w: an object without a kind, or without a version", cache.ErrMalformed))
+	errUnknownKind = redact.Loggable(fmt.Errorf("%w: an object of a kind that client-go's scheme does not have", cache.ErrMalformed))
+)
+
 // undecodable replaces the error of a decoder, which may quote an object.
 func undecodable(err error) error {
+	switch {
+	case runtime.IsMissingKind(err), runtime.IsMissingVersion(err):
+		return errNoKind
+	case runtime.IsNotRegisteredError(err): // its name may be data
+		return errUnknownKind
+	}
 	return redact.Loggable(fmt.Errorf("%w: a frame that cannot be decoded (%T)", cache.ErrMalformed, err))
 }

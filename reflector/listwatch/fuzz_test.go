@@ -182,7 +182,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, kind byte) {
 		newObject := into[int(kind)%len(into)]
 		resource := &RESTResource{Client: versionClient{version: corev1.SchemeGroupVersion}, NewList: newObject}
-		got, err := resource.decodeAnswer(body, newObject())
+		got, err := resource.decodeAnswer(body, "", newObject())
 		checkSecrecy(t, err)
 		if (got == nil) == (err == nil) {
 			t.Fatalf("got %T and %v, want an object or an error", got, err)

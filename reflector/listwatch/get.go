@@ -16,11 +16,11 @@ func (r *RESTResource) Get(ctx context.Context, namespace, name string) (runtime
 	object := r.NewObject()
 	request := r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).Name(name).MaxRetries(0)
 	accept(request, object, object)
-	body, err := read(ctx, request, largestFrame)
+	body, kind, err := read(ctx, request, largestFrame)
 	if err != nil {
 		return nil, err
 	}
-	return r.decodeAnswer(body, object)
+	return r.decodeAnswer(body, kind, object)
 }
 
 // Redacted calls get, which reads an object with any client. It hides the text of an
@@ -29,5 +29,5 @@ func (r *RESTResource) Get(ctx context.Context, namespace, name string) (runtime
 func Redacted[T runtime.Object](ctx context.Context, get func(context.Context) (T, error)) (object T, err error) {
 	defer redact.Panic(&err)
 	object, err = get(redact.Context(ctx))
-	return object, redact.Error(err)
+	return object, redact.Error(answered(err))
 }

@@ -48,13 +48,14 @@ type listerWatcher struct {
 }
 
 func (l *listerWatcher) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	return l.ListWithContext(ctx, options)
+	list, err := l.ListWithContext(ctx, options)
+	return list, answered(err)
 }
 
 func (l *listerWatcher) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
 	w, err := l.WatchWithContext(ctx, options)
 	if err != nil {
-		return nil, err
+		return nil, answered(err)
 	}
 	if w == nil {
 		return nil, nil // the reflector reports that there is neither a stream nor an error

@@ -124,30 +124,30 @@ func (r *RESTResource) list(ctx context.Context, namespace, name string, options
 	list = r.NewList()
 	request := r.request(namespace, name, &options)
 	accept(request, list, r.NewObject())
-	body, err := read(ctx, request, most)
+	body, kind, err := read(ctx, request, most)
 	if err != nil {
 		return nil, 0, err
 	}
-	list, err = r.decodeList(body, list)
+	list, err = r.decodeList(body, kind, list)
 	return list, len(body), err
 }
 
 // errLongAnswer is returned for an answer that holds more than one object can have.
 var errLongAnswer = redact.Loggable(fmt.Errorf("%w: an answer of more than %d bytes", cache.ErrMalformed, largestFrame))
 
-// read sends a request, and returns the body of the answer. One of more than so many bytes, without its compression, is
+// read sends a request, and returns the body of the answer, and the type of one that is not an API server's. One of more than so many bytes, without its compression, is
 // not read further. [rest.Request.Do] reads any body whole, and logs it.
-func read(ctx context.Context, request *rest.Request, most int64) ([]byte, error) {
+func read(ctx context.Context, request *rest.Request, most int64) (answer []byte, kind string, err error) {
 	body, err := request.Stream(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer func() { _ = body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(body, most+1))
+	answer, err = io.ReadAll(io.LimitReader(body, most+1))
 	if err == nil && int64(len(answer)) > most {
 		err = errLongAnswer
 	}
-	return answer, err
+	return answer, typeOf(body), err
 }
 
 // watch opens a stream. filter is nil if every event is wanted.
@@ -163,5 +163,9 @@ func (s *restSource) watch(ctx context.Context, options metav1.ListOptions, filt
 	if err != nil {
 		return nil, err
 	}
-	return &restStream{body: body, source: s, filter: filter}, nil
+	stream := &restStream{body: body, source: s, filter: filter}
+	if kind := typeOf(body); kind != "" {
+		return &foreignStream{restStream: stream, kind: kind}, nil
+	}
+	return stream, nil
 }

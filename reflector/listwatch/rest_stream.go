@@ -182,6 +182,9 @@ func (s *restStream) decodeJSON(frame []byte) (watch.Event, error) {
 	if _, _, err := jsonEncoding().event.Decode(frame, nil, &event); err != nil {
 		return watch.Event{}, undecodable(err)
 	}
+	if event.Type == "" && len(event.Object.Raw) == 0 {
+		return watch.Event{}, noEvent(frame)
+	}
 	return s.decode(&event, jsonEncoding().object)
 }
 
@@ -191,7 +194,7 @@ var frameBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 func (s *restStream) nextProtobuf() (watch.Event, error) {
 	length := int64(binary.BigEndian.Uint32(s.length[:]))
 	if length > largestFrame {
-		return watch.Event{}, redact.Loggable(fmt.Errorf("%w: a frame of %d bytes", cache.ErrMalformed, length))
+		return watch.Event{}, s.longFrame(length)
 	}
 	buffer := frameBuffers.Get().(*bytes.Buffer)
 	defer putBuffer(buffer)

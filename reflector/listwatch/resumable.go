@@ -45,13 +45,13 @@ func (s *restSource) IsLarge() bool { return s.large.Load() != 0 }
 func (s *restSource) Compare(ctx context.Context, options metav1.ListOptions) (runtime.Object, bool, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	request := s.resource.request(s.namespace, s.name, &options).SetHeader("Accept", metadataTypes(list))
-	body, err := read(ctx, request, largestFrame)
+	body, contentType, err := read(ctx, request, largestFrame)
 	if err != nil {
 		return nil, false, err
 	}
 	answer, kind, err := decodeObject(decoderOf(body), body, list)
 	if err != nil {
-		return nil, false, err
+		return nil, false, undecodedAnswer(body, contentType, err)
 	}
 	if answer != runtime.Object(list) || kind != metadataKind(list) {
 		return nil, false, redact.Loggable(fmt.Errorf("%w: a %T where metadata was asked for", cache.ErrMalformed, answer))

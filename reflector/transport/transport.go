@@ -72,6 +72,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	boundErrorBody(response)
+	markForeign(response)
 	return response, nil
 }
 
