@@ -43,7 +43,7 @@ func CheckRead[T Object](key types.NamespacedName, items []any, version string) 
 	}
 	own := object.GetResourceVersion()
 	if order, _ := CompareVersions(own, version); order > 0 {
-		return State[T]{}, fmt.Errorf("%w: an object at version %s in a read at %s", ErrMalformed, own, version)
+		return State[T]{}, fmt.Errorf("%w: an object at a later version than the read that it is in", ErrMalformed)
 	}
 	return State[T]{Object: object, Exists: true, Synced: true, ResourceVersion: own}, nil
 }

@@ -44,7 +44,10 @@ type DirectStore[T cache.Object] struct {
 	gets     getCounters
 }
 
-var errNotCached = errors.New("a DirectStore holds no object: call Get")
+var (
+	errNotCached  = errors.New("a DirectStore holds no object: call Get")
+	errOtherReads = fmt.Errorf("waited for other reads: %d are under way", DirectReads)
+)
 
 // NewDirectStore returns a store. It returns an error if the resource has no client, an
 // invalid name or a selector.
@@ -57,8 +60,9 @@ func NewDirectStore[T cache.Object](resource resource.Resource[T], _ DirectOptio
 }
 
 // Run blocks until ctx ends, and returns nil. Every Get after that returns [ErrStopped].
-// Those that are under way end with their own contexts, and then have it joined to their errors. Gets need not wait for Run. A
-// second call returns [ErrAlreadyStarted], a nil context [ErrNilContext].
+// Those that are under way end with their own contexts, and then have it joined to their errors.
+// Gets need not wait for Run. A second call returns [ErrAlreadyStarted], a nil context
+// [ErrNilContext].
 func (s *DirectStore[T]) Run(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext
@@ -101,14 +105,12 @@ func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, 
 	if err := s.check(ctx, key); err != nil {
 		return none, err
 	}
-	began := time.Now()
 	select {
 	case <-s.stopped:
 		return none, s.failure(ctx, key)
 	case s.reads <- struct{}{}:
 	case <-ctx.Done():
-		cause := fmt.Errorf("waited for %v, because %d other reads are under way", time.Since(began).Round(time.Millisecond), DirectReads)
-		return none, s.failure(ctx, key, cause)
+		return none, s.failure(ctx, key, errOtherReads)
 	}
 	next := sync.OnceFunc(func() { <-s.reads })
 	defer next()
@@ -123,7 +125,7 @@ func (s *DirectStore[T]) get(ctx context.Context, key types.NamespacedName) (T, 
 		s.counters.CountRead(err)
 	}
 	if read.Err() != nil && !errors.Is(err, resource.ErrTransform) { // err says no more
-		err = fmt.Errorf("no answer for %v", time.Since(began).Round(time.Millisecond))
+		err = reflector.ErrNoAnswer
 		if limit := s.resource.RateLimit(); limit != nil {
 			return none, s.failure(ctx, key, err, limit)
 		}
@@ -186,7 +188,7 @@ func tooOld(version, demanded string) error {
 	if order, err := cache.CompareVersions(version, demanded); err == nil && order >= 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: the server has version %s, and %s was demanded", ErrStale, version, demanded)
+	return &StaleError{version, demanded}
 }
 
 // TryGet returns [ErrNotSynced]: a DirectStore holds no object. For a name that no

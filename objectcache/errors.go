@@ -3,16 +3,17 @@
 package objectcache
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache/internal/names"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
 )
 
@@ -50,64 +51,114 @@ var (
 func keyText(key types.NamespacedName) string { return names.Text(key) }
 
 // notSynced returns the causes of a Get that ends without a state: ErrNotSynced,
-// the error and the cause of ctx if it has ended, and the given causes except nil.
+// the error and the cause of ctx if it has ended, and the given causes except nil. If there is a cause, the text does
+// not have the error of ctx, and with a failure neither its cause nor the rate limit of the client: whether ctx ends
+// before the server has refused often enough is a matter of the moment.
 func notSynced(ctx context.Context, causes ...error) []error {
 	all := []error{ErrNotSynced}
-	if err := endOf(ctx); err != nil {
-		all = append(all, err)
-	}
-	for _, cause := range causes {
-		if cause != nil {
-			all = append(all, cause)
+	failed := slices.ContainsFunc(causes, isFailure)
+	add := func(err error, aside bool) {
+		switch {
+		case err == nil:
+		case aside:
+			all = append(all, names.Aside{Err: err})
+		default:
+			all = append(all, err)
 		}
 	}
+	err, cause := endOf(ctx)
+	add(err, true)
+	add(cause, failed)
+	for _, cause := range causes {
+		add(cause, failed && !isFailure(cause) && errors.Is(cause, resource.ErrClientLimited))
+	}
 	return all
+}
+
+// isFailure reports whether a cause is one for which a Get need not wait any longer.
+func isFailure(cause error) bool {
+	waitsFor := func(err error) bool { return errors.Is(cause, err) }
+	return cause != nil && !slices.ContainsFunc([]error{
+		ErrNotStarted, ErrStale, errTransforming, errNotStored, errOtherReads,
+		reflector.ErrNoAnswer, reflector.ErrWaiting, resource.ErrClientLimited,
+	}, waitsFor)
 }
 
 // hasStopped returns the causes of a Get of a store that has been stopped, which are also those of notSynced if ctx has
 // ended: a program may have one context for both. run is that of Run.
 func hasStopped(run, ctx context.Context, causes ...error) []error {
 	all := append([]error{ErrStopped}, causes...)
-	all = append(all, names.Aside{Err: endOf(run)})
-	if err := endOf(ctx); err != nil {
-		all = append(all, names.Aside{Err: ErrNotSynced}, names.Aside{Err: err})
+	for _, ended := range []context.Context{run, ctx} {
+		err, cause := endOf(ended)
+		if err == nil {
+			continue
+		}
+		if cause != nil {
+			err = fmt.Errorf("%w; %w", err, cause)
+		}
+		all = append(all, names.Aside{Err: err})
+		if ended == ctx {
+			all = append(all, names.Aside{Err: ErrNotSynced})
+		}
 	}
 	return all
 }
 
-// endOf returns why a context has ended: its error, and its cause. It returns nil while the context lasts.
-func endOf(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
+// endOf returns why a context has ended: its error, and its cause if that is another. It returns nil while the context
+// lasts.
+func endOf(ctx context.Context) (err, cause error) {
+	err, cause = ctx.Err(), context.Cause(ctx)
 	switch {
 	case err == nil, errors.Is(cause, err):
-		return err
+		return err, nil
 	case apierrors.IsNotFound(cause): // of another object
-		cause = names.NotAbsentError{Hidden: cause}
+		return err, names.NotAbsentError{Hidden: cause}
 	}
-	return fmt.Errorf("%w; %w", err, cause)
+	return err, cause
 }
 
-// causesOf returns why the state is not known, or not newer.
+// causesOf returns why the state is not known, or not newer. The texts are the same as long as the cause is: Status has
+// what changes. With a failure, that alone is the cause, whatever the next attempt waits for.
 func causesOf(status reflector.Status) (causes []error) {
 	if status.Failures > 0 {
 		causes = append(causes, status.LastError)
 	}
-	if status.Waiting != nil {
-		causes = append(causes, status.Waiting)
-	}
-	transforming, answered, asked := status.TransformingSince, status.AnsweredAt, status.AskedAt
-	if !transforming.IsZero() && (len(causes) == 0 || time.Since(transforming) >= time.Second) {
-		causes = append(causes, fmt.Errorf("the transform has not returned for %v", since(transforming)))
+	transforming, answered := status.TransformingSince, status.AnsweredAt
+	isNews := func(since time.Time) bool {
+		return !since.IsZero() && (len(causes) == 0 || time.Since(since) >= time.Second)
 	}
 	switch {
-	case len(causes) > 0 && time.Since(cmp.Or(answered, asked)) < time.Second:
-	case !answered.IsZero() && transforming.IsZero():
-		causes = append(causes, fmt.Errorf("the answer came %v ago, and is not stored yet", since(answered)))
-	case answered.IsZero() && !asked.IsZero():
-		causes = append(causes, fmt.Errorf("no answer for %v", since(asked)))
+	case isNews(transforming):
+		causes = append(causes, errTransforming)
+	case transforming.IsZero() && isNews(answered):
+		causes = append(causes, errNotStored)
+	}
+	switch {
+	case status.Failures > 0:
+	case answered.IsZero() && !status.AskedAt.IsZero(): // the function may work with what another request has brought
+		causes = append(causes, reflector.ErrNoAnswer)
+	case len(causes) == 0 && status.Waiting != nil:
+		causes = append(causes, status.Waiting)
 	}
 	return causes
 }
 
-// since returns the time that has passed, as errors show it.
-func since(at time.Time) time.Duration { return time.Since(at).Round(time.Millisecond) }
+var (
+	errTransforming = errors.New("the transform has not returned")
+	errNotStored    = errors.New("the answer is not stored yet")
+)
+
+// StaleError is joined to [ErrNotSynced] when the server is behind the version that a Get demands.
+// errors.Is finds [ErrStale].
+type StaleError struct {
+	// Version is that of the server, and Demanded that of GetOptions.NotOlderThan.
+	Version, Demanded string
+}
+
+// Error does not have the versions, which differ from read to read.
+func (e *StaleError) Error() string { return errBehind.Error() }
+
+var errBehind = fmt.Errorf("%w: the server is behind the version that was demanded", ErrStale)
+
+// Unwrap returns [ErrStale].
+func (e *StaleError) Unwrap() error { return ErrStale }

@@ -49,10 +49,11 @@ import (
 //   - [ErrNotRegistered]: no owner references the object.
 //   - [ErrNotSynced]: ctx ended, or the server kept refusing for longer than
 //     WatchOptions.RefusalGrace. Joined to it are the error of ctx, if it ended,
-//     and why the state is not known: the last failure, what the next attempt
-//     waits for, for how long the server has not answered, or for how long the
+//     and why the state is not known: the last failure, or before the first one what the next
+//     attempt waits for, that the server has not answered, or that the
 //     function of WithTransform has not returned. So errors.Is(err,
-//     context.DeadlineExceeded) and apierrors.IsForbidden(err) can both hold.
+//     context.DeadlineExceeded) and apierrors.IsForbidden(err) can both hold. The text is the
+//     same as long as the cause is, and has nothing that changes with time: [Status] has that.
 //     [ErrStale] is joined if the state is too old, [ErrNotStarted] if Run has not
 //     been called, and [resource.ErrClientLimited] if ctx ended and the client has a rate
 //     limiter of its own.
@@ -284,9 +285,4 @@ func (s *WatchStore[T]) readForLocked(g *waiter[T]) {
 	default:
 		w.reflector.ReadFor(g.read)
 	}
-}
-
-// behindError returns that the server is behind the version that g demands.
-func (g *waiter[T]) behindError(version string) error {
-	return fmt.Errorf("%w: the server is at version %s, and %s was demanded", ErrStale, version, g.notOlderThan)
 }

@@ -28,8 +28,9 @@ import (
 type failing struct {
 	intercept apiserver.Interceptor // the answer; nil without one
 	wrap      apiserver.Middleware  // in front of the server; nil: nothing
-	dial      error                 // of each dial; nil: the connection is made
+	dials     func() error          // each dial returns such an error; nil: the connection is made
 	is        func(error) bool      // holds for the error of a Get
+	texts     int                   // of a Get, at most; 0 means 1
 }
 
 func answerAll(status *apierrors.StatusError) apiserver.Interceptor {
@@ -90,7 +91,7 @@ func failings() map[string]failing {
 			},
 			is: func(err error) bool { return hasText(err, "answer") },
 		},
-		"connection refused": {dial: refused, is: func(err error) bool { return hasText(err, "connection refused") }},
+		"connection refused": {dials: func() error { return refused }, is: func(err error) bool { return hasText(err, "connection refused") }},
 	}
 }
 
@@ -109,7 +110,7 @@ type failingRig struct {
 	*rig
 
 	failing failing
-	dialErr atomic.Pointer[error]
+	fails   atomic.Bool // it has begun
 }
 
 // inFailing runs f in a bubble, with a store on which Run has not been called.
@@ -134,8 +135,8 @@ func (r *failingRig) newClient() kubernetes.Interface {
 	config := r.server.Config()
 	dial := config.Dial
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if err := r.dialErr.Load(); err != nil {
-			return nil, *err
+		if r.fails.Load() && r.failing.dials != nil {
+			return nil, r.failing.dials()
 		}
 		return dial(ctx, network, address)
 	}
@@ -160,9 +161,7 @@ func (r *failingRig) begin() {
 	if r.failing.wrap != nil {
 		r.server.Wrap(r.failing.wrap)
 	}
-	if r.failing.dial != nil {
-		r.dialErr.Store(&r.failing.dial)
-	}
+	r.fails.Store(true)
 }
 
 var _ objectcache.Store[*corev1.Secret] = (*failingRig)(nil)

@@ -148,8 +148,8 @@ type Status struct {
 	// LastErrorTime if it failed. Zero if a stream is open or being opened, while a read is
 	// under way, and if none is planned, as for a read-once object.
 	NextRead time.Time
-	// Waiting is why no request is under way. Nil while one is, and while the
-	// stream is open.
+	// Waiting is why no request is under way, a [reflector.WaitingError], which has until when.
+	// Nil while one is, and while the stream is open.
 	Waiting error
 	// AskedAt is when the server was asked for the state, if it has not answered yet; else
 	// zero. An attempt without an answer fails after a minute (15 s in a [TTLStore]). While

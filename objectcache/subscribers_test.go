@@ -55,7 +55,10 @@ func TestNotices(t *testing.T) {
 		s.snapshot(testKey)
 		check("before Run", 0, 0)
 		time.Sleep(time.Hour)
-		s.startAll(ctx)
+		s.mu.Lock()
+		s.ctx = ctx
+		s.startEntriesLocked()
+		s.mu.Unlock()
 		key, _ = queue.Get()
 		queue.Done(key)
 		s.snapshot(testKey)

@@ -167,7 +167,7 @@ func TestErrorWhileTransformBlocks(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				_, err := r.GetWithOptions(ctx, namespace, "tls", options)
 				cancel()
-				const want = "the transform has not returned for 2m0.05s"
+				const want = "the transform has not returned"
 				if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "no answer") {
 					t.Errorf("got %v, want %q", err, want)
 				}

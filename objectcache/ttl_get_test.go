@@ -101,7 +101,7 @@ func TestTTLGetsShareARead(t *testing.T) {
 				t.Errorf("first caller: got %v, want %v in it", got.err, want)
 			}
 		}
-		if text := `secrets "default/tls": not synced: context canceled; the pod is gone; no answer for 1s`; got.err.Error() != text {
+		if text := `secrets "default/tls": not synced: the pod is gone; no answer from the server`; got.err.Error() != text {
 			t.Errorf("first caller: got %v, want %s", got.err, text)
 		}
 		synctest.Wait()

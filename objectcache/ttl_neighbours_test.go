@@ -181,7 +181,7 @@ func TestTTLReadTimeout(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second)
 		status, _ := r.Status(namespace, "tls")
-		if status.LastError == nil || !strings.Contains(status.LastError.Error(), "did not answer in time") {
+		if status.LastError == nil || !strings.Contains(status.LastError.Error(), "no answer") {
 			t.Errorf("status: got %v, want that the server did not answer in time", status.LastError)
 		}
 		r.within("tls", time.Nanosecond, created.UID)

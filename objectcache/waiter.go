@@ -218,7 +218,7 @@ func (s *WatchStore[T]) failure(g *waiter[T], t *checkResult[T]) error {
 	switch {
 	case !t.facts.Synced:
 	case t.demand.IsBehind(&t.facts):
-		causes = append([]error{g.behindError(t.facts.Version)}, causes...)
+		causes = append([]error{&StaleError{t.facts.Version, g.notOlderThan}}, causes...)
 	case t.facts.IsStale(&t.demand):
 		causes = append([]error{ErrStale}, causes...)
 	}

@@ -257,9 +257,13 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 	}
 	s.run = ctx
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if s.hasStoppedLocked() {
-		return true
+	if !s.hasStoppedLocked() {
+		s.startEntriesLocked()
 	}
+	return true
+}
+
+func (s *WatchStore[T]) startEntriesLocked() {
 	if s.shared != nil {
 		s.countAllLocked() // a shared stream then reads all of them
 	}
@@ -268,7 +272,6 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 		e.wakeLocked()
 		s.subscribers.notify(e.key)
 	}
-	return true
 }
 
 // timer calls a function with WatchStore.mu held, once or repeatedly. Run waits

@@ -92,7 +92,7 @@ func write(r *Reflector, level int, change admission.Outage) {
 	}
 	switch lasted := change.Until.Sub(change.Since).Round(time.Millisecond); {
 	case change.Until.IsZero():
-		logger.Info("Outage began, one request at a time will try", "err", outageError(change.Kind, change.Cause))
+		logger.Info("Outage began, one request at a time will try", "err", change.Cause)
 	case change.By != admission.Synced:
 		logger.Info("Outage ended, the server answers with another failure", "lasted", lasted)
 	default:

@@ -40,7 +40,7 @@ func TestOutagesAreLogged(t *testing.T) {
 		then behavior // nil: healthy
 	}{
 		"no connection": {away: failing(errDown), want: []string{
-			began + `err="no reflector reaches the server: .*refused"`, ended + `lasted="(2m5|3m)[0-9.ms]*"`,
+			began + `err=".*refused"`, ended + `lasted="(2m5|3m)[0-9.ms]*"`,
 		}},
 		"no connection, then 403": {away: failing(errDown), want: []string{
 			began + `err=.*`, `"Outage ended, the server answers with another failure" gate="cluster" lasted=.*`,
@@ -50,13 +50,13 @@ func TestOutagesAreLogged(t *testing.T) {
 			`"Outage ended, the server answers with another failure" gate="cluster" resource="secrets" lasted=.*`,
 		}, then: failing(forbidden())},
 		"5xx": {away: failing(unreadable()), want: []string{
-			began + `resource="secrets" err="no object of this resource can be read: .*"`, ended + `resource="secrets" lasted=".*"`,
+			began + `resource="secrets" err=".*"`, ended + `resource="secrets" lasted=".*"`,
 		}},
 		"401": {away: failing(unauthorized()), want: []string{ // of the only resource, and so of the server
 			began + `resource="secrets" err=.*`, began + `err="the token has expired"`, ended + `lasted=.*`, ended + `resource=.*`,
 		}},
 		"hanging": {away: hanging, want: []string{
-			began + `resource="secrets" err="no object of this resource can be read: the server does not answer"`,
+			began + `resource="secrets" err="no answer from the server"`,
 			ended + `resource="secrets" lasted=".*"`,
 		}},
 	}

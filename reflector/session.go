@@ -206,7 +206,7 @@ func (s *session) checkRead(version, asked string) error {
 		return err
 	}
 	if order, _ := cache.CompareVersions(version, asked); order < 0 {
-		return fmt.Errorf("%w: a read at version %s, older than the one asked for", cache.ErrMalformed, version)
+		return fmt.Errorf("%w: a read at a version that is older than the one asked for", cache.ErrMalformed)
 	}
 	rolledBack, proved, rollbacks := s.r.progress.checkRead(version)
 	if rolledBack {

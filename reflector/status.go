@@ -5,7 +5,6 @@ package reflector
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
@@ -69,7 +68,7 @@ type Status struct {
 	Away bool
 	// FailedAt is when an attempt of this reflector itself last failed; zero if none did.
 	FailedAt time.Time
-	// Waiting is why no request is under way, [ErrWaiting] with a reason; nil while
+	// Waiting is why no request is under way, a [WaitingError]; nil while
 	// one is, while the stream is open, and after Pause.
 	Waiting error
 	// RetryAfter is the time before which the server asked for no other attempt
@@ -84,9 +83,28 @@ type Status struct {
 	Malformed uint64
 }
 
-// ErrWaiting is wrapped by Status.Waiting: no request is under way, for the reason
+// ErrWaiting is what errors.Is finds in Status.Waiting: no request is under way, for the reason
 // that the error adds.
 var ErrWaiting = errors.New("waiting")
+
+// ErrNoAnswer is the failure of an attempt without an answer.
+var ErrNoAnswer = failure.ErrNoAnswer
+
+// WaitingError is why no request is under way. Its text is the same as long as the reason is.
+type WaitingError struct {
+	// Until is when the wait for a time is over; zero while the reflector waits for something else.
+	Until time.Time
+	// Queued is how many reflectors of the resource are queued, itself included; 0 while it is not one of them.
+	Queued int
+
+	reason error
+}
+
+// Error returns the reason.
+func (e *WaitingError) Error() string { return e.reason.Error() }
+
+// Unwrap returns an error that wraps [ErrWaiting].
+func (e *WaitingError) Unwrap() error { return e.reason }
 
 // wait adds why the reflector waits. While the server or the resource is in an
 // outage, the failure of the others is also this reflector's.
@@ -95,11 +113,10 @@ func (s *Status) wait(w admission.Waiting) {
 	if !s.Away || !w.At.After(s.LastErrorTime) {
 		return
 	}
-	err := outageError(w.Kind, w.Cause)
 	s.Failures = max(1, s.Failures)
-	s.LastError, s.LastErrorTime, s.Polled = err, w.At, false
+	s.LastError, s.LastErrorTime, s.Polled = w.Cause, w.At, false
 	s.RefusedSince = time.Time{}
-	if failure.Of(err).IsRefusal() {
+	if failure.Of(w.Cause).IsRefusal() {
 		s.RefusedSince = w.Since
 	}
 }
@@ -108,35 +125,25 @@ func (s *Status) wait(w admission.Waiting) {
 func waitingError(w admission.Waiting) error {
 	switch {
 	case w.Kind == admission.Unauthorized:
-		return fmt.Errorf("%w for a token that the server accepts", ErrWaiting)
+		return &WaitingError{reason: errCredentials}
 	case w.Kind == admission.Unreachable:
-		return fmt.Errorf("%w for the server", ErrWaiting)
+		return &WaitingError{reason: errServer}
 	case w.Kind != admission.Canceled:
-		return fmt.Errorf("%w for the server to serve other objects of this resource", ErrWaiting)
+		return &WaitingError{reason: errResource}
 	case time.Now().Before(w.RetryAfter):
-		return fmt.Errorf("%w for %v, as the server asked (Retry-After)", ErrWaiting, timeUntil(w.RetryAfter))
+		return &WaitingError{Until: w.RetryAfter, reason: errRetryAfter}
 	case !w.Until.IsZero():
-		return fmt.Errorf("%w for %v before the next attempt", ErrWaiting, timeUntil(w.Until))
+		return &WaitingError{Until: w.Until, reason: errPause}
 	}
-	return fmt.Errorf("%w for admission: %d objects of this resource are queued", ErrWaiting, w.Queued)
+	return &WaitingError{Queued: w.Queued, reason: errQueued}
 }
 
-func timeUntil(at time.Time) time.Duration {
-	return max(0, time.Until(at)).Round(100 * time.Millisecond)
-}
-
-// outageError returns the failure of other reflectors. Without the URL: it names the
-// object that another reflector asked for.
-func outageError(kind admission.Kind, cause error) error {
-	var request *url.Error
-	if errors.As(cause, &request) {
-		cause = request.Err
-	}
-	switch kind {
-	case admission.Unreachable:
-		return fmt.Errorf("no reflector reaches the server: %w", cause)
-	case admission.Unauthorized:
-		return cause
-	}
-	return fmt.Errorf("no object of this resource can be read: %w", cause)
-}
+// What reflectors wait for.
+var (
+	errCredentials = fmt.Errorf("%w for credentials that the server accepts", ErrWaiting)
+	errServer      = fmt.Errorf("%w for the server", ErrWaiting)
+	errResource    = fmt.Errorf("%w for the server to serve other objects of this resource", ErrWaiting)
+	errRetryAfter  = fmt.Errorf("%w, as the server asked (Retry-After)", ErrWaiting)
+	errPause       = fmt.Errorf("%w for the next attempt", ErrWaiting)
+	errQueued      = fmt.Errorf("%w for admission: other objects of this resource are queued", ErrWaiting)
+)

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -284,4 +287,37 @@ func TestFirstGetWhileTheCacheEnds(t *testing.T) {
 			t.Fatal("the Get waits, want ErrStopped")
 		}
 	})
+}
+
+// A reconciler copies the error of Get into a status. Its text is the same as long as the cause is, before and after
+// SyncTimeout.
+func TestTextOfErrorsIsStable(t *testing.T) {
+	for name, begin := range map[string]func(r *rig){
+		"forbidden": func(r *rig) {
+			r.server.Authorize(func(request apiserver.Request) bool { return request.Resource != "secrets" })
+		},
+		"hanging": func(r *rig) { r.hold("one") },
+		"throttled": func(r *rig) {
+			r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+				if request.Resource != "secrets" {
+					return nil
+				}
+				return &apierrors.NewTooManyRequests("too many requests", 1).ErrStatus
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+				begin(r)
+				texts := map[string]bool{}
+				for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+					_, err := r.get("one")
+					texts[fmt.Sprint(err)] = true
+				}
+				if len(texts) != 1 {
+					t.Errorf("got %d texts, want 1: %q", len(texts), slices.Sorted(maps.Keys(texts)))
+				}
+			})
+		})
+	}
 }

@@ -78,14 +78,18 @@ func (h *healthCheck) check(*http.Request) error {
 		h.since = time.Now()
 	}
 	if unread := time.Since(h.since); h.grace >= 0 && unread >= h.grace {
-		return fmt.Errorf("no referenced object could be read for %v, such as %s: %w", unread.Round(time.Second), key, cause)
+		return fmt.Errorf("no referenced object can be read, such as %s: %w", key, cause)
 	}
 	return nil
 }
 
-// findCause returns why one of the objects cannot be read, nil if any object can be read.
+// findCause returns why one of the objects cannot be read, nil if any object can be read. It is the first one by name,
+// of those that fail if there are any: the error is the same as long as the cause is.
 func (h *healthCheck) findCause() (key string, cause error) {
+	failing := false
 	for status := range h.source.Statuses() {
+		of := status.Key.String()
+		isFirst := cause == nil || of < key
 		missed := !status.NotUpdatedSince.IsZero() && status.TransformingSince.IsZero()
 		switch phase := status.Phase; {
 		case phase == objectcache.PhasePending, phase == objectcache.PhaseIdle, phase == objectcache.PhaseStopped: // not read now
@@ -94,10 +98,12 @@ func (h *healthCheck) findCause() (key string, cause error) {
 				errors.As(status.LastError, &notServed) && !notServed.IsForeign() {
 				continue
 			}
-			key, cause = status.Key.String(), status.LastError
+			if isFirst || !failing {
+				key, cause, failing = of, status.LastError, true
+			}
 		case phase == objectcache.PhaseSyncing, missed:
-			if cause == nil {
-				key, cause = status.Key.String(), cmp.Or(status.Waiting, errNoAnswer)
+			if isFirst && !failing {
+				key, cause = of, cmp.Or(status.Waiting, errNoAnswer)
 			}
 		default:
 			return "", nil

@@ -277,9 +277,7 @@ func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, dema
 		ctx, cancel = context.WithDeadlineCause(ctx, since.Add(timeout), fmt.Errorf("CacheOptions.SyncTimeout is %v", timeout))
 		defer cancel()
 	}
-	if demanding || ctx.Err() == nil {
-		object, err = v.store.GetWithOptions(ctx, key.Namespace, key.Name, demands)
-	}
+	object, err = v.store.GetWithOptions(ctx, key.Namespace, key.Name, demands)
 	if errors.Is(err, objectcache.ErrNotStarted) { // the goroutine that calls Run has not begun
 		err = fmt.Errorf("%s %q: %w", v.id.kind.Kind, strings.TrimPrefix(key.String(), "/"), objectcache.ErrNotSynced)
 	}

@@ -3,6 +3,8 @@
 package debug
 
 import (
+	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/transport"
 )
 
@@ -102,7 +105,7 @@ func (c *collection) add(resource string, status *objectcache.Status, owners map
 		Resource: resource, Namespace: status.Key.Namespace, Name: status.Key.Name,
 		Phase: status.Phase, Problem: problemOf(status), Stream: status.Stream, Reason: status.Reason, Parked: status.Parked,
 		Synced: status.Synced, Exists: status.Exists, UID: status.UID, ResourceVersion: status.ResourceVersion,
-		LastContact: status.LastContact, NotUpdatedSince: status.NotUpdatedSince, ChangedAt: status.ChangedAt, NextRead: status.NextRead, Waiting: textOf(status.Waiting), AskedAt: status.AskedAt,
+		LastContact: status.LastContact, NotUpdatedSince: status.NotUpdatedSince, ChangedAt: status.ChangedAt, NextRead: status.NextRead, Waiting: waitingText(status.Waiting), AskedAt: status.AskedAt,
 		TransformingSince: status.TransformingSince, Failures: status.Failures,
 		LastError: textOf(status.LastError), LastErrorTime: status.LastErrorTime,
 		Owners: c.ownersOf(status, owners),
@@ -164,6 +167,21 @@ func problemOf(status *objectcache.Status) Problem {
 // isServed reports whether a Get has an answer in memory in a phase.
 func isServed(phase objectcache.Phase) bool {
 	return phase == objectcache.PhaseServing || phase == objectcache.PhaseNotUpdated || phase == objectcache.PhaseAbsent
+}
+
+// waitingText is textOf, with for how long an object waits.
+func waitingText(err error) string {
+	var waiting *reflector.WaitingError
+	if !errors.As(err, &waiting) {
+		return textOf(err)
+	}
+	switch left := time.Until(waiting.Until).Round(100 * time.Millisecond); {
+	case left > 0:
+		return fmt.Sprintf("%v (in %v)", err, left)
+	case waiting.Queued > 0:
+		return fmt.Sprintf("%v (%d)", err, waiting.Queued)
+	}
+	return err.Error()
 }
 
 func textOf(err error) string {

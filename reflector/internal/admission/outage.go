@@ -4,6 +4,7 @@ package admission
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/refwatch/refwatch/reflector/internal/moment"
@@ -14,8 +15,11 @@ import (
 // many probes in a row must be refused to end one.
 const minFailures, membersPerFailure, maxFailures = 4, 64, 16
 
+// ErrNoAnswer means that an answer has not come in time.
+var ErrNoAnswer = errors.New("no answer from the server")
+
 // errHung is the cause of an outage that hung attempts confirm.
-var errHung = errors.New("the server does not answer")
+var errHung = fmt.Errorf("%w", ErrNoAnswer)
 
 // outage is a failure of a whole resource, or of the server. It records failures, and is confirmed when there are
 // enough. The zero value is no outage.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/reflector/internal/admission"
 	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
@@ -25,9 +26,9 @@ var (
 	// ErrNoBookmark means that the initial events did not end in time.
 	ErrNoBookmark = errors.New("the server did not end the initial events of a WatchList in time")
 	// ErrNoAnswer means that the state did not arrive in time.
-	ErrNoAnswer = errors.New("the server did not answer in time")
+	ErrNoAnswer = admission.ErrNoAnswer
 	// ErrGivenUp is ErrNoAnswer of an attempt that was given up early, because a caller waited.
-	ErrGivenUp = fmt.Errorf("%w, while a caller waited", ErrNoAnswer)
+	ErrGivenUp = fmt.Errorf("%w", ErrNoAnswer)
 	// ErrSilent means that a list showed a change that a silent stream had not
 	// delivered.
 	ErrSilent = errors.New("the stream was silent about a change")

@@ -36,7 +36,7 @@ func Marked(err error) error {
 	return nil
 }
 
-// hidden replaces an error whose text may quote an object, or cannot be printed.
+// hidden replaces an error whose text may quote an object, cannot be printed, or differs each time.
 type hidden struct {
 	text  string                  // what is shown
 	shown error                   // nothing in it is hidden
@@ -49,13 +49,14 @@ func (h *hidden) Unwrap() error        { return h.shown }
 
 // hide returns shown in place of err.
 func hide(err, shown error) error {
-	return &hidden{printable(shown.Error()), shown, func(target error) bool { return errors.Is(err, target) }}
+	return &hidden{stable(printable(shown.Error())), shown, func(target error) bool { return errors.Is(err, target) }}
 }
 
 // Error returns err, or a replacement if its text may quote an object: decoders
 // quote what they cannot decode ("Object 'Kind' is missing in ..."). An API status stays, and so does the part of err
 // that [visible] knows: the failure of a request without an answer is shown whole. The text around that part is
-// dropped. What is shown is printable, and has at most [longestText] bytes.
+// dropped. What is shown is printable, and has at most [longestText] bytes. What differs each time for the same cause is
+// left out: see stable.go.
 func Error(err error) error {
 	var (
 		status apierrors.APIStatus
@@ -71,7 +72,8 @@ func Error(err error) error {
 		if !ok {
 			shown = err
 		}
-		if shown = statusError(shown, status.Status()); shown == err { //nolint:errorlint // is it the same one?
+		shown = statusError(shown, status.Status())
+		if text := shown.Error(); shown == err && stable(text) == text { //nolint:errorlint // is it the same one?
 			return err
 		}
 		return hide(err, shown)

@@ -39,7 +39,7 @@ func plain(err error) error {
 	}
 	text := err.Error()
 	public := withoutSecrets(text)
-	shown := printable(public)
+	shown := stable(printable(public))
 	switch {
 	case shown == text:
 		return err
