@@ -148,7 +148,7 @@ func TestHedgedReadRefusedAfterTheStreamIsOpen(t *testing.T) {
 // If the server refuses the stream while the GET is under way, nothing would bring changes, and
 // Get fails. If it does later, the state is the last known one.
 func TestHedgedReadWhoseStreamIsRefused(t *testing.T) {
-	for refused, serves := range map[time.Duration]bool{4 * time.Millisecond: false, 50 * time.Millisecond: true} {
+	for refused, phase := range map[time.Duration]objectcache.Phase{4 * time.Millisecond: "Failing", 50 * time.Millisecond: "NotUpdated"} {
 		t.Run(refused.String(), func(t *testing.T) {
 			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 				r.create("tls")
@@ -162,17 +162,13 @@ func TestHedgedReadWhoseStreamIsRefused(t *testing.T) {
 				})
 				r.AddReference(namespace, "tls", "pod")
 				for range 2 {
-					if _, err := r.get("tls", time.Minute); serves && err != nil || !serves && !apierrors.IsForbidden(err) {
-						t.Errorf("got %v, want Forbidden: %t", err, !serves)
+					if _, err := r.get("tls", time.Minute); (phase == "Failing") != apierrors.IsForbidden(err) {
+						t.Errorf("got %v, want Forbidden only in the phase Failing: %s", err, phase)
 					}
 					time.Sleep(time.Minute)
 				}
-				phase := objectcache.PhaseFailing
-				if serves {
-					phase = objectcache.PhaseNotUpdated
-				}
-				if status, _ := r.Status(namespace, "tls"); status.Synced != serves || status.Phase != phase {
-					t.Errorf("status: got %+v, want phase %s, and synced: %t", status, phase, serves)
+				if status, _ := r.Status(namespace, "tls"); status.Phase != phase || status.Synced != (phase == "NotUpdated") {
+					t.Errorf("status: got %+v, want phase %s, and synced as Get returns the object", status, phase)
 				}
 				r.server.Intercept(nil)
 				r.update("tls", "new")

@@ -279,7 +279,7 @@ const reopenGrace = 5 * time.Second
 // notUpdatedLocked returns since when changes of a known state do not arrive: see
 // Status.NotUpdatedSince. contact is when the server last sent something about the object.
 func (w *objectWatch[T]) notUpdatedLocked(stream reflector.Status, contact time.Time) (since time.Time) {
-	if since = w.missingSince(stream); since.IsZero() || stream.Polled || w.upkeep == engine.ByNone && stream.Failures == 0 {
+	if since = w.missingSince(stream); since.IsZero() || stream.Polled {
 		return time.Time{}
 	}
 	if since = later(since, contact); stream.Failures == 0 && time.Since(since) < reopenGrace {
