@@ -20,16 +20,14 @@ type Certificate struct {
 	Version string
 }
 
-// parse returns the certificate of a Secret. The errors of crypto/tls and crypto/x509 are not part of its errors: they
-// may quote the data.
+// parse returns the certificate of a Secret. Its errors quote no data: see keyPair.
 func parse(secret *corev1.Secret) (*Certificate, error) {
 	if secret.Type != corev1.SecretTypeTLS {
 		return nil, fmt.Errorf("the Secret has the type %q, and not %q", secret.Type, corev1.SecretTypeTLS)
 	}
-	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	pair, err := keyPair(secret)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a PEM-encoded certificate, or %s is not its private key",
-			corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
+		return nil, err
 	}
 	return &Certificate{
 		Certificate: pair,
