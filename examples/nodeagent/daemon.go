@@ -43,7 +43,7 @@ func runDaemon(ctx context.Context, given map[string]string, o *options) error {
 		defer signal.Stop(hangup)
 	}
 	var connections debug.Connections
-	a, err := newAgent(ctx, o.config, &connections)
+	a, err := newAgent(o.config, &connections)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func runDaemon(ctx context.Context, given map[string]string, o *options) error {
 }
 
 // newAgent returns an agent for the configuration. connections counts those of its client.
-func newAgent(ctx context.Context, c *config.NodeAgentConfiguration, connections *debug.Connections) (*agent.Agent, error) {
+func newAgent(c *config.NodeAgentConfiguration, connections *debug.Connections) (*agent.Agent, error) {
 	restConfig, err := clientConfig(c.Kubeconfig)
 	if err != nil {
 		return nil, err
@@ -87,8 +87,6 @@ func newAgent(ctx context.Context, c *config.NodeAgentConfiguration, connections
 	if c.Tmpfs.Enabled {
 		options.Tmpfs = &tmpfs.Options{Size: c.Tmpfs.Size.Value()}
 	}
-	klog.FromContext(ctx).Info("Starting to write the volumes of the node's pods",
-		"node", c.NodeName, "server", restConfig.Host, "rootDir", c.RootDir, "tmpfs", c.Tmpfs.Enabled)
 	return agent.New(options)
 }
 

@@ -234,9 +234,15 @@ func TestAddressInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, wait := startDaemon(t, file, c.args()...)
-	_, err := execute(t.Context(), c.args("--bind-address="+strings.TrimPrefix(r.url, "http://"))...)
-	if err == nil || !strings.Contains(err.Error(), "address already in use") {
-		t.Errorf("second agent: got error %v, want that the address is in use", err)
+	inUse := "--bind-address=" + strings.TrimPrefix(r.url, "http://")
+	for name, args := range map[string][]string{"second agent": c.args(inUse), "demo": {inUse}} {
+		command, _ := program(t, args...)
+		command.Stdout, command.Stderr = nil, nil
+		out, err := command.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "address already in use") || strings.Contains(string(out), "Starting to write") ||
+			strings.Contains(string(out), "1. Three pods") {
+			t.Errorf("%s: got error %v and %s, want at once that the address is in use", name, err, out)
+		}
 	}
 	if err := r.signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)

@@ -41,6 +41,7 @@ func newHandler(a *agent.Agent, connections *debug.Connections, inUse func() *op
 	return server.NewHandler(server.Options{
 		Name:  "nodeagent",
 		Ready: a.Ready,
+		Hint:  a.Hint,
 		Flags: func() cliflag.NamedFlagSets { return inUse().flags },
 		Pages: map[string]http.Handler{
 			"/metrics":        compbasemetrics.HandlerFor(all, compbasemetrics.HandlerOpts{}),

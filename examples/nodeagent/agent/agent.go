@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/component-base/featuregate"
+	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/examples/nodeagent/tmpfs"
@@ -60,6 +62,7 @@ type Options struct {
 // Agent writes the volumes of one node's pods. Create one with [New], then call Run once.
 type Agent struct {
 	rootDir    string
+	node       string
 	tmpfs      *tmpfs.Options
 	client     kubernetes.Interface
 	gate       *reflector.Gate // of all streams
@@ -69,6 +72,7 @@ type Agent struct {
 	status     *statuses
 
 	// Set by Run before it starts goroutines.
+	logger     logr.Logger
 	tree       *volume.Tree
 	tokens     *tokens
 	queue      workqueue.TypedRateLimitingInterface[types.UID]
@@ -102,7 +106,7 @@ func New(options Options) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		rootDir: options.RootDir, tmpfs: options.Tmpfs, client: options.Client, gate: gate,
+		rootDir: options.RootDir, node: options.NodeName, tmpfs: options.Tmpfs, client: options.Client, gate: gate,
 		secrets: secrets, configMaps: configMaps, status: newStatuses(),
 	}
 	store := &toolscache.UndeltaStore{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), PushFunc: a.setPods}
@@ -131,6 +135,9 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if a.podsOnDisk, err = a.tree.Pods(); err != nil {
 		return errors.Join(err, a.tree.Close())
 	}
+	a.logger = klog.FromContext(ctx)
+	a.logger.Info("Starting to write the volumes of the node's pods", "node", a.node,
+		"server", a.client.CoreV1().RESTClient().Get().URL().Host, "rootDir", a.rootDir, "tmpfs", a.tmpfs != nil)
 	a.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](minRetry, maxRetry),
 		workqueue.TypedRateLimitingQueueConfig[types.UID]{Name: "pods"}) // for its metrics

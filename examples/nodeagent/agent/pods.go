@@ -29,6 +29,9 @@ func (a *Agent) setPods(objects []any) {
 		}
 	}
 	a.mu.Unlock()
+	if hint := a.Hint(); before == nil && hint != "" {
+		a.logger.Info("Waiting for pods: "+hint, "node", a.node)
+	}
 
 	// Register before unregistering: an object that an old and a new pod share keeps an owner, and so its stream.
 	for uid, pod := range current {

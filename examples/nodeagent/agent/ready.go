@@ -31,6 +31,17 @@ func (a *Agent) Ready() error {
 	return nil
 }
 
+// Hint returns what may be wrong although the agent is ready, or "": a node without pods may be one that does not exist.
+// The agent has no right to look for the Node.
+func (a *Agent) Hint() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pods == nil || len(a.pods) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("no pod that runs is bound to the node %q: is that its name?", a.node)
+}
+
 // setReady notes that a pod of the first list does not keep the agent from being ready any more.
 func (a *Agent) setReady(uid types.UID) {
 	a.mu.Lock()

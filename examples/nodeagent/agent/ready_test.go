@@ -61,6 +61,28 @@ func TestReady(t *testing.T) {
 	})
 }
 
+// TestHint: a node without pods may be one that does not exist. The agent is ready, and says so.
+func TestHint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRigWith(t, apiserver.Options{InMemory: true})
+		r.createPod("web-1", "node-2")
+		r.start()
+		if got := r.agent.Hint(); got != "" {
+			t.Errorf("Hint before the first list: got %q, want none", got)
+		}
+		time.Sleep(time.Second)
+		r.checkReady("without pods", "")
+		if got, want := r.agent.Hint(), `no pod that runs is bound to the node "node-1": is that its name?`; got != want {
+			t.Errorf("Hint without pods: got %q, want %q", got, want)
+		}
+		r.createPod("web-2", "node-1")
+		synctest.Wait()
+		if got := r.agent.Hint(); got != "" {
+			t.Errorf("Hint with a pod: got %q, want none", got)
+		}
+	})
+}
+
 // TestReadyAfterDeletion: a pod of the first list that is deleted does not keep the agent from being ready. Without a
 // server, the cause is the error of the list.
 func TestReadyAfterDeletion(t *testing.T) {

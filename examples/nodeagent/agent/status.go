@@ -29,6 +29,9 @@ type VolumeStatus struct {
 	// Err says why the volume could not be built or written. The files on disk were not changed then. Err also says
 	// why a token that is in the volume cannot be renewed. The other files were written then, and the token stays.
 	Err error
+	// Pending means that Err is no failure yet: the first read of an object, or the request of a token, began less than
+	// 2 s ago. The volume is written when the answer arrives.
+	Pending bool
 	// LeftOut lists the files that are missing from the volume on disk, each with its cause: tokens of the pod's service
 	// account that the agent may not request.
 	LeftOut []string

@@ -147,12 +147,12 @@ func (s *VolumeStatus) log(logger logr.Logger, before VolumeStatus) {
 	if before.Err != nil {
 		s.since = before.since
 	}
-	pending := (errors.Is(s.Err, objectcache.ErrNotSynced) || errors.Is(s.Err, errTokenPending)) && time.Since(s.since) < gracePeriod
+	s.Pending = (errors.Is(s.Err, objectcache.ErrNotSynced) || errors.Is(s.Err, errTokenPending)) && time.Since(s.since) < gracePeriod
 	message := "Cannot write the volume, files are unchanged; will retry"
 	if s.written {
 		message = "Cannot renew tokens of the volume, the last ones stay; will retry"
 	}
-	if text := s.Err.Error(); !pending && s.logged != text {
+	if text := s.Err.Error(); !s.Pending && s.logged != text {
 		s.logged = text
 		logger.Error(s.Err, message)
 		return

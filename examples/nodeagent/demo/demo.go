@@ -57,27 +57,33 @@ func Run(ctx context.Context, options Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	d.printf("API server  %s, in this process\nnode        %s\nfolder      %s\n", d.server.URL(), d.node, d.root)
-	if err := steps.Run(ctx, d.out, d.scenario()); err != nil {
-		return err
+	if options.Once || options.BindAddress == "" {
+		return d.run(ctx, options.Once)
 	}
-	if options.Once {
-		return nil
-	}
-	if options.BindAddress == "" {
-		return d.interactive(ctx, "none")
-	}
-	handler, err := options.Handler(d.agent.Agent)
-	if err != nil {
-		return err
-	}
+	// Before the scenario, which takes seconds: the address may be in use.
 	s, err := server.Listen(ctx, options.BindAddress)
 	if err != nil {
 		return err
+	}
+	if err := steps.Run(ctx, d.out, d.scenario()); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	handler, err := options.Handler(d.agent.Agent)
+	if err != nil {
+		return errors.Join(err, s.Close())
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Run(ctx, handler) })
 	group.Go(func() error { return d.interactive(ctx, s.URL()) })
 	return group.Wait()
+}
+
+// run runs the scenario, and then keeps running without pages unless once is set.
+func (d *demo) run(ctx context.Context, once bool) error {
+	if err := steps.Run(ctx, d.out, d.scenario()); err != nil || once {
+		return err
+	}
+	return d.interactive(ctx, "none")
 }
 
 // demo is a server, an agent, and the state of the scenario.

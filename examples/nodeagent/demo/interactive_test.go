@@ -97,6 +97,11 @@ func TestInteractive(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.waitFor(t, `mine: pods/.*/volumes/answer: removed\n`)
+	out.mu.Lock()
+	if text := out.text.String(); strings.Contains(text, "not synced") || strings.Contains(text, "canceled") {
+		t.Errorf("output: got a line about a first read, which looks like a failure:\n%s", text)
+	}
+	out.mu.Unlock()
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("interactive: got error %v, want none", err)

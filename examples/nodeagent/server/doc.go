@@ -3,6 +3,7 @@
 // Package server serves the health checks, metrics and debug pages of the node agent, on paths that Kubernetes'
 // components use:
 //
+//   - /: links to the others.
 //   - /healthz: 200 while the process answers.
 //   - /readyz: 200 when the agent is ready, or else 503 with the cause.
 //   - /statusz: version, uptime and paths. /flagz: the flags with the values in use.

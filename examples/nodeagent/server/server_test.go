@@ -52,6 +52,7 @@ func do(t *testing.T, method, url string) (*http.Response, string) {
 // TestPages requests each page.
 func TestPages(t *testing.T) {
 	var notReady error
+	hint := ""
 	sets := cliflag.NamedFlagSets{}
 	sets.FlagSet("agent").String("node-name", "worker-7", "")
 	sets.FlagSet("agent").String("password", "hunter2", "")
@@ -61,6 +62,7 @@ func TestPages(t *testing.T) {
 	url, stop := start(t, NewHandler(Options{
 		Name:  "nodeagent",
 		Ready: func() error { return notReady },
+		Hint:  func() string { return hint },
 		Flags: func() cliflag.NamedFlagSets { return sets },
 		Pages: map[string]http.Handler{"/metrics": http.RedirectHandler("/healthz", http.StatusSeeOther)},
 	}))
@@ -86,8 +88,12 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s %s: got the value of a classified flag", method, path)
 		}
 	}
+	check("GET", "/", 200, "<h1>nodeagent</h1>", `<a href="/healthz">/healthz</a>`, `<a href="/metrics">/metrics</a>`, `<a href="/flagz">`)
 	check("GET", "/healthz", 200, "ok")
 	check("GET", "/readyz", 200, "ok")
+	hint = "no pods"
+	check("GET", "/readyz", 200, "ok; no pods\n")
+	hint = ""
 	notReady = errors.New("no pods yet")
 	check("GET", "/readyz", 503, "not ready: no pods yet")
 	check("GET", "/healthz", 200, "ok")
