@@ -61,17 +61,12 @@ var (
 // withoutName returns an error's text with "…" in place of the name of the object, and of the local address of its
 // connection.
 func withoutName(text, name string) string {
-	if strings.Contains(text, "->") {
-		text = localAddress.ReplaceAllString(text, "…->")
-	}
-	if name == "" {
-		return text
-	}
 	var b strings.Builder
-	for done := 0; ; {
+	done := 0
+	for name != "" {
 		at := strings.Index(text[done:], name)
 		if at < 0 {
-			return b.String() + text[done:]
+			break
 		}
 		at += done
 		end := at + len(name)
@@ -84,6 +79,11 @@ func withoutName(text, name string) string {
 		}
 		done = end
 	}
+	b.WriteString(text[done:])
+	if text = b.String(); strings.Contains(text, "->") {
+		text = localAddress.ReplaceAllString(text, "…->")
+	}
+	return text
 }
 
 // causesOf returns the causes of the objects: those that need attention first, and then those of many objects.

@@ -134,8 +134,12 @@ func (p page) Left(t time.Time) string { return duration.HumanDuration(max(0, t.
 
 // short returns the beginning of a text that is too long for the page.
 func short(text string) string {
-	if runes := []rune(text); len(runes) > maxText {
-		return string(runes[:maxText]) + "… (the JSON has all of it)"
+	runes := 0
+	for at := range text {
+		if runes == maxText {
+			return text[:at] + "… (the JSON has all of it)"
+		}
+		runes++
 	}
 	return text
 }
