@@ -162,7 +162,7 @@ func TestHedgedReadWhoseStreamIsRefused(t *testing.T) {
 				})
 				r.AddReference(namespace, "tls", "pod")
 				for range 2 {
-					if _, err := r.get("tls", time.Minute); (phase == "Failing") != apierrors.IsForbidden(err) {
+					if _, err := r.get("tls", time.Minute); (phase == "Failing") != (err != nil) || err != nil && !apierrors.IsForbidden(err) {
 						t.Errorf("got %v, want Forbidden only in the phase Failing: %s", err, phase)
 					}
 					time.Sleep(time.Minute)

@@ -72,7 +72,7 @@ func (w *World) tryGet(o *Object) {
 		return
 	}
 	var status objectcache.Status
-	subject, hasStatus := w.subjects[o.Kind].(Statuser)
+	subject, hasStatus := w.subjects[o.Kind].(StatusReader)
 	if hasStatus = hasStatus && w.rested; hasStatus { // nothing changes between the two
 		status, hasStatus = subject.Status(o.Key.Namespace, o.Key.Name)
 	}

@@ -217,7 +217,7 @@ func (w *World) hasStream(o *Object) bool {
 	if o.streams.Load() < int64(max(1, w.options.Streams)) || o.restores.Load() != w.restores.Load() {
 		return false
 	}
-	s, ok := w.subjects[o.Kind].(Statuser)
+	s, ok := w.subjects[o.Kind].(StatusReader)
 	if !ok {
 		return true
 	}

@@ -55,8 +55,8 @@ type Lister interface {
 	Statuses() iter.Seq[objectcache.Status]
 }
 
-// Statuser is a subject that knows the status of each object.
-type Statuser interface {
+// StatusReader is a subject that knows the status of each object.
+type StatusReader interface {
 	Status(namespace, name string) (objectcache.Status, bool)
 }
 
