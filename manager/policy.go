@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // ErrReferenceDenied is wrapped by the errors of CheckReference and GetFor if the
@@ -36,7 +37,7 @@ func (p ReferencePolicy) review(owner Owner, key types.NamespacedName) (err erro
 			err = fmt.Errorf("the policy panicked with a %T", value)
 		}
 	}()
-	return p(owner, key)
+	return listwatch.Bound(p(owner, key)) // it is kept for each reference
 }
 
 // SetReferencePolicy sets the policy that each reference must pass, and applies it to all

@@ -174,6 +174,21 @@ func TestPolicyThatPanics(t *testing.T) {
 	}
 }
 
+// The reason of a policy is kept for each reference: a long one in part.
+func TestPolicyWithALongReason(t *testing.T) {
+	m := newManager(t, newCountingStore(t), nil)
+	reason := errors.New("the reason")
+	m.SetReferencePolicy(func(manager.Owner, types.NamespacedName) error {
+		return fmt.Errorf("%s: %w", strings.Repeat("no ", 10000), reason)
+	})
+	owner := manager.Owner{Name: "web"}
+	m.SetReferences(owner, key("tls"))
+	err := m.CheckReference(owner, "default", "tls")
+	if !errors.Is(err, manager.ErrReferenceDenied) || !errors.Is(err, reason) || len(err.Error()) > 5000 {
+		t.Errorf("got %d bytes: %.100s, want the denial, its reason and some 4 kB", len(err.Error()), err)
+	}
+}
+
 // A policy that ends its goroutine leaves no reference behind that is never deleted.
 func TestPolicyThatExits(t *testing.T) {
 	store := newCountingStore(t)

@@ -264,6 +264,7 @@ func (r *Reflector) overLocked() bool { return r.stopped || r.ctx.Err() != nil }
 
 // finish ends a session, and learns from why it ended.
 func (r *Reflector) finish(s *session, err error) {
+	err = redact.Bound(err) // a store, or a check of an answer, may have made it
 	r.gate.streams.remove(s)
 	ended, over := r.unsetSession(s)
 	r.chooser.SessionEnded(err, s.listMode, s.began.Time())

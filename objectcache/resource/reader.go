@@ -125,10 +125,13 @@ func (r *Reader[T]) RateLimit() error { return r.resource.rateLimitError() }
 // readState reads an object with one GET. The version of an absence is not known. An error
 // is that of the client: for a path that is not served it is the server's 404.
 func (r *Resource[T]) readState(ctx context.Context, key types.NamespacedName) (state cache.State[T], err error) {
-	object, err := listwatch.Redacted(ctx, func(ctx context.Context) (T, error) { return r.get(ctx, key) })
-	if err == nil {
-		err = r.checkObject(object, key)
-	}
+	object, err := listwatch.Redacted(ctx, func(ctx context.Context) (T, error) {
+		object, err := r.get(ctx, key)
+		if err == nil {
+			err = r.checkObject(object, key)
+		}
+		return object, err
+	})
 	switch {
 	case r.isAbsence(err, key.Name):
 		return cache.State[T]{Synced: true}, nil

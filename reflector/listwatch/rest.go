@@ -135,8 +135,9 @@ func (r *RESTResource) list(ctx context.Context, namespace, name string, options
 // errLongAnswer is returned for an answer that holds more than one object can have.
 var errLongAnswer = redact.Loggable(fmt.Errorf("%w: an answer of more than %d bytes", cache.ErrMalformed, largestFrame))
 
-// read sends a request, and returns the body of the answer, and the type of one that is not an API server's. One of more than so many bytes, without its compression, is
-// not read further. [rest.Request.Do] reads any body whole, and logs it.
+// read sends a request, and returns the body of the answer, and the type of one that is not an API server's. One of
+// more than so many bytes, without its compression, is not read further. [rest.Request.Do] reads any body whole, and
+// logs it.
 func read(ctx context.Context, request *rest.Request, most int64) (answer []byte, kind string, err error) {
 	body, err := request.Stream(ctx)
 	if err != nil {

@@ -118,6 +118,11 @@ var ErrStore = failure.ErrStore
 // Loggable marks an error of a Source: its text holds no object data and is not hidden.
 func Loggable(err error) error { return redact.Loggable(err) }
 
+// Bound returns err, or an error with the first 4 KiB of its text if that, or the text of an error that it wraps, is
+// longer than 8 KiB. errors.Is and errors.As still find what err wraps and is not as long. What keeps the error of a
+// function of the program, for each of many objects, keeps it bounded. It hides nothing.
+func Bound(err error) error { return redact.Bound(err) }
+
 // Isolate calls f on a goroutine of its own, and returns what it has returned. If f panics, or
 // ends the goroutine, it returns an error. The value of a panic may hold an object: the text of the
 // error has its type and where f panicked, and no more.

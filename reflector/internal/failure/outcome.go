@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
+	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // outcomes maps each class of failure onto what it means for admission.
@@ -29,5 +30,5 @@ var outcomes = map[Class]admission.Kind{
 // Outcome returns what an error means for admission.
 func Outcome(err error) admission.Outcome {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return admission.Outcome{Kind: outcomes[Of(err)], RetryAfter: time.Duration(seconds) * time.Second, Cause: err}
+	return admission.Outcome{Kind: outcomes[Of(err)], RetryAfter: time.Duration(seconds) * time.Second, Cause: redact.Bound(err)}
 }

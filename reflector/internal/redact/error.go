@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
+	"unique"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,18 +40,22 @@ func Marked(err error) error {
 
 // hidden replaces an error whose text may quote an object, cannot be printed, or differs each time.
 type hidden struct {
-	text  string                  // what is shown
-	shown error                   // nothing in it is hidden
+	text  unique.Handle[string]   // what is shown: errors with equal texts share it
+	shown error                   // nothing in it is hidden; may be nil
 	is    func(target error) bool // what errors.Is finds beside shown; a function: no verb of fmt prints what it refers to
 }
 
-func (h *hidden) Error() string        { return h.text }
+func (h *hidden) Error() string        { return h.text.Value() }
 func (h *hidden) Is(target error) bool { return h.is != nil && h.is(target) }
 func (h *hidden) Unwrap() error        { return h.shown }
 
-// hide returns shown in place of err.
+// hide returns shown in place of err, of which it keeps no long text.
 func hide(err, shown error) error {
-	return &hidden{stable(printable(shown.Error())), shown, func(target error) bool { return errors.Is(err, target) }}
+	parts, _ := short(err)
+	is := func(target error) bool {
+		return slices.ContainsFunc(parts, func(part error) bool { return errors.Is(part, target) })
+	}
+	return &hidden{unique.Make(stable(printable(shown.Error()))), shown, is}
 }
 
 // Error returns err, or a replacement if its text may quote an object: decoders
@@ -97,17 +103,17 @@ func textHidden(err error) error {
 }
 
 // statusError hides the text of a status that client-go built from something
-// else: an event that it could not decode, or an answer that is no status. It escapes the
-// message of others.
+// else: an event that it could not decode, or an answer that is no status. It escapes and bounds the
+// texts of others.
 func statusError(err error, status metav1.Status) error {
 	if !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && !IsDecoding(err) {
-		message := printable(status.Message)
-		if message == status.Message {
+		bounded := boundStatus(status)
+		if len(status.Message) <= sharedText && reflect.DeepEqual(bounded, status) {
 			return err
 		}
-		status.Message = message
-		return &apierrors.StatusError{ErrStatus: status}
+		return &apierrors.StatusError{ErrStatus: bounded}
 	}
+	status = boundStatus(status)
 	clean := metav1.Status{
 		Status: status.Status, Code: status.Code, Reason: status.Reason,
 		Message: fmt.Sprintf("%d %s, with a text that is hidden because it may quote an object", status.Code, http.StatusText(int(status.Code))),

@@ -110,9 +110,9 @@ func newLeaf(number byte, text string) error {
 	return &url.Error{Op: "Get", URL: address, Err: requests[n/2](text)}
 }
 
-// FuzzError wraps errors in others, all with a text that may be a body. No verb of fmt prints that text after Error, for
-// the error or for one that it wraps. What is printed is bounded, and a terminal can print it. What it wraps is still
-// found.
+// FuzzError wraps errors in others, all with a text that may be a body. No verb of fmt prints that text after Error,
+// for the error or for one that it wraps. What is printed is bounded, and a terminal can print it. What it wraps is
+// still found.
 func FuzzError(f *testing.F) {
 	for leaf := range byte(len(leaves) + 2*len(requests)) {
 		f.Add([]byte{leaf}, "")

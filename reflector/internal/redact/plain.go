@@ -4,16 +4,11 @@ package redact
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
-	"strconv"
-	"strings"
+	"unique"
 )
 
 // Makes a text fit to be shown.
-
-// longestText is how many bytes of a text are shown and kept. A refusal of kube-apiserver has some hundred.
-const longestText = 4 << 10
 
 var (
 	// userinfo is what a URL has in front of its host, such as the password of a proxy.
@@ -40,11 +35,14 @@ func plain(err error) error {
 	text := err.Error()
 	public := withoutSecrets(text)
 	shown := stable(printable(public))
+	parts, whole := short(err)
 	switch {
-	case shown == text:
+	case shown == text && whole:
 		return err
-	case public == text && len(text) <= longestText:
-		return &hidden{text: shown, shown: err}
+	case public == text && whole:
+		return &hidden{text: unique.Make(shown), shown: err}
+	case public == text:
+		return &bounded{unique.Make(shown), parts}
 	}
 	return errors.New(shown)
 }
@@ -62,22 +60,4 @@ func withoutSecrets(text string) string {
 		return text
 	}
 	return unparsed.ReplaceAllString(text, "$1")
-}
-
-// printable returns text, at most [longestText] of it, with escape sequences of Go in place of all that cannot be
-// printed: such characters could control a terminal, or begin a line of a log.
-func printable(text string) string {
-	var b strings.Builder
-	for i, r := range text {
-		piece := string(r)
-		if !strconv.IsPrint(r) {
-			piece = strings.Trim(strconv.QuoteRune(r), "'")
-		}
-		if b.Len()+len(piece) > longestText {
-			fmt.Fprintf(&b, "… (cut at %d bytes)", i)
-			break
-		}
-		b.WriteString(piece)
-	}
-	return b.String()
 }
