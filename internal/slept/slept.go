@@ -62,8 +62,8 @@ func Total(at time.Duration) time.Duration {
 	return slept.Load().total
 }
 
-// Note notices a sleep that ended shortly before at, which is the time of the call, since Origin. A sleep that is noticed
-// late counts for what has happened in between, too, so call it when a state arrives.
+// Note notices a sleep that ended shortly before at, which is the time of the call, since Origin. A sleep that is
+// noticed late counts for what has happened in between, too, so call it when a state arrives.
 func Note(at time.Duration) {
 	if since := at - time.Duration(compared.Load()); since < 0 || since >= every {
 		compare(at)
@@ -86,8 +86,8 @@ func compare(at time.Duration) {
 	}
 }
 
-// Aged returns a time since Origin, by the monotonic clock, by the clock of ages: it adds the time for which the machine
-// had been suspended until then.
+// Aged returns a time since Origin, by the monotonic clock, by the clock of ages: it adds the time for which the
+// machine had been suspended until then.
 func Aged(at time.Duration) time.Duration {
 	h := slept.Load()
 	total := h.total

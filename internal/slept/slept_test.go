@@ -11,7 +11,8 @@ import (
 
 func now() time.Duration { return time.Since(Origin) }
 
-// On a machine that is awake, nothing is counted, however often the clocks are compared and from however many goroutines.
+// On a machine that is awake, nothing is counted, however often the clocks are compared and from however many
+// goroutines.
 func TestAwake(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {

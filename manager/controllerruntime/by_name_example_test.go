@@ -47,13 +47,15 @@ func (s *shop) SetupWithManager(mgr ctrl.Manager) error {
 		return err
 	}
 	s.client, s.byName = mgr.GetClient(), byName.GetClient()
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.ConfigMap{}, "secret", secretOf); err != nil {
+	err = mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.ConfigMap{}, "secret", secretOf)
+	if err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&corev1.ConfigMap{}).
 		Owns(&corev1.Secret{}). // those with the label
-		WatchesRawSource(source.Kind(byName.GetCache(), &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(s.ownersOf))).
+		WatchesRawSource(source.Kind(byName.GetCache(), &corev1.Secret{},
+			handler.TypedEnqueueRequestsFromMapFunc(s.ownersOf))).
 		Complete(s)
 }
 

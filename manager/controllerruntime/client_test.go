@@ -270,7 +270,8 @@ func TestClientReadsItsStatus(t *testing.T) {
 	}
 }
 
-// newGadget returns a client that reads its own writes of Gadgets, which have a status, and a Gadget that it has created.
+// newGadget returns a client that reads its own writes of Gadgets, which have a status, and a Gadget that it has
+// created.
 func newGadget(t *testing.T) (*apiserver.Server, client.Client, *unstructured.Unstructured) {
 	t.Helper()
 	gadgets := apiserver.CustomResource{Group: "example.com", Version: "v1", Resource: "gadgets", Kind: "Gadget", StatusSubresource: true}

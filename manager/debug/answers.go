@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The page of many objects takes much memory while it is made, and little when it is compressed. So one answer is made at
-// a time, written compressed as it is made, and kept so until those who asked for it have read it.
+// The page of many objects takes much memory while it is made, and little when it is compressed. So one answer is made
+// at a time, written compressed as it is made, and kept so until those who asked for it have read it.
 const (
 	// maxRequests is how many requests are answered at a time.
 	maxRequests = 64

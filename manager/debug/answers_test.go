@@ -150,7 +150,8 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
-// A source that panics ends its own request only. Those that wait for the same report get 500, and the next one a report.
+// A source that panics ends its own request only. Those that wait for the same report get 500, and the next one a
+// report.
 func TestSourcePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := true

@@ -194,8 +194,8 @@ func toneOf(phase objectcache.Phase) string {
 	return "good"
 }
 
-// look returns how the page shows an object's phase: as the text says what a Get returns, and as the tone whether that is
-// a problem.
+// look returns how the page shows an object's phase: as the text says what a Get returns, and as the tone whether that
+// is a problem.
 func look(o *Object) (tone, text string) {
 	text = phaseText(o.Phase)
 	switch o.Problem {

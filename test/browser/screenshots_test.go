@@ -18,8 +18,8 @@ var screenshots = flag.String("screenshots", "", "folder for pictures of the pag
 // open unfolds all that can be unfolded.
 const open = `for (const details of document.querySelectorAll("details")) details.open = true`
 
-// The page fits into the width of a phone and of a desktop, in light and dark, also with all details unfolded. With -screenshots it is also written
-// to files.
+// The page fits into the width of a phone and of a desktop, in light and dark, also with all details unfolded. With
+// -screenshots it is also written to files.
 func TestScreenshots(t *testing.T) {
 	c := newCluster(t, 0)
 	host, _ := c.serve("127.0.0.1:0")

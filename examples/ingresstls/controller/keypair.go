@@ -19,8 +19,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// keyPair is tls.X509KeyPair with other errors: each names the cause that can be told from the outside, and quotes nothing
-// of the data. Those of crypto/tls and crypto/x509 quote the types of PEM blocks, and other parts of what they read.
+// keyPair is tls.X509KeyPair with other errors: each names the cause that can be told from the outside, and quotes
+// nothing of the data. Those of crypto/tls and crypto/x509 quote the types of PEM blocks, and other parts of what they
+// read.
 func keyPair(secret *corev1.Secret) (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err == nil {

@@ -33,8 +33,8 @@ func (r *rig) eventuallyUpdated(pod *corev1.Pod, secret, key, value string, want
 }
 
 // TestTokenAtTheKeyOfASecret: a Secret has a key at the path of a token that the agent may not request. The volume goes
-// on being updated, also after a restart. The later source has the path: if it is the token, there is no file, and never
-// that of the Secret.
+// on being updated, also after a restart. The later source has the path: if it is the token, there is no file, and
+// never that of the Secret.
 func TestTokenAtTheKeyOfASecret(t *testing.T) {
 	for name, tc := range map[string]struct {
 		sources []corev1.VolumeProjection
@@ -85,8 +85,8 @@ func (r *rig) checkConflicts(pod *corev1.Pod, names string) {
 	})
 }
 
-// TestKeptTokenDoesNotFreeze: while a token cannot be renewed, also after a restart, its file stays, and the other files
-// of the volume are updated.
+// TestKeptTokenDoesNotFreeze: while a token cannot be renewed, also after a restart, its file stays, and the other
+// files of the volume are updated.
 func TestKeptTokenDoesNotFreeze(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTokenRig(t)

@@ -31,8 +31,8 @@ func (a *Agent) Ready() error {
 	return nil
 }
 
-// Hint returns what may be wrong although the agent is ready, or "": a node without pods may be one that does not exist.
-// The agent has no right to look for the Node.
+// Hint returns what may be wrong although the agent is ready, or "": a node without pods may be one that does not
+// exist. The agent has no right to look for the Node.
 func (a *Agent) Hint() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

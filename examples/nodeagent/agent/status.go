@@ -32,8 +32,8 @@ type VolumeStatus struct {
 	// Pending means that Err is no failure yet: the first read of an object, or the request of a token, began less than
 	// 2 s ago. The volume is written when the answer arrives.
 	Pending bool
-	// LeftOut lists the files that are missing from the volume on disk, each with its cause: tokens of the pod's service
-	// account that the agent may not request.
+	// LeftOut lists the files that are missing from the volume on disk, each with its cause: tokens of the pod's
+	// service account that the agent may not request.
 	LeftOut []string
 	// Conflicts names sources of the volume on disk that have paths in common, at most ten pairs: the later source has
 	// the file.

@@ -148,8 +148,8 @@ func TestLogsErrorOnce(t *testing.T) {
 	}
 }
 
-// TestLogsWrittenOnce: tokens that are left out, and sources with a path in common, are logged when they change, and not
-// again after an error in between.
+// TestLogsWrittenOnce: tokens that are left out, and sources with a path in common, are logged when they change, and
+// not again after an error in between.
 func TestLogsWrittenOnce(t *testing.T) {
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	ctx := klog.NewContext(t.Context(), logger)

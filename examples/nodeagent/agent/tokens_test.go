@@ -242,9 +242,9 @@ func TestTokensHang(t *testing.T) {
 	})
 }
 
-// TestTokenAfterASleep: while the machine is suspended, its monotonic clock and its timers stand still, and the wall clock
-// does not. A token that has to be renewed by then is renewed within tokenCheck; one that has expired is not written. A
-// wall clock that is set back renews nothing late.
+// TestTokenAfterASleep: while the machine is suspended, its monotonic clock and its timers stand still, and the wall
+// clock does not. A token that has to be renewed by then is renewed within tokenCheck; one that has expired is not
+// written. A wall clock that is set back renews nothing late.
 func TestTokenAfterASleep(t *testing.T) {
 	for name, tc := range map[string]struct {
 		wall    time.Duration // by how much the wall clock is ahead afterwards
@@ -305,9 +305,11 @@ func TestTokenStaysSecret(t *testing.T) {
 		server roundTripper
 		want   string // in the error
 	}{
-		"an error of the connection": {
-			server: func(*http.Request) (*http.Response, error) { return nil, errors.New("malformed: " + secret) },
-			want:   "text is hidden",
+		"what is no answer": { // it may be the rest of a body
+			server: func(*http.Request) (*http.Response, error) {
+				return nil, fmt.Errorf("malformed HTTP response %q", secret)
+			},
+			want: `Post "https://server.example": malformed HTTP response`,
 		},
 		"the URL of a redirect": {
 			server: func(r *http.Request) (*http.Response, error) {

@@ -83,8 +83,8 @@ func (d *demo) printChanges(ctx context.Context) error {
 // state is the state of a volume. printChanges prints it when the text or the version on disk changes.
 type state struct{ text, version string }
 
-// states returns the state of every volume that was synced, by "pod: path". A volume that is read for the first time has
-// none yet.
+// states returns the state of every volume that was synced, by "pod: path". A volume that is read for the first time
+// has none yet.
 func (d *demo) states() map[string]state {
 	states := map[string]state{}
 	for uid, pod := range d.agent.Status() {

@@ -30,10 +30,10 @@
 // through [os.Root]: neither a path in items nor a link in a volume leads outside. Files
 // have exactly the mode that the pod asks for, whatever the umask.
 //
-// Write removes only what Write has created, also in an earlier process: versions, ..data, and links of the form NAME ->
-// ..data/NAME. What other programs put into the folder of a volume stays, as with kubelet: a container may have another
-// volume mounted on it. If it has the name of a file of the volume, Write returns an error, and the other files are
-// updated; only a link is replaced. A version and all that is in it belongs to this package. Nothing is emptied if
+// Write removes only what Write has created, also in an earlier process: versions, ..data, and links of the form NAME
+// -> ..data/NAME. What other programs put into the folder of a volume stays, as with kubelet: a container may have
+// another volume mounted on it. If it has the name of a file of the volume, Write returns an error, and the other files
+// are updated; only a link is replaced. A version and all that is in it belongs to this package. Nothing is emptied if
 // something is mounted on it or below it: the call fails and names the mount.
 //
 // The folder of a deleted pod is renamed before it is emptied, so that no reader sees a part of it.

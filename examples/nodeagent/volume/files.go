@@ -42,7 +42,8 @@ type files struct {
 // built returns what was collected.
 func (f *files) built() Built { return Built{f.payload, f.leftOut, f.conflicts} }
 
-// set adds the file of a source at the clean form of name: "./a//b" is "a/b". It replaces the file of an earlier source.
+// set adds the file of a source at the clean form of name: "./a//b" is "a/b". It replaces the file of an earlier
+// source.
 func (f *files) set(name, source string, file File) error {
 	clean, err := cleanPath(name)
 	if err != nil {

@@ -78,8 +78,8 @@ func checkMountNotEmptied(t *testing.T, folder string, mount func(target string)
 	}
 }
 
-// inContainer in the environment means that the test runs in a mount namespace below that of the agent: its value is the
-// folder of a volume, in which it mounts another one.
+// inContainer in the environment means that the test runs in a mount namespace below that of the agent: its value is
+// the folder of a volume, in which it mounts another one.
 const inContainer = "REFWATCH_VOLUME_IN_CONTAINER"
 
 // TestMountOfAContainer: in its own mount namespace a container has other volumes mounted on folders in a volume. The

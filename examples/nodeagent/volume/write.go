@@ -30,7 +30,8 @@ const (
 	volumeDirMode fs.FileMode = 0o755
 )
 
-// versionName matches the names of versions. The API reserves names that start with "..", so that nobody else uses them.
+// versionName matches the names of versions. The API reserves names that start with "..", so that nobody else uses
+// them.
 var versionName = regexp.MustCompile(`^\.\.\d{4}(_\d\d){5}\.\d+$`)
 
 // write makes the folder of a volume hold the payload, and reports whether anything had to change.

@@ -61,8 +61,8 @@ func hide(err, shown error) error {
 // Error returns err, or a replacement if its text may quote an object: decoders
 // quote what they cannot decode ("Object 'Kind' is missing in ..."). An API status stays, and so does the part of err
 // that [visible] knows: the failure of a request without an answer is shown whole. The text around that part is
-// dropped. What is shown is printable, and has at most [longestText] bytes. What differs each time for the same cause is
-// left out: see stable.go.
+// dropped. What is shown is printable, and has at most [longestText] bytes. What differs each time for the same cause
+// is left out: see stable.go.
 func Error(err error) error {
 	var (
 		status apierrors.APIStatus
