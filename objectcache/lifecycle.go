@@ -77,7 +77,14 @@ func (s *WatchStore[T]) startUnaskedLocked(e *entry[T]) {
 // newWatchLocked returns a watch with a reflector of its own. If the entry has a watch, it is
 // the successor of that.
 func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
+	var backoff reflector.Backoff
+	if e.watch.Load() == nil {
+		backoff = s.takeBackoffLocked(e.key)
+	}
 	w := s.nextWatchLocked(e)
+	if backoff.IsPause() {
+		w.nextHedge = s.now() + hedgeTimeout
+	}
 	resource := s.resource.resource.String()
 	source := s.resource.Source(e.key)
 	if s.ttl != nil {
@@ -89,6 +96,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		BlockingStreams: s.options.BlockingStreams,
 		Prompt:          s.prompt,
 		Counters:        &s.counters,
+		Backoff:         backoff,
 		Explain:         s.explain,
 		Transform:       s.transformFor(e),
 	})

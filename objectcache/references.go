@@ -181,6 +181,9 @@ func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 	delete(s.lastCauses, e.key)
 	s.objects--
 	s.stopTimerLocked(e.timers().lease)
+	if w := e.watch.Load(); w != nil && w.shared == nil {
+		s.keepBackoffLocked(e.key, w.reflector)
+	}
 	s.stopLocked(e, errUnreferenced)
 	e.wakeLocked()
 	s.subscribers.notify(e.key)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
@@ -139,6 +140,7 @@ func (s *WatchStore[T]) endSharedLocked(n *sharedNamespace[T], reason error) {
 	n.stream, st.reason = nil, reason
 	s.stopTimerLocked(st.slow)
 	s.stopTimerLocked(st.grace)
+	s.keepBackoffLocked(types.NamespacedName{Namespace: n.name}, st.reflector)
 	st.reflector.Stop()
 	if !errors.Is(reason, errFew) && !s.stopped {
 		n.retry = s.startTimerLocked(sharedRetry+rand.N(sharedRetry), func() time.Duration {

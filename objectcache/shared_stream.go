@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
@@ -84,6 +85,7 @@ func (s *WatchStore[T]) newSharedStream(n *sharedNamespace[T]) *sharedStream[T] 
 		Gate:            s.options.Gate,
 		BlockingStreams: s.options.BlockingStreams,
 		Counters:        &s.counters,
+		Backoff:         s.takeBackoffLocked(types.NamespacedName{Namespace: n.name}),
 		Explain:         s.explain,
 	}
 	if s.resource.Transforms() {

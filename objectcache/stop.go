@@ -36,6 +36,7 @@ func (s *WatchStore[T]) stopAllLocked() {
 	for key := range s.notices {
 		s.cancelNoticeLocked(key)
 	}
+	s.stopTimerLocked(s.backoffs.timer)
 	s.subscribers.shutDown()
 	s.cancel()
 }

@@ -55,6 +55,7 @@ type WatchStore[T cache.Object] struct {
 	references  int                              // owners of all entries
 	waiters     int                              // Gets that wait
 	hedges      hedges[T]
+	backoffs    backoffs
 	shared      map[string]*sharedNamespace[T] // nil without WatchOptions.Shared
 	subscribers subscribers
 	notices     map[types.NamespacedName]notice // of subscribers that wait for a time

@@ -97,6 +97,9 @@ type Options struct {
 	// If the stream is not parked, or more than 4 MiB of events wait, it counts from when the event was
 	// read.
 	Transform toolscache.TransformFunc
+	// Backoff is that of a reflector of the same selection which has ended lately: see
+	// [Reflector.Backoff]. Default: the zero value, of which the first attempt begins at once.
+	Backoff Backoff
 	// Explain returns the error that the log has in place of that of a failed attempt, such as
 	// one that says what to check. It holds no object data. Default: nil, the error itself.
 	Explain func(error) error
@@ -161,6 +164,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 	r.progress.needed = r.gate.reads.now()
 	r.chooser = r.gate.watchLists.NewChooser(options.Resource, watchlist.Unsupported(source))
 	r.gate.admission.Join(&r.member, options.Resource, observer{r})
+	r.member.Continue(options.Backoff.past)
 	return r
 }
 

@@ -61,6 +61,9 @@
 //     more for those that a caller waits for. A successful attempt of theirs adds
 //     three more. Each failing member makes less than one attempt a second, after
 //     the first few.
+//   - A member that takes the place of one which has left ([Member.Past], [Member.Continue]) is no
+//     faster than one that stays. After three in a row that left within 10 s of their success, the
+//     next ones pause (0.1 s, doubling to 1 s) and share the 20 attempts a second of failing members.
 //   - After four failures of healthy members in a row, their attempts begin at
 //     least 20 ms apart.
 //   - An outage of the server, or an invalid token, causes one probe at a time. New

@@ -67,6 +67,7 @@ type member struct {
 	retried         bool   // its pause was ended early since it last synced
 	failures        uint32 // failed attempts in a row
 	shortStreams    uint32 // streams in a row that lived for less than stableStream
+	restarts        uint32 // see Past
 
 	proceed func()        // called, with the lock held, when the member is admitted or leaves
 	queue   *list.List    // the queue it is in, nil if none
