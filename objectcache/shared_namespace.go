@@ -40,6 +40,7 @@ type sharedNamespace[T cache.Object] struct {
 	stream  *sharedStream[T] // nil: each entry has its own
 	retry   *timer           // nil, or no stream begins before it fires
 	linger  *timer           // nil, or ends the stream when it fires
+	told    bool             // the log says at level 0 that the namespace cannot be watched
 }
 
 // countStreamLocked counts an entry that needs a stream, and begins or ends the shared

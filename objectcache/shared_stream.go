@@ -3,7 +3,6 @@
 package objectcache
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,8 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -21,7 +18,6 @@ import (
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 const (
@@ -154,8 +150,22 @@ func (st *sharedStream[T]) end(reason error) {
 			logger.V(2).Info("Stopped watching the namespace", "reason", reason)
 			return
 		}
+		if !st.tells() {
+			logger = logger.V(2)
+		}
 		logger.Info("Cannot watch the namespace, each object gets a stream of its own", "err", st.store.explain(reason))
 	})
+}
+
+// tells reports whether the log is to say at level 0 that the namespace cannot be watched: once until it can, and not
+// of many namespaces.
+func (st *sharedStream[T]) tells() bool {
+	s := st.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	told := st.namespace.told
+	st.namespace.told = told || s.sharedLines.TryAccept()
+	return !told && st.namespace.told
 }
 
 // member returns the member of that name, nil if there is none.
@@ -176,11 +186,18 @@ func (st *sharedStream[T]) watch(m *sharedEntry[T]) (w *objectWatch[T], joined b
 
 // changed is called by the reflector after a read, an event, a bookmark or a failure.
 func (st *sharedStream[T]) changed() {
+	if st.learn() {
+		st.logger().Info("The namespace can be watched again")
+	}
+}
+
+// learn learns from a change. It reports whether the log is to say that the namespace can be watched again.
+func (st *sharedStream[T]) learn() (recovered bool) {
 	s := st.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if st.namespace.stream != st {
-		return
+		return false
 	}
 	status := st.reflector.Status()
 	if !status.LastContact.IsZero() {
@@ -188,16 +205,20 @@ func (st *sharedStream[T]) changed() {
 	}
 	if reason := st.failureLocked(status); reason != nil {
 		s.endSharedLocked(st.namespace, reason)
-		return
+		return false
+	}
+	if status.Streaming {
+		recovered, st.namespace.told = st.namespace.told, false
 	}
 	if s.waiters == 0 {
-		return // the members are many
+		return recovered // the members are many
 	}
 	for _, m := range st.members.Range {
 		if e := m.(*sharedEntry[T]).entry; e.waiters.Load() > 0 {
 			e.wakeLocked() // the state may be young enough now
 		}
 	}
+	return recovered
 }
 
 // failureLocked returns why the stream must end, nil if it need not: streams of single
@@ -256,55 +277,6 @@ func (st *sharedStream[T]) readIsSlowLocked() time.Duration {
 		}
 	}
 	return 0
-}
-
-// sharedSource asks whether the namespace may be read before it is.
-type sharedSource[T cache.Object] struct {
-	listwatch.Source
-
-	stream  *sharedStream[T]
-	allowed bool // the reflector makes one call at a time before the state is stored
-}
-
-var errNotAllowed = errors.New("WatchOptions.Shared.Allowed returned false")
-
-// List implements listwatch.Source.
-func (s *sharedSource[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	if err := s.ask(ctx); err != nil {
-		return nil, err
-	}
-	return s.Source.List(ctx, options)
-}
-
-// Watch implements listwatch.Source.
-func (s *sharedSource[T]) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
-	if err := s.ask(ctx); err != nil {
-		return nil, err
-	}
-	return s.Source.Watch(ctx, options)
-}
-
-// ask precedes each request. An error is a refusal, or what Allowed returned.
-func (s *sharedSource[T]) ask(ctx context.Context) error {
-	store, namespace := s.stream.store, s.stream.namespace.name
-	if allowed := store.options.Shared.Allowed; allowed != nil && !s.allowed {
-		ok, err := allowed(ctx, namespace)
-		if err != nil {
-			return listwatch.Loggable(fmt.Errorf("WatchOptions.Shared.Allowed failed for namespace %q: %w", namespace, err))
-		}
-		if !ok {
-			return apierrors.NewForbidden(store.resource.resource, "", errNotAllowed)
-		}
-		s.allowed = true
-	}
-	store.mu.Lock()
-	first := !s.stream.asked
-	s.stream.asked = true
-	store.mu.Unlock()
-	if first {
-		s.stream.logger().V(2).Info("Starting to watch the namespace")
-	}
-	return nil
 }
 
 // How an object passes from its own stream to the shared one, without a gap:

@@ -25,6 +25,7 @@ func (s *WatchStore[T]) hasStoppedLocked() bool {
 func (s *WatchStore[T]) stopAllLocked() {
 	s.stopped = true
 	s.keepCausesLocked()
+	s.cancel() // before the reflectors are stopped: the program ends, and not their objects
 	if s.shared != nil {
 		s.stopSharedLocked()
 	}
@@ -38,7 +39,6 @@ func (s *WatchStore[T]) stopAllLocked() {
 	}
 	s.stopTimerLocked(s.backoffs.timer)
 	s.subscribers.shutDown()
-	s.cancel()
 }
 
 // keepCausesLocked keeps why objects are not known, or not newer. The objects themselves are dropped.

@@ -4,7 +4,7 @@ package objectcache
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -271,13 +271,13 @@ func giveUpAfter(status reflector.Status) time.Duration {
 // logNotStarted logs, once for each store, that a Get that began then has waited for
 // Run for startGrace. It returns how long the Get has to sleep until that. Negative
 // means that it has been logged.
-func logNotStarted(once *sync.Once, logger func() klog.Logger, resource schema.GroupResource, key types.NamespacedName, began time.Time) time.Duration {
+func logNotStarted(logged *atomic.Bool, logger func() klog.Logger, resource schema.GroupResource, key types.NamespacedName, began time.Time) time.Duration {
 	if left := time.Until(began.Add(startGrace)); left > 0 {
 		return left
 	}
-	once.Do(func() {
+	if logged.CompareAndSwap(false, true) {
 		logger().Info("Get waits, but Run has not been called", "resource", resource, "object", klog.KRef(key.Namespace, key.Name))
-	})
+	}
 	return -1
 }
 

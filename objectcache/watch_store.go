@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
@@ -38,7 +40,7 @@ type WatchStore[T cache.Object] struct {
 	entries          *table[T]      // written with mu held
 	background       sync.WaitGroup // object watches and timers, which Run waits for
 	watchEnded       func()         // is called when the reflector of a watch has ended
-	loggedNotStarted sync.Once
+	loggedNotStarted atomic.Bool
 	loggedAbsent     sync.Once
 	counters         reflector.Counters // of all its reflectors
 	firstSync        histogram.Histogram
@@ -57,6 +59,7 @@ type WatchStore[T cache.Object] struct {
 	hedges      hedges[T]
 	backoffs    backoffs
 	shared      map[string]*sharedNamespace[T] // nil without WatchOptions.Shared
+	sharedLines flowcontrol.PassiveRateLimiter // bounds the lines at level 0 about shared streams; nil without
 	subscribers subscribers
 	notices     map[types.NamespacedName]notice // of subscribers that wait for a time
 	logLines    []logLine
@@ -98,6 +101,7 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 	s.watchEnded = s.background.Done
 	if options.Shared.enabled() {
 		s.shared = map[string]*sharedNamespace[T]{}
+		s.sharedLines = flowcontrol.NewTokenBucketPassiveRateLimiter(1./60, 10)
 	}
 	return s
 }
@@ -231,6 +235,9 @@ func (s *WatchStore[T]) Run(ctx context.Context) error {
 		return ErrAlreadyStarted
 	}
 	s.resource.logRateLimit(ctx)
+	if s.loggedNotStarted.Load() {
+		klog.FromContext(ctx).Info("Run has been called, Gets wait for the server", "resource", s.resource.resource)
+	}
 	<-ctx.Done()
 	s.stop()
 	logged := make(chan struct{})
@@ -241,6 +248,7 @@ func (s *WatchStore[T]) Run(ctx context.Context) error {
 	s.background.Wait()
 	if !slow.Stop() {
 		<-logged
+		klog.FromContext(ctx).Info("The function of the program has returned, the store has stopped", "resource", s.resource.resource)
 	}
 	return nil
 }

@@ -23,10 +23,10 @@ const (
 	defaultOpens = 256
 	// maxVerifications is how many silent streams of one resource are verified at a time.
 	maxVerifications = 32
-	// loggedAtOnce and loggedPerSecond bound the lines at level 0 of all reflectors of a gate:
-	// those about failures, and those about the begin of an outage.
+	// loggedAtOnce and loggedPerSecond bound the lines at level 0 of all reflectors of a gate: of each kind, 10 and one
+	// more each minute. Each begin has an end, which is not bounded.
 	loggedAtOnce    = 10
-	loggedPerSecond = 0.1
+	loggedPerSecond = 1. / 60
 )
 
 // GateOptions configures a [Gate]. The zero value is valid.
@@ -105,6 +105,8 @@ type Gate struct {
 	counters   transport.Counters             // of connections
 	failures   flowcontrol.PassiveRateLimiter // bounds the lines that are logged
 	outages    outages
+
+	shortStreams shortStreams
 }
 
 // GateStatus is the state of a [Gate] at one moment.
@@ -139,6 +141,8 @@ func NewGate(options GateOptions) *Gate {
 		streams:   newOpenStreams(min(opens, maxVerifications)),
 		failures:  newLineLimiter(),
 		outages:   newOutages(),
+
+		shortStreams: shortStreams{lines: newLineLimiter()},
 	}
 }
 
@@ -159,11 +163,11 @@ func (g *Gate) Status() GateStatus {
 // [transport.Transport].
 func (g *Gate) Connections() transport.Counts { return g.counters.Counts() }
 
-// logFailure logs a failure: at level 0 the first one, and the first of each other class,
-// unless there were many; at level 2 the others. explain may be nil.
-func (g *Gate) logFailure(ctx context.Context, name string, class failure.Class, changed bool, err error, explain func(error) error) {
+// logFailure logs a failure: at level 0 a notable one, unless there were many; at level 2 the others. It reports
+// whether it was at level 0. explain may be nil.
+func (g *Gate) logFailure(ctx context.Context, name string, class failure.Class, notable bool, err error, explain func(error) error) bool {
 	level := 2
-	if changed && g.failures.TryAccept() {
+	if notable && g.failures.TryAccept() {
 		level = 0
 	}
 	logger := klog.FromContext(ctx).V(level)
@@ -171,4 +175,12 @@ func (g *Gate) logFailure(ctx context.Context, name string, class failure.Class,
 		err = explain(err)
 	}
 	logger.Info("Cannot read the object, will try again", "reflector", name, "class", class, "err", err)
+	return level == 0
+}
+
+// logPanic logs the panic of a notification, unless there were many failures; at level 2 all.
+func (g *Gate) logPanic(ctx context.Context, name string, err error) {
+	if logger := klog.FromContext(ctx); g.failures.TryAccept() || logger.V(2).Enabled() {
+		logger.Error(err, "A notification of a change failed", "reflector", name)
+	}
 }

@@ -166,6 +166,9 @@ func (o *openStreams) verifySilent() (lost []*session) {
 		case s.r.progress.isSilent(silentAfter):
 			o.addSilentLocked(s)
 		}
+		if s.r.gate.shortStreams.mayBeOver(s.began.Since()) && s.life.beginCall() {
+			go s.logLongStreams()
+		}
 	}
 	for key := range o.silent {
 		o.verifyLocked(key.resource)

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/reflector/internal/admission"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
@@ -175,7 +174,7 @@ func (r *Reflector) resource() string { return r.member.Resource() }
 // panic.
 func (r *Reflector) changed() {
 	if err := r.notify(); err != nil {
-		klog.FromContext(r.ctx).Error(err, "A notification of a change failed", "reflector", r.String())
+		r.gate.logPanic(r.ctx, r.String(), err)
 	}
 }
 
@@ -305,7 +304,11 @@ func (r *Reflector) finish(s *session, err error) {
 		r.member.Ended(ended.since.Since(), outcome)
 	}
 	r.reason = reasonAfter(ended, err)
-	r.record(err, polls)
+	streamed := ended.streaming && ended.stored && !polls
+	r.record(err, streamed, polls)
+	if streamed && !ended.refreshed && (err == nil || failure.Of(err).EndsStreams()) {
+		r.gate.shortStreams.ended(r, ended.since.Since(), err)
+	}
 	if !ended.consistent && failure.Of(err) == failure.TooLarge {
 		r.member.Expedite() // the consistent read may prove a rollback, which concerns all
 	} else if ended.refreshed {
@@ -323,18 +326,6 @@ func (r *Reflector) unsetSession(s *session) (ended attempt, over bool) {
 	}
 	r.session = nil
 	return ended, r.overLocked()
-}
-
-// record records and logs why a session ended. r.reason says why one without a failure did.
-func (r *Reflector) record(err error, polls bool) {
-	logger := klog.FromContext(r.ctx)
-	if err == nil {
-		logger.V(4).Info("Stream ended, opening it again", "reflector", r.String(), "reason", openReasons[r.reason])
-		return
-	}
-	class, changed := r.progress.failed(err, polls)
-	r.gate.logFailure(r.ctx, r.String(), class, changed, err, r.explain)
-	r.changed()
 }
 
 // Stop ends the reflector, as the end of Run's context does, and returns at once. So

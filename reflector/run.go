@@ -164,6 +164,9 @@ func (s *session) abandon() {
 
 // leave is the end of the reflector.
 func (r *Reflector) leave() {
+	if r.ctx.Err() == nil { // the program goes on
+		r.logRecovery(true)
+	}
 	r.member.Leave()
 	r.stopResync()
 	r.gate.outages.leave(r)

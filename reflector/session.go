@@ -264,6 +264,7 @@ func (s *session) stateStored(version string, watchable bool) {
 		s.r.refreshBeyond(last.restored, last.count-1) // it may have been proved before s was added
 	}
 	s.r.changed()
+	s.r.logRecovery(false)
 }
 
 // apply stores an event after the complete read.
@@ -329,5 +330,6 @@ func (s *session) watchAnswered(err error) {
 	if s.r.chooser.WatchAnswered(err) {
 		s.r.progress.watchAllowed()
 		s.r.changed()
+		s.r.logRecovery(false)
 	}
 }

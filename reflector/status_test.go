@@ -222,8 +222,8 @@ func TestStatusHasNoFailureOfASingleOther(t *testing.T) {
 	})
 }
 
-// The first failure, and each failure of another class, is a line at level 0. Nothing
-// else is: client-go's Reflector warns there about every short or silent stream.
+// The first failure, each failure of another class, and their end are lines at level 0. So is one line about all short
+// streams. Nothing else is: client-go's Reflector warns there about every short or silent stream.
 func TestLinesAtLevel0(t *testing.T) {
 	parkedAndBlocking(t, func(t *testing.T) {
 		away, short := fails(errDown), breaks(io.EOF, state(secret("5"), "7")...)
@@ -231,13 +231,14 @@ func TestLinesAtLevel0(t *testing.T) {
 			answers []watchAnswer
 			want    int
 		}{
-			"short streams": {[]watchAnswer{short}, 0},
-			"failing":       {[]watchAnswer{away}, 2}, // and the begin of an outage
+			"short streams": {[]watchAnswer{short}, 1}, // that streams last for a short time
+			"failing":       {[]watchAnswer{away}, 2},  // and the begin of an outage
 			// With the begin of the first outage, its end, and the begin of the second.
 			"other classes": {[]watchAnswer{away, away, fails(forbidden()), fails(forbidden()), away}, 6},
-			"failing again": {[]watchAnswer{away, away, short, away}, 5},
-			// A line for the WatchList, and one for the watch after the list.
-			"watch refused": {[]watchAnswer{fails(forbidden())}, 2},
+			// With the end of the first failure.
+			"failing again": {[]watchAnswer{away, away, short, away}, 6},
+			// A line for the WatchList, its end by the list, and one for the watch after the list.
+			"watch refused": {[]watchAnswer{fails(forbidden())}, 3},
 		}
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {

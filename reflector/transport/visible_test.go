@@ -30,12 +30,12 @@ var visibleErrors = map[string]struct {
 	"broken protocol":        {func(p *peer) { p.data(2, "x") }, "HTTP/2 connection ended: the server broke the HTTP/2 protocol: DATA on a stream that was not opened (PROTOCOL_ERROR)"},
 	"broken SETTINGS":        {func(p *peer) { p.send(p.framer.WriteSettings(http2.Setting{ID: http2.SettingEnablePush, Val: 1})) }, "SETTINGS_ENABLE_PUSH is for clients"},
 	"closed":                 {func(p *peer) { p.c.close() }, "HTTP/2 connection ended: this client closed the connection"},
-	"reset":                  {func(p *peer) { p.send(p.framer.WriteRSTStream(1, http2.ErrCodeInternal)) }, "stream error: stream ID 1; INTERNAL_ERROR"},
-	"refused":                {func(p *peer) { p.send(p.framer.WriteRSTStream(1, http2.ErrCodeRefusedStream)) }, "the server has not processed the request: stream error: stream ID 1; REFUSED_STREAM"},
-	"not processed":          {func(p *peer) { p.send(p.framer.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, nil)) }, "the server has not processed the request: http2: server sent GOAWAY and closed the connection; LastStreamID=0, ErrCode=ENHANCE_YOUR_CALM"},
+	"reset":                  {func(p *peer) { p.send(p.framer.WriteRSTStream(1, http2.ErrCodeInternal)) }, "stream error: INTERNAL_ERROR"},
+	"refused":                {func(p *peer) { p.send(p.framer.WriteRSTStream(1, http2.ErrCodeRefusedStream)) }, "the server has not processed the request: stream error: REFUSED_STREAM"},
+	"not processed":          {func(p *peer) { p.send(p.framer.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, nil)) }, "the server has not processed the request: http2: server sent GOAWAY and closed the connection; ErrCode=ENHANCE_YOUR_CALM"},
 	"DATA before the header": {func(p *peer) { p.data(1, "x") }, "DATA before the header"},
 	"no status":              {func(p *peer) { p.header(1, false, "a", "b") }, "missing or invalid :status"},
-	"invalid field":          {func(p *peer) { p.header(1, false, ":status", "200", "Other", "x") }, "stream error: stream ID 1; PROTOCOL_ERROR; invalid header field name \"Other\""},
+	"invalid field":          {func(p *peer) { p.header(1, false, ":status", "200", "Other", "x") }, "stream error: PROTOCOL_ERROR; invalid header field name \"Other\""},
 	"why it goes away":       {func(p *peer) { p.send(p.framer.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, []byte("too_many_pings"))) }, `ErrCode=ENHANCE_YOUR_CALM, debug="too_many_pings"`},
 }
 

@@ -196,7 +196,11 @@ func (m *messages) textOf(call *ast.CallExpr) string {
 	case (receiver == "fmt" || receiver == "redact") && function == "Errorf":
 		return m.formatted(literal(call.Args[0]), call.Args[1:])
 	case function == "Info" && len(call.Args) > 0 && !isDebug(call.Fun):
-		return normal(literal(call.Args[0]))
+		message := call.Args[0]
+		if format, ok := message.(*ast.CallExpr); ok { // fmt.Sprintf
+			message = format.Args[0]
+		}
+		return normal(literal(message))
 	case function == "Error" && len(call.Args) > 1:
 		return normal(literal(call.Args[1]))
 	}

@@ -76,6 +76,10 @@ const (
 // IsRefusal reports whether the server answered that it will not serve the caller.
 func (c Class) IsRefusal() bool { return c == Unauthorized || c == Forbidden || c == Refused }
 
+// EndsStreams reports whether a stream ends so although nothing is wrong with its object: its connection was lost, or
+// the server has ended it. Another stream opens at once, and only its failure says that the object cannot be read.
+func (c Class) EndsStreams() bool { return c == Unreachable || c == Failed || c == Expired }
+
 // NeedsConsistentRead reports whether the version known so far is of no more use.
 // TooLarge is among these classes because only a consistent read shows whether the
 // server lags or was rolled back.
