@@ -58,8 +58,9 @@ var misconfigurations = map[string]struct {
 	"a proxy that speaks no SOCKS": {speaksNoSOCKS, "unexpected protocol version"},
 	"a proxy without an address": {func(*testing.T) *rest.Config {
 		return &rest.Config{Host: "https://127.0.0.1:1", Proxy: func(*http.Request) (*url.URL, error) {
-			_, err := url.Parse("http://user:" + password + "@[proxy")
-			return nil, fmt.Errorf("invalid proxy address %q: %w", "http://user:"+password+"@[proxy", err)
+			address := "http://user:" + password + "@[proxy"
+			_, err := url.Parse(address)
+			return nil, fmt.Errorf("invalid proxy address %q: %w", address, err)
 		}}
 	}, "missing ']' in host"},
 	"HTTPS to a port of HTTP": {func(t *testing.T) *rest.Config {

@@ -108,9 +108,10 @@ func boundStatus(status metav1.Status) metav1.Status {
 	status.Message = unique.Make(printable(status.Message)).Value()
 	status.Reason, status.Status = metav1.StatusReason(field(string(status.Reason))), field(status.Status)
 	status.Kind, status.APIVersion = field(status.Kind), field(status.APIVersion)
-	if len(status.SelfLink)+len(status.ResourceVersion)+len(status.Continue) > longestField {
+	if len(status.ResourceVersion)+len(status.Continue) > longestField {
 		status.ListMeta = metav1.ListMeta{}
 	}
+	status.SelfLink = "" //nolint:staticcheck // deprecated, and a server may send one of any length
 	if status.Details == nil {
 		return status
 	}

@@ -75,7 +75,7 @@ var requests = []func(text string) error{
 	},
 	func(text string) error {
 		_, err := url.Parse("http://user:" + text + "%zz@proxy")
-		return fmt.Errorf("invalid proxy address %q: %v", text, err)
+		return fmt.Errorf("invalid proxy address %q: %w", text, err)
 	},
 	func(text string) error {
 		proxy := url.URL{Scheme: "http", User: url.UserPassword("user", text), Host: "proxy"}
