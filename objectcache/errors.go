@@ -162,3 +162,15 @@ var errBehind = fmt.Errorf("%w: the server is behind the version that was demand
 
 // Unwrap returns [ErrStale].
 func (e *StaleError) Unwrap() error { return ErrStale }
+
+// explainFailure returns the error of a failed attempt as the log has it. The first one for a right
+// that is missing says what each strategy needs: the program may have the rights of another one.
+func (s *WatchStore[T]) explainFailure(err error) error {
+	err = s.resource.ExplainFailure(err)
+	if apierrors.IsForbidden(err) {
+		s.loggedForbidden.Do(func() { err = fmt.Errorf("%w: %w", err, errRights) })
+	}
+	return err
+}
+
+var errRights = errors.New("call access.Roles for the Role: WatchOptions needs list and watch, TTLOptions and DirectOptions need get")

@@ -26,15 +26,15 @@ import (
 type WatchStore[T cache.Object] struct {
 	resource         kind[T]
 	options          WatchOptions
-	ttl              *TTLOptions   // nil unless it is that of a TTLStore
-	readSpacing      time.Duration // demandSpacing; less in a TTLStore
-	explain          func(error) error
-	unwatchImmutable bool          // end the streams of immutable objects
-	mayHedge         bool          // has a REST client without a rate limit: see hedge.go
-	prompt           bool          // see reflector.Options
-	base             time.Time     // just before it was made
-	sinceOrigin      time.Duration // base since slept.Origin
-	uses             uint32        // what entry.used is set to by a use; 0 if nothing reads it
+	ttl              *TTLOptions       // nil unless it is that of a TTLStore
+	readSpacing      time.Duration     // demandSpacing; less in a TTLStore
+	explain          func(error) error // explainFailure
+	unwatchImmutable bool              // end the streams of immutable objects
+	mayHedge         bool              // has a REST client without a rate limit: see hedge.go
+	prompt           bool              // see reflector.Options
+	base             time.Time         // just before it was made
+	sinceOrigin      time.Duration     // base since slept.Origin
+	uses             uint32            // what entry.used is set to by a use; 0 if nothing reads it
 
 	transforms       sync.Mutex     // guards entry.transforming
 	entries          *table[T]      // written with mu held
@@ -42,6 +42,7 @@ type WatchStore[T cache.Object] struct {
 	watchEnded       func()         // is called when the reflector of a watch has ended
 	loggedNotStarted atomic.Bool
 	loggedAbsent     sync.Once
+	loggedForbidden  sync.Once
 	counters         reflector.Counters // of all its reflectors
 	firstSync        histogram.Histogram
 	gets             getCounters
@@ -89,7 +90,6 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 		uses:             options.uses(),
 		resource:         kind,
 		options:          options,
-		explain:          kind.ExplainFailure,
 		unwatchImmutable: kind.immutable != nil && !options.WatchImmutable,
 		prompt:           kind.IsPrompt(),
 		mayHedge:         kind.HasNamespaceSource() && kind.RateLimit() == nil && kind.CheckGet() == nil,
@@ -98,7 +98,7 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 		notices:          map[types.NamespacedName]notice{},
 	}
 	s.sinceOrigin = s.base.Sub(slept.Origin)
-	s.watchEnded = s.background.Done
+	s.watchEnded, s.explain = s.background.Done, s.explainFailure
 	if options.Shared.enabled() {
 		s.shared = map[string]*sharedNamespace[T]{}
 		s.sharedLines = flowcontrol.NewTokenBucketPassiveRateLimiter(1./60, 10)

@@ -8,4 +8,12 @@
 // namespace, for [objectcache.SharedOptions]. [Objects] names what is read: make it with
 // [Secrets] or [ConfigMaps], with [Of] for a store, or with the method Access of a
 // manager.
+//
+// # Grant the least
+//
+// Stores with [objectcache.WatchOptions], the default, need the verbs list and watch of each
+// object, those with [objectcache.TTLOptions] or [objectcache.DirectOptions] need get. With
+// [objectcache.SharedOptions] a store also lists and watches whole namespaces. [Of] knows the verbs of a
+// store. One that lacks a right logs that once, with the verb that was refused and those that each
+// strategy needs.
 package access
