@@ -28,16 +28,16 @@ var longRefusals = map[string]struct {
 	change func(status *metav1.Status, name string)
 	most   uint64 // bytes kept for each object, beside what a short refusal takes
 }{
-	"the same text":        {func(s *metav1.Status, _ string) { s.Message = longText }, 1 << 10},
+	"the same text":        {func(s *metav1.Status, _ string) { s.Message = longText }, 3 << 10},
 	"a text with the name": {func(s *metav1.Status, name string) { s.Message = name + longText }, 10 << 10},
 	"causes": {func(s *metav1.Status, _ string) {
 		for range 16 {
 			s.Details.Causes = append(s.Details.Causes, metav1.StatusCause{Type: "x", Message: longText[:1000], Field: longText[:100]})
 		}
-	}, 5 << 10},
+	}, 7 << 10},
 	"other fields": {func(s *metav1.Status, _ string) {
 		s.Details.Name, s.Details.Kind, s.Continue = longText[:6000], longText[:6000], longText[:6000]
-	}, 3 << 10},
+	}, 5 << 10},
 }
 
 var longText = strings.Repeat("no Role lets you read it, ", 640)

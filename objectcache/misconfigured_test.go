@@ -59,8 +59,7 @@ var misconfigurations = map[string]struct {
 	"a proxy without an address": {func(*testing.T) *rest.Config {
 		return &rest.Config{Host: "https://127.0.0.1:1", Proxy: func(*http.Request) (*url.URL, error) {
 			address := "http://user:" + password + "@[proxy"
-			_, err := url.Parse(address)
-			return nil, fmt.Errorf("invalid proxy address %q: %w", address, err)
+			return nil, fmt.Errorf("invalid proxy address %q: parse %q: missing ']' in host", address, address)
 		}}
 	}, "missing ']' in host"},
 	"HTTPS to a port of HTTP": {func(t *testing.T) *rest.Config {
