@@ -93,6 +93,7 @@ func TestBadQuery(t *testing.T) {
 		"format":          {"?format=xml", `unknown format "xml": known are html, json, roles`},
 		"twice":           {"?sort=age&sort=name", `query "sort" is given 2 times: give it once`},
 		"malformed":       {"?filter=%zz", "the query of the URL is malformed"},
+		"a long filter":   {"?filter=" + strings.Repeat("t+", 251), `query "filter" has 502 bytes: give at most 500`},
 		"hostile":         {"?sort=%3Cscript%3E%0A", `unknown sort "<script>\n": known are`},
 		"also as JSON":    {"?format=json&sort=size", `unknown sort "size"`},
 		"a phase of none": {"?phase=Unknown", `unknown phase "Unknown"`},

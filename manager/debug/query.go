@@ -60,6 +60,9 @@ func compareNames(a, b *Object) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Resource, b.Resource))
 }
 
+// maxQueryValue bounds a value of a query, in bytes: each word of a filter is searched for in each text of each object.
+const maxQueryValue = 500
+
 // query is what a request selects. A field is empty if the request does not have it.
 type query struct {
 	Filter, Phase, Cause, Resource, Sort, Format string
@@ -101,6 +104,9 @@ func (o Options) parseQuery(r *http.Request) (query, error) {
 			return query{}, fmt.Errorf("query %q is given %d times: give it once", name, len(values[name]))
 		}
 		*field.value = values[name][0]
+		if len(*field.value) > maxQueryValue {
+			return query{}, fmt.Errorf("query %q has %d bytes: give at most %d", name, len(*field.value), maxQueryValue)
+		}
 		if *field.value != "" && field.known != nil && !slices.Contains(field.known, *field.value) {
 			return query{}, fmt.Errorf("unknown %s %q: known are %s", name, *field.value, strings.Join(field.known, ", "))
 		}
