@@ -225,6 +225,6 @@ func TestOneContextForRunAndWaits(t *testing.T) {
 				}
 			}
 		}
-		<-ended
+		_ = <-ended
 	})
 }

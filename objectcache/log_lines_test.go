@@ -190,7 +190,7 @@ func TestStreamsThatLastForAShortTime(t *testing.T) {
 
 // every calls f at each pace until stop is called.
 func every(pace time.Duration, f func()) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ended by the test
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

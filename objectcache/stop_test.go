@@ -65,12 +65,12 @@ func TestOneContextForRunAndGet(t *testing.T) {
 						if _, err := r.Get(ctx, namespace, "tls"); !errors.Is(err, objectcache.ErrStopped) || !errors.Is(err, errTakesTooLong) {
 							t.Errorf("later: got %v, want ErrStopped and the cause of the context", err)
 						}
-						<-ended
+						_ = <-ended
 						return
 					}
 					wantStopped(t, "waiting Get", err, failing.is)
 					wantStopped(t, "WaitForSync", <-waits, failing.is)
-					<-ended
+					_ = <-ended
 					if _, direct := options.(objectcache.DirectOptions); direct {
 						return // it knows of no failure
 					}
@@ -103,7 +103,7 @@ func TestLastFailureAfterTheEndOfRun(t *testing.T) {
 		r.mustGet("well")
 		r.server.Intercept(onlyOf("tls", r.failing.intercept))
 		r.server.CloseStreams(nil)
-		<-ended
+		_ = <-ended
 		for name, forbidden := range map[string]bool{"tls": true, "well": false, "unknown": false} {
 			_, err := r.Get(t.Context(), namespace, name)
 			if !errors.Is(err, objectcache.ErrStopped) || !errors.Is(err, context.DeadlineExceeded) || apierrors.IsNotFound(err) {
@@ -154,7 +154,7 @@ func TestOneContextForManyGets(t *testing.T) {
 		if failed < 20 {
 			t.Errorf("Gets with the failure: got %d, want those of the objects that were asked for, 20 at least", failed)
 		}
-		<-ended
+		_ = <-ended
 		synctest.Wait()
 	})
 }
