@@ -225,6 +225,8 @@ func TestOneContextForRunAndWaits(t *testing.T) {
 				}
 			}
 		}
-		_ = <-ended
+		if err := <-ended; err != nil {
+			t.Errorf("Run: got %v, want nil", err)
+		}
 	})
 }

@@ -137,8 +137,11 @@ func causesOf(status reflector.Status) (causes []error) {
 	case status.Failures > 0:
 	case answered.IsZero() && !status.AskedAt.IsZero(): // the function may work with what another request has brought
 		causes = append(causes, reflector.ErrNoAnswer)
-	case len(causes) == 0 && status.Waiting != nil:
+	case len(causes) > 0:
+	case status.Waiting != nil:
 		causes = append(causes, status.Waiting)
+	case !status.Synced && !status.Streaming: // the request begins at this moment
+		causes = append(causes, reflector.ErrNoAnswer)
 	}
 	return causes
 }

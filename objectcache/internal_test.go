@@ -226,8 +226,9 @@ func TestCausesOf(t *testing.T) {
 		want   []error
 		more   int // further causes
 	}{
-		"nothing":                      {},
-		"recovered":                    {status: reflector.Status{LastError: refused}},
+		"nothing":                      {status: reflector.Status{Synced: true}},
+		"recovered":                    {status: reflector.Status{Synced: true, LastError: refused}},
+		"about to ask":                 {want: []error{reflector.ErrNoAnswer}},
 		"failing":                      {status: reflector.Status{Failures: 1, LastError: refused}, want: []error{refused}},
 		"waiting":                      {status: reflector.Status{Waiting: waiting}, want: []error{waiting}},
 		"waiting after a failure":      {status: reflector.Status{Failures: 1, LastError: refused, Waiting: waiting}, want: []error{refused}},

@@ -164,12 +164,15 @@ func TestStreamsThatLastForAShortTime(t *testing.T) {
 		},
 	}
 	for name, begin := range tests {
-		for _, number := range []int{1, 100} {
+		for number, lasting := range map[int]time.Duration{1: time.Hour, 100: time.Hour, 1000: 5 * time.Minute} {
+			if number > 1 && raceEnabled || number > 100 && (testing.Short() || name != "RST_STREAM") {
+				continue // it takes long
+			}
 			t.Run(fmt.Sprintf("%s, %d", name, number), func(t *testing.T) {
 				withLines(t, objectcache.WatchOptions{}, func(t *testing.T, r *lineRig) {
 					stop := begin(r)
 					r.addMany(number)
-					time.Sleep(time.Hour)
+					time.Sleep(lasting)
 					stop()
 					time.Sleep(10 * time.Minute)
 					lines := r.lines()
@@ -263,7 +266,10 @@ func TestEachStateInTheLogHasAnEnd(t *testing.T) {
 			}
 		})
 	})
-	t.Run("alternating", func(t *testing.T) { // 1,000 objects fail and recover each minute
+	t.Run("alternating", func(t *testing.T) { // all objects fail and recover each minute
+		if raceEnabled {
+			t.Skip("it takes long")
+		}
 		withLines(t, objectcache.WatchOptions{}, func(t *testing.T, r *lineRig) {
 			r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
 				if time.Now().Minute()%2 == 1 && (request.Verb == "watch" || request.Verb == "list") {
@@ -272,7 +278,7 @@ func TestEachStateInTheLogHasAnEnd(t *testing.T) {
 				return nil
 			})
 			stop := every(20*time.Second, func() { r.server.CloseStreams(nil) })
-			r.addMany(50)
+			r.addMany(30)
 			time.Sleep(time.Hour)
 			stop()
 			if lines := r.lines(); len(lines) > 200 {

@@ -65,12 +65,16 @@ func TestOneContextForRunAndGet(t *testing.T) {
 						if _, err := r.Get(ctx, namespace, "tls"); !errors.Is(err, objectcache.ErrStopped) || !errors.Is(err, errTakesTooLong) {
 							t.Errorf("later: got %v, want ErrStopped and the cause of the context", err)
 						}
-						_ = <-ended
+						if err := <-ended; err != nil {
+							t.Errorf("Run: got %v, want nil", err)
+						}
 						return
 					}
 					wantStopped(t, "waiting Get", err, failing.is)
 					wantStopped(t, "WaitForSync", <-waits, failing.is)
-					_ = <-ended
+					if err := <-ended; err != nil {
+						t.Errorf("Run: got %v, want nil", err)
+					}
 					if _, direct := options.(objectcache.DirectOptions); direct {
 						return // it knows of no failure
 					}
@@ -103,7 +107,9 @@ func TestLastFailureAfterTheEndOfRun(t *testing.T) {
 		r.mustGet("well")
 		r.server.Intercept(onlyOf("tls", r.failing.intercept))
 		r.server.CloseStreams(nil)
-		_ = <-ended
+		if err := <-ended; err != nil {
+			t.Errorf("Run: got %v, want nil", err)
+		}
 		for name, forbidden := range map[string]bool{"tls": true, "well": false, "unknown": false} {
 			_, err := r.Get(t.Context(), namespace, name)
 			if !errors.Is(err, objectcache.ErrStopped) || !errors.Is(err, context.DeadlineExceeded) || apierrors.IsNotFound(err) {
@@ -142,7 +148,7 @@ func TestOneContextForManyGets(t *testing.T) {
 		for range objects {
 			err := <-errs
 			wantStopped(t, "Get", err, func(err error) bool {
-				return apierrors.IsServiceUnavailable(err) || errors.Is(err, reflector.ErrWaiting)
+				return apierrors.IsServiceUnavailable(err) || errors.Is(err, reflector.ErrWaiting) || errors.Is(err, reflector.ErrNoAnswer)
 			})
 			if t.Failed() {
 				break
@@ -154,7 +160,9 @@ func TestOneContextForManyGets(t *testing.T) {
 		if failed < 20 {
 			t.Errorf("Gets with the failure: got %d, want those of the objects that were asked for, 20 at least", failed)
 		}
-		_ = <-ended
+		if err := <-ended; err != nil {
+			t.Errorf("Run: got %v, want nil", err)
+		}
 		synctest.Wait()
 	})
 }

@@ -90,7 +90,9 @@ func TestOneContextForStartAndGet(t *testing.T) {
 				t.Errorf("%s: got %v, want Forbidden, and the name", name, err)
 			}
 		}
-		<-ended
+		if err := <-ended; err != nil {
+			t.Errorf("Start: got %v, want nil", err)
+		}
 	})
 }
 
