@@ -46,6 +46,7 @@ func newAnswers() *answers {
 type answer struct {
 	requests int // guarded by answers.mu
 
+	left chan struct{} // closed when nobody waits for it any more
 	made chan struct{} // closed when the rest is set
 	gzip bytes.Buffer
 	size int // before the compression
@@ -65,7 +66,7 @@ func (a *answers) join(q query) (joined *answer, isFirst bool) {
 		if a.count == maxAnswers {
 			return nil, false
 		}
-		joined = &answer{made: make(chan struct{})}
+		joined = &answer{left: make(chan struct{}), made: make(chan struct{})}
 		a.waiting[q] = joined
 		a.count++
 	}
@@ -74,21 +75,33 @@ func (a *answers) join(q query) (joined *answer, isFirst bool) {
 	return joined, !ok
 }
 
-func (a *answers) leave(left *answer) {
+func (a *answers) leave(q query, left *answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.requests--
-	if left.requests--; left.requests == 0 {
-		a.count--
+	if left.requests--; left.requests > 0 {
+		return
+	}
+	a.count--
+	close(left.left)
+	if a.waiting[q] == left {
+		delete(a.waiting, q)
 	}
 }
 
-// make makes an answer when no other is being made. It does so also when the client that was the first has gone: others
-// may wait for it.
+// make makes an answer when no other is being made, and none if nobody waits for it any more.
 func (a *answers) make(q query, answer *answer, write func(*bufio.Writer) error) {
-	a.turn <- struct{}{}
+	select {
+	case a.turn <- struct{}{}:
+	case <-answer.left:
+		return
+	}
 	defer func() { <-a.turn }()
 	a.mu.Lock()
+	if answer.requests == 0 {
+		a.mu.Unlock()
+		return
+	}
 	delete(a.waiting, q) // who comes from now on wants a newer state
 	a.mu.Unlock()
 

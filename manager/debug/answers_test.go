@@ -114,6 +114,41 @@ func TestFirstClientGoesAway(t *testing.T) {
 	})
 }
 
+// An answer that nobody waits for any more is not made, and takes no place: the page's script sends a query, and ends
+// the one before, while somebody writes a filter.
+func TestGoneClientsTakeNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, handler := held(t)
+		var running sync.WaitGroup
+		running.Go(func() { get(handler, "") }) // holds the turn
+		synctest.Wait()
+		for i := range 100 {
+			ctx, cancel := context.WithCancel(t.Context())
+			for range 2 { // the second waits for the answer that the first would make
+				running.Go(func() {
+					handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprint("/?filter=", i), nil))
+				})
+				synctest.Wait()
+			}
+			cancel()
+			synctest.Wait()
+		}
+		for i := range 7 {
+			running.Go(func() {
+				if code := get(handler, fmt.Sprint("?filter=other-", i)).Code; code != http.StatusOK {
+					t.Errorf("filter other-%d after 100 clients that have gone: got status %d, want 200", i, code)
+				}
+			})
+		}
+		synctest.Wait()
+		close(source.release)
+		running.Wait()
+		if got := source.reports.Load(); got != 8 {
+			t.Errorf("got %d reports, want 8: none for clients that have gone", got)
+		}
+	})
+}
+
 // More requests than are answered at a time get 503, and when to ask again. They are answered later.
 func TestTooManyRequests(t *testing.T) {
 	tests := map[string]struct {

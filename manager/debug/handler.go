@@ -4,11 +4,13 @@ package debug
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -110,8 +112,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, q query) {
 		http.Error(w, "too many requests at a time: ask again in a second", http.StatusServiceUnavailable)
 		return
 	}
-	defer h.answers.leave(answer)
-	if isFirst {
+	leave := sync.OnceFunc(func() { h.answers.leave(q, answer) })
+	defer leave()
+	if isFirst { // it makes the answer, also for others once its own client has gone
+		defer context.AfterFunc(r.Context(), leave)()
 		h.answers.make(q, answer, func(to *bufio.Writer) error { return h.write(to, q) })
 	}
 	select {

@@ -2,12 +2,12 @@
 // The page asks for itself every two seconds, and takes over what has changed. Without
 // this script all links and the form work as well.
 (() => {
-  const interval = 2000, patience = 10000; // milliseconds
+  const interval = 2000, patience = 10000, pace = 300; // milliseconds
   const live = ["program", "causes", "summary", "objects"].map((id) => document.getElementById(id));
   const form = document.querySelector("form");
   const connection = document.getElementById("connection");
   const pause = document.getElementById("pause");
-  let paused = false, lost = false, timer = 0, request = null;
+  let paused = false, lost = false, timer = 0, typing = 0, request = null;
 
   // morph makes the element old equal to fresh. It keeps elements that stay, and with
   // them the focus, the scroll position, a selection and what is unfolded.
@@ -73,6 +73,7 @@
 
   // show shows another query without loading the page.
   function show(query, push) {
+    clearTimeout(typing);
     history[push ? "pushState" : "replaceState"](null, "", query);
     refresh();
   }
@@ -96,8 +97,11 @@
     fillForm();
   });
   form.addEventListener("submit", (event) => { event.preventDefault(); submit(true); });
-  form.addEventListener("input", () => submit(false));
-  addEventListener("popstate", () => { fillForm(); refresh(); });
+  form.addEventListener("input", () => { // not a request for each key
+    clearTimeout(typing);
+    typing = setTimeout(submit, pace, false);
+  });
+  addEventListener("popstate", () => { clearTimeout(typing); fillForm(); refresh(); });
   document.addEventListener("visibilitychange", () => { if (!document.hidden && !paused) refresh(); });
   pause.addEventListener("click", () => {
     paused = !paused;
