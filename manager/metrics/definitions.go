@@ -31,7 +31,7 @@ type descriptions struct {
 
 func newDescriptions() descriptions {
 	return descriptions{
-		objects:       ofStore("objects", "Number of referenced objects, by where each is in its life in the store.", "phase"),
+		objects:       ofStore("objects", "Number of referenced objects, by what a Get returns.", "phase"),
 		streams:       ofStore("objects_by_stream", "Number of referenced objects, by how changes of each arrive, and why none do.", "stream", "reason"),
 		references:    ofStore("references", "Number of pairs of an object and an owner that references it."),
 		absent:        ofStore("absent_objects", "Number of referenced objects that the server does not have."),
