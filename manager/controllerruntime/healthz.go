@@ -16,6 +16,7 @@ import (
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/reflector"
 )
 
 // Statuses yields the status of each referenced object. A [Cache], a [Store], a
@@ -103,7 +104,7 @@ func (h *healthCheck) findCause() (key string, cause error) {
 			}
 		case phase == objectcache.PhaseSyncing, missed:
 			if isFirst && !failing {
-				key, cause = of, cmp.Or(status.Waiting, errNoAnswer)
+				key, cause = of, cmp.Or(status.Waiting, reflector.ErrNoAnswer)
 			}
 		default:
 			return "", nil
@@ -111,5 +112,3 @@ func (h *healthCheck) findCause() (key string, cause error) {
 	}
 	return key, cause
 }
-
-var errNoAnswer = errors.New("the server has not answered yet")

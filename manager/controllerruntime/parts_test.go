@@ -258,7 +258,7 @@ func TestHealthz(t *testing.T) {
 			before: func(s *apiserver.Server) {
 				s.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status { <-ctx.Done(); return nil })
 			},
-			read: []string{"one"}, want: "no referenced object can be read, such as ",
+			read: []string{"one"}, want: "no answer from the server",
 		},
 	}
 	for name, test := range tests {

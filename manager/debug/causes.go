@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector"
 )
 
 // Cause is what some objects with a problem have in common.
@@ -34,16 +34,16 @@ func causeOf(problem Problem, status *objectcache.Status) Cause {
 	cause := Cause{Objects: 1, Problem: problem}
 	switch {
 	case problem == Absent:
-		cause.Text = "not on the server"
+		cause.Text = absenceText(status.Reason)
 	case status.LastError != nil && status.Failures > 0:
 		cause.Reason = apierrors.ReasonForError(status.LastError)
 		cause.Text = withoutName(status.LastError.Error(), status.Key.Name)
 	case status.Waiting != nil:
-		cause.Text = numbers.ReplaceAllString(withoutName(status.Waiting.Error(), status.Key.Name), "…")
+		cause.Text = status.Waiting.Error()
 	case !status.TransformingSince.IsZero():
 		cause.Text = "the transform has not returned"
 	default:
-		cause.Text = "the server has not answered"
+		cause.Text = reflector.ErrNoAnswer.Error()
 	}
 	hash := fnv.New64a()
 	fmt.Fprintf(hash, "%s\n%s\n%s", cause.Problem, cause.Reason, cause.Text)
@@ -51,15 +51,18 @@ func causeOf(problem Problem, status *objectcache.Status) Cause {
 	return cause
 }
 
-var (
-	// numbers differ in texts that say what an object waits for.
-	numbers = regexp.MustCompile(`\d+(\.\d+)?(ms|m\d+s|[smh])?\b`)
-	// localAddress differs with each connection: "read tcp 10.0.0.1:43210->10.0.0.2:443".
-	localAddress = regexp.MustCompile(`\S+:\d+->`)
-)
+// absenceText says why there is no object.
+func absenceText(reason objectcache.Reason) string {
+	switch reason {
+	case objectcache.ReasonInvalidName:
+		return "no object can have the name"
+	case objectcache.ReasonNotSelected:
+		return "the field selector of the resource excludes it"
+	}
+	return "not on the server"
+}
 
-// withoutName returns an error's text with "…" in place of the name of the object, and of the local address of its
-// connection.
+// withoutName returns an error's text with "…" in place of the name of the object.
 func withoutName(text, name string) string {
 	var b strings.Builder
 	done := 0
@@ -80,10 +83,7 @@ func withoutName(text, name string) string {
 		done = end
 	}
 	b.WriteString(text[done:])
-	if text = b.String(); strings.Contains(text, "->") {
-		text = localAddress.ReplaceAllString(text, "…->")
-	}
-	return text
+	return b.String()
 }
 
 // causesOf returns the causes of the objects: those that need attention first, and then those of many objects.

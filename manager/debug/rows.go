@@ -136,7 +136,7 @@ func (p page) problem(o *Object) string {
 	reason, text := cutReason(o.LastError)
 	switch {
 	case o.Problem == Absent:
-		parts = append(parts, "not on the server")
+		parts = append(parts, absenceText(o.Reason))
 	case o.Problem == "":
 	case o.Failures > 0 && o.LastError != "":
 		parts = append(parts, short(reason+text))
