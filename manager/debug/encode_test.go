@@ -42,11 +42,11 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// fill sets all fields of a struct, or each with a probability of a half.
+// fill sets all exported fields of a struct, or each with a probability of a half.
 func fill(value reflect.Value, random *rand.Rand, all bool) {
 	texts := []string{"default", `a "quoted" \ text`, "<&>", "é\u2028\n\x00\x7f", "\xff"}
 	for i := range value.NumField() {
-		if !all && random.IntN(2) == 0 {
+		if !value.Type().Field(i).IsExported() || !all && random.IntN(2) == 0 {
 			continue
 		}
 		switch field := value.Field(i); field.Interface().(type) {

@@ -71,6 +71,8 @@ type Object struct {
 	LastErrorTime     time.Time `json:"lastErrorTime,omitzero"`
 	// Owners reference the object.
 	Owners []Owner `json:"owners"`
+
+	waits string // Waiting, and for how long, as the page shows it
 }
 
 // Problem is why an object needs attention.

@@ -140,8 +140,8 @@ func (p page) problem(o *Object) string {
 	case o.Problem == "":
 	case o.Failures > 0 && o.LastError != "":
 		parts = append(parts, short(reason+text))
-	case o.Waiting != "":
-		parts = append(parts, short(o.Waiting))
+	case o.waits != "":
+		parts = append(parts, short(o.waits))
 	default:
 		parts = append(parts, problemTexts[o.Problem])
 	}
@@ -170,8 +170,8 @@ func (p page) details(o *Object) g.Node {
 		}
 		add(title, g.Text(short(o.LastError)+", "), p.ago(o.LastErrorTime, ""))
 	}
-	if o.Waiting != "" {
-		add("Waiting", g.Text(short(o.Waiting)))
+	if o.waits != "" {
+		add("Waiting", g.Text(short(o.waits)))
 	}
 	if stream := streamText(o); stream != "" {
 		add("Stream", h.Title(words[stream]), g.Text(stream))

@@ -71,6 +71,29 @@ func TestLifeOfASecret(t *testing.T) {
 	})
 }
 
+// What an object waits for is the same in the JSON as long as the reason is. The page also shows for how long.
+func TestWaitingIsStable(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			return &apierrors.NewForbidden(corev1.Resource("secrets"), request.Name, nil).ErrStatus
+		})
+		r.reference("tls")
+		time.Sleep(time.Minute)
+		shows := false
+		for range 10 { // an attempt may be under way
+			if got := r.object().Waiting; strings.ContainsAny(got, "0123456789") {
+				r.Errorf("got %q, want a text without a time", got)
+			}
+			page := get(r.handler, "").Body.String()
+			shows = shows || regexp.MustCompile(`waiting for the next attempt \(in [0-9.ms]+\)`).MatchString(page)
+			time.Sleep(time.Second)
+		}
+		if !shows {
+			r.Error("the page does not show for how long the object waits")
+		}
+	})
+}
+
 // The Gate shows why a stream is not parked, and the page does while such a stream is open.
 // A server in memory without TLS has HTTP/1.1.
 func TestWhyStreamsAreNotParked(t *testing.T) {
