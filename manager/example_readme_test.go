@@ -25,7 +25,9 @@ import (
 )
 
 // useSecret is the code of README.
-func useSecret(ctx context.Context, config *rest.Config, pod *corev1.Pod, ended chan<- error, use func(*corev1.Secret, error)) error {
+func useSecret(config *rest.Config, pod *corev1.Pod, use func(*corev1.Secret, error)) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	client, err := manager.ClientFor(config) // for many streams: no rate limit, its own connections
 	if err != nil {
 		return err
@@ -34,31 +36,28 @@ func useSecret(ctx context.Context, config *rest.Config, pod *corev1.Pod, ended 
 	if err != nil {
 		return err
 	}
+	ended := make(chan error, 1)
 	go func() { ended <- secrets.Run(ctx) }() // returns when ctx and all its goroutines have ended
 
 	secrets.RegisterPod(pod)                       // starts a watch for each Secret that the pod names
 	secret, err := secrets.Get(ctx, "shop", "tls") // waits for the first read; from then on it is in memory
 	secrets.UnregisterPod(pod)                     // the last reference to go ends the watch
 	use(secret, err)
-	return nil
+
+	stop()
+	return <-ended
 }
 
 // A pod's Secret, in ten lines.
 func Example_tenLines() {
-	ctx, stop := context.WithCancel(context.Background())
-	server := serve(ctx)
+	server := serve(context.Background())
 	defer server.Close()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "6f9c"},
 		Spec:       corev1.PodSpec{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "tls"}}},
 	}
-	ended := make(chan error, 1)
 	use := func(secret *corev1.Secret, err error) { fmt.Println(secret != nil, err) }
-	if err := useSecret(ctx, server.Config(), pod, ended, use); err != nil {
-		fmt.Println(err)
-	}
-	stop()
-	fmt.Println(<-ended)
+	fmt.Println(useSecret(server.Config(), pod, use))
 	// Output:
 	// false secrets "shop/tls" not found
 	// <nil>

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,19 +14,21 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// setReady puts the result of a Get into the conditions of an object. It reports whether the
-// status has changed, and must be written.
-func setReady(conditions *[]metav1.Condition, err error) (changed bool) {
+// setReady puts the result of a TryGet into the conditions of an object. status is what Status
+// returned before that. It reports whether the conditions have changed, and must be written.
+func setReady(conditions *[]metav1.Condition, status objectcache.Status, err error) (changed bool) {
 	ready := metav1.Condition{Type: "CertificateReady", Status: metav1.ConditionTrue, Reason: "Found"}
 	if err != nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "NotSynced", err.Error()
 	}
 	switch {
+	case errors.Is(err, objectcache.ErrStopped): // first: this process ends, and the next one writes
+		return false
 	case apierrors.IsNotFound(err):
 		ready.Reason = "NotFound"
 	case apierrors.IsForbidden(err):
 		ready.Reason = "Forbidden"
-	case errors.Is(err, objectcache.ErrStopped): // this process ends: the next one writes
+	case errors.Is(err, objectcache.ErrNotSynced) && status.Failures == 0: // nothing has failed yet
 		return false
 	}
 	return meta.SetStatusCondition(conditions, ready)
@@ -42,14 +43,19 @@ func ExampleWatchStore_Get_status() {
 
 	var conditions []metav1.Condition
 	writes := 0
+	for change := range store.Changes(context.Background()) {
+		fmt.Println("refused:", apierrors.IsForbidden(change.Err))
+		break
+	}
 	for range 20 {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		_, err := store.Get(ctx, "default", "tls")
-		cancel()
-		if setReady(&conditions, err) {
+		status, _ := store.Status("default", "tls")
+		_, err := store.TryGet("default", "tls")
+		if setReady(&conditions, status, err) {
 			writes++
 		}
 	}
 	fmt.Println(conditions[0].Reason, writes)
-	// Output: Forbidden 1
+	// Output:
+	// refused: true
+	// Forbidden 1
 }

@@ -26,12 +26,13 @@ func Example() {
 		panic(err)
 	}
 	defer server.Close()
-	connections := &debug.Connections{}
-	client, err := manager.ClientFor(connections.Track(server.Config()))
+	config := server.Config()
+	connections := new(debug.Connections)
+	client, err := manager.ClientFor(connections.Track(config)) // counts connections and bytes
 	if err != nil {
 		panic(err)
 	}
-	gate := objectcache.NewGate(objectcache.GateOptions{})
+	gate := objectcache.NewGate(objectcache.GateOptions{}) // one for all managers of this client
 	secrets, err := manager.NewSecrets(client, objectcache.WatchOptions{Gate: gate})
 	if err != nil {
 		panic(err)
