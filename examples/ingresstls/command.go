@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/examples/ingresstls/controller"
@@ -152,7 +151,7 @@ func (f *flags) cluster() bool { return f.kubeconfig != "" || f.inCluster }
 
 // newClient returns a client of the cluster.
 func (f *flags) newClient() (kubernetes.Interface, error) {
-	name, load := "--kubeconfig "+f.kubeconfig, func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", f.kubeconfig) }
+	name, load := "--kubeconfig "+f.kubeconfig, func() (*rest.Config, error) { return cli.LoadKubeconfig(f.kubeconfig) }
 	if f.inCluster {
 		name, load = "--in-cluster", rest.InClusterConfig
 	}

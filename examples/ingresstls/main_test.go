@@ -211,6 +211,7 @@ func TestBadInput(t *testing.T) {
 		"empty kubeconfig":          {[]string{"--kubeconfig="}, "--kubeconfig is empty"},
 		"empty namespace":           {[]string{kubeconfig, "--namespace="}, "--namespace is empty"},
 		"kubeconfig missing":        {[]string{"--kubeconfig=/no/such/file"}, "cannot be used"},
+		"kubeconfig /dev/null":      {[]string{"--kubeconfig=/dev/null"}, "--kubeconfig /dev/null cannot be used: it names no cluster"},
 		"two clusters":              {[]string{kubeconfig, "--in-cluster"}, "--kubeconfig and --in-cluster both name a cluster"},
 		"in no cluster":             {[]string{"--in-cluster"}, "--in-cluster cannot be used: unable to load in-cluster configuration"},
 		"once, in a cluster":        {[]string{"--in-cluster", "--once"}, "--once is for the demo"},

@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/logs"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/examples/internal/cli"
 	"github.com/refwatch/refwatch/examples/nodeagent/agent"
 	"github.com/refwatch/refwatch/examples/nodeagent/config"
 	"github.com/refwatch/refwatch/examples/nodeagent/server"
@@ -107,7 +107,7 @@ func clientConfig(kubeconfig string) (*rest.Config, error) {
 	if err := file.Close(); err != nil {
 		return nil, fmt.Errorf("the kubeconfig cannot be read: %w", err)
 	}
-	c, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	c, err := cli.LoadKubeconfig(kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig %s cannot be used: %w", kubeconfig, err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/examples/internal/cli"
@@ -135,7 +134,7 @@ func (f *flags) config() (*rest.Config, error) {
 	if err := file.Close(); err != nil {
 		return nil, fmt.Errorf("--kubeconfig cannot be read: %w", err)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	config, err := cli.LoadKubeconfig(f.kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s cannot be used: %w", f.kubeconfig, err)
 	}

@@ -4,7 +4,9 @@ package controller
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,13 +38,30 @@ func parse(secret *corev1.Secret) (*Certificate, error) {
 	}, nil
 }
 
-// checkHost returns an error if the certificate is not valid for a host, which may be a wildcard.
+// checkHost returns an error if the certificate is not valid for a host, which may be a wildcard. Of the certificate it
+// has the DNS names only, which are public.
 func (c *Certificate) checkHost(host string) error {
-	// Its error is not wrapped: it quotes the certificate.
+	// Its error is not wrapped: it quotes more of the certificate.
 	if c.Leaf.VerifyHostname(host) != nil {
-		return fmt.Errorf("the certificate of Secret %q is not valid for the host %q", c.Secret, host)
+		return fmt.Errorf("the certificate of Secret %q is not valid for the host %q: it is for %s", c.Secret, host, dnsNames(c.Leaf))
 	}
 	return nil
+}
+
+// dnsNames returns the first five DNS names of a certificate, quoted.
+func dnsNames(c *x509.Certificate) string {
+	const most = 5
+	var shown []string
+	for _, name := range c.DNSNames[:min(most, len(c.DNSNames))] {
+		shown = append(shown, fmt.Sprintf("%.253q", name)) // no DNS name is longer
+	}
+	switch more := len(c.DNSNames) - len(shown); {
+	case len(shown) == 0:
+		return "no DNS name"
+	case more > 0:
+		return fmt.Sprintf("%s and %d more", strings.Join(shown, ", "), more)
+	}
+	return strings.Join(shown, ", ")
 }
 
 // checkTime returns an error if the certificate is not valid now.

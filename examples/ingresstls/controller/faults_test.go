@@ -40,10 +40,15 @@ func TestUnusableRotation(t *testing.T) {
 	}{
 		"garbage": {func(r *rig, _ map[string][]byte) map[string][]byte { return garbage(r.T) }, "none of the type CERTIFICATE"},
 		"certificate of another host": {func(r *rig, _ map[string][]byte) map[string][]byte {
-			other, err := r.authority.Issue(time.Now().Add(never), strings.ToLower(strings.ReplaceAll(canary, " ", "-"))+".test")
+			other, err := r.authority.Issue(time.Now().Add(never), "b.test")
 			r.must(other, err)
 			return other
-		}, `is not valid for the host "a.test"`},
+		}, `is not valid for the host "a.test": it is for "b.test"`},
+		"certificate of many other hosts": {func(r *rig, _ map[string][]byte) map[string][]byte {
+			other, err := r.authority.Issue(time.Now().Add(never), "1.test", "2.test", "3.test", "4.test", "5.test", "6.test", "7.test")
+			r.must(other, err)
+			return other
+		}, `it is for "1.test", "2.test", "3.test", "4.test", "5.test" and 2 more`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, Options{}, func(t *testing.T, r *rig) {
@@ -135,6 +140,31 @@ func TestServerAway(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The cause of a server that fails is in the status from the first failure on. A stream that has ended, and whose next
+// attempt is due in a moment, is none.
+func TestFailureIsTheCause(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, r *rig) {
+		r.secret("a", "a.test")
+		r.ingress("a", "a", "a.test")
+		defer r.start()()
+		r.server.Intercept(func(context.Context, apiserver.Request) *metav1.Status {
+			status := apierrors.NewServiceUnavailable("the server is starting").Status()
+			return &status
+		})
+		r.server.CloseStreams(nil)
+		for range 1000 {
+			synctest.Wait()
+			if got := text(r.status("a.test").Err); got != "" && !strings.HasSuffix(got, ": the server is starting") {
+				t.Fatalf("status: got error %q, want none, or the failure", got)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if r.status("a.test").Err == nil {
+			t.Error("status after a second: got no error, want the failure")
+		}
+	})
 }
 
 // WaitForSync ends with its context, and has the cause.

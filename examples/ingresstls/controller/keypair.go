@@ -4,6 +4,7 @@ package controller
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -34,8 +35,11 @@ func keyPair(secret *corev1.Secret) (tls.Certificate, error) {
 	}
 	chain, certificateErr := parseChain(certificate)
 	private, keyErr := parseKey(key)
-	if err := errors.Join(certificateErr, keyErr); err != nil {
-		return tls.Certificate{}, err
+	switch {
+	case certificateErr != nil && keyErr != nil:
+		return tls.Certificate{}, fmt.Errorf("%w; %w", certificateErr, keyErr) // on one line, for a status and a log
+	case certificateErr != nil || keyErr != nil:
+		return tls.Certificate{}, cmp.Or(certificateErr, keyErr)
 	}
 	return tls.Certificate{}, mismatch(chain, private)
 }

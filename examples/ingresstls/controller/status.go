@@ -61,9 +61,12 @@ func (c *Controller) statusOf(e *entry, now time.Time) HostStatus {
 		return status
 	}
 	secret, _ := c.secrets.Status(e.secret.Namespace, e.secret.Name)
-	cause := secret.Waiting
-	if secret.Failures > 0 {
+	var cause error
+	switch {
+	case secret.Failures > 0: // the cause of the wait for the next attempt
 		cause = secret.LastError
+	case !secret.NotUpdatedSince.IsZero(): // else a stream that has ended is opened again in a moment
+		cause = secret.Waiting
 	}
 	if cause != nil {
 		status.Err = fmt.Errorf("the API server last confirmed Secret %q at %s: %w", e.secret, secret.LastContact.Format(time.RFC3339), cause)

@@ -28,3 +28,15 @@ func TestErrorsReferToHelp(t *testing.T) {
 		})
 	}
 }
+
+// A file without a cluster is an error that names no environment variable: the examples ignore them.
+func TestKubeconfigWithoutACluster(t *testing.T) {
+	const want = "it names no cluster: give a file with a cluster and a current context"
+	t.Setenv("KUBERNETES_MASTER", "https://127.0.0.1:1")
+	if config, err := cli.LoadKubeconfig("/dev/null"); err == nil || err.Error() != want {
+		t.Errorf("got %v and error %v, want %q", config, err, want)
+	}
+	if _, err := cli.LoadKubeconfig("/no/such/file"); err == nil || err.Error() == want {
+		t.Errorf("a missing file: got error %v, want that of client-go", err)
+	}
+}

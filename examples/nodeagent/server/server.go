@@ -30,7 +30,7 @@ type Server struct {
 func Listen(ctx context.Context, address string) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("binding the address for health checks and metrics: %w", err)
+		return nil, fmt.Errorf("binding the address for health checks and metrics: %w: choose another --bind-address, or 0", err)
 	}
 	return &Server{listener: listener}, nil
 }

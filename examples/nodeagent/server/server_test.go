@@ -116,7 +116,7 @@ func TestListenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close() //nolint:errcheck // nothing was served
-	if second, err := Listen(t.Context(), strings.TrimPrefix(s.URL(), "http://")); err == nil || !strings.Contains(err.Error(), "in use") {
+	if second, err := Listen(t.Context(), strings.TrimPrefix(s.URL(), "http://")); err == nil || !strings.Contains(err.Error(), "in use: choose another --bind-address, or 0") {
 		t.Errorf("Listen on an address in use: got %v and error %v, want an error", second, err)
 	}
 }
