@@ -155,3 +155,17 @@ func BenchmarkChanges(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkGetAbsent gets an object that the server does not have, and one that cannot exist.
+func BenchmarkGetAbsent(b *testing.B) {
+	for _, name := range []string{"absent", "My_Secret"} {
+		b.Run(name, func(b *testing.B) {
+			store, ctx := synced(b, objectcache.WatchOptions{}), b.Context()
+			store.AddReference(namespace, name, "pod")
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = store.Get(ctx, namespace, name)
+			}
+		})
+	}
+}

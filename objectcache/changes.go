@@ -125,6 +125,9 @@ func (s *WatchStore[T]) changeOf(key types.NamespacedName, yielded map[types.Nam
 		return change, nil, false
 	}
 	yielded[key] = now.id
+	if now.fixed {
+		now.err = s.resource.absence(key) // without mu
+	}
 	deleted := before.exists() && !now.id.exists() && now.id.refusal == ""
 	return Change[T]{Key: key, Object: now.object, Err: now.err, Deleted: deleted, ResourceVersion: now.version}, now.owners, true
 }
@@ -134,6 +137,7 @@ type snapshot[T cache.Object] struct {
 	object  T
 	err     error
 	version string // see Change
+	fixed   bool   // see view
 	id      stateID
 	owners  []types.UID
 }
@@ -162,7 +166,7 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 	w := e.watch.Load()
 	var state cache.State[T]
 	if v := e.view.Load(); v != nil && v.ready {
-		state, ok = v.state, true
+		state, now.fixed, ok = v.state, v.fixed, true
 	} else if w == nil {
 		return now, false
 	} else {

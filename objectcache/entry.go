@@ -123,6 +123,7 @@ type view[T cache.Object] struct {
 	state cache.State[T]
 	ready bool // Get may return the state to all owners, unless it is too old
 	ages  bool // a bound on its age applies: see isYoung
+	fixed bool // the object is absent for good: see entry.isAbsent
 }
 
 // state returns the last known state of an entry, the zero State if none is known.
@@ -168,7 +169,7 @@ func (s *WatchStore[T]) setStateLocked(e *entry[T], state cache.State[T]) {
 	e.immutable = s.isImmutable(state)
 	e.changedAt = max(1, time.Duration(s.nowAged()))
 	ready, ages := s.judgeLocked(e, state.Synced)
-	e.view.Store(&view[T]{state, ready, ages})
+	e.view.Store(&view[T]{state, ready, ages, e.isAbsent()})
 }
 
 // isImmutable reports whether a state can never change, and so needs no stream.
@@ -183,7 +184,7 @@ func (s *WatchStore[T]) publishLocked(e *entry[T]) {
 		return
 	}
 	if ready, ages := s.judgeLocked(e, v.state.Synced); ready != v.ready || ages != v.ages {
-		e.view.Store(&view[T]{v.state, ready, ages})
+		e.view.Store(&view[T]{v.state, ready, ages, v.fixed})
 	}
 }
 

@@ -113,6 +113,9 @@ func (s *WatchStore[T]) answerOf(key types.NamespacedName, v *view[T]) (T, error
 	if v.state.Exists {
 		return v.state.Object, nil
 	}
+	if v.fixed {
+		return v.state.Object, s.resource.absence(key)
+	}
 	return s.resource.result(key, v.state)
 }
 
@@ -139,13 +142,22 @@ func (k *kind[T]) result(key types.NamespacedName, state cache.State[T]) (T, err
 	if state.Exists {
 		return state.Object, nil
 	}
+	return state.Object, k.notFound(key)
+}
+
+// absence returns what Get returns for an object that is absent for good. It calls a function of the program.
+func (k *kind[T]) absence(key types.NamespacedName) error {
 	if err := k.CheckKey(key); err != nil {
-		return state.Object, err
+		return err
 	}
+	return k.notFound(key)
+}
+
+func (k *kind[T]) notFound(key types.NamespacedName) error {
 	err := apierrors.NewNotFound(k.resource, key.Name)
 	// The usual message has no namespace.
 	err.ErrStatus.Message = k.resource.String() + ` "` + keyText(key) + `" not found`
-	return state.Object, err
+	return err
 }
 
 // GetOptions are the demands of one Get on the state that it returns. The zero value

@@ -125,6 +125,48 @@ func TestSelectorOfNames(t *testing.T) {
 	}
 }
 
+// Get asks no selector for a referenced object that the server does not have. No lock is held
+// while the function of a selector runs, also for Changes.
+func TestSelectorIsNotAskedForGets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true})
+		var r *rig
+		asked := 0
+		selector := resource.Selector{Field: fields.OneTermNotEqualSelector("metadata.name", "excluded")}
+		secrets := resource.Secrets(clientOf(t, server)).WithSelector(func(string) resource.Selector {
+			asked++
+			if r != nil {
+				r.Status(namespace, "absent")
+			}
+			return selector
+		})
+		r = rigOf(t, secrets, objectcache.WatchOptions{})
+		defer r.stop()
+		r.AddReference(namespace, "absent", "pod")
+		for range 2 {
+			if _, err := r.get("absent", time.Second); !apierrors.IsNotFound(err) {
+				t.Errorf("got %v, want NotFound", err)
+			}
+		}
+		before := asked
+		for range 100 {
+			_, _ = r.TryGet(namespace, "absent")
+		}
+		if got := asked - before; got != 0 {
+			t.Errorf("100 Gets of an absent object have asked the selector %d times, want none", got)
+		}
+		r.AddReference(namespace, "excluded", "pod")
+		for change := range r.Changes(t.Context()) {
+			if change.Key.Name == "excluded" {
+				if !apierrors.IsNotFound(change.Err) || !strings.Contains(change.Err.Error(), "the field selector excludes it") {
+					t.Errorf("got %v, want that the selector excludes it", change.Err)
+				}
+				break
+			}
+		}
+	})
+}
+
 // selectsWeb reports whether a query has the selectors, and first the name: that is what kube-apiserver authorizes.
 func selectsWeb(query url.Values) bool {
 	return query.Get("labelSelector") == "app=web" && query.Get("fieldSelector") == "metadata.name=tls,type!=other"
