@@ -117,3 +117,22 @@ func TestChangesOfNamesThatCannotExist(t *testing.T) {
 		}
 	})
 }
+
+// A key without a namespace is a mistake of the program, and no absence: neither the manager nor the owner syncs.
+func TestKeyWithoutNamespaceIsNotSynced(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, m *manager.Manager[*corev1.Secret], _ *apiserver.Server) {
+		gateway := manager.Owner{Kind: "Gateway", Name: "web"}
+		m.SetReferences(gateway, types.NamespacedName{Name: "tls"})
+		for name, err := range map[string]error{"WaitForSync": m.WaitForSync(t.Context()), "WaitForOwner": m.WaitForOwner(t.Context(), gateway)} {
+			if !errors.Is(err, objectcache.ErrInvalidName) || apierrors.IsNotFound(err) {
+				t.Errorf("%s: got %v, want ErrInvalidName alone", name, err)
+			}
+		}
+		if m.HasSynced() || m.OwnerHasSynced(gateway) {
+			t.Error("got a manager that has synced")
+		}
+		if _, err := m.GetFor(t.Context(), gateway, "", "tls"); !errors.Is(err, objectcache.ErrInvalidName) || apierrors.IsNotFound(err) {
+			t.Errorf("GetFor: got %v, want ErrInvalidName alone", err)
+		}
+	})
+}

@@ -53,7 +53,8 @@ func (m *Manager[T]) UnregisterPod(pod *corev1.Pod) {
 // removes the owner. [Owner] documents how owners are identified; one that has
 // neither UID nor name is logged and ignored. SetReferences is idempotent and never
 // waits for the network. An object with a key that no object can have is absent,
-// as one that was not created yet: Get returns [objectcache.ErrInvalidName] for it.
+// as one that was not created yet: Get returns [objectcache.ErrInvalidName] for it. A
+// key without a name, or of the wrong scope, is a mistake: it is logged, and never synced.
 func (m *Manager[T]) SetReferences(owner Owner, keys ...types.NamespacedName) {
 	buffer := getKeyBuffer()
 	defer buffer.free()

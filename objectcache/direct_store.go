@@ -88,7 +88,7 @@ func (s *DirectStore[T]) Run(ctx context.Context) error {
 //   - [ErrNotSynced]: the object could not be read. Joined to it is the cause, and the
 //     error of ctx, if it ended.
 //   - [ErrInvalidName]: no object can have that namespace or name. apierrors.IsNotFound holds,
-//     too.
+//     too, unless the key has no name or the wrong scope.
 //   - [ErrStopped]: the context of Run has ended. Joined to it are its error and its cause, and
 //     what belongs to [ErrNotSynced] if the read was under way, or ctx has ended as well.
 //   - [ErrNilContext]: ctx is nil.

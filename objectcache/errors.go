@@ -35,7 +35,9 @@ var (
 	ErrStale = errors.New("last known state is older than the allowed staleness")
 	// ErrInvalidName is returned by Get for a namespace or name that no object
 	// can have. No request is ever sent for it. The object is absent, as one that the
-	// server has not: apierrors.IsNotFound holds for the error, and the object has synced.
+	// server has not: apierrors.IsNotFound holds for the error, and the object has synced. It does
+	// not hold for a key without a name, or of the wrong scope: that is a mistake of the program, and
+	// says nothing about the object.
 	ErrInvalidName = names.ErrInvalidName
 	// ErrStopped is returned by Get when the context of Run has ended. The error and the cause of
 	// that context are joined to it, and why the object was not known then.

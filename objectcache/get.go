@@ -61,7 +61,8 @@ import (
 //     read or an event, or cannot have it (ErrInvalidName). It holds for no other error: if the server does not serve
 //     the path, the error is a [resource.NotServedError].
 //   - [ErrInvalidName]: no object can have that namespace or name. apierrors.IsNotFound holds, too:
-//     that the object is absent is known at once, without a request, also without a reference.
+//     that the object is absent is known at once, without a request, also without a reference. It
+//     does not hold if the key has no name, or the wrong scope: see AddReference.
 //   - [ErrStopped]: the context of Run has ended. Joined to it are the error and the cause of that
 //     context, and why the state was not known then: the last failure, or what the next attempt
 //     waited for. If ctx has ended as well, [ErrNotSynced] and the error of ctx are joined, too: a

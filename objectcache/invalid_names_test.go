@@ -23,10 +23,8 @@ import (
 // Keys that no Secret can have: users write them into optional references, which the server accepts.
 var invalidKeys = map[string]types.NamespacedName{
 	"upper case":          {Namespace: namespace, Name: "My_Secret"},
-	"no name":             {Namespace: namespace},
 	"path":                {Namespace: namespace, Name: "../tls"},
 	"too long":            {Namespace: namespace, Name: strings.Repeat("a", 254)},
-	"no namespace":        {Name: "tls"},
 	"namespace of a path": {Namespace: "../kube-system", Name: "tls"},
 }
 
@@ -229,17 +227,60 @@ func TestReferencesToObjectsThatCannotExistDelayNobody(t *testing.T) {
 	}
 }
 
-// The keys of a cluster-scoped kind have no namespace. One that has one names no object either, and the error says so.
+// A key without a name, or of the wrong scope, is a mistake of the program, which no user can make. It says nothing
+// about an object: it is not absent, is not counted, and does not sync.
+func TestKeyThatIsAMistake(t *testing.T) {
+	for strategy, options := range everyStrategy {
+		for name, key := range map[string]types.NamespacedName{
+			"no name": {Namespace: namespace}, "no namespace": {Name: "tls"}, "neither": {}, "no namespace, and no name of a Secret": {Name: "My_Secret"},
+		} {
+			t.Run(strategy+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t, apiserver.Options{InMemory: true}, options)
+					r.wantMistake("without a reference", key)
+					r.AddReference(key.Namespace, key.Name, "pod")
+					r.AddReadOnceReference(key.Namespace, key.Name, "pod")
+					r.wantMistake("before Run", key)
+					r.run()
+					r.wantMistake("after Run", key)
+					if err := objectcache.WaitForSync(t.Context(), r.Store, key); !errors.Is(err, objectcache.ErrInvalidName) {
+						t.Errorf("WaitForSync: got %v, want ErrInvalidName", err)
+					}
+					if got := r.Stats(); got.Objects != 0 || got.References != 0 || got.Absent != 0 {
+						t.Errorf("got %d objects, %d references and %d absent, want none", got.Objects, got.References, got.Absent)
+					}
+					r.DeleteReference(key.Namespace, key.Name, "pod")
+					r.stop()
+					if got := r.server.Requests(); len(got) > 0 {
+						t.Errorf("requests: got %d, the first one %+v, want none", len(got), got[0])
+					}
+				})
+			})
+		}
+	}
+}
+
+// wantMistake checks what every Get of a key returns.
+func (r *rig) wantMistake(when string, key types.NamespacedName) {
+	r.t.Helper()
+	for get, err := range everyGet(r.t.Context(), r.Store, key) {
+		if !errors.Is(err, objectcache.ErrInvalidName) || apierrors.IsNotFound(err) || errors.Is(err, objectcache.ErrNotSynced) {
+			r.t.Errorf("%s, %s: got %v, want ErrInvalidName alone", when, get, err)
+		}
+	}
+}
+
+// The keys of a cluster-scoped kind have no namespace: one that has is a mistake. A name that cannot exist is absent.
 func TestClusterScopedObjectThatCannotExist(t *testing.T) {
 	onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
 		nodes := resource.Typed[*corev1.Node, *corev1.NodeList](server.Client().CoreV1().RESTClient(), nodesPath).ClusterScoped()
 		store := newStore(t, nodes, objectcache.WatchOptions{})
 		defer runStore(t.Context(), t, store)()
-		for _, key := range []types.NamespacedName{{Namespace: namespace, Name: "node-1"}, {Name: "a/b"}, {}} {
+		for key, absent := range map[types.NamespacedName]bool{{Namespace: namespace, Name: "node-1"}: false, {Name: "a/b"}: true, {}: false} {
 			store.AddReference(key.Namespace, key.Name, "pod")
 			_, err := store.Get(t.Context(), key.Namespace, key.Name)
-			if !errors.Is(err, objectcache.ErrInvalidName) || !apierrors.IsNotFound(err) || !store.HasSynced(key.Namespace, key.Name) {
-				t.Errorf("%q: got %v, and synced %t; want ErrInvalidName and NotFound of a synced object", key, err, store.HasSynced(key.Namespace, key.Name))
+			if synced := store.HasSynced(key.Namespace, key.Name); !errors.Is(err, objectcache.ErrInvalidName) || apierrors.IsNotFound(err) != absent || synced != absent {
+				t.Errorf("%q: got %v, and synced %t; want ErrInvalidName, and NotFound of a synced object: %t", key, err, synced, absent)
 			}
 		}
 		if got := len(server.Requests()); got > 0 {

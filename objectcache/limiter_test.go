@@ -86,7 +86,7 @@ func TestClientWithARateLimit(t *testing.T) {
 }
 
 // Mistakes of the program are logged to the logger of Run's context. References to objects that cannot exist are
-// logged at level 0 once: users can write many.
+// logged at level 0 once: users can write many. They cannot write one without a name.
 func TestErrorsAreLoggedToRunsLogger(t *testing.T) {
 	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(1)))
@@ -100,8 +100,8 @@ func TestErrorsAreLoggedToRunsLogger(t *testing.T) {
 			t.Error("Changes without a context: got one, want none")
 		}
 		got := logText(logger)
-		if count := strings.Count(got, "Reference to an object that is absent for good"); count != 1 || !strings.Contains(got, "invalid name") || !strings.Contains(got, "No changes") {
-			t.Errorf("log: got %q, want a line for each, and one for all names", got)
+		if count := strings.Count(got, "Reference to an object that is absent for good"); count != 1 || strings.Count(got, "Reference not counted") != 1 || !strings.Contains(got, "invalid name") || !strings.Contains(got, "No changes") {
+			t.Errorf("log: got %q, want a line for each, and one for all names that cannot exist", got)
 		}
 		stop()
 	})

@@ -5,6 +5,7 @@ package objectcache
 import (
 	"errors"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
@@ -16,7 +17,9 @@ import (
 // AddReference implements [Store]. The first reference to an object starts its
 // stream. An object with a namespace or name that no object can have ([ErrInvalidName]), or that the field
 // selector of the resource excludes, is absent: no request is sent for it. The first such
-// reference is logged at level 0, others at level 2.
+// reference is logged at level 0, others at level 2. A key without a name, or of the wrong scope (a
+// namespace of a cluster-scoped kind, or none of another kind), is a mistake of the program: it is logged
+// and not counted.
 func (s *WatchStore[T]) AddReference(namespace, name string, referencedFrom types.UID) {
 	s.addReference(types.NamespacedName{Namespace: namespace, Name: name}, referencedFrom, false)
 }
@@ -36,6 +39,10 @@ func (s *WatchStore[T]) addReference(key types.NamespacedName, referencedFrom ty
 		return
 	}
 	absence := s.resource.CheckKey(key) // calls a function of the program, without mu
+	if absence != nil && !apierrors.IsNotFound(absence) {
+		s.logger().Error(absence, "Reference not counted", "owner", referencedFrom)
+		return
+	}
 	if isNew := s.countReference(key, referencedFrom, readOnce, absence); isNew && absence != nil {
 		level := 2
 		s.loggedAbsent.Do(func() { level = 0 })

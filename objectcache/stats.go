@@ -119,7 +119,8 @@ const (
 	GetFailed GetResult = "failed"
 	// GetNotHeld: memory does not hold what TryGet was called for: its [ErrNotSynced].
 	GetNotHeld GetResult = "not_held"
-	// GetInvalid: the context or an option is invalid, or the store has been stopped.
+	// GetInvalid: the context or an option is invalid, the key has no name or the wrong scope, or the
+	// store has been stopped.
 	GetInvalid GetResult = "invalid"
 )
 

@@ -56,6 +56,7 @@ func (r *Reader[T]) IsPrompt() bool {
 // CheckKey returns an error if an object with the key is known to be absent without a request. Then
 // apierrors.IsNotFound holds. The error wraps [ErrInvalidName] if no object can have the key: both
 // parts become parts of a URL. Else the field selector of [Resource.WithSelector] excludes it.
+// For a key without a name, or of the wrong scope, apierrors.IsNotFound does not hold.
 func (r *Reader[T]) CheckKey(key types.NamespacedName) error {
 	if err := r.resource.names().CheckKey(key); err != nil {
 		return err

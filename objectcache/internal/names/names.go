@@ -41,16 +41,21 @@ func (r Resource) Check() error {
 	return nil
 }
 
-// CheckKey returns an error if no object of the resource can have the key. Such an object is absent,
-// which is known without a request: the error wraps ErrInvalidName, and apierrors.IsNotFound holds.
+// CheckKey returns an error that wraps ErrInvalidName if no object of the resource can have the key. Such an
+// object is absent, which is known without a request: apierrors.IsNotFound holds. It does not hold for a key
+// that no user can have written, and so is a mistake of the program: one without a name, or of the wrong scope.
 func (r Resource) CheckKey(key types.NamespacedName) error {
-	problems := r.namespaceProblems(key.Namespace)
-	if key.Name == "" {
-		problems = append(problems, "name: may not be empty")
-	} else {
-		for _, problem := range r.nameProblems(key.Name) {
-			problems = append(problems, "name: "+problem)
+	if mistakes := r.mistakes(key); len(mistakes) > 0 {
+		return &KeyError{r.String(), key, []error{fmt.Errorf("%w: %s", ErrInvalidName, strings.Join(mistakes, "; "))}}
+	}
+	var problems []string
+	if !r.ClusterScoped {
+		for _, problem := range validation.ValidateNamespaceName(key.Namespace, false) {
+			problems = append(problems, "namespace: "+problem)
 		}
+	}
+	for _, problem := range r.nameProblems(key.Name) {
+		problems = append(problems, "name: "+problem)
 	}
 	if len(problems) == 0 {
 		return nil
@@ -81,20 +86,18 @@ func (r Resource) nameProblems(name string) []string {
 	return content.IsPathSegmentName(name)
 }
 
-// namespaceProblems returns why no object can be in a namespace.
-func (r Resource) namespaceProblems(namespace string) (problems []string) {
+// mistakes returns what a key lacks or has that no key of the resource does.
+func (r Resource) mistakes(key types.NamespacedName) (mistakes []string) {
 	switch {
-	case r.ClusterScoped && namespace != "":
-		return []string{"namespace: must be empty: the kind is used as cluster-scoped"}
-	case r.ClusterScoped:
-		return nil
-	case namespace == "":
-		return []string{"namespace: may not be empty: the kind is used as namespaced"}
+	case r.ClusterScoped && key.Namespace != "":
+		mistakes = append(mistakes, "namespace: must be empty: the kind is used as cluster-scoped")
+	case !r.ClusterScoped && key.Namespace == "":
+		mistakes = append(mistakes, "namespace: may not be empty: the kind is used as namespaced")
 	}
-	for _, problem := range validation.ValidateNamespaceName(namespace, false) {
-		problems = append(problems, "namespace: "+problem)
+	if key.Name == "" {
+		mistakes = append(mistakes, "name: may not be empty")
 	}
-	return problems
+	return mistakes
 }
 
 // KeyError is an error about one object, and its causes, at least one. errors.Is and
