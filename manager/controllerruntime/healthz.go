@@ -45,7 +45,8 @@ const defaultHealthGrace = time.Minute
 // cannot be read either. The error has the cause for one object.
 // An object that the server refuses (403), or whose kind it does not serve, does not
 // count, and nor does one object that fails while others can be read: one bad Secret makes
-// no program unready. The check is nil while nothing is referenced.
+// no program unready. One that is absent for good, without a request (objectcache.ReasonInvalidName or
+// ReasonNotSelected), does not count either. The check is nil while nothing is referenced.
 //
 // It sends no request. Do not use it as a liveness check: a restart mends none of this,
 // and drops what is served from memory. With a nil source it always fails.
@@ -93,6 +94,7 @@ func (h *healthCheck) findCause() (key string, cause error) {
 		isFirst := cause == nil || of < key
 		missed := !status.NotUpdatedSince.IsZero() && status.TransformingSince.IsZero()
 		switch phase := status.Phase; {
+		case status.Reason == objectcache.ReasonInvalidName, status.Reason == objectcache.ReasonNotSelected: // not read at all
 		case phase == objectcache.PhasePending, phase == objectcache.PhaseIdle, phase == objectcache.PhaseStopped: // not read now
 		case phase == objectcache.PhaseFailing, missed && status.Failures > 0:
 			if notServed := (*resource.NotServedError)(nil); apierrors.IsForbidden(status.LastError) ||

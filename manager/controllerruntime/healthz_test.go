@@ -46,6 +46,25 @@ func TestHealthzCauses(t *testing.T) {
 	}
 }
 
+// An object that is known to be absent without a request does not show that objects can be read.
+func TestHealthzOfObjectsThatAreAbsentForGood(t *testing.T) {
+	for _, reason := range []objectcache.Reason{objectcache.ReasonInvalidName, objectcache.ReasonNotSelected} {
+		synctest.Test(t, func(t *testing.T) {
+			outage := errors.New("etcd is away")
+			absent := objectcache.Status{Phase: objectcache.PhaseAbsent, Reason: reason, Synced: true}
+			failing := objectcache.Status{Phase: objectcache.PhaseFailing, LastError: outage}
+			for name, source := range map[string]*statuses{"first": {absent, failing}, "last": {failing, absent}, "alone": {absent}} {
+				check := controllerruntime.Healthz(source, controllerruntime.HealthzOptions{})
+				_ = check(nil)
+				time.Sleep(time.Minute)
+				if err := check(nil); errors.Is(err, outage) != (name != "alone") {
+					t.Errorf("%s, %s: got %v, want the outage unless it is alone", reason, name, err)
+				}
+			}
+		})
+	}
+}
+
 // With a negative grace no check fails.
 func TestHealthzWithoutAnEndOfGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
