@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 	"github.com/refwatch/refwatch/objectcache"
@@ -150,12 +149,13 @@ func TestImmutableObjectKeepsItsStream(t *testing.T) {
 	})
 }
 
-// An object that cannot exist is absent, with an informer and without one, and causes no request.
+// An object that cannot exist is absent, with an informer and without one, and causes no request. No lease keeps it in
+// memory.
 func TestObjectThatCannotExist(t *testing.T) {
 	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
 		for range 2 {
 			for _, name := range []string{"My_Secret", "", "a/b"} {
-				if _, err := r.get(name); client.IgnoreNotFound(err) != nil || !errors.Is(err, objectcache.ErrInvalidName) {
+				if _, err := r.get(name); !apierrors.IsNotFound(err) || !errors.Is(err, objectcache.ErrInvalidName) {
 					t.Errorf("%q: got %v, want NotFound and ErrInvalidName", name, err)
 				}
 			}
@@ -166,8 +166,12 @@ func TestObjectThatCannotExist(t *testing.T) {
 		if got := secretRequests(r.server); len(got) > 0 {
 			t.Errorf("got requests %q, want none", got)
 		}
-		if got := r.storeOf(&corev1.Secret{}).Stats().Gets; got[objectcache.GetNotRegistered] != 0 {
-			t.Errorf("got Gets %v, want none of what is not registered", got)
+		got := r.storeOf(&corev1.Secret{}).Stats()
+		if got.Gets[objectcache.GetNotRegistered] != 0 {
+			t.Errorf("got Gets %v, want none of what is not registered", got.Gets)
+		}
+		if got.Objects != 0 || got.References != 0 {
+			t.Errorf("got %d objects and %d references, want none", got.Objects, got.References)
 		}
 	})
 }

@@ -40,6 +40,7 @@ type view struct {
 	clusterScoped bool
 	newObject     func() client.Object
 	store         *objectcache.WatchStore[client.Object]
+	names         *resource.Reader[client.Object] // says which objects are absent for good
 	leases        *leases
 	informer      *informer   // nil without GetInformer; guarded by Cache.mu
 	setHandled    bool        // there is an informer of the set; guarded by Cache.mu
@@ -93,17 +94,20 @@ func (c *Cache) newView(ctx context.Context, id viewID) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	resource := resource.TypedFunc(restClient, mapping.Resource, v.newObject, newList).WithManagedFields() // as the stock cache
+	objects := resource.TypedFunc(restClient, mapping.Resource, v.newObject, newList).WithManagedFields() // as the stock cache
 	if v.clusterScoped {
-		resource = resource.ClusterScoped()
+		objects = objects.ClusterScoped()
 	}
 	if v.settings.hasSelector() && !v.settings.selected {
-		resource = resource.WithSelector(v.selectorIn)
+		objects = objects.WithSelector(v.selectorIn)
 	}
 	if id.as == metadataOnly || v.settings.hasTransform() {
-		resource = resource.WithTransform(v.transform)
+		objects = objects.WithTransform(v.transform)
 	}
-	v.store, err = objectcache.NewWatchStore(resource, objectcache.WatchOptions{
+	if v.names, err = resource.NewReader(objects); err != nil {
+		return nil, err
+	}
+	v.store, err = objectcache.NewWatchStore(objects, objectcache.WatchOptions{
 		Gate:            c.options.Gate,
 		RefusalGrace:    time.Nanosecond, // a reconcile is repeated, so a Get need not wait for a grant
 		BlockingStreams: c.options.BlockingStreams,
@@ -250,6 +254,9 @@ func (m memory) isKnown() bool { return m.err == nil || apierrors.IsNotFound(m.e
 // demands. If the state isBehind a version of another side, Gets wait for that version for SyncTimeout in all. A Get
 // with other demands waits for SyncTimeout itself: what another one has read live is no answer to it.
 func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions, held memory, isBehind bool) (object client.Object, err error) {
+	if errors.Is(held.err, objectcache.ErrNotRegistered) && v.names.CheckKey(key) != nil {
+		return v.getImpossible(key)
+	}
 	lease := v.leases.acquire(key)
 	// Now that the lease is held: GetInformer, which looks for leases, does not miss it.
 	release := v.cache.askOthers(v, key)
@@ -283,6 +290,17 @@ func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, dema
 	}
 	if errors.Is(err, objectcache.ErrNotSynced) {
 		err = timedOut(ctx, err)
+	}
+	return object, err
+}
+
+// getImpossible returns what Get returns for an object that is absent for good, or whose key is a mistake, which the
+// stock cache does not have either. It takes no lease: one on each such name would be kept for IdleTimeout, and longer
+// with handlers.
+func (v *view) getImpossible(key types.NamespacedName) (object client.Object, err error) {
+	object, err = v.store.TryGet(key.Namespace, key.Name)
+	if errors.Is(err, objectcache.ErrInvalidName) && !apierrors.IsNotFound(err) {
+		err = fmt.Errorf("%w: %w", apierrors.NewNotFound(schema.GroupResource{Group: v.id.kind.Group, Resource: v.id.kind.Kind}, key.Name), err)
 	}
 	return object, err
 }
