@@ -14,7 +14,9 @@ func (s *WatchStore[T]) stop() {
 }
 
 // hasStoppedLocked reports whether the context of Run has ended, and stops the store then. A Get may notice it before
-// Run does. With one context for both it would else return one error or another.
+// Run does. With one context for both it would else return one error or another. Such a Get stops all entries: that
+// is done once, waits for nothing, and takes a time in proportion to their number. Run would do it with the same lock,
+// for which the Get would wait as long.
 func (s *WatchStore[T]) hasStoppedLocked() bool {
 	if !s.stopped && s.run != nil && s.run.Err() != nil {
 		s.stopAllLocked()
