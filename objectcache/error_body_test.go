@@ -13,7 +13,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -47,18 +46,9 @@ func testLongErrorBody(t *testing.T, options objectcache.WatchOptions) {
 	}))
 	server.EnableHTTP2 = true
 	server.StartTLS()
-	defer server.Close()
+	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	config := resource.ConfigFor(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer httpClient.CloseIdleConnections()
-	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := newClient(t, resource.ConfigFor(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}))
 	store, err := objectcache.NewWatchStore(resource.Secrets(client), options)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -99,16 +98,7 @@ func testForeignAnswer(t *testing.T, answer http.HandlerFunc, want, plain string
 
 // plainSecrets are those of a client that client-go has made alone.
 func plainSecrets(t *testing.T, config *rest.Config) resource.Resource[*corev1.Secret] {
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(httpClient.CloseIdleConnections)
-	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resource.Secrets(client)
+	return resource.Secrets(newClient(t, config))
 }
 
 // wrongObjects are answers of an API server's type that are not what was asked for, and what says so.

@@ -15,7 +15,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
@@ -61,17 +60,7 @@ func (r *lineRig) newClient() kubernetes.Interface {
 		}
 		return conn, err
 	}
-	config = resource.ConfigFor(config)
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(httpClient.CloseIdleConnections)
-	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return client
+	return newClient(r.t, resource.ConfigFor(config))
 }
 
 // closeConnections closes all connections of the client, as client-go does when its certificate was rotated.

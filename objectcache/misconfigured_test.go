@@ -174,15 +174,7 @@ func clientGoError(t *testing.T, config *rest.Config) string {
 
 // secretsOf returns the Secrets of a REST client, and those of a typed client without one.
 func secretsOf(t *testing.T, config *rest.Config) map[string]resource.Resource[*corev1.Secret] {
-	httpClient, err := rest.HTTPClientFor(resource.ConfigFor(config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(httpClient.CloseIdleConnections)
-	client, err := kubernetes.NewForConfigAndClient(resource.ConfigFor(config), httpClient)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := newClient(t, resource.ConfigFor(config))
 	return map[string]resource.Resource[*corev1.Secret]{
 		"REST": resource.Secrets(client),
 		"typed": clients.Typed(func(namespace string) withoutRESTClient {

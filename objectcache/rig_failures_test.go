@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
@@ -140,17 +139,7 @@ func (r *failingRig) newClient() kubernetes.Interface {
 		}
 		return dial(ctx, network, address)
 	}
-	config = resource.ConfigFor(config)
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(httpClient.CloseIdleConnections)
-	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return client
+	return newClient(r.t, resource.ConfigFor(config))
 }
 
 // begin makes the server fail.

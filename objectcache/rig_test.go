@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
@@ -45,6 +46,21 @@ type rig struct {
 	client kubernetes.Interface
 	stop   func()                        // ends Run and waits for it
 	down   atomic.Pointer[metav1.Status] // the answer to every get, list and watch, if not nil
+}
+
+// newClient returns a client of the config, whose connections are closed at the end of the test.
+func newClient(t testing.TB, config *rest.Config) *kubernetes.Clientset {
+	t.Helper()
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(httpClient.CloseIdleConnections)
+	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // newStore returns a store on which Run has not been called.

@@ -5,12 +5,14 @@ package listers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"reflect"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -81,10 +83,15 @@ func (l lister[T]) list(namespace string, selector labels.Selector) (objects []T
 	return objects, nil
 }
 
+// get returns NotFound also for an empty name, as client-go's listers do: a reference that names no object is common.
 func (l lister[T]) get(namespace, name string) (T, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()
-	return l.source.Get(ctx, namespace, name)
+	object, err := l.source.Get(ctx, namespace, name)
+	if errors.Is(err, objectcache.ErrInvalidName) && !apierrors.IsNotFound(err) {
+		err = fmt.Errorf("%w: %w", apierrors.NewNotFound(l.resource, name), err)
+	}
+	return object, err
 }
 
 // namespaceLister lists and gets the objects of a namespace. It implements

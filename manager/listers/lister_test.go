@@ -117,8 +117,10 @@ func TestGet(t *testing.T) {
 		if got, err := r.get("unreferenced"); got != nil || !errors.Is(err, objectcache.ErrNotRegistered) || apierrors.IsNotFound(err) {
 			t.Errorf("not referenced: got %v, %v, want nil, ErrNotRegistered", got, err)
 		}
-		if got, err := r.get("Upper"); got != nil || !errors.Is(err, objectcache.ErrInvalidName) || !apierrors.IsNotFound(err) {
-			t.Errorf("invalid name: got %v, %v, want nil, NotFound and ErrInvalidName", got, err)
+		for _, name := range []string{"Upper", ""} {
+			if got, err := r.get(name); got != nil || !errors.Is(err, objectcache.ErrInvalidName) || !apierrors.IsNotFound(err) {
+				t.Errorf("invalid name %q: got %v, %v, want nil, NotFound and ErrInvalidName", name, got, err)
+			}
 		}
 		r.stop()
 		r.stop = func() {}

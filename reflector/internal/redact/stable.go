@@ -14,7 +14,7 @@ import (
 // changing are the parts of texts that differ each time for the same cause. The fields of the error keep them. What
 // begins within double quotes stays: it is the name of a user, which may be a UUID, or of an object.
 var changing = []struct {
-	in   []string // a text without all of these has no such part: most texts have none, and a search costs little
+	in   []string // a text that has none of these has no such part: most texts have none, and a search costs little
 	part *regexp.Regexp
 	with string
 }{
