@@ -24,10 +24,10 @@ var changing = []struct {
 	{[]string{"; received from peer"}, regexp.MustCompile(`; received from peer$`), "; the server reset the stream"}, // as reflector/transport says it
 	{[]string{"current time "}, regexp.MustCompile(`current time \S+ is `), "the current time is "},                  // of crypto/x509
 	{[]string{"resource version: "}, regexp.MustCompile(`(resource version): \d+(, current: \d+| \(\d+\))`), "$1"},   // of kube-apiserver
-	// Of client-go, with the name of another object in an outage.
+	// Of client-go. In an outage it may be the failure of another object, also of another kind.
 	{[]string{"the server "}, regexp.MustCompile(`((?:has prevented the request from succeeding|is currently unable to handle the request|` +
-		`but may still be processing the request|asked us to try again later|asked for the client to provide credentials) ` +
-		`\((?:get|list|watch) \S+) \S+\)$`), "$1)"},
+		`but may still be processing the request|asked us to try again later|asked for the client to provide credentials)) ` +
+		`\((?:get|list|watch) \S+(?: \S+)?\)$`), "$1"},
 	// The id of a request.
 	{[]string{"equest", "race", "udit", "orrelation"}, regexp.MustCompile(`\b((?:[Rr]equest|[Tt]race|[Aa]udit|[Cc]orrelation)[ _-]?(?:id|Id|ID)["': =]+)[\w-]*\d[\w-]*`), "$1…"},
 	{[]string{")"}, regexp.MustCompile(`\([0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}\)$`), "(…)"},
