@@ -87,5 +87,5 @@ func TestBookmarkIsNotTakenFromAWaiter(t *testing.T) {
 	e.waiters.Store(0)
 	e.watch.Store(w)
 	s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
-	s.background.Wait()
+	waitForBackground(s)
 }

@@ -115,7 +115,7 @@ func TestReadersBesideChurn(t *testing.T) {
 	for i := range staying {
 		s.DeleteReference("default", churnKey("staying", i).Name, "pod")
 	}
-	s.background.Wait()
+	waitForBackground(s)
 }
 
 // Statuses yields no object whose last reference goes while the loop runs, also if the table is replaced meanwhile.
@@ -137,5 +137,5 @@ func TestStatusesBesideRemoval(t *testing.T) {
 	if yielded != 1 {
 		t.Errorf("got %d statuses, want that of the first object only", yielded)
 	}
-	s.background.Wait()
+	waitForBackground(s)
 }

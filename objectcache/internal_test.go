@@ -41,6 +41,15 @@ func newTestStore(t testing.TB, options WatchOptions) *WatchStore[*corev1.Secret
 	return s
 }
 
+// waitForBackground waits for what the store does in the background, but not a minute for the timer of back-offs.
+func waitForBackground(s *WatchStore[*corev1.Secret]) {
+	s.mu.Lock()
+	s.stopTimerLocked(s.backoffs.timer)
+	s.backoffs = backoffs{}
+	s.mu.Unlock()
+	s.background.Wait()
+}
+
 func testSecret(version string, immutable bool) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testKey.Namespace, Name: testKey.Name, UID: "u", ResourceVersion: version},
@@ -74,7 +83,7 @@ func TestIssue8LateChangeDoesNotRestart(t *testing.T) {
 			t.Fatal("an immutable object is read again")
 		}
 		s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
-		s.background.Wait()
+		waitForBackground(s)
 	}
 }
 
@@ -98,7 +107,7 @@ func TestEventWhileTheStreamEnds(t *testing.T) {
 		}
 	}
 	s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
-	s.background.Wait()
+	waitForBackground(s)
 }
 
 // What a watch that was replaced reports changes nothing: the read of its successor goes on.
@@ -122,7 +131,7 @@ func TestLateChangeOfAReplacedWatch(t *testing.T) {
 	s.runLocked(next)
 	s.mu.Unlock()
 	s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
-	s.background.Wait()
+	waitForBackground(s)
 }
 
 // A change is stored, and the object is read again before the store has noticed it. Followers
@@ -150,7 +159,7 @@ func TestChangeBeforeARead(t *testing.T) {
 	s.removeSubscriber(queue)
 	queue.ShutDown()
 	s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
-	s.background.Wait()
+	waitForBackground(s)
 }
 
 // With MaxStaleness Get took the lock of the store.
@@ -180,7 +189,7 @@ func TestGetOfTheFirstStateBeforeTheStoreNoticesIt(t *testing.T) {
 		if (getErr == nil) != (tryErr == nil) {
 			t.Errorf("immutable %v: Get and TryGet: got errors %v and %v, want both or none", immutable, getErr, tryErr)
 		}
-		s.background.Wait()
+		waitForBackground(s)
 	}
 }
 
@@ -207,7 +216,7 @@ func TestLogOrder(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	s.background.Wait()
+	waitForBackground(s)
 	for i, line := range got {
 		if !strings.Contains(line, fmt.Sprintf("%q", strconv.Itoa(i))) || !strings.Contains(line, errIdle.Error()) {
 			t.Fatalf("line %d: got %s", i, line)

@@ -43,5 +43,5 @@ func inPushedStore(t *testing.T, options WatchOptions, f func(*WatchStore[*corev
 			s.DeleteReference(testKey.Namespace, testKey.Name, types.UID(owner))
 		}
 	}
-	s.background.Wait()
+	waitForBackground(s)
 }

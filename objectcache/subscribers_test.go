@@ -72,6 +72,6 @@ func TestNotices(t *testing.T) {
 		s.snapshot(testKey)
 		check("synced", 0, 0)
 		s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
-		s.background.Wait()
+		waitForBackground(s)
 	})
 }

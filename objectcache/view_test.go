@@ -182,7 +182,7 @@ func TestViewIsUpToDate(t *testing.T) {
 				r.DeleteReference(testKey.Namespace, testKey.Name, types.UID(fmt.Sprint("pod-", i)))
 			}
 		}
-		r.background.Wait()
+		waitForBackground(r.WatchStore)
 	}
 }
 
@@ -210,6 +210,6 @@ func TestReadBesideAHedgedRead(t *testing.T) {
 			t.Errorf("got %v, want the object of the GET in epoch 0", got)
 		}
 		s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
-		s.background.Wait()
+		waitForBackground(s)
 	}
 }
