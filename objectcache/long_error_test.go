@@ -42,10 +42,10 @@ var longRefusals = map[string]struct {
 
 var longText = strings.Repeat("no Role lets you read it, ", 640)
 
-// A server refuses 1,000 objects with long texts. What is kept of them is bounded, while they fail and when they are
+// A server refuses 250 objects with long texts. What is kept of them is bounded, while they fail and when they are
 // served again.
 func TestLongRefusals(t *testing.T) {
-	const objects = 1000
+	const objects = 250
 	crowd(t)
 	manyStreams(t)
 	measure := func(t *testing.T, change func(*metav1.Status, string)) (heaps map[string]uint64) {

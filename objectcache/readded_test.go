@@ -139,7 +139,10 @@ func testLoops(t *testing.T, timed bool) {
 
 // A thousand objects whose references are added again and again share a budget, and delay no other.
 func TestThousandReaddedReferencesPause(t *testing.T) {
-	const objects = 1000
+	objects := 1000
+	if raceEnabled {
+		objects = 250 // else it takes minutes
+	}
 	for name, perSecond := range map[string]int{"body of Changes": 20, "no grace": 20, "every 2 s": 20, "Get": 180} {
 		t.Run(name, func(t *testing.T) {
 			manyStreams(t)

@@ -115,8 +115,8 @@ func TestFirstGetSeesEarlierWrites(t *testing.T) {
 		for i := range 20 {
 			want := fmt.Sprint(i)
 			r.update("tls", want)
-			r.AddReference(namespace, "tls", "pod")
-			if got := r.mustGet("tls"); string(got.Data["password"]) != want {
+			r.AddReference(namespace, "tls", "pod") // pauses for a second at most
+			if got := r.mustGetWithin("tls", 5*time.Second); string(got.Data["password"]) != want {
 				t.Fatalf("got %q, want %q", got.Data["password"], want)
 			}
 			r.DeleteReference(namespace, "tls", "pod")
