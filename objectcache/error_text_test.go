@@ -117,7 +117,11 @@ func TestTextOfErrorsIsStable(t *testing.T) {
 						}
 						time.Sleep(time.Minute / 1000)
 					}
-					if want := max(1, failing.texts); len(texts) > want {
+					want := max(1, failing.texts)
+					if strategy == "shared" {
+						want++ // before its first failure a shared stream may be queued
+					}
+					if len(texts) > want {
 						t.Errorf("got %d texts, want %d:\n%s", len(texts), want, strings.Join(slices.Sorted(maps.Keys(texts)), "\n"))
 					}
 				})
