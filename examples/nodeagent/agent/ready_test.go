@@ -46,6 +46,9 @@ func TestReady(t *testing.T) {
 		r.start()
 		synctest.Wait()
 		r.checkReady("before the first list", "the node's pods have not been listed")
+		if got := r.agent.Hint(); got != "" {
+			t.Errorf("Hint before the first list: got %q, want none", got)
+		}
 		close(answer)
 		time.Sleep(gracePeriod / 2)
 		r.checkReady("while a Secret hangs", "1 pods have not been synced for the first time, the first is default/web-2")
@@ -67,9 +70,6 @@ func TestHint(t *testing.T) {
 		r := newRigWith(t, apiserver.Options{InMemory: true})
 		r.createPod("web-1", "node-2")
 		r.start()
-		if got := r.agent.Hint(); got != "" {
-			t.Errorf("Hint before the first list: got %q, want none", got)
-		}
 		time.Sleep(time.Second)
 		r.checkReady("without pods", "")
 		if got, want := r.agent.Hint(), `no pod that runs is bound to the node "node-1": is that its name?`; got != want {
