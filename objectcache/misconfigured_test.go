@@ -138,7 +138,9 @@ func TestMisconfigured(t *testing.T) {
 					if client == "typed" && (strategy != "direct" || test.want == "EOF") {
 						continue // client-go sends it ten times more, a second apart
 					}
-					got := unlessAlertIsLost(func() string { return failedGet(t, secrets, options).Error() })
+					got := unlessAlertIsLost(func() string {
+						return failedGet(t, secrets, options).Error()
+					})
 					if !strings.Contains(got, want) || strings.Contains(got, "canary") || strings.Contains(got, "hidden") {
 						t.Errorf("%s, %s: got %s\nwant %q in it, and nothing secret", strategy, client, got, want)
 					}
@@ -149,7 +151,7 @@ func TestMisconfigured(t *testing.T) {
 }
 
 // unlessAlertIsLost calls get until its text is not that of a lost TLS alert. In TLS 1.3 a server refuses a client after
-// the client's handshake: the alert is lost where the server has closed the connection before the request is written.
+// the client's handshake: the alert is lost where the server closes the connection before the request is written.
 func unlessAlertIsLost(get func() string) (text string) {
 	for range 100 {
 		text = get()
