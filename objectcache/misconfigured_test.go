@@ -150,8 +150,9 @@ func TestMisconfigured(t *testing.T) {
 	}
 }
 
-// unlessAlertIsLost calls get until its text is not that of a lost TLS alert. In TLS 1.3 a server refuses a client after
-// the client's handshake: the alert is lost where the server closes the connection before the request is written.
+// unlessAlertIsLost calls get until its text is not that of a lost TLS alert. In TLS 1.3 a server refuses a client
+// after the client's handshake: the alert is lost where the server has closed the connection before the request is
+// written.
 func unlessAlertIsLost(get func() string) (text string) {
 	for range 100 {
 		text = get()
