@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package access returns the permissions that a program needs to read objects by their
-// names, and asks the server which of them it lacks.
+// names.
 //
-// [Roles] and [ClusterRoles] return RBAC rules with resourceNames. [Check] asks with
-// SelfSubjectAccessReviews, before a Get fails. [AllowedNamespace] asks about a whole
-// namespace, for [objectcache.SharedOptions]. [Objects] names what is read: make it with
-// [Secrets] or [ConfigMaps], with [Of] for a store, or with the method Access of a
-// manager.
+// [Roles] and [ClusterRoles] return RBAC rules with resourceNames. [Objects] names what is
+// read: make it with [Secrets] or [ConfigMaps], with [Of] for a store, or with the method
+// Access of a manager.
 //
 // # Grant the least
 //
@@ -15,5 +13,6 @@
 // object, those with [objectcache.TTLOptions] or [objectcache.DirectOptions] need get. With
 // [objectcache.SharedOptions] a store also lists and watches whole namespaces. [Of] knows the verbs of a
 // store. One that lacks a right logs that once, with the verb that was refused and those that each
-// strategy needs.
+// strategy needs. To ask before a Get fails, run kubectl auth can-i, or create a
+// SelfSubjectAccessReview.
 package access

@@ -63,19 +63,11 @@ func (o Objects) verbs() []string {
 	return slices.Clone(o.Verbs)
 }
 
-// check returns an error if the resource is invalid.
-func (o Objects) check() error {
-	if err := o.name().Check(); err != nil {
-		return fmt.Errorf("resource %q: %w", o.name(), err)
-	}
-	return nil
-}
-
 // namesByNamespace returns the sorted, unique names in each namespace, without those that no object
-// can have.
+// can have, and an error if the resource is invalid.
 func (o Objects) namesByNamespace() (map[string][]string, error) {
-	if err := o.check(); err != nil {
-		return nil, err
+	if err := o.name().Check(); err != nil {
+		return nil, fmt.Errorf("resource %q: %w", o.name(), err)
 	}
 	names := map[string][]string{}
 	for _, key := range o.Keys {
@@ -91,11 +83,11 @@ func (o Objects) namesByNamespace() (map[string][]string, error) {
 }
 
 // rule returns the rule that allows the verbs for the named objects.
-func (o Objects) rule(verbs, names []string) rbacv1.PolicyRule {
+func (o Objects) rule(names []string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{
 		APIGroups:     []string{o.Resource.Group},
 		Resources:     []string{o.Resource.Resource},
 		ResourceNames: names,
-		Verbs:         verbs,
+		Verbs:         o.verbs(),
 	}
 }

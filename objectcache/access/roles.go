@@ -31,23 +31,35 @@ func Roles(name string, objects ...Objects) ([]rbacv1.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rolesOf(name, rules), nil
+	var roles []rbacv1.Role
+	for _, namespace := range slices.Sorted(maps.Keys(rules)) {
+		roles = append(roles, rbacv1.Role{
+			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Rules:      rules[namespace],
+		})
+	}
+	return roles, nil
 }
 
 // ClusterRoles is [Roles] for cluster-scoped kinds: one ClusterRole of the given name, and
 // none without keys.
 func ClusterRoles(name string, objects ...Objects) ([]rbacv1.ClusterRole, error) {
 	rules, err := rulesOf(name, objects, true)
-	if err != nil {
+	if err != nil || len(rules[""]) == 0 {
 		return nil, err
 	}
-	return clusterRolesOf(name, rules), nil
+	return []rbacv1.ClusterRole{{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules:      rules[""],
+	}}, nil
 }
 
 // rulesOf returns the rules that allow the objects, by namespace.
 func rulesOf(name string, all []Objects, clusterScoped bool) (map[string][]rbacv1.PolicyRule, error) {
 	if name == "" {
-		return nil, errNoRoleName
+		return nil, fmt.Errorf("%w: the name of the Roles may not be empty", objectcache.ErrInvalidName)
 	}
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, objects := range all {
@@ -61,38 +73,8 @@ func rulesOf(name string, all []Objects, clusterScoped bool) (map[string][]rbacv
 			return nil, fmt.Errorf("resource %q: its kind is namespaced: call Roles", objects.name())
 		}
 		for namespace, names := range names {
-			rules[namespace] = append(rules[namespace], objects.rule(objects.verbs(), names))
+			rules[namespace] = append(rules[namespace], objects.rule(names))
 		}
 	}
 	return rules, nil
-}
-
-var errNoRoleName = fmt.Errorf("%w: the name of the Roles may not be empty", objectcache.ErrInvalidName)
-
-// rolesOf returns a Role for each namespace, sorted.
-func rolesOf(name string, rules map[string][]rbacv1.PolicyRule) (roles []rbacv1.Role) {
-	for _, namespace := range slices.Sorted(maps.Keys(rules)) {
-		if namespace == "" {
-			continue
-		}
-		roles = append(roles, rbacv1.Role{
-			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-			Rules:      rules[namespace],
-		})
-	}
-	return roles
-}
-
-// clusterRolesOf returns a ClusterRole for the rules without a namespace, if there are
-// any.
-func clusterRolesOf(name string, rules map[string][]rbacv1.PolicyRule) []rbacv1.ClusterRole {
-	if len(rules[""]) == 0 {
-		return nil
-	}
-	return []rbacv1.ClusterRole{{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Rules:      rules[""],
-	}}
 }

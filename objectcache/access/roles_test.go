@@ -3,15 +3,19 @@
 package access_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +25,19 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/access"
 	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/apiserver"
 )
+
+var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+
+// keys returns the keys in texts like "namespace/name".
+func keys(texts ...string) (keys []types.NamespacedName) {
+	for _, text := range texts {
+		namespace, name, _ := strings.Cut(text, "/")
+		keys = append(keys, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	return keys
+}
 
 func TestRoles(t *testing.T) {
 	role := func(namespace string, names ...string) rbacv1.Role {
@@ -138,6 +154,45 @@ func TestRolesOfAStore(t *testing.T) {
 			t.Errorf("%T: got %+v and %v, want one with %s of nodes", options, got, err, want)
 		}
 	}
+}
+
+// With the Roles for it, a store can read the objects, and no others.
+func TestRolesAreEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true})
+		store, err := objectcache.NewWatchStore(resource.Secrets(server.Client()), objectcache.WatchOptions{AcquireOnGet: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted := keys("a/x", "a/y", "b/x")
+		roles, err := access.Roles("gateway", access.Of(store, wanted...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Authorize(func(request apiserver.Request) bool {
+			return slices.ContainsFunc(roles, func(role rbacv1.Role) bool {
+				rule := role.Rules[0]
+				return role.Namespace == request.Namespace && slices.Contains(rule.Verbs, request.Verb) && slices.Contains(rule.ResourceNames, request.Name)
+			})
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		running := make(chan error)
+		go func() { running <- store.Run(ctx) }()
+		defer func() {
+			stop()
+			if err := <-running; err != nil {
+				t.Error(err)
+			}
+		}()
+		for _, key := range wanted {
+			if _, err := store.Get(t.Context(), key.Namespace, key.Name); !apierrors.IsNotFound(err) {
+				t.Errorf("Get of %s: got %v, want NotFound, and not Forbidden", key, err)
+			}
+		}
+		if _, err := store.Get(t.Context(), "b", "y"); !apierrors.IsForbidden(err) {
+			t.Errorf("Get of another: got %v, want Forbidden", err)
+		}
+	})
 }
 
 // The example prints the Role that a gateway needs for its certificates.

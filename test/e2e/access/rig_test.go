@@ -20,6 +20,7 @@ import (
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -93,6 +94,25 @@ func secretOf(name, value string) *corev1.Secret {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Data:       map[string][]byte{"value": []byte(value)},
 	}
+}
+
+// getOnce gets one object from a new store of the resource.
+func getOnce[T cache.Object](t *testing.T, resource resource.Resource[T], key types.NamespacedName) (T, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	return getWithin(ctx, t, resource, key)
+}
+
+func getWithin[T cache.Object](ctx context.Context, t *testing.T, resource resource.Resource[T], key types.NamespacedName) (T, error) {
+	t.Helper()
+	store, err := objectcache.NewWatchStore(resource, objectcache.WatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e2e.Run(t, store.Run)()
+	store.AddReference(key.Namespace, key.Name, "test")
+	return store.Get(ctx, key.Namespace, key.Name)
 }
 
 // awaitAllowed waits until the server allows, or no longer allows, a user to read a secret by name. The authorizers lag

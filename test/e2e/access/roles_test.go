@@ -47,21 +47,35 @@ func newGatewayRig(t *testing.T, options e2e.Options) *gatewayRig {
 	return &gatewayRig{rig: r, store: store, secrets: secrets}
 }
 
+// apply creates Roles and ClusterRoles, and binds them to the gateway.
+func (r *rig) apply(roles []rbacv1.Role, clusterRoles []rbacv1.ClusterRole) {
+	r.Helper()
+	rbac, subjects := r.admin.RbacV1(), []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: gateway}}
+	for _, role := range roles {
+		r.must(rbac.Roles(role.Namespace).Create(r.Context(), &role, metav1.CreateOptions{}))
+		r.must(rbac.RoleBindings(role.Namespace).Create(r.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+			Subjects:   subjects,
+		}, metav1.CreateOptions{}))
+	}
+	for _, role := range clusterRoles {
+		r.must(rbac.ClusterRoles().Create(r.Context(), &role, metav1.CreateOptions{}))
+		r.must(rbac.ClusterRoleBindings().Create(r.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+			Subjects:   subjects,
+		}, metav1.CreateOptions{}))
+	}
+}
+
 // grant creates the Roles that the library returns for these secrets, binds them to the gateway, and waits until they
 // are effective.
 func (r *gatewayRig) grant(role string, names ...string) {
 	r.Helper()
 	roles, err := access.Roles(role, access.Secrets(keysOf(names)...))
 	r.must(roles, err)
-	for i := range roles {
-		binding := &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: roles[i].Namespace, Name: roles[i].Name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roles[i].Name},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: gateway}},
-		}
-		r.must(r.admin.RbacV1().Roles(roles[i].Namespace).Create(r.Context(), &roles[i], metav1.CreateOptions{}))
-		r.must(r.admin.RbacV1().RoleBindings(roles[i].Namespace).Create(r.Context(), binding, metav1.CreateOptions{}))
-	}
+	r.apply(roles, nil)
 	for _, name := range names {
 		r.awaitAllowed(gateway, nil, name, true)
 	}
@@ -170,6 +184,26 @@ func (r *gatewayRig) checkForbidden() {
 	r.wantForbidden("list of another name", err)
 	_, err = secrets.Update(r.Context(), secretOf("tls", "x"), metav1.UpdateOptions{})
 	r.wantForbidden("update", err)
+}
+
+// TestClusterRolesAreEnough: list and watch with resourceNames in a ClusterRole are enough for an object of a
+// cluster-scoped kind.
+func TestClusterRolesAreEnough(t *testing.T) {
+	r := newRig(t, e2e.Options{})
+	client := e2e.Client(r, r.cluster.User(gateway))
+	path := corev1.SchemeGroupVersion.WithResource("namespaces")
+	namespaces := resource.Typed[*corev1.Namespace, *corev1.NamespaceList](client.CoreV1().RESTClient(), path).ClusterScoped()
+	shop := types.NamespacedName{Name: namespace}
+	clusterRoles, err := access.ClusterRoles("shop", access.Objects{Resource: path, ClusterScoped: true, Keys: []types.NamespacedName{shop}})
+	r.must(clusterRoles, err)
+	r.apply(nil, clusterRoles)
+	r.eventually("the namespace is granted", func(context.Context) error {
+		_, err := getOnce(t, namespaces, shop)
+		return err
+	})
+	if got, err := getOnce(t, namespaces, types.NamespacedName{Name: "default"}); !apierrors.IsForbidden(err) {
+		t.Errorf("another namespace: got %v and error %v, want Forbidden", got, err)
+	}
 }
 
 // TestRevoked: an open watch continues after its right is revoked. Once it has ended, the last state is served and the
