@@ -3,10 +3,21 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+)
+
+var (
+	// ErrForeign means that an object is not the one that was asked for: it has another
+	// name, namespace or type.
+	ErrForeign = errors.New("foreign object")
+	// ErrMalformed means that a server's answer cannot be right: a resource version is
+	// missing, "0" or not a number, an object is newer than the read that holds it, or
+	// package reflector cannot decode the answer.
+	ErrMalformed = errors.New("malformed")
 )
 
 // CheckObject returns item as the object with a key, or why it cannot be that object. The

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
@@ -67,25 +66,25 @@ func compare(a, b *big.Int) int {
 	return a.Cmp(b)
 }
 
-// slotModel is what a slot promises, in its simplest form.
-type slotModel struct {
+// orderModel is what an Order promises, in its simplest form.
+type orderModel struct {
 	highest   *big.Int // the highest version since the last epoch began; nil: none
 	epoch     uint64   // of what is stored next
-	state     cache.State[*corev1.Secret]
+	state     secretState
 	inherited bool
 }
 
-// refuses reports whether an object does not belong in the slot.
-func (m *slotModel) refuses(object any) bool {
+// refuses reports whether an object is not the one with the key.
+func (m *orderModel) refuses(object any) bool {
 	s, ok := object.(*corev1.Secret)
 	return !ok || s == nil || s.Name != key.Name || s.Namespace != key.Namespace || number(s.ResourceVersion) == nil
 }
 
-func (m *slotModel) event(object any, exists bool) {
+func (m *orderModel) event(object any, exists bool) {
 	if m.refuses(object) {
 		return
 	}
-	s, state := object.(*corev1.Secret), cache.State[*corev1.Secret]{Exists: exists, Synced: m.state.Synced}
+	s, state := object.(*corev1.Secret), secretState{Exists: exists, Synced: m.state.Synced}
 	switch held := m.state.Object; {
 	case compare(number(s.ResourceVersion), m.highest) > 0:
 		m.highest = number(s.ResourceVersion)
@@ -99,15 +98,15 @@ func (m *slotModel) event(object any, exists bool) {
 	m.show(state)
 }
 
-func (m *slotModel) bookmark(version string) {
+func (m *orderModel) bookmark(version string) {
 	if n := number(version); compare(n, m.highest) > 0 {
 		m.highest = n
 	}
 }
 
-func (m *slotModel) read(items []any, version string) {
+func (m *orderModel) read(items []any, version string) {
 	read := number(version)
-	state := cache.State[*corev1.Secret]{Synced: true, Exists: len(items) == 1}
+	state := secretState{Synced: true, Exists: len(items) == 1}
 	switch {
 	case read == nil || len(items) > 1:
 		return
@@ -140,8 +139,8 @@ func (m *slotModel) read(items []any, version string) {
 	}
 }
 
-// show makes a state that of the slot, unless readers see no difference.
-func (m *slotModel) show(state cache.State[*corev1.Secret]) {
+// show makes a state the one held, unless readers see no difference.
+func (m *orderModel) show(state secretState) {
 	state.ResourceVersion = m.highest.String()
 	if state.Exists {
 		state.ResourceVersion = state.Object.ResourceVersion
@@ -152,10 +151,10 @@ func (m *slotModel) show(state cache.State[*corev1.Secret]) {
 	}
 }
 
-// slotScript reads the operations of FuzzSlot.
-type slotScript []byte
+// orderScript reads the operations of FuzzOrder.
+type orderScript []byte
 
-func (s *slotScript) next() (b byte) {
+func (s *orderScript) next() (b byte) {
 	if len(*s) > 0 {
 		b, *s = (*s)[0], (*s)[1:]
 	}
@@ -163,7 +162,7 @@ func (s *slotScript) next() (b byte) {
 }
 
 // version returns a version: mostly one of a few numbers, that are close.
-func (s *slotScript) version() string {
+func (s *orderScript) version() string {
 	b := s.next()
 	odd := []string{"", "0", "x", "07", "-3", "18446744073709551616", "99999999999999999999999"}
 	if int(b) >= 256-len(odd) {
@@ -172,13 +171,12 @@ func (s *slotScript) version() string {
 	return big.NewInt(int64(b % 24)).String()
 }
 
-// object returns an object, mostly that of the slot.
-func (s *slotScript) object() any {
+// object returns an object, mostly the one with the key.
+func (s *orderScript) object() any {
 	b, version := s.next(), s.version()
 	object := secret(version, types.UID("one"), "two")
 	object.UID = types.UID([]string{"one", "two"}[b&1])
 	object.Data = map[string][]byte{"a": {b >> 1 & 3}}
-	object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	switch b >> 4 {
 	case 15:
 		return (*corev1.Secret)(nil)
@@ -192,98 +190,93 @@ func (s *slotScript) object() any {
 	return object
 }
 
-// FuzzSlot compares a slot with a model, after each of any events, bookmarks, reads, epochs
-// and hand-overs to another slot.
-func FuzzSlot(f *testing.F) {
+// held is an Order with the state that its holder has.
+type held struct {
+	order secretOrder
+	state secretState
+}
+
+// hold makes a state the one that is held, if the verdict says so.
+func (h *held) hold(state secretState, verdict cache.Verdict) {
+	if verdict == cache.Newer {
+		h.state = state
+	}
+}
+
+func (h *held) event(item any, exists bool) {
+	if object, err := cache.CheckObject[*corev1.Secret](key, item); err == nil {
+		h.hold(h.order.Event(h.state, object, exists))
+	}
+}
+
+func (h *held) read(items []any, version string) {
+	if read, err := cache.CheckRead[*corev1.Secret](key, items, version); err == nil {
+		h.hold(h.order.Read(h.state, read, version, h.state.SameContent(read)))
+	}
+}
+
+// FuzzOrder compares what an Order decides with a model, after each of any events, bookmarks,
+// reads, epochs and hand-overs to another writer.
+func FuzzOrder(f *testing.F) {
 	f.Add([]byte{4, 1, 0, 5, 7, 0, 0, 8, 1, 0, 9, 2, 0, 9, 4, 0, 12})
 	f.Add([]byte{4, 1, 0, 5, 5, 5, 6, 4, 1, 1, 3, 3, 4, 1, 2, 3, 3})
 	f.Add([]byte(strings.Repeat("\x00\x01\xff\x05\x04\x00\x07\x06\x03\x09", 8)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		slot, model, script := newSlot(), &slotModel{}, slotScript(b)
+		got, model, script := &held{}, &orderModel{}, orderScript(b)
 		for len(script) > 0 {
-			changed, before := slot.Changed(), slot.Load()
-			what := slotOps[script.next()%byte(len(slotOps))](&script, &slot, model)
-			got, want := slot.Load(), model.state
-			if !sameState(got, want) {
-				t.Fatalf("%s: got %s, want %s", what, describe(got), describe(want))
-			}
-			if got.Exists && got.Object.ManagedFields != nil {
-				t.Fatalf("%s: the object has managedFields", what)
-			}
-			select {
-			case <-changed:
-				// The first absence is a change, although the slot is not synced.
-				if sameState(before, got) && before.ResourceVersion != "" {
-					t.Errorf("%s: Changed was closed without a change", what)
-				}
-			default:
-				if what != "next" && !sameState(before, got) {
-					t.Errorf("%s: Changed was not closed: %s and then %s", what, describe(before), describe(got))
-				}
+			what := orderOps[script.next()%byte(len(orderOps))](&script, got, model)
+			if want := model.state; !sameState(got.state, want) {
+				t.Fatalf("%s: got %s, want %s", what, describe(got.state), describe(want))
 			}
 		}
 	})
 }
 
-// slotOps are the operations of FuzzSlot. Each is done to the slot and to the model.
-var slotOps = []func(*slotScript, **cache.Slot[*corev1.Secret], *slotModel) string{
-	func(s *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
-		object := s.object()
-		m.event(object, true)
-		_ = (*slot).Add(object)
-		return "add"
-	},
-	func(s *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
-		object := s.object()
-		m.event(object, true)
-		_ = (*slot).Update(object)
-		return "update"
-	},
-	func(s *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
-		object := s.object()
-		m.event(object, false)
-		_ = (*slot).Delete(object)
-		return "delete"
-	},
-	func(s *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
+// orderOps are the operations of FuzzOrder. Each is done to the Order and to the model.
+var orderOps = []func(*orderScript, *held, *orderModel) string{
+	eventOp("add", true),
+	eventOp("update", true),
+	eventOp("delete", false),
+	func(s *orderScript, h *held, m *orderModel) string {
 		version := s.version()
 		m.bookmark(version)
-		_ = (*slot).Bookmark(version)
+		h.order.Bookmark(version)
 		return "bookmark"
 	},
-	func(s *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
+	func(s *orderScript, h *held, m *orderModel) string {
 		var items []any
 		for range s.next() % 3 {
 			items = append(items, s.object())
 		}
 		version := s.version()
 		m.read(items, version)
-		_ = (*slot).Replace(items, version)
+		h.read(items, version)
 		return "read"
 	},
-	func(_ *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
+	func(_ *orderScript, h *held, m *orderModel) string {
 		m.highest, m.inherited = nil, false // the consistent read has come
 		m.epoch++
-		(*slot).NewEpoch()
+		h.order.NewEpoch()
 		return "epoch"
 	},
-	func(s *slotScript, slot **cache.Slot[*corev1.Secret], m *slotModel) string {
-		old := *slot
-		*slot = old.Next()
-		// What the replaced slot gets does not reach the other.
-		_ = old.Add(s.object())
-		_ = old.Bookmark(s.version())
-		old.NewEpoch()
+	func(_ *orderScript, h *held, m *orderModel) string {
 		m.inherited = true
-		if !m.state.Synced {
-			m.state = cache.State[*corev1.Secret]{}
-		}
-		return "next"
+		h.order.NewWriter()
+		return "writer"
 	},
 }
 
+func eventOp(what string, exists bool) func(*orderScript, *held, *orderModel) string {
+	return func(s *orderScript, h *held, m *orderModel) string {
+		object := s.object()
+		m.event(object, exists)
+		h.event(object, exists)
+		return what
+	}
+}
+
 // sameState reports whether two states are the same. The version of an absence may differ.
-func sameState(a, b cache.State[*corev1.Secret]) bool {
+func sameState(a, b secretState) bool {
 	if a.Exists != b.Exists || a.Synced != b.Synced || a.Epoch != b.Epoch {
 		return false
 	}
@@ -291,7 +284,7 @@ func sameState(a, b cache.State[*corev1.Secret]) bool {
 		string(a.Object.Data["a"]) == string(b.Object.Data["a"])
 }
 
-func describe(s cache.State[*corev1.Secret]) string {
+func describe(s secretState) string {
 	text := "epoch " + big.NewInt(int64(s.Epoch)).String() + " version " + s.ResourceVersion
 	if s.Exists {
 		text += " uid " + string(s.Object.UID) + " data " + string('0'+s.Object.Data["a"][0])

@@ -18,9 +18,7 @@ const (
 // each other. It holds the highest version that was seen, and counts epochs. Its methods
 // take the state that is held and return the one to hold. It compares no content: the
 // caller does, outside of locks ([SameContent]). An Order is not safe for concurrent use.
-// The zero value has seen nothing, in epoch 0.
-//
-// Nothing else decides what is newer. A [Slot] is an Order with a key and a lock.
+// The zero value has seen nothing, in epoch 0. Nothing else decides what is newer.
 type Order[T Object] struct {
 	version   string // highest version seen in this epoch; empty: none
 	epoch     uint64 // of the state that is stored next

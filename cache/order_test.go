@@ -10,19 +10,6 @@ import (
 	"github.com/refwatch/refwatch/cache"
 )
 
-type (
-	secretState = cache.State[*corev1.Secret]
-	secretOrder = cache.Order[*corev1.Secret]
-)
-
-// exists returns the state that a read of the secret shows.
-func exists(version, value string) secretState {
-	return secretState{Object: secretWith(version, value), Exists: true, Synced: true, ResourceVersion: version}
-}
-
-// absent returns the state that a read without the secret shows.
-func absent(version string) secretState { return secretState{Synced: true, ResourceVersion: version} }
-
 // What each answer means after a read at version 10, which held the secret at version 8.
 func TestOrder(t *testing.T) {
 	read := func(state secretState, version string) func(*secretOrder, secretState) (secretState, cache.Verdict) {
@@ -92,6 +79,70 @@ func TestOrderNewEpoch(t *testing.T) {
 	order.Bookmark("20")
 	if got, verdict := order.Event(got, secretWith("15", "c"), true); verdict != cache.Late {
 		t.Errorf("an event before a bookmark: got %s: %v, want it to be late", verdict, got)
+	}
+}
+
+// An event before the first complete read is the state, but does not sync it.
+func TestOrderEventDoesNotSync(t *testing.T) {
+	var order secretOrder
+	if got, verdict := order.Event(secretState{}, secret("5"), true); verdict != cache.Newer || got.Synced || !got.Exists {
+		t.Errorf("got %s: %v, want it to exist and not synced", verdict, got)
+	}
+}
+
+// A read has an object that is older than the absence that is held: the server was rolled
+// back, and its versions have passed those that were seen.
+func TestObjectOlderThanItsAbsence(t *testing.T) {
+	var order secretOrder
+	held, _ := order.Read(secretState{}, absent("20"), "20", false)
+	if got, _ := order.Read(held, exists("10", ""), "30", false); got.Epoch != 1 || got.ResourceVersion != "10" {
+		t.Errorf("got %v, want version 10 in epoch 1", got)
+	}
+}
+
+// Some servers send a deletion with the last version that the object had.
+func TestIssue8DeletionWithTheLastVersion(t *testing.T) {
+	tests := map[string]struct {
+		bookmark string
+		deleted  *corev1.Secret
+		gone     string // the version of the absence; empty if it still exists
+	}{
+		"its last version":  {"", secret("10"), "10"},
+		"after a bookmark":  {"30", secret("10"), "30"},
+		"an older one":      {"", secret("9"), ""},
+		"of another object": {"", secret("10", "two"), ""},
+		"in between":        {"30", secret("20"), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var order secretOrder
+			held, _ := order.Read(secretState{}, exists("10", ""), "10", false)
+			order.Bookmark(test.bookmark)
+			got, _ := order.Event(held, test.deleted, false)
+			if got.Exists != (test.gone == "") || !got.Exists && got.ResourceVersion != test.gone {
+				t.Errorf("got %v, want it gone at version %q", got, test.gone)
+			}
+			if got, verdict := order.Event(got, secret("10"), true); verdict != cache.Late {
+				t.Errorf("the object's last event, late: got %s: %v, want Late", verdict, got)
+			}
+		})
+	}
+}
+
+// A rollback to the very same object is no change. The next change is of the new epoch.
+func TestIssue8NewEpochWithTheSameObject(t *testing.T) {
+	var order secretOrder
+	held, _ := order.Read(secretState{}, exists("8", "a"), "20", false)
+	order.NewEpoch()
+	if got, verdict := order.Read(held, exists("8", "a"), "9", true); got != held || verdict != cache.Same {
+		t.Errorf("got %s: %v, want no change", verdict, got)
+	}
+	held, _ = order.Event(held, secretWith("10", "b"), true)
+	if held.Epoch != 1 || held.ResourceVersion != "10" {
+		t.Errorf("got %v, want version 10 in epoch 1", held)
+	}
+	if got, _ := order.Read(held, exists("10", "c"), "12", false); got.Epoch != 2 {
+		t.Errorf("other content after that: got epoch %d, want 2", got.Epoch)
 	}
 }
 

@@ -22,12 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // A server whose watch cache lags goes on to send bookmarks, at its old version. They make the state no newer: a Get
@@ -130,7 +130,7 @@ func TestTransformCallsTheStore(t *testing.T) {
 
 // leavingTaker ends the goroutine with each bookmark, as t.FailNow in a store of a test does.
 type leavingTaker struct {
-	*cache.Slot[*corev1.Secret]
+	*storetest.Slot[*corev1.Secret]
 
 	ends *atomic.Bool
 }
@@ -157,12 +157,12 @@ func TestTakerEndsTheReaderOfAConnection(t *testing.T) {
 			NewObject: func() runtime.Object { return &corev1.Secret{} }, NewList: func() runtime.Object { return &corev1.SecretList{} },
 		}
 		gate := reflector.NewGate(reflector.GateOptions{})
-		slots, ends := map[string]*cache.Slot[*corev1.Secret]{}, &atomic.Bool{}
+		slots, ends := map[string]*storetest.Slot[*corev1.Secret]{}, &atomic.Bool{}
 		var running sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		for _, name := range []string{"a", "b"} {
 			r.create(name)
-			slots[name] = cache.NewSlot[*corev1.Secret](types.NamespacedName{Namespace: namespace, Name: name})
+			slots[name] = storetest.NewSlot[*corev1.Secret](types.NamespacedName{Namespace: namespace, Name: name})
 			var store reflector.Store = slots[name]
 			if name == "a" {
 				store = leavingTaker{slots[name], ends}

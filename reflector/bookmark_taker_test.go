@@ -11,13 +11,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // bookmarkTaker is a slot that takes bookmarks.
 type bookmarkTaker struct {
-	*cache.Slot[*corev1.Secret]
+	*storetest.Slot[*corev1.Secret]
 
 	refuses bool
 	taken   []string
@@ -75,7 +75,9 @@ func TestStoreTakesBookmarks(t *testing.T) {
 }
 
 // panickingTaker is a slot that panics when it gets a bookmark.
-type panickingTaker struct{ *cache.Slot[*corev1.Secret] }
+type panickingTaker struct {
+	*storetest.Slot[*corev1.Secret]
+}
 
 func (panickingTaker) TakeBookmark(string) bool { panic("canary") }
 

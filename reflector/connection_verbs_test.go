@@ -13,14 +13,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/pushed"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // serialSlot is a slot that reports two calls at once, and calls after its reflector has ended.
 type serialSlot struct {
-	*cache.Slot[*corev1.Secret]
+	*storetest.Slot[*corev1.Secret]
 
 	t       *testing.T
 	within  atomic.Int32

@@ -4,7 +4,7 @@
 //
 // A [Reflector] lists and watches a [listwatch.Source] and writes what it reads to a
 // [Store]. A [Gate] decides when it may send a request. Any client-go store will do, and
-// any queue (FIFO, DeltaFIFO, RealFIFO); [cache.Slot] is the store for a single object.
+// any queue (FIFO, DeltaFIFO, RealFIFO).
 // docs/guides/from-reflector.md compares it with client-go's reflector, option by option.
 //
 // # Guarantees

@@ -10,16 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// A reflector keeps the slot of one Secret equal to the server. The slot notifies of its
-// first state.
+// A reflector keeps a store of client-go equal to the server, here with one Secret.
 func Example() {
 	server, err := apiserver.Start(apiserver.Options{})
 	if err != nil {
@@ -38,23 +36,33 @@ func Example() {
 		NewObject: func() runtime.Object { return &corev1.Secret{} },
 		NewList:   func() runtime.Object { return &corev1.SecretList{} },
 	}
-	slot := cache.NewSlot[*corev1.Secret](types.NamespacedName{Namespace: "default", Name: "tls"})
-	r := reflector.New(listwatch.FromREST(secrets, "default", "tls"), slot, reflector.Options{Name: "secrets default/tls"})
+	store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
+	changed := make(chan struct{}, 1)
+	r := reflector.New(listwatch.FromREST(secrets, "default", "tls"), store, reflector.Options{
+		Name: "secrets default/tls", OnChange: notify(changed),
+	})
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })
 
-	for !slot.Load().Synced {
-		changed := slot.Changed()
-		if !slot.Load().Synced {
-			<-changed
-		}
+	for !r.Status().Synced {
+		<-changed
 	}
-	fmt.Println(len(slot.Load().Object.Data), "key")
+	fmt.Println(store.ListKeys())
 
 	cancel()
 	running.Wait()
 	// Output:
-	// 1 key
+	// [default/tls]
+}
+
+// notify returns a function for Options.OnChange, which must not block.
+func notify(changed chan<- struct{}) func() {
+	return func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // A program looks at a Secret now and then: it reads it, follows it for a while, and pauses.
@@ -77,17 +85,16 @@ func ExampleReflector_Read() {
 		NewObject: func() runtime.Object { return &corev1.Secret{} },
 		NewList:   func() runtime.Object { return &corev1.SecretList{} },
 	}
-	slot := cache.NewSlot[*corev1.Secret](types.NamespacedName{Namespace: "default", Name: "tls"})
+	store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
 	changed := make(chan struct{}, 1)
-	r := reflector.New(listwatch.FromREST(secrets, "default", "tls"), slot, reflector.Options{OnChange: func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}})
+	r := reflector.New(listwatch.FromREST(secrets, "default", "tls"), store, reflector.Options{OnChange: notify(changed)})
 	// until waits for the user of the Secret.
 	until := func(user string) {
-		for r.Status().Failures > 0 || !r.Status().Synced || string(slot.Load().Object.Data["user"]) != user {
+		is := func() bool {
+			secret, exists, _ := store.GetByKey("default/tls")
+			return exists && string(secret.(*corev1.Secret).Data["user"]) == user
+		}
+		for r.Status().Failures > 0 || !is() {
 			<-changed
 		}
 		fmt.Println(user, "by a stream:", r.Status().Streaming)

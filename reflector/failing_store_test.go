@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // brokenSlot is a slot whose first two complete reads fail.
 type brokenSlot struct {
-	*cache.Slot[*corev1.Secret]
+	*storetest.Slot[*corev1.Secret]
 
 	fail     func() error
 	failures int
@@ -44,7 +44,7 @@ func TestStoreThatFailsInReplace(t *testing.T) {
 	parkedAndBlocking(t, func(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, fail func() error) {
 			gate := reflector.NewGate(reflector.GateOptions{})
-			store := &brokenSlot{Slot: cache.NewSlot[*corev1.Secret](key), fail: fail}
+			store := &brokenSlot{Slot: storetest.NewSlot[*corev1.Secret](key), fail: fail}
 			events := append(state(secret("5"), "7"), event(watch.Modified, secret("10")), event(watch.Modified, secret("11")))
 			r := startWith(t, watching(opens(events...)), store, reflector.Options{Gate: gate})
 			after(time.Minute)
@@ -107,7 +107,7 @@ func (f *failsAt6) Update(object any) error {
 
 // fullSlot is a slot whose first read is stored, and no other.
 type fullSlot struct {
-	*cache.Slot[*corev1.Secret]
+	*storetest.Slot[*corev1.Secret]
 
 	reads int
 }
@@ -125,7 +125,7 @@ func TestFailingStoresAreNoOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := reflector.NewGate(reflector.GateOptions{})
 		for range 10 {
-			store := &fullSlot{Slot: cache.NewSlot[*corev1.Secret](key)}
+			store := &fullSlot{Slot: storetest.NewSlot[*corev1.Secret](key)}
 			startWith(t, watching(breaks(io.EOF, state(secret("5"), "7")...)), store, reflector.Options{Gate: gate})
 		}
 		for range 60 {
@@ -141,7 +141,7 @@ func TestFailingStoresAreNoOutage(t *testing.T) {
 type checksOnly struct {
 	toolscache.Store
 
-	slot *cache.Slot[*corev1.Secret]
+	slot *storetest.Slot[*corev1.Secret]
 }
 
 func (c checksOnly) Check(object runtime.Object) error { return c.slot.Check(object) }
@@ -149,7 +149,7 @@ func (c checksOnly) Check(object runtime.Object) error { return c.slot.Check(obj
 // A store may have one of the optional methods without the others.
 func TestStoreWithCheckAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		store := checksOnly{newStore(), cache.NewSlot[*corev1.Secret](key)}
+		store := checksOnly{newStore(), storetest.NewSlot[*corev1.Secret](key)}
 		source := watching(opens(append(state(secret("5"), "7"), event(watch.Added, otherSecret("8")))...), opens())
 		startWith(t, source, store, reflector.Options{})
 		after(time.Second)

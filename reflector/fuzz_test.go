@@ -23,6 +23,7 @@ import (
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // FuzzEvents runs a reflector against a server whose answers are any sequence of events,
@@ -61,8 +62,8 @@ func FuzzEvents(f *testing.F) {
 type scriptedServer struct {
 	t        *testing.T
 	bytes    []byte
-	slot     *cache.Slot[*corev1.Secret] // of the reflector
-	expected *cache.Slot[*corev1.Secret]
+	slot     *storetest.Slot[*corev1.Secret] // of the reflector
+	expected *storetest.Slot[*corev1.Secret]
 	seen     string // the highest version that the reflector has seen in this epoch
 }
 
@@ -88,7 +89,7 @@ func (s *scriptedServer) compare(when string) {
 
 // acceptingSlot fails the test if anything that is foreign or malformed reaches the slot.
 type acceptingSlot struct {
-	*cache.Slot[*corev1.Secret]
+	*storetest.Slot[*corev1.Secret]
 	t *testing.T
 }
 

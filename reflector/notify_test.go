@@ -11,17 +11,21 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // panickingName is a store whose name panics.
-type panickingName struct{ *cache.Slot[*corev1.Secret] }
+type panickingName struct {
+	*storetest.Slot[*corev1.Secret]
+}
 
 func (panickingName) ReflectorName() string { panic(canary) }
 
 // panickingObserver is a store that panics when it is notified.
-type panickingObserver struct{ *cache.Slot[*corev1.Secret] }
+type panickingObserver struct {
+	*storetest.Slot[*corev1.Secret]
+}
 
 func (panickingObserver) ReflectorChanged() { panic(canary) }
 

@@ -16,9 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // connected is a parkable stream without a goroutine: send stands for the goroutine of a
@@ -103,8 +103,8 @@ func startParked(t *testing.T, source listwatch.Source, store reflector.Store, g
 	return r
 }
 
-func newSecretSlot() *cache.Slot[*corev1.Secret] {
-	return cache.NewSlot[*corev1.Secret](key)
+func newSecretSlot() *storetest.Slot[*corev1.Secret] {
+	return storetest.NewSlot[*corev1.Secret](key)
 }
 
 // An open, quiet stream that is parked has no goroutine, before an event and after it.
@@ -113,7 +113,7 @@ func TestNoGoroutineForAParkedStream(t *testing.T) {
 		const n = 100
 		gate := reflector.NewGate(reflector.GateOptions{})
 		before := goroutinesInBubble()
-		streams, slots := make([]*connected, n), make([]*cache.Slot[*corev1.Secret], n)
+		streams, slots := make([]*connected, n), make([]*storetest.Slot[*corev1.Secret], n)
 		for i := range n {
 			streams[i], slots[i] = newConnected(), newSecretSlot()
 			startParked(t, watching(streams[i].answer), slots[i], gate)
@@ -253,7 +253,7 @@ func TestEventDuringPark(t *testing.T) {
 
 // blockingSlot blocks while it stores an event.
 type blockingSlot struct {
-	*cache.Slot[*corev1.Secret]
+	*storetest.Slot[*corev1.Secret]
 
 	free chan struct{}
 }
@@ -293,7 +293,9 @@ func TestSlowStoreDelaysNoOther(t *testing.T) {
 }
 
 // exitingSlot ends the goroutine that stores an event.
-type exitingSlot struct{ *cache.Slot[*corev1.Secret] }
+type exitingSlot struct {
+	*storetest.Slot[*corev1.Secret]
+}
 
 func (s exitingSlot) Update(any) error { goruntime.Goexit(); return nil }
 

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // startPrompt runs a reflector until the test ends.
@@ -102,7 +102,9 @@ func TestPromptStoreWithASlowLogger(t *testing.T) {
 }
 
 // namingSlot is a slot that names its reflector.
-type namingSlot struct{ *cache.Slot[*corev1.Secret] }
+type namingSlot struct {
+	*storetest.Slot[*corev1.Secret]
+}
 
 func (namingSlot) ReflectorName() string { return `secrets "shop/tls"` }
 
@@ -122,7 +124,7 @@ func TestName(t *testing.T) {
 
 // observingSlot is a slot that is told of changes.
 type observingSlot struct {
-	*cache.Slot[*corev1.Secret]
+	*storetest.Slot[*corev1.Secret]
 
 	changes *atomic.Int32
 }

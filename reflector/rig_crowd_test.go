@@ -14,10 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/histogram"
 	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // crowd is many reflectors that share a gate, and the server that answers them. Each
@@ -110,7 +110,7 @@ func (c *crowd) add(n int, resource string) (ids []int) {
 
 func (c *crowd) addOne(resource string) (id int) {
 	m := &member{crowd: c, id: len(c.members), resource: resource, added: time.Now(), ended: make(chan struct{})}
-	m.state = &recordingSlot{Slot: cache.NewSlot[*corev1.Secret](key)}
+	m.state = &recordingSlot{Slot: storetest.NewSlot[*corev1.Secret](key)}
 	c.members = append(c.members, m)
 	var source listwatch.Source = m
 	if c.listOnly {

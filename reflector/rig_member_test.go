@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // tooLargeAfter is how long kube-apiserver waits for a version from the future before
@@ -39,7 +39,7 @@ type member struct {
 
 // recordingSlot records when complete reads reached it.
 type recordingSlot struct {
-	*cache.Slot[*corev1.Secret]
+	*storetest.Slot[*corev1.Secret]
 
 	mu    sync.Mutex
 	reads []time.Time

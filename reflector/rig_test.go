@@ -16,9 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // The rig of all tests of this package. A test scripts the answers of a server, starts a
@@ -86,16 +86,16 @@ type rig struct {
 	*reflector.Reflector
 
 	gate   *reflector.Gate
-	slot   *cache.Slot[*corev1.Secret] // nil with another store
-	source *fakeSource                 // nil if the source is another one
-	stop   func()                      // ends the reflector and waits for it
-	wait   func()                      // returns when the reflector has ended
+	slot   *storetest.Slot[*corev1.Secret] // nil with another store
+	source *fakeSource                     // nil if the source is another one
+	stop   func()                          // ends the reflector and waits for it
+	wait   func()                          // returns when the reflector has ended
 }
 
 // start runs a reflector on a slot, in a bubble. It ends with the test.
 func start(t *testing.T, source listwatch.Source, options reflector.Options, before ...func(*reflector.Reflector)) *rig {
 	t.Helper()
-	slot := cache.NewSlot[*corev1.Secret](key)
+	slot := storetest.NewSlot[*corev1.Secret](key)
 	r := startWith(t, source, slot, options, before...)
 	r.slot = slot
 	synctest.Wait()

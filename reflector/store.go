@@ -23,8 +23,8 @@ import (
 // a ResourceVersionUpdater: with the version of each state, event and bookmark that the store
 // has got.
 //
-// A store may also be a [Checker], a [ReadChecker], an [EpochStarter] and a [Comparer], as
-// [cache.Slot] is. What it refuses does not reach it: the stream ends and another follows.
+// A store may also be a [Checker], a [ReadChecker], an [EpochStarter] and a [Comparer].
+// What it refuses does not reach it: the stream ends and another follows.
 // Silent streams are compared with what it holds. As a [BookmarkTaker] it gets bookmarks in
 // another way, as a [Namer] it names the reflector, and as an [Observer] it hears of changes.
 type Store = toolscache.ReflectorStore

@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 func newStore() toolscache.Store { return toolscache.NewStore(toolscache.MetaNamespaceKeyFunc) }
@@ -116,7 +116,7 @@ func TestObjectIsFreedAfterTheEnd(t *testing.T) {
 			done := make(chan struct{})
 			go func() { // the stack of which is gone before the collection
 				defer close(done)
-				slot := cache.NewSlot[*corev1.Secret](key)
+				slot := storetest.NewSlot[*corev1.Secret](key)
 				r := reflector.New(freeable{freed}, slot, reflector.Options{BlockingStreams: blockingStreams, Gate: gate})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()

@@ -17,9 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // The server may mix changes into the initial events (KEP-3157).
@@ -122,7 +122,7 @@ func TestOneReader(t *testing.T) { synctest.Test(t, testOneReader) }
 func testOneReader(t *testing.T) {
 	stream := &readStream{fakeStream: newStream(state(secret("5"), "7")...), readers: map[string]bool{}}
 	stream.ctx = t.Context()
-	slot := cache.NewSlot[*corev1.Secret](key)
+	slot := storetest.NewSlot[*corev1.Secret](key)
 	source := watching(func() (listwatch.Stream, error) { return stream, nil })
 	r := reflector.New(source, slot, reflector.Options{BlockingStreams: true})
 	done := make(chan struct{})

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // Stores that block, more of them than there are workers, delay other objects by a moment
@@ -37,7 +37,7 @@ func testStuckWorkers(t *testing.T, n int) {
 			startParked(t, watching(stuck[len(stuck)-1].answer), &blockingSlot{newSecretSlot(), free}, gate)
 		}
 		var others []*connected
-		var slots []*cache.Slot[*corev1.Secret]
+		var slots []*storetest.Slot[*corev1.Secret]
 		for i := range 100 {
 			others, slots = append(others, newConnected()), append(slots, newSecretSlot())
 			startParked(t, watching(others[i].answer), slots[i], gate)

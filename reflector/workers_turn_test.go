@@ -13,13 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // notingSlot calls note before it stores an event.
 type notingSlot struct {
-	*cache.Slot[*corev1.Secret]
+	*storetest.Slot[*corev1.Secret]
 
 	note func()
 }

@@ -49,8 +49,7 @@ type Source interface {
 // Getter is a Source of one object that [reflector.Reflector.Read] reads with a GET, not with
 // a list: for a caller that has no other right, or when an answer must not wait for etcd's
 // next progress notification. The answer has no version but that of the object, so the store
-// gets it as a read at the version "", which a [cache.Slot] refuses. Such a read proves no
-// rollback of the server.
+// gets it as a read at the version "". Such a read proves no rollback of the server.
 type Getter interface {
 	Source
 	// Get reads the object. If the server has no such object, it returns nil and no error: an

@@ -5,7 +5,7 @@
 //
 //	go run ./test/fuzz -time 30s             # each target for 30 s
 //	go run ./test/fuzz -time 500000x         # each target 500,000 times
-//	go run ./test/fuzz -run 'Slot|Version'   # these targets only
+//	go run ./test/fuzz -run 'Order|Version'  # these targets only
 //	go run ./test/fuzz -corpus               # and keep the inputs that cover more, in testdata/fuzz
 //	go run ./test/fuzz -page FILE            # no fuzzing: measure what the kept inputs cover, and write a page
 //

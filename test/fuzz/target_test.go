@@ -24,8 +24,8 @@ PASS
 `
 
 const broken = `fuzz: elapsed: 4s, execs: 7 (2/sec), new interesting: 0 (total: 1)
---- FAIL: FuzzSlot (3.66s)
-    Failing input written to testdata/fuzz/FuzzSlot/b540f53bbec4c9c0
+--- FAIL: FuzzOrder (3.66s)
+    Failing input written to testdata/fuzz/FuzzOrder/b540f53bbec4c9c0
 FAIL
 `
 
@@ -48,9 +48,9 @@ func TestFollow(t *testing.T) {
 func TestReport(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "results")
 	t.Setenv(reliability.Variable, file)
-	slot := target{"cache", "FuzzSlot"}
-	good, bad := read(result{target: target{"manager", "FuzzVisitPod"}}, passed), read(result{target: slot, failed: true}, broken)
-	if good.execs != 44960 || good.duration != 66*time.Second || bad.input != "cache/testdata/fuzz/FuzzSlot/b540f53bbec4c9c0" {
+	order := target{"cache", "FuzzOrder"}
+	good, bad := read(result{target: target{"manager", "FuzzVisitPod"}}, passed), read(result{target: order, failed: true}, broken)
+	if good.execs != 44960 || good.duration != 66*time.Second || bad.input != "cache/testdata/fuzz/FuzzOrder/b540f53bbec4c9c0" {
 		t.Errorf("got %+v and %+v", good, bad)
 	}
 	var out bytes.Buffer
@@ -58,7 +58,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("report: got %v, want nil", err)
 	}
 	err := report(&out, []result{good, bad})
-	if err == nil || !strings.Contains(err.Error(), "cache FuzzSlot") {
+	if err == nil || !strings.Contains(err.Error(), "cache FuzzOrder") {
 		t.Errorf("report: got %v, want an error that names the target", err)
 	}
 	for _, want := range []string{"44967", "1m10s", "FAILED", bad.input} {
@@ -77,8 +77,8 @@ func TestReport(t *testing.T) {
 
 func TestTargets(t *testing.T) {
 	t.Chdir("../..")
-	got, err := targets(regexp.MustCompile("^Fuzz(Slot|VisitPod)$"))
-	if want := []target{{"cache", "FuzzSlot"}, {"manager", "FuzzVisitPod"}}; err != nil || !slices.Equal(got, want) {
+	got, err := targets(regexp.MustCompile("^Fuzz(Order|VisitPod)$"))
+	if want := []target{{"cache", "FuzzOrder"}, {"manager", "FuzzVisitPod"}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v and %v, want %v", got, err, want)
 	}
 	if _, err := targets(regexp.MustCompile("^$")); err == nil {

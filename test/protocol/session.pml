@@ -10,7 +10,7 @@
  * What each part is in the code:
  *
  *   Server              kube-apiserver on etcd; test/apiserver has the same faults
- *   hold                cache.Slot: Replace after a read, Add, Update and Delete after an event
+ *   hold                cache.Order: Read after a read, Event after an event
  *   seen, consistent    the fields version and consistent of reflector.progress
  *   owners, readFor     the fields readFor and lastReadFor of reflector.progress; in objectcache, newestOwner of an
  *                       entry and readFor of its objectWatch
@@ -144,7 +144,7 @@ read: /* readState, readList */
 
 end_stream: /* nothing may come any more */
 	do
-	:: atomic { events?v, c, p -> /* session.apply, cache.Slot.put */
+	:: atomic { events?v, c, p -> /* session.apply, cache.Order.Event */
 		if
 		:: v > seen -> hold(c, p); seen = v
 		:: else /* dropped */

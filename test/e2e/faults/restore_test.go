@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 	"github.com/refwatch/refwatch/test/e2e"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // etcd is restored from a snapshot: versions go back. The streams' versions are now newer than the server's, or, if
@@ -139,9 +139,9 @@ func (r *rig) served(name string) time.Duration {
 
 // reflect runs a reflector of one object and waits until it has synced. Its slot has the epoch, which a store does not
 // show.
-func (r *rig) reflect(name string) *cache.Slot[*corev1.Secret] {
+func (r *rig) reflect(name string) *storetest.Slot[*corev1.Secret] {
 	r.Helper()
-	slot := cache.NewSlot[*corev1.Secret](types.NamespacedName{Namespace: r.namespace, Name: name})
+	slot := storetest.NewSlot[*corev1.Secret](types.NamespacedName{Namespace: r.namespace, Name: name})
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name)
 	source := toolscache.NewListWatchFromClient(r.client.CoreV1().RESTClient(), "secrets", r.namespace, selector)
 	single := reflector.New(listwatch.FromListerWatcher(source), slot, reflector.Options{})
@@ -157,7 +157,7 @@ func (r *rig) reflect(name string) *cache.Slot[*corev1.Secret] {
 }
 
 // slotAgrees returns nil if the slot holds the server's object, in a later epoch than before the restore.
-func slotAgrees(slot *cache.Slot[*corev1.Secret], before uint64, want *corev1.Secret) error {
+func slotAgrees(slot *storetest.Slot[*corev1.Secret], before uint64, want *corev1.Secret) error {
 	state := slot.Load()
 	if describe(state.Object) != describe(want) {
 		return fmt.Errorf("got %s in the slot, want %s", describe(state.Object), describe(want))
