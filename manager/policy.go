@@ -65,7 +65,7 @@ func (m *Manager[T]) SetReferencePolicy(policy ReferencePolicy) {
 		after[id] = m.reviewLocked(before, now)
 	}
 	for id, now := range after {
-		m.addReferencesLocked(id, now, difference(now.keys, m.owners.byID[id].keys))
+		m.addReferencesLocked(id, difference(now.keys, m.owners.byID[id].keys))
 	}
 	// An object that one owner loses and another gains keeps its stream.
 	for id, now := range after {

@@ -40,7 +40,7 @@ func denying(denied ...string) manager.ReferencePolicy {
 
 // A policy decides which references count. Each change of it adds what is permitted by now, and deletes what is denied.
 func TestReferencePolicy(t *testing.T) {
-	store := &kindStore{}
+	store := &callStore{}
 	m := newManager(t, store, manager.VisitPodSecretNames)
 	gateway, job := manager.Owner{Kind: "Gateway", Name: "public"}, manager.Owner{Kind: "Job", Name: "once"}
 	toWeb := func(owner manager.Owner, key types.NamespacedName) error {
@@ -73,8 +73,6 @@ func TestReferencePolicy(t *testing.T) {
 		{"no policy", func() { m.SetReferences(gateway, key("b")) }, "add b"},
 		{"denied later", func() { m.SetReferencePolicy(denying("b")) }, "delete b"},
 		{"policy removed", func() { m.SetReferencePolicy(nil) }, "add b"},
-		{"read-once", func() { m.SetReferencePolicy(denying("x")); m.SetReadOnceReferences(job, key("x"), key("y")) }, "once y"},
-		{"read-once permitted", func() { m.SetReferencePolicy(nil) }, "once x"},
 		{"moved to another owner", func() {
 			m.SetReferencePolicy(toWeb)
 			m.SetReferences(gateway, key("shared"))

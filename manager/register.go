@@ -35,7 +35,7 @@ func (m *Manager[T]) RegisterPod(pod *corev1.Pod) {
 	defer buffer.free()
 	buffer.namespace = pod.Namespace
 	m.visitPod(pod, buffer.visit)
-	m.set(podOwner(pod), buffer.keys, ofPod)
+	m.set(podOwner(pod), buffer.keys, true)
 }
 
 // UnregisterPod deletes the references that the pod was registered with, whatever
@@ -46,7 +46,7 @@ func (m *Manager[T]) UnregisterPod(pod *corev1.Pod) {
 		m.logIgnored(errNilPod, Owner{})
 		return
 	}
-	m.set(podOwner(pod), nil, ofPod)
+	m.set(podOwner(pod), nil, true)
 }
 
 // SetReferences sets the references of an owner to the given keys. Without keys it
@@ -59,43 +59,22 @@ func (m *Manager[T]) SetReferences(owner Owner, keys ...types.NamespacedName) {
 	buffer := getKeyBuffer()
 	defer buffer.free()
 	buffer.keys = append(buffer.keys, keys...)
-	m.set(owner, buffer.keys, declared)
+	m.set(owner, buffer.keys, false)
 }
-
-// SetReadOnceReferences is SetReferences for an owner that needs each object as it is
-// now, and not its changes: see [objectcache.WatchStore.AddReadOnceReference]. All
-// references of an owner are of one kind, that of the last call for the owner.
-// References are added before others are deleted, so an object that the owner keeps
-// stays in memory.
-func (m *Manager[T]) SetReadOnceReferences(owner Owner, keys ...types.NamespacedName) {
-	buffer := getKeyBuffer()
-	defer buffer.free()
-	buffer.keys = append(buffer.keys, keys...)
-	m.set(owner, buffer.keys, declaredReadOnce)
-}
-
-// source is the kind of call that sets references.
-type source int
-
-const (
-	declared         source = iota // SetReferences
-	declaredReadOnce               // SetReadOnceReferences
-	ofPod                          // RegisterPod and UnregisterPod
-)
 
 // logIgnored logs a call that changed nothing.
 func (m *Manager[T]) logIgnored(err error, owner Owner) {
 	m.logger().Error(err, "References unchanged", "kind", owner.Kind, "owner", klog.KRef(owner.Namespace, owner.Name))
 }
 
-// set sets the references of an owner. It sorts keys, and does not keep them.
-func (m *Manager[T]) set(given Owner, keys []types.NamespacedName, from source) {
+// set sets the references of an owner, which is a pod or not. It sorts keys, and does not keep them.
+func (m *Manager[T]) set(given Owner, keys []types.NamespacedName, ofPod bool) {
 	if !given.hasIdentity() {
 		m.logIgnored(errNoIdentity, given)
 		return
 	}
 	slices.SortFunc(keys, compareKeys)
-	if existed := m.replace(given, slices.Compact(keys), from); !existed && len(keys) == 0 {
+	if existed := m.replace(given, slices.Compact(keys), ofPod); !existed && len(keys) == 0 {
 		m.logger().V(4).Info("Owner to remove is not registered", "kind", given.Kind, "owner", klog.KRef(given.Namespace, given.Name), "uid", given.UID)
 	}
 }
@@ -107,15 +86,15 @@ func (m *Manager[T]) set(given Owner, keys []types.NamespacedName, from source) 
 // calls for one owner, and so that every owner that the store yields is registered.
 // That is safe: AddReference and DeleteReference neither block nor call back. The
 // store itself has a single lock, so a lock per owner would gain next to nothing.
-func (m *Manager[T]) replace(given Owner, keys []types.NamespacedName, from source) (existed bool) {
+func (m *Manager[T]) replace(given Owner, keys []types.NamespacedName, ofPod bool) (existed bool) {
 	m.mu.Lock()
 	defer m.unlock()
 	owner := m.owners.resolve(given)
 	id := owner.ID()
-	others := m.owners.superseded(given, owner, len(keys) > 0, from == ofPod)
+	others := m.owners.superseded(given, owner, len(keys) > 0, ofPod)
 	before, existed := m.owners.byID[id]
 	existed = existed || len(others) > 0
-	now := m.reviewLocked(before, registration{owner: owner, keys: keys, readOnce: from == declaredReadOnce})
+	now := m.reviewLocked(before, registration{owner: owner, keys: keys})
 	if len(others) == 0 && now.same(before) {
 		return existed // the usual case: a node agent registers a pod at each of its syncs
 	}
@@ -134,24 +113,15 @@ func (m *Manager[T]) replace(given Owner, keys []types.NamespacedName, from sour
 }
 
 // changeReferencesLocked adds what an owner references now, and then deletes what it no
-// longer references. References of the other kind are all replaced.
+// longer references.
 func (m *Manager[T]) changeReferencesLocked(id types.UID, before, now registration) {
-	had, has := before.keys, now.keys
-	if before.readOnce != now.readOnce {
-		had, has = nil, nil
-	}
-	m.addReferencesLocked(id, now, difference(now.keys, had))
-	m.deleteReferencesLocked(id, difference(before.keys, has))
+	m.addReferencesLocked(id, difference(now.keys, before.keys))
+	m.deleteReferencesLocked(id, difference(before.keys, now.keys))
 }
 
-// addReferencesLocked adds those references of an owner.
-func (m *Manager[T]) addReferencesLocked(id types.UID, owner registration, keys iter.Seq[types.NamespacedName]) {
+func (m *Manager[T]) addReferencesLocked(id types.UID, keys iter.Seq[types.NamespacedName]) {
 	for key := range keys {
-		if owner.readOnce {
-			m.store.AddReadOnceReference(key.Namespace, key.Name, id)
-		} else {
-			m.store.AddReference(key.Namespace, key.Name, id)
-		}
+		m.store.AddReference(key.Namespace, key.Name, id)
 	}
 }
 

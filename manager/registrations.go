@@ -10,11 +10,10 @@ import (
 
 // registration is an owner and the keys that it references.
 type registration struct {
-	owner    Owner
-	keys     []types.NamespacedName         // sorted and unique; their references count
-	denied   map[types.NamespacedName]error // by the policy, with its reasons
-	readOnce bool                           // the references are read-once
-	older    types.UID                      // the ID of the next older owner of the same name
+	owner  Owner
+	keys   []types.NamespacedName         // sorted and unique; their references count
+	denied map[types.NamespacedName]error // by the policy, with its reasons
+	older  types.UID                      // the ID of the next older owner of the same name
 }
 
 // has reports whether the reference of the owner to an object counts.
@@ -25,7 +24,7 @@ func (r registration) has(key types.NamespacedName) bool {
 
 // same reports whether the references of the owner are known to be those of another registration.
 func (r registration) same(other registration) bool {
-	return r.owner == other.owner && r.readOnce == other.readOnce && slices.Equal(r.keys, other.keys) && len(r.denied)+len(other.denied) == 0
+	return r.owner == other.owner && slices.Equal(r.keys, other.keys) && len(r.denied)+len(other.denied) == 0
 }
 
 // registrations holds the registrations of all owners, by both of their identities.

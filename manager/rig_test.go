@@ -88,7 +88,17 @@ func (noStore) Changes(context.Context) iter.Seq2[objectcache.Change[*corev1.Sec
 	return func(func(objectcache.Change[*corev1.Secret], []types.UID) bool) {}
 }
 
-func (noStore) AddReadOnceReference(string, string, types.UID) {}
+// callStore records the calls for references.
+type callStore struct {
+	noStore
+
+	calls []string
+}
+
+func (s *callStore) AddReference(_, name string, _ types.UID) { s.calls = append(s.calls, "add "+name) }
+func (s *callStore) DeleteReference(_, name string, _ types.UID) {
+	s.calls = append(s.calls, "delete "+name)
+}
 
 // countingStore is a store that counts references. It reports a count that is
 // neither 0 nor 1.

@@ -80,12 +80,10 @@ func TestStatusNextRead(t *testing.T) {
 		options     objectcache.WatchOptions
 		phase       objectcache.Phase
 		least, most time.Duration // until the next read; 0 if none is planned
-		readOnce    bool
 	}{
-		"watched":            {recheck, servingNamed, 0, 0, false},
-		"immutable":          {recheck, servingImmutable, 10 * time.Minute, 20 * time.Minute, false},
-		"immutable, for all": {objectcache.WatchOptions{ImmutableRecheck: -1}, servingImmutable, 0, 0, false},
-		"read-once":          {recheck, servingReadOnce, 0, 0, true},
+		"watched":            {recheck, servingNamed, 0, 0},
+		"immutable":          {recheck, servingImmutable, 10 * time.Minute, 20 * time.Minute},
+		"immutable, for all": {objectcache.WatchOptions{ImmutableRecheck: -1}, servingImmutable, 0, 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -95,11 +93,7 @@ func TestStatusNextRead(t *testing.T) {
 				} else {
 					r.create("tls")
 				}
-				if test.readOnce {
-					r.AddReadOnceReference(namespace, "tls", "pod")
-				} else {
-					r.AddReference(namespace, "tls", "pod")
-				}
+				r.AddReference(namespace, "tls", "pod")
 				r.mustGet("tls")
 				if got := r.phase("tls"); got != test.phase {
 					t.Fatalf("phase: got %s, want %s", got, test.phase)

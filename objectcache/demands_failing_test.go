@@ -5,7 +5,9 @@ package objectcache_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -81,4 +83,80 @@ func TestLiveGetHonorsTheRetryAfterOfARecheck(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Get demands make an object be read that has no stream. Attempts that fail are paced.
+func TestDemandsOnAnObjectWithoutAStream(t *testing.T) {
+	demands := map[string]func(version string) objectcache.GetOptions{
+		"live":           func(string) objectcache.GetOptions { return objectcache.GetOptions{Live: true} },
+		"not older than": func(version string) objectcache.GetOptions { return objectcache.GetOptions{NotOlderThan: version} },
+	}
+	for name, demand := range demands {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.referenced("tls", immutable)
+				r.remove("tls")
+				again := r.create("tls", immutable)
+				options := demand(again.ResourceVersion)
+				var all sync.WaitGroup
+				for i := range 10 {
+					all.Go(func() {
+						time.Sleep(time.Duration(i) * time.Microsecond)
+						got, err := r.GetWithOptions(t.Context(), namespace, "tls", options)
+						if err != nil || got.UID != again.UID {
+							t.Errorf("got %v, %v, want the new object", got, err)
+						}
+					})
+				}
+				all.Wait()
+				r.wantPhase("after the reads", "tls", servingImmutable, 0)
+				if name == "not older than" {
+					options.NotOlderThan = "1000000"
+				}
+				time.Sleep(time.Second)
+				r.refuse(forbidden())
+				before := r.reads("tls")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if _, err := r.GetWithOptions(ctx, namespace, "tls", options); !apierrors.IsForbidden(err) {
+					t.Errorf("refused: got %v, want Forbidden", err)
+				}
+				during := r.reads("tls")
+				time.Sleep(time.Minute)
+				if got, after := during-before, r.reads("tls")-during; got == 0 || got > 10 || after > 2 {
+					t.Errorf("refused reads: got %d, and %d more, want those of a back-off, and those of an attempt that was under way", got, after)
+				}
+				r.wantPhase("refused", "tls", objectcache.PhaseNotUpdated, 0)
+				r.mustGet("tls")
+			})
+		})
+	}
+}
+
+// A Live Get that came while a read was under way waited for ever: the object had no
+// stream, so nothing read it again.
+func TestLiveGetDuringAReadWithoutAStream(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "pod-1")
+		r.mustGet("tls")
+		release := r.holdBack("list")
+		r.AddReference(namespace, "tls", "pod-2")
+		synctest.Wait()
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.GetWithOptions(t.Context(), namespace, "tls", objectcache.GetOptions{Live: true})
+			done <- err
+		}()
+		synctest.Wait()
+		release()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("got %v, want the object", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("Get waits for ever")
+		}
+	})
 }

@@ -206,9 +206,6 @@ func (s *DirectStore[T]) TryGet(namespace, name string) (T, error) {
 // AddReference does nothing.
 func (s *DirectStore[T]) AddReference(_, _ string, _ types.UID) {}
 
-// AddReadOnceReference does nothing.
-func (s *DirectStore[T]) AddReadOnceReference(_, _ string, _ types.UID) {}
-
 // DeleteReference does nothing.
 func (s *DirectStore[T]) DeleteReference(_, _ string, _ types.UID) {}
 

@@ -48,8 +48,6 @@
 //   - At once when the last reference is deleted.
 //   - When the object is immutable (`immutable: true`), unless
 //     [WatchOptions.WatchImmutable] is set. The object is then served from memory.
-//   - When the object exists and all references to it are read-once. The object is then
-//     served from memory. With the first ordinary reference it gets a stream again.
 //   - When no Get has asked for the object for [WatchOptions.IdleTimeout], if set.
 //     The object is dropped from memory. The next Get opens a new stream and waits.
 //   - When the context of Run ends. Every Get then returns [ErrStopped].
@@ -63,14 +61,11 @@
 // the object again from time to time ([WatchOptions.ImmutableRecheck]); no Get waits
 // for that.
 //
-// # Read-once references
+// # An object as it is now
 //
-// [WatchStore.AddReadOnceReference] adds a reference of an owner that needs the object
-// as it is now, and not its changes. If all references to an object are such, the store
-// uses the object as if it were immutable: it has no stream, and is read again for each
-// new owner and for a Get that demands it ([GetOptions]), but not from time to time. All
-// owners share the newest state that was read, and Changes yields it to all of them.
-// [WatchOptions.MaxStaleness] does not apply.
+// Who needs an object as it is now asks GetWithOptions with [GetOptions].Live set. That needs a
+// reference, and so a stream. Or take a [DirectStore], which has no streams and reads for each
+// Get: it needs the right to get the object.
 //
 // # Options
 //

@@ -33,11 +33,10 @@ type entry[T cache.Object] struct {
 	immutable bool           // the state can never change, and needs no stream
 	// live is set while a new owner needs no read of its own: a stream brings the changes of
 	// the state.
-	live     bool
-	noticed  bool  // a read has been recorded
-	synced   bool  // its state has been known, also if it is not known now
-	counted  bool  // needs a stream: see sharedNamespace.counted
-	watching int32 // references that are not read-once
+	live    bool
+	noticed bool // a read has been recorded
+	synced  bool // its state has been known, also if it is not known now
+	counted bool // needs a stream: see sharedNamespace.counted
 	// readFor is the highest number of a read that was asked for before the consistent read
 	// of the state began: see engine.Owners.
 	readFor uint64
@@ -88,9 +87,6 @@ func (e *entry[T]) startable() *timers {
 func (s *WatchStore[T]) entry(key types.NamespacedName) *entry[T] {
 	return s.entries.load(key)
 }
-
-// readOnce reports whether all references are read-once.
-func (e *entry[T]) readOnce() bool { return e.watching == 0 }
 
 // newestOwnerLocked returns the number of the read for the newest owner that is not gone. It
 // looks through the owners only if there was no read for the newest of all. It updates
@@ -198,7 +194,7 @@ func (s *WatchStore[T]) judgeLocked(e *entry[T], synced bool) (ready, ages bool)
 		readFor = max(readFor, e.previousFor) // a state that lapses: see isYoung
 	}
 	ready = synced && engine.Servable(readFor, owner, e.live, e.immutable, false)
-	return ready, s.ttl != nil || s.maxStalenessLocked(e) > 0 && !e.immutable
+	return ready, s.ttl != nil || s.options.MaxStaleness > 0 && !e.immutable
 }
 
 // isYoung reports whether the state of an entry is young enough for a Get without demands.

@@ -129,15 +129,6 @@ func (s *WatchStore[T]) markUsed(e *entry[T]) {
 	}
 }
 
-// maxStalenessLocked returns the bound of the options on the age of an object, 0 if there is
-// none. Owners of read-once references want none.
-func (s *WatchStore[T]) maxStalenessLocked(e *entry[T]) time.Duration {
-	if s.options.MaxStaleness > 0 && e.readOnce() {
-		return 0
-	}
-	return s.options.MaxStaleness
-}
-
 // result returns what Get returns for a synced state.
 func (k *kind[T]) result(key types.NamespacedName, state cache.State[T]) (T, error) {
 	if state.Exists {

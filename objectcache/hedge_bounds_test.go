@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -40,27 +39,20 @@ func TestHedgedReadIsFreedAfterTheLastReference(t *testing.T) {
 // An owner that comes while the opening hangs takes the state from nobody: Gets return the
 // previous state after 1.5 s, or one that was read for that owner, and TryGet returns it at once.
 func TestHedgedReadAndANewOwner(t *testing.T) {
-	for name, add := range map[string]func(*rig, string){
-		"watched":   func(r *rig, owner string) { r.AddReference(namespace, "tls", types.UID(owner)) },
-		"read-once": func(r *rig, owner string) { r.AddReadOnceReference(namespace, "tls", types.UID(owner)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				r.create("tls")
-				r.slowOpenings(time.Hour)
-				add(r, "first")
-				r.mustGet("tls")
-				add(r, "second")
-				if _, err := r.TryGet(namespace, "tls"); err != nil {
-					t.Errorf("TryGet: got %v, want the state that the first owner has", err)
-				}
-				began := time.Now()
-				if _, err := r.get("tls", 10*time.Minute); err != nil || time.Since(began) > 5*time.Second {
-					t.Errorf("Get: took %v, and got %v, want the object within 5 s", time.Since(began), err)
-				}
-			})
-		})
-	}
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.slowOpenings(time.Hour)
+		r.AddReference(namespace, "tls", "first")
+		r.mustGet("tls")
+		r.AddReference(namespace, "tls", "second")
+		if _, err := r.TryGet(namespace, "tls"); err != nil {
+			t.Errorf("TryGet: got %v, want the state that the first owner has", err)
+		}
+		began := time.Now()
+		if _, err := r.get("tls", 10*time.Minute); err != nil || time.Since(began) > 5*time.Second {
+			t.Errorf("Get: took %v, and got %v, want the object within 5 s", time.Since(began), err)
+		}
+	})
 }
 
 // A state that gets too old while the opening hangs is read again.

@@ -195,34 +195,30 @@ func TestHedgedReadOfAnObjectThatIsRecreatedAtAnyMoment(t *testing.T) {
 // An object that needs no stream was read by a GET, and its list has failed. A later refusal
 // of the list does not take it away: "if a read fails, Get returns the object in memory".
 func TestHedgedReadOfAnObjectWithoutAStreamIsKept(t *testing.T) {
-	for name, add := range map[string]func(*rig){
-		"immutable": func(r *rig) { r.create("tls", immutable); r.AddReference(namespace, "tls", "pod") },
-		"read-once": func(r *rig) { r.create("tls"); r.AddReadOnceReference(namespace, "tls", "pod") },
-	} {
-		for first, status := range map[string]*metav1.Status{"503 first": &unavailable().ErrStatus, "403 at once": &forbidden().ErrStatus} {
-			t.Run(name+", "+first, func(t *testing.T) {
-				inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-					var answer atomic.Pointer[metav1.Status]
-					answer.Store(status)
-					r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-						if request.Verb == "list" || request.Verb == "watch" {
-							sleepFor(ctx, 50*time.Millisecond)
-							return answer.Load()
-						}
-						return nil
-					})
-					add(r)
-					r.mustGet("tls")
-					time.Sleep(5 * time.Second)
-					answer.Store(&forbidden().ErrStatus)
-					r.AddReadOnceReference(namespace, "tls", "other")
-					time.Sleep(time.Hour)
-					if _, err := r.get("tls", 10*time.Second); err != nil {
-						t.Errorf("got %v, want the object in memory", err)
+	for first, status := range map[string]*metav1.Status{"503 first": &unavailable().ErrStatus, "403 at once": &forbidden().ErrStatus} {
+		t.Run(first, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				var answer atomic.Pointer[metav1.Status]
+				answer.Store(status)
+				r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+					if request.Verb == "list" || request.Verb == "watch" {
+						sleepFor(ctx, 50*time.Millisecond)
+						return answer.Load()
 					}
+					return nil
 				})
+				r.create("tls", immutable)
+				r.AddReference(namespace, "tls", "pod")
+				r.mustGet("tls")
+				time.Sleep(5 * time.Second)
+				answer.Store(&forbidden().ErrStatus)
+				r.AddReference(namespace, "tls", "other")
+				time.Sleep(time.Hour)
+				if _, err := r.get("tls", 10*time.Second); err != nil {
+					t.Errorf("got %v, want the object in memory", err)
+				}
 			})
-		}
+		})
 	}
 }
 

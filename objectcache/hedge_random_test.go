@@ -166,11 +166,7 @@ func runInAnyOrder(t *testing.T, r *rig, random *rand.Rand, seed uint64) {
 				w.mu.Lock()
 				w.seen = 0
 				w.mu.Unlock()
-				if roll(5) == 0 {
-					r.AddReadOnceReference(namespace, name, owner)
-				} else {
-					r.AddReference(namespace, name, owner)
-				}
+				r.AddReference(namespace, name, owner)
 				if roll(2) == 0 {
 					sleepFor(ctx, time.Duration(roll(100))*time.Millisecond)
 				}

@@ -51,7 +51,7 @@ const LeaseOwner types.UID = "refwatch/lease"
 
 // acquireLocked adds a reference of LeaseOwner to an object without references.
 func (s *WatchStore[T]) acquireLocked(key types.NamespacedName) *entry[T] {
-	return s.addLocked(key, LeaseOwner, false, engine.NeedsStream)
+	return s.addLocked(key, LeaseOwner, engine.NeedsStream)
 }
 
 // startLeaseTimerLocked starts the timer that deletes the reference of LeaseOwner, if

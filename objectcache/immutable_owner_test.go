@@ -19,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/clients"
 )
@@ -250,6 +251,30 @@ func TestIssue8ManyNewOwners(t *testing.T) {
 			t.Errorf("reads: got %d in %v, want at most %d", got, time.Since(began), most)
 		}
 		r.server.Intercept(nil)
+	})
+}
+
+// An owner that is added while a read is under way needs the next one, also if the server has read the object for the
+// first already.
+func TestNewOwnerDuringALateRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := &lateTransport{}
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		r.Store = newStore(t, resource.Secrets(late.client(r)), objectcache.WatchOptions{})
+		r.run()
+		r.referenced("tls", immutable)
+		release := late.hold()
+		r.AddReference(namespace, "tls", "pod-1")
+		synctest.Wait() // the server has read the object
+		r.remove("tls")
+		uid := r.create("tls", immutable).UID
+		r.AddReference(namespace, "tls", "pod-2")
+		got := r.async(t.Context(), "tls")
+		release()
+		if result := <-got; result.err != nil || result.secret.UID != uid {
+			t.Errorf("got %v, %v, want the object after the reference", result.secret, result.err)
+		}
+		r.stop()
 	})
 }
 

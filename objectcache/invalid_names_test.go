@@ -132,7 +132,7 @@ func TestReferencesToObjectsThatCannotExistAreCounted(t *testing.T) {
 				want("before Run", "a")
 				r.run()
 				r.AddReference(namespace, "My_Secret", "a")
-				r.AddReadOnceReference(namespace, "My_Secret", "b")
+				r.AddReference(namespace, "My_Secret", "b")
 				want("two owners", "a", "b")
 				r.DeleteReference(namespace, "My_Secret", "a")
 				r.DeleteReference(namespace, "My_Secret", "none")
@@ -184,7 +184,7 @@ func TestChangesYieldAnObjectThatCannotExist(t *testing.T) {
 				step(r.AddReference, "b")
 				step(r.AddReference, "b")
 				step(r.DeleteReference, "a")
-				step(r.AddReadOnceReference, "c")
+				step(r.AddReference, "c")
 				cancel()
 				<-ended
 				if want := "[My_Secret[a] My_Secret[a b] My_Secret[b c]]"; fmt.Sprint(got) != want {
@@ -239,7 +239,6 @@ func TestKeyThatIsAMistake(t *testing.T) {
 					r := newRig(t, apiserver.Options{InMemory: true}, options)
 					r.wantMistake("without a reference", key)
 					r.AddReference(key.Namespace, key.Name, "pod")
-					r.AddReadOnceReference(key.Namespace, key.Name, "pod")
 					r.wantMistake("before Run", key)
 					r.run()
 					r.wantMistake("after Run", key)

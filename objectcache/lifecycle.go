@@ -21,14 +21,13 @@ import (
 var (
 	errUnreferenced = errors.New("no owner references the object any more")
 	errImmutable    = errors.New("the object is immutable")
-	errReadOnce     = errors.New("all references to the object are read-once")
 	errIdle         = errors.New("no Get has asked for the object")
 	errRead         = errors.New("the object was read")
 	errStopping     = errors.New("the store is stopped")
 )
 
 // endReasons are those for an object to have no stream, for the log.
-var endReasons = [...]error{engine.Immutable: errImmutable, engine.ReadOnce: errReadOnce, engine.OnDemand: errRead}
+var endReasons = [...]error{engine.Immutable: errImmutable, engine.OnDemand: errRead}
 
 // startLocked begins a read of an object, and the watch of its entry if that has none. The
 // read is one of the object alone, unless the first read of a shared stream will bring it.
@@ -214,13 +213,13 @@ func (s *WatchStore[T]) settleLocked(e *entry[T], w *objectWatch[T], status refl
 
 func (s *WatchStore[T]) natureOf(e *entry[T]) engine.Nature {
 	state := e.state()
-	return engine.Nature{OnDemand: s.ttl != nil, Known: state.Synced, Exists: state.Exists, Immutable: e.immutable, ReadOnce: e.readOnce()}
+	return engine.Nature{OnDemand: s.ttl != nil, Known: state.Synced, Exists: state.Exists, Immutable: e.immutable}
 }
 
 // progressLocked records how far a watch has come, and returns it.
 func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status reflector.Status) engine.Progress {
 	w.recordLocked(status)
-	p := engine.Progress{Nature: s.natureOf(e), Upkeep: w.upkeep, Reason: w.reason, Read: w.synced, Behind: w.synced && w.behind}
+	p := engine.Progress{Nature: s.natureOf(e), Upkeep: w.upkeep, Read: w.synced, Behind: w.synced && w.behind}
 	if p.Read {
 		s.syncedLocked(e)
 	}

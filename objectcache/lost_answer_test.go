@@ -6,12 +6,12 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -47,46 +47,27 @@ func (r *rig) answerAfter(name string, takes time.Duration) {
 	})
 }
 
-// addOwner is how a new owner of each kind of object without a stream comes.
-var addOwner = map[string]struct {
-	create func(*rig, string) *corev1.Secret
-	add    func(r *rig, name, owner string)
-}{
-	"immutable": {
-		func(r *rig, name string) *corev1.Secret { return r.create(name, immutable) },
-		func(r *rig, name, owner string) { r.AddReference(namespace, name, types.UID(owner)) },
-	},
-	"read-once": {
-		func(r *rig, name string) *corev1.Secret { return r.create(name) },
-		func(r *rig, name, owner string) { r.AddReadOnceReference(namespace, name, types.UID(owner)) },
-	},
-}
-
 // One lost answer, of the read for a new owner, took an object without a stream from all
 // its owners for a minute.
 func TestLostAnswerTakesNoObjectFromItsOwners(t *testing.T) {
-	for kind, object := range addOwner {
-		t.Run(kind, func(t *testing.T) {
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				object.create(r, "tls")
-				object.add(r, "tls", "pod-1")
-				r.mustGet("tls")
-				time.Sleep(time.Minute)
-				r.loseAnswers("tls", 1)
-				object.add(r, "tls", "pod-2")
-				failed := 0
-				for range 600 {
-					if _, err := r.TryGet(namespace, "tls"); err != nil {
-						failed++
-					}
-					time.Sleep(100 * time.Millisecond)
-				}
-				if failed > 20 {
-					t.Errorf("TryGet in the minute after the lost answer: got %d of 600 failed, want only those of the first two seconds", failed)
-				}
-			})
-		})
-	}
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls", immutable)
+		r.AddReference(namespace, "tls", "pod-1")
+		r.mustGet("tls")
+		time.Sleep(time.Minute)
+		r.loseAnswers("tls", 1)
+		r.AddReference(namespace, "tls", "pod-2")
+		failed := 0
+		for range 600 {
+			if _, err := r.TryGet(namespace, "tls"); err != nil {
+				failed++
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if failed > 20 {
+			t.Errorf("TryGet in the minute after the lost answer: got %d of 600 failed, want only those of the first two seconds", failed)
+		}
+	})
 }
 
 // A Get of a new owner waits for 1.5 to 3 s for the answer that was lost, and then returns
@@ -150,14 +131,16 @@ func TestLostAnswerIsAskedForAgainWhileAGetWaits(t *testing.T) {
 	}
 }
 
-// The same for a read without a stream, which only Get can give up: the transport sends
-// watches again, and no lists.
+// The same for a list, which only Get can give up: the transport sends watches again, and no lists.
 func TestLostAnswerToAListIsAskedForAgain(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, apiserver.Options{InMemory: true, DisableWatchList: true}, objectcache.WatchOptions{})
+		r.run()
 		r.create("tls")
 		r.loseAnswers("tls", 2)
-		r.AddReadOnceReference(namespace, "tls", "pod-1")
+		r.AddReference(namespace, "tls", "pod-1")
 		r.mustGetWithin("tls", 19*time.Second)
+		r.stop()
 	})
 }
 

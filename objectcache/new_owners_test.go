@@ -105,108 +105,55 @@ func TestTryGetWhileOwnersCome(t *testing.T) {
 // Two thousand owners that come in ten seconds share reads, and each of them has the object as it was when it came, or
 // newer.
 func TestNewOwnersShareReads(t *testing.T) {
-	references := map[string]func(r *rig, owner types.UID){
-		"immutable": func(r *rig, owner types.UID) { r.AddReference(namespace, "tls", owner) },
-		"read-once": func(r *rig, owner types.UID) { r.AddReadOnceReference(namespace, "tls", owner) },
-	}
-	for name, reference := range references {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				change := func() types.UID { return r.create("tls").UID }
-				if name == "immutable" {
-					change = func() types.UID { return r.create("tls", immutable).UID }
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		uid := r.create("tls", immutable).UID
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		before := r.reads("tls")
+		for i := range 2000 {
+			if i%500 == 250 {
+				r.remove("tls")
+				uid = r.create("tls", immutable).UID
+			}
+			r.AddReference(namespace, "tls", types.UID(fmt.Sprint("pod-", i)))
+			if i%500 == 250 {
+				began := time.Now()
+				if got, err := r.get("tls", time.Second); err != nil || got.UID != uid {
+					t.Errorf("owner %d: got %v, %v, want the new object", i, got, err)
 				}
-				uid := change()
-				reference(r, "pod")
-				r.mustGet("tls")
-				before := r.reads("tls")
-				for i := range 2000 {
-					if i%500 == 250 {
-						r.remove("tls")
-						uid = change()
-					}
-					reference(r, types.UID(fmt.Sprint("pod-", i)))
-					if i%500 == 250 {
-						began := time.Now()
-						if got, err := r.get("tls", time.Second); err != nil || got.UID != uid {
-							t.Errorf("owner %d: got %v, %v, want the new object", i, got, err)
-						}
-						if took := time.Since(began); took > 300*time.Millisecond {
-							t.Errorf("owner %d waited %v, want at most 300 ms", i, took)
-						}
-					}
-					time.Sleep(5 * time.Millisecond)
+				if took := time.Since(began); took > 300*time.Millisecond {
+					t.Errorf("owner %d waited %v, want at most 300 ms", i, took)
 				}
-				if got := r.reads("tls") - before; got > 60 {
-					t.Errorf("reads for 2000 owners in ten seconds: got %d, want at most 60", got)
-				}
-				time.Sleep(time.Second)
-				r.within("tls", 0, uid)
-			})
-		})
-	}
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if got := r.reads("tls") - before; got > 60 {
+			t.Errorf("reads for 2000 owners in ten seconds: got %d, want at most 60", got)
+		}
+		time.Sleep(time.Second)
+		r.within("tls", 0, uid)
+	})
 }
 
 // The read for an owner that comes during the read for another one is not forgotten, however many owners have come. No
 // Get asks for it.
 func TestNewOwnerDuringARead(t *testing.T) {
-	for name, kind := range addOwner {
-		t.Run(name, func(t *testing.T) {
-			for n := range 20 {
-				inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-					kind.create(r, "tls")
-					kind.add(r, "tls", "pod")
-					r.mustGet("tls")
-					r.answerAfter("tls", 100*time.Millisecond)
-					for i := range n {
-						kind.add(r, "tls", fmt.Sprint("pod-", i))
-						time.Sleep(50 * time.Millisecond)
-					}
-					kind.add(r, "tls", "last")
-					time.Sleep(time.Second)
-					began := time.Now()
-					if _, err := r.get("tls", 10*time.Second); err != nil || time.Since(began) > 0 {
-						t.Errorf("Get after %d owners and a second: got %v after %v, want the object at once", n+1, err, time.Since(began))
-					}
-				})
+	for n := range 20 {
+		inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+			r.create("tls", immutable)
+			r.AddReference(namespace, "tls", "pod")
+			r.mustGet("tls")
+			r.answerAfter("tls", 100*time.Millisecond)
+			for i := range n {
+				r.AddReference(namespace, "tls", types.UID(fmt.Sprint("pod-", i)))
+				time.Sleep(50 * time.Millisecond)
 			}
-		})
-	}
-}
-
-// A new owner of an object without a stream has the object as it is, also if the read for it has to wait, and its
-// reference or that of another owner changes why there is no stream.
-func TestNewOwnerWhileThePhaseChanges(t *testing.T) {
-	for name, test := range map[string]struct {
-		first  func(r *rig) // the reference that is there before
-		change func(r *rig) // together with the new owner
-	}{
-		"to immutable": {
-			func(r *rig) { r.AddReadOnceReference(namespace, "tls", "first") },
-			func(r *rig) { r.AddReference(namespace, "tls", "new") },
-		},
-		"to read-once": {
-			func(r *rig) { r.AddReference(namespace, "tls", "first") },
-			func(r *rig) {
-				r.AddReadOnceReference(namespace, "tls", "new")
-				r.DeleteReference(namespace, "tls", "first")
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				r.create("tls", immutable)
-				test.first(r)
-				r.mustGet("tls")
-				for i := range 6 {
-					r.AddReadOnceReference(namespace, "tls", types.UID(fmt.Sprint("job-", i)))
-					r.mustGet("tls")
-				}
-				r.remove("tls")
-				uid := r.create("tls", immutable).UID
-				test.change(r)
-				r.within("tls", 5*time.Second, uid)
-			})
+			r.AddReference(namespace, "tls", "last")
+			time.Sleep(time.Second)
+			began := time.Now()
+			if _, err := r.get("tls", 10*time.Second); err != nil || time.Since(began) > 0 {
+				t.Errorf("Get after %d owners and a second: got %v after %v, want the object at once", n+1, err, time.Since(began))
+			}
 		})
 	}
 }

@@ -45,13 +45,12 @@ func TestPhasesInAnOutage(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				for name, change := range map[string][]func(*corev1.Secret){"tls": nil, "once": nil, "sealed": {immutable}} {
+				for name, change := range map[string][]func(*corev1.Secret){"tls": nil, "sealed": {immutable}} {
 					r.create(name, change...)
 				}
 				for _, name := range []string{"tls", "sealed", "absent"} {
 					r.AddReference(namespace, name, "pod")
 				}
-				r.AddReadOnceReference(namespace, "once", "pod")
 				time.Sleep(time.Minute)
 				heal := fault(r)
 				r.server.CloseStreams(nil)
@@ -62,12 +61,11 @@ func TestPhasesInAnOutage(t *testing.T) {
 					r.wantMissed("in the outage", "tls", objectcache.PhaseNotUpdated, cut)
 					r.wantMissed("in the outage", "absent", objectcache.PhaseAbsent, cut)
 					r.wantMissed("in the outage", "sealed", objectcache.PhaseServing, time.Time{})
-					r.wantMissed("in the outage", "once", objectcache.PhaseServing, time.Time{})
 					r.wantMissed("in the outage", "new", objectcache.PhaseFailing, time.Time{})
 				}
 				heal()
 				time.Sleep(2 * time.Minute)
-				for _, name := range []string{"tls", "sealed", "once"} {
+				for _, name := range []string{"tls", "sealed"} {
 					r.wantMissed("after it", name, objectcache.PhaseServing, time.Time{})
 				}
 				for _, name := range []string{"absent", "new"} {
@@ -322,5 +320,30 @@ func TestChangedAt(t *testing.T) {
 		if status, _ := r.Status(namespace, "tls"); status.Phase != objectcache.PhaseIdle || !status.ChangedAt.IsZero() {
 			t.Errorf("idle: got %+v, want that nothing is known", status)
 		}
+	})
+}
+
+// Status and Get agree on how old a state may be.
+func TestStatusOfAnOldObject(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{MaxStaleness: 2 * time.Minute}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		r.refuse(unavailable())
+		r.server.CloseStreams(nil)
+		check := func(when string, want bool) {
+			t.Helper()
+			_, err := r.get("tls", time.Millisecond)
+			if status, _ := r.Status(namespace, "tls"); status.Synced != want || (err == nil) != want {
+				t.Errorf("%s: got %v from Get and synced %t, want %t", when, err, status.Synced, want)
+			}
+		}
+		time.Sleep(time.Minute)
+		check("after a minute", true)
+		time.Sleep(time.Hour)
+		check("after an hour", false)
+		r.refuse(nil)
+		time.Sleep(time.Minute)
+		check("in the end", true)
 	})
 }

@@ -100,12 +100,9 @@ func (w *phaseWalk) heal() {
 func (w *phaseWalk) step() string {
 	owner := types.UID(fmt.Sprint("pod-", w.random.IntN(3)))
 	switch w.random.IntN(16) {
-	case 0:
+	case 0, 1:
 		w.AddReference(namespace, "tls", owner)
 		return "reference of " + string(owner)
-	case 1:
-		w.AddReadOnceReference(namespace, "tls", owner)
-		return "read-once reference of " + string(owner)
 	case 2:
 		w.dropOwners(1 + w.random.IntN(3))
 		return "owners gone"

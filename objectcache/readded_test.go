@@ -79,7 +79,6 @@ var loops = map[string]loop{
 	}},
 	"Get":         {options: objectcache.WatchOptions{}, run: getAndReadd},
 	"Get, TTL":    {options: objectcache.TTLOptions{}, run: getAndReadd},
-	"read once":   {options: objectcache.WatchOptions{}, run: getReadOnce},
 	"every 10 ms": {options: objectcache.WatchOptions{}, timed: true, run: func(ctx context.Context, r *rig, name string) { r.every(ctx, 10*time.Millisecond, name) }},
 	"every 2 s":   {options: objectcache.WatchOptions{}, timed: true, run: func(ctx context.Context, r *rig, name string) { r.every(ctx, 2*time.Second, name) }},
 }
@@ -97,17 +96,6 @@ func getAndReadd(ctx context.Context, r *rig, name string) {
 			return
 		}
 		r.readd(name)
-	}
-}
-
-func getReadOnce(ctx context.Context, r *rig, name string) {
-	for ctx.Err() == nil {
-		r.AddReadOnceReference(namespace, name, "once")
-		r.DeleteReference(namespace, name, "pod")
-		if _, err := r.Get(ctx, namespace, name); err != nil {
-			return
-		}
-		r.DeleteReference(namespace, name, "once")
 	}
 }
 

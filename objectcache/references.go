@@ -21,21 +21,8 @@ import (
 // namespace of a cluster-scoped kind, or none of another kind), is a mistake of the program: it is logged
 // and not counted.
 func (s *WatchStore[T]) AddReference(namespace, name string, referencedFrom types.UID) {
-	s.addReference(types.NamespacedName{Namespace: namespace, Name: name}, referencedFrom, false)
-}
-
-// AddReadOnceReference implements [Store]. While all references to an object are
-// read-once, and it exists, it has no stream ([ReasonReadOnce]): it is read again for each
-// new owner, and a Get that is called after the owner was added waits for that read,
-// as for an immutable object. With the first ordinary reference the object gets a
-// stream. An object that does not exist has a stream until it is created. Invalid
-// names are treated as by AddReference.
-func (s *WatchStore[T]) AddReadOnceReference(namespace, name string, referencedFrom types.UID) {
-	s.addReference(types.NamespacedName{Namespace: namespace, Name: name}, referencedFrom, true)
-}
-
-func (s *WatchStore[T]) addReference(key types.NamespacedName, referencedFrom types.UID, readOnce bool) {
-	if s.addOwner(key, referencedFrom, readOnce) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if s.addOwner(key, referencedFrom) {
 		return
 	}
 	absence := s.resource.CheckKey(key) // calls a function of the program, without mu
@@ -43,7 +30,7 @@ func (s *WatchStore[T]) addReference(key types.NamespacedName, referencedFrom ty
 		s.logger().Error(absence, "Reference not counted", "owner", referencedFrom)
 		return
 	}
-	if isNew := s.countReference(key, referencedFrom, readOnce, absence); isNew && absence != nil {
+	if isNew := s.countReference(key, referencedFrom, absence); isNew && absence != nil {
 		level := 2
 		s.loggedAbsent.Do(func() { level = 0 })
 		s.logger().V(level).Info("Reference to an object that is absent for good", "owner", referencedFrom, "err", absence)
@@ -51,26 +38,26 @@ func (s *WatchStore[T]) addReference(key types.NamespacedName, referencedFrom ty
 }
 
 // addOwner counts a reference to an object that has one, and reports whether it has.
-func (s *WatchStore[T]) addOwner(key types.NamespacedName, referencedFrom types.UID, readOnce bool) bool {
+func (s *WatchStore[T]) addOwner(key types.NamespacedName, referencedFrom types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entry(key)
 	if e != nil {
-		s.addOwnerLocked(e, referencedFrom, readOnce)
+		s.addOwnerLocked(e, referencedFrom)
 	}
 	return e != nil
 }
 
 // countReference counts a reference, and reports whether it is the first one to the object. absence is
 // the result of CheckKey.
-func (s *WatchStore[T]) countReference(key types.NamespacedName, referencedFrom types.UID, readOnce bool, absence error) (isNew bool) {
+func (s *WatchStore[T]) countReference(key types.NamespacedName, referencedFrom types.UID, absence error) (isNew bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entry(key); e != nil { // added meanwhile
-		s.addOwnerLocked(e, referencedFrom, readOnce)
+		s.addOwnerLocked(e, referencedFrom)
 		return false
 	}
-	s.addLocked(key, referencedFrom, readOnce, reasonOf(absence))
+	s.addLocked(key, referencedFrom, reasonOf(absence))
 	return true
 }
 
@@ -90,11 +77,11 @@ func (e *entry[T]) isAbsent() bool { return e.absent != engine.NeedsStream }
 
 // addLocked adds an entry with its first owner, and starts its watch. An object that is absent for
 // good needs none: its state is known.
-func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, readOnce bool, absent engine.Reason) *entry[T] {
+func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, absent engine.Reason) *entry[T] {
 	s.created++
 	s.objects++
 	e := &entry[T]{key: key, number: s.created, absent: absent}
-	s.addOwnerLocked(e, owner, readOnce)
+	s.addOwnerLocked(e, owner)
 	s.entries.store(e)
 	if e.isAbsent() && !s.stopped {
 		s.setStateLocked(e, cache.State[T]{Synced: true})
@@ -104,18 +91,10 @@ func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, rea
 }
 
 // addOwnerLocked counts a reference.
-func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID, readOnce bool) {
-	isNew := e.owners.Add(uid, readOnce)
-	first := !readOnce && e.watching == 0
-	if !readOnce {
-		e.watching++
-	}
-	if isNew {
+func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID) {
+	if e.owners.Add(uid) {
 		s.references++
-		s.newOwnerLocked(e, readOnce)
-	}
-	if first {
-		s.referencesChangedLocked(e)
+		s.newOwnerLocked(e)
 	}
 	s.publishLocked(e)
 }
@@ -124,7 +103,7 @@ func (s *WatchStore[T]) addOwnerLocked(e *entry[T], uid types.UID, readOnce bool
 // and created again before, and the owner must see the new object. An open stream
 // reports that; its next read is a consistent one, in case the server lags. An object
 // without a stream is read again now.
-func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
+func (s *WatchStore[T]) newOwnerLocked(e *entry[T]) {
 	e.used.Store(s.uses)
 	e.newestOwner = e.owners.Reads
 	e.ownerAddedAt = s.now()
@@ -135,7 +114,7 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 		if !s.readForOwnerLocked(e) {
 			s.readLaterLocked(e)
 		}
-	case w.upkeep.IsOwn() && (s.unwatchImmutable || readOnce || s.ttl != nil):
+	case w.upkeep.IsOwn() && (s.unwatchImmutable || s.ttl != nil):
 		w.reflector.ReadFor(e.owners.Reads)
 	}
 	if w := e.watch.Load(); w != nil {
@@ -147,14 +126,6 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T], readOnce bool) {
 		e.live = false // the state, if there is one, is from before the read that is under way
 	}
 	s.subscribers.notify(e.key)
-}
-
-// referencesChangedLocked starts or ends the stream of an object whose references
-// have all become read-once, or no longer are.
-func (s *WatchStore[T]) referencesChangedLocked(e *entry[T]) {
-	if w := e.watch.Load(); w != nil {
-		s.settleLocked(e, w, w.status())
-	}
 }
 
 // DeleteReference implements [Store]. Deleting the last reference ends the stream
@@ -170,18 +141,12 @@ func (s *WatchStore[T]) DeleteReference(namespace, name string, referencedFrom t
 
 // deleteLocked takes back a reference, and removes the entry with its last one.
 func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
-	gone, watched := e.owners.Remove(owner)
-	if watched {
-		e.watching--
-	}
+	gone := e.owners.Remove(owner)
 	if gone > 0 {
 		s.references--
 	}
 	if !e.owners.Empty() {
 		s.ownerGoneLocked(e, gone)
-		if watched && e.readOnce() {
-			s.referencesChangedLocked(e)
-		}
 		return
 	}
 	s.entries.remove(e.key)

@@ -13,7 +13,6 @@ const (
 	servingNamed     = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.StreamNamed)
 	servingShared    = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.StreamShared)
 	servingImmutable = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.ReasonImmutable)
-	servingReadOnce  = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.ReasonReadOnce)
 	servingOnDemand  = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.ReasonOnDemand)
 	absentNamed      = objectcache.PhaseAbsent + ", " + objectcache.Phase(objectcache.StreamNamed)
 	absentShared     = objectcache.PhaseAbsent + ", " + objectcache.Phase(objectcache.StreamShared)

@@ -230,33 +230,6 @@ func TestSharedIdle(t *testing.T) {
 	})
 }
 
-// An object that only read-once references need has no stream, and is not counted.
-func TestSharedReadOnce(t *testing.T) {
-	inSharedBubble(t, sharedOptions(4), func(t *testing.T, r *sharedRig) {
-		all := names(8)
-		r.createAll(all...)
-		for _, name := range all {
-			r.AddReadOnceReference(namespace, name, "pod")
-			r.mustGet(name)
-		}
-		time.Sleep(joined)
-		r.wantStreams("read once", 0, 0)
-		r.reference(all[:5]...)
-		time.Sleep(joined)
-		r.wantStreams("watched", 1, 0)
-		r.update(all[0], "1")
-		r.wantValues("watched", "1", all[0])
-		for _, name := range all[:3] {
-			r.DeleteReference(namespace, name, "pod")
-			r.AddReadOnceReference(namespace, name, "pod")
-			r.DeleteReference(namespace, name, "pod")
-		}
-		time.Sleep(joined)
-		r.wantPhase("watched by none", servingReadOnce, all[:3]...)
-		r.wantPhase("two are watched", servingShared, all[3:5]...)
-	})
-}
-
 // The function of WithTransform is applied to what the shared stream brings. If it fails for an object, the others get
 // streams of their own at once.
 func TestSharedTransform(t *testing.T) {

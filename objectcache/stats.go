@@ -21,7 +21,7 @@ import (
 type Stats struct {
 	// StreamStats is what the streams of the store do, shared ones included, and what its
 	// reads without streams do: those of a TTLStore or a DirectStore, those of
-	// immutable and read-once objects, and the GETs beside first reads (see WatchStore.Get).
+	// immutable objects, and the GETs beside first reads (see WatchStore.Get).
 	reflector.StreamStats
 
 	// Resource is the kind of the objects.

@@ -39,7 +39,7 @@ func TestStatsCountReferences(t *testing.T) {
 				want("at first", 0, 0)
 				r.AddReference(namespace, "tls", "one")
 				r.AddReference(namespace, "tls", "one")
-				r.AddReadOnceReference(namespace, "tls", "two")
+				r.AddReference(namespace, "tls", "two")
 				r.AddReference(namespace, "other", "one")
 				want("added", 2, 3)
 				r.DeleteReference(namespace, "tls", "one")

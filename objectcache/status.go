@@ -81,9 +81,6 @@ const (
 	// ReasonImmutable: the object is immutable. It is read again for a new owner and after
 	// WatchOptions.ImmutableRecheck.
 	ReasonImmutable Reason = "Immutable"
-	// ReasonReadOnce: the object exists, and all references to it are read-once. It is read
-	// again for a new owner.
-	ReasonReadOnce Reason = "ReadOnce"
 	// ReasonOnDemand: the store keeps no streams. A Get that comes after TTLOptions.TTL reads
 	// the object again.
 	ReasonOnDemand Reason = "OnDemand"
@@ -97,7 +94,7 @@ const (
 
 // Reasons returns all reasons, in the order above.
 func Reasons() []Reason {
-	return []Reason{ReasonImmutable, ReasonReadOnce, ReasonOnDemand, ReasonInvalidName, ReasonNotSelected}
+	return []Reason{ReasonImmutable, ReasonOnDemand, ReasonInvalidName, ReasonNotSelected}
 }
 
 // Status describes one object and its stream or its reads. It holds no object data.
@@ -146,7 +143,7 @@ type Status struct {
 	// NextRead is when an object without a stream is read again: an immutable one after
 	// WatchOptions.ImmutableRecheck. The last such read is LastContact, or
 	// LastErrorTime if it failed. Zero if a stream is open or being opened, while a read is
-	// under way, and if none is planned, as for a read-once object.
+	// under way, and if none is planned.
 	NextRead time.Time
 	// Waiting is why no request is under way, a [reflector.WaitingError], which has until when.
 	// Nil while one is, and while the stream is open.
@@ -265,7 +262,7 @@ func (s *WatchStore[T]) servesLocked(e *entry[T], w *objectWatch[T], facts *engi
 	}
 	now := time.Now()
 	d := s.demandOfAllLocked(e)
-	d.NotBefore = notBefore(now, s.maxStalenessLocked(e))
+	d.NotBefore = notBefore(now, s.options.MaxStaleness)
 	verdict, _ := d.Answer(facts, s.options.RefusalGrace, now)
 	d.Ended, d.Lapsed = true, s.ttl != nil && s.hasLapsed(w)
 	last, _ := d.Answer(facts, s.options.RefusalGrace, now)
@@ -334,7 +331,7 @@ func (s *WatchStore[T]) phaseWithoutWatchLocked(e *entry[T]) Phase {
 
 // reasons are those of the engine for an object to have no stream.
 var reasons = [...]Reason{
-	engine.OnDemand: ReasonOnDemand, engine.ReadOnce: ReasonReadOnce, engine.Immutable: ReasonImmutable,
+	engine.OnDemand: ReasonOnDemand, engine.Immutable: ReasonImmutable,
 	engine.InvalidName: ReasonInvalidName, engine.NotSelected: ReasonNotSelected,
 }
 

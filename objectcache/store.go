@@ -67,14 +67,8 @@ type References interface {
 	// AddReference counts a reference of an owner to an object. It never waits
 	// for the network.
 	AddReference(namespace, name string, referencedFrom types.UID)
-	// AddReadOnceReference counts a reference of an owner that needs the object as it
-	// is now, and not its changes: Get returns a state that was read after the call,
-	// or, if another owner watches the object, the last known one
-	// (kubernetes#118566). It never waits for the network.
-	AddReadOnceReference(namespace, name string, referencedFrom types.UID)
-	// DeleteReference takes back one AddReference or AddReadOnceReference with the
-	// same arguments. If the owner has references of both kinds, it takes back one
-	// of the kind that was not added last. Without a reference it does nothing.
+	// DeleteReference takes back one AddReference with the same arguments. Without a
+	// reference it does nothing.
 	DeleteReference(namespace, name string, referencedFrom types.UID)
 }
 

@@ -56,11 +56,6 @@ func (s *TTLStore[T]) AddReference(namespace, name string, referencedFrom types.
 	s.store.AddReference(namespace, name, referencedFrom)
 }
 
-// AddReadOnceReference implements [Store]. It is AddReference: the store keeps no stream.
-func (s *TTLStore[T]) AddReadOnceReference(namespace, name string, referencedFrom types.UID) {
-	s.store.AddReference(namespace, name, referencedFrom)
-}
-
 // DeleteReference implements [Store]. Deleting the last reference drops the object and
 // ends its reads. Gets that wait for the object return [ErrNotRegistered].
 func (s *TTLStore[T]) DeleteReference(namespace, name string, referencedFrom types.UID) {

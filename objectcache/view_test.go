@@ -66,12 +66,9 @@ func (r *viewRig) step() string {
 	}
 	w := e.watch.Load()
 	switch n := r.random.IntN(10); {
-	case n == 0:
+	case n <= 1:
 		r.AddReference(testKey.Namespace, testKey.Name, owner)
 		return "owner"
-	case n == 1:
-		r.AddReadOnceReference(testKey.Namespace, testKey.Name, owner)
-		return "read-once owner"
 	case n == 2:
 		r.DeleteReference(testKey.Namespace, testKey.Name, owner)
 		return "owner gone"
@@ -154,7 +151,7 @@ func (r *viewRig) check() {
 		if v.ready != (verdict == engine.Serve) || v.state != state {
 			r.Errorf("ready: got %v, and a Get that waits: %v", v.ready, verdict)
 		}
-		if want := !e.immutable && !e.readOnce(); v.ages != want {
+		if want := !e.immutable; v.ages != want {
 			r.Errorf("ages: got %v, want %v", v.ages, want)
 		}
 	}

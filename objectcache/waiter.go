@@ -191,7 +191,7 @@ func (s *WatchStore[T]) removeWaiter(g *waiter[T]) {
 // demandLocked returns what g demands. Owners that are gone need no read.
 func (s *WatchStore[T]) demandLocked(g *waiter[T]) engine.Demand {
 	w := g.entry.watch.Load()
-	bound := s.maxStalenessLocked(g.entry)
+	bound := s.options.MaxStaleness
 	if bound <= 0 || g.maxStaleness > 0 && g.maxStaleness < bound {
 		bound = g.maxStaleness
 	}

@@ -49,6 +49,53 @@ func TestVerbsWhileAGoroutineEnds(t *testing.T) {
 	})
 }
 
+// failsSlowly is a source that needs 300 ms to refuse a request.
+type failsSlowly struct {
+	*fakeSource
+
+	err error
+}
+
+func (s failsSlowly) fail(ctx context.Context, verb string, options metav1.ListOptions) error {
+	s.record(verb, options)
+	select {
+	case <-time.After(300 * time.Millisecond):
+	case <-ctx.Done():
+	}
+	return s.err
+}
+
+func (s failsSlowly) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return nil, s.fail(ctx, "list", options)
+}
+
+func (s failsSlowly) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
+	return nil, s.fail(ctx, "watch", options)
+}
+
+// Verbs alternate faster than the server answers. Each time the request under way is of no use any more. If the
+// requests fail, that is no way around the back-off.
+func TestVerbsThatAlternateRespectTheBackOff(t *testing.T) {
+	for name, err := range map[string]error{"forbidden": forbidden(), "unavailable": unavailable()} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r := start(t, failsSlowly{&fakeSource{}, err}, reflector.Options{})
+				after(5 * time.Second)
+				before := len(r.source.asked())
+				for range 1500 {
+					r.Pause()
+					after(20 * time.Millisecond)
+					r.Follow()
+					after(20 * time.Millisecond)
+				}
+				if got := len(r.source.asked()) - before; got > 200 {
+					t.Errorf("requests in a minute: got %d, want at most 200", got)
+				}
+			})
+		})
+	}
+}
+
 // The watch after a list is given up: that says nothing about watches.
 func TestPauseDuringTheWatchAfterAList(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

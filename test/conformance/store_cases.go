@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
@@ -29,7 +28,6 @@ func storeCases() []testCase {
 		{"one-stream", "many owners share one stream, which ends with the last reference", oneStream, watches},
 		{"immutable", "an immutable object has no stream after its first sync", immutableHasNoStream, watches},
 		{"recreated-immutable", "a new owner of a recreated immutable object never gets the old object", recreatedImmutable, everyStrategy},
-		{"read-once", "an object whose references are all read-once has no stream, and is read for each new owner", readOnce, watches},
 		{"many", "a hundred objects referenced at once have a stream each, and no more are opened at a time than the Gate allows", manyObjects, watches},
 		{"shared", "many references in a namespace share one stream of it where the options say so, and few have streams of their own", sharedStream, watches},
 		{"config-maps", "a store serves ConfigMaps", configMaps, everyStrategy},
@@ -285,24 +283,6 @@ func recreatedImmutable(s *suite) {
 	s.remove("tls")
 	store.AddReference(s.namespace, "tls", "last")
 	s.wantNotFound(store, "tls")
-}
-
-func readOnce(s *suite) {
-	store, _ := s.store()
-	s.create("tls", "0")
-	for i := range 5 {
-		value := fmt.Sprint(i)
-		s.update("tls", value)
-		store.AddReadOnceReference(s.namespace, "tls", types.UID(value)) // a new owner each time
-		s.wantObject(store, "tls", value)
-		s.wantStreams("read-once", 0)
-	}
-	store.AddReference(s.namespace, "tls", "pod")
-	s.wantObject(store, "tls", "4")
-	s.wantStreams("one ordinary reference", 1)
-	store.DeleteReference(s.namespace, "tls", "pod")
-	s.wantStreams("read-once again", 0)
-	s.wantObject(store, "tls", "4")
 }
 
 func manyObjects(s *suite) {

@@ -44,12 +44,6 @@ func (s *store[T]) AddReference(namespace, name string, referencedFrom types.UID
 	s.Store.AddReference(namespace, name, referencedFrom)
 }
 
-// AddReadOnceReference implements objectcache.References.
-func (s *store[T]) AddReadOnceReference(namespace, name string, referencedFrom types.UID) {
-	defer s.object(namespace, name).BeginReference(string(referencedFrom)).End()
-	s.Store.AddReadOnceReference(namespace, name, referencedFrom)
-}
-
 // DeleteReference implements objectcache.References.
 func (s *store[T]) DeleteReference(namespace, name string, referencedFrom types.UID) {
 	defer s.object(namespace, name).BeginRelease(string(referencedFrom)).End()

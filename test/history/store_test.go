@@ -34,7 +34,7 @@ func TestStore(t *testing.T) {
 	ctx := t.Context()
 
 	store.AddReference("default", "tls", "pod")
-	store.AddReadOnceReference("default", "tls", "job")
+	store.AddReference("default", "tls", "job")
 	store.DeleteReference("default", "tls", "job")
 	store.DeleteReference("default", "tls", "nobody")
 	if got, err := store.Get(ctx, "default", "tls"); err != nil || string(got.Data["key"]) != canary {

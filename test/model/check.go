@@ -110,7 +110,7 @@ func (w *World) probe(kind int) {
 	}
 	w.put(o, false)
 	w.late++
-	owner := w.ownerAt(firstLateOwner+w.late*len(w.namespaces)+slices.Index(w.namespaces, o.Key.Namespace), false)
+	owner := w.ownerAt(firstLateOwner + w.late*len(w.namespaces) + slices.Index(w.namespaces, o.Key.Namespace))
 	w.set(owner, []*Object{o})
 	if state, err := w.getNow(o, bound); err != nil {
 		w.violate("L4", o, "is new and healthy: got %s within %v, want the object", seen{state, err}, bound)
@@ -194,7 +194,7 @@ func (w *World) checkLateOwners(objects []*Object) {
 				own = append(own, o)
 			}
 		}
-		w.set(w.ownerAt(firstLateOwner+w.late*len(w.namespaces)+i, false), own)
+		w.set(w.ownerAt(firstLateOwner+w.late*len(w.namespaces)+i), own)
 	}
 	synctest.Wait()
 	w.checkKept(Step{Op: "a new owner"})

@@ -38,7 +38,6 @@
 //	replace P B          replace P by a pod with the same name and another UID; if B, register that one first
 //	reference N O        add O to what pod 2*N, or in namespace ns-1 pod 2*N+1, references
 //	release O            remove O from what all pods reference
-//	read-once P O...     the same as register, for an owner of read-once references
 //	get O T              call Get, with that time-out, in a goroutine
 //	try O                call TryGet
 //	live O T             call GetWithOptions, with Live
@@ -65,7 +64,7 @@
 // There are objects 0 to 7, unless a step "with objects N" says how many. O modulo 3 is the kind: 0 is a Secret, 1 a
 // ConfigMap, 2 a widget, which is a custom resource. Objects 3, 4 and 5 are in namespace ns-1, the others in ns-0. Pods
 // with an even number are in ns-0, the others in ns-1. A pod references objects of its own namespace only, so register
-// and read-once count just those: "register 1 2" references object 5. After the last number follows 0 again. At most
+// counts just those: "register 1 2" references object 5. After the last number follows 0 again. At most
 // three faults last at a time: a further one is not injected.
 //
 // Steps that begin with "with" are applied before all others. These are options of the managers: idle-timeout T,

@@ -31,11 +31,9 @@ type Object struct {
 	Key   types.NamespacedName
 
 	// unwatched is set while the subject may have no stream of the object, although there are references: it was
-	// immutable, or had read-once references, since its first reference. Then a change arrives with the next new owner.
+	// immutable since its first reference. Then a change arrives with the next new owner.
 	unwatched bool
 	owners    int // how many reference it
-	readOnce  int // how many do so once
-	unread    *history.Call
 	// misledUntil is when the server reports no version of a state that it has not sent, unless there is a fault.
 	misledUntil time.Time
 	// requests are those of the subjects that have begun. streams are those that are open, and restores is how many

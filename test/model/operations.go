@@ -53,10 +53,9 @@ var operations = map[string]*operation{
 	"delete-namespace": {weight: 1, args: []bounds{anyBool}, run: func(w *World, s Step) { w.removeNamespace(w.namespaces[s.arg(0)%len(w.namespaces)]) }},
 	"backup":           {weight: 1, activity: true, run: func(w *World, _ Step) { w.snapshot() }},
 
-	"register":   {weight: 14, activity: true, args: []bounds{anyOwner}, rest: &anyObject, run: func(w *World, s Step) { w.register(s.arg(0), s.Args[min(1, len(s.Args)):], false) }},
-	"unregister": {weight: 5, activity: true, args: []bounds{anyOwner}, run: func(w *World, s Step) { w.register(s.arg(0), nil, false) }},
+	"register":   {weight: 14, activity: true, args: []bounds{anyOwner}, rest: &anyObject, run: func(w *World, s Step) { w.register(s.arg(0), s.Args[min(1, len(s.Args)):]) }},
+	"unregister": {weight: 5, activity: true, args: []bounds{anyOwner}, run: func(w *World, s Step) { w.register(s.arg(0), nil) }},
 	"replace":    {weight: 2, activity: true, args: []bounds{anyOwner, anyBool}, run: func(w *World, s Step) { w.replace(s.arg(0), s.arg(1) == 1) }},
-	"read-once":  {weight: 2, activity: true, args: []bounds{anyOwner}, rest: &anyObject, run: func(w *World, s Step) { w.register(s.arg(0), s.Args[min(1, len(s.Args)):], true) }},
 
 	"reference": {weight: 4, activity: true, args: []bounds{{max: 2}, anyObject}, run: func(w *World, s Step) { w.reference(s.arg(0), w.objectAt(s.arg(1))) }},
 	"release":   {weight: 2, activity: true, args: []bounds{anyObject}, run: func(w *World, s Step) { w.release(w.objectAt(s.arg(0))) }},
@@ -122,7 +121,7 @@ func (w *World) objectAt(i int) *Object { return w.objects[i%w.settings.objects]
 
 // reference adds an object to those that a pod of its namespace references.
 func (w *World) reference(number int, o *Object) {
-	pod := w.ownerAt(number*len(w.namespaces)+slices.Index(w.namespaces, o.Key.Namespace), false)
+	pod := w.ownerAt(number*len(w.namespaces) + slices.Index(w.namespaces, o.Key.Namespace))
 	if !slices.Contains(pod.objects, o) {
 		w.set(pod, append(slices.Clone(pod.objects), o))
 	}
@@ -176,7 +175,7 @@ func (w *World) expedite(kind int) {
 		return nil
 	})
 	w.late++
-	owner := w.ownerAt(firstLateOwner+w.late*len(w.namespaces)+slices.Index(w.namespaces, o.Key.Namespace), false)
+	owner := w.ownerAt(firstLateOwner + w.late*len(w.namespaces) + slices.Index(w.namespaces, o.Key.Namespace))
 	w.set(owner, []*Object{o})
 	sleep(longFailure)
 	heal()

@@ -12,32 +12,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/history"
 )
 
-// owner is a pod, or another owner of read-once references.
+// owner is a pod.
 type owner struct {
 	number    int
 	namespace string
 	uid       types.UID
-	successor int  // how many pods of the name there were before it
-	readOnce  bool // its references are
+	successor int // how many pods of the name there were before it
 	objects   []*Object
 }
 
 // ownerAt returns an owner. Those with an even number are in another namespace than those with an odd one.
-func (w *World) ownerAt(number int, readOnce bool) *owner {
-	key := number * 2
-	if readOnce {
-		key++
-	}
-	o := w.owners[key]
+func (w *World) ownerAt(number int) *owner {
+	o := w.owners[number]
 	if o == nil {
-		o = &owner{number: number, readOnce: readOnce, namespace: w.namespaces[number%len(w.namespaces)]}
+		o = &owner{number: number, namespace: w.namespaces[number%len(w.namespaces)]}
 		o.identify()
-		w.owners[key] = o
+		w.owners[number] = o
 	}
 	return o
 }
@@ -46,14 +40,11 @@ func (o *owner) name() string { return fmt.Sprint("pod-", o.number) }
 
 func (o *owner) identify() {
 	o.uid = types.UID(fmt.Sprintf("%s-%d", o.name(), o.successor))
-	if o.readOnce {
-		o.uid = "reader-" + o.uid
-	}
 }
 
 // register sets the references of an owner to objects of its namespace, by their numbers.
-func (w *World) register(number int, indexes []int, readOnce bool) {
-	o := w.ownerAt(number, readOnce)
+func (w *World) register(number int, indexes []int) {
+	o := w.ownerAt(number)
 	var own, objects []*Object
 	for _, object := range w.objects[:w.settings.objects] {
 		if object.Key.Namespace == o.namespace {
@@ -83,50 +74,20 @@ func (w *World) set(o *owner, objects []*Object) {
 		}
 		object.owners++
 		object.added()
-		w.countReadOnce(object, o, 1)
 	}
 	for _, object := range o.objects {
 		w.keep(object)
 		if !slices.Contains(objects, object) {
 			calls = append(calls, object.BeginRelease(string(o.uid)))
-			if object.owners--; object.owners == 0 || !o.readOnce && object.owners == object.readOnce {
+			if object.owners--; object.owners == 0 {
 				w.kept[object] = lost
 			}
-			defer w.countReadOnce(object, o, -1)
 		}
 	}
 	o.objects = objects
-	if o.readOnce {
-		w.setReadOnce(o)
-	} else {
-		w.setPod(o)
-	}
+	w.setPod(o)
 	for _, call := range calls {
 		call.End()
-	}
-}
-
-// countReadOnce counts the references of owners that do not need the changes of an object. While there are any, its
-// state may be old. For the history that is a fault.
-func (w *World) countReadOnce(object *Object, o *owner, change int) {
-	if !o.readOnce || w.settings.direct {
-		return
-	}
-	object.unwatched = true
-	switch object.readOnce += change; {
-	case object.readOnce == 1 && change == 1:
-		call := w.recorder.Fault("read-once", freshBound, object.Object)
-		object.unread = &call
-	case object.readOnce == 0:
-		object.unread.End()
-	}
-}
-
-func (w *World) setReadOnce(o *owner) {
-	for kind, s := range w.subjects {
-		if s, ok := s.(ReadOnce); ok {
-			s.SetReadOnceReferences(manager.Owner{Kind: "Reader", Namespace: o.namespace, Name: o.name(), UID: o.uid}, keysOf(o.objects, kind)...)
-		}
 	}
 }
 
@@ -150,8 +111,8 @@ func (w *World) setPod(o *owner) {
 // replace replaces a pod by one with the same name and references. If both is set, the successor is registered before
 // the pod is unregistered.
 func (w *World) replace(number int, both bool) {
-	before := *w.ownerAt(number, false)
-	o, objects := w.ownerAt(number, false), before.objects
+	before := *w.ownerAt(number)
+	o, objects := w.ownerAt(number), before.objects
 	o.successor++
 	o.identify()
 	o.objects = nil
@@ -179,7 +140,7 @@ func (w *World) populate() {
 	number := 0
 	for i, namespace := range w.namespaces {
 		for objects := range slices.Chunk(own[namespace], objectsOfOwner) {
-			w.set(w.ownerAt(firstOwner+number*len(w.namespaces)+i, false), objects)
+			w.set(w.ownerAt(firstOwner+number*len(w.namespaces)+i), objects)
 			number++
 		}
 	}
@@ -198,7 +159,7 @@ func (w *World) referenced() (objects []*Object) {
 	return objects
 }
 
-// lost stands for the requests of an object whose last reference went in the step, or the last that is not read-once.
+// lost stands for the requests of an object whose last reference went in the step.
 const lost = -1
 
 // keep remembers an object that has a stream before its references change.

@@ -18,8 +18,7 @@ var rules = map[string]string{
 			register 0 0 3
 			register 2 0
 			register 0 3
-			replace 2 1
-			read-once 4 0`,
+			replace 2 1`,
 	"the phase of an object is what a TryGet returns: S11": `
 			with max-staleness 60000
 			put 0

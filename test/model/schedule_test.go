@@ -166,7 +166,7 @@ func TestReplayOfAFrameWithoutEndThatIsSlow(t *testing.T) {
 		with objects 2
 		inject frame-without-end 1
 		inject slow-body 0 1
-		read-once 4 1
+		register 4 1
 	`)
 }
 

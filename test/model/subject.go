@@ -22,8 +22,8 @@ import (
 	"github.com/refwatch/refwatch/test/clients"
 )
 
-// Subject is the manager of one kind under test. A subject may also be a [Follower], a [Demander], a [ReadOnce], a
-// [Lister] or a [Restarter]; steps that need more than it has are left out.
+// Subject is the manager of one kind under test. A subject may also be a [Follower], a [Demander], a [Lister] or a
+// [Restarter]; steps that need more than it has are left out.
 type Subject interface {
 	// Run runs the manager. It returns when ctx and all that it started have ended.
 	Run(ctx context.Context) error
@@ -43,11 +43,6 @@ type Follower interface {
 type Demander interface {
 	TryGet(namespace, name string) (metav1.Object, error)
 	GetWithOptions(ctx context.Context, namespace, name string, options objectcache.GetOptions) (metav1.Object, error)
-}
-
-// ReadOnce is a subject with read-once references.
-type ReadOnce interface {
-	SetReadOnceReferences(owner manager.Owner, keys ...types.NamespacedName)
 }
 
 // Lister is a subject that knows what is referenced.
@@ -121,15 +116,13 @@ func subjectOf[T cache.Object](s *settings, kind resource.Resource[T], options o
 		return struct {
 			Subject
 			Demander
-			ReadOnce
-		}{subject[T]{m}, subject[T]{m}, subject[T]{m}}, nil
+		}{subject[T]{m}, subject[T]{m}}, nil
 	case s.ttl > 0: // it reads for Gets only: nobody can follow it
 		return struct {
 			Subject
 			Demander
-			ReadOnce
 			Lister
-		}{subject[T]{m}, subject[T]{m}, subject[T]{m}, subject[T]{m}}, nil
+		}{subject[T]{m}, subject[T]{m}, subject[T]{m}}, nil
 	}
 	return subject[T]{m}, nil
 }
@@ -148,7 +141,6 @@ var _ interface {
 	Subject
 	Follower
 	Demander
-	ReadOnce
 	Lister
 } = subject[*corev1.Secret]{}
 

@@ -366,15 +366,5 @@ func namespaceOf(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// keysOf returns the keys of objects of one kind.
-func keysOf(objects []*Object, kind int) (keys []types.NamespacedName) {
-	for _, o := range objects {
-		if o.Kind == kind {
-			keys = append(keys, o.Key)
-		}
-	}
-	return keys
-}
-
 // sleep waits, in virtual time.
 func sleep(d time.Duration) { <-time.After(d) }

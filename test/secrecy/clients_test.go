@@ -82,19 +82,17 @@ func clientset(r *rig, config *rest.Config) kubernetes.Interface {
 // strategy is how objects are kept.
 type strategy struct {
 	options   objectcache.StoreOptions
-	readOnce  bool
 	transform func(object any)     // may panic
 	change    func(*corev1.Secret) // of each write
 	unread    bool                 // no read can succeed
 }
 
 var strategies = map[string]strategy{
-	"watch":     {options: objectcache.WatchOptions{}},
-	"blocking":  {options: objectcache.WatchOptions{BlockingStreams: true}},
-	"TTL":       {options: objectcache.TTLOptions{TTL: time.Second}},
-	"direct":    {options: objectcache.DirectOptions{}},
-	"idle":      {options: objectcache.WatchOptions{IdleTimeout: time.Second, AcquireOnGet: time.Second}},
-	"read-once": {options: objectcache.WatchOptions{}, readOnce: true},
+	"watch":    {options: objectcache.WatchOptions{}},
+	"blocking": {options: objectcache.WatchOptions{BlockingStreams: true}},
+	"TTL":      {options: objectcache.TTLOptions{TTL: time.Second}},
+	"direct":   {options: objectcache.DirectOptions{}},
+	"idle":     {options: objectcache.WatchOptions{IdleTimeout: time.Second, AcquireOnGet: time.Second}},
 	"shared": {options: objectcache.WatchOptions{
 		Shared: objectcache.SharedOptions{Namespaces: []string{namespace}, Threshold: 1},
 	}},

@@ -61,11 +61,7 @@ func newSubject[E any, T interface {
 	u := &subject{rig: r, statuses: m.Statuses, changes: &canary.Log{}, outputs: map[string]func() string{}}
 	owner := manager.Owner{Kind: "Pod", Namespace: namespace, Name: "pod", UID: "pod"}
 	u.set = func(keys ...types.NamespacedName) {
-		if s.readOnce {
-			m.SetReadOnceReferences(owner, keys...)
-		} else {
-			m.SetReferences(owner, keys...)
-		}
+		m.SetReferences(owner, keys...)
 	}
 	u.get = func(ctx context.Context) error { _, err := m.Get(ctx, namespace, "tls"); return err }
 	u.reads = map[string]func(ctx context.Context) error{

@@ -38,43 +38,21 @@ type ownerRead struct {
 
 // references are those of one owner.
 type references struct {
-	number       uint64 // of the read that the owner needs
-	watched      int32  // references that are not read-once
-	readOnce     int32
-	lastReadOnce bool // the reference that was added last is read-once
+	number uint64 // of the read that the owner needs
+	count  int32
 }
 
-func (r *references) empty() bool { return r.watched == 0 && r.readOnce == 0 }
-
-func (r *references) add(readOnce bool) {
-	if r.lastReadOnce = readOnce; readOnce {
-		r.readOnce++
-		return
-	}
-	r.watched++
-}
-
-// remove takes back one reference, and reports whether that was a read-once one. Of
-// two kinds it takes the one that was not added last: an owner changes the kind by
-// adding a reference and then deleting one.
-func (r *references) remove() (readOnce bool) {
-	if readOnce = r.watched == 0 || r.readOnce > 0 && !r.lastReadOnce; readOnce {
-		r.readOnce--
-	} else {
-		r.watched--
-	}
-	return readOnce
-}
+func (r *references) empty() bool { return r.count == 0 }
 
 // Add counts a reference. It reports whether the owner is a new one.
-func (o *Owners) Add(uid types.UID, readOnce bool) bool {
+func (o *Owners) Add(uid types.UID) bool {
 	refs, found := o.get(uid)
 	if !found {
 		o.Added++
 		o.Reads++
 		refs.number = o.Reads
 	}
-	refs.add(readOnce)
+	refs.count++
 	switch {
 	case found && o.isFirst(uid), !found && o.first.empty():
 		o.uid, o.first = uid, refs
@@ -94,14 +72,13 @@ func (o *Owners) Add(uid types.UID, readOnce bool) bool {
 
 // Remove takes back a reference. It ignores an owner without one: a negative count
 // would keep the object for ever. It returns the number of the owner if that was
-// its last reference, else 0, and whether the reference was one that is not read-once.
-func (o *Owners) Remove(uid types.UID) (gone uint64, watched bool) {
+// its last reference, else 0.
+func (o *Owners) Remove(uid types.UID) (gone uint64) {
 	refs, found := o.get(uid)
 	if !found {
-		return 0, false
+		return 0
 	}
-	watched = !refs.remove()
-	if refs.empty() {
+	if refs.count--; refs.empty() {
 		gone = refs.number
 	}
 	switch first := o.isFirst(uid); {
@@ -118,7 +95,7 @@ func (o *Owners) Remove(uid types.UID) (gone uint64, watched bool) {
 		o.more.change(uid)
 		o.forget()
 	}
-	return gone, watched
+	return gone
 }
 
 // forget drops what is kept of owners that are gone, if it is too much.

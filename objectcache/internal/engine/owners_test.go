@@ -20,7 +20,7 @@ func TestOwnersAgreeWithAMap(t *testing.T) {
 		uids := rapid.SampledFrom([]types.UID{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"})
 		add := func(t *rapid.T) {
 			uid := uids.Draw(t, "uid")
-			if o.Add(uid, false) != (counts[uid] == 0) {
+			if o.Add(uid) != (counts[uid] == 0) {
 				t.Fatalf("add %s: got the wrong answer", uid)
 			}
 			if counts[uid]++; counts[uid] == 1 {
@@ -32,7 +32,7 @@ func TestOwnersAgreeWithAMap(t *testing.T) {
 			"more": add, // so that there are many
 			"remove": func(t *rapid.T) {
 				uid := uids.Draw(t, "uid")
-				if gone, _ := o.Remove(uid); counts[uid] == 1 && gone != numbers[uid] || counts[uid] != 1 && gone != 0 {
+				if gone := o.Remove(uid); counts[uid] == 1 && gone != numbers[uid] || counts[uid] != 1 && gone != 0 {
 					t.Fatalf("remove %s: got %d", uid, gone)
 				}
 				if counts[uid] > 0 {
@@ -78,13 +78,13 @@ func TestOwnersAgreeWithAMap(t *testing.T) {
 func TestOwnersAreListedOnce(t *testing.T) {
 	var o Owners
 	for i := range 1000 {
-		o.Add(types.UID(fmt.Sprint(i)), false)
+		o.Add(types.UID(fmt.Sprint(i)))
 	}
 	first := o.List()
 	if n := testing.AllocsPerRun(100, func() { o.List() }); n != 0 {
 		t.Errorf("list again: got %v allocations, want none", n)
 	}
-	o.Add("new", false)
+	o.Add("new")
 	if second := o.List(); len(first) != 1000 || len(second) != 1001 {
 		t.Errorf("got %d and then %d owners, want 1000 and 1001", len(first), len(second))
 	}
@@ -97,7 +97,7 @@ func BenchmarkRemoveNewestOwners(b *testing.B) {
 			for b.Loop() {
 				var o Owners
 				for i := range n {
-					o.Add(types.UID(fmt.Sprint(i)), false)
+					o.Add(types.UID(fmt.Sprint(i)))
 				}
 				for i := range n {
 					o.Remove(types.UID(fmt.Sprint(n - 1 - i)))
@@ -116,7 +116,7 @@ func BenchmarkListOwners(b *testing.B) {
 			for b.Loop() {
 				var o Owners
 				for i := range n {
-					o.Add(types.UID(fmt.Sprint(i)), false)
+					o.Add(types.UID(fmt.Sprint(i)))
 					o.List()
 				}
 			}

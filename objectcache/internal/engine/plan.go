@@ -28,7 +28,6 @@ type Nature struct {
 	Known     bool // the state is known
 	Exists    bool // in the known state
 	Immutable bool // the known state can never change
-	ReadOnce  bool // all references are read-once
 }
 
 // Reason is why an object needs no stream.
@@ -39,8 +38,6 @@ const (
 	NeedsStream Reason = iota
 	// OnDemand: it is read for Gets alone.
 	OnDemand
-	// ReadOnce: it exists, and all references to it are read-once.
-	ReadOnce
 	// Immutable: its state can never change.
 	Immutable
 	// InvalidName: no object can have its name.
@@ -54,20 +51,16 @@ func (n Nature) WithoutStream() Reason {
 	switch {
 	case n.OnDemand:
 		return OnDemand
-	case !n.Known:
-	case n.Exists && n.ReadOnce:
-		return ReadOnce
-	case n.Immutable:
+	case n.Known && n.Immutable:
 		return Immutable
 	}
 	return NeedsStream
 }
 
 // NextRead returns how the object is read next. It assumes that the read brings the known state
-// again: if the object needs a stream then, the read opens one. It expects an object of which
-// nothing is known to exist.
+// again: if the object needs a stream then, the read opens one.
 func (n Nature) NextRead() Upkeep {
-	if n.OnDemand || (n.ReadOnce || n.Immutable) && (n.Exists || !n.Known) {
+	if n.OnDemand || n.Immutable {
 		return ByRead
 	}
 	return ByStream
@@ -78,12 +71,11 @@ type Progress struct {
 	Nature
 
 	Upkeep  Upkeep
-	Reason  Reason // why there is no stream, for ByNone
-	Read    bool   // a read has been stored since startLocked
-	Covered bool   // a read that began after the newest owner was added has brought the state
-	Behind  bool   // a GET has brought a newer state than the read of the watch
-	MayRead bool   // a read for an owner may begin now
-	Failed  bool   // the last attempt failed, and no Get waits
+	Read    bool // a read has been stored since startLocked
+	Covered bool // a read that began after the newest owner was added has brought the state
+	Behind  bool // a GET has brought a newer state than the read of the watch
+	MayRead bool // a read for an owner may begin now
+	Failed  bool // the last attempt failed, and no Get waits
 }
 
 // Step is what the plan says of an object with a watch.
@@ -106,8 +98,7 @@ const (
 
 // Plan returns the next step of a watch.
 func (p Progress) Plan() Step {
-	reason := p.WithoutStream()
-	needsStream := reason == NeedsStream
+	needsStream := p.WithoutStream() == NeedsStream
 	switch {
 	case p.OnDemand && p.Upkeep == ByRead && p.Read:
 		return EndStream
@@ -115,12 +106,8 @@ func (p Progress) Plan() Step {
 		return KeepWatch
 	case p.Behind:
 		return ReadAgain
-	case p.Upkeep == ByNone && needsStream: // a reference was added, or an event came while the stream ended
+	case p.Upkeep == ByNone && needsStream: // an event came while the stream ended
 		return ReadAgain
-	case p.Upkeep == ByNone && reason != p.Reason && !p.Covered:
-		return EndStreamUntilRead
-	case p.Upkeep == ByNone && reason != p.Reason:
-		return EndStream
 	case p.Upkeep == ByNone:
 		return KeepWatch
 	case needsStream && p.Upkeep == ByRead && p.Read:

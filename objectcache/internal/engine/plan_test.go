@@ -10,14 +10,10 @@ import (
 
 func TestPlan(t *testing.T) {
 	var (
-		followed    = Nature{Known: true, Exists: true}
-		unknown     = Nature{}
-		immutable   = Nature{Known: true, Exists: true, Immutable: true}
-		readOnce    = Nature{Known: true, Exists: true, ReadOnce: true}
-		absentOnce  = Nature{Known: true, ReadOnce: true}
-		unknownOnce = Nature{ReadOnce: true}
-		onDemand    = Nature{OnDemand: true, Known: true, Exists: true}
-		both        = Nature{Known: true, Exists: true, Immutable: true, ReadOnce: true}
+		followed  = Nature{Known: true, Exists: true}
+		unknown   = Nature{}
+		immutable = Nature{Known: true, Exists: true, Immutable: true}
+		onDemand  = Nature{OnDemand: true, Known: true, Exists: true}
 	)
 	for name, test := range map[string]struct {
 		progress Progress
@@ -38,23 +34,13 @@ func TestPlan(t *testing.T) {
 		"recheck failed":                                {Progress{Nature: immutable, Upkeep: ByRead, Covered: true, Failed: true}, EndStream},
 		"read for an owner failed":                      {Progress{Nature: immutable, Upkeep: ByRead, Failed: true}, KeepWatch},
 		"read for an owner done":                        {Progress{Nature: immutable, Upkeep: ByRead, Read: true, Covered: true}, EndStream},
-		"immutable at rest":                             {Progress{Nature: immutable, Upkeep: ByNone, Reason: Immutable, Covered: true}, KeepWatch},
-		"immutable at rest, all references read-once":   {Progress{Nature: readOnce, Upkeep: ByNone, Reason: Immutable, Covered: true}, EndStream},
-		"read-once at rest":                             {Progress{Nature: readOnce, Upkeep: ByNone, Reason: ReadOnce, Covered: true}, KeepWatch},
-		"immutable at rest, phase and owners change":    {Progress{Nature: readOnce, Upkeep: ByNone, Reason: Immutable}, EndStreamUntilRead},
-		"read-once at rest, reference added":            {Progress{Nature: followed, Upkeep: ByNone, Reason: ReadOnce, Covered: true}, ReadAgain},
-		"read-once, first read under way":               {Progress{Nature: unknownOnce, Upkeep: ByRead}, KeepStream},
-		"read-once, read and absent":                    {Progress{Nature: absentOnce, Upkeep: ByRead, Read: true, Covered: true}, ReadAgain},
-		"read-once, absent":                             {Progress{Nature: absentOnce, Read: true, Covered: true}, KeepStream},
-		"read-once wins over immutable":                 {Progress{Nature: both, Upkeep: ByNone, Reason: ReadOnce, Covered: true}, KeepWatch},
-		"immutable at rest, now read-once as well":      {Progress{Nature: both, Upkeep: ByNone, Reason: Immutable, Covered: true}, EndStream},
-		"read-once at rest, now immutable":              {Progress{Nature: immutable, Upkeep: ByNone, Reason: ReadOnce, Covered: true}, EndStream},
-		"at rest, the last read is stored":              {Progress{Nature: immutable, Upkeep: ByNone, Reason: Immutable, Read: true, Covered: true}, KeepWatch},
-		"at rest, a timer reads for an owner":           {Progress{Nature: immutable, Upkeep: ByNone, Reason: Immutable, Read: true, MayRead: true}, KeepWatch},
+		"immutable at rest":                             {Progress{Nature: immutable, Upkeep: ByNone, Covered: true}, KeepWatch},
+		"at rest, an event came while the stream ended": {Progress{Nature: followed, Upkeep: ByNone, Covered: true}, ReadAgain},
+		"at rest, the last read is stored":              {Progress{Nature: immutable, Upkeep: ByNone, Read: true, Covered: true}, KeepWatch},
+		"at rest, a timer reads for an owner":           {Progress{Nature: immutable, Upkeep: ByNone, Read: true, MayRead: true}, KeepWatch},
 		"shared, first read under way":                  {Progress{Nature: unknown, Upkeep: BySharedStream}, KeepStream},
 		"shared":                                        {Progress{Nature: followed, Upkeep: BySharedStream, Read: true, Covered: true}, KeepStream},
 		"shared and failing":                            {Progress{Nature: followed, Upkeep: BySharedStream, Read: true, Failed: true}, KeepStream},
-		"read-once while shared":                        {Progress{Nature: readOnce, Upkeep: BySharedStream, Read: true}, ReadAgain},
 		"immutable and behind a GET":                    {Progress{Nature: immutable, Read: true, Covered: true, Behind: true}, ReadAgain},
 		"immutable, first read under way":               {Progress{Nature: immutable, Covered: true}, KeepWatch},
 		"immutable, first read failed":                  {Progress{Nature: immutable, Covered: true, Failed: true}, EndStream},
@@ -64,8 +50,8 @@ func TestPlan(t *testing.T) {
 		"on demand, first read failed":                  {Progress{Nature: Nature{OnDemand: true}, Upkeep: ByRead, Covered: true, Failed: true}, KeepWatch},
 		"on demand, read for an older owner":            {Progress{Nature: onDemand, Upkeep: ByRead, Read: true, MayRead: true}, EndStream},
 		"on demand, read again and failed":              {Progress{Nature: onDemand, Upkeep: ByRead, Covered: true, Failed: true}, KeepWatch},
-		"on demand at rest, new owner":                  {Progress{Nature: onDemand, Upkeep: ByNone, Reason: OnDemand, MayRead: true}, KeepWatch},
-		"read-once and read, a reference came meantime": {Progress{Nature: followed, Upkeep: ByRead, Read: true, Covered: true}, ReadAgain},
+		"on demand at rest, new owner":                  {Progress{Nature: onDemand, Upkeep: ByNone, MayRead: true}, KeepWatch},
+		"recheck has read a mutable object":             {Progress{Nature: followed, Upkeep: ByRead, Read: true, Covered: true}, ReadAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.progress.Plan(); got != test.want {
@@ -82,13 +68,9 @@ func TestNature(t *testing.T) {
 		next   Upkeep
 	}{
 		"unknown":                   {Nature{}, NeedsStream, ByStream},
-		"unknown, read-once":        {Nature{ReadOnce: true}, NeedsStream, ByRead},
 		"exists":                    {Nature{Known: true, Exists: true}, NeedsStream, ByStream},
-		"read-once":                 {Nature{Known: true, Exists: true, ReadOnce: true}, ReadOnce, ByRead},
 		"immutable":                 {Nature{Known: true, Exists: true, Immutable: true}, Immutable, ByRead},
-		"immutable, read-once":      {Nature{Known: true, Exists: true, Immutable: true, ReadOnce: true}, ReadOnce, ByRead},
 		"absent":                    {Nature{Known: true}, NeedsStream, ByStream},
-		"absent, read-once":         {Nature{Known: true, ReadOnce: true}, NeedsStream, ByStream},
 		"on demand":                 {Nature{OnDemand: true, Known: true, Exists: true}, OnDemand, ByRead},
 		"on demand, unknown":        {Nature{OnDemand: true}, OnDemand, ByRead},
 		"on demand, absent":         {Nature{OnDemand: true, Known: true}, OnDemand, ByRead},
@@ -111,9 +93,9 @@ func TestNature(t *testing.T) {
 // allProgress yields every progress that a watch can have.
 func allProgress() iter.Seq[Progress] {
 	return func(yield func(Progress) bool) {
-		for bits := range 1 << 10 {
+		for bits := range 1 << 9 {
 			bit := func(i int) bool { return bits>>i&1 == 1 }
-			n := Nature{Known: bit(0), Exists: bit(1), Immutable: bit(2), ReadOnce: bit(3), OnDemand: bit(9)}
+			n := Nature{Known: bit(0), Exists: bit(1), Immutable: bit(2), OnDemand: bit(3)}
 			if n.Exists && !n.Known || n.Immutable && !n.Exists {
 				continue
 			}
@@ -121,21 +103,15 @@ func allProgress() iter.Seq[Progress] {
 			if p.Read && !p.Known {
 				continue
 			}
-			upkeeps, reasons := []Upkeep{ByStream, BySharedStream, ByRead}, []Reason{Immutable, ReadOnce}
+			upkeeps := []Upkeep{ByStream, BySharedStream, ByRead, ByNone}
 			if n.OnDemand {
-				upkeeps, reasons = []Upkeep{ByRead}, []Reason{OnDemand}
+				upkeeps = []Upkeep{ByRead, ByNone}
 			}
 			for _, u := range upkeeps {
 				if p.Upkeep = u; !yield(p) {
 					return
 				}
 			}
-			for _, reason := range reasons {
-				if p.Upkeep, p.Reason = ByNone, reason; !yield(p) {
-					return
-				}
-			}
-			p.Reason = NeedsStream
 		}
 	}
 }
@@ -146,7 +122,7 @@ func (p Progress) next(step Step) Progress {
 	case ReadAgain, ReadForOwner:
 		return Progress{Nature: p.Nature, Upkeep: p.NextRead(), Covered: p.Covered, MayRead: p.MayRead}
 	case EndStream, EndStreamUntilRead:
-		p.Upkeep, p.Reason = ByNone, p.WithoutStream()
+		p.Upkeep = ByNone
 		p.Read, p.Behind, p.Failed = false, false, false
 	}
 	return p
@@ -175,7 +151,7 @@ func TestPlanSettles(t *testing.T) {
 		}
 		reason := p.WithoutStream()
 		streams := p.Upkeep == ByStream || p.Upkeep == BySharedStream
-		if needed := reason == NeedsStream; needed && !streams || !needed && (p.Upkeep != ByNone || p.Reason != reason) {
+		if needed := reason == NeedsStream; needed && !streams || !needed && p.Upkeep != ByNone {
 			t.Errorf("%+v: after the steps %v got %+v, want reason %v", begin, steps, p, reason)
 		}
 	}

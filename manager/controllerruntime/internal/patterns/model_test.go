@@ -88,7 +88,7 @@ func (p *pattern) schedule(drawn model.Schedule) (s model.Schedule) {
 			}
 		case "put": // no immutable one: a new custom resource is no new owner in the cache
 			s = append(s, model.Step{Op: "put", Args: step.Args[:1]})
-		case "register", "read-once":
+		case "register":
 			for _, object := range step.Args[1:] {
 				s = append(s, model.Step{Op: "reference", Args: []int{step.Args[0] / 2, object}})
 			}
