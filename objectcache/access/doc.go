@@ -10,9 +10,8 @@
 // # Grant the least
 //
 // Stores with [objectcache.WatchOptions], the default, need the verbs list and watch of each
-// object, those with [objectcache.TTLOptions] or [objectcache.DirectOptions] need get. With
-// [objectcache.SharedOptions] a store also lists and watches whole namespaces. [Of] knows the verbs of a
-// store. One that lacks a right logs that once, with the verb that was refused and those that each
-// strategy needs. To ask before a Get fails, run kubectl auth can-i, or create a
+// object, those with [objectcache.TTLOptions] or [objectcache.DirectOptions] need get. [Of] knows
+// the verbs of a store. One that lacks a right logs that once, with the verb that was refused and
+// those that each strategy needs. To ask before a Get fails, run kubectl auth can-i, or create a
 // SelfSubjectAccessReview.
 package access
