@@ -14,10 +14,8 @@ import (
 
 // Stats counts the objects that are referenced and, as last known, absent.
 func TestStatsCountAbsentObjects(t *testing.T) {
-	shared := objectcache.SharedOptions{Namespaces: []string{namespace}, Threshold: 1}
 	for name, options := range map[string]objectcache.StoreOptions{
-		"watch": objectcache.WatchOptions{}, "shared": objectcache.WatchOptions{Shared: shared},
-		"TTL": objectcache.TTLOptions{},
+		"watch": objectcache.WatchOptions{}, "TTL": objectcache.TTLOptions{},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, options, func(t *testing.T, r *rig) {

@@ -28,7 +28,7 @@ type entry[T cache.Object] struct {
 	// for never. It is written after the state: see WatchStore.contact.
 	contact atomic.Int64
 
-	order     cache.Order[T] // of what its watches have brought
+	order     cache.Order[T] // of what its watch has brought
 	absent    engine.Reason  // why the object is absent for good, and has no watch; NeedsStream for others
 	immutable bool           // the state can never change, and needs no stream
 	// live is set while a new owner needs no read of its own: a stream brings the changes of
@@ -36,7 +36,6 @@ type entry[T cache.Object] struct {
 	live    bool
 	noticed bool // a read has been recorded
 	synced  bool // its state has been known, also if it is not known now
-	counted bool // needs a stream: see sharedNamespace.counted
 	// readFor is the highest number of a read that was asked for before the consistent read
 	// of the state began: see engine.Owners.
 	readFor uint64
@@ -50,9 +49,8 @@ type entry[T cache.Object] struct {
 	owners engine.Owners
 	// Since WatchStore.base.
 	ownerAddedAt time.Duration // when the last owner was added
-	startedAt    time.Duration // just before the first of its watches began, or the first after it was idle
+	startedAt    time.Duration // just before its watch began
 	changedAt    time.Duration // when the last known state came, see WatchStore.nowAged
-	notUpdated   time.Duration // since when a watch before this one did not bring the changes, see WatchStore.nowAged; 0 if it did
 	readBegan    time.Duration // when the last read began that startReadLocked started
 	readsUntil   time.Duration // when the reads for owners will have been demandSpacing apart
 
@@ -111,7 +109,7 @@ func (e *entry[T]) forgetLocked() {
 	e.view.Store(nil)
 	e.contact.Store(0)
 	e.immutable, e.live, e.noticed, e.readFor = false, false, false, 0
-	e.changedAt, e.notUpdated = 0, 0
+	e.changedAt = 0
 }
 
 // view is what a Get needs to know of an object. It never changes: a newer one replaces it.
@@ -207,14 +205,14 @@ func (s *WatchStore[T]) isYoung(e *entry[T]) bool {
 	if bound <= 0 {
 		return true
 	}
-	since := e.lastContact()
+	since := e.contact.Load()
 	return since > 0 && s.nowAged()-since <= int64(bound)
 }
 
 // contact returns when the server last sent something about an object, zero if it never did.
 // A state that is loaded after the call may be younger.
 func (s *WatchStore[T]) contact(e *entry[T]) time.Time {
-	return s.timeOf(time.Duration(e.lastContact()))
+	return s.timeOf(time.Duration(e.contact.Load()))
 }
 
 // timeOf returns the time of a duration since WatchStore.base by the clock of ages, zero for 0.
@@ -223,15 +221,6 @@ func (s *WatchStore[T]) timeOf(since time.Duration) (at time.Time) {
 		at = slept.Time(since + s.sinceOrigin)
 	}
 	return at
-}
-
-// lastContact returns the contact of an entry, by the clock of ages.
-func (e *entry[T]) lastContact() int64 {
-	since := e.contact.Load()
-	if w := e.watch.Load(); w != nil && w.shared != nil {
-		since = max(since, w.shared.contact.Load())
-	}
-	return since
 }
 
 // raise sets a contact to a later one.

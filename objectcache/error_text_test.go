@@ -89,7 +89,6 @@ func lasting() map[string]failing {
 func TestTextOfErrorsIsStable(t *testing.T) {
 	for strategy, options := range map[string]objectcache.StoreOptions{
 		"watch":  objectcache.WatchOptions{},
-		"shared": objectcache.WatchOptions{Shared: objectcache.SharedOptions{Namespaces: []string{namespace}, Threshold: 1}},
 		"TTL":    objectcache.TTLOptions{},
 		"direct": objectcache.DirectOptions{},
 	} {

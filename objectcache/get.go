@@ -202,7 +202,7 @@ func (s *WatchStore[T]) requestReadLocked(g *waiter[T]) {
 	case s.ttl != nil:
 		s.requestGetLocked(g)
 	case g.read == 0:
-		if g.needsRead() || w != nil && s.isReadAlone(g, w) && s.isTooOldLocked(g) {
+		if g.needsRead() || w != nil && w.upkeep == engine.ByNone && s.isTooOldLocked(g) {
 			s.readForLocked(g)
 		}
 	case w != nil:
@@ -212,12 +212,12 @@ func (s *WatchStore[T]) requestReadLocked(g *waiter[T]) {
 
 // readAgainLocked starts another read if none is under way, and the last one was not that of g.
 func (s *WatchStore[T]) readAgainLocked(g *waiter[T], w *objectWatch[T]) {
-	if !w.upkeep.IsOwn() && g.entry.readFor < g.read {
+	if w.upkeep == engine.ByNone && g.entry.readFor < g.read {
 		s.startReadLocked(g.entry)
 	}
 }
 
-// startReadLocked starts a read of an object that has no stream of its own, unless such
+// startReadLocked starts a read of an object that has no stream, unless such
 // a read began less than readSpacing ago: Gets that are called again and again must not
 // cause a request each. A Get that still waits then asks again: see readPause.
 func (s *WatchStore[T]) startReadLocked(e *entry[T]) {
@@ -244,16 +244,10 @@ func (s *WatchStore[T]) readPauseLocked(e *entry[T]) time.Duration {
 func (s *WatchStore[T]) readPause(g *waiter[T], w *objectWatch[T]) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g.read == 0 || w.upkeep.IsOwn() || g.entry.readFor >= g.read {
+	if g.read == 0 || w.upkeep != engine.ByNone || g.entry.readFor >= g.read {
 		return -1
 	}
 	return max(0, s.readPauseLocked(g.entry))
-}
-
-// isReadAlone reports whether a state that is too old for g is read for that object
-// alone: it has no stream, or one that is shared, and the bound is that of g itself.
-func (s *WatchStore[T]) isReadAlone(g *waiter[T], w *objectWatch[T]) bool {
-	return w.upkeep == engine.ByNone || w.upkeep == engine.BySharedStream && g.maxStaleness > 0
 }
 
 // isTooOldLocked reports whether the state is older than g demands.
@@ -284,7 +278,7 @@ func (s *WatchStore[T]) readForLocked(g *waiter[T]) {
 	g.read = e.owners.Reads
 	switch w := e.watch.Load(); {
 	case w == nil: // before Run: the first read is for all
-	case !w.upkeep.IsOwn():
+	case w.upkeep == engine.ByNone:
 		s.startReadLocked(e)
 	default:
 		w.reflector.ReadFor(g.read)

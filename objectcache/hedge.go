@@ -76,7 +76,7 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *engine.Fact
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || w.shared != nil || w.hedgeRefused || g.entry.watch.Load() != w || f.Synced && !w.isHedged() {
+	if s.stopped || w.hedgeRefused || g.entry.watch.Load() != w || f.Synced && !w.isHedged() {
 		return -1
 	}
 	now := time.Now()

@@ -110,26 +110,23 @@ func TestEventWhileTheStreamEnds(t *testing.T) {
 	waitForBackground(s)
 }
 
-// What a watch that was replaced reports changes nothing: the read of its successor goes on.
-func TestLateChangeOfAReplacedWatch(t *testing.T) {
+// What a watch that was stopped reports changes nothing: the read of the next one goes on.
+func TestLateChangeOfAStoppedWatch(t *testing.T) {
 	s := newTestStore(t, WatchOptions{ImmutableRecheck: -1})
 	s.AddReference(testKey.Namespace, testKey.Name, "pod")
 	e := s.entry(testKey)
 	w := e.watch.Load()
-	_ = w.Replace([]any{testSecret("5", false)}, "5")
 	s.mu.Lock()
-	next := s.newWatchLocked(e)
+	s.stopLocked(e, errIdle)
+	s.startLocked(e)
+	next := e.watch.Load()
 	w.upkeep, next.synced = engine.ByNone, true
-	e.watch.Store(next)
 	s.mu.Unlock()
+	_ = w.Replace([]any{testSecret("5", false)}, "5")
 	w.ReflectorChanged()
-	if !next.synced {
-		t.Error("the successor reads again")
+	if !next.synced || e.state().Synced {
+		t.Error("the next watch reads again, or has a state of the one before")
 	}
-	w.reflector.Stop()
-	s.mu.Lock()
-	s.runLocked(next)
-	s.mu.Unlock()
 	s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
 	waitForBackground(s)
 }

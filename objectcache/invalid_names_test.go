@@ -34,7 +34,6 @@ var everyStrategy = map[string]objectcache.StoreOptions{
 	"bounded age":     objectcache.WatchOptions{MaxStaleness: time.Minute},
 	"idle":            objectcache.WatchOptions{IdleTimeout: time.Minute},
 	"acquire":         objectcache.WatchOptions{AcquireOnGet: time.Minute},
-	"shared":          objectcache.WatchOptions{Shared: objectcache.SharedOptions{Namespaces: []string{namespace}, Threshold: 1}},
 	"TTL":             objectcache.TTLOptions{},
 	"TTL, bounded":    objectcache.TTLOptions{TTL: time.Second, MaxStaleness: time.Second},
 	"TTL of no time":  objectcache.TTLOptions{TTLFunc: func() (time.Duration, bool) { return 0, true }},
@@ -158,7 +157,7 @@ func TestReferencesToObjectsThatCannotExistAreCounted(t *testing.T) {
 
 // Changes yields an object that cannot exist once, as absent, and once more for each new owner.
 func TestChangesYieldAnObjectThatCannotExist(t *testing.T) {
-	for _, strategy := range []string{"watch", "bounded age", "idle", "shared", "TTL", "TTL of no time"} {
+	for _, strategy := range []string{"watch", "bounded age", "idle", "TTL", "TTL of no time"} {
 		t.Run(strategy, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, apiserver.Options{InMemory: true}, everyStrategy[strategy])
@@ -198,7 +197,7 @@ func TestChangesYieldAnObjectThatCannotExist(t *testing.T) {
 
 // A thousand references to objects that cannot exist send no request, and delay none that can.
 func TestReferencesToObjectsThatCannotExistDelayNobody(t *testing.T) {
-	for _, strategy := range []string{"watch", "shared", "TTL", "a read each Get"} {
+	for _, strategy := range []string{"watch", "TTL", "a read each Get"} {
 		t.Run(strategy, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, apiserver.Options{InMemory: true}, everyStrategy[strategy])

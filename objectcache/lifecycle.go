@@ -29,40 +29,28 @@ var (
 // endReasons are those for an object to have no stream, for the log.
 var endReasons = [...]error{engine.Immutable: errImmutable, engine.OnDemand: errRead}
 
-// startLocked begins a read of an object, and the watch of its entry if that has none. The
-// read is one of the object alone, unless the first read of a shared stream will bring it.
+// startLocked begins a read of an object, and the watch of its entry if that has none.
 func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if s.ctx == nil || s.stopped || e.isAbsent() {
 		return
 	}
-	if s.shared != nil && (e.watch.Load() == nil || s.natureOf(e).WithoutStream() == engine.NeedsStream) {
-		s.countStreamLocked(e, true) // a read without a stream is not counted
-	}
 	defer s.publishLocked(e)
-	w := e.watch.Load()
-	if w != nil {
+	if w := e.watch.Load(); w != nil {
 		s.stopTimerLocked(e.timers().read)
 		s.subscribers.notify(e.key) // ReflectorChanged may not have seen the last change
-	} else {
-		if s.options.IdleTimeout > 0 {
-			s.startIdleTimerLocked(e)
-		}
-		if s.options.AcquireOnGet > 0 {
-			s.startLeaseTimerLocked(e)
-		}
-	}
-	if s.shared != nil && s.startBySharedLocked(e) {
+		w.readLocked()
 		return
 	}
-	isNew := w == nil || w.shared != nil
-	if isNew {
-		w = s.newWatchLocked(e)
-		e.watch.Store(w)
+	if s.options.IdleTimeout > 0 {
+		s.startIdleTimerLocked(e)
 	}
+	if s.options.AcquireOnGet > 0 {
+		s.startLeaseTimerLocked(e)
+	}
+	w := s.newWatchLocked(e)
+	e.watch.Store(w)
 	w.readLocked()
-	if isNew {
-		s.runLocked(w)
-	}
+	s.runLocked(w)
 }
 
 // startUnaskedLocked is startLocked, unless the store is a TTLStore and no Get waits: that reads
@@ -73,14 +61,11 @@ func (s *WatchStore[T]) startUnaskedLocked(e *entry[T]) {
 	}
 }
 
-// newWatchLocked returns a watch with a reflector of its own. If the entry has a watch, it is
-// the successor of that.
+// newWatchLocked returns the watch of an entry that has none.
 func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
-	var backoff reflector.Backoff
-	if e.watch.Load() == nil {
-		backoff = s.takeBackoffLocked(e.key)
-	}
-	w := s.nextWatchLocked(e)
+	e.startedAt = s.now() - 1
+	w := &objectWatch[T]{store: s, entry: e}
+	backoff := s.takeBackoffLocked(e.key)
 	if backoff.IsPause() {
 		w.nextHedge = s.now() + hedgeTimeout
 	}
@@ -102,7 +87,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	return w
 }
 
-// readLocked begins a read with requests of its own. It opens a stream if the object needs one.
+// readLocked begins a read. It opens a stream if the object needs one.
 func (w *objectWatch[T]) readLocked() {
 	s, e := w.store, w.entry
 	w.recordLocked(w.status())
@@ -120,31 +105,6 @@ func (w *objectWatch[T]) readLocked() {
 	}
 }
 
-// nextWatchLocked returns a watch without a reflector. If the entry has a watch, the state that
-// a complete read has brought is kept, and the first read of the next watch is a consistent one.
-func (s *WatchStore[T]) nextWatchLocked(e *entry[T]) *objectWatch[T] {
-	w := &objectWatch[T]{store: s, entry: e}
-	previous := e.watch.Load()
-	if previous == nil {
-		e.startedAt = s.now() - 1
-		return w
-	}
-	status := previous.status()
-	previous.recordLocked(status)
-	if version := previous.versionLocked(status); version != e.order.Version() {
-		e.order.Bookmark(version) // the first read must not be older
-	}
-	e.order.NewWriter()
-	if since := previous.missingSince(status); !since.IsZero() {
-		e.notUpdated = time.Duration(s.sinceBase(since))
-	}
-	if !e.state().Synced {
-		e.view.Store(nil)
-	}
-	w.hedged = previous.isHedged()
-	return w
-}
-
 // runLocked starts the reflector of a watch. stopAll stops it, if nothing stops it before.
 func (s *WatchStore[T]) runLocked(w *objectWatch[T]) {
 	s.background.Add(1)
@@ -156,7 +116,8 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	w := e.watch.Load()
 	e.watch.Store(nil)
 	if w != nil {
-		w.stopLocked(reason)
+		w.logEndLocked(reason)
+		w.reflector.Stop()
 	}
 	e.forgetLocked() // after the last bookmark
 	if w == nil {
@@ -164,9 +125,6 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	}
 	if w.hedgeQueued {
 		s.dropHedgeLocked(w)
-	}
-	if s.shared != nil {
-		s.leaveSharedLocked(e)
 	}
 	s.stopTimerLocked(e.timers().idle)
 	s.stopTimerLocked(e.timers().read)
@@ -179,7 +137,7 @@ func (w *objectWatch[T]) ReflectorChanged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.watch.Load() != w {
-		return // it was replaced or stopped, and the waiters were woken then
+		return // it was stopped, and the waiters were woken then
 	}
 	// With mu held, so that concurrent calls act on the states in order.
 	s.settleLocked(e, w, w.status())
@@ -195,9 +153,6 @@ func (s *WatchStore[T]) settleLocked(e *entry[T], w *objectWatch[T], status refl
 	case engine.KeepStream:
 		if p.Read {
 			e.live = true
-		}
-		if s.shared != nil {
-			s.shareLocked(e, w, status)
 		}
 	case engine.ReadAgain:
 		s.startLocked(e)
@@ -245,16 +200,13 @@ func (s *WatchStore[T]) syncedLocked(e *entry[T]) {
 // reports it, so a timer reads it again.
 func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason engine.Reason) {
 	w.logEndLocked(endReasons[reason])
-	w.reflector.Pause() // its own: an object that needs no stream is read with requests of its own
+	w.reflector.Pause()
 	w.upkeep, w.reason = engine.ByNone, reason
 	if s.ttl != nil {
 		s.lapseLocked(w)
 	}
 	e.live = false
 	s.stopTimerLocked(e.timers().read)
-	if s.shared != nil {
-		s.leaveSharedLocked(e)
-	}
 	after := s.options.ImmutableRecheck
 	if after < 0 || reason != engine.Immutable {
 		return
@@ -354,6 +306,6 @@ func (w *objectWatch[T]) logEndLocked(reason error) {
 		w.store.logLocked(w.entry, "Stopped watching", reason)
 	case engine.ByRead:
 		w.store.logLocked(w.entry, "Stopped reading", reason)
-	case engine.BySharedStream, engine.ByNone:
+	case engine.ByNone:
 	}
 }

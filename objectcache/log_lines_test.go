@@ -277,33 +277,6 @@ func TestEachStateInTheLogHasAnEnd(t *testing.T) {
 	})
 }
 
-// So has each state of namespaces that share a stream.
-func TestEachStateOfNamespacesHasAnEnd(t *testing.T) {
-	const namespaces = 40
-	allowed := func(context.Context, string) (bool, error) { return true, nil }
-	withLines(t, objectcache.WatchOptions{Shared: objectcache.SharedOptions{Allowed: allowed, Threshold: 1}}, func(t *testing.T, r *lineRig) {
-		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-			if request.Name == "" && (request.Verb == "watch" || request.Verb == "list") {
-				return &forbidden().ErrStatus
-			}
-			return nil
-		})
-		for i := range namespaces {
-			r.AddReference(fmt.Sprintf("shop-%d", i), "tls", "pod")
-		}
-		time.Sleep(5 * time.Hour)
-		began := count(r.lines(), "Cannot watch the namespace")
-		if began < 10 || began > namespaces {
-			t.Errorf("lines that begin in five hours: got %d, want one of each namespace at most", began)
-		}
-		r.server.Intercept(nil)
-		time.Sleep(time.Hour)
-		if got := count(r.lines(), "The namespace can be watched again"); got != began {
-			t.Errorf("lines that end: got %d, want %d", got, began)
-		}
-	})
-}
-
 // A Get waits for Run, and the line about that has an end.
 func TestLateRunIsLogged(t *testing.T) {
 	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {

@@ -4,14 +4,13 @@ package objectcache_test
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
@@ -173,41 +172,6 @@ func TestPhaseOfAStateThatIsTooOld(t *testing.T) {
 	}
 }
 
-// When a shared stream fails, its objects get streams of their own. That does not move the time since when they
-// are not updated.
-func TestNotUpdatedSinceBeyondASharedStream(t *testing.T) {
-	inSharedBubble(t, sharedOptions(4), func(t *testing.T, r *sharedRig) {
-		all := names(6)
-		r.createAll(all...)
-		r.reference(all...)
-		time.Sleep(joined)
-		r.wantPhase("joined", servingShared, all...)
-		fails := func(_ context.Context, request apiserver.Request) *metav1.Status {
-			if request.Name == "other" {
-				return nil // the server is not away
-			}
-			return &unavailable().ErrStatus
-		}
-		r.AddReference(namespace, "other", "pod")
-		time.Sleep(time.Second)
-		r.server.Intercept(fails)
-		r.server.CloseStreams(nil)
-		cut := time.Now()
-		streams := map[objectcache.StreamType]bool{}
-		for range 100 {
-			time.Sleep(time.Second)
-			status, _ := r.Status(namespace, all[0])
-			streams[status.Stream] = true
-			for _, name := range all {
-				r.wantMissed(fmt.Sprintf("after %v", time.Since(cut)), name, objectcache.PhaseNotUpdated, cut)
-			}
-		}
-		if len(streams) != 2 {
-			t.Errorf("got the streams %v, want a shared one and then one of its own", streams)
-		}
-	})
-}
-
 // While the function of WithTransform does not return, the change that it works with has not arrived.
 func TestNotUpdatedWhileAFunctionBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -241,16 +205,16 @@ func TestNotUpdatedWhileAFunctionBlocks(t *testing.T) {
 // A list shows a change that the stream has lost: the object is not updated until another stream brings it.
 func TestNotUpdatedAfterALostEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, tap := tappedRig(t, apiserver.Options{InMemory: true, BookmarkInterval: 24 * time.Hour}, sharedOptions(4))
-		all := names(6)
-		r.createAll(all...)
-		r.reference(all...)
+		r := newRig(t, apiserver.Options{InMemory: true, BookmarkInterval: 24 * time.Hour}, objectcache.WatchOptions{})
+		r.create("s1")
+		r.AddReference(namespace, "s1", "pod")
 		r.run()
 		time.Sleep(10 * time.Minute)
 		r.wantMissed("silent", "s1", objectcache.PhaseServing, time.Time{})
-		tap.muted.Store(true)
+		r.server.Rewrite(apiserver.Rewriter{Event: func(context.Context, apiserver.Request, watch.Event) []watch.Event { return nil }})
 		r.update("s1", "1")
-		tap.muted.Store(false) // for the next stream
+		synctest.Wait()
+		r.server.Rewrite(apiserver.Rewriter{}) // for the next stream
 		missed := 0
 		for range 300 {
 			time.Sleep(time.Second)
@@ -262,7 +226,7 @@ func TestNotUpdatedAfterALostEvent(t *testing.T) {
 		if missed < 60 || missed > 150 {
 			t.Errorf("not updated for %d s, want it from the list on, until another stream opens after 1.5 to 2 minutes", missed)
 		}
-		r.wantValues("in the end", "1", "s1")
+		r.wantValue("in the end", "s1", "1")
 		r.wantMissed("in the end", "s1", objectcache.PhaseServing, time.Time{})
 		r.stop()
 	})

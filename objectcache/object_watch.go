@@ -14,18 +14,14 @@ import (
 	"github.com/refwatch/refwatch/reflector"
 )
 
-// objectWatch brings the states of an entry: with a reflector of its own, which follows the
-// object, reads it or pauses, or from a shared stream. When the object passes from one to the
-// other, another watch takes its place. It begins with the state of its predecessor, and serves
-// that until its own first read. What the predecessor writes from then on is dropped: see
-// mayWriteLocked.
+// objectWatch brings the states of an entry, with a reflector that follows the object, reads it
+// or pauses. What it writes after it was stopped is dropped: see mayWriteLocked.
 type objectWatch[T cache.Object] struct {
 	store     *WatchStore[T]
 	entry     *entry[T]
-	reflector *reflector.Reflector // that of the shared stream, if there is one
-	shared    *sharedStream[T]     // nil if the reflector is its own
-	until     atomic.Int64         // of a TTLStore: until when the state is served without another read: see WatchStore.nowAged
-	lapses    int64                // the same without prolongLocked; guarded by WatchStore.mu
+	reflector *reflector.Reflector
+	until     atomic.Int64 // of a TTLStore: until when the state is served without another read: see WatchStore.nowAged
+	lapses    int64        // the same without prolongLocked; guarded by WatchStore.mu
 
 	// Guarded by WatchStore.mu.
 	upkeep       engine.Upkeep
@@ -42,22 +38,9 @@ type objectWatch[T cache.Object] struct {
 // isHedged reports whether the state of a watch is from hedged reads only.
 func (w *objectWatch[T]) isHedged() bool { return w.hedged && !w.synced }
 
-// stopLocked ends the reflector, unless that is of a shared stream.
-func (w *objectWatch[T]) stopLocked(reason error) {
-	if w.shared == nil {
-		w.logEndLocked(reason)
-		w.reflector.Stop()
-	}
-}
-
 // ReflectorName implements [reflector.Namer].
 func (w *objectWatch[T]) ReflectorName() string {
 	return w.store.resource.resource.String() + " " + keyText(w.entry.key)
-}
-
-// share makes a shared stream bring the changes of the object.
-func (w *objectWatch[T]) share(st *sharedStream[T]) {
-	w.upkeep, w.shared, w.reflector = engine.BySharedStream, st, st.reflector
 }
 
 // status returns the status of the reflector. It is not ahead of the state of the entry while
@@ -75,15 +58,11 @@ func (w *objectWatch[T]) status() reflector.Status {
 // as a contact: in between, the server may have been restored from a backup.
 func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 	e := w.entry
-	synced := status.Synced || w.upkeep == engine.BySharedStream && e.state().Synced
-	if synced && !w.synced && (w.hedged || w.hedgeRefused) {
+	if status.Synced && !w.synced && (w.hedged || w.hedgeRefused) {
 		w.store.hedgesEndLocked(w)
 	}
-	if w.synced = synced; w.behind {
+	if w.synced = status.Synced; w.behind {
 		return
-	}
-	if synced {
-		e.notUpdated = 0
 	}
 	if !status.LastContact.IsZero() {
 		raise(&e.contact, w.store.sinceBase(status.LastContact))
@@ -92,9 +71,9 @@ func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 	e.readFor = max(e.readFor, status.ReadFor)
 }
 
-// What reflectors write. An objectWatch is the store of its reflector, or gets what the shared
-// stream brings. It writes the state of its entry as long as it is the watch of that entry:
-// an answer that comes after it was replaced is dropped. The methods of client-go's
+// What reflectors write. An objectWatch is the store of its reflector. It writes the state of its
+// entry as long as it is the watch of that entry: an answer that comes after it was stopped is
+// dropped. The methods of client-go's
 // ReflectorStore always return nil: see package cache.
 var (
 	_ toolscache.ReflectorStore = (*objectWatch[cache.Object])(nil)
@@ -132,14 +111,13 @@ func (w *objectWatch[T]) Resync() error { return nil }
 // Changes: the state is the same. The version is that of the reflector: see versionLocked.
 //
 // A Get counts itself in waiters before it reads the version and the contact. So either this sees
-// the Get, and leaves the bookmark to ReflectorChanged, which wakes it, or the Get sees the bookmark. Where
-// objects may share a stream, bookmarks decide when one joins it, and ReflectorChanged gets them all.
+// the Get, and leaves the bookmark to ReflectorChanged, which wakes it, or the Get sees the bookmark.
 func (w *objectWatch[T]) TakeBookmark(string) bool {
-	e, s := w.entry, w.store
-	if s.shared != nil || e.watch.Load() != w {
+	e := w.entry
+	if e.watch.Load() != w {
 		return false
 	}
-	raise(&e.contact, s.nowAged())
+	raise(&e.contact, w.store.nowAged())
 	return e.waiters.Load() == 0
 }
 

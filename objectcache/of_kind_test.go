@@ -75,24 +75,19 @@ var otherAnswers = map[string]struct {
 // keeps what it has, and reads again. To a store of objects without a Go type, what has
 // another group or version is of another kind.
 func TestAnswerOfAnotherKind(t *testing.T) {
-	fromConfig := func(_ *testing.T, s *apiserver.Server) resource.Resource[untyped] {
-		return resource.FromConfig[untyped, untypedList](resource.ConfigFor(s.Config()), widgets)
-	}
-	testAnswers(t, "Dynamic", "Widget", widgets, objectcache.WatchOptions{}, func(t *testing.T, s *apiserver.Server) resource.Resource[untyped] {
+	testAnswers(t, "Dynamic", "Widget", widgets, func(t *testing.T, s *apiserver.Server) resource.Resource[untyped] {
 		return clients.Dynamic(dynamicClient(t, s.Config()), widgets)
 	})
-	testAnswers(t, "untyped", "Widget", widgets, objectcache.WatchOptions{}, fromConfig)
-	testAnswers(t, "untyped, shared", "Widget", widgets, sharedOptions(1), fromConfig)
-	testAnswers(t, "a type of the program", "Widget", widgets, objectcache.WatchOptions{}, func(_ *testing.T, s *apiserver.Server) resource.Resource[*Widget] {
+	testAnswers(t, "untyped", "Widget", widgets, func(_ *testing.T, s *apiserver.Server) resource.Resource[untyped] {
+		return resource.FromConfig[untyped, untypedList](resource.ConfigFor(s.Config()), widgets)
+	})
+	testAnswers(t, "a type of the program", "Widget", widgets, func(_ *testing.T, s *apiserver.Server) resource.Resource[*Widget] {
 		return resource.FromConfig[*Widget, *WidgetList](resource.ConfigFor(s.Config()), widgets)
 	})
-	testAnswers(t, "typed", "Secret", secretsPath, objectcache.WatchOptions{}, func(t *testing.T, s *apiserver.Server) resource.Resource[*corev1.Secret] {
+	testAnswers(t, "typed", "Secret", secretsPath, func(t *testing.T, s *apiserver.Server) resource.Resource[*corev1.Secret] {
 		return resource.Secrets(clientOf(t, s))
 	})
-	testAnswers(t, "typed, shared", "Secret", secretsPath, sharedOptions(1), func(t *testing.T, s *apiserver.Server) resource.Resource[*corev1.Secret] {
-		return resource.Secrets(clientOf(t, s))
-	})
-	testAnswers(t, "typed, without a REST client", "Secret", secretsPath, objectcache.WatchOptions{}, func(t *testing.T, s *apiserver.Server) resource.Resource[*corev1.Secret] {
+	testAnswers(t, "typed, without a REST client", "Secret", secretsPath, func(t *testing.T, s *apiserver.Server) resource.Resource[*corev1.Secret] {
 		client := clientOf(t, s)
 		return clients.Typed(func(namespace string) withoutRESTClient {
 			return withoutRESTClient{client.CoreV1().Secrets(namespace)}
@@ -100,16 +95,14 @@ func TestAnswerOfAnotherKind(t *testing.T) {
 	})
 }
 
-func testAnswers[T cache.Object](t *testing.T, name, kind string, resource schema.GroupVersionResource, options objectcache.WatchOptions,
-	client func(*testing.T, *apiserver.Server) resource.Resource[T],
-) {
+func testAnswers[T cache.Object](t *testing.T, name, kind string, resource schema.GroupVersionResource, client func(*testing.T, *apiserver.Server) resource.Resource[T]) {
 	for answerName, answer := range otherAnswers {
 		t.Run(name+", "+answerName, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true, CustomResources: customResources, DisableWatchList: answer.list != nil})
 				l := &life{server, t, dynamicClient(t, server.Config()).Resource(resource).Namespace(namespace), resource, namespace}
 				want := l.write(kind, "red")
-				store := newStore(t, client(t, server), options)
+				store := newStore(t, client(t, server), objectcache.WatchOptions{})
 				store.AddReference(namespace, "one", "pod")
 				defer runStore(t.Context(), t, store)()
 				check := func(when string) {
@@ -120,9 +113,6 @@ func testAnswers[T cache.Object](t *testing.T, name, kind string, resource schem
 					}
 				}
 				check("at first")
-				if status, _ := store.Status(namespace, "one"); (status.Stream == objectcache.StreamShared) != (options.Shared.Threshold > 0) {
-					t.Errorf("got the stream %s", status.Stream)
-				}
 				var reached atomic.Int64
 				rewriter := apiserver.Rewriter{
 					Object: func(_ context.Context, request apiserver.Request, object runtime.Object) runtime.Object {

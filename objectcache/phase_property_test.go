@@ -31,7 +31,6 @@ func TestPhaseIsWhatGetReturns(t *testing.T) {
 		"watch":            objectcache.WatchOptions{ImmutableRecheck: time.Minute},
 		"bounded age":      objectcache.WatchOptions{MaxStaleness: 90 * time.Second, ImmutableRecheck: time.Minute},
 		"idle":             objectcache.WatchOptions{IdleTimeout: 20 * time.Second, MaxStaleness: 2 * time.Minute},
-		"shared":           sharedOptions(2),
 		"TTL":              ttl,
 		"TTL, bounded age": bounded,
 	} {
@@ -71,7 +70,6 @@ type phaseWalk struct {
 }
 
 func (w *phaseWalk) run(steps int) {
-	w.AddReference(namespace, "other", "pod") // for a stream that is shared
 	for range steps {
 		w.steps = append(w.steps, w.step())
 		w.check()

@@ -24,7 +24,7 @@ type backoffs struct {
 }
 
 // keepBackoffLocked keeps the back-off of a reflector that is about to stop, because no owner references
-// its object. The key of a shared stream has no name.
+// its object.
 func (s *WatchStore[T]) keepBackoffLocked(key types.NamespacedName, r *reflector.Reflector) {
 	backoff := r.Backoff()
 	if backoff == (reflector.Backoff{}) || s.stopped {
@@ -40,7 +40,7 @@ func (s *WatchStore[T]) keepBackoffLocked(key types.NamespacedName, r *reflector
 	}
 }
 
-// takeBackoffLocked returns the back-off for the first reflector of a key, and forgets it.
+// takeBackoffLocked returns the back-off for the reflector of a key, and forgets it.
 func (s *WatchStore[T]) takeBackoffLocked(key types.NamespacedName) reflector.Backoff {
 	b := &s.backoffs
 	backoff, ok := b.lately[key]

@@ -60,7 +60,6 @@ type loop struct {
 var loops = map[string]loop{
 	"body of Changes":  {options: objectcache.WatchOptions{}},
 	"immutable object": {options: objectcache.WatchOptions{}, change: immutable},
-	"shared stream":    {options: objectcache.WatchOptions{Shared: objectcache.SharedOptions{Namespaces: []string{namespace}, Threshold: 1}}},
 	"forbidden object": {options: objectcache.WatchOptions{}, refuse: forbidden(), most: 10},
 	"no grace":         {options: objectcache.WatchOptions{RefusalGrace: time.Nanosecond}, refuse: forbidden(), most: 10},
 	"Retry-After": {options: objectcache.WatchOptions{}, refuse: apierrors.NewTooManyRequests("later", 5), first: 1, most: 15, timed: true, run: func(ctx context.Context, r *rig, name string) {

@@ -114,13 +114,11 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T]) {
 		if !s.readForOwnerLocked(e) {
 			s.readLaterLocked(e)
 		}
-	case w.upkeep.IsOwn() && (s.unwatchImmutable || s.ttl != nil):
+	case s.unwatchImmutable || s.ttl != nil:
 		w.reflector.ReadFor(e.owners.Reads)
 	}
-	if w := e.watch.Load(); w != nil {
-		if s.ttl == nil && w.status().Failures > 0 && e.needsOwnerRead() {
-			w.reflector.Expedite() // other owners may not have the object until the attempt
-		}
+	if w != nil && s.ttl == nil && w.status().Failures > 0 && e.needsOwnerRead() {
+		w.reflector.Expedite() // other owners may not have the object until the attempt
 	}
 	if w != nil && !w.synced {
 		e.live = false // the state, if there is one, is from before the read that is under way
@@ -153,7 +151,7 @@ func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 	delete(s.lastCauses, e.key)
 	s.objects--
 	s.stopTimerLocked(e.timers().lease)
-	if w := e.watch.Load(); w != nil && w.shared == nil {
+	if w := e.watch.Load(); w != nil {
 		s.keepBackoffLocked(e.key, w.reflector)
 	}
 	s.stopLocked(e, errUnreferenced)

@@ -98,7 +98,6 @@ func failings() map[string]failing {
 func failingStrategies() map[string]objectcache.StoreOptions {
 	return map[string]objectcache.StoreOptions{
 		"watch":  objectcache.WatchOptions{RefusalGrace: -1},
-		"shared": objectcache.WatchOptions{RefusalGrace: -1, Shared: objectcache.SharedOptions{Namespaces: []string{namespace}, Threshold: 1}},
 		"TTL":    objectcache.TTLOptions{RefusalGrace: -1},
 		"direct": objectcache.DirectOptions{},
 	}

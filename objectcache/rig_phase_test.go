@@ -11,11 +11,9 @@ import (
 // What phase returns for an object whose changes arrive: also how they do, or why none do.
 const (
 	servingNamed     = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.StreamNamed)
-	servingShared    = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.StreamShared)
 	servingImmutable = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.ReasonImmutable)
 	servingOnDemand  = objectcache.PhaseServing + ", " + objectcache.Phase(objectcache.ReasonOnDemand)
 	absentNamed      = objectcache.PhaseAbsent + ", " + objectcache.Phase(objectcache.StreamNamed)
-	absentShared     = objectcache.PhaseAbsent + ", " + objectcache.Phase(objectcache.StreamShared)
 )
 
 func (r *rig) phase(name string) objectcache.Phase {

@@ -29,7 +29,7 @@ func inPushedStore(t *testing.T, options WatchOptions, f func(*WatchStore[*corev
 	s.mu.Lock()
 	s.ctx = ctx
 	e := s.entry(testKey)
-	w := s.nextWatchLocked(e)
+	w := s.newWatchLocked(e)
 	w.reflector = reflector.New(source, w, reflector.Options{
 		Resource: "secrets", Gate: s.options.Gate, Prompt: true, Counters: &s.counters, Explain: s.explain,
 	})

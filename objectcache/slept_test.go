@@ -31,10 +31,9 @@ func (r *rig) age(name string) time.Duration {
 
 // ages are the strategies that bound the age of a state of at most six minutes.
 var ages = map[string]objectcache.StoreOptions{
-	"watch":         objectcache.WatchOptions{MaxStaleness: 6 * time.Minute},
-	"shared stream": objectcache.WatchOptions{MaxStaleness: 6 * time.Minute, Shared: objectcache.SharedOptions{Namespaces: []string{namespace}, Threshold: 1}},
-	"TTL":           objectcache.TTLOptions{TTL: 6 * time.Minute},
-	"TTL, bounded":  objectcache.TTLOptions{TTL: time.Hour, MaxStaleness: 6 * time.Minute},
+	"watch":        objectcache.WatchOptions{MaxStaleness: 6 * time.Minute},
+	"TTL":          objectcache.TTLOptions{TTL: 6 * time.Minute},
+	"TTL, bounded": objectcache.TTLOptions{TTL: time.Hour, MaxStaleness: 6 * time.Minute},
 }
 
 // A state that was fresh when the machine was suspended is as old as the sleep when it wakes up. A Get reads the object
@@ -45,7 +44,7 @@ func TestAgeCountsASleep(t *testing.T) {
 			inBubble(t, options, func(t *testing.T, r *rig) {
 				r.referenced("tls")
 				r.mustGet("tls")
-				time.Sleep(joined + 10*time.Second)
+				time.Sleep(4*time.Minute + 10*time.Second)
 				before := r.age("tls")
 				r.suspend(time.Minute)
 				reads := r.asked()
@@ -84,7 +83,7 @@ func TestStaleAfterASleep(t *testing.T) {
 			inBubble(t, options, func(t *testing.T, r *rig) {
 				r.referenced("tls")
 				r.mustGet("tls")
-				time.Sleep(joined + 10*time.Second)
+				time.Sleep(4*time.Minute + 10*time.Second)
 				r.refuse(unavailable())
 				r.server.CloseStreams(nil)
 				r.mustGet("tls")

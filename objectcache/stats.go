@@ -19,7 +19,7 @@ import (
 // of those that are no longer referenced: what counts calls or events never decreases. The
 // maps belong to the caller, and have all keys. It holds no object data and no names.
 type Stats struct {
-	// StreamStats is what the streams of the store do, shared ones included, and what its
+	// StreamStats is what the streams of the store do, and what its
 	// reads without streams do: those of a TTLStore or a DirectStore, those of
 	// immutable objects, and the GETs beside first reads (see WatchStore.Get).
 	reflector.StreamStats

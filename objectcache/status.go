@@ -57,9 +57,6 @@ type StreamType string
 const (
 	// StreamNamed: the object has a stream of its own, or gets one.
 	StreamNamed StreamType = "Named"
-	// StreamShared: a stream of the whole namespace brings its changes: see [SharedOptions].
-	// Status.LastContact is that of the shared stream.
-	StreamShared StreamType = "Shared"
 	// StreamPolled: the object is read again from time to time, because lists of it work and
 	// watches do not: its changes arrive late. Status.LastError is the error of the watch. It is
 	// set once a watch after a list has failed.
@@ -71,7 +68,7 @@ const (
 
 // StreamTypes returns all types, in the order above.
 func StreamTypes() []StreamType {
-	return []StreamType{StreamNamed, StreamShared, StreamPolled, StreamNone}
+	return []StreamType{StreamNamed, StreamPolled, StreamNone}
 }
 
 // Reason is why an object needs no stream, also while it is read again.
@@ -244,7 +241,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	status.LastError, status.LastErrorTime = s.resource.Explain(stream.LastError), stream.LastErrorTime
 	status.NextRead = e.nextReadLocked(w)
 	if state.Synced {
-		status.NotUpdatedSince, status.ChangedAt = w.notUpdatedLocked(stream, status.LastContact), s.timeOf(e.changedAt)
+		status.NotUpdatedSince, status.ChangedAt = notUpdatedSince(stream, status.LastContact), s.timeOf(e.changedAt)
 	}
 	synced, served := s.servesLocked(e, w, &facts)
 	status.Synced, status.Phase = synced, phaseLocked(w, served, &status, state.Exists, stream)
@@ -273,10 +270,10 @@ func (s *WatchStore[T]) servesLocked(e *entry[T], w *objectWatch[T], facts *engi
 // one again, before the object counts as not updated. Waiting Gets give a request up after that.
 const reopenGrace = 5 * time.Second
 
-// notUpdatedLocked returns since when changes of a known state do not arrive: see
+// notUpdatedSince returns since when changes of a known state do not arrive: see
 // Status.NotUpdatedSince. contact is when the server last sent something about the object.
-func (w *objectWatch[T]) notUpdatedLocked(stream reflector.Status, contact time.Time) (since time.Time) {
-	if since = w.missingSince(stream); since.IsZero() || stream.Polled {
+func notUpdatedSince(stream reflector.Status, contact time.Time) (since time.Time) {
+	if since = missingSince(stream); since.IsZero() || stream.Polled {
 		return time.Time{}
 	}
 	if since = later(since, contact); stream.Failures == 0 && time.Since(since) < reopenGrace {
@@ -285,13 +282,11 @@ func (w *objectWatch[T]) notUpdatedLocked(stream reflector.Status, contact time.
 	return since
 }
 
-// missingSince returns since when a watch, or one before it, does not bring the changes of a
-// state; zero if it does.
-func (w *objectWatch[T]) missingSince(stream reflector.Status) (since time.Time) {
-	for _, at := range []time.Time{stream.NotUpdatedSince, stream.TransformingSince, w.store.timeOf(w.entry.notUpdated)} {
-		if since.IsZero() || !at.IsZero() && at.Before(since) {
-			since = at
-		}
+// missingSince returns since when a watch does not bring the changes of a state; zero if it does.
+func missingSince(stream reflector.Status) time.Time {
+	since, working := stream.NotUpdatedSince, stream.TransformingSince
+	if since.IsZero() || !working.IsZero() && working.Before(since) {
+		return working
 	}
 	return since
 }
@@ -308,8 +303,6 @@ func (e *entry[T]) nextReadLocked(w *objectWatch[T]) (at time.Time) {
 // streamTypeLocked returns how the changes of an entry with a watch arrive.
 func streamTypeLocked[T cache.Object](w *objectWatch[T]) StreamType {
 	switch w.upkeep {
-	case engine.BySharedStream:
-		return StreamShared
 	case engine.ByStream:
 		return StreamNamed
 	}

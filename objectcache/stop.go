@@ -28,9 +28,6 @@ func (s *WatchStore[T]) stopAllLocked() {
 	s.stopped = true
 	s.keepCausesLocked()
 	s.cancel() // before the reflectors are stopped: the program ends, and not their objects
-	if s.shared != nil {
-		s.stopSharedLocked()
-	}
 	for e := range s.entries.all() {
 		s.stopLocked(e, errStopping)
 		s.stopTimerLocked(e.timers().lease)

@@ -56,7 +56,7 @@ type Permissions struct {
 
 // Permissions returns what the store needs for each object: list and watch, by its name.
 // The store also tries get beside a slow first read, and does without it if that is refused:
-// see [WatchStore.Get]. With [WatchOptions].Shared it also uses list and watch of whole namespaces.
+// see [WatchStore.Get].
 func (s *WatchStore[T]) Permissions() Permissions { return s.resource.permissions("list", "watch") }
 
 // Permissions returns what the store needs for each object: get.

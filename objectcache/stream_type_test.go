@@ -47,18 +47,6 @@ func TestStatusStream(t *testing.T) {
 			want(t, r, "stopped", "tls", objectcache.PhaseStopped, objectcache.StreamNone)
 		})
 	})
-	t.Run("shared", func(t *testing.T) {
-		inSharedBubble(t, sharedOptions(2), func(t *testing.T, r *sharedRig) {
-			r.createAll(names(2)...)
-			r.reference(names(2)...)
-			time.Sleep(joined)
-			want(t, r.rig, "joined", "s0", servingShared, objectcache.StreamShared)
-			r.refused.Store(&unavailable().ErrStatus)
-			r.closeShared()
-			time.Sleep(time.Second)
-			want(t, r.rig, "the shared stream fails", "s0", objectcache.PhaseNotUpdated, objectcache.StreamShared)
-		})
-	})
 	t.Run("without a stream", func(t *testing.T) {
 		inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
 			r.create("tls")

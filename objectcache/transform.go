@@ -24,8 +24,8 @@ func (s *WatchStore[T]) transformAny(e *entry[T], object any) (any, error) {
 	return object, nil
 }
 
-// transforming is the calls of the function of WithTransform with an object: of its own stream, a shared one, and a GET
-// beside them.
+// transforming is the calls of the function of WithTransform with an object: of its stream, and a GET
+// beside that.
 type transforming struct {
 	calls int           // under way
 	since time.Duration // the first of those that have overlapped, see WatchStore.nowAged; 0 if none is under way

@@ -27,8 +27,8 @@ import (
 func TestTransformBlocksForManyObjects(t *testing.T) {
 	logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
 	synctest.Test(t, func(t *testing.T) {
-		r := newSharedRig(t, apiserver.Options{InMemory: true})
-		b := newBlocker(t, r.rig, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
+		b := newBlocker(t, r, objectcache.WatchOptions{BlockingStreams: blockingStreams})
 		r.stop = runStore(klog.NewContext(t.Context(), logger), t, r.Store)
 		bad, others := prefixed("bad", 300), names(10)
 		r.createAll(append(bad, others...)...)
@@ -60,8 +60,8 @@ func prefixed(prefix string, n int) (all []string) {
 // compared with lists, as promised.
 func TestTransformBlocksForManySilentStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newSharedRig(t, apiserver.Options{InMemory: true, BookmarkInterval: 24 * time.Hour})
-		b := newBlocker(t, r.rig, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		r := newRig(t, apiserver.Options{InMemory: true, BookmarkInterval: 24 * time.Hour}, objectcache.WatchOptions{})
+		b := newBlocker(t, r, objectcache.WatchOptions{BlockingStreams: blockingStreams})
 		r.run()
 		bad, others := prefixed("bad", 40), names(4)
 		r.createAll(append(bad, others...)...)
@@ -116,54 +116,12 @@ func TestTransformBlocksAndTheStateGetsOld(t *testing.T) {
 	}
 }
 
-// Requests for another kind hang at the server. A refusal ends the shared stream nevertheless.
-func TestSharedStreamIsRefusedInAnOutageOfAnotherKind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newSharedRig(t, apiserver.Options{InMemory: true})
-		var hangs atomic.Bool
-		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-			if request.Resource == "configmaps" && hangs.Load() {
-				<-ctx.Done()
-			}
-			return r.refuseShared(ctx, request)
-		})
-		options := sharedOptions(4)
-		options.Gate = objectcache.NewGate(objectcache.GateOptions{})
-		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)), options)
-		maps := newStore(t, resource.ConfigMaps(clientOf(t, r.server)), objectcache.WatchOptions{Gate: options.Gate})
-		stopMaps := runStore(t.Context(), t, maps)
-		r.run()
-		all := names(6)
-		r.createAll(all...)
-		r.reference(all...)
-		for _, name := range all {
-			maps.AddReference(namespace, name, "pod")
-		}
-		time.Sleep(joined)
-		hangs.Store(true)
-		r.server.CloseStreams(func(request apiserver.Request) bool { return request.Resource == "configmaps" })
-		time.Sleep(10 * time.Second)
-		if options.Gate.Status().Cause == nil {
-			t.Fatal("want an outage of the ConfigMaps")
-		}
-		r.refused.Store(&forbidden().ErrStatus)
-		r.closeShared()
-		for _, name := range all {
-			r.update(name, "1")
-		}
-		time.Sleep(5 * time.Second)
-		r.wantValues("after the refusal", "1", all...)
-		r.stop()
-		stopMaps()
-	})
-}
-
 // The function fails for many objects. They cost no more requests than objects that the server refuses.
 func TestTransformFailsForManyObjects(t *testing.T) {
 	for name, lists := range map[string]bool{"WatchLists": false, "lists": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newSharedRig(t, apiserver.Options{InMemory: true, DisableWatchList: lists})
+				r := newRig(t, apiserver.Options{InMemory: true, DisableWatchList: lists}, objectcache.WatchOptions{})
 				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(*corev1.Secret) *corev1.Secret {
 					time.Sleep(3 * time.Second) // as a stream that lasts
 					return nil

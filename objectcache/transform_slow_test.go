@@ -58,44 +58,6 @@ func TestTransformIsSlowerThanMaxStaleness(t *testing.T) {
 	}
 }
 
-// It is the same for objects that share a stream, whose calls add up. Gets do not read the namespace again and again.
-func TestTransformIsSlowerThanMaxStalenessInASharedStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newSharedRig(t, apiserver.Options{InMemory: true})
-		options := sharedOptions(4)
-		options.MaxStaleness = 10 * time.Second
-		var slow atomic.Bool
-		r.Store = newStore(t, resource.Secrets(r.client).WithTransform(func(s *corev1.Secret) *corev1.Secret {
-			if slow.Load() {
-				time.Sleep(20 * time.Millisecond)
-			}
-			return s
-		}), options)
-		r.run()
-		all := names(1000)
-		r.createAll(all...)
-		r.reference(all...)
-		time.Sleep(joined)
-		slow.Store(true)
-		r.closeShared()
-		time.Sleep(5 * time.Minute)
-		before := r.sharedRequests()
-		var gets sync.WaitGroup
-		for _, name := range all {
-			gets.Go(func() {
-				if _, err := r.get(name, time.Minute); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		gets.Wait()
-		if got := r.sharedRequests() - before; got > 2 {
-			t.Errorf("got %d requests for the namespace, want 2 at most", got)
-		}
-		r.stop()
-	})
-}
-
 // Many Gets wait for the function, which blocks for the first object: no GETs are sent beside streams that the server
 // has answered.
 func TestNoGetsBesideTransform(t *testing.T) {
@@ -105,7 +67,7 @@ func TestNoGetsBesideTransform(t *testing.T) {
 	}{"it is slow": {false, 1000}, "it fails for others": {true, 1000}, "of one object": {false, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newSharedRig(t, apiserver.Options{InMemory: true})
+				r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
 				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 					if test.fails && s.Name != "s0" {
 						return nil

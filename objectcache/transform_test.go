@@ -201,38 +201,6 @@ func TestTransformOfAFakeClientset(t *testing.T) {
 	})
 }
 
-// An object that fails the function of WithTransform does not keep those from their
-// updates that share its stream.
-func TestTransformFailsInASharedStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var broken atomic.Bool
-		r := newSharedRig(t, apiserver.Options{InMemory: true})
-		r.Store = newStore(t, resource.Secrets(r.client).WithTransform(func(s *corev1.Secret) *corev1.Secret {
-			if broken.Load() && s.Name == "s0" {
-				return nil
-			}
-			return s
-		}), sharedOptions(4))
-		r.run()
-		all := names(6)
-		r.createAll(all...)
-		r.reference(all...)
-		time.Sleep(joined)
-		r.wantPhase("at first", servingShared, all...)
-		broken.Store(true)
-		for _, name := range all {
-			r.update(name, "1")
-		}
-		time.Sleep(5 * time.Second)
-		r.wantValues("the others", "1", all[1:]...)
-		r.wantValues("the bad object", "0", all[0])
-		broken.Store(false)
-		time.Sleep(15 * time.Second)
-		r.wantValues("in the end", "1", all...)
-		r.stop()
-	})
-}
-
 // The error names the function that panicked.
 func TestTransformPanicIsLocated(t *testing.T) {
 	withTransform(t, brokenTransforms["panics"], func(t *testing.T, r *rig, _ bool) {

@@ -22,46 +22,6 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// A function that always fails for one object delays those that share its stream once, however it fails.
-func TestBadObjectInASharedStream(t *testing.T) {
-	for name, fail := range map[string]func(*corev1.Secret) *corev1.Secret{
-		"nil":    func(*corev1.Secret) *corev1.Secret { return nil },
-		"panics": func(*corev1.Secret) *corev1.Secret { panic(1) },
-		"Goexit": func(s *corev1.Secret) *corev1.Secret { goruntime.Goexit(); return s },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newSharedRig(t, apiserver.Options{InMemory: true})
-				var broken atomic.Bool
-				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
-					if s.Name == "s0" && broken.Load() {
-						return fail(s)
-					}
-					return s
-				}), sharedOptions(4))
-				r.run()
-				all := names(6)
-				r.createAll(all...)
-				r.reference(all...)
-				time.Sleep(joined)
-				r.wantPhase("at first", servingShared, all...)
-				broken.Store(true)
-				before := r.sharedRequests()
-				r.update("s0", "1")
-				time.Sleep(time.Second)
-				for _, name := range all[1:] {
-					r.update(name, "1")
-				}
-				time.Sleep(2 * time.Second)
-				r.wantValues("three seconds later", "1", all[1:]...)
-				time.Sleep(time.Minute)
-				t.Logf("%d more requests for the namespace", r.sharedRequests()-before)
-				r.stop()
-			})
-		})
-	}
-}
-
 // The function ends its goroutine: Get of a DirectStore returns that as the cause.
 func TestGoexitInADirectStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -109,50 +69,6 @@ func TestTransformingSinceWithoutAFunction(t *testing.T) {
 			t.Error(err)
 		}
 		stop()
-	})
-}
-
-// The function works with one object of a shared stream. The Status of another one does not say that it works with it.
-func TestTransformingSinceOfAnotherObject(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newSharedRig(t, apiserver.Options{InMemory: true})
-		b := newBlocker(t, r.rig, sharedOptions(4))
-		r.run()
-		all := names(6)
-		r.createAll(all...)
-		r.reference(all...)
-		time.Sleep(joined)
-		b.block("s0")
-		r.update("s0", "1")
-		time.Sleep(200 * time.Millisecond)
-		if s, _ := r.Store.Status(namespace, "s1"); !s.TransformingSince.IsZero() {
-			t.Errorf("another object: got %+v", s)
-		}
-		time.Sleep(10 * time.Second)
-		b.unblock()
-		r.stop()
-	})
-}
-
-// Calls for objects that share a stream add up in its first read. The error of one whose turn has not come does not say
-// that the function has not returned for it.
-func TestCauseInALongSharedRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newSharedRig(t, apiserver.Options{InMemory: true})
-		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
-			time.Sleep(100 * time.Millisecond)
-			return s
-		}), sharedOptions(4))
-		all := names(100)
-		r.createAll(all...)
-		r.reference(all...)
-		r.run()
-		_, err := r.get("s1", 4*time.Second)
-		if s, _ := r.Store.Status(namespace, "s1"); err == nil || !s.TransformingSince.IsZero() && time.Since(s.TransformingSince) > 100*time.Millisecond {
-			t.Errorf("got %v, works since %v, and no call takes longer than 0.1 s", err, s.TransformingSince)
-		}
-		time.Sleep(time.Minute)
-		r.stop()
 	})
 }
 
@@ -309,46 +225,39 @@ func (l *slowLog) Log(args ...any) {
 	}
 }
 
-// Two calls at a time for one object: that of the shared stream takes 2 s, that of its own one blocks. Status says that
-// the function works with the object as long as it does.
+// Two calls at a time for one object: that of a GET beside the first read takes 2 s, that of its stream blocks. Status
+// says that the function works with the object as long as it does.
 func TestTwoCallsAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newSharedRig(t, apiserver.Options{InMemory: true})
-		var slow atomic.Bool
+		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
 		var calls atomic.Int32
 		free := make(chan struct{})
 		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
-			if s.Name == "s0" && slow.Load() {
-				if calls.Add(1) == 1 {
-					time.Sleep(2 * time.Second)
-				} else {
-					<-free
-				}
+			if calls.Add(1) == 1 {
+				time.Sleep(2 * time.Second)
+			} else {
+				<-free
 			}
 			return s
-		}), sharedOptions(4))
+		}), objectcache.WatchOptions{})
+		r.slowOpenings(500 * time.Millisecond)
+		r.create("tls")
 		r.run()
-		all := names(6)
-		r.createAll(all...)
-		r.reference(all...)
-		time.Sleep(joined)
-		r.wantPhase("at first", servingShared, all...)
-		slow.Store(true)
-		r.update("s0", "1")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGetWithin("tls", 5*time.Second) // from the GET
 		time.Sleep(10 * time.Second)
-		if calls.Load() < 2 {
-			t.Fatalf("%d calls", calls.Load())
+		if calls.Load() != 2 {
+			t.Fatalf("got %d calls, want 2", calls.Load())
 		}
-		s, _ := r.Store.Status(namespace, "s0")
+		s, _ := r.Store.Status(namespace, "tls")
 		if s.TransformingSince.IsZero() {
-			t.Errorf("a call has worked with the object for 9 s: got the status %+v", s)
+			t.Errorf("a call has worked with the object for 10 s: got the status %+v", s)
 		}
-		_, err := r.demandFor(3*time.Second, "s0", objectcache.GetOptions{Live: true})
+		_, err := r.demandFor(3*time.Second, "tls", objectcache.GetOptions{Live: true})
 		t.Logf("Get: %v", err)
 		if err == nil || !strings.Contains(err.Error(), "has not returned") {
 			t.Errorf("Get: got %v, want that the function has not returned", err)
 		}
-		slow.Store(false)
 		close(free)
 		time.Sleep(time.Second)
 		r.stop()

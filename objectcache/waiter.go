@@ -26,7 +26,7 @@ const (
 	// it demands, before it asks for a read.
 	eventGrace = 100 * time.Millisecond
 	// demandSpacing is the shortest time between two reads of an object without a stream
-	// of its own that Gets demand.
+	// that Gets demand.
 	demandSpacing = 250 * time.Millisecond
 	// ownerReads is how many reads for new owners of such an object may begin at once. Further
 	// ones begin demandSpacing apart.
@@ -237,8 +237,7 @@ func (s *WatchStore[T]) requestRead(g *waiter[T], t *checkResult[T]) {
 		return // its first attempt is in line, and no caller waits for it
 	}
 	tooOld := status.LastContact.Before(t.demand.NotBefore) && !t.facts.Immutable
-	readAlone := w.shared != nil && (g.read > 0 || g.maxStaleness > 0) // not with the others of the stream
-	if t.facts.Synced && !readAlone && (tooOld || g.read > 0 && !t.demand.ReadDone(&t.facts)) {
+	if t.facts.Synced && (tooOld || g.read > 0 && !t.demand.ReadDone(&t.facts)) {
 		w.reflector.Refresh()
 		return
 	}

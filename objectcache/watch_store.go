@@ -4,14 +4,12 @@ package objectcache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
@@ -59,8 +57,6 @@ type WatchStore[T cache.Object] struct {
 	waiters     int                              // Gets that wait
 	hedges      hedges[T]
 	backoffs    backoffs
-	shared      map[string]*sharedNamespace[T] // nil without WatchOptions.Shared
-	sharedLines flowcontrol.PassiveRateLimiter // bounds the lines at level 0 about shared streams; nil without
 	subscribers subscribers
 	notices     map[types.NamespacedName]notice // of subscribers that wait for a time
 	logLines    []logLine
@@ -68,14 +64,10 @@ type WatchStore[T cache.Object] struct {
 }
 
 // NewWatchStore returns a store that sends no request until Run. It returns an
-// error if the resource has no client or an invalid name, or if an option has an
-// invalid value.
+// error if the resource has no client or an invalid name.
 func NewWatchStore[T cache.Object](resource resource.Resource[T], options WatchOptions) (*WatchStore[T], error) {
 	kind, err := newKind(resource)
-	if err == nil {
-		err = kind.checkShareable(&options.Shared)
-	}
-	if err := errors.Join(err, options.Shared.validate()); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("new watch store: %w", err)
 	}
 	options.setDefaults()
@@ -92,17 +84,13 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 		options:          options,
 		unwatchImmutable: kind.immutable != nil && !options.WatchImmutable,
 		prompt:           kind.IsPrompt(),
-		mayHedge:         kind.HasNamespaceSource() && kind.RateLimit() == nil && kind.CheckGet() == nil,
+		mayHedge:         kind.HasRESTClient() && kind.RateLimit() == nil && kind.CheckGet() == nil,
 		entries:          newTable[T](),
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},
 	}
 	s.sinceOrigin = s.base.Sub(slept.Origin)
 	s.watchEnded, s.explain = s.background.Done, s.explainFailure
-	if options.Shared.enabled() {
-		s.shared = map[string]*sharedNamespace[T]{}
-		s.sharedLines = flowcontrol.NewTokenBucketPassiveRateLimiter(1./60, 10)
-	}
 	return s
 }
 
@@ -155,9 +143,6 @@ type WatchOptions struct {
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server as one user should share one. Default: a Gate of its own.
 	Gate *Gate
-	// Shared makes the objects of a namespace share one stream of that namespace.
-	// Default: each object has a stream of its own, which the least permission allows.
-	Shared SharedOptions
 	// WatchImmutable keeps the stream of an object whose field "immutable" is
 	// true. Its owners then learn at once when it is deleted and created again.
 	// Default: the stream of such an object ends once it has synced, because its
@@ -212,9 +197,6 @@ func (o *WatchOptions) setDefaults() {
 	}
 	if o.ImmutableRecheck == 0 {
 		o.ImmutableRecheck = defaultImmutableRecheck
-	}
-	if o.Shared.Threshold == 0 {
-		o.Shared.Threshold = defaultSharedThreshold
 	}
 	if o.Gate == nil {
 		o.Gate = NewGate(GateOptions{})
@@ -273,9 +255,6 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 }
 
 func (s *WatchStore[T]) startEntriesLocked() {
-	if s.shared != nil {
-		s.countAllLocked() // a shared stream then reads all of them
-	}
 	for e := range s.entries.all() {
 		s.startUnaskedLocked(e)
 		e.wakeLocked()

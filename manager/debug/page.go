@@ -174,8 +174,6 @@ var tones = map[objectcache.Phase]string{
 // streamText returns how changes of an object arrive, or why none do.
 func streamText(o *Object) string {
 	switch {
-	case o.Stream == objectcache.StreamShared:
-		return "shared stream"
 	case o.Stream == objectcache.StreamPolled:
 		return "polled"
 	case o.Stream != objectcache.StreamNamed:

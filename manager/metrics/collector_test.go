@@ -67,7 +67,7 @@ func fixed() fakeStore {
 		},
 		statuses: []objectcache.Status{
 			{Phase: objectcache.PhaseServing, Stream: objectcache.StreamNamed, LastContact: contact},
-			{Phase: objectcache.PhaseFailing, Stream: objectcache.StreamShared, LastContact: contact.Add(-time.Second)},
+			{Phase: objectcache.PhaseFailing, Stream: objectcache.StreamPolled, LastContact: contact.Add(-time.Second)},
 			{Phase: objectcache.PhaseServing, Stream: objectcache.StreamNone, Reason: objectcache.ReasonImmutable, LastContact: contact.Add(-time.Hour)},
 			{Phase: objectcache.PhaseSyncing, Stream: objectcache.StreamNamed},
 		},

@@ -13,8 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/refwatch/refwatch/objectcache"
 )
 
 // Each value changes for its reason, on a server.
@@ -85,15 +83,6 @@ func TestScenarioOutage(t *testing.T) {
 		r.refuse(nil)
 		time.Sleep(30 * time.Second)
 		r.want("back", map[string]string{`objects{phase="Serving"}`: "20", `open_streams`: "20", `gate_outage`: "0"})
-	})
-}
-
-func TestScenarioShared(t *testing.T) {
-	options := objectcache.WatchOptions{Shared: objectcache.SharedOptions{Namespaces: []string{namespace}, Threshold: 3}}
-	inBubble(t, options, func(r *rig) {
-		r.refer("a", "b", "c")
-		time.Sleep(5 * time.Minute)
-		r.want("shared", map[string]string{`objects_by_stream{reason="",stream="Shared"}`: "3", `objects_by_stream{reason="",stream="Named"}`: "0", `objects{phase="Serving"}`: "3", `open_streams`: "1"})
 	})
 }
 

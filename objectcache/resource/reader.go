@@ -69,15 +69,8 @@ func (r *Reader[T]) Source(key types.NamespacedName) listwatch.Source {
 	return r.resource.sourceOf(key)
 }
 
-// NamespaceSource returns the source of the wanted objects of a namespace: see
-// [listwatch.FromRESTNamespace]. Call it only if HasNamespaceSource.
-func (r *Reader[T]) NamespaceSource(namespace string, wanted func(name string) bool) listwatch.Source {
-	return r.resource.accepted(listwatch.FromRESTNamespace(r.resource.rest, namespace, wanted))
-}
-
-// HasNamespaceSource reports whether the client can read a namespace without decoding what
-// is not wanted.
-func (r *Reader[T]) HasNamespaceSource() bool { return r.resource.rest != nil }
+// HasRESTClient reports whether the resource has a REST client, and no source of its own.
+func (r *Reader[T]) HasRESTClient() bool { return r.resource.rest != nil }
 
 // CheckGet returns an error if the resource has a selector, which Read does not apply.
 func (r *Reader[T]) CheckGet() error {

@@ -19,7 +19,6 @@
 //   - floor: WatchList streams, one goroutine each, 64 opened at a time, and the last object in a map. It is the least
 //     that one stream per object costs with client-go. It is no cache: it resumes no stream and counts no references.
 //   - controller-runtime: its cache for one namespace. It lists and keeps all Secrets there, with one stream.
-//   - refwatch-shared: refwatch with a shared stream of the namespace, in the scenario shared only.
 //   - refwatch-followed: refwatch with ten loops over Changes, in the scenario bookmarks only.
 //   - refwatch-nethttp: refwatch with BlockingStreams, whose streams net/http reads. It is measured in churn and
 //     neighbour, and in every scenario if -contenders names it.
@@ -73,10 +72,6 @@
 //     updates of 20 Secrets. Memory and the sync before the cut are measured as in memory.
 //   - sync-latency: the sync of memory, on a stub server that answers each request after 1.4 s. Connections, and events
 //     after the answer, are not delayed.
-//   - shared: 300 references in a namespace of 400, and of 20,000 Secrets. controller-runtime stands for an informer of
-//     the namespace. Memory is measured when all references share the stream, minutes after the first Get.
-//     cpu-us-per-foreign is the CPU of the process for each update of a Secret that is not referenced, which another
-//     process sends.
 //   - growth: the CPU time, for each of 1,000, 10,000 and 100,000 objects, of what programs do with all of them: see
 //     growth.go. It measures refwatch only.
 //   - many: 100,000 streams are opened, deliver one update each, and are closed. update-seconds is the time from the

@@ -141,7 +141,7 @@ func list[T any](into *[]T, parse func(string) (T, error)) func(string) error {
 // namedKind returns a contender that a flag names. refwatch-nethttp is then measured in every scenario.
 func namedKind(name string) (contender.Kind, error) {
 	kind, err := kindOf(name)
-	kind.Special = kind.Special && !kind.StreamPerObject
+	kind.Special = false
 	return kind, err
 }
 
@@ -150,7 +150,7 @@ func kindOf(name string) (contender.Kind, error) {
 }
 
 func scenarioOf(name string) (scenario, error) {
-	return find(append(scenarios, warmUpScenario, foreignWriter, steadyWriter, busyWriter), name, func(s scenario) string { return s.name })
+	return find(append(scenarios, warmUpScenario, steadyWriter, busyWriter), name, func(s scenario) string { return s.name })
 }
 
 func find[T any](all []T, name string, nameOf func(T) string) (none T, err error) {

@@ -135,8 +135,8 @@ func TestSmokeOnStub(t *testing.T) {
 	}
 }
 
-// TestSmoke measures every scenario of the real control plane with every contender, small, but for shared and
-// bookmarks, which take minutes, and for all but one size of objects. The run itself asserts that the contenders work.
+// TestSmoke measures every scenario of the real control plane with every contender, small, but for
+// bookmarks, which takes minutes, and for all but one size of objects. The run itself asserts that the contenders work.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three control planes")
@@ -149,7 +149,7 @@ func TestSmoke(t *testing.T) {
 	}
 	o.maxOutage, o.samples, o.calls, o.period = time.Second, 5, 1000, 300*time.Millisecond
 	o.scenarios = slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool {
-		return s.stub || s.name == "shared" || s.name == "bookmarks" || s.name == "cut-4kB" || s.name == "cut-1MiB"
+		return s.stub || s.name == "bookmarks" || s.name == "cut-4kB" || s.name == "cut-1MiB"
 	})
 	o.scenarios[len(o.scenarios)-1].sizes = []int{4} // of cut-100kB
 	var lines bytes.Buffer

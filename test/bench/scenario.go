@@ -54,7 +54,6 @@ var scenarios = []scenario{
 		name: "sync-latency", measure: (*worker).measureSyncLatency, takes: streamPerObject,
 		latency: 1400 * time.Millisecond, stub: true, long: true,
 	},
-	{name: "shared", measure: (*worker).measureShared, takes: sharers, sizes: []int{400, 20_000}, long: true},
 	{name: "growth", measure: (*worker).measureGrowth, takes: onlyRefwatch, sizes: []int{1000, 10_000, 100_000}, stub: true, long: true, rounds: 3},
 	{name: "many", measure: (*worker).measureMany, takes: inMany, sizes: []int{100_000}, stub: true, long: true, rounds: 3},
 }

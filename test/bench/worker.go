@@ -157,7 +157,7 @@ func (w *worker) load(ctx context.Context, pods []*corev1.Pod) error {
 
 // awaitWatches waits until the server has a number of watches.
 func (w *worker) awaitWatches(ctx context.Context, want int) error {
-	const timeout = 5 * time.Minute // objects join a shared stream in three
+	const timeout = 5 * time.Minute
 	interval := 250 * time.Millisecond
 	if w.stub != nil {
 		interval = 5 * time.Millisecond // it counts at no cost

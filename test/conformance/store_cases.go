@@ -29,7 +29,6 @@ func storeCases() []testCase {
 		{"immutable", "an immutable object has no stream after its first sync", immutableHasNoStream, watches},
 		{"recreated-immutable", "a new owner of a recreated immutable object never gets the old object", recreatedImmutable, everyStrategy},
 		{"many", "a hundred objects referenced at once have a stream each, and no more are opened at a time than the Gate allows", manyObjects, watches},
-		{"shared", "many references in a namespace share one stream of it where the options say so, and few have streams of their own", sharedStream, watches},
 		{"config-maps", "a store serves ConfigMaps", configMaps, everyStrategy},
 		{"slow-first-read", "a Get that waits for a slow first read is answered by a GET, and no state is older when the read arrives", slowFirstRead, watches},
 		{"any-kind", "a store serves any kind, with a Go type or without, or its metadata, over any client", anyKind, everyStrategy},

@@ -68,7 +68,7 @@
 // three faults last at a time: a further one is not injected.
 //
 // Steps that begin with "with" are applied before all others. These are options of the managers: idle-timeout T,
-// max-staleness T, shared N (the Threshold), watch-immutable, blocking, rest-widgets (a REST client reads the widgets),
+// max-staleness T, watch-immutable, blocking, rest-widgets (a REST client reads the widgets),
 // ttl T (the stores are TTLStores), direct (they are DirectStores), transform (a function gets each object before it is
 // stored).
 // These are options of the server: streams N (for each connection), no-watchlist, latency T (each response takes as

@@ -108,7 +108,6 @@ func drawSettings(t *rapid.T) (s Schedule) {
 	add(6, "with blocking")
 	add(6, "with no-watchlist")
 	add(6, "with streams", 3, 5)
-	add(5, "with shared", 1, 2, 3)
 	add(6, "with transform")
 	add(8, "with ttl", 1000, 60000)
 	add(16, "with direct")

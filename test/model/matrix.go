@@ -27,7 +27,7 @@ func DrawMatrix(objects int, faults ...Fault) *rapid.Generator[Schedule] {
 			delayed = mostChecked // some reads at a time, of states that are too old, and a Get waits for 5 s at most
 		}
 		s = slices.DeleteFunc(s, func(step Step) bool {
-			return step.Op == "with shared" && objects > mostChecked || step.Op == "with latency" && objects > delayed
+			return step.Op == "with latency" && objects > delayed
 		})
 		if objects > mostChecked { // client-go's dynamic client repeats throttled requests by itself: more than L5 allows
 			s = append(s, Step{Op: "with rest-widgets"})

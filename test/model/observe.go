@@ -47,12 +47,12 @@ func (w *World) observeRequest(request apiserver.Request) {
 		return
 	}
 	o := w.object(request)
-	if o == nil && (!w.settings.sharesStreams() || request.Name != "") || !slices.Contains(reads, request.Verb) {
+	if o == nil || !slices.Contains(reads, request.Verb) {
 		if w.options.Allowed != nil && w.options.Allowed(request) {
 			return
 		}
 		w.recorder.Foreign(request.Verb + " " + request.Path)
-	} else if o != nil {
+	} else {
 		o.requests.Add(1)
 		o.Request(request.Verb)
 	}

@@ -95,12 +95,9 @@ var operations = map[string]*operation{
 	"probe": {weight: 4, activity: true, args: []bounds{{max: 2}}, run: func(w *World, s Step) { w.probe(s.arg(0)) }},
 	opQuick: {weight: 3, args: []bounds{{list: []int{2, 5, 10}}}}, // the next steps do not wait for what the ones before cause
 
-	"with objects":       {set: func(s *settings, step Step) { s.objects = max(1, step.arg(0)) }},
-	"with idle-timeout":  {set: func(s *settings, step Step) { s.watch.IdleTimeout = step.duration(0) }},
-	"with max-staleness": {set: func(s *settings, step Step) { s.watch.MaxStaleness = step.duration(0) }},
-	"with shared": {set: func(s *settings, step Step) {
-		s.watch.Shared = objectcache.SharedOptions{Threshold: step.arg(0), Allowed: allowed}
-	}},
+	"with objects":         {set: func(s *settings, step Step) { s.objects = max(1, step.arg(0)) }},
+	"with idle-timeout":    {set: func(s *settings, step Step) { s.watch.IdleTimeout = step.duration(0) }},
+	"with max-staleness":   {set: func(s *settings, step Step) { s.watch.MaxStaleness = step.duration(0) }},
 	"with ttl":             {set: func(s *settings, step Step) { s.ttl = step.duration(0) }},
 	"with direct":          {set: func(s *settings, _ Step) { s.direct = true }},
 	"with busy":            {set: func(s *settings, step Step) { s.busy = step.duration(0) }},
@@ -113,8 +110,6 @@ var operations = map[string]*operation{
 	"with no-watchlist":    {set: func(s *settings, _ Step) { s.server.DisableWatchList = true }},
 	"with streams":         {set: func(s *settings, step Step) { s.server.MaxStreamsPerConnection = step.arg(0) }},
 }
-
-func allowed(context.Context, string) (bool, error) { return true, nil }
 
 // objectAt returns an object.
 func (w *World) objectAt(i int) *Object { return w.objects[i%w.settings.objects] }
@@ -159,8 +154,8 @@ const expeditedBound = 2 * time.Second
 // returns it soon after that is over: L4.
 func (w *World) expedite(kind int) {
 	kind %= len(w.kinds)
-	if !w.isQuiet() || w.settings.sharesStreams() {
-		return // others may fail, or read the object
+	if !w.isQuiet() {
+		return // others may fail
 	}
 	o := w.newObject()
 	for o.Kind != kind {

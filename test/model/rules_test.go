@@ -146,22 +146,6 @@ var rules = map[string]string{
 			delete 3
 			put 3
 			check`,
-	"objects pass to a shared stream on a busy etcd: L1": `
-			with shared 2
-			with busy 300
-			with objects 12
-			put 0
-			put 6
-			register 0 0 2
-			sleep 130000
-			put 6
-			register 2 2
-			put 0
-			sleep 61000
-			put 0
-			put 6
-			sleep 1000
-			check`,
 	"a server that answers nothing leaves new objects to the other one: L4": `
 			put 0
 			put 1

@@ -144,11 +144,6 @@ func (s Schedule) settings() settings {
 	return all
 }
 
-// sharesStreams reports whether a stream may be that of a namespace.
-func (s *settings) sharesStreams() bool {
-	return s.watch.Shared.Allowed != nil && s.ttl == 0 && !s.direct
-}
-
 // avoidsServers reports whether all objects are read by streams that avoid a server that does not answer.
 func (s *settings) avoidsServers() bool {
 	return !s.watch.BlockingStreams && !s.server.DisableWatchList && !s.direct && s.ttl == 0
@@ -204,9 +199,6 @@ func (s *settings) limits() history.Limits {
 	}
 	if s.watch.WatchImmutable && s.ttl == 0 {
 		limits.ImmutableFresh = limits.Fresh
-	}
-	if s.sharesStreams() {
-		limits.Attempt = 0 // a stream that is open already may have the object
 	}
 	return limits
 }

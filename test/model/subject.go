@@ -81,8 +81,6 @@ func (s *settings) newSubjects(_ context.Context, config *rest.Config, options o
 	kind := clients.Dynamic(dynamicClient, widgets)
 	if s.restWidgets {
 		kind = resource.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, widgets)
-	} else {
-		options.Shared = objectcache.SharedOptions{} // the dynamic client decodes objects before they can be dropped
 	}
 	custom, err3 := subjectOf(s, kind, options, visitWidgets)
 	return []Subject{secrets, configMaps, custom}, errors.Join(err1, err2, err3)

@@ -67,9 +67,6 @@ var starters = map[string]func(*rig, strategy) *subject{
 	},
 }
 
-// restClients are the clients that can share a stream.
-var restClients = map[string]bool{"clientset": true, "clientset with JSON": true, "clientset over HTTP/1.1": true, "typed": true, "config": true}
-
 func clientset(r *rig, config *rest.Config) kubernetes.Interface {
 	r.Helper()
 	client, err := kubernetes.NewForConfig(config)
@@ -88,14 +85,11 @@ type strategy struct {
 }
 
 var strategies = map[string]strategy{
-	"watch":    {options: objectcache.WatchOptions{}},
-	"blocking": {options: objectcache.WatchOptions{BlockingStreams: true}},
-	"TTL":      {options: objectcache.TTLOptions{TTL: time.Second}},
-	"direct":   {options: objectcache.DirectOptions{}},
-	"idle":     {options: objectcache.WatchOptions{IdleTimeout: time.Second, AcquireOnGet: time.Second}},
-	"shared": {options: objectcache.WatchOptions{
-		Shared: objectcache.SharedOptions{Namespaces: []string{namespace}, Threshold: 1},
-	}},
+	"watch":     {options: objectcache.WatchOptions{}},
+	"blocking":  {options: objectcache.WatchOptions{BlockingStreams: true}},
+	"TTL":       {options: objectcache.TTLOptions{TTL: time.Second}},
+	"direct":    {options: objectcache.DirectOptions{}},
+	"idle":      {options: objectcache.WatchOptions{IdleTimeout: time.Second, AcquireOnGet: time.Second}},
 	"immutable": {options: objectcache.WatchOptions{}, change: func(s *corev1.Secret) { yes := true; s.Immutable = &yes }},
 	"a transform that panics": {
 		options: objectcache.WatchOptions{}, unread: true, transform: func(object any) { panic(object) },

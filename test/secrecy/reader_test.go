@@ -57,7 +57,6 @@ var modes = map[string]struct {
 	"blocking":  {options: objectcache.WatchOptions{BlockingStreams: true}, netHTTP: true},
 	"TTL":       {options: objectcache.TTLOptions{TTL: time.Millisecond}, netHTTP: true},
 	"direct":    {options: objectcache.DirectOptions{}, netHTTP: true},
-	"shared":    {options: objectcache.WatchOptions{Shared: objectcache.SharedOptions{Namespaces: []string{namespace}, Threshold: 1}}},
 	"derived":   {options: objectcache.WatchOptions{}},
 	"immutable": {options: objectcache.WatchOptions{}},
 	"leaking":   {options: objectcache.WatchOptions{}}, // keeps a value, so that the test has something to find

@@ -11,16 +11,11 @@ type Upkeep uint8
 const (
 	// ByStream: a list-and-watch of the object brings its changes.
 	ByStream Upkeep = iota
-	// BySharedStream: the stream of its namespace brings them.
-	BySharedStream
 	// ByRead: a read is under way. If it brings the known state again, no stream is needed.
 	ByRead
 	// ByNone: there is no stream and no read, until the object has to be read again.
 	ByNone
 )
-
-// IsOwn reports whether the object has, or will have, requests of its own.
-func (u Upkeep) IsOwn() bool { return u == ByStream || u == ByRead }
 
 // Nature is what decides whether an object needs a stream.
 type Nature struct {
@@ -84,9 +79,9 @@ type Step uint8
 const (
 	// KeepWatch: the watch goes on.
 	KeepWatch Step = iota
-	// KeepStream: the watch goes on. When the shared stream has come as far, the object moves to it.
+	// KeepStream: the watch goes on. With the first read, the stream brings all changes.
 	KeepStream
-	// ReadAgain: the object is read now, with requests of its own.
+	// ReadAgain: the object is read now.
 	ReadAgain
 	// ReadForOwner: the object is read for its newest owner now. Such reads are spaced.
 	ReadForOwner
@@ -114,8 +109,6 @@ func (p Progress) Plan() Step {
 		return ReadAgain
 	case needsStream:
 		return KeepStream
-	case p.Upkeep == BySharedStream: // it is read for its owners
-		return ReadAgain
 	case p.Read && !p.Covered && p.MayRead:
 		return ReadForOwner
 	case p.Read && !p.Covered:
@@ -125,32 +118,4 @@ func (p Progress) Plan() Step {
 		return EndStream
 	}
 	return KeepWatch
-}
-
-// Sharing is what the plan says of a namespace whose objects may share a stream.
-type Sharing uint8
-
-const (
-	// KeepSharing: a stream goes on, also if it was about to end. None begins.
-	KeepSharing Sharing = iota
-	// Share: a stream begins, if there is none.
-	Share
-	// ShareNoLonger: the stream ends, unless more objects need one soon.
-	ShareNoLonger
-	// Unshare: the stream ends.
-	Unshare
-)
-
-// Shares returns the next step of a namespace in which that many objects need a stream. A number
-// that goes up and down between half the threshold and the threshold begins and ends no stream.
-func Shares(counted, threshold int) Sharing {
-	switch {
-	case counted >= threshold:
-		return Share
-	case counted == 0:
-		return Unshare
-	case counted < (threshold+1)/2:
-		return ShareNoLonger
-	}
-	return KeepSharing
 }

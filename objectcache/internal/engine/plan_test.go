@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"fmt"
 	"iter"
 	"testing"
 )
@@ -27,7 +26,6 @@ func TestPlan(t *testing.T) {
 		"became immutable":                              {Progress{Nature: immutable, Read: true, Covered: true}, EndStream},
 		"became immutable, new owner":                   {Progress{Nature: immutable, Read: true, MayRead: true}, ReadForOwner},
 		"became immutable, one of many new owners":      {Progress{Nature: immutable, Read: true}, EndStreamUntilRead},
-		"immutable while shared":                        {Progress{Nature: immutable, Upkeep: BySharedStream, Read: true, Covered: true}, ReadAgain},
 		"recheck under way":                             {Progress{Nature: immutable, Upkeep: ByRead, Covered: true}, KeepWatch},
 		"read under way ended, an owner came meanwhile": {Progress{Nature: immutable, Upkeep: ByRead, Read: true, MayRead: true}, ReadForOwner},
 		"the same, and many have come":                  {Progress{Nature: immutable, Upkeep: ByRead, Read: true}, EndStreamUntilRead},
@@ -38,9 +36,6 @@ func TestPlan(t *testing.T) {
 		"at rest, an event came while the stream ended": {Progress{Nature: followed, Upkeep: ByNone, Covered: true}, ReadAgain},
 		"at rest, the last read is stored":              {Progress{Nature: immutable, Upkeep: ByNone, Read: true, Covered: true}, KeepWatch},
 		"at rest, a timer reads for an owner":           {Progress{Nature: immutable, Upkeep: ByNone, Read: true, MayRead: true}, KeepWatch},
-		"shared, first read under way":                  {Progress{Nature: unknown, Upkeep: BySharedStream}, KeepStream},
-		"shared":                                        {Progress{Nature: followed, Upkeep: BySharedStream, Read: true, Covered: true}, KeepStream},
-		"shared and failing":                            {Progress{Nature: followed, Upkeep: BySharedStream, Read: true, Failed: true}, KeepStream},
 		"immutable and behind a GET":                    {Progress{Nature: immutable, Read: true, Covered: true, Behind: true}, ReadAgain},
 		"immutable, first read under way":               {Progress{Nature: immutable, Covered: true}, KeepWatch},
 		"immutable, first read failed":                  {Progress{Nature: immutable, Covered: true, Failed: true}, EndStream},
@@ -83,11 +78,6 @@ func TestNature(t *testing.T) {
 			t.Errorf("%s: next read: got %v, want %v", name, got, test.next)
 		}
 	}
-	for u, own := range map[Upkeep]bool{ByStream: true, BySharedStream: false, ByRead: true, ByNone: false} {
-		if u.IsOwn() != own {
-			t.Errorf("upkeep %v: got own %v, want %v", u, !own, own)
-		}
-	}
 }
 
 // allProgress yields every progress that a watch can have.
@@ -103,7 +93,7 @@ func allProgress() iter.Seq[Progress] {
 			if p.Read && !p.Known {
 				continue
 			}
-			upkeeps := []Upkeep{ByStream, BySharedStream, ByRead, ByNone}
+			upkeeps := []Upkeep{ByStream, ByRead, ByNone}
 			if n.OnDemand {
 				upkeeps = []Upkeep{ByRead, ByNone}
 			}
@@ -150,8 +140,7 @@ func TestPlanSettles(t *testing.T) {
 			}
 		}
 		reason := p.WithoutStream()
-		streams := p.Upkeep == ByStream || p.Upkeep == BySharedStream
-		if needed := reason == NeedsStream; needed && !streams || !needed && p.Upkeep != ByNone {
+		if needed := reason == NeedsStream; needed && p.Upkeep != ByStream || !needed && p.Upkeep != ByNone {
 			t.Errorf("%+v: after the steps %v got %+v, want reason %v", begin, steps, p, reason)
 		}
 	}
@@ -171,25 +160,5 @@ func TestPlanEndsNoRead(t *testing.T) {
 		if p.WithoutStream() == NeedsStream && (p.Plan() == EndStream || p.Plan() == EndStreamUntilRead) {
 			t.Errorf("%+v: the stream ends, and the object needs one", p)
 		}
-	}
-}
-
-// Whether a namespace shares a stream depends on the number of its objects, and between half
-// the threshold and the threshold on what it was before.
-func TestPlanOfNamespace(t *testing.T) {
-	for threshold, wants := range map[int]string{
-		1: "-++",
-		2: "-.+",
-		3: "-~.+",
-		8: "-~~~....+++",
-	} {
-		t.Run(fmt.Sprint("threshold ", threshold), func(t *testing.T) {
-			steps := map[rune]Sharing{'-': Unshare, '~': ShareNoLonger, '.': KeepSharing, '+': Share}
-			for counted, want := range wants {
-				if got := Shares(counted, threshold); got != steps[want] {
-					t.Errorf("%d objects: got step %v, want %v", counted, got, steps[want])
-				}
-			}
-		})
 	}
 }

@@ -50,7 +50,6 @@ const (
 	Floor    = "floor"
 
 	RefwatchNetHTTP   = "refwatch-nethttp"
-	RefwatchShared    = "refwatch-shared"
 	RefwatchFollowed  = "refwatch-followed"
 	ControllerRuntime = "controller-runtime"
 )
@@ -62,7 +61,6 @@ var Kinds = []Kind{
 	{Name: Informer, New: newInformer, StreamPerObject: true},
 	{Name: Floor, New: newFloor, StreamPerObject: true, InOutages: true},
 	{Name: ControllerRuntime, New: newControllerRuntime},
-	{Name: RefwatchShared, New: newRefwatchShared, Special: true},
 	{
 		Name: RefwatchNetHTTP, New: newRefwatch(objectcache.WatchOptions{BlockingStreams: true}), Registrar: refwatchRegistrar,
 		StreamPerObject: true, InOutages: true, Special: true,

@@ -44,12 +44,6 @@ func newRefwatchFollowed(ctx context.Context, config *rest.Config, namespace str
 	return c, nil
 }
 
-// newRefwatchShared makes refwatch's manager with a shared stream of the namespace.
-func newRefwatchShared(ctx context.Context, config *rest.Config, namespace string) (Contender, error) {
-	options := objectcache.WatchOptions{Shared: objectcache.SharedOptions{Namespaces: []string{namespace}}}
-	return newRefwatch(options)(ctx, config, namespace)
-}
-
 func refwatchRegistrar() (Registrar, error) {
 	return manager.New[*corev1.Secret](nothing{}, manager.VisitPodSecretNames)
 }

@@ -19,11 +19,10 @@ import (
 	"github.com/refwatch/refwatch/test/bench/contender"
 )
 
-// colours are those of contender.Kinds, of which the last, refwatch-shared, is in no plot. They differ in lightness,
-// too.
+// colours are those of the first contender.Kinds. The others are in no plot. They differ in lightness, too.
 var colours = []color.RGBA{
 	{0x00, 0x5a, 0xb5, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
-	{0x55, 0x55, 0x55, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x00, 0x9e, 0x73, 0xff},
+	{0x55, 0x55, 0x55, 0xff}, {0x56, 0xb4, 0xe9, 0xff},
 }
 
 // picture is one plot: bars of figures, or the recovery from an outage.
