@@ -47,9 +47,6 @@ type parkable struct {
 	free  bool                          // Wake is due for the next one
 }
 
-// dropped is the type of an event that TryNext drops, as a stream of a namespace drops many.
-const dropped watch.EventType = "DROPPED"
-
 func (p *parkable) Park(wake listwatch.Waker) bool {
 	p.wake = wake
 	p.Stream.(untied).endWith(context.Background()) // only Close ends it from now on
@@ -105,9 +102,6 @@ func (p *parkable) TryNext() (event watch.Event, ok bool, err error) {
 	result := p.queue[0]
 	p.queue = p.queue[1:]
 	p.mu.Unlock()
-	if event, err = result(); event.Type == dropped {
-		p.wake.Wake(false)
-		return watch.Event{}, false, nil
-	}
+	event, err = result()
 	return event, true, err
 }

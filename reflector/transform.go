@@ -194,10 +194,9 @@ func (t *transformer) turns() {
 	}
 }
 
-// drains notes that TryNext has found nothing. If it has called Wake itself, it has dropped
-// events, and others wait.
+// drains notes that TryNext has found nothing.
 func (t *transformer) drains() {
-	if t != nil && t.woken.Load() == 0 {
+	if t != nil {
 		t.arrived = 0
 	}
 }

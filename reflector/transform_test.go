@@ -350,26 +350,3 @@ func TestEventsThatWaitForTransform(t *testing.T) {
 		})
 	}
 }
-
-// What has waited behind events that were dropped is as old as what came before them.
-func TestEventsThatWaitBehindOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		free := make(chan struct{})
-		stream := newStream(append(state(secret("5"), "7"), event(watch.Modified, secret("8")))...)
-		r := start(t, watching(stream.answer), reflector.Options{Transform: transforming(func(version string) error {
-			if version == "8" {
-				<-free
-			}
-			return nil
-		})})
-		began := time.Now()
-		stream.events <- watch.Event{Type: dropped}
-		stream.events <- event(watch.Modified, secret("9"))
-		time.Sleep(time.Minute)
-		close(free)
-		synctest.Wait()
-		if got := r.Status(); got.ResourceVersion != "9" || !got.LastContact.Equal(began) {
-			t.Errorf("got version %s, and a last contact after %v, want 9, and after 0s", got.ResourceVersion, got.LastContact.Sub(began))
-		}
-	})
-}

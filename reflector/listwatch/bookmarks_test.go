@@ -24,7 +24,7 @@ func bookmarkAt(version string) *corev1.Secret {
 func eachParked(t *testing.T, run func(t *testing.T, p *parked, frame framing)) {
 	for name, frame := range framings {
 		t.Run(name, func(t *testing.T) {
-			p := park(t, nil, 0, nil)
+			p := park(t, nil, 0)
 			p.takes = true
 			p.body.deliver(frame(t, watch.Bookmark, bookmarkAt("1000")))
 			p.read()
@@ -247,7 +247,7 @@ func TestWakeForLittle(t *testing.T) {
 	large.Data["large"] = bytes.Repeat([]byte("x"), smallFrames)
 	for name, frame := range framings {
 		t.Run(name, func(t *testing.T) {
-			p := park(t, nil, 0, nil)
+			p := park(t, nil, 0)
 			p.body.deliver(frame(t, watch.Added, canarySecret()))
 			if p.wakes != 1 || !p.small {
 				t.Errorf("a small event: got %d wakes, and small is %v", p.wakes, p.small)

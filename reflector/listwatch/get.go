@@ -16,7 +16,7 @@ func (r *RESTResource) Get(ctx context.Context, namespace, name string) (runtime
 	object := r.NewObject()
 	request := r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).Name(name).MaxRetries(0)
 	accept(request, object, object)
-	body, kind, err := read(ctx, request, largestFrame)
+	body, kind, err := read(ctx, request)
 	if err != nil {
 		return nil, err
 	}

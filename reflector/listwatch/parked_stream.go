@@ -51,27 +51,14 @@ func (s *restStream) startWaiting(wake Waker) {
 	}
 }
 
-// droppedAtOnce is how many events one TryNext drops. After that it returns false, and calls
-// Wake if there is more: other streams have their turn first.
-const droppedAtOnce = 16
-
 // TryNext implements Parkable.
 func (s *restStream) TryNext() (event watch.Event, ok bool, err error) {
-	for range droppedAtOnce {
-		frame, end, ok := s.take()
-		if !ok {
-			return watch.Event{}, false, nil
-		}
-		event, err := s.decodeTaken(frame, end)
-		if err != errDropped { //nolint:errorlint // it is never wrapped
-			return event, true, err
-		}
+	frame, end, ok := s.take()
+	if !ok {
+		return watch.Event{}, false, nil
 	}
-	s.mu.Lock()
-	s.waiting = true
-	s.mu.Unlock()
-	s.wakeIfReady()
-	return watch.Event{}, false, nil
+	event, err = s.decodeTaken(frame, end)
+	return event, true, err
 }
 
 // take returns the next complete frame, or the end of the stream and the incomplete

@@ -30,21 +30,16 @@ func TestParkedStreamReturnsWhatNextReturns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
 				made := emptyBuffers(t)
-				var filter *nameFilter
-				if rapid.Bool().Draw(rt, "filtered") {
-					filter = newNameFilter(func() runtime.Object { return &corev1.Secret{} }, isTLS)
-				}
 				body, end := drawBody(rt, t, frame), rapid.SampledFrom([]error{io.EOF, errors.New("reset")}).Draw(rt, "end")
 				next := streamOf(io.MultiReader(bytes.NewReader(body), iotest.ErrReader(end)))
-				next.filter = filter
 				want, wantErr := drain(next)
 
 				arrived := rapid.IntRange(0, len(body)).Draw(rt, "arrived")
 				byNext := 0
-				if all, _ := drain(&restStream{body: io.NopCloser(bytes.NewReader(body[:arrived])), source: next.source, filter: filter}); len(all) > 0 {
+				if all, _ := drain(&restStream{body: io.NopCloser(bytes.NewReader(body[:arrived])), source: next.source}); len(all) > 0 {
 					byNext = rapid.IntRange(0, len(all)).Draw(rt, "by Next")
 				}
-				p := park(t, body[:arrived], byNext, filter)
+				p := park(t, body[:arrived], byNext)
 				for rest := body[arrived:]; len(rest) > 0; {
 					n := rapid.IntRange(1, len(rest)).Draw(rt, "bytes")
 					p.body.deliver(rest[:n])
@@ -109,7 +104,7 @@ func TestParkedStreamPieces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			first, second := frame(t, watch.Added, canarySecret()), frame(t, watch.Modified, canarySecret())
 			for size := 1; size <= len(first)+len(second); size++ {
-				p := park(t, nil, 0, nil)
+				p := park(t, nil, 0)
 				made := 0
 				p.stream.source.resource.NewObject = func() runtime.Object { made++; return &corev1.Secret{} }
 				for piece := range slices.Chunk(append(bytes.Clone(first), second...), size) {
@@ -156,47 +151,10 @@ func TestParkedStreamWakes(t *testing.T) {
 				}, 0},
 			}
 			for name, test := range tests {
-				p := park(t, test.arrived, 0, nil)
+				p := park(t, test.arrived, 0)
 				if test.after(p); p.wakes != test.want {
 					t.Errorf("%s: Wake: got %d calls, want %d", name, p.wakes, test.want)
 				}
-			}
-		})
-	}
-}
-
-// One TryNext drops a bounded number of events, so that a busy namespace does not keep a
-// worker from other streams. The rest, and what follows it, is returned after another Wake.
-func TestTryNextDropsFewEvents(t *testing.T) {
-	for name, frame := range framings {
-		t.Run(name, func(t *testing.T) {
-			dropped := 0
-			filter := newNameFilter(func() runtime.Object { return &corev1.Secret{} }, func(name string) bool {
-				dropped++
-				return name == "tls"
-			})
-			p := park(t, nil, 0, filter)
-			p.body.deliver(append(bytes.Repeat(frame(t, watch.Modified, named("other")), 1000), frame(t, watch.Modified, named("tls"))...))
-			calls := 0
-			for p.wakes = 0; len(p.events) == 0; calls++ {
-				before := dropped
-				event, ok, err := p.tryNext()
-				if dropped-before > droppedAtOnce {
-					t.Fatalf("one TryNext: looked at %d events, want %d at most", dropped-before, droppedAtOnce)
-				}
-				if ok {
-					p.events = append(p.events, event)
-				} else if p.wakes != 1 {
-					t.Fatalf("TryNext returned false, %v, with events left: got %d calls of Wake, want 1", err, p.wakes)
-				}
-				p.wakes = 0
-			}
-			if calls != 1000/droppedAtOnce+1 {
-				t.Errorf("calls of TryNext: got %d, want %d", calls, 1000/droppedAtOnce+1)
-			}
-			p.wakes = 1 // TryNext has not returned false yet
-			if p.end(io.EOF); p.events[0].Type != watch.Modified {
-				t.Errorf("after the dropped events: got %s, want the wanted one", p.events[0].Type)
 			}
 		})
 	}
@@ -213,7 +171,7 @@ func TestParkLosesNothing(t *testing.T) {
 			for arrived := range body {
 				complete, _ := drain(streamOf(bytes.NewReader(body[:arrived])))
 				for byNext := range len(complete) + 1 {
-					p := park(t, body[:arrived], byNext, nil)
+					p := park(t, body[:arrived], byNext)
 					p.read()
 					p.body.deliver(body[arrived:])
 					p.end(io.EOF)
@@ -257,7 +215,7 @@ func TestWhileTryNextDecodes(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			made := emptyBuffers(t)
-			p := park(t, frame, 0, nil)
+			p := park(t, frame, 0)
 			decoding, decode, read := make(chan struct{}), make(chan struct{}), make(chan watch.Event, 1)
 			p.stream.source.resource.NewObject = func() runtime.Object {
 				close(decoding)
@@ -347,7 +305,7 @@ func TestParkedStreamIsSmall(t *testing.T) {
 	if got := unsafe.Sizeof(restStream{}); got > 80 {
 		t.Errorf("a restStream: got %d bytes, want 80 at most", got)
 	}
-	p := park(t, jsonFrame(t, watch.Added, canarySecret()), 1, nil)
+	p := park(t, jsonFrame(t, watch.Added, canarySecret()), 1)
 	if p.stream.json != nil || p.stream.frames != nil {
 		t.Error("a quiet stream holds the decoder of Next, or a buffer")
 	}
@@ -364,7 +322,7 @@ func FuzzParkedStream(f *testing.F) {
 	f.Add([]byte("<html>"), uint16(2))
 	f.Fuzz(func(t *testing.T, body []byte, size uint16) {
 		want, wantErr := drain(streamOf(bytes.NewReader(body)))
-		p := park(t, nil, 0, nil)
+		p := park(t, nil, 0)
 		for piece := range slices.Chunk(body, int(size)+1) {
 			p.body.deliver(piece)
 			if size%2 == 0 {

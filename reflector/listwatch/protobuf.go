@@ -99,12 +99,15 @@ func (s *restStream) decodeCut(event protobufEvent) (watch.Event, error) {
 	if err := object.Unmarshal(message); err != nil {
 		return watch.Event{}, undecodable(err)
 	}
-	return s.deliver(event.eventType, object, len(event.object))
+	return s.deliver(event.eventType, object, len(event.object)), nil
 }
 
-// metadataManagedFields is the number of that field (generated.proto of the package
+// The numbers of fields (generated.proto of the packages k8s.io/api/core/v1 and
 // k8s.io/apimachinery/pkg/apis/meta/v1).
-const metadataManagedFields protowire.Number = 17
+const (
+	objectMetadata        protowire.Number = 1
+	metadataManagedFields protowire.Number = 17
+)
 
 // withoutManagedFields returns an object in protobuf without its managedFields, in a buffer. If
 // it has none, or its metadata do not come first, it returns the object.

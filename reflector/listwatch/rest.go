@@ -75,7 +75,7 @@ type restSource struct {
 }
 
 func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, size, err := s.resource.list(ctx, s.namespace, s.name, options, largestFrame)
+	list, size, err := s.resource.list(ctx, s.namespace, s.name, options)
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +106,7 @@ func (s *restSource) shareNames(object runtime.Object) {
 	}
 }
 
-func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
-	return s.watch(ctx, options, nil)
-}
-
-// request returns a request for one object, or for all of a namespace if the name is empty.
+// request returns a list or a watch of one object.
 func (r *RESTResource) request(namespace, name string, options *metav1.ListOptions) *rest.Request {
 	r.selectIn(namespace, name, options)
 	return r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).
@@ -119,12 +115,12 @@ func (r *RESTResource) request(namespace, name string, options *metav1.ListOptio
 		MaxRetries(0)
 }
 
-// list returns a list of at most so many bytes, and its size.
-func (r *RESTResource) list(ctx context.Context, namespace, name string, options metav1.ListOptions, most int64) (list runtime.Object, size int, err error) {
+// list returns a list, and its size.
+func (r *RESTResource) list(ctx context.Context, namespace, name string, options metav1.ListOptions) (list runtime.Object, size int, err error) {
 	list = r.NewList()
 	request := r.request(namespace, name, &options)
 	accept(request, list, r.NewObject())
-	body, kind, err := read(ctx, request, most)
+	body, kind, err := read(ctx, request)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -136,23 +132,22 @@ func (r *RESTResource) list(ctx context.Context, namespace, name string, options
 var errLongAnswer = redact.Loggable(fmt.Errorf("%w: an answer of more than %d bytes", cache.ErrMalformed, largestFrame))
 
 // read sends a request, and returns the body of the answer, and the type of one that is not an API server's. One of
-// more than so many bytes, without its compression, is not read further. [rest.Request.Do] reads any body whole, and
+// more than 4 MiB, without its compression, is not read further. [rest.Request.Do] reads any body whole, and
 // logs it.
-func read(ctx context.Context, request *rest.Request, most int64) (answer []byte, kind string, err error) {
+func read(ctx context.Context, request *rest.Request) (answer []byte, kind string, err error) {
 	body, err := request.Stream(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	defer func() { _ = body.Close() }()
-	answer, err = io.ReadAll(io.LimitReader(body, most+1))
-	if err == nil && int64(len(answer)) > most {
+	answer, err = io.ReadAll(io.LimitReader(body, largestFrame+1))
+	if err == nil && len(answer) > largestFrame {
 		err = errLongAnswer
 	}
 	return answer, typeOf(body), err
 }
 
-// watch opens a stream. filter is nil if every event is wanted.
-func (s *restSource) watch(ctx context.Context, options metav1.ListOptions, filter *nameFilter) (Stream, error) {
+func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Stream, error) {
 	options.Watch = true
 	request := s.resource.request(s.namespace, s.name, &options)
 	object := s.resource.NewObject()
@@ -164,7 +159,7 @@ func (s *restSource) watch(ctx context.Context, options metav1.ListOptions, filt
 	if err != nil {
 		return nil, err
 	}
-	stream := &restStream{body: body, source: s, filter: filter}
+	stream := &restStream{body: body, source: s}
 	if kind := typeOf(body); kind != "" {
 		return &foreignStream{restStream: stream, kind: kind}, nil
 	}

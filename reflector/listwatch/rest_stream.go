@@ -42,9 +42,8 @@ const (
 type restStream struct {
 	body   io.ReadCloser
 	source *restSource
-	filter *nameFilter // nil: every event is wanted
-	json   *jsonBody   // nil if the frames are protobuf, none has come, or the stream is parked
-	wake   Waker       // nil until the stream is parked
+	json   *jsonBody // nil if the frames are protobuf, none has come, or the stream is parked
+	wake   Waker     // nil until the stream is parked
 
 	mu       sync.Mutex
 	frames   *frames // what has arrived since the stream is parked; nil if TryNext has returned all of it
@@ -74,29 +73,13 @@ func formatOf(firstByte byte) format {
 	return formatProtobuf
 }
 
-// errDropped means that a frame holds an object that is not wanted.
-var errDropped = errors.New("not wanted")
-
 // Next implements Stream.
 func (s *restStream) Next() (watch.Event, error) {
-	for {
-		event, err := s.nextFrame()
-		if err != errDropped { //nolint:errorlint // it is never wrapped
-			return event, err
-		}
-	}
-}
-
-func (s *restStream) nextFrame() (watch.Event, error) {
 	if s.json == nil {
 		if _, err := io.ReadFull(s.body, s.length[:]); err != nil {
 			return watch.Event{}, err
 		}
 	}
-	return s.next()
-}
-
-func (s *restStream) next() (watch.Event, error) {
 	if s.format == formatUnknown {
 		if s.format = formatOf(s.length[0]); s.format == formatJSON {
 			s.json = newJSONBody(io.MultiReader(bytes.NewReader(s.length[:]), s.body))
@@ -175,9 +158,6 @@ func (s *restStream) nextJSON() (watch.Event, error) {
 }
 
 func (s *restStream) decodeJSON(frame []byte) (watch.Event, error) {
-	if s.filter.dropsJSON(frame) {
-		return watch.Event{}, errDropped
-	}
 	var event metav1.WatchEvent
 	if _, _, err := jsonEncoding().event.Decode(frame, nil, &event); err != nil {
 		return watch.Event{}, undecodable(err)
@@ -209,9 +189,6 @@ func (s *restStream) nextProtobuf() (watch.Event, error) {
 }
 
 func (s *restStream) decodeProtobuf(frame []byte) (watch.Event, error) {
-	if s.filter.dropsProtobuf(frame) {
-		return watch.Event{}, errDropped
-	}
 	cut, ok := cutProtobuf(frame)
 	if ok && s.source.resource.kind.is(cut.kind) {
 		return s.decodeCut(cut)
@@ -250,14 +227,11 @@ func (s *restStream) decode(event *metav1.WatchEvent, decoder runtime.Decoder) (
 	if err != nil {
 		return watch.Event{}, err
 	}
-	return s.deliver(watch.EventType(event.Type), object, len(event.Object.Raw))
+	return s.deliver(watch.EventType(event.Type), object, len(event.Object.Raw)), nil
 }
 
-// deliver returns the event of an object of that many bytes, unless it is not wanted.
-func (s *restStream) deliver(eventType watch.EventType, object runtime.Object, size int) (watch.Event, error) {
-	if s.filter.drops(string(eventType), object) {
-		return watch.Event{}, errDropped
-	}
+// deliver returns the event of an object of that many bytes.
+func (s *restStream) deliver(eventType watch.EventType, object runtime.Object, size int) watch.Event {
 	switch eventType {
 	case watch.Added, watch.Modified:
 		s.source.remember(object, size)
@@ -265,5 +239,5 @@ func (s *restStream) deliver(eventType watch.EventType, object runtime.Object, s
 	case watch.Deleted:
 		s.source.remember(nil, 0)
 	}
-	return watch.Event{Type: eventType, Object: object}, nil
+	return watch.Event{Type: eventType, Object: object}
 }

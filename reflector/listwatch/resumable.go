@@ -45,7 +45,7 @@ func (s *restSource) IsLarge() bool { return s.large.Load() != 0 }
 func (s *restSource) Compare(ctx context.Context, options metav1.ListOptions) (runtime.Object, bool, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	request := s.resource.request(s.namespace, s.name, &options).SetHeader("Accept", metadataTypes(list))
-	body, contentType, err := read(ctx, request, largestFrame)
+	body, contentType, err := read(ctx, request)
 	if err != nil {
 		return nil, false, err
 	}

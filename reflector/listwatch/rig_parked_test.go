@@ -65,7 +65,6 @@ type parked struct {
 	body   *fakeBody
 	wakes  int // calls of Wake that no TryNext has followed
 	idle   bool
-	trying bool // TryNext is under way, which may return false and still has something
 	small  bool // said the last Wake
 	takes  bool // bookmarks where they arrive
 	taken  []string
@@ -74,11 +73,11 @@ type parked struct {
 }
 
 // park parks a stream of which some bytes have arrived. Next returns the first events.
-func park(t testing.TB, arrived []byte, byNext int, filter *nameFilter) *parked {
+func park(t testing.TB, arrived []byte, byNext int) *parked {
 	t.Helper()
 	p := &parked{t: t, body: &fakeBody{arrived: bytes.NewReader(arrived)}, idle: true}
 	p.stream = streamOf(nil)
-	p.stream.body, p.stream.filter = p.body, filter
+	p.stream.body = p.body
 	for range byNext {
 		event, err := p.stream.Next()
 		if err != nil {
@@ -95,7 +94,7 @@ func park(t testing.TB, arrived []byte, byNext int, filter *nameFilter) *parked 
 // Wake implements Waker.
 func (p *parked) Wake(small bool) {
 	p.small = small
-	if p.wakes++; p.wakes > 1 || !p.idle && !p.trying {
+	if p.wakes++; p.wakes > 1 || !p.idle {
 		p.t.Errorf("Wake: got %d calls, and TryNext has returned false: %v, want one call after that", p.wakes, p.idle)
 	}
 	p.idle = false
@@ -113,10 +112,6 @@ func (p *parked) read() {
 	p.wakes = 0
 	for p.err == nil {
 		event, ok, err := p.tryNext()
-		if !ok && p.wakes > 0 {
-			p.wakes = 0
-			continue
-		}
 		if !ok {
 			p.idle = true
 			if p.stream.frames != nil && p.stream.frames.complete > 0 || p.body.unpaid() != 0 {
@@ -132,8 +127,6 @@ func (p *parked) read() {
 
 func (p *parked) tryNext() (event watch.Event, ok bool, err error) {
 	p.t.Helper()
-	p.trying = true
-	defer func() { p.trying = false }()
 	if event, ok, err = p.stream.TryNext(); ok && p.wakes > 0 {
 		p.t.Errorf("TryNext: got an event and a Wake, want only one of them")
 	}

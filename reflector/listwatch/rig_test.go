@@ -48,6 +48,12 @@ func canarySecret() *corev1.Secret {
 	}
 }
 
+func named(name string) *corev1.Secret {
+	secret := canarySecret()
+	secret.Name = name
+	return secret
+}
+
 // checkSecrecy reports object data in the text of an error.
 func checkSecrecy(t testing.TB, err error) {
 	t.Helper()

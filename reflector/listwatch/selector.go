@@ -3,7 +3,6 @@
 package listwatch
 
 import (
-	"cmp"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,15 +26,11 @@ func (r *RESTResource) Selects(namespace, name string) bool {
 	return err != nil || selects // the server refuses a selector without a meaning
 }
 
-// selectIn sets the selectors of a request. The name is empty for a request for all objects of a namespace.
+// selectIn sets the selectors of a request.
 func (r *RESTResource) selectIn(namespace, name string, options *metav1.ListOptions) {
 	text := ""
 	if r.Selector != nil {
 		options.LabelSelector, text = r.Selector(namespace)
-	}
-	if name == "" {
-		options.FieldSelector = cmp.Or(text, options.FieldSelector)
-		return
 	}
 	terms := []string{fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 	switch rest, selects, err := splitTerms(text, namespace, name); {

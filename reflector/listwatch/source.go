@@ -83,8 +83,7 @@ type Parkable interface {
 	// TryNext returns the next event, or the error that Next would return, and true.
 	// It does not block. It returns false if there is none: Wake is then called once,
 	// as soon as there is an event or an error. It is called from one goroutine at a
-	// time, and may be called beside Wake, which it may call itself. After Close it
-	// returns an error.
+	// time, and may be called beside Wake. After Close it returns an error.
 	//
 	// What has arrived stays in memory until TryNext has returned it: call TryNext
 	// until it returns false.
@@ -98,9 +97,6 @@ type Waker interface {
 	// the connection wait until it returns. It may be called before Park returns. It
 	// is not called after Close, except for a call that was under way. small says that
 	// TryNext decodes at most 16 KiB: Wake may call it itself, and the others wait for that.
-	//
-	// TryNext may still return false after Wake, if the stream has dropped the event
-	// (see [FromRESTNamespace]).
 	Wake(small bool)
 	// TakeBookmark may be called in place of Wake, with the version of a bookmark, if TryNext
 	// has returned all that came before it. If it returns false, TryNext returns the

@@ -31,7 +31,7 @@ func TestStreamsEndInTheSameWay(t *testing.T) {
 				t.Errorf("%q and %v: got %v, want malformed: %v", rest, end, want, malformed)
 			}
 			for arrived := range len(body) {
-				p := park(t, body[:arrived], 0, nil)
+				p := park(t, body[:arrived], 0)
 				p.body.deliver(body[arrived:])
 				p.end(end)
 				if failure.Of(p.err) != failure.Of(want) || errors.Is(p.err, io.EOF) != errors.Is(want, io.EOF) {
