@@ -36,8 +36,7 @@ type Source[T cache.Object] interface {
 }
 
 // FromSource is any resource whose objects come from a source of your own, for example over
-// a client that has no REST client. Such objects cannot share a stream, and a goroutine
-// reads each stream.
+// a client that has no REST client. A goroutine reads each stream.
 //
 // client-go's dynamic and metadata clients decode their streams themselves, and limit no
 // event: a server, or a proxy, that sends an event without an end makes the program read

@@ -39,10 +39,8 @@ func (transformError) Is(target error) bool { return target == listwatch.ErrStor
 // returned. So does TransformingSince of the object's Status. Nothing limits that time. Run returns
 // only when each function has returned, and so does Get of a DirectStore, whatever its context says.
 //
-// An object that has a stream of its own is late by less than a second, however many functions block
-// for others. Objects that share a stream wait for each other: for all calls of its first read, and
-// then for the calls of each event before their own. When one call has taken half a second, or the
-// first read 5 s, they get streams of their own. Memory has each object that a call is given.
+// An object is late by less than a second, however many functions block for others. Memory has each
+// object that a call is given.
 //
 // The age of a state counts from the server's answer, and not from when the function has returned:
 // see LastContact of the object's Status. If the function takes longer than MaxStaleness, each state

@@ -19,7 +19,6 @@ var library = []string{"cache/", "reflector/", "objectcache/", "manager/", "feat
 
 // internal are texts that no user reads as a message, and why.
 var internal = map[string]string{
-	"not wanted":                       "ends the reading of a frame",
 	"the member has left":              "ends the wait of a reflector that was stopped",
 	"the session was ended":            "replaced by the cause",
 	"waiting":                          "begins other messages",
