@@ -172,7 +172,7 @@ type GetOptions struct {
 	// Live demands a consistent read that begins after the call. The stream of the object
 	// is opened again for it. Gets that wait for the same object share a read, and
 	// further reads of it begin 1.1 to 1.6 s after each other, or 0.25 s if the object has
-	// no stream of its own, within the limits of the [Gate]. Default: memory will do.
+	// no stream, within the limits of the [Gate]. Default: memory will do.
 	Live bool
 	// NoAcquire makes [WatchOptions].AcquireOnGet not apply: a Get of an object that has no
 	// reference then returns [ErrNotRegistered]. Default: it applies.
