@@ -44,18 +44,12 @@ func (r *release) checkDocuments() error {
 	if _, err := r.changes(); err != nil {
 		lacks = append(lacks, err)
 	}
-	if _, err := os.Stat(r.notes()); err != nil {
-		lacks = append(lacks, fmt.Errorf("write the release notes: %w", err))
-	}
 	row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(r.version) + ` \|`)
 	if text, err := os.ReadFile(filepath.Join(r.root, "docs/stability.md")); err != nil || !row.Match(text) {
 		lacks = append(lacks, errors.Join(err, fmt.Errorf("docs/stability.md: the table of versions lacks %s", r.version)))
 	}
 	return errors.Join(lacks...)
 }
-
-// notes is the file of the release notes.
-func (r *release) notes() string { return filepath.Join(r.root, "docs/releases", r.version+".md") }
 
 // changes returns the section of the version in the changelog.
 func (r *release) changes() (string, error) {
@@ -72,19 +66,15 @@ func (r *release) changes() (string, error) {
 	return strings.TrimSpace(section), nil
 }
 
-// writeNotes writes the release notes with the section of the changelog.
+// writeNotes writes the release notes: the section of the changelog.
 func (r *release) writeNotes(string) error {
-	notes, err := os.ReadFile(r.notes())
-	if err == nil {
-		var changes string
-		changes, err = r.changes()
-		notes = fmt.Appendf(notes, "\n## Changes\n\n%s\n", changes)
-	}
+	changes, err := r.changes()
 	if err != nil {
 		if r.dryRun {
 			return nil // checkDocuments has said so
 		}
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.folder, "notes.md"), notes, 0o644)
+	notes := fmt.Sprintf("# %s\n\n%s\n", r.version, changes)
+	return os.WriteFile(filepath.Join(r.folder, "notes.md"), []byte(notes), 0o644)
 }

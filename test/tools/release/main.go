@@ -9,7 +9,7 @@
 //
 //   - proxy: a module proxy with the zip file of each module, as Go's would have it
 //   - sbom: the bills of materials that -sbom has
-//   - notes.md: the release notes, and the section of the changelog
+//   - notes.md: the section of the changelog
 //   - provenance.json: an in-toto statement with the SLSA provenance of these files. It is not signed
 //
 // Then it builds a program that requires the modules from that proxy, without a replace directive, and tags HEAD for

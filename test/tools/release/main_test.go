@@ -51,16 +51,15 @@ func newRepository(t *testing.T) string {
 	git(t, root, "config", "commit.gpgSign", "false")
 	git(t, root, "config", "core.hooksPath", os.DevNull)
 	write(t, root, map[string]string{
-		"LICENSE":              "a license\n",
-		"go.mod":               "module example.com/m\n\ngo 1.26.0\n",
-		"m.go":                 "package m\n\nconst Version = 1\n",
-		"internal/i/i.go":      "package i\n",
-		"test/broken/b.go":     "package broken\n\nimport _ \"example.com/none\"\n",
-		"sub/deep/go.mod":      "module example.com/m/sub/deep\n\ngo 1.26.0\n\nrequire example.com/m v0.0.0\n\nreplace example.com/m => ../..\n",
-		"sub/deep/d.go":        "package deep\n\nimport \"example.com/m\"\n\nconst Version = m.Version\n",
-		"docs/stability.md":    "| version |\n|---|\n| main |\n",
-		"CHANGELOG.md":         "# Changelog\n\n## [Unreleased]\n\n- new\n",
-		"docs/releases/README": "x\n",
+		"LICENSE":           "a license\n",
+		"go.mod":            "module example.com/m\n\ngo 1.26.0\n",
+		"m.go":              "package m\n\nconst Version = 1\n",
+		"internal/i/i.go":   "package i\n",
+		"test/broken/b.go":  "package broken\n\nimport _ \"example.com/none\"\n",
+		"sub/deep/go.mod":   "module example.com/m/sub/deep\n\ngo 1.26.0\n\nrequire example.com/m v0.0.0\n\nreplace example.com/m => ../..\n",
+		"sub/deep/d.go":     "package deep\n\nimport \"example.com/m\"\n\nconst Version = m.Version\n",
+		"docs/stability.md": "| version |\n|---|\n| main |\n",
+		"CHANGELOG.md":      "# Changelog\n\n## [Unreleased]\n\n- new\n",
 	})
 	commit(t, root)
 	return root
@@ -82,10 +81,9 @@ func prepareRelease(t *testing.T, root string) {
 		t.Fatal(err)
 	}
 	write(t, root, map[string]string{
-		"sub/deep/go.mod":         strings.ReplaceAll(string(mod), "v0.0.0", "v0.1.0"),
-		"docs/stability.md":       "| version |\n|---|\n| main |\n| v0.1.0 |\n",
-		"docs/releases/v0.1.0.md": "# v0.1.0\n\nThe first one.\n",
-		"CHANGELOG.md":            "# Changelog\n\n## [Unreleased]\n\n## [0.1.0] - 2026-01-31\n\n- old\n\n## [0.0.1] - 2025-01-31\n\n- older\n",
+		"sub/deep/go.mod":   strings.ReplaceAll(string(mod), "v0.0.0", "v0.1.0"),
+		"docs/stability.md": "| version |\n|---|\n| main |\n| v0.1.0 |\n",
+		"CHANGELOG.md":      "# Changelog\n\n## [Unreleased]\n\n## [0.1.0] - 2026-01-31\n\n- old\n\n## [0.0.1] - 2025-01-31\n\n- older\n",
 	})
 	commit(t, root)
 }
@@ -96,7 +94,7 @@ func TestDryRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"CHANGELOG.md lacks a heading", "write the release notes", "stability.md: the table of versions lacks v0.1.0",
+	for _, want := range []string{"CHANGELOG.md lacks a heading", "stability.md: the table of versions lacks v0.1.0",
 		"in sub/deep, go mod edit -require=example.com/m@v0.1.0", "would tag v0.1.0, h1:", "would tag sub/deep/v0.1.0, h1:"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output lacks %q: got\n%s", want, out)
@@ -129,7 +127,7 @@ func TestDryRun(t *testing.T) {
 func TestRelease(t *testing.T) {
 	root, folder, sbom := newRepository(t), filepath.Join(t.TempDir(), "release"), t.TempDir()
 	write(t, sbom, map[string]string{"m.cdx.json": "{}"})
-	if _, err := releaseOf(root, folder, "-version", "v0.1.0"); err == nil || !strings.Contains(err.Error(), "release notes") {
+	if _, err := releaseOf(root, folder, "-version", "v0.1.0"); err == nil || !strings.Contains(err.Error(), "CHANGELOG.md lacks a heading") {
 		t.Errorf("documents without the version: got error %v, want one", err)
 	}
 	prepareRelease(t, root)
@@ -144,7 +142,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("tags: got %q, want two", tags)
 	}
 	notes, err := os.ReadFile(filepath.Join(folder, "notes.md"))
-	if want := "# v0.1.0\n\nThe first one.\n\n## Changes\n\n- old\n"; err != nil || string(notes) != want {
+	if want := "# v0.1.0\n\n- old\n"; err != nil || string(notes) != want {
 		t.Errorf("notes: got %q and %v, want %q", notes, err, want)
 	}
 	checkProvenance(t, folder, git(t, root, "rev-parse", "HEAD"))
