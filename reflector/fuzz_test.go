@@ -394,8 +394,3 @@ func (s *scriptedServer) listWell(version string) (runtime.Object, error) {
 	}
 	return list(wellVersion, wellObject()), nil
 }
-
-func bound(ctx context.Context, stream *fakeStream) *fakeStream {
-	stream.endWith(ctx)
-	return stream
-}

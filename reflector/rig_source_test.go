@@ -302,6 +302,12 @@ func (s *fakeStream) Next() (watch.Event, error) {
 	}
 }
 
+// bound returns the stream, which ends with the context.
+func bound(ctx context.Context, stream *fakeStream) *fakeStream {
+	stream.endWith(ctx)
+	return stream
+}
+
 func (s *fakeStream) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	return nil
