@@ -44,8 +44,7 @@ func compressed(text string) string {
 	return b.String()
 }
 
-// An answer that is not an API server's says what has come, in a list, a GET and a watch, with each client. A shared
-// stream may say "no answer from the server" until it has failed itself.
+// An answer that is not an API server's says what has come, in a list, a GET and a watch, with each client.
 func TestForeignAnswer(t *testing.T) {
 	for name, test := range foreignAnswers {
 		t.Run(name, func(t *testing.T) {
