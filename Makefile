@@ -56,8 +56,9 @@ fuzz-corpus: ## Fuzz as make fuzz does, and add the inputs that cover more to te
 	@_output/bin/fuzz -time $(FUZZTIME) -run '$(FUZZ)' -corpus
 
 .PHONY: fuzz-coverage
-fuzz-coverage: ## Measure for minutes what the inputs of all fuzz targets cover, and write docs/results/fuzzing.md
-	$(GO) run ./test/fuzz -page docs/results/fuzzing.md
+fuzz-coverage: ## Measure for minutes what the inputs of all fuzz targets cover, and write _output/fuzzing.md
+	@mkdir -p _output
+	$(GO) run ./test/fuzz -page _output/fuzzing.md
 
 .PHONY: oss-fuzz
 oss-fuzz: ## Build the targets of OSS-Fuzz from HEAD, and run each for 10 seconds (needs clang)
@@ -123,18 +124,13 @@ interop: ## Test the HTTP/2 client with h2spec, nginx and HAProxy (root on Debia
 		{ echo "make interop: missing:$$missing (Debian: apt-get install$$missing)" >&2; exit 1; }
 	cd test/interop && $(GO) test $(RACE) -count=1 -timeout 15m ./...
 
-# docs/results/mutants.md is committed, so git shows what a run changes. MUTANTS selects some by their names; then only
-# mutants-new writes the page.
+# MUTANTS selects some by their names.
 MUTANTS ?=
 MUTANTS_PART ?=
 
 .PHONY: mutants
-mutants: ## Put seeded bugs into the code, one at a time, test that each is noticed, and write docs/results/mutants.md (or MUTANTS=PATTERN or MUTANTS_PART=1/6)
-	$(GO) run ./test/mutants $(if $(MUTANTS),-run '$(MUTANTS)',$(if $(MUTANTS_PART),-part '$(MUTANTS_PART)',-o docs/results/mutants.md))
-
-.PHONY: mutants-new
-mutants-new: ## Test the seeded bugs that docs/results/mutants.md lacks, and add them to it
-	$(GO) run ./test/mutants -o docs/results/mutants.md -new -run '$(MUTANTS)'
+mutants: ## Put seeded bugs into the code, one at a time, and test that each is noticed (or MUTANTS=PATTERN or MUTANTS_PART=1/6)
+	$(GO) run ./test/mutants $(if $(MUTANTS),-run '$(MUTANTS)',$(if $(MUTANTS_PART),-part '$(MUTANTS_PART)'))
 
 # One of each list. That all mutants fit the code is part of make test.
 FEW_MUTANTS = event-of-an-older-version|lagging-read-is-a-rollback|retry-after-is-ignored|any-kind-is-cut|goaway-ends-every-stream|new-owner-of-an-immutable|deletes-before-it-adds|files-that-others-can-read|checker-s2-older-state|consistent-read-at-the-version-seen
@@ -154,17 +150,16 @@ protocol: ## Search all states of the model of a reflector's sessions with SPIN 
 		{ echo "make protocol: spin is missing: install it (Debian: apt-get install spin)" >&2; exit 1; }
 	test/protocol/check.sh
 
-# docs/results/conformance.md is committed, so git shows what a run changes. It is the same for each KUBERNETES, which the
-# environment passes to all commands that start a control plane: see Build in test/e2e.
+# KUBERNETES is in the environment of all commands that start a control plane: see Build in test/e2e.
 # Three packages run at a time, as the tests mostly wait; the longest begin first.
 .PHONY: e2e
-e2e: ## Run the short tests on a real control plane (or KUBERNETES=1.37) and write docs/results/conformance.md
+e2e: ## Run the short tests on a real control plane (or KUBERNETES=1.37) and write _output/conformance.md
 	@mkdir -p _output/conformance
 	$(if $(RACE),,@echo "make e2e: $(NORACE)" >&2)
 	cd test/e2e && $(GO) run ./build
 	cd test/e2e && CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/real.json" $(GO) test $(RACE) -short -count=1 -p 3 -timeout 25m ./faults ./chaos ./conformance ./...
 	CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/in-process.json" $(GO) test -count=1 ./test/conformance
-	$(GO) run ./test/conformance/table -o docs/results/conformance.md _output/conformance/in-process.json _output/conformance/real.json
+	$(GO) run ./test/conformance/table -o _output/conformance.md _output/conformance/in-process.json _output/conformance/real.json
 
 # With 10,000 objects there are more goroutines than the race detector supports.
 .PHONY: e2e-long
@@ -194,15 +189,15 @@ chaos: ## Inject more than 100 faults into a real control plane, one after anoth
 	cd test/e2e && $(GO) test -v -count=1 -timeout 0 ./chaos -args -chaos.rounds=$(CHAOS_ROUNDS)
 
 # The counts of a night and of an hour are in test/reliability/run. Each part that is done has a file of results, and is not
-# run again: remove the folder to begin anew. The results of a night are committed, so that another machine can go on.
+# run again: remove the folder to begin anew.
 # PART=chaos runs the parts whose names begin so, and writes no page.
 PART ?=
-RELIABILITY = $(GO) build -o _output/bin/reliability ./test/reliability/run && _output/bin/reliability -o docs/results/reliability.md $(if $(PART),-part '$(PART)')
+RELIABILITY = $(GO) build -o _output/bin/reliability ./test/reliability/run && _output/bin/reliability -o _output/reliability.md $(if $(PART),-part '$(PART)')
 
 .PHONY: reliability
-reliability: ## Run model, matrix, secrecy, fuzz, chaos, soak and mutants in full, for hours, or go on with that, and write docs/results/reliability.md
+reliability: ## Run model, matrix, secrecy, fuzz, chaos, soak and mutants in full, for hours, or go on with that, and write _output/reliability.md
 	@mkdir -p _output/bin
-	$(RELIABILITY) -results docs/results/reliability
+	$(RELIABILITY) -results _output/reliability
 
 .PHONY: reliability-hour
 reliability-hour: ## The same in about an hour, with smaller counts
@@ -312,10 +307,6 @@ images: ## Build the examples nodeagent, ingresstls and operator as OCI images, 
 
 .PHONY: kubectl
 kubectl: $(KUBECTL) ## Build the kubectl that tests run (make test does if there is none)
-
-.PHONY: files
-files: ## Write docs/files.md, the list of packages and files, from their comments
-	$(GO) run ./test/docs/files
 
 .PHONY: fmt
 fmt: $(LINTER) ## Format all Go files as lint requires

@@ -14,7 +14,6 @@ import (
 )
 
 // The files of the library that CONTRIBUTING.md and docs/architecture.md name exist.
-// docs/files.md, which test/docs/files checks, has all.
 func TestDocsNameTheFiles(t *testing.T) {
 	exists := map[string]bool{}
 	for _, root := range []string{"cache", "reflector", "objectcache", "manager", "featuregates"} {

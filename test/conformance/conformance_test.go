@@ -15,7 +15,7 @@ import (
 )
 
 // TestConformance runs the suite on the in-process server. If CONFORMANCE_RESULTS names a file, it writes the results
-// there, for docs/results/conformance.md.
+// there, for make e2e.
 func TestConformance(t *testing.T) {
 	var results conformance.Results
 	t.Cleanup(func() { // after all cases

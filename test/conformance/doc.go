@@ -12,5 +12,5 @@
 // kube-apiserver with etcd in test/e2e: in JSON and in protobuf, with WatchList and without. This compares the two
 // servers, the library on both, its three strategies, and its reflector with client-go's.
 //
-// [Results] collects the outcomes, and [Tables] formats them for docs/results/conformance.md.
+// [Results] collects the outcomes, and [Tables] formats them for make e2e.
 package conformance

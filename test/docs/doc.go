@@ -14,5 +14,5 @@
 //
 // Each relative link leads to a file, and its anchor to a heading. docs/troubleshooting.md
 // explains the messages of the library that do not say themselves what to do, and no
-// messages that it does not have. Command files writes docs/files.md.
+// messages that it does not have.
 package docs

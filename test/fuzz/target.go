@@ -142,7 +142,7 @@ func report(out io.Writer, results []result) error {
 	return nil
 }
 
-// record adds the counts to those of docs/results/reliability.md. A target that failed counts as
+// record adds the counts to those of make reliability. A target that failed counts as
 // one violation.
 func record(results []result) error {
 	var errs []error

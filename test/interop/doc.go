@@ -9,8 +9,8 @@
 // Envoy is not tested, because Debian has no package of it. net/http's client runs beside, for comparison. It is a
 // module of its own, because no other module needs h2spec.
 //
-// "make interop" runs the tests. They need nginx and haproxy in PATH or in /usr/sbin. docs/results/interop.md has their
-// results, and is written by:
+// "make interop" runs the tests. They need nginx and haproxy in PATH or in /usr/sbin. A table of
+// what they try, and of the results, is written by:
 //
-//	go test . -table ../../docs/results/interop.md
+//	go test . -table ../../_output/interop.md
 package interop

@@ -15,7 +15,7 @@ import (
 	"github.com/summerwind/h2spec/spec"
 )
 
-// results are those of all tests, for docs/results/interop.md.
+// results are those of all tests, for the flag -table.
 var results report
 
 type report struct {

@@ -4,16 +4,12 @@
 // promise. It runs tests with one mutant at a time, and fails if they pass.
 //
 //	mutants [-v] [-run PATTERN | -part 2/6] [-suite PACKAGES [-suite-run PATTERN]]
-//	mutants [-v] -o docs/results/mutants.md [-new [-run PATTERN]]
 //
 // Each line has a mutant, how long its tests took, and the first test that failed. SURVIVED means that none did. With
 // -v all tests of a mutant run, and what the failed ones say is printed. With -suite other tests run than its own.
 //
-// PATTERN is a regular expression for names of mutants. `make mutants` runs all and writes the page; `make mutants
-// MUTANTS=PATTERN` runs some and writes nothing. `make mutants-new` runs those whose names the page lacks, and
-// adds what is caught: give a mutant that changes another name, or test it by its name. With MUTANTS it runs some of
-// them, so that hours of work can be done in parts. -part 2/6 tests about a sixth of all. A mutant stays in its part
-// when others are added.
+// PATTERN is a regular expression for names of mutants. `make mutants` runs all, and `make mutants MUTANTS=PATTERN`
+// some. -part 2/6 tests about a sixth of all. A mutant stays in its part when others are added.
 //
 // The source is not touched: go's -overlay puts the changed file in its place. In the end, the tests that have noticed
 // a mutant run without one, and must pass.
@@ -75,8 +71,6 @@ type options struct {
 	pattern         string // of the mutants' names
 	part, parts     int    // test the part-th of so many parts
 	suite, suiteRun string
-	page            string
-	onlyNew         bool // test only what the page lacks
 }
 
 // parseOptions parses and checks the flags. It prints the usage to out if that was asked for, or if a flag is unknown.
@@ -89,9 +83,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.Func("part", "test only a `part` of the mutants, such as 2/6: the second of six parts", o.setPart)
 	flags.StringVar(&o.suite, "suite", "", "run these `packages` in place of the tests of each mutant")
 	flags.StringVar(&o.suiteRun, "suite-run", "", "with -suite, the `pattern` of the tests")
-	flags.StringVar(&o.page, "o", "", "write this `page`, if all mutants are caught")
 	flags.BoolVar(&o.verbose, "v", false, "run all tests of each mutant, also after one has failed, and print what they say")
-	flags.BoolVar(&o.onlyNew, "new", false, "with -o, test only the mutants that the page lacks (and that -run selects), and add those that are caught")
 	flags.IntVar(&o.parallel, "parallel", 2, "how many mutants to test at a time")
 	flags.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long the tests of one package may take")
 	if err := flags.Parse(args); err != nil {
@@ -112,12 +104,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		return o, errors.New("-parallel and -timeout must be positive")
 	case o.suiteRun != "" && o.suite == "":
 		return o, errors.New("-suite-run needs -suite")
-	case o.page != "" && (o.suite != "" || o.parts > 1 || o.pattern != "" && !o.onlyNew):
-		return o, errors.New("the page needs all mutants and their own tests: omit -suite and -part, and -run or give -new with it")
 	case o.parts > 1 && o.pattern != "":
 		return o, errors.New("give -part or -run")
-	case o.onlyNew && o.page == "":
-		return o, errors.New("-new needs -o, the page that may lack mutants")
 	}
 	return o, nil
 }
@@ -146,16 +134,7 @@ func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	var known []outcome
-	selected := o.ofPart(mutants)
-	if o.onlyNew {
-		page, err := os.ReadFile(o.page)
-		if err != nil {
-			return err
-		}
-		known, selected = split(string(page), mutants)
-	}
-	selected, err = matching(selected, o.pattern)
+	selected, err := matching(o.ofPart(mutants), o.pattern)
 	if err != nil {
 		return err
 	}
@@ -177,20 +156,13 @@ func run(ctx context.Context, mutants []mutant, args []string, out io.Writer) er
 			return err
 		}
 	}
-	if o.page != "" && (failed == 0 || o.onlyNew) {
-		caught := slices.DeleteFunc(outcomes, func(o outcome) bool { return o.err != nil })
-		page := pageOf(inOrder(mutants, append(known, caught...)), len(mutants))
-		if err := os.WriteFile(o.page, []byte(page), 0o644); err != nil {
-			return err
-		}
-	}
 	if failed > 0 {
 		return fmt.Errorf("%d mutants are not caught", failed)
 	}
 	return nil
 }
 
-// record counts a run of all mutants, or of a part of them, for docs/results/reliability.md.
+// record counts a run of all mutants, or of a part of them, for make reliability.
 func record(mutants, failed int, took time.Duration) error {
 	return reliability.Record(reliability.Result{
 		Part: "mutants", Name: reliability.MutantsCaught, Count: int64(mutants - failed), Violations: int64(failed), Seconds: took.Seconds(),

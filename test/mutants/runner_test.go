@@ -142,7 +142,7 @@ func TestVerbose(t *testing.T) {
 	}
 }
 
-// TestRun: the command fails if a mutant is not caught, and writes the page only if all are.
+// TestRun: the command fails if a mutant is not caught.
 func TestRun(t *testing.T) {
 	root := newRepository(t)
 	caught := mutant{
@@ -151,53 +151,30 @@ func TestRun(t *testing.T) {
 	}
 	survives := caught
 	survives.name, survives.old, survives.new = "survivor", "\treturn 1\n", "\treturn 2\n"
-	page := filepath.Join(root, "page.md")
 	tests := map[string]struct {
 		mutants []mutant
 		args    []string
-		before  string // the page
 		out     string
 		err     string
-		page    string
 		results string // of a complete run
 	}{
-		"all caught":     {mutants: []mutant{caught}, args: []string{"-o", page}, out: "1 of 1 mutants caught", page: "- wrong-sum: `TestAdd`", results: `"count":1,"violations":0`},
-		"one survives":   {mutants: []mutant{caught, survives}, args: []string{"-o", page}, out: "1 of 2 mutants caught", err: "1 mutants are not caught", results: `"count":1,"violations":1`},
-		"selected":       {mutants: []mutant{caught, survives}, args: []string{"-run", "^wrong"}, out: "1 of 1 mutants caught"},
-		"a part":         {mutants: []mutant{survives, caught, survives}, args: []string{"-part", "3/3"}, out: "1 of 1 mutants caught", results: `"count":1,"violations":0`},
-		"a bad part":     {mutants: []mutant{caught}, args: []string{"-part", "3/2"}, err: "want two numbers such as 2/6"},
-		"page of a part": {mutants: []mutant{caught}, args: []string{"-part", "1/2", "-o", page}, err: "the page needs all mutants"},
-		"another suite":  {mutants: []mutant{survives}, args: []string{"-suite", "./sum", "-suite-run", "TestAdd"}, out: "survivor", err: "not caught"},
-		"none selected":  {mutants: []mutant{caught}, args: []string{"-run", "x"}, err: `no mutant to test has a name that matches "x"`},
-		"bad pattern":    {mutants: []mutant{caught}, args: []string{"-run", "("}, err: "missing closing )"},
-		"page of some":   {mutants: []mutant{caught, survives}, args: []string{"-run", "^wrong", "-o", page}, err: "the page needs all mutants"},
-		"new ones": {
-			mutants: []mutant{caught, survives}, args: []string{"-o", page, "-new"}, before: "\n- gone: `TestX`\n", out: "1 of 2 mutants caught",
-			err: "1 mutants are not caught", page: "\n2 mutants, 1 caught. 1 were not tested, or their tests did not fail: `make mutants-new` tests them.\n",
-			results: `"violations":1`,
-		},
-		"new ones of some": {
-			mutants: []mutant{caught, survives}, args: []string{"-o", page, "-new", "-run", "^wrong"}, before: "\n- survivor: `TestX`\n",
-			out: "1 of 1 mutants caught", page: "\n2 mutants, 2 caught.\n",
-		},
-		"none is new": {
-			mutants: []mutant{caught}, args: []string{"-o", page, "-new"}, before: "\n- wrong-sum: `TestX`\n", out: "0 of 0", page: "\n- wrong-sum: `TestX`\n",
-		},
+		"all caught":    {mutants: []mutant{caught}, out: "1 of 1 mutants caught", results: `"count":1,"violations":0`},
+		"one survives":  {mutants: []mutant{caught, survives}, out: "1 of 2 mutants caught", err: "1 mutants are not caught", results: `"count":1,"violations":1`},
+		"selected":      {mutants: []mutant{caught, survives}, args: []string{"-run", "^wrong"}, out: "1 of 1 mutants caught"},
+		"a part":        {mutants: []mutant{survives, caught, survives}, args: []string{"-part", "3/3"}, out: "1 of 1 mutants caught", results: `"count":1,"violations":0`},
+		"a bad part":    {mutants: []mutant{caught}, args: []string{"-part", "3/2"}, err: "want two numbers such as 2/6"},
+		"another suite": {mutants: []mutant{survives}, args: []string{"-suite", "./sum", "-suite-run", "TestAdd"}, out: "survivor", err: "not caught"},
+		"none selected": {mutants: []mutant{caught}, args: []string{"-run", "x"}, err: `no mutant to test has a name that matches "x"`},
+		"bad pattern":   {mutants: []mutant{caught}, args: []string{"-run", "("}, err: "missing closing )"},
 		"unknown flag":  {mutants: []mutant{caught}, args: []string{"-x"}, err: "-x"},
 		"help":          {mutants: []mutant{caught}, args: []string{"-h"}, out: "-root folder", err: flag.ErrHelp.Error()},
 		"argument":      {mutants: []mutant{caught}, args: []string{"wrong-sum"}, err: `unknown argument "wrong-sum"`},
-		"no repository": {mutants: []mutant{caught}, args: []string{"-root", page}, err: "-root is not the folder of the repository"},
+		"no repository": {mutants: []mutant{caught}, args: []string{"-root", filepath.Join(root, "none")}, err: "-root is not the folder of the repository"},
 		"no worker":     {mutants: []mutant{caught}, args: []string{"-parallel", "0"}, err: "must be positive"},
 		"no suite":      {mutants: []mutant{caught}, args: []string{"-suite-run", "TestAdd"}, err: "-suite-run needs -suite"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_ = os.Remove(page)
-			if test.before != "" {
-				if err := os.WriteFile(page, []byte(test.before), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
 			t.Setenv(reliability.Variable, filepath.Join(t.TempDir(), "results"))
 			var out bytes.Buffer
 			err := run(t.Context(), test.mutants, append([]string{"-root", root}, test.args...), &out)
@@ -206,10 +183,6 @@ func TestRun(t *testing.T) {
 			}
 			if !strings.Contains(out.String(), test.out) {
 				t.Errorf("got output %q, want %q in it", out.String(), test.out)
-			}
-			written, err := os.ReadFile(page)
-			if (err == nil) != (test.page != "") || !strings.Contains(string(written), test.page) {
-				t.Errorf("got page %q and error %v, want %q in it", written, err, test.page)
 			}
 			results, _ := os.ReadFile(os.Getenv(reliability.Variable))
 			if !strings.Contains(string(results), test.results) || test.results == "" && len(results) > 0 {

@@ -2,7 +2,7 @@
 
 // Package reliability collects the counts of all runs that search for defects: the model test, the fault matrix,
 // fuzzing, the chaos and soak runs, the search for object data, and the mutants. The command page writes
-// docs/results/reliability.md from them.
+// the page of make reliability from them.
 package reliability
 
 import (
@@ -73,14 +73,14 @@ func Record(r Result) error {
 	return errors.Join(err, file.Close())
 }
 
-// commit returns the name that git gives what runs: "dirty" if there are changes, but for those of results. It is empty
-// in a copy without git.
+// commit returns the name that git gives what runs: "dirty" if there are changes. It is empty in a copy without
+// git.
 func commit() string {
 	name, err := exec.Command("git", "describe", "--always", "--abbrev=10").Output()
 	if err != nil {
 		return ""
 	}
-	changed := exec.Command("git", "diff", "--quiet", "HEAD", "--", ":(top)", ":(top,exclude)docs/results").Run()
+	changed := exec.Command("git", "diff", "--quiet", "HEAD", "--", ":(top)").Run()
 	if changed != nil {
 		return strings.TrimSpace(string(name)) + "-dirty"
 	}

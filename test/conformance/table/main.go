@@ -2,7 +2,7 @@
 
 // Command table writes the results of conformance runs as a page.
 //
-//	table -o docs/results/conformance.md RESULTS.json...
+//	table -o _output/conformance.md RESULTS.json...
 //
 // It exits with an error if a case failed or was not run in one of the columns.
 package main

@@ -2,14 +2,13 @@
 
 // Command page writes the results of the runs that search for defects as a page.
 //
-//	page -o docs/results/reliability.md RESULTS.jsonl...
+//	page -o _output/reliability.md RESULTS.jsonl...
 //
 // It exits with an error if a promise was broken, or if a part was not run.
 package main
 
 import (
 	"cmp"
-	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,14 +19,6 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/test/reliability"
-)
-
-// intro is the text before the counts, and findings the one after them: the defects that the runs have found.
-var (
-	//go:embed intro.txt
-	intro string
-	//go:embed findings.txt
-	findings string
 )
 
 // goal is what a full run counts: all results of a part whose names begin with a text.
@@ -101,8 +92,7 @@ func run(args []string, usage io.Writer) error {
 // pageOf returns the page, and an error if a promise was broken or a part is missing.
 func pageOf(results []reliability.Result) (page string, problem error) {
 	var b strings.Builder
-	b.WriteString(intro)
-	b.WriteString("\n| what | at least | this run | violations | time | days | commits |\n|---|--:|--:|--:|--:|---|---|\n")
+	b.WriteString("# Reliability\n\n| what | at least | this run | violations | time | days | commits |\n|---|--:|--:|--:|--:|---|---|\n")
 	var problems []error
 	for _, g := range goals {
 		r, ok := g.sum(results)
@@ -122,7 +112,6 @@ func pageOf(results []reliability.Result) (page string, problem error) {
 			}
 		}
 	}
-	b.WriteString("\n" + findings)
 	return b.String(), errors.Join(problems...)
 }
 

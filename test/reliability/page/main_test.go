@@ -34,7 +34,7 @@ func TestPage(t *testing.T) {
 		"notes":       {full.String(), "- schedules x: 1,234,567, 1m1s; a note", ""},
 		"sums":        {full.String() + `{"part":"fuzz","name":"y","count":1,"commit":"def"}`, "| 1,234,568 | 0 | 1m1s | 2026-01-31 | abc; def |", ""},
 		"part":        {full.String() + `{"part":"chaos","name":"y","count":1}`, "## Chaos\n\n- " + reliability.Cycles, ""},
-		"targets":     {full.String() + `{"part":"fuzz","name":"y","count":7}`, "- targets: 2, each with 7 inputs or more\n\n", ""},
+		"targets":     {full.String() + `{"part":"fuzz","name":"y","count":7}`, "- targets: 2, each with 7 inputs or more\n", ""},
 		"violations":  {full.String() + `{"part":"chaos","name":"kill -9","count":1,"violations":1000}`, "- kill -9: 1, **1,000 violations**", "chaos: kill -9: 1000 violations"},
 		"not all run": {`{"part":"chaos","name":"` + reliability.Cycles + `","count":7}`, "| 100 | 7 | 0 |  |  |  |", `no results: schedules of the model test (part model, "schedules")`},
 	}

@@ -4,7 +4,7 @@
 
 // Command run runs the parts of make reliability that are not done, and writes their results as a page.
 //
-//	run [-hour] -results docs/results/reliability -o docs/results/reliability.md
+//	run [-hour] -results _output/reliability -o _output/reliability.md
 //
 // Each part is a make target, and takes an hour at most. Its results are a file in the folder of results, whose name is
 // that of the part. A part that has such a file is done: a run that was stopped goes on where it was, also days
