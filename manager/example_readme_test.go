@@ -24,7 +24,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
-// useSecret is the code of README.
+// useSecret calls use with a Secret of a pod.
 func useSecret(config *rest.Config, pod *corev1.Pod, use func(*corev1.Secret, error)) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

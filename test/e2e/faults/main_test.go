@@ -7,7 +7,7 @@
 // with the server. After each test no stream is open on the server, and after all tests no goroutine is left.
 //
 // Times are logged and not asserted, as a shared machine may be slow; [timeout] bounds each wait. If FAULTS_RESULTS
-// names a file, the observations are written there: the end of docs/results/faults.md.
+// names a file, the observations are written there: docs/results/faults.md has some.
 package faults_test
 
 import (
