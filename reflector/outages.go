@@ -13,15 +13,12 @@ import (
 )
 
 // outages logs when outages begin and end: at level 0, unless there are many; then at level 2. An end has the level of
-// its begin: the log has both at level 0, or neither. A line waits while that of another reflector blocks; it is lost
-// if its reflector leaves meanwhile.
+// its begin: the log has both at level 0, or neither. Two lines may swap if a logger blocks.
 type outages struct {
 	server, resources flowcontrol.PassiveRateLimiter // bound the begins at level 0
 
-	mu      sync.Mutex
-	levels  map[scope]int // of the last begin
-	writer  *Reflector    // whose line is being written; nil: none
-	written chan struct{} // closed when it is
+	mu     sync.Mutex
+	levels map[scope]int // of the last begin
 }
 
 // observer is the reflector as the observer of its member.
@@ -47,38 +44,33 @@ func newOutages() outages {
 	return outages{server: newLineLimiter(), resources: newLineLimiter(), levels: map[scope]int{}}
 }
 
-// log logs a change on behalf of r, unless that has left. A gate logs one change at a time.
+// log logs a change on behalf of r, unless that has left.
 func (o *outages) log(r *Reflector, change admission.Outage) {
-	o.mu.Lock()
-	level := o.levelLocked(change)
-	if r.left {
-		o.mu.Unlock()
-		return
+	if level, ok := o.begin(r, change); ok {
+		defer r.lines.Done()
+		write(r, level, change)
 	}
-	o.writer, o.written = r, make(chan struct{})
-	o.mu.Unlock()
-	defer func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		close(o.written)
-		o.writer = nil
-	}()
-	write(r, level, change)
 }
 
-// leave notes that r has left, and waits for the line that is being written on its behalf, if there is one: no line
-// outlives its reflector.
+// begin returns the level of the line about a change, and counts a line that is being written for r.
+func (o *outages) begin(r *Reflector, change admission.Outage) (level int, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	level = o.levelLocked(change)
+	if r.left {
+		return level, false
+	}
+	r.lines.Add(1)
+	return level, true
+}
+
+// leave lets the gate log nothing more for r. It waits for the lines that are being written: none outlives its
+// reflector.
 func (o *outages) leave(r *Reflector) {
 	o.mu.Lock()
 	r.left = true
-	var written chan struct{}
-	if o.writer == r {
-		written = o.written
-	}
 	o.mu.Unlock()
-	if written != nil {
-		<-written
-	}
+	r.lines.Wait()
 }
 
 // write writes a line.

@@ -119,10 +119,11 @@ type Reflector struct {
 	ctx      context.Context
 	ended    func() // what Start was given
 
-	reason openReason // why the next stream is opened; it belongs to the session under way, or to proceed
-	parks  bool       // parks its streams, if it can
-	prompt bool       // see Options.Prompt
-	left   bool       // nothing is logged for it any more; guarded by outages.mu of the gate
+	reason openReason     // why the next stream is opened; it belongs to the session under way, or to proceed
+	parks  bool           // parks its streams, if it can
+	prompt bool           // see Options.Prompt
+	lines  sync.WaitGroup // lines that the gate is writing for the reflector
+	left   bool           // nothing is logged for it any more; guarded by outages.mu of the gate
 
 	// mu guards the fields below.
 	mu      sync.Mutex

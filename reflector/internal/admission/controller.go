@@ -5,7 +5,6 @@ package admission
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -32,9 +31,8 @@ type Observer interface {
 	// OutageBegan is called when the member waits and an outage of the server or of the resource begins. It must return
 	// soon.
 	OutageBegan()
-	// OutageChanged is called when an attempt of the member has begun or ended an outage: for all members one call at a
-	// time, in the order of the changes. A begin that waits for the call before it is dropped when the outage ends. So
-	// the method may block, as a log does.
+	// OutageChanged is called when an attempt of the member has begun or ended an outage. It may block, as a log does:
+	// then a later change may overtake it.
 	OutageChanged(Outage)
 }
 
@@ -182,25 +180,23 @@ func (m *Member) Expedite() {
 	c.admitLocked(now)
 }
 
-// Leave ends the membership. Acquire returns ErrLeft from then on. If a change by this member is to be told, Leave
-// calls OutageChanged, unless another goroutine does. So the caller must hold no lock that the observer takes.
+// Leave ends the membership. Acquire returns ErrLeft from then on. Leave calls OutageChanged for what is not told yet.
+// So the caller must hold no lock that an observer takes.
 func (m *Member) Leave() {
-	if m.leave() {
-		m.controller.tell()
-	}
+	tellAll(m.leave())
 }
 
-func (m *Member) leave() (untold bool) {
+func (m *Member) leave() (untold []change) {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := moment.Now()
 	if m.state == left {
-		return false
+		return nil
 	}
+	now := moment.Now()
 	c.server.leave(&m.member, now)
 	c.admitLocked(now)
-	return c.server.isUntold(&m.member)
+	return c.server.takeChanges()
 }
 
 // admitLocked begins the attempts that may begin now, and sets the timer for the others.
@@ -222,46 +218,18 @@ func (c *Controller) admitLocked(now moment.Moment) {
 func (c *Controller) fire() {
 	c.mu.Lock()
 	c.admitLocked(moment.Now())
-	observers := c.server.toNotify
+	observers, changes := c.server.toNotify, c.server.takeChanges()
 	c.server.toNotify = nil
 	c.mu.Unlock()
-	notifyAll(observers)
-	c.tell()
-}
-
-// tell tells observers of changes, unless another goroutine does: none overtakes another.
-func (c *Controller) tell() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := &c.server
-	if s.telling {
-		return
-	}
-	s.telling = true
-	defer func() { s.telling = false }() // also if an observer ends the goroutine
-	for len(s.changes) > 0 {
-		next := s.changes[0]
-		s.changes = slices.Delete(s.changes, 0, 1) // which keeps no member
-		c.tellUnlocked(next)
-	}
-}
-
-func (c *Controller) tellUnlocked(next change) {
-	c.mu.Unlock()
-	defer c.mu.Lock()
-	next.member.observer.OutageChanged(next.outage)
-}
-
-// notifyAll notifies each observer, also if one of them ends the goroutine (runtime.Goexit).
-func notifyAll(observers []Observer) {
-	defer func() {
-		if len(observers) > 0 {
-			notifyAll(observers)
-		}
-	}()
-	for len(observers) > 0 {
-		observer := observers[0]
-		observers = observers[1:]
+	for _, observer := range observers {
 		observer.OutageBegan()
+	}
+	tellAll(changes)
+}
+
+// tellAll tells observers of changes.
+func tellAll(changes []change) {
+	for _, next := range changes {
+		next.observer.OutageChanged(next.outage)
 	}
 }

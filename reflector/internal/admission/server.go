@@ -41,7 +41,6 @@ type server struct {
 	wake     moment.Moment // when admit must run again, beside the schedule; zero for never
 	toNotify []Observer    // that an outage has begun, without a lock
 	changes  []change      // that observers are not told of yet
-	telling  bool          // a goroutine tells observers of changes
 }
 
 func newServer(limit int) server {
@@ -251,7 +250,7 @@ func (s *server) notify(eligible func(*resource) bool) {
 
 // next returns when admit must run again; zero for never.
 func (s *server) next(now moment.Moment) moment.Moment {
-	if len(s.toNotify) > 0 || len(s.changes) > 0 && !s.telling {
+	if len(s.toNotify)+len(s.changes) > 0 {
 		return now
 	}
 	if len(s.schedule) == 0 {

@@ -3,7 +3,6 @@
 package admission
 
 import (
-	"slices"
 	"time"
 
 	"github.com/refwatch/refwatch/reflector/internal/moment"
@@ -22,15 +21,16 @@ type Outage struct {
 	By    Kind
 }
 
-// change is an outage that the observer of a member is to be told of.
+// change is an outage that an observer is to be told of.
 type change struct {
-	member *member
-	outage Outage
+	observer Observer
+	outage   Outage
 }
 
-// isUntold reports whether the observer of m is to be told of a change.
-func (s *server) isUntold(m *member) bool {
-	return slices.ContainsFunc(s.changes, func(c change) bool { return c.member == m })
+// takeChanges returns the changes that observers are not told of yet.
+func (s *server) takeChanges() (changes []change) {
+	changes, s.changes = s.changes, nil
+	return changes
 }
 
 // tellBegin tells the observer of m that its attempt has begun the outage, which is that of the server or of m's
@@ -45,7 +45,7 @@ func (s *server) tellBegin(o *outage, m *member) {
 		o.told.Resource = m.resource.name
 	}
 	if m.observer != nil {
-		s.changes = append(s.changes, change{m, *o.told})
+		s.changes = append(s.changes, change{m.observer, *o.told})
 	}
 }
 
@@ -58,14 +58,7 @@ func (s *server) tellEnd(o *outage, m *member, by Kind, now moment.Moment) {
 	end := *o.told
 	end.Until, end.By = now.Time(), by
 	o.told = nil
-	isBegin := func(c change) bool {
-		return c.outage.Until.IsZero() && c.outage.Server == end.Server && c.outage.Resource == end.Resource
-	}
-	if i := slices.IndexFunc(s.changes, isBegin); i >= 0 {
-		s.changes = slices.Delete(s.changes, i, i+1) // nobody was told of the begin yet
-		return
-	}
 	if m.observer != nil {
-		s.changes = append(s.changes, change{m, end})
+		s.changes = append(s.changes, change{m.observer, end})
 	}
 }
