@@ -21,7 +21,7 @@ import (
 const ImmutableEphemeralVolumes featuregate.Feature = "ImmutableEphemeralVolumes"
 
 // ParkedStreams keeps no goroutine for an open, quiet stream: the HTTP/2 client of package
-// reflector/transport reads each connection in one goroutine. If the feature is off,
+// internal/h2 reads each connection in one goroutine. If the feature is off,
 // watches use client-go's transport, with two goroutines for each stream.
 // WatchOptions.BlockingStreams of package objectcache says what that changes, and which
 // streams can be parked.

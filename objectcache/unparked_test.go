@@ -57,7 +57,7 @@ func TestWhetherStreamsAreParked(t *testing.T) {
 		"parked":               {tls, resource.ConfigFor, typed(false), 3, ""},
 		"FromConfig":           {tls, same, fromConfig, 3, ""},
 		"BlockingStreams":      {tls, resource.ConfigFor, typed(true), 0, "BlockingStreams is set"},
-		"not of ConfigFor":     {tls, same, typed(false), 0, "do not pass a Transport of reflector/transport"},
+		"not of ConfigFor":     {tls, same, typed(false), 0, "do not pass the transport of ConfigFor"},
 		"server with HTTP/1.1": {http1, resource.ConfigFor, typed(false), 0, "does not speak HTTP/2 over TLS"},
 		"server without TLS":   {apiserver.Options{InMemory: true}, resource.ConfigFor, typed(false), 0, "does not speak HTTP/2 over TLS"},
 		"hidden body":          {tls, hiding, typed(false), 0, "a wrapper of the client's config, or its Timeout"},

@@ -150,7 +150,7 @@ type WatchOptions struct {
 	WatchImmutable bool
 	// BlockingStreams sends watches through client-go's transport, and reads each stream
 	// with two goroutines: one of net/http's HTTP/2 client, and one that blocks in Read.
-	// It is the way back if the HTTP/2 client of package reflector/transport, or a server
+	// It is the way back if the HTTP/2 client of package internal/h2, or a server
 	// under it, misbehaves. The guarantees are the same, but the number of connections is
 	// not bounded: net/http dials one for each request that finds all of them full.
 	//

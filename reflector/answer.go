@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/internal/redact"
 )
 
 // Checks of what the server answers.

@@ -10,11 +10,11 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/internal/h2"
 	"github.com/refwatch/refwatch/reflector/histogram"
 	"github.com/refwatch/refwatch/reflector/internal/admission"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
 	"github.com/refwatch/refwatch/reflector/internal/watchlist"
-	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 const (
@@ -102,7 +102,7 @@ type Gate struct {
 	streams    openStreams
 	workers    workers                        // of parked streams
 	unparked   unparked                       // why others are not
-	counters   transport.Counters             // of connections
+	counters   h2.Counters                    // of connections
 	failures   flowcontrol.PassiveRateLimiter // bounds the lines that are logged
 	outages    outages
 
@@ -158,10 +158,20 @@ func (g *Gate) Status() GateStatus {
 	}
 }
 
-// Connections returns what has become of the connections that watches of the gate have
-// caused, and of their streams. Nothing is counted of clients without a
-// [transport.Transport].
-func (g *Gate) Connections() transport.Counts { return g.counters.Counts() }
+// ConnectionCounts are what has become of connections, and of their streams. Each map has all its keys. The counts are
+// of connections whose streams can be parked, for other clients tell nobody.
+type ConnectionCounts struct {
+	// Resets counts the RST_STREAM frames of servers that have ended a stream, by their code as RFC 9113 writes it,
+	// such as "INTERNAL_ERROR", or "other".
+	Resets map[string]uint64
+	// GoAways counts the GOAWAY frames of servers, by code.
+	GoAways map[string]uint64
+	// Left counts the connections that take no new streams any more, by reason: docs/metrics.md says what each means.
+	Left map[string]uint64
+}
+
+// Connections returns what has become of the connections that watches of the gate have caused.
+func (g *Gate) Connections() ConnectionCounts { return ConnectionCounts(g.counters.Counts()) }
 
 // logFailure logs a failure: at level 0 a notable one, unless there were many; at level 2 the others. It reports
 // whether it was at level 0. explain may be nil.

@@ -5,10 +5,10 @@ package reflector
 import (
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/refwatch/refwatch/internal/h2"
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/reflector/internal/moment"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
 	"github.com/refwatch/refwatch/reflector/listwatch"
-	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 // How a session parks its stream, and handles what arrives for it.
@@ -33,7 +33,7 @@ func (s *session) park() bool {
 		return false
 	}
 	if !s.parkStream(stream) {
-		s.r.gate.unparked.add(s.r, transport.WhyNoBody(s.context()))
+		s.r.gate.unparked.add(s.r, h2.WhyNoBody(s.context()))
 		return false
 	}
 	s.r.progress.streamParked(s.r.counters)

@@ -6,8 +6,8 @@ import (
 	"context"
 	"sync"
 
-	"github.com/refwatch/refwatch/reflector/internal/redact"
-	"github.com/refwatch/refwatch/reflector/transport"
+	"github.com/refwatch/refwatch/internal/h2"
+	"github.com/refwatch/refwatch/internal/redact"
 )
 
 // life is whether a session lasts, and what it has under way. Its methods are safe for
@@ -56,13 +56,13 @@ func (l *life) cause() error {
 
 // context returns the context of the session's requests, which ask for a stream that can
 // be parked if parks is set. A parked session has none until it sends a request again.
-func (l *life) context(parent context.Context, counters *transport.Counters, parks bool) context.Context {
+func (l *life) context(parent context.Context, counters *h2.Counters, parks bool) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.requests == nil {
-		ctx := transport.WithCounters(redact.Context(parent), counters)
+		ctx := h2.WithCounters(redact.Context(parent), counters)
 		if parks {
-			ctx = transport.WithParking(ctx)
+			ctx = h2.WithParking(ctx)
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		l.requests = &requests{ctx, cancel}

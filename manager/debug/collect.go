@@ -15,7 +15,6 @@ import (
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 // ownerSource is implemented by managers. They name the owners, of which a store has only
@@ -60,10 +59,10 @@ func (o Options) collect(now time.Time) (Report, []*Object) {
 }
 
 // newGateConnections returns nil if nothing was counted.
-func newGateConnections(counts transport.Counts) *GateConnections {
+func newGateConnections(counts reflector.ConnectionCounts) *GateConnections {
 	maps.DeleteFunc(counts.Resets, func(_ string, n uint64) bool { return n == 0 })
 	maps.DeleteFunc(counts.GoAways, func(_ string, n uint64) bool { return n == 0 })
-	maps.DeleteFunc(counts.Left, func(_ transport.Reason, n uint64) bool { return n == 0 })
+	maps.DeleteFunc(counts.Left, func(_ string, n uint64) bool { return n == 0 })
 	if len(counts.Resets)+len(counts.GoAways)+len(counts.Left) == 0 {
 		return nil
 	}

@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/refwatch/refwatch/internal/h2"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/manager/debug"
-	"github.com/refwatch/refwatch/reflector/transport"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -111,7 +111,7 @@ func TestConnectionsToAServer(t *testing.T) {
 	}
 	// Watches of stores have connections of their own.
 	for range 3 {
-		w, err := client.CoreV1().Secrets("default").Watch(transport.WithParking(t.Context()), metav1.ListOptions{})
+		w, err := client.CoreV1().Secrets("default").Watch(h2.WithParking(t.Context()), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 // Report is the JSON document. It holds no object data.
@@ -126,7 +125,7 @@ type GateConnections struct {
 	Resets  map[string]uint64 `json:"resets,omitempty"`
 	GoAways map[string]uint64 `json:"goAways,omitempty"`
 	// Left counts the connections that take no new streams any more.
-	Left map[transport.Reason]uint64 `json:"left,omitempty"`
+	Left map[string]uint64 `json:"left,omitempty"`
 }
 
 // String returns "kind namespace/name", or the UID of an owner without a name.

@@ -13,7 +13,7 @@ import (
 	clientgotransport "k8s.io/client-go/transport"
 	"k8s.io/client-go/util/flowcontrol"
 
-	"github.com/refwatch/refwatch/reflector/transport"
+	"github.com/refwatch/refwatch/internal/h2"
 )
 
 // ConfigFor returns a copy of config for a client with many streams. It suits every
@@ -26,7 +26,7 @@ import (
 //   - It has no Timeout, which would end every stream.
 //   - It has connections of its own. kube-apiserver limits the number of streams on
 //     a connection, and long ones would block other calls of the program.
-//   - The watches of stores and reflectors use a [transport.Transport]: it opens only
+//   - The watches of stores and reflectors use a transport that opens only
 //     as many connections as they need, and its open, quiet streams have no goroutine.
 //     The option BlockingStreams of package objectcache, and other watches of the
 //     client, such as those of informers, use client-go's transport.
@@ -60,7 +60,7 @@ func ConfigFor(config *rest.Config) *rest.Config {
 }
 
 // streamTransport stands next to the transport of client-go, under all wrappers.
-func streamTransport(base http.RoundTripper) http.RoundTripper { return transport.New(base) }
+func streamTransport(base http.RoundTripper) http.RoundTripper { return h2.New(base) }
 
 // Rate limiters of clients, which delay streams.
 

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
-	"github.com/refwatch/refwatch/reflector/transport"
+	"github.com/refwatch/refwatch/internal/h2"
+	"github.com/refwatch/refwatch/internal/redact"
 )
 
 // Says what has come in place of an API server's answer: the page of a login, or nothing.
@@ -46,7 +46,7 @@ func noEvent(frame []byte) error {
 
 // typeOf returns the type of a body by its header, if that is not an API server's.
 func typeOf(body io.ReadCloser) string {
-	if typed, ok := body.(transport.ContentTyped); ok {
+	if typed, ok := body.(h2.ContentTyped); ok {
 		return typed.ContentType()
 	}
 	return ""

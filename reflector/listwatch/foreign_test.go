@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector/transport"
+	"github.com/refwatch/refwatch/internal/h2"
 )
 
 // A proxy names another type than JSON for a stream. Its events are delivered nevertheless, and its end is a regular
@@ -31,7 +31,7 @@ func TestForeignStream(t *testing.T) {
 		}))
 		defer server.Close()
 		config := &rest.Config{Host: server.URL}
-		config.Wrap(func(base http.RoundTripper) http.RoundTripper { return transport.New(base) })
+		config.Wrap(func(base http.RoundTripper) http.RoundTripper { return h2.New(base) })
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			t.Fatal(err)

@@ -32,8 +32,8 @@ import (
 	restclientwatch "k8s.io/client-go/rest/watch"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // clientGoStream is client-go's decoder of a stream.

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/internal/redact"
 )
 
 // Get reads one object by its name, with a GET that is sent once. The API server

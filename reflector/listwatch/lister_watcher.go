@@ -16,7 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
 
-	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/internal/redact"
 )
 
 // FromListerWatcher returns a source over any client-go ListerWatcher, for instance a

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // stopsOnce is a watch.Interface that must be stopped once: it closes its channel in

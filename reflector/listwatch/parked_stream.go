@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/refwatch/refwatch/reflector/transport"
+	"github.com/refwatch/refwatch/internal/h2"
 )
 
 // This file is the parked life of a restStream. The connection's goroutine adds what
@@ -24,7 +24,7 @@ import (
 
 // Park implements Parkable.
 func (s *restStream) Park(wake Waker) bool {
-	body, ok := s.body.(transport.Body)
+	body, ok := s.body.(h2.Body)
 	if !ok {
 		return false
 	}
@@ -125,7 +125,7 @@ func (s *restStream) release() {
 
 	done.put()
 	if credit > 0 {
-		s.body.(transport.Body).Consumed(credit)
+		s.body.(h2.Body).Consumed(credit)
 	}
 }
 
@@ -185,7 +185,7 @@ func (s *restStream) wakeIfReady() {
 // receiver is the parked restStream, as its body sees it.
 type receiver restStream
 
-// Data implements transport.Receiver.
+// Data implements h2.Receiver.
 func (r *receiver) Data(p []byte) (consumed int) {
 	s := (*restStream)(r)
 	if s.takeBookmark(p) {
@@ -198,7 +198,7 @@ func (r *receiver) Data(p []byte) (consumed int) {
 	return consumed
 }
 
-// End implements transport.Receiver.
+// End implements h2.Receiver.
 func (r *receiver) End(err error) {
 	s := (*restStream)(r)
 	s.mu.Lock()

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/internal/redact"
 )
 
 // RESTResource describes one kind of object and the client that reaches it. It must not be copied

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
+	"github.com/refwatch/refwatch/internal/redact"
 )
 
 // Resumable is a Source that can compare its object with what it has delivered last,

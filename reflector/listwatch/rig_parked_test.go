@@ -11,21 +11,21 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/refwatch/refwatch/reflector/transport"
+	"github.com/refwatch/refwatch/internal/h2"
 )
 
 // fakeBody is a body whose bytes come from the test: those of arrived by Read, or by
 // Receive if they were not read, and later ones by deliver.
 type fakeBody struct {
 	arrived  *bytes.Reader
-	receiver transport.Receiver
+	receiver h2.Receiver
 	sent     int          // bytes that Data got
 	credit   atomic.Int64 // of them, those that were counted as consumed
 	untied   bool
 	closed   atomic.Bool
 }
 
-var _ transport.Body = &fakeBody{}
+var _ h2.Body = &fakeBody{}
 
 func (b *fakeBody) Read(p []byte) (int, error) {
 	if b.receiver != nil {
@@ -34,7 +34,7 @@ func (b *fakeBody) Read(p []byte) (int, error) {
 	return b.arrived.Read(p)
 }
 
-func (b *fakeBody) Receive(r transport.Receiver) {
+func (b *fakeBody) Receive(r h2.Receiver) {
 	b.receiver = r
 	if rest, _ := io.ReadAll(b.arrived); len(rest) > 0 {
 		b.deliver(rest)

@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/refwatch/refwatch/reflector/transport"
+	"github.com/refwatch/refwatch/internal/h2"
 	"github.com/refwatch/refwatch/test/network"
 )
 
@@ -91,7 +91,7 @@ func (c *countingTransport) RoundTrip(request *http.Request) (*http.Response, er
 	if err == nil && response.StatusCode == http.StatusOK && request.URL.Query().Get("watch") != "" {
 		c.streams.open.Add(1)
 		over := sync.OnceFunc(func() { c.streams.open.Add(-1) })
-		if parked, ok := response.Body.(transport.Body); ok {
+		if parked, ok := response.Body.(h2.Body); ok {
 			response.Body = &countedParkedBody{parked, over}
 		} else {
 			response.Body = &countedBody{response.Body, over}
@@ -123,7 +123,7 @@ func (c *countedBody) Close() error {
 
 // countedParkedBody is a countedBody that does not hide how refwatch receives its data.
 type countedParkedBody struct {
-	transport.Body
+	h2.Body
 	over func()
 }
 
@@ -142,18 +142,18 @@ func (c *countedParkedBody) Close() error {
 	return c.Body.Close()
 }
 
-// Receive implements transport.Body.
-func (c *countedParkedBody) Receive(r transport.Receiver) {
+// Receive implements h2.Body.
+func (c *countedParkedBody) Receive(r h2.Receiver) {
 	c.Body.Receive(&countedReceiver{r, c.over})
 }
 
 // countedReceiver calls over at the end of a body.
 type countedReceiver struct {
-	transport.Receiver
+	h2.Receiver
 	over func()
 }
 
-// End implements transport.Receiver.
+// End implements h2.Receiver.
 func (c *countedReceiver) End(err error) {
 	c.over()
 	c.Receiver.End(err)

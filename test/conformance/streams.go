@@ -7,19 +7,19 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/refwatch/refwatch/reflector/transport"
+	"github.com/refwatch/refwatch/internal/h2"
 )
 
 // streaming returns a copy of config with the transport of resource.ConfigFor. The case fails if a watch is parked
 // with the engine that blocks, or cannot be parked with the other one.
 func (s *suite) streaming(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Wrap(func(base http.RoundTripper) http.RoundTripper { return checkedTransport{transport.New(base), s} })
+	config.Wrap(func(base http.RoundTripper) http.RoundTripper { return checkedTransport{h2.New(base), s} })
 	return config
 }
 
 type checkedTransport struct {
-	*transport.Transport
+	*h2.Transport
 
 	suite *suite
 }
@@ -29,7 +29,7 @@ func (t checkedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	if err != nil || response.StatusCode != http.StatusOK || !request.URL.Query().Has("watch") {
 		return response, err
 	}
-	if _, got := response.Body.(transport.Body); got != t.suite.engine.parks() {
+	if _, got := response.Body.(h2.Body); got != t.suite.engine.parks() {
 		t.suite.Errorf("watch over %s: got a body of type %T, parkable: %v, want %v", response.Proto, response.Body, got, !got)
 	}
 	return response, nil

@@ -15,7 +15,7 @@ import (
 )
 
 // library are the folders whose messages docs/troubleshooting.md explains.
-var library = []string{"cache/", "reflector/", "objectcache/", "manager/", "featuregates/"}
+var library = []string{"cache/", "internal/", "reflector/", "objectcache/", "manager/", "featuregates/"}
 
 // internal are texts that no user reads as a message, and why.
 var internal = map[string]string{
@@ -28,8 +28,8 @@ var internal = map[string]string{
 	"and … more":                       "ends another message",
 	"the server is used through the base transport":      "sends a watch through the base transport",
 	"the connection was taken":                           "ends the request that makes a connection",
-	"the context is not from WithParking":                "for callers of transport.WhyNoBody, and the library does not ask without it",
-	"read of a body whose data a Receiver takes":         "for callers of transport.Body, and the library does not make this error",
+	"the context is not from WithParking":                "for callers of h2.WhyNoBody, and the library does not ask without it",
+	"read of a body whose data a Receiver takes":         "for callers of h2.Body, and the library does not make this error",
 	"only GET requests without a body are possible here": "Transport sends all other requests through the base transport",
 	"the request has no URL":                             "as above",
 	"the request's URL has no path":                      "client-go's requests have one",

@@ -104,15 +104,15 @@ func TestCheck(t *testing.T) {
 
 func TestIsInstrumented(t *testing.T) {
 	for name, want := range map[string]bool{
-		"github.com/refwatch/refwatch/cache":                        true,
-		"github.com/refwatch/refwatch/cache_test":                   true,
-		"k8s.io/apimachinery/pkg/runtime/serializer/json":           true,
-		"k8s.io/apimachinery/pkg/runtime":                           false,
-		"k8s.io/api/core/v1":                                        false,
-		"github.com/refwatch/refwatchers":                           false,
-		"github.com/refwatch/refwatch/reflector/internal/redact":    true,
-		"github.com/refwatch/refwatch.test":                         true,
-		"github.com/refwatch/refwatch/reflector/transport [x.test]": true,
+		"github.com/refwatch/refwatch/cache":                true,
+		"github.com/refwatch/refwatch/cache_test":           true,
+		"k8s.io/apimachinery/pkg/runtime/serializer/json":   true,
+		"k8s.io/apimachinery/pkg/runtime":                   false,
+		"k8s.io/api/core/v1":                                false,
+		"github.com/refwatch/refwatchers":                   false,
+		"github.com/refwatch/refwatch/internal/redact":      true,
+		"github.com/refwatch/refwatch.test":                 true,
+		"github.com/refwatch/refwatch/internal/h2 [x.test]": true,
 	} {
 		if got := isInstrumented([]string{"compile", "-o", "x", "-p", name, "-d=libfuzzer"}); got != want {
 			t.Errorf("%s: got %t, want %t", name, got, want)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 
+	"github.com/refwatch/refwatch/internal/h2"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector/transport"
 )
 
 // client is an HTTP client under test, configured as a program does it.
@@ -121,7 +121,7 @@ func (c client) transport(t *testing.T, config *rest.Config) http.RoundTripper {
 // watch opens the stream at a URL.
 func (c client) watch(ctx context.Context, roundTripper http.RoundTripper, url string) (*http.Response, error) {
 	if c.own {
-		ctx = transport.WithParking(ctx)
+		ctx = h2.WithParking(ctx)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"?watch=true", nil)
 	if err != nil {

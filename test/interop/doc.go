@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package interop tests the HTTP/2 client of package reflector/transport against servers of other projects:
+// Package interop tests the HTTP/2 client of package internal/h2 against servers of other projects:
 //
 //   - h2spec, which sends a client what RFC 9113 allows and forbids, and checks how it answers;
 //   - nginx and HAProxy, which stand in front of many API servers: their limits, their reloads, their time-outs;

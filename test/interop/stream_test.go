@@ -8,7 +8,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/refwatch/refwatch/reflector/transport"
+	"github.com/refwatch/refwatch/internal/h2"
 )
 
 // stream takes the lines of one body, as a Receiver or by a goroutine that reads.
@@ -24,7 +24,7 @@ type stream struct {
 // receive begins to take the body.
 func (c client) receive(body io.ReadCloser, line func(string)) (*stream, error) {
 	s := &stream{line: line, body: body, ended: make(chan struct{})}
-	parked, isOurs := body.(transport.Body)
+	parked, isOurs := body.(h2.Body)
 	switch {
 	case isOurs != c.own:
 		_ = body.Close()
@@ -50,7 +50,7 @@ func (s *stream) read() {
 	}
 }
 
-// Data implements transport.Receiver.
+// Data implements h2.Receiver.
 func (s *stream) Data(p []byte) int {
 	for rest := p; len(rest) > 0; {
 		line, after, complete := bytes.Cut(rest, []byte("\n"))
@@ -64,7 +64,7 @@ func (s *stream) Data(p []byte) int {
 	return len(p)
 }
 
-// End implements transport.Receiver.
+// End implements h2.Receiver.
 func (s *stream) End(err error) {
 	s.err = err
 	close(s.ended)
@@ -73,7 +73,7 @@ func (s *stream) End(err error) {
 // close ends the stream. No line is passed on when it has returned.
 func (s *stream) close() {
 	_ = s.body.Close()
-	if _, receives := s.body.(transport.Body); !receives {
+	if _, receives := s.body.(h2.Body); !receives {
 		<-s.ended
 	}
 }

@@ -53,7 +53,7 @@ func (r *report) add(server, what string, c client, seen string) {
 
 const page = `# Interoperability
 
-` + "`make interop`" + ` tests the HTTP/2 client of ` + "`reflector/transport`" + ` with servers of other projects; a run with the flag
+` + "`make interop`" + ` tests the HTTP/2 client of ` + "`internal/h2`" + ` with servers of other projects; a run with the flag
 ` + "`-table`" + ` writes this page. Envoy is missing, because Debian has no package of it. The columns are clients:
 
 - refwatch: this client, where a Receiver takes the data, as by default;

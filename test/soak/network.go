@@ -59,7 +59,7 @@ func forWatches() bool {
 	for more := true; more; {
 		var frame runtime.Frame
 		frame, more = frames.Next()
-		if strings.HasPrefix(frame.Function, "github.com/refwatch/refwatch/reflector/transport.") {
+		if strings.HasPrefix(frame.Function, "github.com/refwatch/refwatch/internal/h2.") {
 			return true
 		}
 	}

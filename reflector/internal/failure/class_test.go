@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,6 +68,9 @@ func TestOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := failure.Of(test.err); got != test.want {
 				t.Errorf("Of(%v): got %q, want %q", test.err, got, test.want)
+			}
+			if got := failure.Of(redact.Error(test.err)); test.err != nil && got != test.want {
+				t.Errorf("Of(%v), redacted: got %q, want %q", test.err, got, test.want)
 			}
 		})
 	}

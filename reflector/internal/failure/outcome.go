@@ -7,8 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/reflector/internal/admission"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // outcomes maps each class of failure onto what it means for admission.

@@ -7,8 +7,8 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
-	"github.com/refwatch/refwatch/reflector/internal/redact"
 )
 
 // What a failure says about WatchLists.

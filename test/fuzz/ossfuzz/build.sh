@@ -43,15 +43,15 @@ END
 # The version that the Go module proxy has. Its package testing is linked into each target.
 go get github.com/AdamKorcz/go-118-fuzz-build/testing@v0.0.0-20250520111509-a70c2aa677fa
 
-include_tests reflector/transport
-include_tests reflector/internal/redact
+include_tests internal/h2
+include_tests internal/redact
 include_tests examples/nodeagent/volume
 
-target reflector/transport ServerBytes "b []byte" checkServerBytes b
-target reflector/transport Frames "b []byte" checkFrames b
-target reflector/transport Differential "b []byte" checkDifferential b
-target reflector/transport Retries "b []byte" checkRetries b
-target reflector/internal/redact Error "shape []byte, text string" checkError "shape, text"
+target internal/h2 ServerBytes "b []byte" checkServerBytes b
+target internal/h2 Frames "b []byte" checkFrames b
+target internal/h2 Differential "b []byte" checkDifferential b
+target internal/h2 Retries "b []byte" checkRetries b
+target internal/redact Error "shape []byte, text string" checkError "shape, text"
 target examples/nodeagent/volume CleanPath "name string" checkCleanPath name
 target examples/nodeagent/volume Volume "uid, name, key, first, second string, mode int32, flags byte" \
   checkVolumeOf "uid, name, key, first, second, mode, flags"
