@@ -115,8 +115,7 @@ func (e *entry[T]) forgetLocked() {
 // view is what a Get needs to know of an object. It never changes: a newer one replaces it.
 type view[T cache.Object] struct {
 	state cache.State[T]
-	ready bool // Get may return the state to all owners, unless it is too old
-	ages  bool // a bound on its age applies: see isYoung
+	ready bool // Get may return the state to all owners without a lock, unless it has lapsed: see TTLStore
 	fixed bool // the object is absent for good: see entry.isAbsent
 }
 
@@ -144,16 +143,10 @@ func (s *WatchStore[T]) ready(key types.NamespacedName) *view[T] {
 
 // viewOf returns the view of an entry if a Get may return its state without a lock, else nil.
 func (s *WatchStore[T]) viewOf(e *entry[T]) *view[T] {
-	v := e.view.Load()
-	if v == nil || !v.ready {
+	lapsed := s.hasLapsed(e.watch.Load())
+	v := e.view.Load() // no older than what has not lapsed
+	if v == nil || !v.ready || lapsed && !v.fixed {
 		return nil
-	}
-	if v.ages {
-		// A state that is loaded after that is no older.
-		young := s.isYoung(e)
-		if v = e.view.Load(); v == nil || !v.ready || v.ages && !young {
-			return nil
-		}
 	}
 	return v
 }
@@ -162,8 +155,7 @@ func (s *WatchStore[T]) viewOf(e *entry[T]) *view[T] {
 func (s *WatchStore[T]) setStateLocked(e *entry[T], state cache.State[T]) {
 	e.immutable = s.isImmutable(state)
 	e.changedAt = max(1, time.Duration(s.nowAged()))
-	ready, ages := s.judgeLocked(e, state.Synced)
-	e.view.Store(&view[T]{state, ready, ages, e.isAbsent()})
+	e.view.Store(&view[T]{state, s.isReadyLocked(e, state.Synced), e.isAbsent()})
 }
 
 // isImmutable reports whether a state can never change, and so needs no stream.
@@ -177,36 +169,24 @@ func (s *WatchStore[T]) publishLocked(e *entry[T]) {
 	if v == nil {
 		return
 	}
-	if ready, ages := s.judgeLocked(e, v.state.Synced); ready != v.ready || ages != v.ages {
-		e.view.Store(&view[T]{v.state, ready, ages, v.fixed})
+	if ready := s.isReadyLocked(e, v.state.Synced); ready != v.ready {
+		e.view.Store(&view[T]{v.state, ready, v.fixed})
 	}
 }
 
-// judgeLocked returns the flags of a view of an entry: see view.
-func (s *WatchStore[T]) judgeLocked(e *entry[T], synced bool) (ready, ages bool) {
+// isReadyLocked returns the flag of a view of an entry: see view. A state that may be too old for a Get is not ready:
+// the Get takes the lock and asks how old it is.
+func (s *WatchStore[T]) isReadyLocked(e *entry[T], synced bool) bool {
 	if e.isAbsent() {
-		return synced, false
+		return synced
 	}
-	readFor, owner := e.readFor, e.newestOwnerLocked()
+	readFor := e.readFor
 	if s.ttl != nil {
-		readFor = max(readFor, e.previousFor) // a state that lapses: see isYoung
+		readFor = max(readFor, e.previousFor) // a state that lapses
+	} else if s.options.MaxStaleness > 0 && !e.immutable {
+		return false
 	}
-	ready = synced && engine.Servable(readFor, owner, e.live, e.immutable, false)
-	return ready, s.ttl != nil || s.options.MaxStaleness > 0 && !e.immutable
-}
-
-// isYoung reports whether the state of an entry is young enough for a Get without demands.
-func (s *WatchStore[T]) isYoung(e *entry[T]) bool {
-	if s.ttl != nil {
-		w := e.watch.Load()
-		return w != nil && !s.hasLapsed(w)
-	}
-	bound := s.options.MaxStaleness
-	if bound <= 0 {
-		return true
-	}
-	since := e.contact.Load()
-	return since > 0 && s.nowAged()-since <= int64(bound)
+	return synced && engine.Servable(readFor, e.newestOwnerLocked(), e.live, e.immutable, false)
 }
 
 // contact returns when the server last sent something about an object, zero if it never did.

@@ -159,18 +159,24 @@ func TestChangeBeforeARead(t *testing.T) {
 	waitForBackground(s)
 }
 
-// With MaxStaleness Get took the lock of the store.
-func TestIssue8GetTakesNoLock(t *testing.T) {
-	s := newTestStore(t, WatchOptions{MaxStaleness: time.Nanosecond, ImmutableRecheck: -1})
-	s.AddReference(testKey.Namespace, testKey.Name, "pod")
-	e := s.entry(testKey)
-	_ = e.watch.Load().Replace([]any{testSecret("5", true)}, "5")
-	s.mu.Lock()
-	e.readFor = 1
-	s.publishLocked(e)
-	defer s.mu.Unlock()
-	if _, err := s.Get(t.Context(), testKey.Namespace, testKey.Name); err != nil {
-		t.Errorf("got %v, want the object", err)
+// A Get without a bound takes no lock, and nor does one of an immutable object.
+func TestGetTakesNoLock(t *testing.T) {
+	for _, immutable := range []bool{false, true} {
+		options := WatchOptions{ImmutableRecheck: -1}
+		if immutable {
+			options.MaxStaleness = time.Nanosecond
+		}
+		s := newTestStore(t, options)
+		s.AddReference(testKey.Namespace, testKey.Name, "pod")
+		e := s.entry(testKey)
+		_ = e.watch.Load().Replace([]any{testSecret("5", immutable)}, "5")
+		s.mu.Lock()
+		e.readFor = 1
+		s.publishLocked(e)
+		if _, err := s.Get(t.Context(), testKey.Namespace, testKey.Name); err != nil {
+			t.Errorf("immutable %v: got %v, want the object", immutable, err)
+		}
+		s.mu.Unlock()
 	}
 }
 

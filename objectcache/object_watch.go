@@ -165,7 +165,7 @@ func (w *objectWatch[T]) replaceObject(items []any) {
 	if w.mayWriteLocked() {
 		w.storeLocked(w.entry.order.ReadObject(held, read, same))
 		w.lapses = lapses
-		w.until.Store(lapses) // after the state: see isYoung
+		w.until.Store(lapses) // after the state: see viewOf
 		w.entry.readBegan = max(w.entry.readBegan, began.Sub(w.store.base))
 	}
 }

@@ -261,7 +261,7 @@ func (s *WatchStore[T]) servesLocked(e *entry[T], w *objectWatch[T], facts *engi
 	d := s.demandOfAllLocked(e)
 	d.NotBefore = notBefore(now, s.options.MaxStaleness)
 	verdict, _ := d.Answer(facts, s.options.RefusalGrace, now)
-	d.Ended, d.Lapsed = true, s.ttl != nil && s.hasLapsed(w)
+	d.Ended, d.Lapsed = true, s.hasLapsed(w)
 	last, _ := d.Answer(facts, s.options.RefusalGrace, now)
 	return verdict.Serves(), last.Serves()
 }

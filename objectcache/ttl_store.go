@@ -231,9 +231,9 @@ func (s getSource[T]) Get(ctx context.Context) (runtime.Object, error) {
 	return state.Object, nil
 }
 
-// hasLapsed reports whether the TTL of the state is over.
+// hasLapsed reports whether the TTL of the state of a watch is over. Without a TTL none ever is.
 func (s *WatchStore[T]) hasLapsed(w *objectWatch[T]) bool {
-	return s.nowAged() >= w.until.Load()
+	return s.ttl != nil && (w == nil || s.nowAged() >= w.until.Load())
 }
 
 // freshUntil returns until when a state is served. began is when the read began that brought it.

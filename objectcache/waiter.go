@@ -198,7 +198,7 @@ func (s *WatchStore[T]) demandLocked(g *waiter[T]) engine.Demand {
 	return engine.Demand{
 		Began: g.began, Owner: min(g.newestOwner, g.entry.newestOwner), OwnerAddedAt: g.ownerAddedAt,
 		NotBefore: notBefore(g.began, bound), NotOlderThan: g.notOlderThan, Live: g.live, Read: g.read, Ended: g.ended(),
-		Lapsed: s.ttl != nil && w != nil && s.hasLapsed(w),
+		Lapsed: s.hasLapsed(w),
 	}
 }
 
