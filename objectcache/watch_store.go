@@ -123,8 +123,7 @@ type WatchOptions struct {
 	// older, Get asks for a new read and waits: see [ErrStale]. What Get reads may be older on return.
 	// kube-apiserver sends a bookmark about once a minute, so with less than two minutes
 	// Get takes quiet streams for stale and reopens them. Immutable objects are never stale.
-	// The time for which the machine was suspended counts (Linux). With a bound Get takes a lock, and returns
-	// [ErrStopped] once the context of Run has ended.
+	// The time for which the machine was suspended counts (Linux). With a bound Get takes a lock.
 	// Default, also for a negative value: no bound.
 	MaxStaleness time.Duration
 	// ImmutableRecheck is the time after which an immutable object is read again
