@@ -3,6 +3,8 @@
 package h2
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // wholeResponse sends a header in two pieces, data, and a trailer, with SETTINGS and a
@@ -91,7 +94,7 @@ func TestFaultCutBeforeSettings(t *testing.T) {
 					if !e.closed() {
 						t.Errorf("the connection is open after %d bytes", n)
 					}
-					if got := e.client.(*ownClient).goneEvents(); got != 1 {
+					if got := e.client.(*ownClient).events.goneEvents(); got != 1 {
 						t.Errorf("got %d reports that the connection takes no streams, want 1", got)
 					}
 				})
@@ -160,15 +163,18 @@ func TestFaultSilence(t *testing.T) {
 					if got, want := s.end(), test.want; got != want {
 						t.Errorf("got %s (%v) after 15 s, want %s", got, s.failure(), want)
 					}
+					if err := s.failure(); err != nil && kind.name != reference.name && !utilnet.IsTimeout(err) {
+						t.Errorf("got error %v, want a time-out", err)
+					}
 				}
 			})
 		})
 	}
 }
 
-// A server that never reads: the request, or a RST_STREAM, cannot be written. The
-// connection ends after 15 s, and Close has waited no longer than that. (net/http's
-// client waits for a mutex here, so it cannot run in a bubble.)
+// A server that never reads: a request, or a RST_STREAM, cannot be written. The connection ends after 15 s, and Close
+// has waited no longer than that. A request that waits for its turn to write ends with its context. (net/http's client
+// waits for a mutex here, so it cannot run in a bubble.)
 func TestFaultServerDoesNotRead(t *testing.T) {
 	forEachOwn(t, func(t *testing.T, kind clientKind) {
 		e := newSilentExchange(t, kind, 8<<10)
@@ -177,17 +183,24 @@ func TestFaultServerDoesNotRead(t *testing.T) {
 		e.wire.stall(true)
 		begin := time.Now()
 		waiting := e.getAs("/"+strings.Repeat("x", 20<<10), readAll) // fills the pipe
+		turn := e.get("/turn")
 		e.wait()
-		v.close()
-		if got, most := time.Since(begin), 16*time.Second; got > most {
-			t.Errorf("got %v for Close, want at most %v", got, most)
+		time.Sleep(time.Second)
+		turn.cancel()
+		<-turn.done
+		if took := time.Since(begin); took > time.Second || !errors.Is(turn.failure(), context.Canceled) {
+			t.Errorf("got %v after %v for the request without a turn, want the end of its context", turn.failure(), took)
 		}
-		time.Sleep(16*time.Second - time.Since(begin))
+		v.close()
+		time.Sleep(15*time.Second - time.Since(begin))
 		e.wait()
 		for name, c := range map[string]*call{"with a response": other.call, "whose request is not written": waiting} {
 			if got, want := c.end(), "error"; got != want {
 				t.Errorf("got %s (%v) for the stream %s, want %s", got, c.failure(), name, want)
 			}
+		}
+		if err := waiting.failure(); !errors.Is(err, errUnprocessed) || !utilnet.IsTimeout(err) {
+			t.Errorf("got %v for the request that is not written, want a time-out that says so", err)
 		}
 	})
 }

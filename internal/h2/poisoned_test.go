@@ -140,21 +140,3 @@ func TestResetsOfAHealthyServer(t *testing.T) {
 		server.wantDials(t, 1, 1)
 	}))
 }
-
-// A connection that the server has reset a stream of with PROTOCOL_ERROR takes no new ones.
-func TestProtocolErrorTakesTheConnectionOutOfUse(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		_, old := p.open(1)
-		p.open(3)
-		p.events.take()
-		p.send(p.framer.WriteRSTStream(3, http2.ErrCodeProtocol))
-		wantEvents(t, p, "gone")
-		if p.c.reserve() {
-			t.Error("the connection takes a new stream")
-		}
-		p.data(1, "x")
-		if got, err := old.got(), old.ended(t); got != "x" || err != nil {
-			t.Errorf("the old stream: got %q and %v, want it to go on", got, err)
-		}
-	})
-}
