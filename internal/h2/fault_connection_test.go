@@ -5,7 +5,6 @@ package h2
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -103,29 +102,6 @@ func TestFaultCutBeforeSettings(t *testing.T) {
 	}
 }
 
-// A response whose bytes come one by one is a response.
-func TestFaultByteByByte(t *testing.T) {
-	forEachClient(t, func(t *testing.T, kind clientKind) {
-		e := newSilentExchange(t, kind, 1<<20)
-		e.settings()
-		e.wait()
-		c := e.get("/v")
-		id := e.request("/v")
-		e.holding = true
-		e.wholeResponse(id)
-		e.holding = false
-		bytes := append([]byte(nil), e.out.Bytes()...)
-		e.out.Reset()
-		for i := range bytes {
-			e.bytes(bytes[i : i+1])
-			e.wait()
-		}
-		if got, want := fmt.Sprint(c.end(), " ", c.body()), "regular firstlast"; got != want {
-			t.Errorf("got %q (%v), want %q", got, c.failure(), want)
-		}
-	})
-}
-
 // A silent server gets a PING after 30 s. An answer keeps the connection; without one,
 // or with another PING's, it ends 15 s later with all its streams.
 func TestFaultSilence(t *testing.T) {
@@ -201,26 +177,6 @@ func TestFaultServerDoesNotRead(t *testing.T) {
 		}
 		if err := waiting.failure(); !errors.Is(err, errUnprocessed) || !utilnet.IsTimeout(err) {
 			t.Errorf("got %v for the request that is not written, want a time-out that says so", err)
-		}
-	})
-}
-
-// Closing the client ends all streams with an error.
-func TestCloseEndsStreams(t *testing.T) {
-	forEachClient(t, func(t *testing.T, kind clientKind) {
-		e := newExchange(t, kind)
-		streams := []opened{e.open("/a"), e.open("/b"), states["waiting"](e)}
-		e.data(streams[0].id, "text")
-		e.wait()
-		e.client.close()
-		e.wait()
-		for _, s := range streams {
-			if got, want := s.end(), "error"; got != want {
-				t.Errorf("got %s (%v), want %s", got, s.failure(), want)
-			}
-		}
-		if got, want := streams[0].body(), "text"; got != want {
-			t.Errorf("got body %q, want %q", got, want)
 		}
 	})
 }

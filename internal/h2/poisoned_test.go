@@ -28,19 +28,16 @@ func TestGolang47635(t *testing.T) {
 		t.Run(name, inBubble(func(t *testing.T) {
 			connections, poisoned := 0, false
 			server := serve(t, func(s *site) {
-				s.TLSConfig.NextProtos = []string{"h2"}
-				s.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
-					"h2": func(_ *http.Server, c *tls.Conn, _ http.Handler) {
-						connections++
-						first := connections == 1
-						serverScript(c, func(f *http2.Framer, id uint32) bool {
-							if first && poisoned {
-								return f.WriteRSTStream(id, test.code) == nil
-							}
-							return found(f, id)
-						})
-					},
-				}
+				s.serveHTTP2(func(c *tls.Conn) {
+					connections++
+					first := connections == 1
+					serverScript(c, func(f *http2.Framer, id uint32) bool {
+						if first && poisoned {
+							return f.WriteRSTStream(id, test.code) == nil
+						}
+						return found(f, id)
+					})
+				})
 			})
 			c := clientFor(t, server.config())
 			var counters Counters
