@@ -38,7 +38,7 @@ func TestTransportWithAServerWithoutHTTP2(t *testing.T) {
 		wantDials(2) // a watch of HTTP/1.1 has a connection of its own, and one was closed
 		wantDials(3)
 		dials := 3
-		for wait := useBaseFirst; wait < 8*useBaseMost; wait *= 2 {
+		for wait := useBaseFirst; wait < 2*useBaseMost; wait *= 2 {
 			time.Sleep(min(wait, useBaseMost) - time.Nanosecond)
 			dials++
 			wantDials(dials)

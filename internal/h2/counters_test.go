@@ -18,20 +18,7 @@ func TestCounters(t *testing.T) {
 		left            map[string]uint64
 		resets, goAways map[string]uint64
 	}
-	codes := func(names ...string) map[string]uint64 {
-		n := map[string]uint64{}
-		for _, name := range names {
-			n[name]++
-		}
-		return n
-	}
-	reasons := func(all ...string) map[string]uint64 {
-		n := map[string]uint64{}
-		for _, reason := range all {
-			n[reason]++
-		}
-		return n
-	}
+	one := func(name string) map[string]uint64 { return map[string]uint64{name: 1} }
 	// f has a connection with a stream that is open, and v, whose header has not come.
 	tests := map[string]struct {
 		do   func(f *fleet, v *call, e *exchange, id uint32)
@@ -40,38 +27,38 @@ func TestCounters(t *testing.T) {
 		"nothing": {func(*fleet, *call, *exchange, uint32) {}, counts{}},
 		"RST_STREAM": {func(_ *fleet, _ *call, e *exchange, id uint32) {
 			e.reset(id, http2.ErrCodeInternal)
-		}, counts{resets: codes("INTERNAL_ERROR")}},
+		}, counts{resets: one("INTERNAL_ERROR")}},
 		"RST_STREAM of an ended stream": {func(_ *fleet, _ *call, e *exchange, id uint32) {
 			e.endHeader(id, ":status", "200")
 			e.reset(id, http2.ErrCodeNo)
 		}, counts{}},
 		"RST_STREAM with an unknown code": {func(_ *fleet, _ *call, e *exchange, id uint32) {
 			e.reset(id, 0x99)
-		}, counts{resets: codes(OtherCode)}},
+		}, counts{resets: one(OtherCode)}},
 		"poisoned": {func(_ *fleet, _ *call, e *exchange, id uint32) {
 			e.reset(id, http2.ErrCodeProtocol)
-		}, counts{left: reasons(Poisoned), resets: codes("PROTOCOL_ERROR")}},
+		}, counts{left: one(Poisoned), resets: one("PROTOCOL_ERROR")}},
 		"GOAWAY, then the end": {func(_ *fleet, _ *call, e *exchange, id uint32) {
 			e.ok(id)
 			e.goAway(id, http2.ErrCodeEnhanceYourCalm)
 			e.cut()
-		}, counts{left: reasons(GoAway), goAways: codes("ENHANCE_YOUR_CALM")}},
-		"cut": {func(_ *fleet, _ *call, e *exchange, _ uint32) { e.cut() }, counts{left: reasons(Lost)}},
+		}, counts{left: one(GoAway), goAways: one("ENHANCE_YOUR_CALM")}},
+		"cut": {func(_ *fleet, _ *call, e *exchange, _ uint32) { e.cut() }, counts{left: one(Lost)}},
 		"broken": {func(_ *fleet, _ *call, e *exchange, _ uint32) {
 			e.data(0, "x")
-		}, counts{left: reasons(ProtocolError)}},
+		}, counts{left: one(ProtocolError)}},
 		"a frame after the end": {func(_ *fleet, _ *call, e *exchange, id uint32) {
 			e.endHeader(id, ":status", "200")
 			e.data(id, "x")
-		}, counts{left: reasons(FrameAfterEnd)}},
+		}, counts{left: one(FrameAfterEnd)}},
 		"silence": {func(_ *fleet, _ *call, e *exchange, id uint32) {
 			e.ok(id)
 			time.Sleep(46 * time.Second)
-		}, counts{left: reasons(NoPingAnswer)}},
+		}, counts{left: one(NoPingAnswer)}},
 		"a request without an answer": {func(f *fleet, _ *call, _ *exchange, _ uint32) {
 			f.greetWith(func(*exchange) {})
 			time.Sleep(suspectAfter + time.Millisecond)
-		}, counts{left: reasons(Suspect)}},
+		}, counts{left: one(Suspect)}},
 		"idle": {func(f *fleet, v *call, e *exchange, id uint32) {
 			e.ok(id)
 			f.calls[0].close()
@@ -83,7 +70,7 @@ func TestCounters(t *testing.T) {
 				synctest.Wait()
 			}
 			f.transport.CloseIdleConnections()
-		}, counts{left: reasons(Idle)}},
+		}, counts{left: one(Idle)}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

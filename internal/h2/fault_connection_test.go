@@ -3,7 +3,8 @@
 package h2
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // wholeResponse sends a header in two pieces, data, and a trailer, with SETTINGS and a
@@ -91,36 +93,13 @@ func TestFaultCutBeforeSettings(t *testing.T) {
 					if !e.closed() {
 						t.Errorf("the connection is open after %d bytes", n)
 					}
-					if got := e.client.(*ownClient).goneEvents(); got != 1 {
+					if got := e.client.(*ownClient).events.goneEvents(); got != 1 {
 						t.Errorf("got %d reports that the connection takes no streams, want 1", got)
 					}
 				})
 			}
 		})
 	}
-}
-
-// A response whose bytes come one by one is a response.
-func TestFaultByteByByte(t *testing.T) {
-	forEachClient(t, func(t *testing.T, kind clientKind) {
-		e := newSilentExchange(t, kind, 1<<20)
-		e.settings()
-		e.wait()
-		c := e.get("/v")
-		id := e.request("/v")
-		e.holding = true
-		e.wholeResponse(id)
-		e.holding = false
-		bytes := append([]byte(nil), e.out.Bytes()...)
-		e.out.Reset()
-		for i := range bytes {
-			e.bytes(bytes[i : i+1])
-			e.wait()
-		}
-		if got, want := fmt.Sprint(c.end(), " ", c.body()), "regular firstlast"; got != want {
-			t.Errorf("got %q (%v), want %q", got, c.failure(), want)
-		}
-	})
 }
 
 // A silent server gets a PING after 30 s. An answer keeps the connection; without one,
@@ -160,15 +139,18 @@ func TestFaultSilence(t *testing.T) {
 					if got, want := s.end(), test.want; got != want {
 						t.Errorf("got %s (%v) after 15 s, want %s", got, s.failure(), want)
 					}
+					if err := s.failure(); err != nil && kind.name != reference.name && !utilnet.IsTimeout(err) {
+						t.Errorf("got error %v, want a time-out", err)
+					}
 				}
 			})
 		})
 	}
 }
 
-// A server that never reads: the request, or a RST_STREAM, cannot be written. The
-// connection ends after 15 s, and Close has waited no longer than that. (net/http's
-// client waits for a mutex here, so it cannot run in a bubble.)
+// A server that never reads: a request, or a RST_STREAM, cannot be written. The connection ends after 15 s, and Close
+// has waited no longer than that. A request that waits for its turn to write ends with its context. (net/http's client
+// waits for a mutex here, so it cannot run in a bubble.)
 func TestFaultServerDoesNotRead(t *testing.T) {
 	forEachOwn(t, func(t *testing.T, kind clientKind) {
 		e := newSilentExchange(t, kind, 8<<10)
@@ -177,37 +159,24 @@ func TestFaultServerDoesNotRead(t *testing.T) {
 		e.wire.stall(true)
 		begin := time.Now()
 		waiting := e.getAs("/"+strings.Repeat("x", 20<<10), readAll) // fills the pipe
+		turn := e.get("/turn")
 		e.wait()
-		v.close()
-		if got, most := time.Since(begin), 16*time.Second; got > most {
-			t.Errorf("got %v for Close, want at most %v", got, most)
+		time.Sleep(time.Second)
+		turn.cancel()
+		<-turn.done
+		if took := time.Since(begin); took > time.Second || !errors.Is(turn.failure(), context.Canceled) {
+			t.Errorf("got %v after %v for the request without a turn, want the end of its context", turn.failure(), took)
 		}
-		time.Sleep(16*time.Second - time.Since(begin))
+		v.close()
+		time.Sleep(15*time.Second - time.Since(begin))
 		e.wait()
 		for name, c := range map[string]*call{"with a response": other.call, "whose request is not written": waiting} {
 			if got, want := c.end(), "error"; got != want {
 				t.Errorf("got %s (%v) for the stream %s, want %s", got, c.failure(), name, want)
 			}
 		}
-	})
-}
-
-// Closing the client ends all streams with an error.
-func TestCloseEndsStreams(t *testing.T) {
-	forEachClient(t, func(t *testing.T, kind clientKind) {
-		e := newExchange(t, kind)
-		streams := []opened{e.open("/a"), e.open("/b"), states["waiting"](e)}
-		e.data(streams[0].id, "text")
-		e.wait()
-		e.client.close()
-		e.wait()
-		for _, s := range streams {
-			if got, want := s.end(), "error"; got != want {
-				t.Errorf("got %s (%v), want %s", got, s.failure(), want)
-			}
-		}
-		if got, want := streams[0].body(), "text"; got != want {
-			t.Errorf("got body %q, want %q", got, want)
+		if err := waiting.failure(); !errors.Is(err, errUnprocessed) || !utilnet.IsTimeout(err) {
+			t.Errorf("got %v for the request that is not written, want a time-out that says so", err)
 		}
 	})
 }

@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// conn returns the connection of this package's client.
-func (e *exchange) conn() *conn { return e.client.(*ownClient).conn }
-
 // shrinkWindow leaves the server n bytes on the connection, as if it had used the rest.
 // The rest counts as credited.
 func (e *exchange) shrinkWindow(n int32) {

@@ -100,17 +100,23 @@ func (e *exchange) finishAfterGoAway(streams ...opened) {
 	}
 }
 
-// GOAWAY on a connection without streams closes it. (net/http's client waits for the
-// server to do so.)
+// GOAWAY on a connection without streams closes it, once a slot that was taken before has been used in vain.
+// (net/http's client waits for the server to do so.)
 func TestFaultGoAwayIdle(t *testing.T) {
-	forEachClient(t, func(t *testing.T, kind clientKind) {
+	forEachOwn(t, func(t *testing.T, kind clientKind) {
 		e := newExchange(t, kind)
+		if !e.client.reserve() {
+			t.Fatal(errNoSlot)
+		}
 		e.goAway(0, http2.ErrCodeNo)
 		e.wait()
 		if e.free() {
 			t.Errorf("got a slot after GOAWAY, want none")
 		}
-		if !e.closed() && kind.name != reference.name {
+		if _, err := e.client.roundTrip(newRequest(t)); !errors.Is(err, errUnprocessed) { //nolint:bodyclose // an error
+			t.Errorf("a request that had a slot: got %v, want %v", err, errUnprocessed)
+		}
+		if !e.closed() {
 			t.Errorf("the connection is open")
 		}
 	})

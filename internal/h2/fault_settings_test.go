@@ -65,47 +65,6 @@ func TestFaultSettingsAcknowledged(t *testing.T) {
 	})
 }
 
-// The server may lower MAX_CONCURRENT_STREAMS below what is open: open streams go on,
-// and new ones begin when it allows them.
-func TestFaultStreamLimitShrinks(t *testing.T) {
-	limit := func(n uint32) http2.Setting { return http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: n} }
-	for name, test := range map[string]struct {
-		limit uint32
-		// free says if there is a slot after 0, 1 and 2 of two open streams have ended.
-		free [3]bool
-	}{
-		"to 0": {0, [3]bool{false, false, false}},
-		"to 1": {1, [3]bool{false, false, true}},
-		"to 2": {2, [3]bool{false, true, true}},
-		"to 3": {3, [3]bool{true, true, true}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			forEachClient(t, func(t *testing.T, kind clientKind) {
-				e := newExchange(t, kind, limit(2))
-				streams := []opened{e.open("/a"), e.open("/b")}
-				e.settings(limit(test.limit))
-				for ended, want := range test.free {
-					e.wait()
-					if got := e.free(); got != want {
-						t.Errorf("got slot %t after %d streams have ended, want %t", got, ended, want)
-					}
-					if ended < len(streams) {
-						e.endData(streams[ended].id, "last")
-						e.wait()
-						if got, want := streams[ended].body(), "last"; got != want && kind.mode != hold {
-							t.Errorf("got body %q, want %q", got, want)
-						}
-					}
-				}
-				e.settings(limit(1))
-				e.wait()
-				last := e.open("/c")
-				e.endData(last.id, "")
-			})
-		})
-	}
-}
-
 // free reports whether the connection has a slot, and leaves it free.
 func (e *exchange) free() bool {
 	if !e.client.reserve() {
@@ -132,17 +91,5 @@ func TestFaultHeaderTableShrinks(t *testing.T) {
 		e.decoder.SetAllowedMaxDynamicTableSize(4096)
 		e.open("/c")
 		e.open("/c")
-	})
-}
-
-// A client that gets no ack of its SETTINGS goes on. (It may end the connection with
-// SETTINGS_TIMEOUT, but nothing depends on the ack here.)
-func TestFaultSettingsNotAcknowledged(t *testing.T) {
-	forEachClient(t, func(t *testing.T, kind clientKind) {
-		e := newSilentExchange(t, kind, 1<<20)
-		e.settings()
-		e.wait()
-		v := e.open("/v")
-		e.checkNeighbour(&v, false)
 	})
 }

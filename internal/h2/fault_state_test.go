@@ -66,9 +66,7 @@ var states = map[string]func(*exchange) opened{
 	"forgotten": func(e *exchange) opened {
 		v := e.open("/v")
 		v.close()
-		for _, f := range e.pingsSent() {
-			e.pong(f.ping)
-		}
+		e.pongAll()
 		return v
 	},
 	// draining is a stream that goes on after GOAWAY.

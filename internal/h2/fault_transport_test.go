@@ -206,25 +206,3 @@ func TestFaultConnectionEndsUnused(t *testing.T) {
 		})
 	}
 }
-
-// A server that allows no streams is not dialled again and again. The requests are sent
-// when it allows them.
-func TestFaultNoStreamsAllowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		f.greetWith(func(e *exchange) { e.settings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0}) })
-		c := f.get("/v")
-		time.Sleep(20 * time.Second)
-		f.wantDials(1)
-		if got, want := c.end(), "open"; got != want {
-			t.Fatalf("got %s (%v), want %s", got, c.failure(), want)
-		}
-		f.scripts[0].settings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1})
-		v := f.requestOn(0)
-		f.scripts[0].ok(v.id)
-		synctest.Wait()
-		if got, want := c.status(), 200; got != want {
-			t.Errorf("got status %d (%v), want %d", got, c.failure(), want)
-		}
-	})
-}

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 )
 
 // verdict is how a server treats a request. It returns false to close the connection.
@@ -27,9 +26,15 @@ type verdict struct {
 }
 
 var verdicts = []verdict{
-	{"answered", func(f *http2.Framer, _ *tls.Conn, id uint32, _ http2.ErrCode) bool { return answerWith(f, id, "200") }},
-	{"server error", func(f *http2.Framer, _ *tls.Conn, id uint32, _ http2.ErrCode) bool { return answerWith(f, id, "503") }},
-	{"too many requests", func(f *http2.Framer, _ *tls.Conn, id uint32, _ http2.ErrCode) bool { return answerWith(f, id, "429") }},
+	{"answered", func(f *http2.Framer, _ *tls.Conn, id uint32, _ http2.ErrCode) bool {
+		return answerWith(f, id, "200", true)
+	}},
+	{"server error", func(f *http2.Framer, _ *tls.Conn, id uint32, _ http2.ErrCode) bool {
+		return answerWith(f, id, "503", true)
+	}},
+	{"too many requests", func(f *http2.Framer, _ *tls.Conn, id uint32, _ http2.ErrCode) bool {
+		return answerWith(f, id, "429", true)
+	}},
 	{"refused", func(f *http2.Framer, _ *tls.Conn, id uint32, _ http2.ErrCode) bool {
 		return f.WriteRSTStream(id, http2.ErrCodeRefusedStream) == nil
 	}},
@@ -144,9 +149,9 @@ func attempt(t *testing.T, script []byte, ctx context.Context) (result attempted
 		defer mu.Unlock()
 		if warm > 0 {
 			if warm--; warm > 0 {
-				return answerWith(f, id, "200")
+				return answerWith(f, id, "200", true)
 			}
-			return answerWith(f, id, "200") && leave(f, c, id, after)
+			return answerWith(f, id, "200", true) && leave(f, c, id, after)
 		}
 		step := [2]byte{}
 		steps = steps[copy(step[:], steps):]
@@ -155,12 +160,9 @@ func attempt(t *testing.T, script []byte, ctx context.Context) (result attempted
 		return v.do(f, c, id, http2.ErrCode(step[1]%14))
 	}
 	server := serve(t, func(s *site) {
-		s.TLSConfig.NextProtos = []string{"h2"}
-		s.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
-			"h2": func(_ *http.Server, c *tls.Conn, _ http.Handler) {
-				serverScript(c, func(f *http2.Framer, id uint32) bool { return respond(f, c, id) })
-			},
-		}
+		s.serveHTTP2(func(c *tls.Conn) {
+			serverScript(c, func(f *http2.Framer, id uint32) bool { return respond(f, c, id) })
+		})
 	})
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -203,14 +205,6 @@ func sender(c *client, ctx context.Context) func() string { //nolint:revive // n
 		_ = response.Body.Close()
 		return response.Status
 	}
-}
-
-// answerWith sends a response without a body.
-func answerWith(f *http2.Framer, id uint32, status string) bool {
-	var block bytes.Buffer
-	_ = hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: status})
-	p := http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true}
-	return f.WriteHeaders(p) == nil
 }
 
 // The table has no row that nothing needs: for each of them there is a script on which the clients part.

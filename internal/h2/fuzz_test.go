@@ -4,6 +4,7 @@ package h2
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +102,11 @@ func checkFrames(t *testing.T, b []byte) {
 func FuzzDifferential(f *testing.F) {
 	for i := range byte(40) {
 		f.Add(append([]byte{i}, bytes.Repeat([]byte{0, i, 2, 0, 8, 0, 9, i, i * 3}, 8)...))
+	}
+	for i := range byte(100) {
+		script := make([]byte, 400)
+		_, _ = rand.NewChaCha8([32]byte{i}).Read(script)
+		f.Add(script)
 	}
 	f.Fuzz(checkDifferential)
 }

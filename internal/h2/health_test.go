@@ -3,136 +3,95 @@
 package h2
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-func TestSilentServerGetsAPing(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		_, s := p.open(1)
-		time.Sleep(29 * time.Second)
-		p.data(1, "x")
-		time.Sleep(29 * time.Second)
-		p.wantSent() // the frame counts
-		time.Sleep(time.Second)
-		p.wantSent("PING")
-		time.Sleep(14 * time.Second)
-		p.pong()
-		time.Sleep(30*time.Second - time.Nanosecond)
-		p.wantSent()
-		time.Sleep(time.Nanosecond)
-		p.wantSent("PING")
-
-		start := time.Now()
-		<-p.c.done
-		if took := time.Since(start); took != 15*time.Second {
-			t.Errorf("the connection ended %v after the PING, want 15s", took)
-		}
-		err := s.ended(t)
-		if err == nil || !strings.Contains(err.Error(), "did not answer a PING within 15s") || !utilnet.IsTimeout(err) {
-			t.Errorf("the stream's error is %v", err)
-		}
-	})
-}
-
-// TestResetsPingIsTheHealthCheck: there is one PING at a time, and a server that never
-// answers the one after an RST_STREAM is found as well.
+// There is one PING at a time, and a server that never answers the one after an RST_STREAM is found as well.
 func TestResetsPingIsTheHealthCheck(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		a, _ := p.open(1)
-		_, s := p.open(3)
-		_ = a.body.Close()
-		p.wantSent("RST_STREAM 1 CANCEL", "PING")
-		start := time.Now()
-		<-p.c.done
-		if took := time.Since(start); took != 45*time.Second || !utilnet.IsTimeout(s.ended(t)) {
-			t.Errorf("the connection ended after %v with %v, want 45s", took, s.ended(t))
+	withConn(t, func(t *testing.T, e *exchange) {
+		a, b := e.open("/a"), e.open("/b")
+		a.close()
+		e.wantSent("RST_STREAM 1 CANCEL", "PING")
+		time.Sleep(45*time.Second - 1)
+		if got := b.end(); got != "open" {
+			t.Errorf("got %s (%v) in less than 45 s", got, b.failure())
 		}
-		p.wantSent()
+		time.Sleep(1)
+		if !e.closed() || !utilnet.IsTimeout(b.failure()) {
+			t.Errorf("got %v after 45 s, want a time-out", b.failure())
+		}
+		e.wantSent()
 	})
 }
 
-// TestServerThatAcknowledgesNoPing: the slots of streams that were reset would never
-// become free. So a server that sends data, but no acknowledgement, gets no new streams
-// after 15 s. Those that are open go on.
+// The slots of streams that were reset would never become free if the server sends data, but acknowledges no PING. So
+// it gets no new streams after 15 s. Those that are open go on.
 func TestServerThatAcknowledgesNoPing(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		a1, _ := p.open(1)
-		a3, s3 := p.open(3)
-		p.events.take()
+	withConn(t, func(t *testing.T, e *exchange) {
+		a, b := e.open("/a"), e.open("/b")
 		sendFor := func(d time.Duration) {
 			for until := time.Now().Add(d); time.Now().Before(until); time.Sleep(time.Second) {
-				p.data(3, ".")
+				e.data(b.id, ".")
 			}
 		}
-		_ = a1.body.Close()
-		p.wantSent("RST_STREAM 1 CANCEL", "PING")
+		a.close()
 		sendFor(14 * time.Second)
-		wantEvents(t, p)
-		if !p.c.reserve() {
-			t.Fatal("the connection takes no stream before the answer is due")
+		e.wantEvents()
+		if !e.free() {
+			t.Error("the connection takes no stream before the answer is due")
 		}
-		p.c.release()
-		p.events.take()
+		e.wantEvents("slotFreed")
 		sendFor(2 * time.Second)
-		wantEvents(t, p, "gone")
-		if p.c.reserve() {
+		e.wantEvents("gone")
+		sendFor(time.Hour)
+		e.checkNeighbour(&b, false)
+		e.pongAll() // too late
+		if e.free() {
 			t.Error("the connection takes a stream after 15 s without an answer")
 		}
-		sendFor(time.Hour)
-		if got, err := s3.got(), s3.ended(t); err != nil || len(got) < 3600 {
-			t.Errorf("the other stream got %d bytes in an hour and ended with %v, want it to go on", len(got), err)
-		}
-		p.pong() // too late
-		if p.c.reserve() {
-			t.Error("the connection takes a stream after it was reported as gone")
-		}
 		start := time.Now()
-		_ = a3.body.Close()
-		<-p.c.done
-		if took := time.Since(start); took > 0 {
-			t.Errorf("the connection ended %v after its last stream", took)
+		b.close()
+		if !e.closed() || time.Since(start) > 0 {
+			t.Error("the connection is open after its last stream")
 		}
-		wantEvents(t, p)
+		e.wantEvents()
 	})
 }
 
-// TestAnswersInTime: PINGs that are acknowledged just in time leave the connection as it
-// is, however many follow each other.
+// PINGs that are acknowledged just in time leave the connection as it is, however many follow each other.
 func TestAnswersInTime(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		_, s := p.open(1)
-		for id := uint32(3); id < 43; id += 2 {
-			a, _ := p.open(id)
-			_ = a.body.Close()
-			p.sent()
+	withConn(t, func(t *testing.T, e *exchange) {
+		v := e.open("/v")
+		for range 20 {
+			e.open("/other").close()
+			e.wait()
 			time.Sleep(15*time.Second - time.Nanosecond)
-			p.pong()
+			e.pongAll()
 		}
-		if !p.c.reserve() || p.c.taken() != 2 {
-			t.Errorf("got %d taken slots, want those of a stream and a reservation", p.c.taken())
+		if !e.free() {
+			t.Error("the connection takes no stream")
 		}
-		p.c.release()
-		if err := s.ended(t); err != nil {
-			t.Errorf("the stream ended: %v", err)
-		}
+		e.wantTaken(1)
+		e.checkNeighbour(&v, false)
 	})
 }
 
-// TestServerThatAcknowledgesNoPing, without another stream: the connection ends.
+// Without another stream, the connection of a server that acknowledges no PING ends.
 func TestIdleServerThatAcknowledgesNoPing(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		a, _ := p.open(1)
-		start := time.Now()
-		_ = a.body.Close()
+	withConn(t, func(t *testing.T, e *exchange) {
+		e.open("/v").close()
 		time.Sleep(14 * time.Second)
-		p.send(p.framer.WritePing(false, [8]byte{1}))
-		<-p.c.done
-		if took, want := time.Since(start), 15*time.Second; took != want {
-			t.Errorf("the connection ended after %v, want %v", took, want)
+		e.ping(1)
+		time.Sleep(time.Second - 1)
+		if e.closed() {
+			t.Error("the connection has ended in less than 15 s")
+		}
+		time.Sleep(1)
+		if !e.closed() {
+			t.Error("the connection is open after 15 s")
 		}
 	})
 }

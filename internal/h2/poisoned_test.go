@@ -28,19 +28,16 @@ func TestGolang47635(t *testing.T) {
 		t.Run(name, inBubble(func(t *testing.T) {
 			connections, poisoned := 0, false
 			server := serve(t, func(s *site) {
-				s.TLSConfig.NextProtos = []string{"h2"}
-				s.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
-					"h2": func(_ *http.Server, c *tls.Conn, _ http.Handler) {
-						connections++
-						first := connections == 1
-						serverScript(c, func(f *http2.Framer, id uint32) bool {
-							if first && poisoned {
-								return f.WriteRSTStream(id, test.code) == nil
-							}
-							return found(f, id)
-						})
-					},
-				}
+				s.serveHTTP2(func(c *tls.Conn) {
+					connections++
+					first := connections == 1
+					serverScript(c, func(f *http2.Framer, id uint32) bool {
+						if first && poisoned {
+							return f.WriteRSTStream(id, test.code) == nil
+						}
+						return found(f, id)
+					})
+				})
 			})
 			c := clientFor(t, server.config())
 			var counters Counters
@@ -139,22 +136,4 @@ func TestResetsOfAHealthyServer(t *testing.T) {
 		}
 		server.wantDials(t, 1, 1)
 	}))
-}
-
-// A connection that the server has reset a stream of with PROTOCOL_ERROR takes no new ones.
-func TestProtocolErrorTakesTheConnectionOutOfUse(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		_, old := p.open(1)
-		p.open(3)
-		p.events.take()
-		p.send(p.framer.WriteRSTStream(3, http2.ErrCodeProtocol))
-		wantEvents(t, p, "gone")
-		if p.c.reserve() {
-			t.Error("the connection takes a new stream")
-		}
-		p.data(1, "x")
-		if got, err := old.got(), old.ended(t); got != "x" || err != nil {
-			t.Errorf("the old stream: got %q and %v, want it to go on", got, err)
-		}
-	})
 }

@@ -17,7 +17,7 @@ func TestPoolUnderChurn(t *testing.T) {
 		p := newPool(server.dial)
 		random := rand.New(rand.NewPCG(1, 2))
 		var streams []*acquisition
-		for minute := range 240 {
+		for minute := range 120 {
 			target := 200 + 1800*(minute/60%2) // 200 streams for an hour, 2,000 for the next
 			for range 300 {                    // of them end in a minute, and others begin
 				if len(streams) > 0 {
@@ -42,8 +42,8 @@ func TestPoolUnderChurn(t *testing.T) {
 				t.Errorf("minute %d: got %d connections for %d streams, want %d at most", minute, open, len(streams), 2*needed)
 			}
 		}
-		if dials, _, _ := server.counts(); dials > 100 {
-			t.Errorf("dials: got %d in four hours, want 100 at most", dials)
+		if dials, _, _ := server.counts(); dials > 50 {
+			t.Errorf("dials: got %d in two hours, want 50 at most", dials)
 		}
 		end(p)
 	})

@@ -3,9 +3,11 @@
 package h2
 
 import (
+	"crypto/tls"
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -73,26 +75,60 @@ func openStreams(t *testing.T, kind clientKind) (connections []*exchange, stream
 	return connections, streams
 }
 
-// The last stream of a connection that takes no new ones is closed without a wait as
-// well, though that closes the connection.
-func TestCloseOfTheLastStreamDoesNotWait(t *testing.T) {
-	forEachOwn(t, func(t *testing.T, kind clientKind) {
-		e := newExchange(t, kind)
-		v := e.open("/v")
-		e.goAway(v.id, http2.ErrCodeNo)
-		e.wait()
-		own := e.client.(*ownClient).conn
-		own.mu.Lock()
-		own.net = &slowClose{Conn: own.net}
-		own.mu.Unlock()
-		start := time.Now()
-		v.close()
-		if took := time.Since(start); took > 0 {
-			t.Errorf("Close waited for %v", took)
+// Neither the last stream of a connection that takes no new ones, which closes it, nor CloseIdleConnections waits for TLS,
+// which announces the end to a server that may not read.
+func TestEndOfAConnectionIsNotWaitedFor(t *testing.T) {
+	for name, end := range map[string]func(e *exchange, v opened){
+		"the last stream": func(e *exchange, v opened) { e.goAway(v.id, http2.ErrCodeNo); e.wait(); v.close() },
+		"an idle one":     func(e *exchange, _ opened) { e.conn().close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			withConn(t, func(t *testing.T, e *exchange) {
+				v := e.open("/v")
+				c := e.conn()
+				c.mu.Lock()
+				c.net = &slowClose{Conn: c.net}
+				c.mu.Unlock()
+				start := time.Now()
+				end(e, v)
+				if took := time.Since(start); took > 0 {
+					t.Errorf("waited for %v", took)
+				}
+				<-c.done
+				if took, want := time.Since(start), 5*time.Second; took != want {
+					t.Errorf("the connection ended after %v, want %v", took, want)
+				}
+			})
+		})
+	}
+}
+
+// A connection that fails ends its streams at once. TLS would wait 5 s to write its alert to a server that does not read.
+func TestFailedConnectionDoesNotWaitForTLS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up, down := memPipe(1 << 20)
+		certificate := newAuthority(t).issue(t, "server")
+		server := tls.Server(down, &tls.Config{Certificates: []tls.Certificate{certificate}})
+		e := &exchange{kind: ownKinds()[1], wire: down, script: newScript(t, server, true)}
+		client := tls.Client(up, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the name does not matter
+		if err := client.Handshake(); err != nil {
+			t.Fatal(err)
 		}
-		<-own.done
-		if took, want := time.Since(start), 5*time.Second; took != want {
-			t.Errorf("the connection ended after %v, want %v", took, want)
+		e.client = dialConn(t, client)
+		t.Cleanup(e.finish)
+		e.accept()
+		v, other := e.open("/v"), e.open("/other")
+		e.wire.fill()
+		v.close()
+		time.Sleep(15*time.Second - 1)
+		e.wait()
+		if got := other.end(); got != "open" {
+			t.Errorf("got %s (%v) in less than 15 s", got, other.failure())
+		}
+		time.Sleep(1)
+		e.wait()
+		if got, want := other.end(), "error"; got != want {
+			t.Errorf("got %s after the write's deadline, want %s", got, want)
 		}
 	})
 }

@@ -52,33 +52,6 @@ func TestFaultContextEnds(t *testing.T) {
 	}
 }
 
-// A deadline ends a request that gets no header.
-func TestFaultDeadline(t *testing.T) {
-	forEachClient(t, func(t *testing.T, kind clientKind) {
-		e := newExchange(t, kind)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server/v", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		begin := time.Now()
-		if !e.client.reserve() {
-			t.Fatal(errNoSlot)
-		}
-		_, err = e.client.roundTrip(req)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got error %v, want %v", err, context.DeadlineExceeded)
-		}
-		if got, want := time.Since(begin), 3*time.Second; got != want {
-			t.Errorf("got the error after %v, want %v", got, want)
-		}
-		if got := e.resets(e.request("/v")); len(got) != 1 || got[0] != http2.ErrCodeCancel {
-			t.Errorf("got RST_STREAM %v, want one with CANCEL", got)
-		}
-	})
-}
-
 // A context that has ended before sends nothing.
 func TestFaultContextEndedBefore(t *testing.T) {
 	forEachClient(t, func(t *testing.T, kind clientKind) {
@@ -89,11 +62,13 @@ func TestFaultContextEndedBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !e.client.reserve() {
-			t.Fatal(errNoSlot)
-		}
-		if _, err := e.client.roundTrip(req); !errors.Is(err, context.Canceled) {
-			t.Errorf("got error %v, want %v", err, context.Canceled)
+		for range 20 { // whatever of the two it waits for comes first
+			if !e.client.reserve() {
+				t.Fatal(errNoSlot)
+			}
+			if _, err := e.client.roundTrip(req); !errors.Is(err, context.Canceled) {
+				t.Errorf("got error %v, want %v", err, context.Canceled)
+			}
 		}
 		if got := e.frames(func(f frame) bool { return f.Type == http2.FrameHeaders }); len(got) > 0 {
 			t.Errorf("got %d requests, want none", len(got))

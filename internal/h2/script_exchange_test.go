@@ -44,7 +44,7 @@ func (e *exchange) finish() {
 	e.client.close()
 	synctest.Wait()
 	if own, ok := e.client.(*ownClient); ok {
-		if got := own.goneEvents(); got != 1 {
+		if got := own.events.goneEvents(); got != 1 {
 			e.t.Errorf("got %d reports that the connection takes no new streams, want 1", got)
 		}
 	}

@@ -5,7 +5,12 @@ package h2
 import (
 	"net"
 	"net/http"
+	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
+
+	"golang.org/x/net/http2"
 )
 
 // clientKinds returns the clients that every test of this suite runs with: this
@@ -19,9 +24,12 @@ func ownKinds() []clientKind {
 	}
 }
 
+// testWindow is the window of a stream in these tests. With the default they would take minutes.
+const testWindow = 256 << 10
+
 func dialConn(t testing.TB, nc net.Conn) testClient {
 	events := &eventLog{}
-	c, err := newConn(nc, events, connOptions{})
+	c, err := newConn(nc, events, connOptions{streamWindow: testWindow})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,14 +58,80 @@ func (c *ownClient) close() {
 	}
 }
 
+// eventLog notes a connection's events.
+type eventLog struct {
+	mu    sync.Mutex
+	names []string
+	taken int // of names
+}
+
+func (l *eventLog) note(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.names = append(l.names, name)
+}
+
+func (l *eventLog) slotFreed(connection) { l.note("slotFreed") }
+func (l *eventLog) idle(connection)      { l.note("idle") }
+func (l *eventLog) gone(connection)      { l.note("gone") }
+
+// take returns the events since the last call.
+func (l *eventLog) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	names := l.names[l.taken:]
+	l.taken = len(l.names)
+	return names
+}
+
 // goneEvents is how often the connection has reported that it takes no new streams.
-func (c *ownClient) goneEvents() (n int) {
-	c.events.mu.Lock()
-	defer c.events.mu.Unlock()
-	for _, name := range c.events.names {
+func (l *eventLog) goneEvents() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range l.names {
 		if name == "gone" {
 			n++
 		}
 	}
 	return n
+}
+
+// withConn runs test in a bubble with a connection of this package's client.
+func withConn(t *testing.T, test func(*testing.T, *exchange), settings ...http2.Setting) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e := newExchange(t, ownKinds()[1], settings...)
+		e.sent()
+		e.wantEvents("slotFreed")
+		test(t, e)
+	})
+}
+
+// conn returns the connection of this package's client.
+func (e *exchange) conn() *conn { return e.client.(*ownClient).conn }
+
+// wantEvents compares the events of this package's client since the last call.
+func (e *exchange) wantEvents(want ...string) {
+	e.t.Helper()
+	e.wait()
+	if got := e.client.(*ownClient).events.take(); !slices.Equal(got, want) {
+		e.t.Errorf("events: got %q, want %q", got, want)
+	}
+}
+
+// wantSent compares the frames of the client since the last call.
+func (e *exchange) wantSent(want ...string) {
+	e.t.Helper()
+	if got := e.sent(); !slices.Equal(got, want) {
+		e.t.Errorf("the client sent %q, want %q", got, want)
+	}
+}
+
+// wantTaken compares how many slots are taken.
+func (e *exchange) wantTaken(want int) {
+	e.t.Helper()
+	e.wait()
+	if got := e.conn().taken(); got != want {
+		e.t.Errorf("taken slots: got %d, want %d", got, want)
+	}
 }

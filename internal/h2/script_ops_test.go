@@ -159,13 +159,6 @@ func (o *ops) begin() {
 	o.streams = append(o.streams, &opStream{opened: opened{c, o.request(path)}})
 }
 
-// pongAll answers the client's PINGs.
-func (o *ops) pongAll() {
-	for _, f := range o.pingsSent() {
-		o.pong(f.ping)
-	}
-}
-
 func (o *ops) validSetting() {
 	all := []http2.Setting{
 		{ID: http2.SettingMaxConcurrentStreams, Val: uint32(o.byte()) % 8},

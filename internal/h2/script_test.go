@@ -58,6 +58,26 @@ type frame struct {
 	code      http2.ErrCode
 	increment uint32
 	ping      [8]byte
+	told      bool // by sent
+}
+
+// String is the type of the frame, and what tells it from others.
+func (f frame) String() string {
+	s := f.Type.String()
+	if f.StreamID != 0 {
+		s += fmt.Sprintf(" %d", f.StreamID)
+	}
+	switch f.Type {
+	case http2.FrameRSTStream, http2.FrameGoAway:
+		s += " " + f.code.String()
+	case http2.FrameWindowUpdate:
+		s += fmt.Sprintf(" %d", f.increment)
+	case http2.FramePing, http2.FrameSettings:
+		if f.Flags.Has(http2.FlagPingAck) { // which is that of SETTINGS as well
+			s += " ack"
+		}
+	}
+	return s
 }
 
 func newScript(t testing.TB, conn net.Conn, bubble bool) *script {
@@ -183,6 +203,19 @@ func (s *script) frames(match func(frame) bool) (found []frame) {
 	return found
 }
 
+// sent returns the frames since the last call, after the client has come to rest.
+func (s *script) sent() (texts []string) {
+	s.await(func() bool { return true })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.log {
+		if f := &s.log[i]; !f.told {
+			texts, f.told = append(texts, f.String()), true
+		}
+	}
+	return texts
+}
+
 // take waits for the first frame that matches, and removes it from the log.
 func (s *script) take(what string, match func(frame) bool) (f frame) {
 	s.t.Helper()
@@ -209,7 +242,7 @@ func (s *script) summary() (frames []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.log {
-		frames = append(frames, fmt.Sprintf("%v %d", f.Type, f.StreamID))
+		frames = append(frames, f.String())
 	}
 	return append(frames, fmt.Sprintf("(end: %v)", s.ended))
 }

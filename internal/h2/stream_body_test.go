@@ -7,31 +7,83 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 )
 
-// TestReceiverMayCallTheBody: Close and Consumed may be called from Data, and nothing
-// follows Close.
+// sink is a Receiver that consumes everything, unless hold is set.
+type sink struct {
+	hold   bool
+	onData func([]byte) // may be nil
+
+	mu   sync.Mutex
+	text strings.Builder
+	ends []error
+}
+
+func (s *sink) Data(p []byte) int {
+	s.mu.Lock()
+	s.text.Write(p)
+	s.mu.Unlock()
+	if s.onData != nil {
+		s.onData(p)
+	}
+	if s.hold {
+		return 0
+	}
+	return len(p)
+}
+
+func (s *sink) End(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ends = append(s.ends, err)
+}
+
+// want compares the text so far, and the error of End: nil before it.
+func (s *sink) want(t *testing.T, text string, end error) {
+	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if got := s.text.String(); got != text {
+		t.Errorf("the receiver got %d bytes %.50q, want %d bytes %.50q", len(got), got, len(text), text)
+	}
+	if end == nil && len(s.ends) > 0 || end != nil && (len(s.ends) != 1 || !errors.Is(s.ends[0], end)) {
+		t.Errorf("End: got %v, want %v", s.ends, end)
+	}
+}
+
+// withBody runs test with a response whose body nobody takes yet.
+func withBody(t *testing.T, test func(t *testing.T, e *exchange, v opened, body Body)) {
+	t.Helper()
+	withConn(t, func(t *testing.T, e *exchange) {
+		v := e.openAs("/v", hold)
+		test(t, e, v, v.resp.Body.(Body))
+	})
+}
+
+// Close and Consumed may be called from Data, and nothing follows Close.
 func TestReceiverMayCallTheBody(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		a, s := p.open(1)
-		s.hold = true
+	withBody(t, func(t *testing.T, e *exchange, v opened, body Body) {
+		s := &sink{hold: true}
 		s.onData = func(data []byte) {
-			a.body.Consumed(len(data))
+			body.Consumed(len(data))
 			if string(data) == "last" {
-				_ = a.body.Close()
+				_ = body.Close()
 			}
 		}
-		p.fill(1, 1<<20)
-		p.wantSent("WINDOW_UPDATE 1 1048576")
-		p.data(1, "last")
-		p.wantSent("RST_STREAM 1 CANCEL", "PING")
-		p.data(1, "late")
-		p.end(1, "")
-		if got, err := s.got(), s.ended(t); len(got) != 1<<20+4 || err != nil {
-			t.Errorf("the receiver got %d bytes and End(%v)", len(got), err)
-		}
+		body.Receive(s)
+		quarter := strings.Repeat("x", testWindow/4)
+		e.data(v.id, quarter)
+		e.wantSent("WINDOW_UPDATE 1 65536")
+		e.data(v.id, "last")
+		e.wantSent("RST_STREAM 1 CANCEL", "PING")
+		e.data(v.id, "late")
+		e.endData(v.id, "")
+		s.want(t, quarter+"last", nil)
 	})
 }
 
@@ -53,14 +105,16 @@ func TestReceiverIsCalledWithoutTheLock(t *testing.T) {
 	}
 }
 
-// TestReceiverIsCalledByOneAtATime: what comes while Receive or Data runs follows
+// A Receiver gets first what has arrived before it, without what was read. What comes while Receive or Data runs follows
 // it, and End follows the last Data.
 func TestReceiverIsCalledByOneAtATime(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		a := p.get(t.Context())
-		p.header(1, false, ":status", "200")
-		p.data(1, "early ")
-		synctest.Wait()
+	withBody(t, func(t *testing.T, e *exchange, v opened, body Body) {
+		e.data(v.id, "so early ")
+		e.wait()
+		buf := make([]byte, 3)
+		if n, err := body.Read(buf); n != 3 || err != nil {
+			t.Fatalf("Read: %d, %v", n, err)
+		}
 		calls, entered, leave := 0, make(chan bool), make(chan bool)
 		s := &sink{onData: func([]byte) {
 			if calls++; calls == 1 {
@@ -68,149 +122,86 @@ func TestReceiverIsCalledByOneAtATime(t *testing.T) {
 				<-leave
 			}
 		}}
-		go a.body.Receive(s)
+		go body.Receive(s)
 		<-entered
-		p.data(1, "second ")
-		p.end(1, "third")
-		if got, err := s.got(), s.ended(t); got != "early " || err != nil {
-			t.Errorf("during Data: got %q, End(%v)", got, err)
+		if _, err := body.Read(buf); err == nil {
+			t.Error("Read after Receive: no error")
 		}
+		e.data(v.id, "second ")
+		e.endData(v.id, "third")
+		s.want(t, "early ", nil)
 		leave <- true
-		if got, err := s.got(), s.ended(t); got != "early second third" || !errors.Is(err, io.EOF) {
-			t.Errorf("after Data: got %q, End(%v)", got, err)
-		}
+		s.want(t, "early second third", io.EOF)
 	})
 }
 
 func TestCloseDuringData(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		a, s := p.open(1)
+	withBody(t, func(t *testing.T, e *exchange, v opened, body Body) {
 		entered, leave := make(chan bool), make(chan bool)
-		s.onData = func([]byte) {
+		s := &sink{onData: func([]byte) {
 			entered <- true
 			<-leave
-		}
-		p.data(1, "one")
+		}}
+		body.Receive(s)
+		e.data(v.id, "one")
 		<-entered
-		_ = a.body.Close()
+		_ = body.Close()
 		leave <- true
-		p.data(1, "two")
-		p.end(1, "")
-		if got, err := s.got(), s.ended(t); got != "one" || err != nil {
-			t.Errorf("the receiver got %q and End(%v)", got, err)
-		}
+		e.data(v.id, "two")
+		e.endData(v.id, "")
+		s.want(t, "one", nil)
 	})
 }
 
 func TestReadWaitsForDataAndClose(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		a := p.get(t.Context())
-		p.header(1, false, ":status", "200")
-		<-a.done
+	withBody(t, func(t *testing.T, e *exchange, v opened, body Body) {
 		results := make(chan error)
 		read := func() {
-			_, err := a.body.Read(make([]byte, 8))
+			_, err := body.Read(make([]byte, 8))
 			results <- err
 		}
 		go read()
 		synctest.Wait()
-		p.data(1, "x")
+		e.data(v.id, "x")
 		if err := <-results; err != nil {
 			t.Error(err)
 		}
 		go read()
 		synctest.Wait()
-		_ = a.body.Close()
+		_ = body.Close()
 		if err := <-results; !errors.Is(err, http.ErrBodyReadAfterClose) {
 			t.Errorf("Read after Close: %v", err)
 		}
 		s := &sink{}
-		a.body.Receive(s)
-		if got, err := s.got(), s.ended(t); got != "" || err != nil {
-			t.Errorf("Receive after Close: got %q, End(%v)", got, err)
-		}
+		body.Receive(s)
+		s.want(t, "", nil)
 	})
 }
 
-func TestReadReturnsCredit(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		a := p.get(t.Context())
-		p.header(1, false, ":status", "200")
-		p.fill(1, 4<<20)
-		<-a.done
-		p.sent()
-		if _, err := io.ReadFull(a.body, make([]byte, 1<<20)); err != nil {
-			t.Fatal(err)
-		}
-		p.wantSent("WINDOW_UPDATE 1 1048576")
-	})
-}
-
-// Data that has arrived before Receive gets its credit, as does what Read has left of it.
-func TestReceiveReturnsCredit(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		a := p.get(t.Context())
-		p.header(1, false, ":status", "200")
-		p.fill(1, 4<<20)
-		<-a.done
-		p.sent()
-		if a.resp.Body.(*stream).waiter.response != nil {
+// Data that has arrived before Read and Receive gets its credit.
+func TestReadAndReceiveReturnCredit(t *testing.T) {
+	withBody(t, func(t *testing.T, e *exchange, v opened, body Body) {
+		if body.(*stream).waiter.response != nil {
 			t.Error("the stream keeps the response")
 		}
-		if _, err := io.ReadFull(a.body, make([]byte, 1000)); err != nil {
+		e.data(v.id, strings.Repeat("x", testWindow))
+		e.wantSent()
+		if _, err := io.ReadFull(body, make([]byte, 1000)); err != nil {
 			t.Fatal(err)
 		}
-		p.wantSent("WINDOW_UPDATE 1 1000")
-		a.body.Receive(&sink{})
-		p.wantSent("WINDOW_UPDATE 1 4193304")
+		e.wantSent("WINDOW_UPDATE 1 1000") // nothing may be withheld from a server that waits
+		body.Receive(&sink{})
+		e.wantSent("WINDOW_UPDATE 1 261144")
 	})
 }
 
-func TestHeaderThatEndsTheStream(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		a := p.get(t.Context())
-		p.header(1, true, ":status", "404")
-		<-a.done
-		if a.err != nil || a.resp.StatusCode != http.StatusNotFound || a.resp.ContentLength != 0 {
-			t.Fatalf("got %+v, %v", a.resp, a.err)
-		}
-		s := &sink{}
-		a.body.Receive(s)
-		if err := s.ended(t); !errors.Is(err, io.EOF) {
-			t.Errorf("End(%v), want io.EOF", err)
-		}
-		if a.body.(*stream).detach != nil {
-			t.Error("the stream has ended, and keeps the context of its request")
-		}
-
-		a = p.get(t.Context()) // 304 may name the length of a body that it does not have
-		p.header(3, true, ":status", "304", "content-length", "5")
-		if <-a.done; a.err != nil || a.resp.ContentLength != 5 {
-			t.Fatalf("got %+v, %v", a.resp, a.err)
-		}
-	})
-}
-
-func TestCloseOfAQuietStream(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		a, s := p.open(1)
-		_ = a.body.Close()
-		p.data(1, "late")
-		if got, err := s.got(), s.ended(t); got != "" || err != nil || len(s.ends) > 0 {
-			t.Errorf("after Close: got %q, %d calls of End", got, len(s.ends))
-		}
-	})
-}
-
-// TestEndIsCalledOnce: the context ends while Data takes the last bytes.
+// End is called once if the context ends while Data takes the last bytes.
 func TestEndIsCalledOnce(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		a, s := p.open(1)
-		s.onData = func([]byte) { a.body.(*stream).contextEnded(context.Canceled) }
-		p.end(1, "last")
-		if got, err := s.got(), s.ended(t); got != "last" || !errors.Is(err, context.Canceled) {
-			t.Errorf("got %q, End(%v)", got, err)
-		}
+	withBody(t, func(t *testing.T, e *exchange, v opened, body Body) {
+		s := &sink{onData: func([]byte) { body.(*stream).contextEnded(context.Canceled) }}
+		body.Receive(s)
+		e.endData(v.id, "last")
+		s.want(t, "last", context.Canceled)
 	})
 }
 
@@ -230,31 +221,39 @@ func (s stoppable) AfterFunc(func()) func() bool {
 	}
 }
 
-// TestQuietStreamKeepsNothing: only the record of a quiet stream is left.
+// Only the record of a quiet stream is left, and a stream that has ended keeps no context.
 func TestQuietStreamKeepsNothing(t *testing.T) {
-	withPeer(t, func(t *testing.T, p *peer) {
-		var dropped bool
-		a := p.get(stoppable{t.Context(), make(chan struct{}), &dropped})
-		p.header(1, false, ":status", "200")
-		<-a.done
-		a.body.Receive(&sink{})
-		a.body.Detach()
-		s := a.body.(*stream)
-		if s.waiter != nil || s.detach != nil || !dropped {
-			t.Errorf("the stream keeps %v, %v; its context was dropped: %v", s.waiter, s.detach != nil, dropped)
-		}
-		s.contextEnded(context.Canceled) // as if it had begun before Detach
-		if s.ended {
-			t.Error("the context has ended an detached stream")
-		}
-
-		dropped = false
-		p.get(stoppable{t.Context(), make(chan struct{}), &dropped})
-		p.header(3, false, ":status", "200")
-		synctest.Wait()
-		p.end(3, "")
-		if synctest.Wait(); !dropped {
-			t.Error("a stream that has ended keeps the context of its request")
-		}
-	})
+	for name, quiet := range map[string]func(e *exchange, id uint32, body Body){
+		"detached":       func(_ *exchange, _ uint32, body Body) { body.Receive(&sink{}); body.Detach() },
+		"ended":          func(e *exchange, id uint32, body Body) { body.Receive(&sink{}); e.endData(id, "") },
+		"ended, waiting": func(e *exchange, id uint32, _ Body) { e.endData(id, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			withConn(t, func(t *testing.T, e *exchange) {
+				var dropped bool
+				responses := make(chan *http.Response, 1)
+				go func() {
+					e.client.reserve()
+					response, err := e.client.roundTrip(newRequest(t).WithContext(stoppable{t.Context(), make(chan struct{}), &dropped}))
+					if err != nil {
+						t.Error(err)
+					}
+					responses <- response
+				}()
+				id := e.request("/api?watch=true")
+				e.ok(id)
+				s := (<-responses).Body.(*stream)
+				quiet(e, id, s)
+				e.wait()
+				if s.detach != nil || !dropped || s.receiver != nil && s.waiter != nil {
+					t.Errorf("the stream keeps %v, %v; its context was dropped: %v", s.waiter, s.detach != nil, dropped)
+				}
+				if ended := s.ended; name == "detached" {
+					if s.contextEnded(context.Canceled); ended || s.ended { // as if it had begun before Detach
+						t.Error("the context has ended a detached stream")
+					}
+				}
+			})
+		})
+	}
 }

@@ -4,8 +4,8 @@ package apiserver
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"slices"
-	"strings"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -34,78 +34,43 @@ func TestAuthorize(t *testing.T) {
 			return false
 		}
 	})
-	for name, test := range map[string]struct {
-		method, path string
-		attributes   authorizationv1.ResourceAttributes
-		want         string // empty: allowed
-	}{
-		"get": {
-			http.MethodGet, "/api/v1/namespaces/default/secrets/db",
-			authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: "default", Name: "db"}, "",
-		},
-		"list of one name": {
-			http.MethodGet, "/api/v1/namespaces/default/secrets?fieldSelector=metadata.name%3Ddb",
-			authorizationv1.ResourceAttributes{Verb: "list", Resource: "secrets", Namespace: "default", Name: "db"}, "",
-		},
-		"watch of one name": {
-			http.MethodGet, "/api/v1/namespaces/default/secrets?watch=1&timeoutSeconds=1&fieldSelector=type%3DOpaque,metadata.name%3Ddb",
-			authorizationv1.ResourceAttributes{Verb: "watch", Resource: "secrets", Namespace: "default", Name: "db", Version: "v1"}, "",
-		},
-		"list of another name": {
-			http.MethodGet, "/api/v1/namespaces/default/secrets?fieldSelector=metadata.name%3Dother",
-			authorizationv1.ResourceAttributes{Verb: "list", Resource: "secrets", Namespace: "default", Name: "other"},
-			`secrets "other" is forbidden: User "admin" cannot list resource "secrets" in API group "" in the namespace "default"`,
-		},
-		"list of all names": {
-			http.MethodGet, "/api/v1/namespaces/default/secrets",
-			authorizationv1.ResourceAttributes{Verb: "list", Resource: "secrets", Namespace: "default"},
-			`secrets is forbidden: User "admin" cannot list resource "secrets" in API group "" in the namespace "default"`,
-		},
-		"watch in all namespaces": {
-			http.MethodGet, "/api/v1/secrets?watch=1&fieldSelector=metadata.name%3Ddb",
-			authorizationv1.ResourceAttributes{Verb: "watch", Resource: "secrets", Name: "db"},
-			`secrets "db" is forbidden: User "admin" cannot watch resource "secrets" in API group "" at the cluster scope`,
-		},
-		"node": {
-			http.MethodGet, "/api/v1/nodes/n",
-			authorizationv1.ResourceAttributes{Verb: "get", Resource: "nodes", Name: "n"},
-			`nodes "n" is forbidden: User "admin" cannot get resource "nodes" in API group "" at the cluster scope`,
-		},
-		"token": {
-			http.MethodPost, "/api/v1/namespaces/default/serviceaccounts/a/token",
-			authorizationv1.ResourceAttributes{Verb: "create", Resource: "serviceaccounts", Subresource: "token", Namespace: "default", Name: "a"},
-			`serviceaccounts "a" is forbidden: User "admin" cannot create resource "serviceaccounts/token" in API group "" in the namespace "default"`,
-		},
-		"custom resource": {
-			http.MethodGet, widgetsPath,
-			authorizationv1.ResourceAttributes{Verb: "list", Group: "example.com", Resource: "widgets", Namespace: "default"}, "",
-		},
-		"same name in another group": {
-			http.MethodGet, "/apis/other.example.com/v1alpha1/widgets",
-			authorizationv1.ResourceAttributes{Verb: "list", Group: "other.example.com", Version: "v1alpha1", Resource: "widgets"},
-			`widgets.other.example.com is forbidden: User "admin" cannot list resource "widgets" in API group "other.example.com" at the cluster scope`,
-		},
-		"not served": {
-			http.MethodGet, "/apis/apps/v1/deployments",
-			authorizationv1.ResourceAttributes{Verb: "list", Group: "apps", Resource: "deployments"},
-			`deployments.apps is forbidden: User "admin" cannot list resource "deployments" in API group "apps" at the cluster scope`,
-		},
+	for path, want := range map[string]string{ // empty: allowed
+		"/api/v1/namespaces/default/secrets/db":                                                                      "",
+		"/api/v1/namespaces/default/secrets?fieldSelector=metadata.name%3Ddb":                                        "",
+		"/api/v1/namespaces/default/secrets?watch=1&timeoutSeconds=1&fieldSelector=type%3DOpaque,metadata.name%3Ddb": "",
+		"/api/v1/namespaces/default/secrets?fieldSelector=metadata.name%3Dother": `secrets "other" is forbidden: ` +
+			`User "admin" cannot list resource "secrets" in API group "" in the namespace "default"`,
+		"/api/v1/namespaces/default/secrets": `secrets is forbidden: ` +
+			`User "admin" cannot list resource "secrets" in API group "" in the namespace "default"`,
+		"/api/v1/secrets?watch=1&fieldSelector=metadata.name%3Ddb": `secrets "db" is forbidden: ` +
+			`User "admin" cannot watch resource "secrets" in API group "" at the cluster scope`,
+		"/api/v1/nodes/n": `nodes "n" is forbidden: User "admin" cannot get resource "nodes" in API group "" at the cluster scope`,
+		"/api/v1/namespaces/default/serviceaccounts/a/token": `serviceaccounts "a" is forbidden: ` +
+			`User "admin" cannot get resource "serviceaccounts/token" in API group "" in the namespace "default"`,
+		widgetsPath: "",
+		"/apis/other.example.com/v1alpha1/widgets": `widgets.other.example.com is forbidden: ` +
+			`User "admin" cannot list resource "widgets" in API group "other.example.com" at the cluster scope`,
+		"/apis/apps/v1/deployments": `deployments.apps is forbidden: ` +
+			`User "admin" cannot list resource "deployments" in API group "apps" at the cluster scope`, // not served
 	} {
-		t.Run(name, func(t *testing.T) {
-			got := f.do(test.method, test.path, "")
-			if test.want == "" && got.code != 200 {
+		t.Run(path, func(t *testing.T) {
+			got := f.do(http.MethodGet, path, "")
+			r := parseRequest(httptest.NewRequest(http.MethodGet, path, nil))
+			if want == "" && got.code != 200 {
 				t.Errorf("request: got %d %s, want 200", got.code, got.body)
 			}
-			if test.want != "" {
+			if want != "" {
 				status := got.status(t)
-				if got.code != 403 || status.Reason != metav1.StatusReasonForbidden || status.Message != test.want {
-					t.Errorf("request: got %d %s, want 403 %s", got.code, got.body, test.want)
+				if got.code != 403 || status.Reason != metav1.StatusReasonForbidden || status.Message != want {
+					t.Errorf("request: got %d %s, want 403 %s", got.code, got.body, want)
 				}
-				if status.Details.Kind != test.attributes.Resource || status.Details.Group != test.attributes.Group || status.Details.Name != test.attributes.Name {
+				if status.Details.Kind != r.Resource || status.Details.Group != r.Group || status.Details.Name != r.Name {
 					t.Errorf("request: got details %+v, want group, resource and name of the request", status.Details)
 				}
 			}
-			f.checkReview(authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &test.attributes}, test.want == "")
+			f.checkReview(authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: r.Verb, Group: r.Group, Version: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
+			}}, want == "")
 		})
 	}
 }
@@ -161,27 +126,15 @@ func TestAuthorizeNothing(t *testing.T) {
 
 func TestReviewErrors(t *testing.T) {
 	f := newFixture(t, Options{})
-	const path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-	for name, test := range map[string]struct {
-		method, body string
-		code         int
-		want         string
-	}{
+	f.checkResponses("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", map[string]rawRequest{
 		"no attributes": {
-			http.MethodPost, `{}`, 422, `.authorization.k8s.io \"\" is invalid: spec.resourceAttributes: Invalid value: null: ` +
+			http.MethodPost, "", "", `{}`, 422, `.authorization.k8s.io \"\" is invalid: spec.resourceAttributes: Invalid value: null: ` +
 				"exactly one of nonResourceAttributes or resourceAttributes must be specified",
 		},
-		"both":         {http.MethodPost, `{"spec":{"resourceAttributes":{},"nonResourceAttributes":{}}}`, 422, "cannot be specified in combination with resourceAttributes"},
-		"with a name":  {http.MethodPost, `{"metadata":{"name":"x"},"spec":{"resourceAttributes":{}}}`, 422, "must be empty"},
-		"another kind": {http.MethodPost, `{"apiVersion":"v1","kind":"Secret"}`, 400, "cannot be handled as a SelfSubjectAccessReview"},
-		"list":         {http.MethodGet, "", 405, "is not supported"},
-		"delete":       {http.MethodDelete, "", 405, "is not supported"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := f.do(test.method, path, test.body)
-			if got.code != test.code || !strings.Contains(string(got.body), test.want) {
-				t.Errorf("got %d %s, want %d with %q", got.code, got.body, test.code, test.want)
-			}
-		})
-	}
+		"both":         {http.MethodPost, "", "", `{"spec":{"resourceAttributes":{},"nonResourceAttributes":{}}}`, 422, "cannot be specified in combination with resourceAttributes"},
+		"with a name":  {http.MethodPost, "", "", `{"metadata":{"name":"x"},"spec":{"resourceAttributes":{}}}`, 422, "must be empty"},
+		"another kind": {http.MethodPost, "", "", `{"apiVersion":"v1","kind":"Secret"}`, 400, "cannot be handled as a SelfSubjectAccessReview"},
+		"list":         {http.MethodGet, "", "", "", 405, "is not supported"},
+		"delete":       {http.MethodDelete, "", "", "", 405, "is not supported"},
+	})
 }

@@ -32,16 +32,6 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
-// TestServerCertificate checks that a client with another CA refuses the server's certificate.
-func TestServerCertificate(t *testing.T) {
-	s, other := New(t, Options{}), New(t, Options{})
-	config := s.Config()
-	config.CAData = other.Config().CAData
-	if _, err := newClientFor(t, config).CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); err == nil {
-		t.Error("another server's CA: got no error, want one")
-	}
-}
-
 func TestConfigIsACopy(t *testing.T) {
 	s := New(t, Options{Token: "secret"})
 	config := s.Config()

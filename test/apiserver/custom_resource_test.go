@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 )
 
 // customResources are two resources of one group, and one with the same names in another group.
@@ -109,33 +108,6 @@ func TestCustomResource(t *testing.T) {
 	}
 }
 
-// TestCustomResourceMetadata reads custom resources with the metadata client, which asks for protobuf.
-func TestCustomResourceMetadata(t *testing.T) {
-	f := newFixture(t, Options{CustomResources: customResources})
-	created := f.createWidget("a", 1)
-	client, err := metadata.NewForConfig(f.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	widgets := client.Resource(customResources[0].resource().gvr()).Namespace("default")
-	if one, err := widgets.Get(t.Context(), "a", metav1.GetOptions{}); err != nil || one.UID != created.GetUID() {
-		t.Errorf("got %v, %v, want the metadata", one, err)
-	}
-	list, err := widgets.List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(list.Items) != 1 || list.Items[0].UID != created.GetUID() || list.ResourceVersion != f.ResourceVersion() {
-		t.Errorf("got %v, %v, want the metadata of a", list, err)
-	}
-	w, err := widgets.Watch(t.Context(), named("a", watchList()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Stop()
-	if added := expect(t, w, watch.Added); metaOf(t, added).GetUID() != created.GetUID() {
-		t.Errorf("got %v, want the metadata of a", added.Object)
-	}
-	expect(t, w, watch.Bookmark)
-}
-
 // TestCustomResourceAccept checks which forms of a custom resource exist. The results are those of kube-apiserver 1.36.
 func TestCustomResourceAccept(t *testing.T) {
 	f := newFixture(t, Options{CustomResources: customResources})
@@ -177,11 +149,7 @@ func TestCustomResourceRequests(t *testing.T) {
 	f.createWidget("a", 1)
 	const object = `{"apiVersion":"example.com/v1","kind":"Widget",`
 	const jsonType, mergeType = "application/json", "application/merge-patch+json"
-	for name, test := range map[string]struct {
-		method, path, contentType, body string
-		code                            int
-		want                            string
-	}{
+	f.checkResponses(widgetsPath, map[string]rawRequest{
 		"yaml": {http.MethodPost, "", "application/yaml", "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: b}\nspec: {size: 1}\n", 201, `"size":1`},
 		"protobuf body": {
 			http.MethodPost, "", "application/vnd.kubernetes.protobuf", "k8s\x00", 415,
@@ -212,16 +180,7 @@ func TestCustomResourceRequests(t *testing.T) {
 		"created by apply":    {http.MethodPatch, "/h?fieldManager=x", "application/apply-patch+yaml", object + `"apply":1}`, 201, `"apply":1`},
 		"unknown field label": {http.MethodGet, "?fieldSelector=spec.size%3D1", "", "", 400, "field label not supported: spec.size"},
 		"subresource":         {http.MethodGet, "/a/status", "", "", 404, `widgets.example.com \"a\" not found`},
-		"not served":          {http.MethodGet, "/../gadgets", "", "", 404, "404 page not found"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := strings.Replace(widgetsPath+test.path, "widgets/../", "", 1)
-			got := f.do(test.method, path, test.body, "Content-Type", test.contentType)
-			if got.code != test.code || !strings.Contains(string(got.body), test.want) {
-				t.Errorf("got %d %s, want %d with %s", got.code, got.body, test.code, test.want)
-			}
-		})
-	}
+	})
 	got := f.do(http.MethodDelete, widgetsPath+"/a", "")
 	if want := `"details":{"name":"a","group":"example.com","kind":"widgets"`; got.code != 200 || !strings.Contains(string(got.body), want) {
 		t.Errorf("delete: got %d %s, want 200 with %s", got.code, got.body, want)

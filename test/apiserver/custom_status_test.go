@@ -4,7 +4,6 @@ package apiserver
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,25 +81,14 @@ func TestCustomResourceStatus(t *testing.T) {
 func TestCustomResourceStatusRequests(t *testing.T) {
 	f := newFixture(t, Options{CustomResources: statusResources()})
 	f.createWidget("a", 1)
-	const mergeType = "application/merge-patch+json"
-	for name, test := range map[string]struct {
-		method, path, contentType, body string
-		code                            int
-		want                            string
-	}{
-		"get":           {http.MethodGet, "/a/status", "", "", 200, `"size":1`},
-		"patch":         {http.MethodPatch, "/a/status", mergeType, `{"spec":{"size":7},"status":{"phase":"Ready"}}`, 200, `"spec":{"size":1},"status":{"phase":"Ready"}`},
-		"delete":        {http.MethodDelete, "/a/status", "", "", 405, "MethodNotAllowed"},
-		"another":       {http.MethodGet, "/a/scale", "", "", 404, `widgets.example.com \"a\" not found`},
-		"in discovery":  {http.MethodGet, "/../", "", "", 200, `{"name":"widgets/status","singularName":"","namespaced":true,"kind":"Widget","verbs":["get","patch","update"]}`},
-		"absent object": {http.MethodPatch, "/none/status", mergeType, `{"status":{}}`, 404, `widgets.example.com \"none\" not found`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := strings.Replace(widgetsPath+test.path, "/namespaces/default/widgets/../", "", 1)
-			got := f.do(test.method, path, test.body, "Content-Type", test.contentType)
-			if got.code != test.code || !strings.Contains(string(got.body), test.want) {
-				t.Errorf("got %d %s, want %d with %s", got.code, got.body, test.code, test.want)
-			}
-		})
-	}
+	const mergeType, widgets = "application/merge-patch+json", "/namespaces/default/widgets"
+	f.checkResponses("/apis/example.com/v1", map[string]rawRequest{
+		"get":           {http.MethodGet, widgets + "/a/status", "", "", 200, `"size":1`},
+		"patch":         {http.MethodPatch, widgets + "/a/status", mergeType, `{"spec":{"size":7},"status":{"phase":"Ready"}}`, 200, `"spec":{"size":1},"status":{"phase":"Ready"}`},
+		"delete":        {http.MethodDelete, widgets + "/a/status", "", "", 405, "MethodNotAllowed"},
+		"not served":    {http.MethodGet, "/namespaces/default/gadgets", "", "", 404, "404 page not found"},
+		"another":       {http.MethodGet, widgets + "/a/scale", "", "", 404, `widgets.example.com \"a\" not found`},
+		"in discovery":  {http.MethodGet, "", "", "", 200, `{"name":"widgets/status","singularName":"","namespaced":true,"kind":"Widget","verbs":["get","patch","update"]}`},
+		"absent object": {http.MethodPatch, widgets + "/none/status", mergeType, `{"status":{}}`, 404, `widgets.example.com \"none\" not found`},
+	})
 }

@@ -4,7 +4,9 @@ package apiserver
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,11 +151,17 @@ func TestNamespaces(t *testing.T) {
 	if err != nil || created.Labels[corev1.LabelMetadataName] != "x" {
 		t.Errorf("got %v, %v, want the name in a label", created, err)
 	}
+	f.createSecret(newSecret("a")) // in another namespace
 	inside := newSecret("a")
 	inside.Namespace = "x"
 	f.createSecret(inside)
+	var writes []string
+	f.Observe(Observer{Write: func(w Write) { writes = append(writes, fmt.Sprint(w.Type, " ", w.Resource.Resource, " ", w.Key)) }})
 	if err := f.client.CoreV1().Namespaces().Delete(t.Context(), "x", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
+	}
+	if want := []string{"DELETED secrets x/a", "DELETED namespaces /x"}; !slices.Equal(writes, want) {
+		t.Errorf("observed: got %q, want %q", writes, want)
 	}
 	if _, err := f.client.CoreV1().Secrets("x").Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("get in a deleted namespace: got %v, want NotFound", err)

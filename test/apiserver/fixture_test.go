@@ -214,6 +214,25 @@ func (f *fixture) do(method, path, body string, headers ...string) response {
 	return response{res.StatusCode, res.Header, data}
 }
 
+// rawRequest is a request, and the code and a part of its response.
+type rawRequest struct {
+	method, path, contentType, body string
+	code                            int
+	want                            string
+}
+
+// checkResponses sends requests of paths below root.
+func (f *fixture) checkResponses(root string, requests map[string]rawRequest) {
+	for name, r := range requests {
+		f.t.Run(name, func(t *testing.T) {
+			got := f.do(r.method, root+r.path, r.body, "Content-Type", r.contentType)
+			if got.code != r.code || !strings.Contains(string(got.body), r.want) {
+				t.Errorf("got %d %s, want %d with %s", got.code, got.body, r.code, r.want)
+			}
+		})
+	}
+}
+
 // status decodes the body as a Status.
 func (r response) status(t *testing.T) metav1.Status {
 	t.Helper()

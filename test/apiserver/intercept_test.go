@@ -62,27 +62,6 @@ func TestIntercept(t *testing.T) {
 	}
 }
 
-// TestInterceptSelects checks that an interceptor gets the parsed request, and that the server handles a request for
-// which it returns nil.
-func TestInterceptSelects(t *testing.T) {
-	f := newFixture(t, Options{})
-	f.createSecret(newSecret("a"))
-	f.createSecret(newSecret("b"))
-	f.Intercept(func(ctx context.Context, r Request) *metav1.Status {
-		if r.Verb != "watch" || r.Key() != key("a") {
-			return nil
-		}
-		return always(apierrors.NewForbidden(corev1.Resource("secrets"), "a", nil))(ctx, r)
-	})
-	if _, err := f.client.CoreV1().Secrets("default").Watch(t.Context(), named("a", watchList())); !apierrors.IsForbidden(err) {
-		t.Errorf("watch: got %v, want Forbidden", err)
-	}
-	expect(t, f.watchSecrets(named("b", watchList())), watch.Added)
-	if _, err := f.client.CoreV1().Secrets("default").Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
-		t.Errorf("get: got %v, want no error", err)
-	}
-}
-
 // TestInterceptorContext checks that the context of an interceptor ends when the client disconnects, and when the
 // server closes.
 func TestInterceptorContext(t *testing.T) {

@@ -3,15 +3,12 @@
 package apiserver
 
 import (
-	"bufio"
 	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const manifest = `apiVersion: v1
@@ -142,67 +139,4 @@ func TestKubectl(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestKubectlRefusals(t *testing.T) {
-	s := New(t, Options{})
-	s.Authorize(func(r Request) bool { return r.Verb != "delete" })
-	k := newKubectl(t, s)
-	for name, test := range map[string]struct{ stdin, args, want string }{
-		"absent":        {"", "get secret none", `secrets "none" not found`},
-		"bad name":      {"", "create secret generic A_b", "a lowercase RFC 1123 subdomain"},
-		"no namespace":  {"", "create configmap a -n nowhere", `namespaces "nowhere" not found`},
-		"unknown field": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"z"},"dota":{}}`, "create -f -", `unknown field "dota"`},
-		"unknown label": {"", "get pods --field-selector foo=bar", "field label not supported: foo"},
-		"wrong token":   {"", "get secrets --token=wrong", "must be logged in"},
-		"forbidden":     {"", "delete secret a", `User "admin" cannot delete resource "secrets" in API group "" in the namespace "default"`},
-		"may not":       {"", "auth can-i delete secrets", "no"},
-		"unknown kind":  {"", "get services", "the server doesn't have a resource type"},
-		"scale a node":  {"", "scale node x --replicas=2", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			out, err := k.command(test.stdin, strings.Fields(test.args)...).CombinedOutput()
-			if err == nil || !strings.Contains(string(out), test.want) {
-				t.Errorf("got %s, %v, want a failure with %q", out, err, test.want)
-			}
-		})
-	}
-}
-
-// TestKubectlWatch checks that kubectl get --watch prints changes.
-func TestKubectlWatch(t *testing.T) {
-	s := New(t, Options{})
-	k := newKubectl(t, s)
-	secrets := s.Client().CoreV1().Secrets("default")
-	created, err := secrets.Create(t.Context(), newSecret("a"), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := k.command("", "get", "secret", "a", "--watch")
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	out := bufio.NewScanner(pipe)
-	line := func(want string) {
-		t.Helper()
-		if out.Scan(); !strings.HasPrefix(out.Text(), want) {
-			t.Errorf("got line %q, want one with %s", out.Text(), want)
-		}
-	}
-	line("NAME")
-	line("a ")
-	if err := s.WaitFor(t.Context(), func() bool { return s.OpenStreams("secrets", key("a")) == 1 }); err != nil {
-		t.Fatal(err)
-	}
-	created.Data["more"] = []byte("x")
-	if _, err := secrets.Update(t.Context(), created, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	line("a ")
-	s.Close() // kubectl ends with its watch
-	_ = cmd.Wait()
 }

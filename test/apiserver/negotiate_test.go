@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/yaml"
 )
@@ -88,31 +89,36 @@ func TestPretty(t *testing.T) {
 	}
 }
 
+// TestMetadataClient reads with the metadata client, which asks for protobuf.
 func TestMetadataClient(t *testing.T) {
-	f := newFixture(t, Options{})
-	created := f.createSecret(newSecret("a"))
+	f := newFixture(t, Options{CustomResources: customResources})
 	client, err := metadata.NewForConfig(f.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace("default")
-	one, err := secrets.Get(t.Context(), "a", metav1.GetOptions{})
-	if err != nil || one.UID != created.UID {
-		t.Errorf("got %v, %v, want the metadata", one, err)
-	}
-	list, err := secrets.List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(list.Items) != 1 || list.Items[0].UID != created.UID || list.ResourceVersion != f.ResourceVersion() {
-		t.Errorf("got %v, %v, want the metadata of a", list, err)
-	}
-	w, err := secrets.Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Stop()
-	if event := <-w.ResultChan(); metaOf(t, event).GetName() != "a" {
-		t.Errorf("got %v, want the metadata of a", event)
-	}
-	if err := secrets.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
-		t.Errorf("Delete: got %v, want no error", err)
+	for r, created := range map[*resource]metav1.Object{secrets: f.createSecret(newSecret("a")), customResources[0].resource(): f.createWidget("a", 1)} {
+		t.Run(r.name, func(t *testing.T) {
+			objects := client.Resource(r.gvr()).Namespace("default")
+			one, err := objects.Get(t.Context(), "a", metav1.GetOptions{})
+			if err != nil || one.UID != created.GetUID() {
+				t.Errorf("got %v, %v, want the metadata", one, err)
+			}
+			list, err := objects.List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(list.Items) != 1 || list.Items[0].UID != created.GetUID() || list.ResourceVersion != f.ResourceVersion() {
+				t.Errorf("got %v, %v, want the metadata of a", list, err)
+			}
+			w, err := objects.Watch(t.Context(), named("a", watchList()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
+			if event := expect(t, w, watch.Added); metaOf(t, event).GetUID() != created.GetUID() {
+				t.Errorf("got %v, want the metadata of a", event)
+			}
+			expect(t, w, watch.Bookmark)
+			if err := objects.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+				t.Errorf("Delete: got %v, want no error", err)
+			}
+		})
 	}
 }

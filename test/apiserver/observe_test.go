@@ -3,7 +3,6 @@
 package apiserver
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -85,22 +84,6 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// TestObserveHangingRequest checks that a request is observed at its arrival.
-func TestObserveHangingRequest(t *testing.T) {
-	f := newFixture(t, Options{})
-	arrived := make(chan Request, 1)
-	f.Observe(Observer{Request: func(r Request) { arrived <- r }})
-	f.Intercept(func(ctx context.Context, _ Request) *metav1.Status { <-ctx.Done(); return nil })
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-arrived
-		cancel()
-	}()
-	if _, err := f.client.CoreV1().Secrets("default").Get(ctx, "a", metav1.GetOptions{}); err == nil {
-		t.Error("got no error, want one")
-	}
-}
-
 // TestObserveWritesInOrder checks that writes are observed once, in the order of versions, before a client can read
 // their result.
 func TestObserveWritesInOrder(t *testing.T) {
@@ -153,19 +136,5 @@ func TestObserveWritesInOrder(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestObserveNamespaceDeletion checks that the deletion of a namespace is observed as one write for each object.
-func TestObserveNamespaceDeletion(t *testing.T) {
-	f := newFixture(t, Options{})
-	f.createSecret(newSecret("a"))
-	var got []string
-	f.Observe(Observer{Write: func(w Write) { got = append(got, fmt.Sprint(w.Type, " ", w.Resource.Resource, " ", w.Key)) }})
-	if err := f.client.CoreV1().Namespaces().Delete(t.Context(), "default", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{"DELETED secrets default/a", "DELETED namespaces /default"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }

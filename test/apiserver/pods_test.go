@@ -149,8 +149,8 @@ func TestNodes(t *testing.T) {
 	}
 	created.Spec.Unschedulable, created.Status.Phase = true, corev1.NodePending
 	bySpec, err := nodes.Update(t.Context(), created, metav1.UpdateOptions{})
-	if err != nil || !bySpec.Spec.Unschedulable || bySpec.Status.Phase != corev1.NodeRunning {
-		t.Errorf("got %v, %v, want only the spec changed", bySpec, err)
+	if err != nil || !bySpec.Spec.Unschedulable || bySpec.Status.Phase != corev1.NodeRunning || bySpec.Generation != 0 {
+		t.Errorf("got %v, %v, want only the spec changed, and no generation", bySpec, err)
 	}
 	bySpec.Spec.Unschedulable, bySpec.Status.Phase = false, corev1.NodePending
 	byStatus, err := nodes.UpdateStatus(t.Context(), bySpec, metav1.UpdateOptions{})
@@ -160,19 +160,5 @@ func TestNodes(t *testing.T) {
 	list, err := nodes.List(t.Context(), metav1.ListOptions{FieldSelector: "spec.unschedulable=true,metadata.name=n"})
 	if err != nil || len(list.Items) != 1 {
 		t.Errorf("got %v, %v, want the node", list, err)
-	}
-}
-
-// TestNodeHasNoGeneration checks that an update of a node does not set its generation.
-func TestNodeHasNoGeneration(t *testing.T) {
-	f := newFixture(t, Options{})
-	nodes := f.client.CoreV1().Nodes()
-	node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	node.Spec.Unschedulable = true
-	if node, err = nodes.Update(t.Context(), node, metav1.UpdateOptions{}); err != nil || node.Generation != 0 {
-		t.Errorf("got generation %d, %v, want 0", node.Generation, err)
 	}
 }

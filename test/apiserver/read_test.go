@@ -7,13 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestReadVersions lists and gets at every kind of version, after two writes to secret a and one to secret b.
@@ -105,33 +102,6 @@ func checkItems(t *testing.T, body []byte, want []string) {
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// TestReadErrors checks the errors that client-go returns. It runs in virtual time, because client-go retries after
-// Retry-After.
-func TestReadErrors(t *testing.T) { synctest.Test(t, testReadErrors) }
-
-func testReadErrors(t *testing.T) {
-	f := newFixture(t, Options{InMemory: true})
-	secrets := f.client.CoreV1().Secrets("default")
-	_, err := secrets.Get(t.Context(), "a", metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) || err.Error() != `secrets "a" not found` {
-		t.Errorf("got %v, want secrets \"a\" not found", err)
-	}
-	_, err = secrets.List(t.Context(), metav1.ListOptions{ResourceVersion: "99999999"})
-	if !isTooLarge(err) {
-		t.Errorf("got %v, want Timeout with cause ResourceVersionTooLarge", err)
-	}
-	if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds != 1 {
-		t.Errorf("got a delay of %d s, %t, want 1 s", seconds, ok)
-	}
-	f.createSecret(newSecret("a"))
-	f.Compact()
-	f.createSecret(newSecret("b"))
-	_, err = secrets.List(t.Context(), metav1.ListOptions{ResourceVersion: "1001", ResourceVersionMatch: metav1.ResourceVersionMatchExact})
-	if !apierrors.IsResourceExpired(err) {
-		t.Errorf("got %v, want Expired", err)
 	}
 }
 

@@ -18,14 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// withoutEndOfInitialEvents drops the bookmark that ends the initial events.
-func withoutEndOfInitialEvents(_ context.Context, _ Request, e watch.Event) []watch.Event {
-	if accessor, ok := e.Object.(metav1.Object); ok && accessor.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "" {
-		return nil
-	}
-	return []watch.Event{e}
-}
-
 // typed returns a Secret as a server sends it.
 func typed(secret *corev1.Secret) *corev1.Secret {
 	secret = secret.DeepCopy()
@@ -33,82 +25,68 @@ func typed(secret *corev1.Secret) *corev1.Secret {
 	return secret
 }
 
-type rewriteFunc = func(context.Context, Request, watch.Event) []watch.Event
+// withValue reports whether an event is an update to a value.
+func withValue(e watch.Event, value string) bool {
+	secret, ok := e.Object.(*corev1.Secret)
+	return ok && e.Type == watch.Modified && string(secret.Data["key"]) == value
+}
 
 // TestRewriteEvents checks what clients in JSON and protobuf get of the events that a Rewriter drops, repeats, reorders
 // and replaces.
 func TestRewriteEvents(t *testing.T) {
+	var held []watch.Event
 	for name, test := range map[string]struct {
-		rewrite func() rewriteFunc // nil: none
-		want    []string           // type, name and value of the events
+		rewrite func(e watch.Event) []watch.Event // nil: none
+		want    []string                          // type, name and value of the events
 		ends    bool
 	}{
 		"none": {nil, []string{"ADDED a 1", "BOOKMARK", "MODIFIED a 2", "MODIFIED a 3", "DELETED a 3"}, false},
-		"drop": {func() rewriteFunc {
-			count := 0
-			return func(_ context.Context, _ Request, e watch.Event) []watch.Event {
-				if count++; count == 3 {
-					return nil
-				}
-				return []watch.Event{e}
+		"drop": {func(e watch.Event) []watch.Event {
+			if withValue(e, "2") {
+				return nil
 			}
+			return []watch.Event{e}
 		}, []string{"ADDED a 1", "BOOKMARK", "MODIFIED a 3", "DELETED a 3"}, false},
-		"withhold the bookmark": {func() rewriteFunc {
-			return withoutEndOfInitialEvents
-		}, []string{"ADDED a 1", "MODIFIED a 2", "MODIFIED a 3", "DELETED a 3"}, false},
-		"repeat": {func() rewriteFunc {
-			return func(_ context.Context, _ Request, e watch.Event) []watch.Event {
-				if e.Type == watch.Deleted {
-					return []watch.Event{e, e}
-				}
-				return []watch.Event{e}
+		"repeat": {func(e watch.Event) []watch.Event {
+			if e.Type == watch.Deleted {
+				return []watch.Event{e, e}
 			}
+			return []watch.Event{e}
 		}, []string{"ADDED a 1", "BOOKMARK", "MODIFIED a 2", "MODIFIED a 3", "DELETED a 3", "DELETED a 3"}, false},
-		"reorder": {func() rewriteFunc {
-			var held []watch.Event
-			return func(_ context.Context, _ Request, e watch.Event) []watch.Event {
-				if secret, ok := e.Object.(*corev1.Secret); ok && string(secret.Data["key"]) == "2" {
-					held = []watch.Event{e}
-					return nil
-				}
-				out := append([]watch.Event{e}, held...)
-				held = nil
-				return out
+		"reorder": {func(e watch.Event) []watch.Event {
+			if withValue(e, "2") {
+				held = []watch.Event{e}
+				return nil
 			}
+			out := append([]watch.Event{e}, held...)
+			held = nil
+			return out
 		}, []string{"ADDED a 1", "BOOKMARK", "MODIFIED a 3", "MODIFIED a 2", "DELETED a 3"}, false},
-		"replace": {func() rewriteFunc {
-			return func(_ context.Context, _ Request, e watch.Event) []watch.Event {
-				if e.Type == watch.Modified {
-					e.Object.(*corev1.Secret).Name = "other"
-				}
-				return []watch.Event{e}
+		"replace": {func(e watch.Event) []watch.Event {
+			if e.Type == watch.Modified {
+				e.Object.(*corev1.Secret).Name = "other"
 			}
+			return []watch.Event{e}
 		}, []string{"ADDED a 1", "BOOKMARK", "MODIFIED other 2", "MODIFIED other 3", "DELETED a 3"}, false},
-		"an unknown type": {func() rewriteFunc {
-			return func(_ context.Context, _ Request, e watch.Event) []watch.Event {
-				if e.Type == watch.Modified {
-					e.Type = "UNKNOWN"
-				}
-				return []watch.Event{e}
+		"an unknown type": {func(e watch.Event) []watch.Event {
+			if e.Type == watch.Modified {
+				e.Type = "UNKNOWN"
 			}
+			return []watch.Event{e}
 		}, []string{"ADDED a 1", "BOOKMARK", "ERROR 500"}, true}, // client-go's decoder refuses it
-		"another type": {func() rewriteFunc {
-			return func(_ context.Context, _ Request, e watch.Event) []watch.Event {
-				if e.Type != watch.Modified {
-					return []watch.Event{e}
-				}
-				return []watch.Event{{Type: e.Type, Object: &corev1.ConfigMap{
+		"another type": {func(e watch.Event) []watch.Event {
+			if e.Type == watch.Modified {
+				e.Object = &corev1.ConfigMap{
 					TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "map"},
-				}}}
-			}
-		}, []string{"ADDED a 1", "BOOKMARK", "MODIFIED ConfigMap map", "MODIFIED ConfigMap map", "DELETED a 3"}, false},
-		"an error ends the watch": {func() rewriteFunc {
-			return func(_ context.Context, _ Request, e watch.Event) []watch.Event {
-				if e.Type != watch.Modified {
-					return []watch.Event{e}
 				}
-				return []watch.Event{{Type: watch.Error, Object: statusOf(apierrors.NewInternalError(errors.New("no leader")))}}
 			}
+			return []watch.Event{e}
+		}, []string{"ADDED a 1", "BOOKMARK", "MODIFIED ConfigMap map", "MODIFIED ConfigMap map", "DELETED a 3"}, false},
+		"an error ends the watch": {func(e watch.Event) []watch.Event {
+			if e.Type == watch.Modified {
+				e = watch.Event{Type: watch.Error, Object: statusOf(apierrors.NewInternalError(errors.New("no leader")))}
+			}
+			return []watch.Event{e}
 		}, []string{"ADDED a 1", "BOOKMARK", "ERROR 500"}, true},
 	} {
 		for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
@@ -122,7 +100,7 @@ func TestRewriteEvents(t *testing.T) {
 					secret.Data["key"] = []byte("1")
 					first := f.createSecret(secret)
 					if test.rewrite != nil {
-						f.Rewrite(Rewriter{Event: test.rewrite()})
+						f.Rewrite(Rewriter{Event: func(_ context.Context, _ Request, e watch.Event) []watch.Event { return test.rewrite(e) }})
 					}
 					w, err := client.CoreV1().Secrets("default").Watch(t.Context(), named("a", watchList()))
 					if err != nil {

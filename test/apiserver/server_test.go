@@ -5,8 +5,6 @@ package apiserver
 import (
 	"context"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,48 +35,6 @@ func TestClientsetRoundTrip(t *testing.T) {
 				t.Errorf("got %v, %v, want b only", list, err)
 			}
 		})
-	}
-}
-
-// TestSynctest runs the server and a clientset in virtual time, and checks that no goroutine is left.
-func TestSynctest(t *testing.T) {
-	for name, options := range map[string]Options{"HTTP/1.1": {InMemory: true}, "HTTP/2": {InMemory: true, TLS: true}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testSynctest(t, options) })
-		})
-	}
-}
-
-func testSynctest(t *testing.T, options Options) {
-	s, err := Start(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	secrets := s.Client().CoreV1().Secrets("default")
-	created, err := secrets.Create(t.Context(), newSecret("a"), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := secrets.Watch(t.Context(), named("a", watchList()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Stop()
-	expect(t, w, watch.Added)
-	expect(t, w, watch.Bookmark)
-	begin := time.Now()
-	created.Data["key"] = []byte("new")
-	if _, err := secrets.Update(t.Context(), created, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, w, watch.Modified)
-	if passed := time.Since(begin); passed != 0 {
-		t.Errorf("update: got %v of virtual time, want none", passed)
-	}
-	expect(t, w, watch.Bookmark)
-	if passed := time.Since(begin); passed != time.Minute {
-		t.Errorf("bookmark: got it after %v, want one minute", passed)
 	}
 }
 

@@ -3,14 +3,12 @@
 package apiserver
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -37,86 +35,6 @@ func mustSwap(t interface{ Fatal(...any) }, s *watchCache, table *table, key typ
 }
 
 func all(r *resource) *selection { return newSelection(r, "", nil, nil) }
-
-func TestVersionsRiseAcrossResources(t *testing.T) {
-	s, _ := newTestStore(t, 100)
-	last := s.currentVersion()
-	if last < 1000 {
-		t.Errorf("first version: got %d, want at least 1000", last)
-	}
-	configMap := &corev1.ConfigMap{}
-	configMap.Namespace, configMap.Name = "default", "a"
-	for i, stored := range []object{
-		mustSwap(t, s, s.tableOf(secrets), key("a"), nil, newSecret("a")),
-		mustSwap(t, s, s.tableOf(configMaps), key("a"), nil, configMap),
-	} {
-		if want := formatVersion(last + uint64(i) + 1); stored.GetResourceVersion() != want {
-			t.Errorf("got version %s, want %s", stored.GetResourceVersion(), want)
-		}
-	}
-}
-
-func TestSwap(t *testing.T) {
-	s, table := newTestStore(t, 100)
-	first := mustSwap(t, s, table, key("a"), nil, newSecret("a"))
-	second := mustSwap(t, s, table, key("a"), first, newSecret("a"))
-	for name, test := range map[string]struct {
-		key      types.NamespacedName
-		old, new object
-		want     func(error) bool
-	}{
-		"create, exists":       {key("a"), nil, newSecret("a"), func(err error) bool { return errors.Is(err, errStale) }},
-		"update, stale":        {key("a"), first, newSecret("a"), func(err error) bool { return errors.Is(err, errStale) }},
-		"delete, stale":        {key("a"), first, nil, func(err error) bool { return errors.Is(err, errStale) }},
-		"update, absent":       {key("b"), first, newSecret("b"), func(err error) bool { return errors.Is(err, errStale) }},
-		"create, no namespace": {types.NamespacedName{Namespace: "x", Name: "a"}, nil, newSecret("a"), apierrors.IsNotFound},
-	} {
-		t.Run(name, func(t *testing.T) {
-			before := s.currentVersion()
-			if _, err := s.swap(table, test.key, test.old, test.new); !test.want(err) {
-				t.Errorf("got unexpected error %v", err)
-			}
-			if got := s.currentVersion(); got != before {
-				t.Errorf("got version %d after a failed write, want %d", got, before)
-			}
-		})
-	}
-	last := mustSwap(t, s, table, key("a"), second, nil)
-	if want := formatVersion(s.currentVersion()); last.GetResourceVersion() != want {
-		t.Errorf("deleted object: got version %s, want that of the deletion, %s", last.GetResourceVersion(), want)
-	}
-	if second.GetResourceVersion() == last.GetResourceVersion() {
-		t.Error("got a changed object after its deletion, want a copy changed")
-	}
-}
-
-func TestNamespaceDeletion(t *testing.T) {
-	s, table := newTestStore(t, 100)
-	namespaceTable := s.tableOf(namespaces)
-	ns := namespaces.newObject()
-	ns.SetName("x")
-	stored := mustSwap(t, s, namespaceTable, types.NamespacedName{Name: "x"}, nil, ns)
-	inside := types.NamespacedName{Namespace: "x", Name: "a"}
-	secret := newSecret("a")
-	secret.Namespace = "x"
-	mustSwap(t, s, table, inside, nil, secret)
-	mustSwap(t, s, table, key("a"), nil, newSecret("a"))
-	w, _, err := s.watch(table, all(secrets), start{}, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustSwap(t, s, namespaceTable, types.NamespacedName{Name: "x"}, stored, nil)
-	if obj, _ := s.get(table, inside); obj != nil {
-		t.Errorf("object in the namespace: got %v, want it deleted", obj)
-	}
-	if obj, _ := s.get(table, key("a")); obj == nil {
-		t.Error("object in another namespace: got it deleted, want it kept")
-	}
-	events, _ := w.take()
-	if len(events) != 1 || !events[0].deleted || events[0].key != inside {
-		t.Errorf("got %v, want the deletion of %v", events, inside)
-	}
-}
 
 // TestListIsInKeyOrder checks the order of etcd's keys, where "a-b/x" is before "a/x".
 func TestListIsInKeyOrder(t *testing.T) {

@@ -14,13 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 )
 
 // replica rebuilds the state of a namespace from one stream, and checks the order of its events.
@@ -216,46 +214,6 @@ func TestInformer(t *testing.T) {
 			next("add b")
 			f.deleteSecret("a")
 			next("delete")
-		})
-	}
-}
-
-// TestRetryWatcherMissesNothing checks that client-go's RetryWatcher, which resumes at a version, receives every write.
-func TestRetryWatcherMissesNothing(t *testing.T) {
-	f := newFixture(t, Options{})
-	secret := f.createSecret(newSecret("a"))
-	w, err := watchtools.NewRetryWatcherWithContext(t.Context(), secret.ResourceVersion, &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.FieldSelector = fields.OneTermEqualSelector("metadata.name", "a").String()
-			return f.client.CoreV1().Secrets("default").Watch(ctx, options)
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { w.Stop(); <-w.Done() }()
-	for i := range 5 {
-		secret = f.updateSecret(secret, strconv.Itoa(i))
-		if got := metaOf(t, expect(t, w, watch.Modified)).GetResourceVersion(); got != secret.ResourceVersion {
-			t.Errorf("got version %s, want %s", got, secret.ResourceVersion)
-		}
-		f.CloseStreams(nil)
-	}
-}
-
-// TestStreamLimit checks that a client can open more watches than one connection allows.
-func TestStreamLimit(t *testing.T) {
-	for name, options := range map[string]Options{"socket": {}, "memory": {InMemory: true, TLS: true}} {
-		t.Run(name, func(t *testing.T) {
-			options.MaxStreamsPerConnection = 1
-			f := newFixture(t, options)
-			for i := range 5 {
-				expect(t, f.watchSecrets(named(fmt.Sprint("s", i), watchList())), watch.Bookmark)
-			}
-			if got := f.TotalStreams(); got != 5 {
-				t.Errorf("got %d streams, want 5", got)
-			}
-			f.createSecret(newSecret("a")) // other requests are served too
 		})
 	}
 }

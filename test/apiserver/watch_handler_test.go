@@ -145,37 +145,6 @@ func TestWatchListDisabled(t *testing.T) {
 	expect(t, w, watch.Added)
 }
 
-// TestWatchWithSelectorSeesTransitions checks that a watch with a label selector receives ADDED and DELETED when an
-// object gets and loses the label.
-func TestWatchWithSelectorSeesTransitions(t *testing.T) {
-	f := newFixture(t, Options{})
-	secret := f.createSecret(newSecret("a"))
-	w := f.watchSecrets(metav1.ListOptions{LabelSelector: "colour=blue", ResourceVersion: secret.ResourceVersion})
-	label := func(colour, value string) *corev1.Secret {
-		secret.Labels = map[string]string{"colour": colour}
-		secret = f.updateSecret(secret, value)
-		return secret
-	}
-	label("blue", "1")
-	expect(t, w, watch.Added)
-	label("blue", "2")
-	expect(t, w, watch.Modified)
-	gone := label("red", "3")
-	last := expect(t, w, watch.Deleted).Object.(*corev1.Secret)
-	if string(last.Data["key"]) != "2" || last.ResourceVersion != gone.ResourceVersion {
-		t.Errorf("got value %q at version %s, want the last selected value, 2, at the version of the change, %s",
-			last.Data["key"], last.ResourceVersion, gone.ResourceVersion)
-	}
-	label("red", "4") // not selected
-	f.deleteSecret("a")
-	f.createSecret(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: "b", Labels: map[string]string{"colour": "blue"},
-	}})
-	if got := metaOf(t, expect(t, w, watch.Added)).GetName(); got != "b" {
-		t.Errorf("got %s, want b", got)
-	}
-}
-
 // TestWatchTimes checks the duration of a watch and the times of its bookmarks, in virtual time.
 func TestWatchTimes(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -347,35 +316,6 @@ func TestWatchRefusesBadOptions(t *testing.T) {
 			if test.cause != "" && (status.Details == nil || len(status.Details.Causes) == 0 || status.Details.Causes[0].Field != test.cause) {
 				t.Errorf("got details %+v, want a cause for %s", status.Details, test.cause)
 			}
-		})
-	}
-}
-
-// TestWatchPaths watches the namespaced, the cluster-wide and the deprecated paths.
-func TestWatchPaths(t *testing.T) {
-	for name, test := range map[string]struct {
-		path string
-		want int // events
-	}{
-		"namespace":            {"/api/v1/namespaces/default/secrets?watch=1", 2},
-		"all namespaces":       {"/api/v1/secrets?watch=true", 2},
-		"another namespace":    {"/api/v1/namespaces/kube-system/secrets?watch=true", 0},
-		"namespaces":           {"/api/v1/namespaces?watch=true", 4},
-		"one namespace":        {"/api/v1/namespaces?watch=true&fieldSelector=metadata.name%3Ddefault", 1},
-		"deprecated":           {"/api/v1/watch/namespaces/default/secrets?", 2},
-		"deprecated, of one":   {"/api/v1/watch/namespaces/default/secrets/a?", 1},
-		"name, all namespaces": {"/api/v1/secrets?watch=true&fieldSelector=metadata.name%3Da", 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, Options{InMemory: true})
-				f.createSecret(newSecret("a"))
-				f.createSecret(newSecret("b"))
-				got := f.do(http.MethodGet, test.path+"&timeoutSeconds=1", "")
-				if events := strings.Count(string(got.body), `"type":"ADDED"`); got.code != 200 || events != test.want {
-					t.Errorf("got %d with %d events, want %d\n%s", got.code, events, test.want, got.body)
-				}
-			})
 		})
 	}
 }

@@ -4,11 +4,9 @@ package apiserver
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,21 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
-
-// open sends a GET request and returns the response, whose body the test reads.
-func (f *fixture) open(path string) *http.Response {
-	f.t.Helper()
-	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, f.URL()+path, nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	res, err := f.http.Do(req)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { _ = res.Body.Close() })
-	return res
-}
 
 const (
 	listPath  = "/api/v1/namespaces/default/secrets"
@@ -151,19 +134,6 @@ func TestBodyEndsWithItsLastByte(t *testing.T) {
 	}
 }
 
-// TestEndBodyOfWatchList checks that client-go takes a WatchList that is empty, or ends in a frame, for one that has
-// ended: it gets no event and no error.
-func TestEndBodyOfWatchList(t *testing.T) {
-	f := newFixture(t, Options{})
-	f.createSecret(newSecret("a"))
-	for _, n := range []int{0, 20} {
-		f.Wrap(func(w http.ResponseWriter, r *http.Request, _ Request, next http.HandlerFunc) { next(EndBody(w, n), r) })
-		for event := range f.watchSecrets(watchList()).ResultChan() {
-			t.Errorf("after %d bytes: got %s, want no event", n, textOf(event))
-		}
-	}
-}
-
 // TestHoldHeader checks that the response to a watch comes with its first event, and that errors are sent at once.
 func TestHoldHeader(t *testing.T) {
 	for name, options := range map[string]Options{"http1": {InMemory: true}, "http2": {InMemory: true, TLS: true}} {
@@ -218,51 +188,5 @@ func TestThrottleBody(t *testing.T) {
 		if got := f.TotalStreams(); got != 0 {
 			t.Errorf("got %d streams, want none", got)
 		}
-	})
-}
-
-// TestFrameWithoutEnd checks that a middleware can send a frame until the client has had enough.
-func TestFrameWithoutEnd(t *testing.T) {
-	f := newFixture(t, Options{})
-	ended := make(chan error, 1)
-	f.Wrap(func(w http.ResponseWriter, _ *http.Request, _ Request, _ http.HandlerFunc) {
-		w.Header().Set("Content-Type", "application/json")
-		_, err := io.WriteString(w, `{"type":"ADDED","object":{"data":{"key":"`)
-		for err == nil {
-			_, err = io.WriteString(w, strings.Repeat("a", 1<<10))
-		}
-		ended <- err
-	})
-	res := f.open(watchPath)
-	if _, err := io.CopyN(io.Discard, res.Body, 1<<20); err != nil {
-		t.Fatal(err)
-	}
-	_ = res.Body.Close()
-	if err := <-ended; err == nil {
-		t.Error("got no error, want one when the client closes the body")
-	}
-}
-
-// TestWrapGoAway checks that a response with "Connection: close" sends a GOAWAY: the next request takes another
-// connection, while an open watch goes on.
-func TestWrapGoAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, Options{InMemory: true, TLS: true})
-		network := f.throughNetwork()
-		w := f.watchSecrets(named("a", watchList()))
-		expect(t, w, watch.Bookmark)
-		f.Wrap(func(w http.ResponseWriter, r *http.Request, _ Request, next http.HandlerFunc) {
-			w.Header().Set("Connection", "close")
-			next(w, r)
-		})
-		for _, want := range []int{1, 2} {
-			f.createSecret(newSecret(fmt.Sprint("s", want)))
-			synctest.Wait()
-			if got := network.Counts().Dials; got != want {
-				t.Errorf("got %d dials, want %d", got, want)
-			}
-		}
-		f.createSecret(newSecret("a"))
-		expect(t, w, watch.Added)
 	})
 }

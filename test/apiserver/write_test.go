@@ -182,16 +182,6 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestUpdateWithoutChange checks that an update without a change writes nothing.
-func TestUpdateWithoutChange(t *testing.T) {
-	f := newFixture(t, Options{})
-	created := f.createSecret(newSecret("a"))
-	updated, err := f.client.CoreV1().Secrets("default").Update(t.Context(), created, metav1.UpdateOptions{})
-	if err != nil || updated.ResourceVersion != created.ResourceVersion || f.ResourceVersion() != created.ResourceVersion {
-		t.Errorf("got version %s, %v, want %s", updated.ResourceVersion, err, created.ResourceVersion)
-	}
-}
-
 func TestDryRunWritesNothing(t *testing.T) {
 	f := newFixture(t, Options{})
 	secrets, dryRun := f.client.CoreV1().Secrets("default"), []string{metav1.DryRunAll}

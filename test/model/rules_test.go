@@ -8,7 +8,8 @@ import (
 	"github.com/refwatch/refwatch/test/model"
 )
 
-// rules are schedules that meet one rule each: a seeded bug that breaks only this rule fails one of them.
+// rules are schedules that meet one rule each: a seeded bug that breaks only this rule fails one of them. Some are those
+// of failures that random schedules have found.
 var rules = map[string]string{
 	"a registration that keeps an object causes no request: L3": `
 			put 0
@@ -181,6 +182,99 @@ var rules = map[string]string{
 			sleep 700000
 			sleep 700000
 			get 0 1000`,
+	"a schedule without faults leaves no stream in the end: L2": `
+			put 0 0
+			follow
+			register 0 0 1 2
+			get 0 5000
+			put 0 0
+			sleep 1000
+			check
+			delete 0
+			register 1 3
+			unregister 0`,
+	"a DirectStore reads for each Get, also before the end of a Retry-After: L3": `
+			with direct
+			inject throttled-streams-closed
+			get 3 1000
+			get 3 5000`,
+	"a dead token under many references causes few requests, whatever else fails: L5": `
+			with objects 300
+			populate
+			sleep 5000
+			inject one-backend-of-three-unavailable
+			inject token-expired-streams-closed
+			sleep 61000`,
+	"a server that allows few streams on a connection is not dialed more often than others while dials hang: L5": `
+			with streams 5
+			with objects 400
+			populate
+			sleep 5000
+			inject dials-hang
+			sleep 60000`,
+	"a dynamic client repeats throttled requests by itself, up to ten times each: L5": `
+			with objects 10
+			populate
+			inject throttled
+			inject half-open
+			sleep 130000`,
+	"connections that are frozen count as living until PINGs have failed, and dials beside them are bounded: L5": `
+			with max-staleness 150000
+			with streams 3
+			with objects 10
+			populate
+			sleep 5000
+			follow
+			sleep 1500
+			delete 0
+			inject black-hole
+			get 0 1
+			get 7 50
+			newest 6 5000
+			sleep 3000
+			put 6 1
+			inject other-type-in-bookmarks 8 9 5 2 6
+			sleep 1500
+			heal 1
+			sleep 700000`,
+	"the end of a watch that was sent again does not end the gap that a restore has left: L1": `
+			with busy 300
+			inject watchlist-refused
+			inject watch-cache-stopped
+			inject one-backend-of-three-refuses
+			sleep 130000
+			heal 1
+			inject slow-server
+			register 1 1
+			heal 1
+			sleep 3000
+			inject rollback`,
+	"bookmarks in place of events, and none at the end of a list, lose no event: L1": `
+			populate
+			inject other-type-in-bookmarks 6
+			inject no-end-of-initial-events 6
+			sleep 130000
+			put-and-get 6`,
+	"a fault that ends takes its responses with it, also those that another one slows down: L1": `
+			with objects 2
+			inject frame-without-end 1
+			inject slow-body 0 1
+			register 4 1`,
+	"the failures of one member are not forgotten because another kind of answer comes: L5": `
+			inject one-backend-of-three-unavailable
+			inject token-expired
+			register 2 3
+			sleep 700000`,
+	"each response may need another connection while etcd is down, and such dials are not in vain: L5": `
+			populate
+			inject etcd-down-streams-closed
+			inject goaway-again-and-again
+			sleep 61000`,
+	"each response may need another connection while requests are throttled, and such dials are not in vain: L5": `
+			populate
+			inject throttled-streams-closed
+			inject goaway-again-and-again
+			sleep 61000`,
 }
 
 func TestRules(t *testing.T) {

@@ -3,20 +3,11 @@
 package h2
 
 import (
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
-)
-
-var (
-	differentialSeed = flag.Uint64("differential.seed", 0, "the only seed that TestDifferential runs")
-	differentialRuns = flag.Int("differential.runs", 300, "how many scripts TestDifferential runs")
 )
 
 // faultyOps are the faults that end one stream, or the connection, in both clients.
@@ -60,51 +51,6 @@ var faultyOps = []op{
 	{name: "bad field", stream: isWaiting, onStream: func(o *ops, s *opStream) { o.header(s.id, ":status", "200", "A", "b"); s.ended = true }},
 	{name: "bad trailers", stream: isBegun, onStream: func(o *ops, s *opStream) { o.endHeader(s.id, "A", "b"); s.ended = true }},
 	{name: "bad block", stream: isAny, onStream: func(o *ops, s *opStream) { o.raw(http2.FrameHeaders, 4, s.id, "\x80") }},
-}
-
-// Both clients make the same of the same random scripts: the status, the body, and
-// whether it ends regularly. Run one script again with -differential.seed.
-func TestDifferential(t *testing.T) {
-	first, runs := uint64(time.Now().UnixNano()), uint64(*differentialRuns)
-	if *differentialSeed != 0 {
-		first, runs = *differentialSeed, 1
-	}
-	for seed := first; seed < first+runs; seed++ {
-		want, trace := runSeed(t, reference, seed)
-		for _, kind := range ownKinds() {
-			if got, _ := runSeed(t, kind, seed); got != want {
-				t.Errorf("seed %d, bodies taken by %s:\ngot  %s\nwant %s (net/http)\nafter %s", seed, kind.name, got, want,
-					strings.Join(trace, ", "))
-			}
-		}
-		if t.Failed() {
-			return
-		}
-	}
-}
-
-// runSeed runs the script of a seed, and describes what the caller has got.
-func runSeed(t *testing.T, kind clientKind, seed uint64) (result string, trace []string) {
-	random := rand.New(rand.NewPCG(seed, 1))
-	script := make([]byte, 40+random.IntN(400))
-	for i := range script {
-		script[i] = byte(random.IntN(256))
-	}
-	table := validOps
-	for range random.IntN(3) { // a third of the scripts has no faults
-		table = append(table[:len(table):len(table)], faultyOps[random.IntN(len(faultyOps))])
-	}
-	synctest.Test(t, func(t *testing.T) {
-		defer func() {
-			if t.Failed() {
-				t.Logf("seed %d, %s", seed, kind.name)
-			}
-		}()
-		o := &ops{exchange: newExchange(t, kind), bytes: script}
-		o.run(table)
-		result, trace = o.describe(), o.trace
-	})
-	return result, trace
 }
 
 // describe describes all streams.
