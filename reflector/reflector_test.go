@@ -66,18 +66,6 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-func TestStopBeforeRun(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		source := watching(opens())
-		r := reflector.New(source, nil, reflector.Options{})
-		r.Stop()
-		r.Run(t.Context()) // returns, or the bubble reports a deadlock
-		if got := len(source.seen()); got != 0 {
-			t.Errorf("requests: got %d, want none", got)
-		}
-	})
-}
-
 // Reflectors that share a context are stopped one by one.
 func TestStopLeavesOthersAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -174,20 +174,6 @@ func TestResyncOnlyWithAStream(t *testing.T) {
 	})
 }
 
-// Resync is not called while the state is read: a queue knows nothing yet.
-func TestNoResyncBeforeTheState(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		store, stream := newResyncedStore(), newStream()
-		startWith(t, watching(stream.answer), store, reflector.Options{ResyncPeriod: 5 * time.Second})
-		after(7 * time.Second)
-		for _, event := range state(secret("5"), "7") {
-			stream.events <- event
-		}
-		after(9 * time.Second)
-		store.check(t, seconds(10, 15)...)
-	})
-}
-
 // A Resync that fails ends the stream, and another one follows.
 func TestResyncThatFails(t *testing.T) {
 	tests := map[string]func() error{

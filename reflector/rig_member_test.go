@@ -253,17 +253,6 @@ func (c *crowd) wantRead(ids []int, since time.Time, limit time.Duration, about 
 	c.t.Logf("%s: %d, the last after %v", about, len(took), slices.Max(took))
 }
 
-// wantMostRead is wantRead with another limit for 99 of 100 members.
-func (c *crowd) wantMostRead(ids []int, since time.Time, most, all time.Duration, about string) {
-	c.t.Helper()
-	c.wantRead(ids, since, all, about)
-	took, _ := c.took(ids, since)
-	slices.Sort(took)
-	if n := len(ids) * 99 / 100; len(took) < n || took[n-1] > most {
-		c.t.Errorf("%s: got %v for half and %v for most of %d, want 99 in 100 within %v", about, took[len(took)/2], took[len(took)-1], len(took), most)
-	}
-}
-
 // took returns how long members took to be read, and how many never were. There is
 // always one time.
 func (c *crowd) took(ids []int, since time.Time) (all []time.Duration, never int) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,23 +158,6 @@ func TestEOFInsteadOfAnAnswer(t *testing.T) {
 				t.Errorf("status: got %+v, want a failure of the connection", got)
 			}
 		})
-	})
-}
-
-// A stream that ends before the state is complete is a failure, however it ended: a
-// caller may wait for the state.
-func TestEndBeforeTheStateIsAFailure(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var calls atomic.Int32
-		r := start(t, &fakeSource{onList: lists(brings("7", secret("5"))), onWatch: streams(breaks(io.EOF), opens())},
-			reflector.Options{OnChange: func() { calls.Add(1) }})
-		if got := r.Status(); got.Failures != 1 || got.LastError == nil || calls.Load() != 1 {
-			t.Errorf("status: got %+v and %d calls of OnChange, want a failure, and a call", got, calls.Load())
-		}
-		after(time.Second)
-		if got := r.Status(); got.Failures != 0 || len(r.source.seen()) != 3 {
-			t.Errorf("status: got %+v, want it synced by the next attempt", got)
-		}
 	})
 }
 

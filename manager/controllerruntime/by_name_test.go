@@ -3,7 +3,6 @@
 package controllerruntime_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -138,31 +137,5 @@ func TestSecretsByNameNeedRightsForTheirNames(t *testing.T) {
 		allow(func(string) bool { return true })
 		time.Sleep(20 * time.Second)
 		s.seen.wantEach(t, "granted", "default/second: 2")
-	})
-}
-
-// A thousand names, which appear at once, call a thousand reconciles. Each name has a stream.
-func TestManySecretsByNameBesideASelection(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a crowd of objects")
-	}
-	const names = 1000
-	withShop(t, nil, func(t *testing.T, s *shopRig) {
-		var absent, present []string
-		for n := range names {
-			s.order(namespace, fmt.Sprintf("order-%d", n), fmt.Sprintf("payment-%d", n))
-			absent = append(absent, fmt.Sprintf("default/order-%d: absent", n))
-			present = append(present, fmt.Sprintf("default/order-%d: 1", n))
-		}
-		s.seen.wantEach(t, "at first", absent...)
-		s.wantStreams("one for each name, and two informers", names+2)
-		began := time.Now()
-		for n := range names {
-			s.secretIn(namespace, fmt.Sprintf("payment-%d", n), "1")
-		}
-		s.seen.wantEach(t, "created later", present...)
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("took %v, want less than a second", took)
-		}
 	})
 }

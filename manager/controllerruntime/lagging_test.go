@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,28 +59,6 @@ func TestSelectedIsWrittenAfterAList(t *testing.T) {
 	})
 }
 
-// A Get after a write of the client returns no state from before a later event of the metadata.
-func TestClientReadsSinceMetadata(t *testing.T) {
-	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
-		c := r.consistent()
-		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
-		r.create("one", "1")
-		seen := r.record(secretMetadata())
-		_ = r.value(c, "one")
-		if err := c.Update(t.Context(), secretNamed("one", "2")); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		mute()
-		seen.clear()
-		r.update("one", "3")
-		seen.wantLast(t, "update", "update one to one")
-		if got := r.value(c, "one"); got != "3" {
-			t.Errorf("after the event: got %q", got)
-		}
-	})
-}
-
 // A Get that begins after an event of the metadata does not return a first read of before.
 func TestFirstReadIsOlderThanMetadata(t *testing.T) {
 	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
@@ -122,48 +99,6 @@ func TestFirstReadIsOlderThanMetadata(t *testing.T) {
 		if got := <-second; got != "2" {
 			t.Errorf("second: got %q", got)
 		}
-	})
-}
-
-// A typed Get returns no state of the set from before an event of the metadata.
-func TestSelectedSetIsOlderThanMetadata(t *testing.T) {
-	options := controllerruntime.CacheOptions{StockMetadata: true, Selected: selectedSecrets.Selected}
-	inBubble(t, options, drained(selections["label"]), func(t *testing.T, r *rig) {
-		r.create("one", "1")
-		r.create("gone", "1")
-		seen := r.record(secretMetadata())
-		r.record(&corev1.Secret{})
-		r.wantValue("one", "1")
-		catchUp := r.lagOf(func(request apiserver.Request) bool {
-			return request.Name == "" && !strings.Contains(request.Accept, "PartialObject")
-		})
-		seen.clear()
-		r.update("one", "2")
-		seen.wantLast(t, "update", "update one to one")
-		r.wantValue("one", "2")
-		r.remove("gone")
-		seen.wantLast(t, "deletion", "delete gone")
-		if _, err := r.get("gone"); !apierrors.IsNotFound(err) {
-			t.Errorf("deleted: %v", err)
-		}
-		catchUp()
-	})
-}
-
-// After a Get from the set, a Get by reference returns no older state, though the stream by name lags.
-func TestSelectedIsNewerThanItsStream(t *testing.T) {
-	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
-		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
-		r.create("one", "1")
-		r.label("one", nil)
-		r.record(&corev1.Secret{})
-		r.wantValue("one", "1") // a stream by name
-		mute()
-		r.label("one", map[string]string{"app": "web"})
-		r.setValue(keyOfOne, "2")
-		r.wantValue("one", "2") // of the set
-		r.label("one", nil)
-		r.wantValue("one", "2")
 	})
 }
 

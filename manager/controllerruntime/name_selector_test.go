@@ -124,24 +124,6 @@ func TestSelectorsOfNames(t *testing.T) {
 	}
 }
 
-// A Get of an object that the selector excludes by its name needs no server.
-func TestExcludedNameInOutage(t *testing.T) {
-	inBubble(t, controllerruntime.CacheOptions{}, byField("metadata.name=mine"), func(t *testing.T, r *rig) {
-		r.create("mine", "1")
-		r.wantValue("mine", "1")
-		sent := len(secretRequests(r.server))
-		r.hold("other")
-		for range 2 {
-			if _, err := r.get("other"); !apierrors.IsNotFound(err) {
-				t.Errorf("got %v, want NotFound", err)
-			}
-		}
-		if got := len(secretRequests(r.server)); got != sent {
-			t.Errorf("got %d requests, want %d", got, sent)
-		}
-	})
-}
-
 // A live List yields what the selectors of the cache and of the caller select, and is authorized as the name that they
 // require. It is not sent if they exclude each other.
 func TestLiveListSelectsNames(t *testing.T) {

@@ -190,22 +190,6 @@ func TestSelectedSetLags(t *testing.T) {
 	})
 }
 
-// While a stream by name lags, a Get of an object that the set has got meanwhile returns it, though it was absent by
-// name.
-func TestSelectedByNameLags(t *testing.T) {
-	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
-		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
-		seen := r.record(&corev1.Secret{})
-		if _, err := r.get("one"); !apierrors.IsNotFound(err) {
-			t.Fatalf("got %v, want NotFound", err)
-		}
-		mute()
-		r.create("one", "1")
-		seen.want(t, "creation", "add one=1")
-		r.wantValue("one", "1")
-	})
-}
-
 // A set that may not be listed delays no Get by reference.
 func TestSelectedMayNotBeListed(t *testing.T) {
 	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
