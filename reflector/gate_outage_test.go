@@ -203,51 +203,6 @@ func TestHungRequestsDoNotStopTheProbes(t *testing.T) {
 	})
 }
 
-// While no member is served, the server gets few requests, however many members there
-// are and however often callers ask.
-func TestNoMemberServedIsNoStorm(t *testing.T) {
-	type test struct {
-		err    error
-		before bool // members were synced before
-	}
-	tests := map[string]test{
-		"invalid token":                 {unauthorized(), true},
-		"invalid token, from the start": {unauthorized(), false},
-		"down":                          {errDown, true},
-		"down, from the start":          {errDown, false},
-	}
-	eachCase(t, tests, func(t *testing.T, test test) {
-		c := newCrowd(t, reflector.GateOptions{}, failing(test.err))
-		if test.before {
-			c.serveAll(healthy)
-		}
-		all := append(c.add(500, "secrets"), c.add(500, "configmaps")...)
-		if test.before {
-			after(20 * time.Second)
-			c.serveAll(failing(test.err))
-			c.forget()
-			c.cutAll(nil)
-		}
-		stop := c.retryEvery(200*time.Millisecond, all)
-		after(5 * time.Second)
-		if got := len(c.seen()); got > 32+25 {
-			t.Errorf("requests in the first five seconds: got %d, want at most 32 before the outage is detected, and 5 a second", got)
-		}
-		began := time.Now()
-		after(10 * time.Second)
-		total, _ := c.rate(all, began)
-		t.Logf("requests a second: %.1f", total)
-		if total > 5 {
-			t.Errorf("requests a second: got %.1f, want at most 5 in all", total)
-		}
-		c.serveAll(healthy)
-		began = time.Now()
-		after(15 * time.Second)
-		stop()
-		c.wantRead(all, began, 8*time.Second, "all when they are served again")
-	})
-}
-
 // Streams that all end at once are opened again fast: no attempt has failed.
 func TestMassCutReturnsFast(t *testing.T) {
 	eachCase(t, map[string]error{"regular end": nil, "reset": io.ErrUnexpectedEOF}, func(t *testing.T, cause error) {

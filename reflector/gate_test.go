@@ -150,39 +150,3 @@ func TestStopIsNoAnswerOfTheServer(t *testing.T) {
 		})
 	})
 }
-
-// When the last reflector has left, the gate does nothing. It then admits new ones.
-func TestGateEndsWithItsReflectors(t *testing.T) {
-	tests := map[string]behavior{
-		"healthy":   atOnce(nil),
-		"down":      atOnce(errDown),
-		"throttled": atOnce(throttled(20)),
-		"refused":   atOnce(forbidden()),
-	}
-	parkedAndBlocking(t, func(t *testing.T) {
-		eachCase(t, tests, func(t *testing.T, usual behavior) {
-			c := newCrowd(t, reflector.GateOptions{}, usual)
-			c.add(100, "secrets")
-			after(time.Minute)
-			began := time.Now()
-			c.stop()
-			if took := time.Since(began); took != 0 {
-				t.Errorf("stopping took %v of virtual time, want none", took)
-			}
-			c.forget()
-			after(24 * time.Hour)
-			if got := c.seen(); len(got) != 0 {
-				t.Errorf("requests afterwards: got %v, want none", got)
-			}
-			if got := c.gate.Status(); got.Opening != 0 || got.Queued != 0 {
-				t.Errorf("status: got %+v, want it empty", got)
-			}
-			c.serveAll(atOnce(nil))
-			c.add(1, "secrets")
-			after(5 * time.Second)
-			if got := c.members[100].Status(); !got.Synced {
-				t.Errorf("a new one: got %+v, want it synced", got)
-			}
-		})
-	})
-}

@@ -272,21 +272,3 @@ func (c *crowd) took(ids []int, since time.Time) (all []time.Duration, never int
 	}
 	return all, never
 }
-
-// rate returns how many requests of some members there were in a second, on average,
-// since a moment, and how many of the member with the most.
-func (c *crowd) rate(ids []int, since time.Time) (all, highest float64) {
-	counts := map[int]int{}
-	for _, id := range ids {
-		counts[id] = 0
-	}
-	total, most := 0, 0
-	for _, r := range c.seen() {
-		if n, ok := counts[r.id]; ok && !r.at.Before(since) {
-			counts[r.id] = n + 1
-			total, most = total+1, max(most, n+1)
-		}
-	}
-	seconds := time.Since(since).Seconds()
-	return float64(total) / seconds, float64(most) / seconds
-}

@@ -115,34 +115,6 @@ func TestNoAnswerIsAFailure(t *testing.T) {
 	})
 }
 
-// An answer may take longer than a minute, after attempts that got none: up to four.
-func TestSlowAnswers(t *testing.T) {
-	type test struct {
-		takes    time.Duration
-		listOnly bool
-		want     bool
-	}
-	tests := map[string]test{}
-	for name, takes := range map[string]time.Duration{"50 s": 50 * time.Second, "90 s": 90 * time.Second, "3 min": 3 * time.Minute, "an hour": time.Hour} {
-		tests[name+", WatchList"] = test{takes, false, takes < time.Hour}
-		tests[name+", list"] = test{takes, true, takes < time.Hour}
-	}
-	parkedAndBlocking(t, func(t *testing.T) {
-		eachCase(t, tests, func(t *testing.T, test test) {
-			c := newCrowd(t, reflector.GateOptions{}, taking(test.takes, healthy))
-			c.listOnly = test.listOnly
-			c.add(1, "secrets")
-			after(15 * time.Minute)
-			if got := c.members[0].Status(); got.Synced != test.want {
-				t.Errorf("status after 15 minutes: got %+v, want synced: %v", got, test.want)
-			}
-			if got := len(c.seen()); !test.want && (got < 6 || got > 9) {
-				t.Errorf("attempts in 15 minutes: got %d, want 6 to 9: each second one waits a minute, the others up to four", got)
-			}
-		})
-	})
-}
-
 // client-go returns io.EOF for a connection that is closed before the answer. That is
 // not the regular end of a stream.
 func TestEOFInsteadOfAnAnswer(t *testing.T) {

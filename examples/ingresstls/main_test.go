@@ -222,17 +222,3 @@ func TestBadInput(t *testing.T) {
 		})
 	}
 }
-
-func TestHelp(t *testing.T) {
-	out, err := execute(t.Context(), "--help")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"--kubeconfig", "--in-cluster", "--bind-address", "--namespace", "--ingress-class", "--default-certificate", "--print-roles", "--once", "--rotate-interval",
-	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("help: got no %s in:\n%s", want, out)
-		}
-	}
-}

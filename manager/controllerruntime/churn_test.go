@@ -67,12 +67,12 @@ const churned = 60 // Secrets
 
 func churnedName(i int) string { return fmt.Sprintf("s%d", i%churned) }
 
-// churn writes, deletes, gets and removes the informer, and ends streams, for two minutes.
+// churn writes, deletes, gets and removes the informer, and ends streams, for half a minute.
 func (r *rig) churn() {
 	var all sync.WaitGroup
 	repeat := func(pause time.Duration, f func(i int)) {
 		all.Go(func() {
-			for i := 0; time.Duration(i)*pause < 2*time.Minute; i++ {
+			for i := 0; time.Duration(i)*pause < 30*time.Second; i++ {
 				f(i)
 				time.Sleep(pause)
 			}

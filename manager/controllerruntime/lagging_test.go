@@ -5,7 +5,6 @@ package controllerruntime_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -56,49 +54,6 @@ func TestSelectedIsWrittenAfterAList(t *testing.T) {
 			t.Errorf("after the write: got %q", got)
 		}
 		catchUp()
-	})
-}
-
-// A Get that begins after an event of the metadata does not return a first read of before.
-func TestFirstReadIsOlderThanMetadata(t *testing.T) {
-	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
-		r.create("one", "1")
-		seen := r.record(secretMetadata())
-		// The first read is answered late, with a state of before the update.
-		held := make(chan struct{})
-		r.server.Rewrite(apiserver.Rewriter{Object: func(ctx context.Context, request apiserver.Request, object runtime.Object) runtime.Object {
-			if request.Name != "" && request.Verb != "update" && !strings.Contains(request.Accept, "PartialObject") {
-				select {
-				case <-held:
-				case <-ctx.Done():
-				}
-			}
-			return object
-		}, Event: func(ctx context.Context, request apiserver.Request, event watch.Event) []watch.Event {
-			if request.Name != "" {
-				select {
-				case <-held:
-				case <-ctx.Done():
-				}
-				if object, ok := event.Object.(client.Object); ok && object.GetResourceVersion() != "" && event.Type == watch.Modified {
-					time.Sleep(time.Hour)
-				}
-			}
-			return []watch.Event{event}
-		}})
-		first := make(chan string)
-		go func() { first <- r.value(r.cache, "one") }()
-		synctest.Wait()
-		seen.clear()
-		r.update("one", "2")
-		seen.wantLast(t, "update", "update one to one")
-		second := make(chan string)
-		go func() { second <- r.value(r.cache, "one") }() // begins after the event
-		time.AfterFunc(time.Second, func() { close(held) })
-		<-first
-		if got := <-second; got != "2" {
-			t.Errorf("second: got %q", got)
-		}
 	})
 }
 
