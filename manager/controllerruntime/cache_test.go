@@ -50,7 +50,7 @@ func TestGetsEndWithTheCache(t *testing.T) {
 			_, err := r.get("one")
 			ended <- err
 		}()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Hour)
 		r.stop()
 		if err := <-ended; !errors.Is(err, objectcache.ErrStopped) {
 			t.Errorf("got %v, want ErrStopped", err)

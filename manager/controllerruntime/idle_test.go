@@ -121,9 +121,9 @@ func TestIdleWithInformerOfMetadata(t *testing.T) {
 	})
 }
 
-// The creation of a Secret is noticed after days, also if the predicate of For ignores the
+// The creation of a Secret is noticed after more than a day, also if the predicate of For ignores the
 // reconciles of each SyncPeriod. If it was deleted before, those reconciles are needed.
-func TestCreationAfterDays(t *testing.T) {
+func TestCreationAfterADay(t *testing.T) {
 	tests := map[string]struct {
 		deleted   bool
 		predicate predicate.Predicate

@@ -266,25 +266,3 @@ func TestSelectedAndLiveList(t *testing.T) {
 		r.wantListed("", "one", "three")
 	})
 }
-
-// Selected refuses a kind of which nothing is selected, and one that For does not name.
-func TestSelectedIsRefused(t *testing.T) {
-	onServer(t, func(t *testing.T, server *apiserver.Server) {
-		for name, test := range map[string]struct {
-			options controllerruntime.CacheOptions
-			stock   crcache.Options
-			want    string
-		}{
-			"no selector":                  {selectedSecrets, crcache.Options{}, "select no objects of the kind Secret"},
-			"all of one kind of namespace": {selectedSecrets, crcache.Options{DefaultNamespaces: map[string]crcache.Config{namespace: {LabelSelector: web}, crcache.AllNamespaces: {}}}, "select no objects"},
-			"all namespaces":               {selectedSecrets, crcache.Options{DefaultNamespaces: map[string]crcache.Config{crcache.AllNamespaces: {}}}, "select no objects"},
-			"not in For":                   {controllerruntime.CacheOptions{Selected: []client.Object{&corev1.ConfigMap{}}}, selections["label"], "ConfigMap is not among the kinds of CacheOptions.For"},
-			"nil":                          {controllerruntime.CacheOptions{Selected: []client.Object{nil}}, selections["label"], "CacheOptions.Selected[0] is nil"},
-		} {
-			_, err := controllerruntime.NewCache(test.options)(server.Config(), test.stock)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%s: got %v, want %q", name, err, test.want)
-			}
-		}
-	})
-}

@@ -3,18 +3,14 @@
 package controllerruntime_test
 
 import (
-	"maps"
-	"slices"
 	"testing"
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 )
@@ -86,35 +82,4 @@ func (r *rig) wantSelected(labels string) {
 	if reads == 0 {
 		r.t.Error("got no read")
 	}
-}
-
-// A live List has the selectors of the cache beside those of the caller.
-func TestLiveListSelects(t *testing.T) {
-	stock := cache.Options{ByObject: ofSecrets(cache.ByObject{Label: web, Field: fields.OneTermEqualSelector("type", "Opaque")})}
-	inBubble(t, controllerruntime.CacheOptions{LiveList: true}, stock, func(t *testing.T, r *rig) {
-		for name, set := range map[string]map[string]string{"both": {"app": "web", "tier": "front"}, "web": {"app": "web"}, "front": {"tier": "front"}} {
-			r.create(name, "1")
-			r.label(name, set)
-		}
-		for name, test := range map[string]struct {
-			options []client.ListOption
-			want    []string
-		}{
-			"none":   {nil, []string{"both", "web"}},
-			"labels": {[]client.ListOption{client.MatchingLabels{"tier": "front"}}, []string{"both"}},
-			"fields": {[]client.ListOption{client.MatchingFields{"metadata.name": "web"}}, []string{"web"}},
-		} {
-			list := &corev1.SecretList{}
-			if err := r.cache.List(t.Context(), list, append(test.options, client.InNamespace(namespace))...); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			got := map[string]bool{}
-			for _, secret := range list.Items {
-				got[secret.Name] = true
-			}
-			if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, test.want) {
-				t.Errorf("%s: got %q, want %q", name, names, test.want)
-			}
-		}
-	})
 }

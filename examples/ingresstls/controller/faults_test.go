@@ -125,31 +125,6 @@ func TestServerAway(t *testing.T) {
 	}
 }
 
-// The cause of a server that fails is in the status from the first failure on. A stream that has ended, and whose next
-// attempt is due in a moment, is none.
-func TestFailureIsTheCause(t *testing.T) {
-	inBubble(t, Options{}, func(t *testing.T, r *rig) {
-		r.secret("a", "a.test")
-		r.ingress("a", "a", "a.test")
-		defer r.start()()
-		r.server.Intercept(func(context.Context, apiserver.Request) *metav1.Status {
-			status := apierrors.NewServiceUnavailable("the server is starting").Status()
-			return &status
-		})
-		r.server.CloseStreams(nil)
-		for range 1000 {
-			synctest.Wait()
-			if got := text(r.status("a.test").Err); got != "" && !strings.HasSuffix(got, ": the server is starting") {
-				t.Fatalf("status: got error %q, want none, or the failure", got)
-			}
-			time.Sleep(time.Millisecond)
-		}
-		if r.status("a.test").Err == nil {
-			t.Error("status after a second: got no error, want the failure")
-		}
-	})
-}
-
 // WaitForSync ends with its context, and has the cause.
 func TestWaitForSyncWithoutServer(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, r *rig) {
