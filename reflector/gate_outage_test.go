@@ -84,7 +84,7 @@ func TestOutageOfAMinute(t *testing.T) {
 	}
 	eachCase(t, tests, func(t *testing.T, test test) {
 		c := newCrowd(t, reflector.GateOptions{}, healthy)
-		secrets, configMaps := c.add(500, "secrets"), c.add(500, "configmaps")
+		secrets, configMaps := c.add(150, "secrets"), c.add(150, "configmaps")
 		all := append(slices.Clone(secrets), configMaps...)
 		after(30 * time.Second)
 		if test.waited {
@@ -127,9 +127,9 @@ func TestOutageOfAMinute(t *testing.T) {
 func TestOverloadedServer(t *testing.T) {
 	eachCase(t, map[string]int{"1 s": 1, "5 s": 5, "30 s": 30}, func(t *testing.T, seconds int) {
 		c := newCrowd(t, reflector.GateOptions{}, healthy)
-		all := append(c.add(500, "secrets"), c.add(500, "configmaps")...)
+		all := append(c.add(200, "secrets"), c.add(200, "configmaps")...)
 		after(30 * time.Second)
-		c.retryEvery(500*time.Millisecond, all[:500])
+		c.retryEvery(500*time.Millisecond, all[:200])
 		c.serveAll(failing(throttled(seconds)))
 		c.forget()
 		c.cutAll(nil)

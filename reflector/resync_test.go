@@ -99,7 +99,7 @@ func TestNoResyncByDefault(t *testing.T) {
 			store := newResyncedStore()
 			source := watching(opens(state(secret("5"), "7")...))
 			startWith(t, source, store, reflector.Options{ResyncPeriod: period})
-			after(24 * time.Hour)
+			after(3 * time.Hour)
 			store.check(t)
 		}
 	})

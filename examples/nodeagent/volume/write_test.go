@@ -240,7 +240,7 @@ func relink(target, name string) error {
 // version: a reader that resolves ..data once must find the same number in all files. If a file is missing because the
 // version was removed, the reader starts again.
 func TestReadersNeverSeeAMixture(t *testing.T) {
-	const versions, files, readers = 300, 5, 3
+	const versions, files, readers = 100, 5, 3
 	dir, path := newDir(t)
 	// The content is long, so that a file takes more than one page to write.
 	version := func(n int) Payload {
