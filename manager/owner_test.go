@@ -10,11 +10,9 @@ import (
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
-	"pgregory.net/rapid"
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/test/clients"
@@ -211,76 +209,4 @@ func TestVisitPodWithNil(t *testing.T) {
 			visitPod(nil, func(name string) { t.Errorf("got %q, want nothing", name) })
 		})
 	}
-}
-
-// removeAll removes every owner that TestRemovedOwnersHaveNoReferences declares.
-func removeAll(m *manager.Manager[*corev1.Secret]) {
-	for _, uid := range []types.UID{"1", "2", "3"} {
-		m.SetReferences(manager.Owner{UID: uid})
-	}
-	for _, name := range []string{"web", "api"} {
-		for _, kind := range []string{"", "Ingress", "Pod"} {
-			m.SetReferences(manager.Owner{Kind: kind, Name: name})
-		}
-		m.UnregisterPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}})
-	}
-}
-
-// Owners are declared by any identity and in any order. An owner that is removed by
-// one of its identities has no references, and once all are removed there are none.
-func TestRemovedOwnersHaveNoReferences(t *testing.T) {
-	kinds, names := rapid.SampledFrom([]string{"", "Ingress", "Pod"}), rapid.SampledFrom([]string{"", "web", "api"})
-	uids := rapid.SampledFrom([]types.UID{"", "1", "2", "3"})
-	rapid.Check(t, func(t *rapid.T) {
-		store := newCountingStore(t)
-		m := newManager(t, store, manager.VisitPodSecretNames)
-		draw := func(t *rapid.T) manager.Owner {
-			return manager.Owner{Kind: kinds.Draw(t, "kind"), Name: names.Draw(t, "name"), UID: uids.Draw(t, "uid")}
-		}
-		referencedBy := func(uid types.UID) bool {
-			for reference := range store.counts {
-				if _, owner, _ := strings.Cut(reference, " "); owner == string(uid) {
-					return true
-				}
-			}
-			return false
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"declare": func(t *rapid.T) {
-				owner := draw(t)
-				m.SetReferences(owner, key("a"), key(string("k"+owner.UID)))
-				if owner.UID != "" && !referencedBy(owner.UID) {
-					t.Errorf("%+v was declared: got no references, want its keys", owner)
-				}
-			},
-			"register": func(t *rapid.T) {
-				pod := podOf(uids.Draw(t, "uid"), "a", "b")
-				pod.Name = names.Draw(t, "name")
-				m.RegisterPod(pod)
-			},
-			"remove": func(t *rapid.T) {
-				owner := draw(t)
-				m.SetReferences(owner)
-				if owner.UID != "" && referencedBy(owner.UID) {
-					t.Errorf("%+v was removed: got references, want none", owner)
-				}
-			},
-			"remove all": func(t *rapid.T) {
-				removeAll(m)
-				if got := store.references(); got != "" {
-					t.Errorf("references: got %q, want none", got)
-				}
-			},
-			"remove by name": func(t *rapid.T) {
-				owner := draw(t)
-				owner.UID = ""
-				m.SetReferences(owner)
-				before := store.references()
-				m.SetReferences(owner)
-				if after := store.references(); after != before {
-					t.Errorf("%+v was removed twice: got %q, want %q", owner, after, before)
-				}
-			},
-		})
-	})
 }

@@ -56,20 +56,6 @@ func TestRegisterAndUnregister(t *testing.T) {
 	checkReferences(t, tests)
 }
 
-// A re-registration adds references before it deletes any: an object that is
-// referenced before and after never has none.
-func TestReregistrationAddsFirst(t *testing.T) {
-	store := newCountingStore(t)
-	m := newManager(t, store, manager.VisitPodSecretNames)
-	m.RegisterPod(podOf("1", "a", "b", "c"))
-	store.calls = nil
-	m.RegisterPod(podOf("1", "b", "c", "d", "e"))
-	want := "+default/d 1 +default/e 1 -default/a 1"
-	if got := strings.Join(store.calls, " "); got != want {
-		t.Errorf("calls: got %q, want %q", got, want)
-	}
-}
-
 // Peer bug 12: kubelet leaks the references of a pod that its caller changes between
 // RegisterPod and UnregisterPod.
 func TestPeerBug12_MutatedPodLeaksNothing(t *testing.T) {
@@ -212,26 +198,6 @@ func TestReferencesEqualAModel(t *testing.T) {
 			},
 		})
 	})
-}
-
-// Each reference costs one call, however often the pod names it, and in any order.
-func TestLargePod(t *testing.T) {
-	store := newCountingStore(t)
-	m := newManager(t, store, manager.VisitPodSecretNames)
-	names := numbered(5000, 1)
-	slices.Reverse(names)
-	m.RegisterPod(podOf("1", slices.Concat(names, names, names)...))
-	if got, want := len(store.calls), 5000; got != want {
-		t.Errorf("calls to register: got %d, want %d", got, want)
-	}
-	m.RegisterPod(podOf("1", names[1000:]...))
-	m.UnregisterPod(podOf("1"))
-	if got, want := len(store.calls), 10000; got != want {
-		t.Errorf("calls in all: got %d, want %d", got, want)
-	}
-	if got := store.references(); got != "" {
-		t.Errorf("references: got %q, want none", got)
-	}
 }
 
 // Registering keeps neither the pod nor the bytes that it was decoded from, only

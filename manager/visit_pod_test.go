@@ -225,26 +225,6 @@ func TestVisitPodOmittedIsNotStale(t *testing.T) {
 	}
 }
 
-// leaves must find these fields, one of each kind of path.
-func TestVisitPodLeaves(t *testing.T) {
-	all := podSpecLeaves(t)
-	for _, path := range []string{
-		"ImagePullSecrets[].Name",
-		"EphemeralContainers[].EphemeralContainerCommon.EnvFrom[].ConfigMapRef.LocalObjectReference.Name",
-		"InitContainers[].Env[].ValueFrom.SecretKeyRef.LocalObjectReference.Name",
-		"Volumes[].VolumeSource.AzureFile.SecretName",
-		"Volumes[].VolumeSource.CSI.NodePublishSecretRef.Name",
-		"Volumes[].VolumeSource.Projected.Sources[].Secret.LocalObjectReference.Name",
-	} {
-		if !all[path].suspect || omitted[path] != "" {
-			t.Errorf("v1.PodSpec %s: got %+v, want a field that must be visited", path, all[path])
-		}
-	}
-	if plain := all["ServiceAccountName"]; plain.path == "" || plain.suspect {
-		t.Errorf("v1.PodSpec ServiceAccountName: got %+v, want a field that names neither", plain)
-	}
-}
-
 // severalSources has several containers, repeated and empty names, and a volume with
 // more than one source, which no API server admits.
 const severalSources = `{"spec": {

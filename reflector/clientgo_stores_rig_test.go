@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/watch"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -150,25 +149,6 @@ func (c *consumer) consume(t *testing.T, queue toolscache.Queue) {
 	t.Cleanup(queue.Close)
 }
 
-// control lets client-go's Controller pop a queue until the test ends. Its own reflector
-// has nothing to list.
-func (c *consumer) control(t *testing.T, queue toolscache.Queue, batch bool) toolscache.Controller {
-	config := &toolscache.Config{
-		Queue: queue, ListerWatcher: nothing(), Process: c.process,
-		WatchErrorHandlerWithContext: func(context.Context, *toolscache.Reflector, error) {},
-	}
-	if batch {
-		config.ProcessBatch = c.processBatch
-	}
-	controller := toolscache.New(config)
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { controller.RunWithContext(ctx) })
-	t.Cleanup(running.Wait)
-	t.Cleanup(cancel)
-	return controller
-}
-
 // process stores what was popped, and records it.
 func (c *consumer) process(popped any, _ bool) error {
 	deltas, ok := popped.(toolscache.Deltas)
@@ -256,17 +236,6 @@ func (k keyed) Replace(objects []any, version string) error {
 }
 
 func keyOf(object any) string { return object.(*corev1.ConfigMap).Name }
-
-// nothing is a ListerWatcher whose calls last until their context ends.
-func nothing() toolscache.ListerWatcher {
-	return &toolscache.ListWatch{
-		ListWithContextFunc: blocking{}.List,
-		WatchFuncWithContext: func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		},
-	}
-}
 
 // soonEnough is longer than the pause after a failure.
 const soonEnough = 30 * time.Second

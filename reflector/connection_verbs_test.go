@@ -80,7 +80,7 @@ func callVerb(r *reflector.Reflector, random *rand.Rand) {
 // Follow it has the newest state, and after the end it is not written.
 func TestVerbsBesideEventsOfAConnection(t *testing.T) {
 	taken := int32(0)
-	for seed := range uint64(60) {
+	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) { taken += verbsBesideEvents(t, seed) })
 	}
 	if taken == 0 {

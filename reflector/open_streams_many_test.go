@@ -45,32 +45,6 @@ func TestSilentStreamsTogether(t *testing.T) {
 	})
 }
 
-// Lists that hang delay the verification of other resources' streams by nothing, and take
-// a bounded number of goroutines.
-func TestSilentStreamsOfWhichSomeHang(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, reflector.GateOptions{}, atOnce(nil))
-		hung, others := c.add(500, "secrets"), c.add(500, "configmaps")
-		c.serve(hung, hanging)
-		before := goruntime.NumGoroutine()
-		c.forget()
-		for range 10 {
-			after(30 * time.Second)
-			if got := goruntime.NumGoroutine() - before; got > 200 {
-				t.Fatalf("goroutines: got %d more than without verifications, want 200 at most", got)
-			}
-		}
-		for _, id := range others {
-			if silent := time.Since(c.members[id].Status().LastContact); silent > 151*time.Second {
-				t.Fatalf("stream %d: was verified %v ago, want two and a half minutes at most", id, silent)
-			}
-		}
-		if got := c.synced(); got != 1000 {
-			t.Errorf("streams: got %d kept, want all", got)
-		}
-	})
-}
-
 // A source that ends the goroutine of a verification ends that one only.
 func TestVerificationThatExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -102,20 +102,6 @@ func TestSilentStreamThatMissedSomething(t *testing.T) {
 	})
 }
 
-// A silent stream that has missed nothing is kept.
-func TestSilentStreamIsKept(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		r := start(t, &fakeSource{
-			onList:  lists(brings("7", secret("5"))),
-			onWatch: streams(opens(state(secret("5"), "7")...)),
-		}, reflector.Options{})
-		after(30 * time.Minute)
-		if got := r.Status(); r.source.count("WatchList") != 1 || got.LastError != nil {
-			t.Errorf("status: got %+v, want the stream kept", got)
-		}
-	})
-}
-
 // A stream that delivers events or bookmarks is not verified.
 func TestStreamWithEventsIsNotVerified(t *testing.T) {
 	tests := map[string]func(int) watch.Event{

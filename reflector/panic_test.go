@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/reflector"
@@ -46,21 +44,6 @@ func panicsWith(value any) watchAnswer {
 
 func panicsAfter(events ...watch.Event) watchAnswer {
 	return func() (listwatch.Stream, error) { return panicking{fakeStream: newStream(copies(events)...)}, nil }
-}
-
-// A source that always panics is asked as often as one that always fails, and Run ends
-// when it is stopped.
-func TestPanicsBackOff(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		source := watching(panicsWith(canary))
-		source.onList = func(metav1.ListOptions) (runtime.Object, error) { panic(canary) }
-		r := start(t, source, reflector.Options{})
-		after(10 * time.Minute)
-		if got := len(source.seen()); got < 40 || got > 120 {
-			t.Errorf("requests in 10 minutes: got %d, want one each 7.5 to 15 s and a few at first", got)
-		}
-		r.stop()
-	})
 }
 
 // A panic in Close changes nothing of how the session ended.

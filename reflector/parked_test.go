@@ -4,10 +4,7 @@ package reflector_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	goruntime "runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -136,38 +133,6 @@ func TestNoGoroutineForAParkedStream(t *testing.T) {
 	})
 }
 
-// The end of a parked stream, from either side, closes it once, and another follows
-// unless the reflector was stopped.
-func TestEndOfAParkedStream(t *testing.T) {
-	type test struct {
-		end      func(*rig, *connected)
-		requests int
-	}
-	tests := map[string]test{
-		"regular":   {func(_ *rig, s *connected) { s.send(io.EOF) }, 2},
-		"broken":    {func(_ *rig, s *connected) { s.send(errors.New("reset")) }, 2},
-		"malformed": {func(_ *rig, s *connected) { s.send(nil, event(watch.Modified, otherSecret("6"))) }, 2},
-		"Refresh":   {func(r *rig, _ *connected) { r.Refresh() }, 2},
-		"Stop":      {func(r *rig, _ *connected) { r.Stop() }, 1},
-	}
-	eachCase(t, tests, func(t *testing.T, test test) {
-		first := newConnected()
-		source := watching(first.answer, opens(state(secret("7"), "7")...))
-		r := startParked(t, source, newSecretSlot(), nil)
-		after(time.Minute)
-		test.end(r, first)
-		after(time.Minute)
-		first.mu.Lock()
-		defer first.mu.Unlock()
-		if got := len(source.asked()); got != test.requests || first.closed != 1 {
-			t.Errorf("got %d requests, and the stream closed %d times; want %d, and once", got, first.closed, test.requests)
-		}
-		if got := r.Status().Streaming; got != (test.requests == 2) {
-			t.Errorf("streaming: got %v", got)
-		}
-	})
-}
-
 // A parked stream does not end with the context of Start, also not after a verification,
 // which has a context: Stop ends it.
 func TestParkedStreamIsStopped(t *testing.T) {
@@ -288,56 +253,6 @@ func TestSlowStoreDelaysNoOther(t *testing.T) {
 		synctest.Wait()
 		if got := blocked.Load(); got.ResourceVersion != "99" {
 			t.Errorf("the slow object in the end: got version %s, want 99", got.ResourceVersion)
-		}
-	})
-}
-
-// exitingSlot ends the goroutine that stores an event.
-type exitingSlot struct {
-	*storetest.Slot[*corev1.Secret]
-}
-
-func (s exitingSlot) Update(any) error { goruntime.Goexit(); return nil }
-
-// A store that ends the goroutine of a worker ends its own reflector and no other.
-func TestStoreThatEndsAWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate := reflector.NewGate(reflector.GateOptions{})
-		for range 20 { // more than there are workers
-			exiting := newConnected()
-			r := startParked(t, watching(exiting.answer), exitingSlot{newSecretSlot()}, gate)
-			synctest.Wait()
-			exiting.send(nil, event(watch.Modified, secret("6")))
-			r.wait()
-			if r.Status().Streaming || exiting.closed == 0 {
-				t.Error("the stream is open after the end")
-			}
-		}
-		other, slot := newConnected(), newSecretSlot()
-		startParked(t, watching(other.answer), slot, gate)
-		synctest.Wait()
-		other.send(nil, event(watch.Modified, secret("6")))
-		synctest.Wait()
-		if got := slot.Load(); got.ResourceVersion != "6" {
-			t.Errorf("the other object: got version %s, want 6", got.ResourceVersion)
-		}
-	})
-}
-
-// A silent parked stream is verified by a list, and ends if it has lost a change.
-func TestSilentParkedStreamIsVerified(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source := watching(newConnected().answer, opens(state(secret("8"), "8")...))
-		source.onList = lists(brings("5", secret("5")), brings("8", secret("8")))
-		slot := newSecretSlot()
-		startParked(t, source, slot, nil)
-		after(3 * time.Minute)
-		if got := slot.Load(); got.ResourceVersion != "5" || source.count("list") != 1 {
-			t.Fatalf("got version %s after %d lists, want 5 after one", got.ResourceVersion, source.count("list"))
-		}
-		after(10 * time.Minute)
-		if got := slot.Load(); got.ResourceVersion != "8" {
-			t.Errorf("got version %s, want 8, that the stream has not delivered", got.ResourceVersion)
 		}
 	})
 }

@@ -4,10 +4,8 @@ package reflector_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,64 +259,4 @@ func TestFollowWhenARead(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Whatever is called when, the last verb counts.
-func TestVerbsInAnyOrder(t *testing.T) {
-	parkedAndBlocking(t, func(t *testing.T) {
-		for seed := range uint64(50) {
-			synctest.Test(t, func(t *testing.T) {
-				random := rand.New(rand.NewPCG(seed, 0))
-				verbs := make([][]verb, 3)
-				for i := range verbs {
-					for range 30 {
-						all := []verb{follow, readOne, pause, (*reflector.Reflector).Refresh, (*reflector.Reflector).Expedite}
-						verbs[i] = append(verbs[i], all[random.IntN(len(all))])
-					}
-				}
-				var well atomic.Bool
-				answer := func() error { // on one goroutine at a time
-					time.Sleep(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
-					if well.Load() {
-						return nil
-					}
-					return []error{nil, nil, errDown, forbidden(), unavailable()}[random.IntN(5)]
-				}
-				source := &fakeSource{
-					onList: func(metav1.ListOptions) (runtime.Object, error) {
-						return list("9", secret("5")), answer()
-					},
-					onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
-						return newStream(state(secret("5"), "9")...), answer()
-					},
-				}
-				r := start(t, source, reflector.Options{})
-				var callers sync.WaitGroup
-				for _, verbs := range verbs {
-					callers.Go(func() {
-						for i, do := range verbs {
-							do(r.Reflector)
-							time.Sleep(time.Duration(i%7) * 20 * time.Millisecond)
-						}
-					})
-				}
-				callers.Wait()
-				well.Store(true)
-				last := []verb{follow, readOne, pause}[seed%3]
-				last(r.Reflector)
-				after(90 * time.Second) // a watch that was refused is tried again after a minute
-				got := r.Status()
-				if got.Streaming != (seed%3 == 0) || !got.Synced && seed%3 < 2 {
-					t.Errorf("seed %d: status: got %+v, want a stream after Follow only, and a state unless it pauses", seed, got)
-				}
-				if got.Waiting != nil || !got.AskedAt.IsZero() {
-					t.Errorf("seed %d: status: got %+v, want no request under way, and none that waits", seed, got)
-				}
-				if seed%2 == 0 {
-					r.Stop()
-					r.wait()
-				}
-			})
-		}
-	})
 }

@@ -66,32 +66,6 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-func TestStopBeforeRun(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		source := watching(opens())
-		r := reflector.New(source, nil, reflector.Options{})
-		r.Stop()
-		r.Run(t.Context()) // returns, or the bubble reports a deadlock
-		if got := len(source.seen()); got != 0 {
-			t.Errorf("requests: got %d, want none", got)
-		}
-	})
-}
-
-// Reflectors that share a context are stopped one by one.
-func TestStopLeavesOthersAlone(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		source := func() *fakeSource { return watching(opens(state(secret("5"), "7")...)) }
-		first, second := start(t, source(), reflector.Options{}), start(t, source(), reflector.Options{})
-		first.Stop()
-		first.wait()
-		after(time.Minute)
-		if got := second.Status(); !got.Synced || len(second.source.seen()) != 1 || got.LastError != nil {
-			t.Errorf("the other: got %+v, want it untouched", got)
-		}
-	})
-}
-
 // lingering is a source and its stream. Its Next returns a second after its context
 // has ended.
 type lingering struct {

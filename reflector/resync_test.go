@@ -99,7 +99,7 @@ func TestNoResyncByDefault(t *testing.T) {
 			store := newResyncedStore()
 			source := watching(opens(state(secret("5"), "7")...))
 			startWith(t, source, store, reflector.Options{ResyncPeriod: period})
-			after(24 * time.Hour)
+			after(3 * time.Hour)
 			store.check(t)
 		}
 	})
@@ -171,20 +171,6 @@ func TestResyncOnlyWithAStream(t *testing.T) {
 		r.stop()
 		after(time.Hour)
 		store.check(t, want...)
-	})
-}
-
-// Resync is not called while the state is read: a queue knows nothing yet.
-func TestNoResyncBeforeTheState(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		store, stream := newResyncedStore(), newStream()
-		startWith(t, watching(stream.answer), store, reflector.Options{ResyncPeriod: 5 * time.Second})
-		after(7 * time.Second)
-		for _, event := range state(secret("5"), "7") {
-			stream.events <- event
-		}
-		after(9 * time.Second)
-		store.check(t, seconds(10, 15)...)
 	})
 }
 

@@ -104,21 +104,6 @@ func TestPeerBug07_ExpediteCutsThePauseShort(t *testing.T) {
 	})
 }
 
-func TestManyRetriesAreNotManyRequests(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		r := start(t, watching(fails(forbidden())), reflector.Options{})
-		for range 1000 {
-			after(10 * time.Millisecond)
-			r.Expedite()
-		}
-		for _, gap := range gaps(attempts(r.source.seen())) {
-			if gap < 100*time.Millisecond {
-				t.Fatalf("gap between attempts: got %v, want at least 100 ms", gap)
-			}
-		}
-	})
-}
-
 func TestRetryHonorsRetryAfter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := start(t, &fakeSource{onList: lists(listFails(throttled(20))), onWatch: streams(fails(throttled(20)))}, reflector.Options{})
@@ -137,24 +122,6 @@ func TestRetryHonorsRetryAfter(t *testing.T) {
 		}
 		if left := time.Until(status.RetryAfter); left <= 0 || left > 30*time.Second {
 			t.Errorf("Status.RetryAfter: got in %v, want within the 20 s that the server asked for, and the jitter", left)
-		}
-	})
-}
-
-// Clients that all get the same Retry-After do not return at the same time.
-func TestRetryAfterIsJittered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var all []*rig
-		for range 20 {
-			all = append(all, start(t, watching(fails(throttled(20))), reflector.Options{}))
-		}
-		after(31 * time.Second)
-		var pauses []time.Duration
-		for _, r := range all {
-			pauses = append(pauses, gaps(r.source.seen())...)
-		}
-		if first, last := slices.Min(pauses), slices.Max(pauses); len(pauses) != 20 || first < 20*time.Second || last > 30*time.Second || last-first < 2*time.Second {
-			t.Errorf("pauses: got %v, want one of each of 20, spread over 20 to 30 s", pauses)
 		}
 	})
 }
@@ -276,68 +243,6 @@ func TestRefreshDuringAPause(t *testing.T) {
 		all := r.source.seen()
 		if last := all[len(all)-1]; last.options.ResourceVersion != "" {
 			t.Errorf("last request: got %+v, want a consistent read by now", last)
-		}
-	})
-}
-
-// Each refused object is asked for less than once a second, however often callers ask,
-// and is read soon after it is granted.
-func TestForbiddenObjectsAreAskedForSeldom(t *testing.T) {
-	paces := map[string]time.Duration{"every 10 ms": 10 * time.Millisecond, "every 500 ms": 500 * time.Millisecond}
-	eachCase(t, paces, func(t *testing.T, pace time.Duration) {
-		c := newCrowd(t, reflector.GateOptions{}, healthy)
-		refused := every(5, 200, numbers(1000))
-		c.serve(refused, failing(forbidden()))
-		c.add(1000, "secrets")
-		c.retryEvery(pace, refused)
-		after(10 * time.Second) // at first, attempts are more frequent
-		began := time.Now()
-		after(20 * time.Second)
-		total, highest := c.rate(refused, began)
-		t.Logf("requests a second: %.1f, at most %.2f of one object", total, highest)
-		if highest > 1 {
-			t.Errorf("requests a second: got %.1f in all, %.2f of one object; want less than 1 of each", total, highest)
-		}
-		began = time.Now()
-		c.serve(refused, nil)
-		after(15 * time.Second)
-		c.wantRead(refused, began, 2*time.Second, "objects that are granted")
-	})
-}
-
-// A refusal that is over does not slow the next attempts.
-func TestCutSoonAfterALongRefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, reflector.GateOptions{}, healthy)
-		refused := every(10, 100, numbers(1000))
-		c.serve(refused, failing(forbidden()))
-		c.add(1000, "secrets")
-		after(5 * time.Minute)
-		began := time.Now()
-		for _, id := range refused {
-			first := true
-			c.serve([]int{id}, func(call call) answer {
-				a := healthy(call)
-				if first {
-					first, a.lives = false, time.Second
-				}
-				return a
-			})
-		}
-		after(time.Minute)
-		c.wantRead(refused, began, 20*time.Second, "objects that are granted")
-		late, longest := 0, time.Duration(0)
-		for _, id := range refused {
-			synced, _ := c.members[id].state.firstRead(began)
-			again, ok := c.members[id].state.firstRead(synced.Add(time.Second))
-			stale := again.Sub(synced.Add(time.Second))
-			if longest = max(longest, stale); !ok || stale > 1500*time.Millisecond {
-				late++
-			}
-		}
-		t.Logf("stale for %v at most", longest)
-		if late > 0 {
-			t.Errorf("after the cut: got %d of 100 late, the last after %v, want all within 1.5 s", late, longest)
 		}
 	})
 }

@@ -253,17 +253,6 @@ func (c *crowd) wantRead(ids []int, since time.Time, limit time.Duration, about 
 	c.t.Logf("%s: %d, the last after %v", about, len(took), slices.Max(took))
 }
 
-// wantMostRead is wantRead with another limit for 99 of 100 members.
-func (c *crowd) wantMostRead(ids []int, since time.Time, most, all time.Duration, about string) {
-	c.t.Helper()
-	c.wantRead(ids, since, all, about)
-	took, _ := c.took(ids, since)
-	slices.Sort(took)
-	if n := len(ids) * 99 / 100; len(took) < n || took[n-1] > most {
-		c.t.Errorf("%s: got %v for half and %v for most of %d, want 99 in 100 within %v", about, took[len(took)/2], took[len(took)-1], len(took), most)
-	}
-}
-
 // took returns how long members took to be read, and how many never were. There is
 // always one time.
 func (c *crowd) took(ids []int, since time.Time) (all []time.Duration, never int) {
@@ -282,22 +271,4 @@ func (c *crowd) took(ids []int, since time.Time) (all []time.Duration, never int
 		all = []time.Duration{0}
 	}
 	return all, never
-}
-
-// rate returns how many requests of some members there were in a second, on average,
-// since a moment, and how many of the member with the most.
-func (c *crowd) rate(ids []int, since time.Time) (all, highest float64) {
-	counts := map[int]int{}
-	for _, id := range ids {
-		counts[id] = 0
-	}
-	total, most := 0, 0
-	for _, r := range c.seen() {
-		if n, ok := counts[r.id]; ok && !r.at.Before(since) {
-			counts[r.id] = n + 1
-			total, most = total+1, max(most, n+1)
-		}
-	}
-	seconds := time.Since(since).Seconds()
-	return float64(total) / seconds, float64(most) / seconds
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -116,34 +115,6 @@ func TestNoAnswerIsAFailure(t *testing.T) {
 	})
 }
 
-// An answer may take longer than a minute, after attempts that got none: up to four.
-func TestSlowAnswers(t *testing.T) {
-	type test struct {
-		takes    time.Duration
-		listOnly bool
-		want     bool
-	}
-	tests := map[string]test{}
-	for name, takes := range map[string]time.Duration{"50 s": 50 * time.Second, "90 s": 90 * time.Second, "3 min": 3 * time.Minute, "an hour": time.Hour} {
-		tests[name+", WatchList"] = test{takes, false, takes < time.Hour}
-		tests[name+", list"] = test{takes, true, takes < time.Hour}
-	}
-	parkedAndBlocking(t, func(t *testing.T) {
-		eachCase(t, tests, func(t *testing.T, test test) {
-			c := newCrowd(t, reflector.GateOptions{}, taking(test.takes, healthy))
-			c.listOnly = test.listOnly
-			c.add(1, "secrets")
-			after(15 * time.Minute)
-			if got := c.members[0].Status(); got.Synced != test.want {
-				t.Errorf("status after 15 minutes: got %+v, want synced: %v", got, test.want)
-			}
-			if got := len(c.seen()); !test.want && (got < 6 || got > 9) {
-				t.Errorf("attempts in 15 minutes: got %d, want 6 to 9: each second one waits a minute, the others up to four", got)
-			}
-		})
-	})
-}
-
 // client-go returns io.EOF for a connection that is closed before the answer. That is
 // not the regular end of a stream.
 func TestEOFInsteadOfAnAnswer(t *testing.T) {
@@ -159,23 +130,6 @@ func TestEOFInsteadOfAnAnswer(t *testing.T) {
 				t.Errorf("status: got %+v, want a failure of the connection", got)
 			}
 		})
-	})
-}
-
-// A stream that ends before the state is complete is a failure, however it ended: a
-// caller may wait for the state.
-func TestEndBeforeTheStateIsAFailure(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var calls atomic.Int32
-		r := start(t, &fakeSource{onList: lists(brings("7", secret("5"))), onWatch: streams(breaks(io.EOF), opens())},
-			reflector.Options{OnChange: func() { calls.Add(1) }})
-		if got := r.Status(); got.Failures != 1 || got.LastError == nil || calls.Load() != 1 {
-			t.Errorf("status: got %+v and %d calls of OnChange, want a failure, and a call", got, calls.Load())
-		}
-		after(time.Second)
-		if got := r.Status(); got.Failures != 0 || len(r.source.seen()) != 3 {
-			t.Errorf("status: got %+v, want it synced by the next attempt", got)
-		}
 	})
 }
 

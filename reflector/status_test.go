@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
@@ -96,21 +95,6 @@ func TestStatusOfTheSession(t *testing.T) {
 	})
 }
 
-func TestLastContact(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		stream := newStream(state(secret("5"), "7")...)
-		r := start(t, watching(stream.answer), reflector.Options{})
-		for _, e := range []watch.Event{bookmark("8", false), event(watch.Modified, secret("9"))} {
-			after(time.Minute)
-			stream.events <- e
-			synctest.Wait()
-			if got := time.Since(r.Status().LastContact); got != 0 {
-				t.Errorf("after %s: last contact %v ago, want now", e.Type, got)
-			}
-		}
-	})
-}
-
 // A 404 means that the path is not served. It is a refusal, and LastError is the
 // answer itself.
 func TestStatusOfAPathThatIsNotServed(t *testing.T) {
@@ -124,52 +108,6 @@ func TestStatusOfAPathThatIsNotServed(t *testing.T) {
 		}
 		if got := failure.Of(status.LastError); got != failure.Refused || status.RefusedSince.IsZero() {
 			t.Errorf("class: got %s, want Refused", got)
-		}
-	})
-}
-
-// A reflector that waits while the server is away has the cause in its status, and so
-// does the gate.
-func TestStatusInAnOutage(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		c := newCrowd(t, reflector.GateOptions{Opens: 1}, atOnce(errDown))
-		c.add(3, "secrets")
-		after(10 * time.Second)
-		waiting := c.members[0].Status()
-		if waiting.Failures == 0 || !errors.Is(waiting.LastError, errDown) || failure.Of(waiting.LastError) != failure.Unreachable {
-			t.Errorf("status: got %+v, want the cause", waiting)
-		}
-		c.serveAll(taking(time.Hour, failing(errDown)))
-		c.add(1, "secrets")
-		added := c.members[3].Status()
-		if !added.AskedAt.IsZero() || added.Failures != 1 || !errors.Is(added.LastError, errDown) || added.LastErrorTime.IsZero() {
-			t.Errorf("status before its first attempt: got %+v, want the cause of the others", added)
-		}
-		after(5 * time.Second)
-		status := c.gate.Status()
-		if status.Opening < 1 || status.Opening+status.Queued+status.Paused != 4 || !errors.Is(status.Cause, errDown) || time.Since(status.CauseTime) > 15*time.Second {
-			t.Errorf("gate: got %+v, want a probe, three that wait, and the cause", status)
-		}
-		c.serveAll(atOnce(nil))
-		for _, m := range c.members[:3] {
-			m.stop()
-		}
-		after(10 * time.Second)
-		if got := c.members[3].Status(); got.Failures != 0 {
-			t.Errorf("status afterwards: got %+v, want no failure", got)
-		}
-	})
-}
-
-// A reflector whose own attempts fail counts each of them.
-func TestStatusCountsItsOwnFailures(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		c := newCrowd(t, reflector.GateOptions{Opens: 1}, atOnce(errDown))
-		c.add(1, "secrets")
-		after(10 * time.Second)
-		status := c.members[0].Status()
-		if got := status.Failures; got != len(c.seen()) || got < 4 {
-			t.Errorf("status: got %+v after %d attempts, want each of at least 4 counted", status, len(c.seen()))
 		}
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/features"
 	featurestesting "k8s.io/client-go/features/testing"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
@@ -193,29 +192,6 @@ func TestGateRemembersWatchList(t *testing.T) {
 	})
 }
 
-// A WatchList whose initial events do not end counts for the server if none has worked
-// there, and otherwise for the reflector alone.
-func TestGateRemembersMissingBookmarks(t *testing.T) {
-	works := opens(state(secret("5"), "7")...)
-	parkedAndBlocking(t, func(t *testing.T) {
-		eachCase(t, map[string]bool{"none has worked": false, "one has worked": true}, func(t *testing.T, worked bool) {
-			options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"}
-			if worked {
-				start(t, withoutWatchList(works), options)
-			}
-			hanging := start(t, withoutWatchList(opens()), options)
-			after(20 * time.Second)
-			if got := hanging.Status(); !got.Synced || hanging.source.count("WatchList") != 1 {
-				t.Errorf("without a bookmark: got %+v after %d WatchLists, want it synced by a list", got, hanging.source.count("WatchList"))
-			}
-			later := start(t, withoutWatchList(works), options)
-			if got := later.source.count("WatchList") == 1; got != worked || !later.Status().Synced {
-				t.Errorf("a later one uses WatchList: got %v, want %v", got, worked)
-			}
-		})
-	})
-}
-
 // client-go's feature gate WatchListClient is honored.
 func TestWatchListClientGate(t *testing.T) {
 	parkedAndBlocking(t, func(t *testing.T) {
@@ -229,67 +205,6 @@ func TestWatchListClientGate(t *testing.T) {
 					}
 				})
 			})
-		}
-	})
-}
-
-// A connection that breaks while many WatchLists open is no reason to use lists, for
-// any reflector of the gate.
-func TestCutDuringInitialEventsKeepsWatchList(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		const n = 100
-		works := opens(state(secret("5"), "7")...)
-		first := newGroup(t, n, func() *fakeSource { return withoutWatchList(works) })
-		now := make(chan struct{})
-		broken := func() (listwatch.Stream, error) {
-			select {
-			case <-now:
-				return works()
-			default:
-			}
-			stream := newStream(event(watch.Added, secret("5")))
-			go func() { <-now; stream.finish(io.ErrUnexpectedEOF) }()
-			return stream, nil
-		}
-		var cut group
-		for range n {
-			cut = append(cut, first.join(t, withoutWatchList(broken)))
-		}
-		after(time.Second)
-		if got := first[0].gate.Status().Opening; got < 10 {
-			t.Fatalf("opening: got %d, want many", got)
-		}
-		close(now)
-		synctest.Wait()
-		if got := first[0].gate.Status(); got.Cause != nil {
-			t.Errorf("gate: got %+v, want no outage: the server answers", got)
-		}
-		after(10 * time.Second)
-		if got := cut.synced(); got != n {
-			t.Errorf("synced: got %d of %d", got, n)
-		}
-		later := first.join(t, withoutWatchList(works)).source
-		if later.count("WatchList") != 1 || later.count("list") != 0 {
-			t.Errorf("a later reflector: got %q, want one WatchList", later.asked())
-		}
-	})
-}
-
-// An object that no WatchList can read is no reason for other reflectors to use lists.
-func TestOneBadObjectKeepsWatchListForOthers(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		works := opens(state(secret("5"), "7")...)
-		g := newGroup(t, 1, func() *fakeSource { return withoutWatchList(works) })
-		source := withoutWatchList(opens(undecoded("bad")))
-		source.onList = lists(listFails(cache.ErrMalformed))
-		bad := g.join(t, source)
-		after(30 * time.Minute)
-		later := g.join(t, withoutWatchList(works))
-		if got := later.Status(); later.source.count("WatchList") != 1 || !got.Synced || got.Failures != 0 {
-			t.Errorf("a later reflector: got %+v after %q, want it synced by one WatchList", got, later.source.asked())
-		}
-		if bad.Status().Failures < 10 {
-			t.Errorf("the bad object: got %+v, want many failures", bad.Status())
 		}
 	})
 }

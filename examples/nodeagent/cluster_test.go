@@ -101,13 +101,6 @@ func runUntilFile(t *testing.T, path string, args ...string) {
 	}
 }
 
-// TestKubeconfig runs the agent with a kubeconfig. The files stay when it ends.
-func TestKubeconfig(t *testing.T) {
-	c := newCluster(t, apiserver.Options{})
-	runUntilFile(t, c.file, c.args("--feature-gates=ImmutableEphemeralVolumes=false")...)
-	c.check(t)
-}
-
 // TestNoServer: the agent waits for a server that cannot be reached, and returns no error when its context ends.
 func TestNoServer(t *testing.T) {
 	dir := t.TempDir()

@@ -3,8 +3,6 @@
 package controllerruntime_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/refwatch/refwatch/test/apiserver"
 )
@@ -25,15 +22,11 @@ type shopRig struct {
 	seen events // "namespace/owner: value" of each reconcile
 }
 
-// withShop runs f with the operator. Of its options, set may change the selection of Secrets.
-func withShop(t *testing.T, set func(*ctrl.Options), f func(t *testing.T, s *shopRig)) {
+// withShop runs f with the operator.
+func withShop(t *testing.T, f func(t *testing.T, s *shopRig)) {
 	t.Helper()
 	onServer(t, func(t *testing.T, server *apiserver.Server) {
-		options := managerOfShop(ctrl.Options{})
-		if set != nil {
-			set(&options)
-		}
-		mgr, err := ctrl.NewManager(server.Config(), options)
+		mgr, err := ctrl.NewManager(server.Config(), managerOfShop(ctrl.Options{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +70,7 @@ func (s *shopRig) secretIn(namespace, name, value string) {
 // A Secret without the label that is created after the reconcile, rotated, deleted and created again calls the
 // reconcile of each of its owners, in its namespace, without time passing. So do the Secrets with the label.
 func TestSecretsByNameBesideASelectionHaveEvents(t *testing.T) {
-	withShop(t, nil, func(t *testing.T, s *shopRig) {
+	withShop(t, func(t *testing.T, s *shopRig) {
 		began := time.Now()
 		order := s.order(namespace, "order", "payment")
 		s.order("other", "order", "payment")
@@ -108,61 +101,5 @@ func TestSecretsByNameBesideASelectionHaveEvents(t *testing.T) {
 			t.Errorf("took %v in all, want less than a second", took)
 		}
 		s.wantStreams("two by name, and two informers of Secrets and ConfigMaps", 4)
-	})
-}
-
-// The rights to list and watch the names that users may choose suffice, where the selection needs only the operator's
-// own namespace. A name that is forbidden holds up no other, and calls the reconcile once it is granted.
-func TestSecretsByNameNeedRightsForTheirNames(t *testing.T) {
-	onlyOther := func(options *ctrl.Options) {
-		for object, by := range options.Cache.ByObject {
-			by.Namespaces = map[string]cache.Config{"other": {}}
-			options.Cache.ByObject[object] = by
-		}
-	}
-	withShop(t, onlyOther, func(t *testing.T, s *shopRig) {
-		granted := func(name string) bool { return strings.HasPrefix(name, "user-") }
-		allow := func(granted func(string) bool) {
-			s.server.Authorize(func(r apiserver.Request) bool {
-				reads := r.Verb == "list" || r.Verb == "watch"
-				return r.Resource != "secrets" || r.Namespace == "other" && reads || reads && granted(r.Name) || r.Verb == "create"
-			})
-		}
-		allow(granted)
-		s.order(namespace, "first", "user-1")
-		s.order(namespace, "second", "late-2")
-		s.secretIn(namespace, "late-2", "2")
-		s.secretIn(namespace, "user-1", "1")
-		time.Sleep(time.Second)
-		s.seen.want(t, "one name is forbidden", "default/first: absent", "default/first: 1")
-		allow(func(string) bool { return true })
-		time.Sleep(20 * time.Second)
-		s.seen.wantEach(t, "granted", "default/second: 2")
-	})
-}
-
-// A thousand names, which appear at once, call a thousand reconciles. Each name has a stream.
-func TestManySecretsByNameBesideASelection(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a crowd of objects")
-	}
-	const names = 1000
-	withShop(t, nil, func(t *testing.T, s *shopRig) {
-		var absent, present []string
-		for n := range names {
-			s.order(namespace, fmt.Sprintf("order-%d", n), fmt.Sprintf("payment-%d", n))
-			absent = append(absent, fmt.Sprintf("default/order-%d: absent", n))
-			present = append(present, fmt.Sprintf("default/order-%d: 1", n))
-		}
-		s.seen.wantEach(t, "at first", absent...)
-		s.wantStreams("one for each name, and two informers", names+2)
-		began := time.Now()
-		for n := range names {
-			s.secretIn(namespace, fmt.Sprintf("payment-%d", n), "1")
-		}
-		s.seen.wantEach(t, "created later", present...)
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("took %v, want less than a second", took)
-		}
 	})
 }

@@ -7,14 +7,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/refwatch/refwatch/manager/controllerruntime"
@@ -113,39 +111,6 @@ func TestStartWithEndedContext(t *testing.T) {
 		if err := c.Get(t.Context(), keyOfOne, &corev1.Secret{}); !errors.Is(err, objectcache.ErrStopped) {
 			t.Errorf("Get: got %v, want ErrStopped", err)
 		}
-	})
-}
-
-// Two first Gets at once, in two goroutines, share one store and so one watch.
-func TestFirstGetsAtOnce(t *testing.T) {
-	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
-		r.create("one", "1")
-		var gets sync.WaitGroup
-		for range 10 {
-			gets.Go(func() { r.wantValue("one", "1") })
-		}
-		gets.Wait()
-		if got := secretRequests(r.server); !slices.Equal(got, []string{"watch one"}) {
-			t.Errorf("got requests %q, want one watch of one", got)
-		}
-	})
-}
-
-// An immutable object keeps its stream, so that its deletion is an event at once.
-func TestImmutableObjectKeepsItsStream(t *testing.T) {
-	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
-		secret := secretNamed("one", "1")
-		secret.Immutable = new(true)
-		if _, err := r.client.CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		seen := r.record(&corev1.Secret{})
-		r.wantValue("one", "1")
-		time.Sleep(time.Hour)
-		seen.want(t, "start", "add one=1")
-		r.wantStreams("an hour later", 1)
-		r.remove("one")
-		seen.want(t, "deleted", "delete one=1")
 	})
 }
 

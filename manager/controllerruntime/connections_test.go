@@ -83,7 +83,7 @@ func TestEndedCacheLeavesNoConnection(t *testing.T) {
 				r := &rig{t: t, server: server, client: server.Client()}
 				r.create("one", "1")
 				config, open, all := counted(server.Config())
-				for range 20 {
+				for range 3 {
 					c, err := controllerruntime.NewCache(test.options)(config, cache.Options{})
 					if err != nil {
 						t.Fatal(err)
@@ -162,7 +162,7 @@ func TestCacheThatNeverStartsLeavesNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true})
 		config, open, all := counted(server.Config())
-		for range 20 {
+		for range 3 {
 			c, err := controllerruntime.NewCache(controllerruntime.CacheOptions{LiveList: true})(config, cache.Options{})
 			if err != nil {
 				t.Fatal(err)

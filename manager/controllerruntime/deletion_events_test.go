@@ -53,24 +53,6 @@ func TestSelectedAfterTheLastEvent(t *testing.T) {
 	}
 }
 
-// A Get of an object that was absent by name, and has entered and left the set since, finds it.
-func TestSelectedForAMoment(t *testing.T) {
-	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
-		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
-		seen := r.record(&corev1.Secret{})
-		if got := r.value(r.cache, "one"); got != "absent" {
-			t.Fatalf("got %q, want absent", got)
-		}
-		mute()
-		r.create("one", "1")
-		r.label("one", nil)
-		seen.want(t, "at the end", "add one=1", "delete one=1")
-		for range 2 {
-			r.wantValue("one", "1")
-		}
-	})
-}
-
 // After the event that an object has left the set, a Get whose read fails returns the error, and so does the next one:
 // the state of before is not returned. When the server answers again, a Get returns the state, however long that took.
 func TestSelectedAfterTheLastEventIsRefused(t *testing.T) {

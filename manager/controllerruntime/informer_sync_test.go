@@ -4,6 +4,7 @@ package controllerruntime_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -50,9 +52,10 @@ func TestWaitForInformer(t *testing.T) {
 			t.Errorf("without waiting: got %v, want the informer at once", err)
 		}
 		for _, opts := range [][]cache.InformerGetOption{nil, {cache.BlockUntilSynced(true)}} {
-			short, cancel := context.WithTimeout(ctx, time.Second)
-			if _, err := r.cache.GetInformer(short, &corev1.Secret{}, opts...); err == nil || !strings.Contains(err.Error(), "informer of Secret") {
-				t.Errorf("with %d options: got %v, want an error", len(opts), err)
+			short, cancel := context.WithTimeoutCause(ctx, time.Second, errShutdown)
+			_, err := r.cache.GetInformer(short, &corev1.Secret{}, opts...)
+			if !apierrors.IsTimeout(err) || !errors.Is(err, errShutdown) || !strings.Contains(err.Error(), "informer of Secret") {
+				t.Errorf("with %d options: got %v, want a timeout with its cause", len(opts), err)
 			}
 			cancel()
 		}

@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,21 +139,6 @@ func TestOwnsOnlyMetadata(t *testing.T) {
 	})
 }
 
-// The informer that cache.Options.NewInformer makes is used.
-func TestNewInformer(t *testing.T) {
-	made := 0
-	stock := cache.Options{NewInformer: func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-		made++
-		return toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
-	}}
-	inBubble(t, controllerruntime.CacheOptions{}, stock, func(t *testing.T, r *rig) {
-		r.record(&corev1.Secret{})
-		if made != 1 {
-			t.Errorf("got %d informers made, want 1", made)
-		}
-	})
-}
-
 // Each replica runs the cache, also those that are not the leader.
 func TestNeedsNoLeaderElection(t *testing.T) {
 	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
@@ -230,7 +213,7 @@ func TestInformerAfterRestore(t *testing.T) {
 	})
 }
 
-// The deletion of an immutable object is an event at once, and so is the next one.
+// An immutable object keeps its stream: its deletion is an event at once, and so is the creation of the next one.
 func TestInformerOfImmutableObjects(t *testing.T) {
 	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
 		seen := r.record(&corev1.Secret{})
@@ -244,6 +227,8 @@ func TestInformerOfImmutableObjects(t *testing.T) {
 		create("1")
 		r.wantValue("fixed", "1")
 		seen.want(t, "created", "add fixed=1")
+		time.Sleep(time.Hour)
+		r.wantStreams("an hour later", 1)
 		r.remove("fixed")
 		seen.want(t, "deleted", "delete fixed=1")
 		create("2")

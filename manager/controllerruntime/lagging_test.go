@@ -5,16 +5,13 @@ package controllerruntime_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -57,113 +54,6 @@ func TestSelectedIsWrittenAfterAList(t *testing.T) {
 			t.Errorf("after the write: got %q", got)
 		}
 		catchUp()
-	})
-}
-
-// A Get after a write of the client returns no state from before a later event of the metadata.
-func TestClientReadsSinceMetadata(t *testing.T) {
-	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
-		c := r.consistent()
-		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
-		r.create("one", "1")
-		seen := r.record(secretMetadata())
-		_ = r.value(c, "one")
-		if err := c.Update(t.Context(), secretNamed("one", "2")); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		mute()
-		seen.clear()
-		r.update("one", "3")
-		seen.wantLast(t, "update", "update one to one")
-		if got := r.value(c, "one"); got != "3" {
-			t.Errorf("after the event: got %q", got)
-		}
-	})
-}
-
-// A Get that begins after an event of the metadata does not return a first read of before.
-func TestFirstReadIsOlderThanMetadata(t *testing.T) {
-	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
-		r.create("one", "1")
-		seen := r.record(secretMetadata())
-		// The first read is answered late, with a state of before the update.
-		held := make(chan struct{})
-		r.server.Rewrite(apiserver.Rewriter{Object: func(ctx context.Context, request apiserver.Request, object runtime.Object) runtime.Object {
-			if request.Name != "" && request.Verb != "update" && !strings.Contains(request.Accept, "PartialObject") {
-				select {
-				case <-held:
-				case <-ctx.Done():
-				}
-			}
-			return object
-		}, Event: func(ctx context.Context, request apiserver.Request, event watch.Event) []watch.Event {
-			if request.Name != "" {
-				select {
-				case <-held:
-				case <-ctx.Done():
-				}
-				if object, ok := event.Object.(client.Object); ok && object.GetResourceVersion() != "" && event.Type == watch.Modified {
-					time.Sleep(time.Hour)
-				}
-			}
-			return []watch.Event{event}
-		}})
-		first := make(chan string)
-		go func() { first <- r.value(r.cache, "one") }()
-		synctest.Wait()
-		seen.clear()
-		r.update("one", "2")
-		seen.wantLast(t, "update", "update one to one")
-		second := make(chan string)
-		go func() { second <- r.value(r.cache, "one") }() // begins after the event
-		time.AfterFunc(time.Second, func() { close(held) })
-		<-first
-		if got := <-second; got != "2" {
-			t.Errorf("second: got %q", got)
-		}
-	})
-}
-
-// A typed Get returns no state of the set from before an event of the metadata.
-func TestSelectedSetIsOlderThanMetadata(t *testing.T) {
-	options := controllerruntime.CacheOptions{StockMetadata: true, Selected: selectedSecrets.Selected}
-	inBubble(t, options, drained(selections["label"]), func(t *testing.T, r *rig) {
-		r.create("one", "1")
-		r.create("gone", "1")
-		seen := r.record(secretMetadata())
-		r.record(&corev1.Secret{})
-		r.wantValue("one", "1")
-		catchUp := r.lagOf(func(request apiserver.Request) bool {
-			return request.Name == "" && !strings.Contains(request.Accept, "PartialObject")
-		})
-		seen.clear()
-		r.update("one", "2")
-		seen.wantLast(t, "update", "update one to one")
-		r.wantValue("one", "2")
-		r.remove("gone")
-		seen.wantLast(t, "deletion", "delete gone")
-		if _, err := r.get("gone"); !apierrors.IsNotFound(err) {
-			t.Errorf("deleted: %v", err)
-		}
-		catchUp()
-	})
-}
-
-// After a Get from the set, a Get by reference returns no older state, though the stream by name lags.
-func TestSelectedIsNewerThanItsStream(t *testing.T) {
-	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
-		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
-		r.create("one", "1")
-		r.label("one", nil)
-		r.record(&corev1.Secret{})
-		r.wantValue("one", "1") // a stream by name
-		mute()
-		r.label("one", map[string]string{"app": "web"})
-		r.setValue(keyOfOne, "2")
-		r.wantValue("one", "2") // of the set
-		r.label("one", nil)
-		r.wantValue("one", "2")
 	})
 }
 

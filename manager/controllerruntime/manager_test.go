@@ -181,30 +181,6 @@ func TestOperatorWithOneLineChanged(t *testing.T) {
 	}
 }
 
-// A Secret that the server refuses fails its own reconcile with that cause. The start of
-// the manager and other reconciles are not affected, and a grant is noticed.
-func TestOperatorWithAForbiddenSecret(t *testing.T) {
-	withManager(t, controllerruntime.NewCache(controllerruntime.CacheOptions{}), func(t *testing.T, r *managerRig) {
-		r.server.Authorize(func(request apiserver.Request) bool { return onlyNamed(request) && request.Name != "bad" })
-		r.addOwner("bad", "")
-		time.Sleep(time.Second)
-		r.operator.seen.wantLast(t, "refused", "bad: forbidden")
-		r.operator.seen.clear()
-
-		r.addOwner("good", "1")
-		began := time.Now()
-		r.server.Authorize(onlyNamed)
-		r.writeOwned(r.owner("bad"), "2")
-		time.Sleep(20 * time.Second)
-		r.operator.seen.mu.Lock()
-		defer r.operator.seen.mu.Unlock()
-		got := fmt.Sprint(r.operator.seen.all)
-		if !strings.Contains(got, "good: 1") || !strings.Contains(got, "bad: 2") {
-			t.Errorf("after %v: got events %s, want good: 1 and bad: 2", time.Since(began), got)
-		}
-	})
-}
-
 // prefixOperator is an operator of the ConfigMaps whose names have a prefix.
 type prefixOperator struct {
 	operator

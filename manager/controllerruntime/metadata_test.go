@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -93,76 +92,6 @@ func (r *rig) muteWatches(which func(apiserver.Request) bool) (mute func()) {
 		return []watch.Event{event}
 	}})
 	return func() { muted.Store(true) }
-}
-
-// A typed Get returns no state from before an event of the metadata, though no event has come by name: not after an
-// update, not after a deletion, and not after the creation of an object that was absent.
-func TestTypedGetAfterMetadataEvent(t *testing.T) {
-	inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
-		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
-		seen := r.record(secretMetadata())
-		r.create("one", "1")
-		r.wantValue("one", "1")
-		if _, err := r.get("new"); !apierrors.IsNotFound(err) {
-			t.Fatalf("got %v, want NotFound", err)
-		}
-		mute()
-		seen.clear()
-		r.update("one", "2")
-		seen.wantLast(t, "update", "update one to one")
-		r.wantValue("one", "2")
-		r.create("new", "1")
-		seen.wantLast(t, "creation", "add new")
-		r.wantValue("new", "1")
-		for _, name := range []string{"one", "new"} {
-			r.remove(name)
-			seen.wantLast(t, "deletion", "delete "+name)
-			if _, err := r.get(name); !apierrors.IsNotFound(err) {
-				t.Errorf("after the event of the deletion of %s: got %v, want NotFound", name, err)
-			}
-		}
-	})
-}
-
-// A typed Get of an object whose metadata is late reads it; after the event of its deletion it does not return the
-// object, also if no Get came between its metadata and that.
-func TestTypedGetBeforeTheMetadata(t *testing.T) {
-	for name, between := range map[string]bool{"a Get between": true, "no Get between": false} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, stockMetadata, drained(crcache.Options{}), func(t *testing.T, r *rig) {
-				caughtUp := make(chan struct{})
-				var muted atomic.Bool // by name
-				r.server.Rewrite(apiserver.Rewriter{Event: func(_ context.Context, request apiserver.Request, event watch.Event) []watch.Event {
-					if request.Name != "" && event.Type == watch.Deleted && muted.Load() {
-						return nil
-					}
-					if request.Name == "" {
-						<-caughtUp
-					}
-					return []watch.Event{event}
-				}})
-				seen := r.record(secretMetadata())
-				r.create("one", "1")
-				r.wantValue("one", "1")
-				if between {
-					close(caughtUp)
-					seen.want(t, "creation", "add one")
-					r.wantValue("one", "1")
-				}
-				muted.Store(true)
-				r.remove("one")
-				if !between {
-					close(caughtUp)
-					seen.want(t, "at the end", "add one", "delete one")
-				} else {
-					seen.want(t, "deletion", "delete one")
-				}
-				if _, err := r.get("one"); !apierrors.IsNotFound(err) {
-					t.Errorf("after the event of the deletion: got %v, want NotFound", err)
-				}
-			})
-		})
-	}
 }
 
 // An object without metadata, because no selector selects it, is read live once.

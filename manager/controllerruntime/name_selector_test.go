@@ -124,24 +124,6 @@ func TestSelectorsOfNames(t *testing.T) {
 	}
 }
 
-// A Get of an object that the selector excludes by its name needs no server.
-func TestExcludedNameInOutage(t *testing.T) {
-	inBubble(t, controllerruntime.CacheOptions{}, byField("metadata.name=mine"), func(t *testing.T, r *rig) {
-		r.create("mine", "1")
-		r.wantValue("mine", "1")
-		sent := len(secretRequests(r.server))
-		r.hold("other")
-		for range 2 {
-			if _, err := r.get("other"); !apierrors.IsNotFound(err) {
-				t.Errorf("got %v, want NotFound", err)
-			}
-		}
-		if got := len(secretRequests(r.server)); got != sent {
-			t.Errorf("got %d requests, want %d", got, sent)
-		}
-	})
-}
-
 // A live List yields what the selectors of the cache and of the caller select, and is authorized as the name that they
 // require. It is not sent if they exclude each other.
 func TestLiveListSelectsNames(t *testing.T) {
@@ -151,16 +133,21 @@ func TestLiveListSelectsNames(t *testing.T) {
 		allowed string // the name of resourceNames; empty: all lists are allowed
 		want    []string
 	}{
-		"a name":             {byField("metadata.name=mine"), nil, "mine", []string{"default/mine", "other/mine"}},
-		"the same name":      {byField("metadata.name=mine"), []client.ListOption{client.MatchingFields{"metadata.name": "mine"}}, "mine", []string{"default/mine", "other/mine"}},
-		"an earlier name":    {byField("metadata.name=mine"), []client.ListOption{client.MatchingFields{"metadata.name": "another"}}, "none", nil},
-		"a later name":       {byField("metadata.name=mine"), []client.ListOption{client.MatchingFields{"metadata.name": "other"}}, "none", nil},
-		"an excluded name":   {byField("metadata.name!=mine"), []client.ListOption{client.MatchingFields{"metadata.name": "mine"}}, "none", nil},
-		"a name of others":   {byField("metadata.name!=mine"), []client.ListOption{client.MatchingFields{"metadata.name": "other"}}, "other", []string{"default/other", "other/other"}},
-		"a namespace":        {byField("metadata.namespace=other,metadata.name=mine"), nil, "mine", []string{"other/mine"}},
-		"another namespace":  {byField("metadata.namespace=other"), []client.ListOption{client.InNamespace("default")}, "none", nil},
-		"not the namespace":  {byField("metadata.namespace!=other"), []client.ListOption{client.InNamespace("other")}, "none", nil},
-		"an impossible name": {byField("metadata.name=a/b"), nil, "none", nil},
+		"a name":                      {byField("metadata.name=mine"), nil, "mine", []string{"default/mine", "other/mine"}},
+		"the same name":               {byField("metadata.name=mine"), []client.ListOption{client.MatchingFields{"metadata.name": "mine"}}, "mine", []string{"default/mine", "other/mine"}},
+		"an earlier name":             {byField("metadata.name=mine"), []client.ListOption{client.MatchingFields{"metadata.name": "another"}}, "none", nil},
+		"a later name":                {byField("metadata.name=mine"), []client.ListOption{client.MatchingFields{"metadata.name": "other"}}, "none", nil},
+		"an excluded name":            {byField("metadata.name!=mine"), []client.ListOption{client.MatchingFields{"metadata.name": "mine"}}, "none", nil},
+		"a name of others":            {byField("metadata.name!=mine"), []client.ListOption{client.MatchingFields{"metadata.name": "other"}}, "other", []string{"default/other", "other/other"}},
+		"a namespace":                 {byField("metadata.namespace=other,metadata.name=mine"), nil, "mine", []string{"other/mine"}},
+		"another namespace":           {byField("metadata.namespace=other"), []client.ListOption{client.InNamespace("default")}, "none", nil},
+		"not the namespace":           {byField("metadata.namespace!=other"), []client.ListOption{client.InNamespace("other")}, "none", nil},
+		"an impossible name":          {byField("metadata.name=a/b"), nil, "none", nil},
+		"labels":                      {byField("metadata.name=mine"), []client.ListOption{client.MatchingLabels{"app": "web"}}, "mine", []string{"default/mine", "other/mine"}},
+		"other labels":                {byField("metadata.name=mine"), []client.ListOption{client.MatchingLabels{"app": "db"}}, "mine", nil},
+		"other labels than the cache": {cache.Options{DefaultLabelSelector: web}, []client.ListOption{client.MatchingLabels{"app": "db"}}, "", nil},
+		"labels and another field": {cache.Options{ByObject: ofSecrets(cache.ByObject{Label: web, Field: fields.OneTermEqualSelector("type", "Opaque")})},
+			[]client.ListOption{client.InNamespace("default"), client.MatchingFields{"metadata.name": "mine"}}, "mine", []string{"default/mine"}},
 		"one of namespaces": {cache.Options{ByObject: ofSecrets(cache.ByObject{Namespaces: map[string]cache.Config{
 			"default": {FieldSelector: fields.OneTermEqualSelector("metadata.namespace", "other")}, "other": {FieldSelector: fields.OneTermEqualSelector("metadata.name", "mine")},
 		}})}, nil, "mine", []string{"other/mine"}},

@@ -5,8 +5,6 @@ package controllerruntime_test
 import (
 	"context"
 	"errors"
-	"io"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
@@ -202,105 +199,4 @@ func TestRunnable(t *testing.T) {
 			t.Errorf("got %v, want ErrAlreadyStarted", err)
 		}
 	})
-}
-
-// The check fails only if no object can be read for the grace, and has the cause.
-func TestHealthz(t *testing.T) {
-	unavailable := func(context.Context, apiserver.Request) *metav1.Status {
-		return &apierrors.NewInternalError(errors.New("etcd is away")).ErrStatus
-	}
-	tests := map[string]struct {
-		before, after func(*apiserver.Server) // before and after the first Get
-		read          []string
-		want          string // in the error after two minutes; empty if there is none
-	}{
-		"nothing referenced": {},
-		"all well":           {read: []string{"one", "absent"}},
-		"all forbidden": {
-			before: func(s *apiserver.Server) {
-				s.Authorize(func(r apiserver.Request) bool { return r.Resource != "secrets" })
-			},
-			read: []string{"one", "two"},
-		},
-		"one fails": {
-			before: func(s *apiserver.Server) {
-				s.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-					if request.Name == "bad" {
-						return unavailable(ctx, request)
-					}
-					return nil
-				})
-			},
-			read: []string{"one", "bad"},
-		},
-		"all fail": {
-			before: func(s *apiserver.Server) { s.Intercept(unavailable) },
-			read:   []string{"one", "two"}, want: "etcd is away",
-		},
-		"all fail after the sync": {
-			after: func(s *apiserver.Server) { s.Intercept(unavailable); s.CloseStreams(nil) },
-			read:  []string{"one", "two"}, want: "etcd is away",
-		},
-		"a proxy answers": {
-			before: func(s *apiserver.Server) {
-				s.Wrap(func(w http.ResponseWriter, r *http.Request, request apiserver.Request, serve http.HandlerFunc) {
-					if request.Resource != "secrets" {
-						serve(w, r)
-						return
-					}
-					w.WriteHeader(http.StatusNotFound)
-					_, _ = io.WriteString(w, "default backend")
-				})
-			},
-			read: []string{"one", "two"}, want: "look for a proxy",
-		},
-		"no answer": {
-			before: func(s *apiserver.Server) {
-				s.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status { <-ctx.Done(); return nil })
-			},
-			read: []string{"one"}, want: "no answer from the server",
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
-				check := controllerruntime.Healthz(r.cache.(*controllerruntime.Cache), controllerruntime.HealthzOptions{})
-				r.create("one", "1")
-				_ = r.cache.Get(t.Context(), keyOfOne, &corev1.ConfigMap{}) // the discovery
-				if test.before != nil {
-					test.before(r.server)
-				}
-				for _, name := range test.read {
-					_, _ = r.get(name)
-				}
-				if test.after != nil {
-					test.after(r.server)
-				}
-				time.Sleep(20 * time.Second)
-				if err := check(nil); err != nil {
-					t.Errorf("within the grace: got %v", err)
-				}
-				time.Sleep(2 * time.Minute)
-				if err := check(nil); (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
-					t.Errorf("got %v, want an error with %q", err, test.want)
-				}
-				r.server.Intercept(nil)
-				r.server.Wrap(nil)
-				time.Sleep(2 * time.Minute) // an attempt may be under way
-				if err := check(nil); err != nil {
-					t.Errorf("after the failure: got %v", err)
-				}
-			})
-		})
-	}
-}
-
-// A check without a source fails, and says so.
-func TestHealthzOfNil(t *testing.T) {
-	for _, source := range []controllerruntime.Statuses{nil, (*controllerruntime.Cache)(nil)} {
-		check := controllerruntime.Healthz(source, controllerruntime.HealthzOptions{})
-		if err := check(nil); err == nil || !strings.Contains(err.Error(), "source") {
-			t.Errorf("%T: got %v, want an error", source, err)
-		}
-	}
 }

@@ -197,54 +197,6 @@ func TestWaitingGet(t *testing.T) {
 	})
 }
 
-// Streams are opened through the Gate of the options.
-func TestGate(t *testing.T) {
-	gate := objectcache.NewGate(objectcache.GateOptions{})
-	inBubble(t, controllerruntime.CacheOptions{Gate: gate}, cache.Options{}, func(t *testing.T, r *rig) {
-		r.hold("hanging")
-		go func() { _, _ = r.get("hanging") }()
-		time.Sleep(time.Second) // a Get gives an attempt up after 5 s
-		if got := gate.Status().Opening; got != 1 {
-			t.Errorf("got %d streams being opened through the gate, want 1", got)
-		}
-	})
-}
-
-// Objects that the server throttles, refuses or does not answer for delay no others.
-func TestBadNeighbours(t *testing.T) {
-	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
-		r.record(&corev1.Secret{})
-		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-			switch {
-			case strings.HasPrefix(request.Name, "hanging"):
-				<-ctx.Done()
-			case strings.HasPrefix(request.Name, "throttled"):
-				return &apierrors.NewTooManyRequests("later", 10).ErrStatus
-			case strings.HasPrefix(request.Name, "forbidden"):
-				return &apierrors.NewForbidden(corev1.Resource("secrets"), request.Name, nil).ErrStatus
-			}
-			return nil
-		})
-		for _, name := range []string{"hanging", "throttled", "forbidden"} {
-			for i := range 5 {
-				go func() { _, _ = r.get(name + string(rune('a'+i))) }()
-			}
-		}
-		time.Sleep(time.Second)
-		r.create("good", "1")
-		began := time.Now()
-		r.wantValue("good", "1")
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("a good object took %v, want less than 5s", took)
-		}
-		if !r.cache.WaitForCacheSync(t.Context()) {
-			t.Error("the cache has not synced")
-		}
-		time.Sleep(10 * time.Second) // until the Gets have ended
-		synctest.Wait()
-	})
-}
-
 // List is refused with what to do, or reads from the server.
 func TestList(t *testing.T) {
 	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {

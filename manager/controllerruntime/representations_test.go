@@ -21,6 +21,7 @@ import (
 func TestGetAfterEventOfOtherRepresentation(t *testing.T) {
 	ofMetadata := func(request apiserver.Request) bool { return strings.Contains(request.Accept, "PartialObject") }
 	typed := func(request apiserver.Request) bool { return !ofMetadata(request) }
+	setAndMetadata := controllerruntime.CacheOptions{StockMetadata: true, Selected: selectedSecrets.Selected}
 	for name, test := range map[string]struct {
 		options      controllerruntime.CacheOptions
 		stock        crcache.Options
@@ -34,6 +35,10 @@ func TestGetAfterEventOfOtherRepresentation(t *testing.T) {
 		},
 		"Get of metadata of a set, typed events": {
 			options: selectedSecrets, stock: selections["label"], handled: &corev1.Secret{}, got: secretMetadata(), muted: ofMetadata,
+		},
+		"typed Get, events of stock metadata": {options: stockMetadata, handled: secretMetadata(), got: &corev1.Secret{}, muted: typed},
+		"typed Get of a set, events of stock metadata": {
+			options: setAndMetadata, stock: selections["label"], handled: secretMetadata(), got: &corev1.Secret{}, muted: typed,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -190,22 +190,6 @@ func TestSelectedSetLags(t *testing.T) {
 	})
 }
 
-// While a stream by name lags, a Get of an object that the set has got meanwhile returns it, though it was absent by
-// name.
-func TestSelectedByNameLags(t *testing.T) {
-	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
-		mute := r.muteWatches(func(request apiserver.Request) bool { return request.Name != "" })
-		seen := r.record(&corev1.Secret{})
-		if _, err := r.get("one"); !apierrors.IsNotFound(err) {
-			t.Fatalf("got %v, want NotFound", err)
-		}
-		mute()
-		r.create("one", "1")
-		seen.want(t, "creation", "add one=1")
-		r.wantValue("one", "1")
-	})
-}
-
 // A set that may not be listed delays no Get by reference.
 func TestSelectedMayNotBeListed(t *testing.T) {
 	inBubble(t, selectedSecrets, selections["label"], func(t *testing.T, r *rig) {
@@ -280,27 +264,5 @@ func TestSelectedAndLiveList(t *testing.T) {
 		defer r.server.CatchUp()
 		r.create("three", "3")
 		r.wantListed("", "one", "three")
-	})
-}
-
-// Selected refuses a kind of which nothing is selected, and one that For does not name.
-func TestSelectedIsRefused(t *testing.T) {
-	onServer(t, func(t *testing.T, server *apiserver.Server) {
-		for name, test := range map[string]struct {
-			options controllerruntime.CacheOptions
-			stock   crcache.Options
-			want    string
-		}{
-			"no selector":                  {selectedSecrets, crcache.Options{}, "select no objects of the kind Secret"},
-			"all of one kind of namespace": {selectedSecrets, crcache.Options{DefaultNamespaces: map[string]crcache.Config{namespace: {LabelSelector: web}, crcache.AllNamespaces: {}}}, "select no objects"},
-			"all namespaces":               {selectedSecrets, crcache.Options{DefaultNamespaces: map[string]crcache.Config{crcache.AllNamespaces: {}}}, "select no objects"},
-			"not in For":                   {controllerruntime.CacheOptions{Selected: []client.Object{&corev1.ConfigMap{}}}, selections["label"], "ConfigMap is not among the kinds of CacheOptions.For"},
-			"nil":                          {controllerruntime.CacheOptions{Selected: []client.Object{nil}}, selections["label"], "CacheOptions.Selected[0] is nil"},
-		} {
-			_, err := controllerruntime.NewCache(test.options)(server.Config(), test.stock)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%s: got %v, want %q", name, err, test.want)
-			}
-		}
 	})
 }

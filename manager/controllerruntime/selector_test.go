@@ -3,20 +3,14 @@
 package controllerruntime_test
 
 import (
-	"maps"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 )
@@ -65,14 +59,14 @@ func TestLabelSelector(t *testing.T) {
 				r.label("one", map[string]string{"app": "web"})
 				r.wantValue("one", "1")
 				seen.want(t, "with the label again", "add one=1")
-				r.wantSelected("app=web", "")
+				r.wantSelected("app=web")
 			})
 		})
 	}
 }
 
-// wantSelected checks that each read of the cache selects by its name and the selectors.
-func (r *rig) wantSelected(labels, fields string) {
+// wantSelected checks that each read of the cache selects by its name and the labels.
+func (r *rig) wantSelected(labels string) {
 	r.t.Helper()
 	reads := 0
 	for _, request := range r.server.Requests() {
@@ -80,7 +74,7 @@ func (r *rig) wantSelected(labels, fields string) {
 			continue
 		}
 		reads++
-		want := strings.TrimSuffix("metadata.name="+request.Name+","+fields, ",")
+		want := "metadata.name=" + request.Name
 		if got := request.Query; got.Get("labelSelector") != labels || got.Get("fieldSelector") != want {
 			r.t.Errorf("%s: got the selectors %q and %q, want %q and %q", request.Verb, got["labelSelector"], got["fieldSelector"], labels, want)
 		}
@@ -88,80 +82,4 @@ func (r *rig) wantSelected(labels, fields string) {
 	if reads == 0 {
 		r.t.Error("got no read")
 	}
-}
-
-// A field selector selects beside the name.
-func TestFieldSelector(t *testing.T) {
-	selector := fields.OneTermEqualSelector("type", string(corev1.SecretTypeTLS))
-	inBubble(t, controllerruntime.CacheOptions{}, cache.Options{ByObject: ofSecrets(cache.ByObject{Field: selector})}, func(t *testing.T, r *rig) {
-		r.create("opaque", "1")
-		certificate := secretNamed("tls", "2")
-		certificate.Type = corev1.SecretTypeTLS
-		certificate.Data[corev1.TLSCertKey], certificate.Data[corev1.TLSPrivateKeyKey] = nil, nil
-		if _, err := r.client.CoreV1().Secrets(namespace).Create(t.Context(), certificate, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		r.wantValue("tls", "2")
-		if _, err := r.get("opaque"); !apierrors.IsNotFound(err) {
-			t.Errorf("a Secret of another type: got %v, want NotFound", err)
-		}
-		r.wantSelected("", "type=kubernetes.io/tls")
-	})
-}
-
-// Each namespace may have a selector of its own, and the kind may do without that of all kinds.
-func TestSelectorsOfNamespaces(t *testing.T) {
-	stock := cache.Options{
-		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"no": "object"}),
-		ByObject: ofSecrets(cache.ByObject{Label: labels.Everything(), Namespaces: map[string]cache.Config{
-			namespace: {LabelSelector: web},
-			"other":   {},
-		}}),
-	}
-	inBubble(t, controllerruntime.CacheOptions{}, stock, func(t *testing.T, r *rig) {
-		r.create("one", "1")
-		r.label("one", nil)
-		elsewhere := secretNamed("one", "2")
-		elsewhere.Namespace, elsewhere.Labels = "other", nil
-		if _, err := r.client.CoreV1().Secrets("other").Create(t.Context(), elsewhere, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.get("one"); !apierrors.IsNotFound(err) {
-			t.Errorf("in a namespace with a selector: got %v, want NotFound", err)
-		}
-		if err := r.cache.Get(t.Context(), types.NamespacedName{Namespace: "other", Name: "one"}, &corev1.Secret{}); err != nil {
-			t.Errorf("in a namespace without one: got %v, want the object", err)
-		}
-	})
-}
-
-// A live List has the selectors of the cache beside those of the caller.
-func TestLiveListSelects(t *testing.T) {
-	stock := cache.Options{ByObject: ofSecrets(cache.ByObject{Label: web, Field: fields.OneTermEqualSelector("type", "Opaque")})}
-	inBubble(t, controllerruntime.CacheOptions{LiveList: true}, stock, func(t *testing.T, r *rig) {
-		for name, set := range map[string]map[string]string{"both": {"app": "web", "tier": "front"}, "web": {"app": "web"}, "front": {"tier": "front"}} {
-			r.create(name, "1")
-			r.label(name, set)
-		}
-		for name, test := range map[string]struct {
-			options []client.ListOption
-			want    []string
-		}{
-			"none":   {nil, []string{"both", "web"}},
-			"labels": {[]client.ListOption{client.MatchingLabels{"tier": "front"}}, []string{"both"}},
-			"fields": {[]client.ListOption{client.MatchingFields{"metadata.name": "web"}}, []string{"web"}},
-		} {
-			list := &corev1.SecretList{}
-			if err := r.cache.List(t.Context(), list, append(test.options, client.InNamespace(namespace))...); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			got := map[string]bool{}
-			for _, secret := range list.Items {
-				got[secret.Name] = true
-			}
-			if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, test.want) {
-				t.Errorf("%s: got %q, want %q", name, names, test.want)
-			}
-		}
-	})
 }

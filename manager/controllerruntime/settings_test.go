@@ -33,10 +33,15 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		stock   cache.Options
 		want    string // empty: no error
 	}{
-		"zero":             {},
-		"nil object":       {options: controllerruntime.CacheOptions{For: []client.Object{nil}}, want: "CacheOptions.For[0] is nil"},
-		"nil pointer":      {options: controllerruntime.CacheOptions{For: []client.Object{(*corev1.Secret)(nil)}}, want: "CacheOptions.For[0] is nil"},
-		"only a namespace": {stock: cache.Options{ByObject: ofSecrets(cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}})}},
+		"zero":                                   {},
+		"nil object":                             {options: controllerruntime.CacheOptions{For: []client.Object{nil}}, want: "CacheOptions.For[0] is nil"},
+		"nil pointer":                            {options: controllerruntime.CacheOptions{For: []client.Object{(*corev1.Secret)(nil)}}, want: "CacheOptions.For[0] is nil"},
+		"only a namespace":                       {stock: cache.Options{ByObject: ofSecrets(cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}})}},
+		"Selected, no selector":                  {selectedSecrets, cache.Options{}, "select no objects of the kind Secret"},
+		"Selected, all of one kind of namespace": {selectedSecrets, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: web}, cache.AllNamespaces: {}}}, "select no objects"},
+		"Selected, all namespaces":               {selectedSecrets, cache.Options{DefaultNamespaces: map[string]cache.Config{cache.AllNamespaces: {}}}, "select no objects"},
+		"Selected, not in For":                   {controllerruntime.CacheOptions{Selected: []client.Object{&corev1.ConfigMap{}}}, selections["label"], "ConfigMap is not among the kinds of CacheOptions.For"},
+		"Selected, nil":                          {controllerruntime.CacheOptions{Selected: []client.Object{nil}}, selections["label"], "CacheOptions.Selected[0] is nil"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

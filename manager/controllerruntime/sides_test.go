@@ -47,7 +47,7 @@ func TestGetsAfterDeletionsElsewhereSendNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, options, drained(crcache.Options{}), func(t *testing.T, r *rig) {
 				r.record(secretMetadata())
-				const objects = 100
+				const objects = 10
 				for i := range objects {
 					r.create(fmt.Sprint(i), "1")
 					r.wantValue(fmt.Sprint(i), "1")
@@ -182,7 +182,7 @@ func TestSelectedWhoseMetadataIsLate(t *testing.T) {
 		catchUp := r.lagOf(func(request apiserver.Request) bool { return request.Name == "" && ofMetadata(request) })
 		release := r.hang(func(request apiserver.Request) bool { return request.Name != "" })
 		before, began := len(secretRequests(r.server)), time.Now()
-		for i := range 100 {
+		for i := range 10 {
 			r.create(fmt.Sprint(i), "1")
 			r.wantValue(fmt.Sprint(i), "1")
 		}

@@ -275,15 +275,11 @@ func TestSlowClients(t *testing.T) {
 	})
 }
 
-// With 100,000 objects 50 requests at a time allocate no more than two reports, and eight answers that nobody reads
+// With 10,000 objects 50 requests at a time allocate no more than two reports, and eight answers that nobody reads
 // take less memory than one report.
 func TestMemoryOfManyRequests(t *testing.T) {
-	count := 100_000
-	if testing.Short() {
-		count /= 10
-	}
 	var all []objectcache.Status
-	for i := range count {
+	for i := range 10_000 {
 		all = append(all, object(fmt.Sprintf("secret-%06d", i), objectcache.PhaseServing, types.UID(fmt.Sprint("pod-", i))))
 	}
 	handler := secrets(t, all...)

@@ -5,7 +5,6 @@ package debug_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -160,21 +159,6 @@ func TestEmptyPage(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("JSON: got %s, want %s", body, want)
 		}
-	}
-}
-
-func BenchmarkTenThousandObjects(b *testing.B) {
-	handler := secrets(b, tenThousand()...)
-	for name, query := range map[string]string{"page": "", "filter": "?filter=secret-12", "JSON": "?format=json"} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				response := get(handler, query)
-				if response.Code != http.StatusOK {
-					b.Fatal(response.Code)
-				}
-				b.ReportMetric(float64(response.Body.Len()), "bytes")
-			}
-		})
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 func TestScenarioChurn(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(r *rig) {
 		t := r.t
-		const objects, rounds = 50, 20
+		const objects, rounds = 20, 8
 		name := func(i int) string { return fmt.Sprintf("hidden-%d", i) }
 		for i := range objects {
 			r.write(name(i), "one")
@@ -65,7 +65,7 @@ func TestScenarioChurn(t *testing.T) {
 			})
 		}
 		all.Go(func() {
-			for i := range 60 {
+			for i := range 30 {
 				if i%10 == 5 {
 					r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
 						<-ctx.Done()

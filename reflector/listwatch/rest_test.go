@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -19,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"github.com/refwatch/refwatch/cache"
@@ -228,27 +226,6 @@ func TestRESTNextReturns(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The time-out of the client bounds how long a stream opens.
-func TestRESTTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := apiserver.New(t, apiserver.Options{InMemory: true})
-		server.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status { <-ctx.Done(); return nil })
-		config := server.Config()
-		config.Timeout = 10 * time.Second
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		began := time.Now()
-		_, err = FromREST(secretsOf(client.CoreV1().RESTClient()), "default", "tls").Watch(ctx, metav1.ListOptions{})
-		if took := time.Since(began); err == nil || took > 10*time.Second {
-			t.Errorf("watch: got %v after %v, want an error after 10 s", err, took)
-		}
-	})
 }
 
 // Kettle is a kind that is in no scheme.

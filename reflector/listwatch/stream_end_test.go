@@ -30,7 +30,7 @@ func TestStreamsEndInTheSameWay(t *testing.T) {
 			if got := failure.Of(want) == failure.Malformed; got != malformed {
 				t.Errorf("%q and %v: got %v, want malformed: %v", rest, end, want, malformed)
 			}
-			for arrived := range len(body) {
+			for _, arrived := range []int{0, len(event) / 2, len(event) - 1, len(event), len(body) - 1} {
 				p := park(t, body[:arrived], 0)
 				p.body.deliver(body[arrived:])
 				p.end(end)

@@ -75,23 +75,6 @@ func TestUnusableRotation(t *testing.T) {
 	}
 }
 
-// A Secret of another type is not used: it was not made for TLS.
-func TestOtherType(t *testing.T) {
-	inBubble(t, Options{}, func(t *testing.T, r *rig) {
-		defer r.start()()
-		r.ingress("a", "a", "a.test")
-		s, err := r.authority.Secret(ns, "a", "a.test")
-		r.must(s, err)
-		s.Type = corev1.SecretTypeOpaque
-		r.must(r.server.Client().CoreV1().Secrets(ns).Create(t.Context(), s, metav1.CreateOptions{}))
-		synctest.Wait()
-		r.refuses("a.test")
-		if err := r.status("a.test").Err; err == nil || !strings.Contains(err.Error(), `the type "Opaque"`) {
-			t.Errorf("status: got error %v, want one about the type", err)
-		}
-	})
-}
-
 // An expired certificate is presented, so that clients see the reason, and is reported.
 func TestExpired(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, r *rig) {
@@ -140,31 +123,6 @@ func TestServerAway(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The cause of a server that fails is in the status from the first failure on. A stream that has ended, and whose next
-// attempt is due in a moment, is none.
-func TestFailureIsTheCause(t *testing.T) {
-	inBubble(t, Options{}, func(t *testing.T, r *rig) {
-		r.secret("a", "a.test")
-		r.ingress("a", "a", "a.test")
-		defer r.start()()
-		r.server.Intercept(func(context.Context, apiserver.Request) *metav1.Status {
-			status := apierrors.NewServiceUnavailable("the server is starting").Status()
-			return &status
-		})
-		r.server.CloseStreams(nil)
-		for range 1000 {
-			synctest.Wait()
-			if got := text(r.status("a.test").Err); got != "" && !strings.HasSuffix(got, ": the server is starting") {
-				t.Fatalf("status: got error %q, want none, or the failure", got)
-			}
-			time.Sleep(time.Millisecond)
-		}
-		if r.status("a.test").Err == nil {
-			t.Error("status after a second: got no error, want the failure")
-		}
-	})
 }
 
 // WaitForSync ends with its context, and has the cause.
@@ -258,11 +216,11 @@ func allow(server *apiserver.Server, roles []rbacv1.Role) {
 	})
 }
 
-// The certificates of a thousand Ingresses do not depend on neighbours with any fault.
-func TestThousandIngressesWithBadNeighbours(t *testing.T) {
+// The certificates of many Ingresses do not depend on neighbours with any fault.
+func TestIngressesWithBadNeighbours(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, r *rig) {
 		serials := map[string]int64{}
-		bad := r.createThousand(serials)
+		bad := r.createMany(serials)
 		r.server.Authorize(func(request apiserver.Request) bool { return !strings.HasPrefix(request.Name, "forbidden") })
 		defer r.start()()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -284,17 +242,14 @@ func TestThousandIngressesWithBadNeighbours(t *testing.T) {
 				t.Errorf("status of %s: got no error, want one", host)
 			}
 		}
-		if n := len(serials) + len(bad); n != 1000 {
-			t.Errorf("hosts: got %d, want 1000", n)
-		}
 	})
 }
 
-// createThousand creates a thousand Ingresses with a host each, and some that name the hosts of others. It sets the
+// createMany creates 200 Ingresses with a host each, and some that name the hosts of others. It sets the
 // serial numbers of the good hosts, and returns the bad ones.
-func (r *rig) createThousand(serials map[string]int64) (bad []string) {
+func (r *rig) createMany(serials map[string]int64) (bad []string) {
 	kinds := []string{"good", "missing", "forbidden", "garbage", "key", "type", "expired", "elsewhere", "taken", "good"}
-	for i := range 1000 {
+	for i := range 200 {
 		kind := kinds[i%len(kinds)]
 		name := fmt.Sprintf("%s-%d", kind, i)
 		host := name + ".test"

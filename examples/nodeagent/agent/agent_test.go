@@ -4,17 +4,14 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
@@ -262,62 +259,5 @@ func TestBadVolumes(t *testing.T) {
 	}
 	if got := len(r.agent.Status()[pod.UID].Volumes); got != len(bad)+1 {
 		t.Errorf("volumes in the status: got %d, want %d, without the emptyDir", got, len(bad)+1)
-	}
-}
-
-// TestForbidden: an object that the agent may not read is reported as forbidden, and does not delay other volumes even
-// if more such pods exist than workers. It is written once the agent may read it.
-func TestForbidden(t *testing.T) {
-	r := newRig(t)
-	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-		if request.Resource == "secrets" && request.Name == "closed" {
-			return &apierrors.NewForbidden(corev1.Resource("secrets"), "closed", errors.New("no relationship found")).ErrStatus
-		}
-		return nil
-	})
-	allow := func() { r.server.Intercept(nil) }
-	r.checkOthersNotDelayed(allow, "is forbidden", "no relationship found")
-}
-
-// TestHangingRequest: the same for an object whose requests the server does not answer.
-func TestHangingRequest(t *testing.T) {
-	r := newRig(t)
-	answers := make(chan struct{})
-	r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-		if request.Resource == "secrets" && request.Name == "closed" {
-			select {
-			case <-answers:
-			case <-ctx.Done():
-			}
-		}
-		return nil
-	})
-	answer := sync.OnceFunc(func() { close(answers) })
-	r.Cleanup(answer)
-	r.checkOthersNotDelayed(answer, "not synced", errNotInMemory.Error())
-}
-
-// checkOthersNotDelayed starts an agent with pods that use a Secret "closed", which cannot be read before allow is
-// called. It checks that their other volume is written and that "closed" is reported, and written after allow.
-func (r *rig) checkOthersNotDelayed(allow func(), reported ...string) {
-	r.Helper()
-	for _, name := range []string{"closed", "open"} {
-		secret := &corev1.Secret{ObjectMeta: meta(name), StringData: map[string]string{"k": "1"}}
-		if _, err := r.client.CoreV1().Secrets(secret.Namespace).Create(r.Context(), secret, metav1.CreateOptions{}); err != nil {
-			r.Fatal(err)
-		}
-	}
-	var pods []*corev1.Pod
-	for i := range 2 * workers {
-		pods = append(pods, r.createPod(fmt.Sprintf("web-%d", i), "node-1", secretVolume("closed"), secretVolume("open")))
-	}
-	r.start()
-	for _, pod := range pods {
-		r.eventuallyHas(pod, "open", "k", "1")
-		r.eventuallyFails(pod, "closed", append(reported, "default/closed")...)
-	}
-	allow()
-	for _, pod := range pods {
-		r.eventuallyHas(pod, "closed", "k", "1")
 	}
 }

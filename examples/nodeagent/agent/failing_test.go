@@ -23,14 +23,17 @@ import (
 // other Secrets are on disk soon after they can be read.
 func TestFailingPodsDoNotDelayOthers(t *testing.T) {
 	const failing = 250
-	for name, answer := range map[string]func(context.Context, apiserver.Request) *metav1.Status{
-		"forbidden": func(_ context.Context, request apiserver.Request) *metav1.Status {
+	for name, test := range map[string]struct {
+		answer   func(context.Context, apiserver.Request) *metav1.Status
+		reported []string // of each failing pod
+	}{
+		"forbidden": {func(_ context.Context, request apiserver.Request) *metav1.Status {
 			return &apierrors.NewForbidden(corev1.Resource("secrets"), request.Name, errors.New("no relationship found")).ErrStatus
-		},
-		"hanging": func(ctx context.Context, _ apiserver.Request) *metav1.Status {
+		}, []string{"is forbidden", "no relationship found"}},
+		"hanging": {func(ctx context.Context, _ apiserver.Request) *metav1.Status {
 			<-ctx.Done()
 			return nil
-		},
+		}, []string{"not synced", errNotInMemory.Error()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -40,8 +43,8 @@ func TestFailingPodsDoNotDelayOthers(t *testing.T) {
 				r.start()
 				r.eventuallyHas(healthy, "open", "k", "1")
 				r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-					if request.Resource == "secrets" && strings.HasPrefix(request.Name, "closed-") && request.Verb == "watch" {
-						return answer(ctx, request)
+					if request.Resource == "secrets" && strings.HasPrefix(request.Name, "closed-") && (request.Verb == "list" || request.Verb == "watch") {
+						return test.answer(ctx, request)
 					}
 					return nil
 				})
@@ -60,6 +63,11 @@ func TestFailingPodsDoNotDelayOthers(t *testing.T) {
 				r.eventuallyHas(added, "open", "k", "2")
 				if took := time.Since(began); took > 100*time.Millisecond {
 					t.Errorf("update of a healthy pod and a new pod beside %d failing pods: got %v, want at once", failing, took)
+				}
+
+				for i, pod := range pods {
+					secret := fmt.Sprintf("closed-%d", i)
+					r.eventuallyFails(pod, secret, append(test.reported, "default/"+secret)...)
 				}
 
 				r.server.Intercept(nil)

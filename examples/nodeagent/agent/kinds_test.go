@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"testing"
@@ -102,35 +101,4 @@ func TestImmutable(t *testing.T) {
 	create("2")
 	second := r.createPod("second", "node-1", secretVolume("s"))
 	r.eventuallyHas(second, "s", "k", "2")
-}
-
-// TestManyPods creates and deletes many pods, with a shared Secret and a Secret for each.
-func TestManyPods(t *testing.T) {
-	const pods = 40
-	r := newRig(t)
-	r.setSecret("shared", "k", "1")
-	r.start()
-	var kept, deleted []*corev1.Pod
-	for i := range pods {
-		own := fmt.Sprintf("own-%d", i)
-		r.setSecret(own, "n", own)
-		pod := r.createPod(fmt.Sprintf("web-%d", i), "node-1", secretVolume("shared"), secretVolume(own))
-		if i%2 == 0 {
-			r.deletePod(pod.Name)
-			deleted = append(deleted, pod)
-		} else {
-			kept = append(kept, pod)
-		}
-	}
-	r.setSecret("shared", "k", "2")
-	for i, pod := range kept {
-		r.eventuallyHas(pod, "shared", "k", "2")
-		own := fmt.Sprintf("own-%d", 2*i+1)
-		r.eventuallyHas(pod, own, "n", own)
-	}
-	for _, pod := range deleted {
-		r.eventuallyGone(pod)
-	}
-	// One for the pods, one for the shared Secret, and one for the Secret of each remaining pod.
-	r.eventuallyServer("a stream for each referenced Secret", func() bool { return r.server.TotalStreams() == 2+len(kept) })
 }

@@ -180,41 +180,6 @@ func TestTokenLag(t *testing.T) {
 	})
 }
 
-// TestTokenKept: the file of a token stays when its renewal fails, when it expires, and when an agent starts that may
-// no longer request it.
-func TestTokenKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newTokenRig(t)
-		pod := r.createPod("web-1", "node-1", accessVolume(3607))
-		volume := pod.Spec.Volumes[0].Name
-		r.start()
-		first := r.accessFiles(pod)
-		r.server.Intercept(refuseTokens)
-		time.Sleep(50 * time.Minute)
-		if got := r.failure(pod, volume); got != "" || r.token(pod) != first {
-			t.Errorf("after a failed renewal: got error %q, want none and the first token", got)
-		}
-		time.Sleep(12 * time.Minute)
-		r.agent.queue.Add(pod.UID)
-		r.eventuallyFails(pod, volume, `serviceAccountToken at "token"`, "no relationship found")
-		if r.token(pod) != first {
-			t.Error("expired token: got another file, want the first token")
-		}
-		r.stop()
-		r.start()
-		time.Sleep(time.Minute)
-		r.eventuallyFails(pod, volume, "no relationship found")
-		if r.token(pod) != first {
-			t.Error("after a restart: got another file, want the first token")
-		}
-		r.server.Intercept(nil)
-		time.Sleep(2 * maxTokenRetry)
-		if token := r.token(pod); token == first || token == "" {
-			t.Error("after the grant: got no new token")
-		}
-	})
-}
-
 // TestTokensHang: token requests that hang do not delay other volumes.
 func TestTokensHang(t *testing.T) {
 	const hanging = 250

@@ -46,18 +46,6 @@ func TestRunOnce(t *testing.T) {
 	checkNothingLeft(t)
 }
 
-// TestRunUntilCanceled: without Once the demo runs until its context ends, and returns no error.
-func TestRunUntilCanceled(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	out := &notifyWriter{text: "Changes of volumes", found: cancel}
-	if err := Run(ctx, Options{Out: out}); err != nil {
-		t.Errorf("Run: got error %v, want none; it printed:\n%s", err, out.String())
-	}
-	checkNothingLeft(t)
-}
-
 // TestRunInterrupted: Run returns an error if its context ends during the scenario.
 func TestRunInterrupted(t *testing.T) {
 	for _, at := range []string{"API server", "\n1. ", "\n3. ", "\n9. "} {
@@ -70,31 +58,6 @@ func TestRunInterrupted(t *testing.T) {
 		}
 		checkNothingLeft(t)
 	}
-}
-
-// TestRunBadRoot: an agent that cannot start ends the scenario at once, with its error.
-func TestRunBadRoot(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	err := Run(t.Context(), Options{Out: &out, RootDir: file, Once: true})
-	if err == nil || !strings.Contains(err.Error(), "the agent has stopped") || !strings.Contains(err.Error(), "creating the root folder") {
-		t.Errorf("Run: got error %v, want one about the root folder", err)
-	}
-	checkNothingLeft(t)
-}
-
-// TestRunBadNode: the agent refuses an invalid node name.
-func TestRunBadNode(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	err := Run(t.Context(), Options{Out: &bytes.Buffer{}, NodeName: "not a node", Once: true})
-	if err == nil || !strings.Contains(err.Error(), `node name "not a node" is not valid`) {
-		t.Errorf("Run: got error %v, want one about the node name", err)
-	}
-	checkNothingLeft(t)
 }
 
 // checkNothingLeft fails unless the folder for temporary files is empty.

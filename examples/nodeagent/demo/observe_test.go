@@ -4,18 +4,13 @@ package demo
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/refwatch/refwatch/examples/internal/steps"
-	"github.com/refwatch/refwatch/examples/nodeagent/volume"
 )
 
 // newStarted returns a demo whose first step has succeeded.
@@ -87,142 +82,5 @@ func TestChecksNoticeDamage(t *testing.T) {
 			wantNotObserved(t, d.written("web-1", "tls"))
 			wantNotObserved(t, d.everything())
 		})
-	}
-}
-
-// TestChecksNoticeChanges stops the agent and then changes the server or the folder: checks must fail.
-func TestChecksNoticeChanges(t *testing.T) {
-	d := newStarted(t)
-	d.halt()
-	wantNotObserved(t, d.written("worker-1", "late"))
-	wantNotObserved(t, d.written("web-1", "no-such-volume"))
-	wantNotObserved(t, d.waiting("worker-1", "db", "not found"))
-	wantNotObserved(t, d.waiting("worker-1", "late", "some other cause"))
-	wantNotObserved(t, d.kept("worker-1", "late", "not found", volume.Payload{}))
-	wantNotObserved(t, d.kept("worker-1", "db", "not found", volume.Payload{}))
-	wantNotObserved(t, d.gone("web-1"))
-
-	t.Run("a folder of no pod", func(t *testing.T) {
-		extra := filepath.Join(d.root, "pods", "uid-of-no-pod")
-		if err := os.Mkdir(extra, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		wantNotObserved(t, d.everything())
-		if err := os.Remove(extra); err != nil {
-			t.Fatal(err)
-		}
-		wantObserved(t, d.everything(), "all: 5 volumes")
-	})
-	t.Run("a waiting volume has a folder", func(t *testing.T) {
-		dir := d.path(d.pods["worker-1"], "late")
-		wantObserved(t, d.waiting("worker-1", "late", "not found"), "does not exist yet")
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		wantNotObserved(t, d.waiting("worker-1", "late", "not found"))
-	})
-	t.Run("a secret is rotated", func(t *testing.T) {
-		if err := d.setSecret("tls", map[string]string{"tls.crt": "x", "tls.key": "y"})(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		wantNotObserved(t, d.written("web-1", "tls"))
-		wantNotObserved(t, d.everything())
-	})
-	t.Run("a volume does not keep its files", func(t *testing.T) {
-		if err := os.Remove(d.path(d.pods["worker-1"], "late")); err != nil {
-			t.Fatal(err)
-		}
-		wantNotObserved(t, d.kept("worker-1", "late", "not found", volume.Payload{"token": {Mode: 0o600}}))
-	})
-	t.Run("the missing secret is created", func(t *testing.T) {
-		if err := d.createSecret("late", map[string]string{"a": "b"})(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		_, err := d.checkVolume(t.Context(), d.pods["worker-1"], volumeOf(d.pods["worker-1"], "late"))
-		if err == nil || !strings.Contains(err.Error(), "the agent reports") {
-			t.Errorf("checkVolume: got error %v, want one that agent and server differ", err)
-		}
-	})
-}
-
-// TestServerChecks: a check of the server's counters fails if they differ.
-func TestServerChecks(t *testing.T) {
-	d := newStarted(t)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	for name, f := range map[string]steps.Check{
-		"one stream too few":  d.streams("secrets", "tls", 2, ""),
-		"one stream too many": d.streams("secrets", "tls", 0, ""),
-		"streams are open":    d.noStreams(),
-	} {
-		if got, err := f(ended); err == nil {
-			t.Errorf("%s: got %q, want an error", name, got)
-		}
-	}
-	wantObserved(t, d.notRequested("secrets", "elsewhere"), "no request")
-	if _, err := d.client.CoreV1().Secrets(namespace).Get(t.Context(), "elsewhere", metav1.GetOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	wantNotObserved(t, d.notRequested("secrets", "elsewhere"))
-	if _, err := d.client.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	wantNotObserved(t, d.notRequested("configmaps", "settings"))
-}
-
-func TestReadVolume(t *testing.T) {
-	d := newStarted(t)
-	got, err := readVolume(d.path(d.pods["web-1"], "tls"))
-	want := volume.Payload{"public/tls.crt": {Data: []byte("certificate 1"), Mode: 0o644}, "tls.key": {Data: []byte("key 1"), Mode: 0o400}}
-	if err != nil || len(got) != len(want) {
-		t.Fatalf("readVolume: got %v and error %v, want %v", got, err, want)
-	}
-	for path, file := range want {
-		if !bytes.Equal(got[path].Data, file.Data) || got[path].Mode != file.Mode {
-			t.Errorf("%s: got %v, want %v", path, got[path], file)
-		}
-	}
-	if _, err := readVolume(filepath.Join(d.root, "none")); err == nil {
-		t.Error("readVolume of no folder: got no error, want one")
-	}
-}
-
-func TestVolumeOf(t *testing.T) {
-	p := pod("p", "n", secretVolume("a", "x"), secretVolume("b", "y"))
-	if got := volumeOf(p, "b"); got.Secret == nil || got.Secret.SecretName != "y" {
-		t.Errorf("volumeOf: got %v, want the second volume", got)
-	}
-	if got := volumeOf(p, "c"); volume.Handles(got) {
-		t.Errorf("volumeOf of an unknown name: got %v, want a volume of no kind", got)
-	}
-}
-
-func TestCount(t *testing.T) {
-	for n, want := range map[int]string{0: "0 files", 1: "1 file", 2: "2 files"} {
-		if got := count(n, "file"); got != want {
-			t.Errorf("count(%d): got %q, want %q", n, got, want)
-		}
-	}
-}
-
-// TestWorkload checks the demo's pods and objects: the scenario depends on their nodes, kinds and immutability.
-func TestWorkload(t *testing.T) {
-	nodes := map[string]int{}
-	for _, p := range demoPods("node-1") {
-		nodes[p.Spec.NodeName]++
-		for i := range p.Spec.Volumes {
-			if !volume.Handles(&p.Spec.Volumes[i]) {
-				t.Errorf("%s: volume %s: got a kind that the agent does not write", p.Name, p.Spec.Volumes[i].Name)
-			}
-		}
-	}
-	if nodes["node-1"] != 3 || len(nodes) != 2 {
-		t.Errorf("pods by node: got %v, want three on node-1 and one elsewhere", nodes)
-	}
-	immutable := func(c *corev1.ConfigMap) bool { return c.Immutable != nil && *c.Immutable }
-	for _, c := range demoConfigMaps() {
-		if got, want := immutable(c), c.Name == "settings"; got != want {
-			t.Errorf("%s: got immutable %v, want %v", c.Name, got, want)
-		}
 	}
 }

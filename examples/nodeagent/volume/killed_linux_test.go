@@ -53,9 +53,9 @@ func writesInMemory(payload Payload) func(*Tree) error {
 func removes(tree *Tree) error { return tree.Remove("uid-1") }
 
 var (
-	one   = text("a", "1", "b", "1", "c/d", "1", "e/f/g", "1")
-	two   = text("a", "2", "c", "2", "e/f", "2", "h", strings.Repeat("2", 10_000))
-	three = text("a", "2", "b", "1", "c/d", "1", "e/f/g", "1")
+	one   = text("a", "1", "c/d", "1", "e/f/g", "1")
+	two   = text("a", "2", "c", "2", "e/f", strings.Repeat("2", 10_000))
+	three = text("a", "2", "c/d", "1", "e/f/g", "1")
 )
 
 // tokens returns the payload with all its files as tokens.

@@ -51,27 +51,6 @@ func TestTreeLayout(t *testing.T) {
 	}
 }
 
-// TestTreeReopened: a new Tree on the same folder does not write an unchanged volume again.
-func TestTreeReopened(t *testing.T) {
-	root := t.TempDir()
-	first := openTree(t, root)
-	if _, err := first.Write("uid-1", "v", text("a", "1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	second := openTree(t, root)
-	changed, err := second.Write("uid-1", "v", text("a", "1"))
-	if err != nil || changed {
-		t.Errorf("Write of the same: got changed %v and error %v, want neither", changed, err)
-	}
-	uids, err := second.Pods()
-	if diff := cmp.Diff([]types.UID{"uid-1"}, uids); diff != "" || err != nil {
-		t.Errorf("Pods: got error %v and (-want +got):\n%s", err, diff)
-	}
-}
-
 func TestTreeRemove(t *testing.T) {
 	root := t.TempDir()
 	tree := openTree(t, root)
@@ -135,29 +114,6 @@ func TestReadersDuringRemove(t *testing.T) {
 			t.Error(err)
 		}
 		<-done
-	}
-}
-
-// TestRemoveInterrupted: Pods returns the pod of an interrupted removal, and Remove completes it.
-func TestRemoveInterrupted(t *testing.T) {
-	root := t.TempDir()
-	tree := openTree(t, root)
-	for _, name := range []string{removedPrefix + "uid-1/volumes/v", removedPrefix + "uid-2/volumes/v", "uid-2/volumes/v"} {
-		if err := os.MkdirAll(filepath.Join(root, "pods", name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	uids, err := tree.Pods()
-	if diff := cmp.Diff([]types.UID{"uid-1", "uid-2"}, uids); diff != "" || err != nil {
-		t.Errorf("Pods: got error %v and (-want +got):\n%s", err, diff)
-	}
-	for _, uid := range uids {
-		if err := tree.Remove(uid); err != nil {
-			t.Errorf("Remove: got error %v, want none", err)
-		}
-	}
-	if entries, err := os.ReadDir(filepath.Join(root, "pods")); err != nil || len(entries) != 0 {
-		t.Errorf("folder of pods: got %v and error %v, want it empty", entries, err)
 	}
 }
 

@@ -236,23 +236,11 @@ func relink(target, name string) error {
 	return errors.Join(os.Remove(name), os.Symlink(target, name))
 }
 
-// TestWriteRefuses: an invalid payload changes nothing on disk.
-func TestWriteRefuses(t *testing.T) {
-	for _, bad := range []string{"../x", "/x", "..data", "..data/a", "", ".", "a//b", "a/../b"} {
-		dir, path := newDir(t)
-		mustWrite(t, dir, text("a", "1"), true)
-		if changed, err := write(dir, text("a", "2", bad, "2"), noRecord); err == nil || changed {
-			t.Errorf("write of path %q: got changed %v and error %v, want an error", bad, changed, err)
-		}
-		checkVolume(t, path, text("a", "1"))
-	}
-}
-
 // TestReadersNeverSeeAMixture reads a volume while it is rewritten. Every file of a version holds the number of the
 // version: a reader that resolves ..data once must find the same number in all files. If a file is missing because the
 // version was removed, the reader starts again.
 func TestReadersNeverSeeAMixture(t *testing.T) {
-	const versions, files, readers = 300, 5, 3
+	const versions, files, readers = 100, 5, 3
 	dir, path := newDir(t)
 	// The content is long, so that a file takes more than one page to write.
 	version := func(n int) Payload {

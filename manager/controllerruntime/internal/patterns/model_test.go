@@ -28,6 +28,9 @@ var (
 
 // Random schedules of writes, faults and restarts break no promise of an operator of any pattern.
 func TestPatterns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many schedules: not with -short")
+	}
 	base := *seed
 	if base == 0 {
 		base = rand.Uint64()
