@@ -41,16 +41,16 @@ func busyEtcd(t *testing.T, consistent *atomic.Int64) func(apiserver.Request) ve
 
 // On a busy etcd each consistent read takes up to 100 ms. A start does not wait for one
 // for each reference, because one read serves all references that came before it. 32 at a
-// time would take 9.4 s for 3,000.
+// time would take 3.1 s for 1,000.
 func TestStartOnABusyEtcd(t *testing.T) {
 	crowd(t)
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		var consistent atomic.Int64
 		s.answers(busyEtcd(t, &consistent))
-		names := s.references(3000, "tls")
-		time.Sleep(4 * time.Second)
+		names := s.references(1000, "tls")
+		time.Sleep(2 * time.Second)
 		if got := s.read(names); got != len(names) {
-			t.Errorf("read after 4 s: got %d of %d", got, len(names))
+			t.Errorf("read after 2 s: got %d of %d", got, len(names))
 		}
 		t.Logf("consistent reads: %d", consistent.Load())
 		// All that open before the first answer read consistently: 256, by GateOptions.Opens, and the few beside them.

@@ -233,8 +233,8 @@ func TestChangesYieldFirstStatesOfImmutableObjects(t *testing.T) {
 	})
 }
 
-// Each of 1,000 objects has one first state, and a slow subscriber misses none.
-func TestChangesYieldAThousandFirstStates(t *testing.T) {
+// Each of 300 objects has one first state, and a slow subscriber misses none.
+func TestChangesYieldManyFirstStates(t *testing.T) {
 	crowd(t)
 	manyStreams(t)
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
@@ -245,7 +245,7 @@ func TestChangesYieldAThousandFirstStates(t *testing.T) {
 			return nil
 		})
 		var first []string
-		for i := range 1000 {
+		for i := range 300 {
 			switch name := fmt.Sprint(i); {
 			case i%10 == 0:
 				name = "forbidden-" + name
@@ -272,7 +272,7 @@ func TestChangesYieldAThousandFirstStates(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 		}()
-		time.Sleep(10 * time.Minute)
+		time.Sleep(time.Minute)
 		want(t, "at first", sub.sorted(), first...)
 		stop()
 		var all []string
@@ -288,7 +288,6 @@ func TestChangesYieldAThousandFirstStates(t *testing.T) {
 // refusal as their first state: those that are referenced long before Run, when another
 // store has met the refusal, and those that come later.
 func TestChangesYieldTheRefusalOfTheServer(t *testing.T) {
-	manyStreams(t)
 	synctest.Test(t, func(t *testing.T) {
 		options := objectcache.WatchOptions{Gate: objectcache.NewGate(objectcache.GateOptions{})}
 		r := newRig(t, apiserver.Options{InMemory: true}, options)
@@ -296,7 +295,7 @@ func TestChangesYieldTheRefusalOfTheServer(t *testing.T) {
 		r.refuse(apierrors.NewUnauthorized("expired"))
 		var refused []string
 		add := func(name string) {
-			for i := range 1000 {
+			for i := range 300 {
 				name := fmt.Sprint(name, i)
 				r.AddReference(namespace, name, "pod")
 				refused = append(refused, name+" refused: Unauthorized")
@@ -323,8 +322,8 @@ func TestChangesYieldTheRefusalOfTheServer(t *testing.T) {
 		want(t, "an hour later", sub.seen())
 		r.refuse(nil)
 		time.Sleep(time.Minute)
-		if got := len(sub.seen()); got != 2000 {
-			t.Errorf("mended: got %d states, want 2,000", got)
+		if got := len(sub.seen()); got != 600 {
+			t.Errorf("mended: got %d states, want 600", got)
 		}
 	})
 }

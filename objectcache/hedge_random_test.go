@@ -23,7 +23,7 @@ import (
 )
 
 // randomSeeds returns how many random runs a test makes.
-func randomSeeds() uint64 { return uint64(fewer(6)) }
+func randomSeeds() uint64 { return uint64(fewer(3)) }
 
 // writes are the states of one object, in order: true if it exists in the state of that index.
 type writes struct {
@@ -248,7 +248,7 @@ func runBesideChanges(t *testing.T, r *rig, random *rand.Rand) {
 		}
 	}()
 	var group sync.WaitGroup
-	for i := range 30 {
+	for i := range 20 {
 		name := fmt.Sprint("tls-", i)
 		w := &writes{exists: []bool{false}}
 		all.Store(name, w)
@@ -289,7 +289,7 @@ func runBesideChanges(t *testing.T, r *rig, random *rand.Rand) {
 	}
 	group.Wait()
 	time.Sleep(time.Minute)
-	for i := range 30 {
+	for i := range 20 {
 		name := fmt.Sprint("tls-", i)
 		w, _ := all.Load(name)
 		secret, err := r.get(name, time.Second)

@@ -303,7 +303,9 @@ func TestHedgedReadAfterALostAnswer(t *testing.T) {
 			t.Run(fmt.Sprintf("%d references, %v", references, hang), func(t *testing.T) {
 				most := 5 * time.Second
 				if references > 100 {
-					crowd(t)
+					if crowd(t); hang != 20*time.Second {
+						t.Skip("one is enough")
+					}
 					most += time.Second
 				}
 				inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {

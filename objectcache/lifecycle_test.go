@@ -43,7 +43,7 @@ func TestImmutableEndsItsStream(t *testing.T) {
 					t.Errorf("phase: got %s, want Immutable", got)
 				}
 				r.refuse(unavailable())
-				time.Sleep(24 * time.Hour)
+				time.Sleep(2 * time.Hour)
 				r.mustGet("tls")
 			})
 		})

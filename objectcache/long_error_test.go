@@ -42,10 +42,10 @@ var longRefusals = map[string]struct {
 
 var longText = strings.Repeat("no Role lets you read it, ", 640)
 
-// A server refuses 250 objects with long texts. What is kept of them is bounded, while they fail and when they are
+// A server refuses 100 objects with long texts. What is kept of them is bounded, while they fail and when they are
 // served again.
 func TestLongRefusals(t *testing.T) {
-	const objects = 250
+	const objects = 100
 	crowd(t)
 	manyStreams(t)
 	measure := func(t *testing.T, change func(*metav1.Status, string)) (heaps map[string]uint64) {
@@ -82,7 +82,7 @@ func keptOfRefusals(t *testing.T, objects int, change func(*metav1.Status, strin
 	r.run()
 	defer r.stop()
 	heaps := map[string]uint64{}
-	time.Sleep(2 * time.Minute)
+	time.Sleep(time.Minute)
 	synctest.Wait()
 	for i := range objects {
 		if status, ok := r.Status(namespace, fmt.Sprint("tls-", i)); !ok || !apierrors.IsForbidden(status.LastError) {
@@ -91,7 +91,7 @@ func keptOfRefusals(t *testing.T, objects int, change func(*metav1.Status, strin
 	}
 	heaps["refused"] = heap()
 	served.Store(true)
-	time.Sleep(2 * time.Minute)
+	time.Sleep(time.Minute)
 	synctest.Wait()
 	for i := range objects {
 		if _, err := r.Get(t.Context(), namespace, fmt.Sprint("tls-", i)); !apierrors.IsNotFound(err) {

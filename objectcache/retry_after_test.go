@@ -150,7 +150,7 @@ func TestNewOwnerWaitsForAReadAfterFailures(t *testing.T) {
 			t.Run(name+", Get after "+late.String(), func(t *testing.T) {
 				inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
 					r.referenced("tls", immutable)
-					for i := range 20 {
+					for i := range 5 {
 						r.refuse(err)
 						r.AddReference(namespace, "tls", types.UID(names(20)[i]+"-fails"))
 						time.Sleep(5 * time.Minute)

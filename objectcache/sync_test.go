@@ -81,21 +81,22 @@ func TestWaitForSyncOfManyWithBadNeighbours(t *testing.T) {
 	crowd(t)
 	manyStreams(t)
 	tests := map[string]struct {
-		bad  []string
-		took time.Duration
-		is   func(error) bool
+		count int
+		bad   []string
+		took  time.Duration
+		is    func(error) bool
 	}{
-		"forbidden": {[]string{"forbidden"}, 5 * time.Second, apierrors.IsForbidden},
-		"failing":   {[]string{"failing"}, time.Minute, apierrors.IsInternalError},
-		"hanging":   {[]string{"hanging"}, time.Minute, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
-		"all":       {[]string{"forbidden", "failing", "hanging"}, time.Minute, apierrors.IsInternalError},
+		"forbidden": {100, []string{"forbidden"}, 5 * time.Second, apierrors.IsForbidden},
+		"failing":   {100, []string{"failing"}, time.Minute, apierrors.IsInternalError},
+		"hanging":   {100, []string{"hanging"}, time.Minute, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
+		"all":       {1000, []string{"forbidden", "failing", "hanging"}, time.Minute, apierrors.IsInternalError},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 				r.answerByPrefix()
 				var names []string
-				for i := range 1000 {
+				for i := range test.count {
 					name := fmt.Sprintf("good-%d", i)
 					if i%10 == 0 {
 						name = fmt.Sprintf("%s-%d", test.bad[i/10%len(test.bad)], i)
@@ -107,7 +108,8 @@ func TestWaitForSyncOfManyWithBadNeighbours(t *testing.T) {
 				if took > test.took || !errors.Is(err, objectcache.ErrNotSynced) || !test.is(err) || apierrors.IsNotFound(err) {
 					t.Errorf("got %v after %v, want the causes within %v", err, took, test.took)
 				}
-				const first, last = `100 of 1000 objects did not sync: secrets "default/`, "; and 95 more"
+				first := fmt.Sprintf(`%d of %d objects did not sync: secrets "default/`, test.count/10, test.count)
+				last := fmt.Sprintf("; and %d more", test.count/10-5)
 				if text := fmt.Sprint(err); len(text) > 2000 || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
 					t.Errorf("text: got %q, want the first five and a count", text)
 				}
