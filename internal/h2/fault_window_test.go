@@ -112,9 +112,7 @@ func TestFaultStuckStream(t *testing.T) {
 		read := 0
 		for read < len(buf) {
 			k, err := stuck.resp.Body.Read(buf[read:])
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			read += k
 		}
 		if got, least := e.credit(stuck.id)-before, e.streamWindow()/2; got < least {
