@@ -128,16 +128,12 @@ func TestFaultSilence(t *testing.T) {
 			time.Sleep(15*time.Second - 3*time.Millisecond)
 			e.wait()
 			for _, s := range streams {
-				if got, want := s.end(), "open"; got != want {
-					t.Errorf("got %s (%v) within 15 s, want %s", got, s.failure(), want)
-				}
+				s.wantEnd(t, "open", "within 15 s")
 			}
 			time.Sleep(2 * time.Millisecond)
 			e.wait()
 			for _, s := range streams {
-				if got, want := s.end(), test.want; got != want {
-					t.Errorf("got %s (%v) after 15 s, want %s", got, s.failure(), want)
-				}
+				s.wantEnd(t, test.want, "after 15 s")
 				if err := s.failure(); err != nil && kind.name != reference.name && !utilnet.IsTimeout(err) {
 					t.Errorf("got error %v, want a time-out", err)
 				}

@@ -127,9 +127,7 @@ func TestFaultFloodUnread(t *testing.T) {
 			t.Errorf("got %d bytes of heap more, want at most %d", got, floodHeap)
 		}
 		time.Sleep(31 * time.Second) // a write, and the one that net/http had buffered
-		if got, want := v.end(), "error"; got != want {
-			t.Errorf("got %s after the write's deadline, want %s", got, want)
-		}
+		v.wantEnd(t, "error", "after the write's deadline")
 		e.wire.stall(false)
 		if !e.closed() {
 			t.Errorf("the connection is open")
@@ -186,9 +184,7 @@ func TestFaultHeaderBomb(t *testing.T) {
 				if got := heap() - before; got > bombHeap {
 					t.Errorf("got %d bytes of heap more, want at most %d", got, bombHeap)
 				}
-				if got, want := v.end(), "error"; got != want {
-					t.Errorf("got %s for a header of this size, want %s", got, want)
-				}
+				v.wantEnd(t, "error", "for a header of this size")
 			}
 			e.checkNeighbour(&neighbour, e.closed())
 		}))
@@ -224,9 +220,7 @@ func TestFaultContinuationFlood(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			if got, want := v.end(), "error"; got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
+			v.wantEnd(t, "error", "in the end")
 		}))
 	}
 }

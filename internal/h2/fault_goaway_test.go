@@ -52,12 +52,8 @@ func TestFaultGoAway(t *testing.T) {
 				e.goAway(last, test.code)
 			}
 			e.wait()
-			if got, want := begun.end(), test.begun; got != want {
-				t.Errorf("got %s (%v) for the stream that has begun, want %s", got, begun.failure(), want)
-			}
-			if got, want := waits.end(), test.waits; got != want {
-				t.Errorf("got %s (%v) for the stream that waits, want %s", got, waits.failure(), want)
-			}
+			begun.wantEnd(t, test.begun, "for the stream that has begun")
+			waits.wantEnd(t, test.waits, "for the stream that waits")
 			e.checkUnprocessed(waits.call, test.waits == "error")
 			if e.free() {
 				t.Errorf("got a slot after GOAWAY, want none")
@@ -89,9 +85,7 @@ func (e *exchange) finishAfterGoAway(streams ...opened) {
 		if got, want := v.body(), "gone"; got != want {
 			e.t.Errorf("got body %q of a stream that goes on, want %q", got, want)
 		}
-		if got, want := v.end(), "regular"; got != want {
-			e.t.Errorf("got %s (%v) for a stream that goes on, want %s", got, v.failure(), want)
-		}
+		v.wantEnd(e.t, "regular", "for a stream that goes on")
 	}
 	if !e.closed() {
 		e.t.Errorf("the connection is open after its last stream")
@@ -162,9 +156,7 @@ func TestFaultRefusedStream(t *testing.T) {
 			v := states["waiting"](e)
 			e.reset(v.id, code)
 			e.wait()
-			if got, want := v.end(), "error"; got != want {
-				t.Errorf("got %s (%v), want %s", got, v.failure(), want)
-			}
+			v.wantEnd(t, "error", "in the end")
 			e.checkUnprocessed(v.call, unprocessed)
 			if got := e.resets(v.id); len(got) > 0 {
 				t.Errorf("got RST_STREAM %v in answer to one", got)

@@ -159,9 +159,7 @@ func TestFaultGoAwayMovesOn(t *testing.T) {
 		if got, want := old.body(), "still here"; got != want {
 			t.Errorf("got body %q, want %q", got, want)
 		}
-		if got, want := moved.end(), "open"; got != want {
-			t.Errorf("got %s (%v), want %s", got, moved.failure(), want)
-		}
+		moved.wantEnd(t, "open", "in the end")
 		first.endData(v.id, "")
 		if !first.closed() {
 			t.Errorf("the first connection is open after its last stream")
@@ -192,9 +190,7 @@ func TestFaultConnectionEndsUnused(t *testing.T) {
 			time.Sleep(46 * time.Second)
 			synctest.Wait()
 			for _, c := range calls {
-				if got, want := c.end(), "error"; got != want {
-					t.Errorf("got %s (%v), want %s", got, c.failure(), want)
-				}
+				c.wantEnd(t, "error", "in the end")
 			}
 			if got, most := len(f.scripts), len(calls); got > most {
 				t.Errorf("got %d connections for %d requests, want at most as many", got, most)

@@ -118,14 +118,10 @@ func TestFailedConnectionDoesNotWaitForTLS(t *testing.T) {
 		v.close()
 		time.Sleep(15*time.Second - 1)
 		e.wait()
-		if got := other.end(); got != "open" {
-			t.Errorf("got %s (%v) in less than 15 s", got, other.failure())
-		}
+		other.wantEnd(t, "open", "in less than 15 s")
 		time.Sleep(1)
 		e.wait()
-		if got, want := other.end(), "error"; got != want {
-			t.Errorf("got %s after the write's deadline, want %s", got, want)
-		}
+		other.wantEnd(t, "error", "after the write's deadline")
 	})
 }
 
@@ -165,8 +161,6 @@ func TestQueueOfAServerThatDoesNotRead(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second)
 		e.wait()
-		if got, want := neighbour.end(), "error"; got != want {
-			t.Errorf("got %s after the write's deadline, want %s", got, want)
-		}
+		neighbour.wantEnd(t, "error", "after the write's deadline")
 	})
 }

@@ -37,9 +37,7 @@ func TestFaultContextEnds(t *testing.T) {
 			e.wait()
 			v.cancel()
 			e.wait()
-			if got := v.end(); got != test.want {
-				t.Errorf("got %s (%v), want %s", got, v.failure(), test.want)
-			}
+			v.wantEnd(t, test.want, "in the end")
 			if test.resets > 0 && !errors.Is(v.failure(), context.Canceled) {
 				t.Errorf("got error %v, want %v", v.failure(), context.Canceled)
 			}
@@ -106,9 +104,7 @@ func TestFaultHealthOfBusyConnection(t *testing.T) {
 		e.wire.stall(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got, want := v.end(), "error"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		v.wantEnd(t, "error", "in the end")
 	})
 }
 

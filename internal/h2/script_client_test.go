@@ -251,6 +251,14 @@ func (r *call) end() string {
 	}
 }
 
+// wantEnd compares the state of a call. The text says when, or of which stream.
+func (r *call) wantEnd(t testing.TB, want, when string) {
+	t.Helper()
+	if got := r.end(); got != want {
+		t.Errorf("got %s (%v) %s, want %s", got, r.failure(), when, want)
+	}
+}
+
 // close closes the body, or ends the request if there is none yet.
 func (r *call) close() {
 	r.mu.Lock()
