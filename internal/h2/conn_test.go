@@ -130,9 +130,7 @@ func TestNothingPrecedesThePreface(t *testing.T) {
 			c.close()
 			<-c.done
 		}()
-		if err := http2.NewFramer(server, nil).WriteSettings(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, http2.NewFramer(server, nil).WriteSettings())
 		synctest.Wait()
 		all, _ := io.ReadAll(server)
 		rest, ok := strings.CutPrefix(string(all), http2.ClientPreface)

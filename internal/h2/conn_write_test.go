@@ -20,9 +20,7 @@ import (
 func newRequest(t *testing.T) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/api?watch=true", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return req
 }
 
@@ -78,14 +76,10 @@ func TestPathsStayOutOfTheHeaderTable(t *testing.T) {
 			req.URL.Path = fmt.Sprintf("/%d%s", i, path)
 			req.Header.Set("Authorization", token)
 			fields, err := requestFields(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			c.block.Reset()
 			for _, f := range fields {
-				if err := c.encoder.WriteField(f); err != nil {
-					t.Fatal(err)
-				}
+				check(t, c.encoder.WriteField(f))
 			}
 			if size := c.block.Len(); i > 0 && size > len(path)+50 {
 				t.Fatalf("request %d has %d bytes: it repeats what was sent before", i, size)

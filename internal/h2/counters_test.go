@@ -73,20 +73,18 @@ func TestCounters(t *testing.T) {
 		}, counts{left: one(Idle)}},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t)
-				f.get("/v")
-				f.scripts[0].ok(f.requestOn(0).id)
-				v := f.get("/v")
-				test.do(f, v, f.scripts[0], f.scripts[0].request("/v?watch=true"))
-				synctest.Wait()
-				got := f.counters.Counts()
-				checkCounts(t, "reasons", got.Left, test.want.left)
-				checkCounts(t, "RST_STREAM", got.Resets, test.want.resets)
-				checkCounts(t, "GOAWAY", got.GoAways, test.want.goAways)
-			})
-		})
+		t.Run(name, inBubble(func(t *testing.T) {
+			f := newFleet(t)
+			f.get("/v")
+			f.scripts[0].ok(f.requestOn(0).id)
+			v := f.get("/v")
+			test.do(f, v, f.scripts[0], f.scripts[0].request("/v?watch=true"))
+			synctest.Wait()
+			got := f.counters.Counts()
+			checkCounts(t, "reasons", got.Left, test.want.left)
+			checkCounts(t, "RST_STREAM", got.Resets, test.want.resets)
+			checkCounts(t, "GOAWAY", got.GoAways, test.want.goAways)
+		}))
 	}
 }
 

@@ -26,13 +26,9 @@ func TestDialOfAnAddressWithAZone(t *testing.T) {
 		}
 		ctx := WithParking(t.Context())
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://[fe80::1%25lo]:6443/api?watch=true", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		response, err := clientFor(t, config).Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer func() { _ = response.Body.Close() }()
 		if dials, _ := server.seen(); dialled != "[fe80::1%lo]:6443" || dials != 1 {
 			t.Errorf("got %d dials, the last one of %s, want one of [fe80::1%%lo]:6443", dials, dialled)
@@ -81,9 +77,7 @@ func TestDialGetsTheRequest(t *testing.T) {
 			t.Fatalf("got %v and %v, want the time-out of the first only", first, second)
 		}
 		go begin("third", time.Minute)
-		if err := <-got; err != nil {
-			t.Fatal(err)
-		}
+		check(t, <-got)
 		if got, want := strings.Join(dialled, ", "), "first, third"; got != want {
 			t.Errorf("values of the contexts of dials: got %q, want %q", got, want)
 		}
@@ -102,9 +96,7 @@ func TestDialOfAnInvalidRequest(t *testing.T) {
 		c := clientFor(t, server.config())
 		ctx := WithParking(t.Context())
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://server/api?watch=true", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		request.Header.Set("X-Id", "a\nb")
 		if response, err := c.transport.RoundTrip(request); err == nil {
 			_ = response.Body.Close()

@@ -52,29 +52,27 @@ func TestDialUsesTheTLSConfiguration(t *testing.T) {
 		}, name: "kubelet"},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var config *rest.Config
-				server := serve(t, func(s *site) {
-					config = s.config()
-					test.change(setup{t, s, config})
-				})
-				response, err := clientFor(t, config).get(t.Context(), "/api?watch=true")
-				if err == nil {
-					_ = response.Body.Close()
-				}
-				_, requests := server.seen()
-				if test.fails {
-					if err == nil || len(requests) > 0 {
-						t.Errorf("got %v and requests %q, want an error and none", err, requests)
-					}
-					return
-				}
-				if want := strings.TrimSpace("HTTP/2.0 " + test.name); err != nil || !strings.HasSuffix(requests[0], want) {
-					t.Errorf("got %v and requests %q, want one of %q", err, requests, want)
-				}
+		t.Run(name, inBubble(func(t *testing.T) {
+			var config *rest.Config
+			server := serve(t, func(s *site) {
+				config = s.config()
+				test.change(setup{t, s, config})
 			})
-		})
+			response, err := clientFor(t, config).get(t.Context(), "/api?watch=true")
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			_, requests := server.seen()
+			if test.fails {
+				if err == nil || len(requests) > 0 {
+					t.Errorf("got %v and requests %q, want an error and none", err, requests)
+				}
+				return
+			}
+			if want := strings.TrimSpace("HTTP/2.0 " + test.name); err != nil || !strings.HasSuffix(requests[0], want) {
+				t.Errorf("got %v and requests %q, want one of %q", err, requests, want)
+			}
+		}))
 	}
 }
 
@@ -99,9 +97,7 @@ func TestDialUsesCertificatesOfItsTime(t *testing.T) {
 			}},
 			DialHolder: &clientgotransport.DialHolder{Dial: server.dial},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		c := &client{t: t, Client: &http.Client{Transport: New(base)}}
 		t.Cleanup(c.CloseIdleConnections)
 		c.watch()
@@ -141,9 +137,7 @@ func TestDialReloadsCAFiles(t *testing.T) {
 
 func write(t *testing.T, file string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, data, 0o600))
 }
 
 // A proxy gets a CONNECT for each connection, with its credentials, and the server has
@@ -250,24 +244,22 @@ func TestDialLeavesOtherHooksToTheBase(t *testing.T) {
 		},
 	}
 	for name, hook := range hooks {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := serve(t, nil)
-				base := &http.Transport{
-					ForceAttemptHTTP2: true,
-					TLSClientConfig: &tls.Config{
-						RootCAs: server.ca.pool(), ServerName: "server", NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12,
-					},
-				}
-				hook(t.Context(), base, server)
-				c := &client{t: t, Client: &http.Client{Transport: New(base)}}
-				t.Cleanup(c.CloseIdleConnections)
-				c.watch()
-				if dials, _ := server.seen(); dials != 1 {
-					t.Errorf("dials: got %d, want 1", dials)
-				}
-			})
-		})
+		t.Run(name, inBubble(func(t *testing.T) {
+			server := serve(t, nil)
+			base := &http.Transport{
+				ForceAttemptHTTP2: true,
+				TLSClientConfig: &tls.Config{
+					RootCAs: server.ca.pool(), ServerName: "server", NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12,
+				},
+			}
+			hook(t.Context(), base, server)
+			c := &client{t: t, Client: &http.Client{Transport: New(base)}}
+			t.Cleanup(c.CloseIdleConnections)
+			c.watch()
+			if dials, _ := server.seen(); dials != 1 {
+				t.Errorf("dials: got %d, want 1", dials)
+			}
+		}))
 	}
 }
 

@@ -115,36 +115,30 @@ func TestFaultSilence(t *testing.T) {
 		"half an answer":    {func(e *exchange, data [8]byte) { e.half(16, func() { e.pong(data) }) }, "error"},
 		"a PING, no answer": {func(e *exchange, data [8]byte) { e.ping(1) }, "error"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			forEachClient(t, func(t *testing.T, kind clientKind) {
-				e := newExchange(t, kind)
-				streams := []opened{e.open("/a"), e.open("/b"), states["waiting"](e)}
-				isPing := func(f frame) bool { return f.Type == http2.FramePing && !f.Flags.Has(http2.FlagPingAck) }
-				time.Sleep(30*time.Second - time.Millisecond)
-				if got := e.frames(isPing); len(got) != 0 {
-					t.Fatalf("got a PING in less than 30 s")
+		t.Run(name, eachClient(func(t *testing.T, kind clientKind) {
+			e := newExchange(t, kind)
+			streams := []opened{e.open("/a"), e.open("/b"), states["waiting"](e)}
+			isPing := func(f frame) bool { return f.Type == http2.FramePing && !f.Flags.Has(http2.FlagPingAck) }
+			time.Sleep(30*time.Second - time.Millisecond)
+			if got := e.frames(isPing); len(got) != 0 {
+				t.Fatalf("got a PING in less than 30 s")
+			}
+			time.Sleep(2 * time.Millisecond)
+			test.answer(e, e.take("PING", isPing).ping)
+			time.Sleep(15*time.Second - 3*time.Millisecond)
+			e.wait()
+			for _, s := range streams {
+				s.wantEnd(t, "open", "within 15 s")
+			}
+			time.Sleep(2 * time.Millisecond)
+			e.wait()
+			for _, s := range streams {
+				s.wantEnd(t, test.want, "after 15 s")
+				if err := s.failure(); err != nil && kind.name != reference.name && !utilnet.IsTimeout(err) {
+					t.Errorf("got error %v, want a time-out", err)
 				}
-				time.Sleep(2 * time.Millisecond)
-				test.answer(e, e.take("PING", isPing).ping)
-				time.Sleep(15*time.Second - 3*time.Millisecond)
-				e.wait()
-				for _, s := range streams {
-					if got, want := s.end(), "open"; got != want {
-						t.Errorf("got %s (%v) within 15 s, want %s", got, s.failure(), want)
-					}
-				}
-				time.Sleep(2 * time.Millisecond)
-				e.wait()
-				for _, s := range streams {
-					if got, want := s.end(), test.want; got != want {
-						t.Errorf("got %s (%v) after 15 s, want %s", got, s.failure(), want)
-					}
-					if err := s.failure(); err != nil && kind.name != reference.name && !utilnet.IsTimeout(err) {
-						t.Errorf("got error %v, want a time-out", err)
-					}
-				}
-			})
-		})
+			}
+		}))
 	}
 }
 

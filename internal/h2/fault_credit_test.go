@@ -31,25 +31,23 @@ func (e *exchange) lost() int {
 func TestFaultConnectionCredit(t *testing.T) {
 	for _, state := range []string{"open", "cancelled", "forgotten", "earlier"} {
 		for name, mode := range map[string]readMode{"": receive, ", held": hold, ", not consumed": delay} {
-			t.Run(state+name, func(t *testing.T) {
-				forEachOwn(t, func(t *testing.T, kind clientKind) {
-					kind.mode = mode
-					e := newExchange(t, kind)
-					neighbour := e.openAs("/n", receive)
-					v := states[state](e)
-					e.wait()
-					e.shrinkWindow(100 << 10)
-					for range 16 {
-						e.data(v.id, strings.Repeat("x", 64<<10))
-						e.padded(v.id, false, true, "x")
-						e.wait() // the client announces credit before the server needs it
-					}
-					if got := e.lost(); got != 0 {
-						t.Errorf("got %d bytes of the connection's window less, want none", got)
-					}
-					e.checkNeighbour(&neighbour, false)
-				})
-			})
+			t.Run(state+name, eachOwn(func(t *testing.T, kind clientKind) {
+				kind.mode = mode
+				e := newExchange(t, kind)
+				neighbour := e.openAs("/n", receive)
+				v := states[state](e)
+				e.wait()
+				e.shrinkWindow(100 << 10)
+				for range 16 {
+					e.data(v.id, strings.Repeat("x", 64<<10))
+					e.padded(v.id, false, true, "x")
+					e.wait() // the client announces credit before the server needs it
+				}
+				if got := e.lost(); got != 0 {
+					t.Errorf("got %d bytes of the connection's window less, want none", got)
+				}
+				e.checkNeighbour(&neighbour, false)
+			}))
 		}
 	}
 }
@@ -142,19 +140,17 @@ func TestFaultAfterCompleteResponse(t *testing.T) {
 		"protocol error":      func(e *exchange, v opened) { e.data(0, "x") },
 		"silence":             func(*exchange, opened) { time.Sleep(time.Minute) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			forEachClient(t, func(t *testing.T, kind clientKind) {
-				e := newExchange(t, kind)
-				v := e.openAs("/v", hold)
-				e.endData(v.id, strings.Repeat("text ", 1000))
-				e.wait()
-				fault(e, v)
-				e.wait()
-				got, err := io.ReadAll(v.resp.Body)
-				if want := 5000; len(got) != want || err != nil {
-					t.Errorf("got %d bytes, %v; want %d and no error", len(got), err, want)
-				}
-			})
-		})
+		t.Run(name, eachClient(func(t *testing.T, kind clientKind) {
+			e := newExchange(t, kind)
+			v := e.openAs("/v", hold)
+			e.endData(v.id, strings.Repeat("text ", 1000))
+			e.wait()
+			fault(e, v)
+			e.wait()
+			got, err := io.ReadAll(v.resp.Body)
+			if want := 5000; len(got) != want || err != nil {
+				t.Errorf("got %d bytes, %v; want %d and no error", len(got), err, want)
+			}
+		}))
 	}
 }

@@ -62,29 +62,27 @@ func (e *exchange) changeSettings(i uint32) {
 // A flood of valid frames is dealt with in constant memory, and the streams go on.
 func TestFaultFlood(t *testing.T) {
 	for name, flood := range floods {
-		t.Run(name, func(t *testing.T) {
-			forEachClient(t, func(t *testing.T, kind clientKind) {
-				e := newExchange(t, kind)
-				neighbour := e.open("/n")
-				victim := states[flood.state](e)
-				e.mute()
+		t.Run(name, eachClient(func(t *testing.T, kind clientKind) {
+			e := newExchange(t, kind)
+			neighbour := e.open("/n")
+			victim := states[flood.state](e)
+			e.mute()
+			e.wait()
+			before := heap()
+			for i := 0; i < floodFrames; {
+				e.together(func() {
+					for range 1000 {
+						flood.do(e, victim.id, i)
+						i++
+					}
+				})
 				e.wait()
-				before := heap()
-				for i := 0; i < floodFrames; {
-					e.together(func() {
-						for range 1000 {
-							flood.do(e, victim.id, i)
-							i++
-						}
-					})
-					e.wait()
-				}
-				if got := heap() - before; got > floodHeap {
-					t.Errorf("got %d bytes of heap more after %d frames, want at most %d", got, floodFrames, floodHeap)
-				}
-				e.checkNeighbour(&neighbour, false)
-			})
-		})
+			}
+			if got := heap() - before; got > floodHeap {
+				t.Errorf("got %d bytes of heap more after %d frames, want at most %d", got, floodFrames, floodHeap)
+			}
+			e.checkNeighbour(&neighbour, false)
+		}))
 	}
 }
 
@@ -129,9 +127,7 @@ func TestFaultFloodUnread(t *testing.T) {
 			t.Errorf("got %d bytes of heap more, want at most %d", got, floodHeap)
 		}
 		time.Sleep(31 * time.Second) // a write, and the one that net/http had buffered
-		if got, want := v.end(), "error"; got != want {
-			t.Errorf("got %s after the write's deadline, want %s", got, want)
-		}
+		v.wantEnd(t, "error", "after the write's deadline")
 		e.wire.stall(false)
 		if !e.closed() {
 			t.Errorf("the connection is open")
@@ -177,25 +173,21 @@ func (e *exchange) fragments(id uint32, n int, fragment func(int) []byte) {
 
 func TestFaultHeaderBomb(t *testing.T) {
 	for name, bomb := range headerBombs {
-		t.Run(name, func(t *testing.T) {
-			forEachClient(t, func(t *testing.T, kind clientKind) {
-				e := newExchange(t, kind)
-				neighbour := e.open("/n")
-				v := states["waiting"](e)
-				before := heap()
-				bomb(e, v.id)
-				e.wait()
-				if kind.name != reference.name { // net/http allows 10 MiB
-					if got := heap() - before; got > bombHeap {
-						t.Errorf("got %d bytes of heap more, want at most %d", got, bombHeap)
-					}
-					if got, want := v.end(), "error"; got != want {
-						t.Errorf("got %s for a header of this size, want %s", got, want)
-					}
+		t.Run(name, eachClient(func(t *testing.T, kind clientKind) {
+			e := newExchange(t, kind)
+			neighbour := e.open("/n")
+			v := states["waiting"](e)
+			before := heap()
+			bomb(e, v.id)
+			e.wait()
+			if kind.name != reference.name { // net/http allows 10 MiB
+				if got := heap() - before; got > bombHeap {
+					t.Errorf("got %d bytes of heap more, want at most %d", got, bombHeap)
 				}
-				e.checkNeighbour(&neighbour, e.closed())
-			})
-		})
+				v.wantEnd(t, "error", "for a header of this size")
+			}
+			e.checkNeighbour(&neighbour, e.closed())
+		}))
 	}
 }
 
@@ -207,33 +199,29 @@ func TestFaultContinuationFlood(t *testing.T) {
 		"of one string": strings.Repeat("x", maxFrame),
 		"of nothing":    "",
 	} {
-		t.Run(name, func(t *testing.T) {
-			forEachClient(t, func(t *testing.T, kind clientKind) {
-				e := newExchange(t, kind)
-				v := states["waiting"](e)
-				e.raw(http2.FrameHeaders, 0, v.id, "\x88")
-				if name == "of one string" {
-					e.raw(http2.FrameContinuation, 0, v.id, "\x00\x7f\xff\xff\xff\x7f") // a very long name
+		t.Run(name, eachClient(func(t *testing.T, kind clientKind) {
+			e := newExchange(t, kind)
+			v := states["waiting"](e)
+			e.raw(http2.FrameHeaders, 0, v.id, "\x88")
+			if name == "of one string" {
+				e.raw(http2.FrameContinuation, 0, v.id, "\x00\x7f\xff\xff\xff\x7f") // a very long name
+			}
+			before := heap()
+			for n := 0; !e.closed(); n++ {
+				if n > 3000 { // 48 MB
+					t.Fatal("the connection is still open")
 				}
-				before := heap()
-				for n := 0; !e.closed(); n++ {
-					if n > 3000 { // 48 MB
-						t.Fatal("the connection is still open")
-					}
-					e.raw(http2.FrameContinuation, 0, v.id, fragment)
-					if fragment == "" {
-						time.Sleep(time.Second)
-					}
-					if got := heapEvery(n, 100) - before; got > 24<<20 {
-						t.Fatalf("got %d bytes of heap more", got)
-					}
+				e.raw(http2.FrameContinuation, 0, v.id, fragment)
+				if fragment == "" {
+					time.Sleep(time.Second)
 				}
-				synctest.Wait()
-				if got, want := v.end(), "error"; got != want {
-					t.Errorf("got %s, want %s", got, want)
+				if got := heapEvery(n, 100) - before; got > 24<<20 {
+					t.Fatalf("got %d bytes of heap more", got)
 				}
-			})
-		})
+			}
+			synctest.Wait()
+			v.wantEnd(t, "error", "in the end")
+		}))
 	}
 }
 

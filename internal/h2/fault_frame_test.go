@@ -19,17 +19,15 @@ type fault struct {
 func runFaults(t *testing.T, begin func(*exchange) opened, faults map[string]fault) {
 	t.Helper()
 	for name, f := range faults {
-		t.Run(name, func(t *testing.T) {
-			forEachClient(t, func(t *testing.T, kind clientKind) {
-				if kind.expects(f.want) == "deadlock" {
-					t.Skip("this client locks a mutex twice")
-				}
-				e := newExchange(t, kind)
-				neighbour := e.open("/n")
-				victim := begin(e)
-				e.checkOutcome(&victim, &neighbour, f.want, func() { f.do(e, victim.id) })
-			})
-		})
+		t.Run(name, eachClient(func(t *testing.T, kind clientKind) {
+			if kind.expects(f.want) == "deadlock" {
+				t.Skip("this client locks a mutex twice")
+			}
+			e := newExchange(t, kind)
+			neighbour := e.open("/n")
+			victim := begin(e)
+			e.checkOutcome(&victim, &neighbour, f.want, func() { f.do(e, victim.id) })
+		}))
 	}
 }
 
@@ -141,12 +139,10 @@ func TestFaultFirstFrame(t *testing.T) {
 		"zeros":         {func(e *exchange) { e.bytes(make([]byte, 64)) }, "C.PROTOCOL"},
 		"nothing":       {func(e *exchange) { e.cut() }, "C"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			forEachClient(t, func(t *testing.T, kind clientKind) {
-				e := newSilentExchange(t, kind, 1<<20)
-				victim := opened{e.get("/v"), 1}
-				e.checkOutcome(&victim, nil, first.want, func() { first.do(e) })
-			})
-		})
+		t.Run(name, eachClient(func(t *testing.T, kind clientKind) {
+			e := newSilentExchange(t, kind, 1<<20)
+			victim := opened{e.get("/v"), 1}
+			e.checkOutcome(&victim, nil, first.want, func() { first.do(e) })
+		}))
 	}
 }

@@ -44,31 +44,25 @@ func TestFaultGoAway(t *testing.T) {
 		"with an unknown error":    {[]uint32{1}, 0xbad, "open", "error", false},
 		"an error, and none is on": {[]uint32{0}, http2.ErrCodeInternal, "error", "error", true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			forEachClient(t, func(t *testing.T, kind clientKind) {
-				e := newExchange(t, kind)
-				begun := e.open("/a")
-				waits := opened{e.get("/b"), e.request("/b")}
-				for _, last := range test.last {
-					e.goAway(last, test.code)
-				}
-				e.wait()
-				if got, want := begun.end(), test.begun; got != want {
-					t.Errorf("got %s (%v) for the stream that has begun, want %s", got, begun.failure(), want)
-				}
-				if got, want := waits.end(), test.waits; got != want {
-					t.Errorf("got %s (%v) for the stream that waits, want %s", got, waits.failure(), want)
-				}
-				e.checkUnprocessed(waits.call, test.waits == "error")
-				if e.free() {
-					t.Errorf("got a slot after GOAWAY, want none")
-				}
-				if got, want := e.closed(), test.closed; got != want {
-					t.Fatalf("got closed %t, want %t", got, want)
-				}
-				e.finishAfterGoAway(begun, waits)
-			})
-		})
+		t.Run(name, eachClient(func(t *testing.T, kind clientKind) {
+			e := newExchange(t, kind)
+			begun := e.open("/a")
+			waits := opened{e.get("/b"), e.request("/b")}
+			for _, last := range test.last {
+				e.goAway(last, test.code)
+			}
+			e.wait()
+			begun.wantEnd(t, test.begun, "for the stream that has begun")
+			waits.wantEnd(t, test.waits, "for the stream that waits")
+			e.checkUnprocessed(waits.call, test.waits == "error")
+			if e.free() {
+				t.Errorf("got a slot after GOAWAY, want none")
+			}
+			if got, want := e.closed(), test.closed; got != want {
+				t.Fatalf("got closed %t, want %t", got, want)
+			}
+			e.finishAfterGoAway(begun, waits)
+		}))
 	}
 }
 
@@ -91,9 +85,7 @@ func (e *exchange) finishAfterGoAway(streams ...opened) {
 		if got, want := v.body(), "gone"; got != want {
 			e.t.Errorf("got body %q of a stream that goes on, want %q", got, want)
 		}
-		if got, want := v.end(), "regular"; got != want {
-			e.t.Errorf("got %s (%v) for a stream that goes on, want %s", got, v.failure(), want)
-		}
+		v.wantEnd(e.t, "regular", "for a stream that goes on")
 	}
 	if !e.closed() {
 		e.t.Errorf("the connection is open after its last stream")
@@ -158,22 +150,18 @@ func TestFaultRefusedStream(t *testing.T) {
 		http2.ErrCodeRefusedStream: true, http2.ErrCodeNo: false, http2.ErrCodeCancel: false, http2.ErrCodeInternal: false,
 		http2.ErrCodeProtocol: false, http2.ErrCodeEnhanceYourCalm: false, http2.ErrCodeHTTP11Required: false,
 	} {
-		t.Run(code.String(), func(t *testing.T) {
-			forEachClient(t, func(t *testing.T, kind clientKind) {
-				e := newExchange(t, kind)
-				neighbour := e.open("/n")
-				v := states["waiting"](e)
-				e.reset(v.id, code)
-				e.wait()
-				if got, want := v.end(), "error"; got != want {
-					t.Errorf("got %s (%v), want %s", got, v.failure(), want)
-				}
-				e.checkUnprocessed(v.call, unprocessed)
-				if got := e.resets(v.id); len(got) > 0 {
-					t.Errorf("got RST_STREAM %v in answer to one", got)
-				}
-				e.checkNeighbour(&neighbour, false)
-			})
-		})
+		t.Run(code.String(), eachClient(func(t *testing.T, kind clientKind) {
+			e := newExchange(t, kind)
+			neighbour := e.open("/n")
+			v := states["waiting"](e)
+			e.reset(v.id, code)
+			e.wait()
+			v.wantEnd(t, "error", "in the end")
+			e.checkUnprocessed(v.call, unprocessed)
+			if got := e.resets(v.id); len(got) > 0 {
+				t.Errorf("got RST_STREAM %v in answer to one", got)
+			}
+			e.checkNeighbour(&neighbour, false)
+		}))
 	}
 }

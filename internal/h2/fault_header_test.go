@@ -238,23 +238,21 @@ func TestHeaderInPieces(t *testing.T) {
 // they have put into the table.
 func TestHeadersOfClosedStreamsAreDecoded(t *testing.T) {
 	for _, state := range []string{"cancelled", "forgotten", "earlier"} {
-		t.Run(state, func(t *testing.T) {
-			forEachClient(t, func(t *testing.T, kind clientKind) {
-				e := newExchange(t, kind)
-				r := e.get("/n")
-				id := e.request("/n")
-				closed := states[state](e)
-				e.wait()
-				e.header(closed.id, ":status", "200", "field", "of the table")
-				e.header(id, ":status", "200", "field", "of the table")
-				e.wait()
-				if got, want := r.status(), 200; got != want {
-					t.Fatalf("got status %d (%v), want %d", got, r.failure(), want)
-				}
-				if got, want := r.resp.Header.Get("field"), "of the table"; got != want {
-					t.Errorf("got field %q, want %q", got, want)
-				}
-			})
-		})
+		t.Run(state, eachClient(func(t *testing.T, kind clientKind) {
+			e := newExchange(t, kind)
+			r := e.get("/n")
+			id := e.request("/n")
+			closed := states[state](e)
+			e.wait()
+			e.header(closed.id, ":status", "200", "field", "of the table")
+			e.header(id, ":status", "200", "field", "of the table")
+			e.wait()
+			if got, want := r.status(), 200; got != want {
+				t.Fatalf("got status %d (%v), want %d", got, r.failure(), want)
+			}
+			if got, want := r.resp.Header.Get("field"), "of the table"; got != want {
+				t.Errorf("got field %q, want %q", got, want)
+			}
+		}))
 	}
 }

@@ -90,9 +90,7 @@ func codeName(c http2.ErrCode) string { return strings.TrimSuffix(c.String(), "_
 func (e *exchange) checkNeighbour(n *opened, ended bool) {
 	e.t.Helper()
 	if ended {
-		if got, want := n.end(), "error"; got != want {
-			e.t.Errorf("got %s (%v) for the other stream of a connection that has ended, want %s", got, n.failure(), want)
-		}
+		n.wantEnd(e.t, "error", "for the other stream of a connection that has ended")
 		return
 	}
 	before := n.body()
@@ -103,9 +101,7 @@ func (e *exchange) checkNeighbour(n *opened, ended bool) {
 	if got, want := n.body(), before+"still here"; got != want && e.kind.mode != hold {
 		e.t.Errorf("got body %q of the other stream, want %q", got, want)
 	}
-	if got, want := n.end(), "open"; got != want {
-		e.t.Errorf("got %s (%v) for the other stream, want %s", got, n.failure(), want)
-	}
+	n.wantEnd(e.t, "open", "for the other stream")
 }
 
 // look is what the caller can see of a stream.

@@ -5,7 +5,6 @@ package h2
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"golang.org/x/net/http2"
 )
@@ -125,14 +124,12 @@ var stateFrames = map[string]func(e *exchange, id uint32){
 func TestFaultFrameInState(t *testing.T) {
 	forEachCell(t, stateTable, func(t *testing.T, frame, state, want string) {
 		for _, kind := range clientKinds() {
-			t.Run(kind.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					e := newExchange(t, kind)
-					neighbour := e.open("/n")
-					victim := states[state](e)
-					e.checkOutcome(&victim, &neighbour, want, func() { stateFrames[frame](e, victim.id) })
-				})
-			})
+			t.Run(kind.name, inBubble(func(t *testing.T) {
+				e := newExchange(t, kind)
+				neighbour := e.open("/n")
+				victim := states[state](e)
+				e.checkOutcome(&victim, &neighbour, want, func() { stateFrames[frame](e, victim.id) })
+			}))
 		}
 	})
 }

@@ -118,29 +118,27 @@ func TestFaultResent(t *testing.T) {
 		"a malformed response":     {func(e *exchange, id uint32) { e.header(id) }, 1},
 		"an error of the protocol": {func(e *exchange, _ uint32) { e.data(0, "x") }, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t)
-				c := f.get("/v")
-				for n := range test.requests {
-					if got, want := c.end(), "open"; got != want {
-						t.Fatalf("got %s (%v) after %d requests, want %s", got, c.failure(), n, want)
-					}
-					e := f.scripts[len(f.scripts)-1]
-					if n%2 == 0 && len(f.scripts) == 2 {
-						e = f.scripts[0] // the last one refused
-					}
-					test.fault(e, e.request("/v?watch=true"))
-					synctest.Wait()
+		t.Run(name, inBubble(func(t *testing.T) {
+			f := newFleet(t)
+			c := f.get("/v")
+			for n := range test.requests {
+				if got, want := c.end(), "open"; got != want {
+					t.Fatalf("got %s (%v) after %d requests, want %s", got, c.failure(), n, want)
 				}
-				if got, want := c.end(), "error"; got != want {
-					t.Errorf("got %s (%v) after %d requests, want %s", got, c.failure(), test.requests, want)
+				e := f.scripts[len(f.scripts)-1]
+				if n%2 == 0 && len(f.scripts) == 2 {
+					e = f.scripts[0] // the last one refused
 				}
-				if got, want := errors.Is(c.failure(), errUnprocessed), test.requests > 1 && name != "PROTOCOL_ERROR"; got != want {
-					t.Errorf("got unprocessed %t (%v), want %t", got, c.failure(), want)
-				}
-			})
-		})
+				test.fault(e, e.request("/v?watch=true"))
+				synctest.Wait()
+			}
+			if got, want := c.end(), "error"; got != want {
+				t.Errorf("got %s (%v) after %d requests, want %s", got, c.failure(), test.requests, want)
+			}
+			if got, want := errors.Is(c.failure(), errUnprocessed), test.requests > 1 && name != "PROTOCOL_ERROR"; got != want {
+				t.Errorf("got unprocessed %t (%v), want %t", got, c.failure(), want)
+			}
+		}))
 	}
 }
 
@@ -161,9 +159,7 @@ func TestFaultGoAwayMovesOn(t *testing.T) {
 		if got, want := old.body(), "still here"; got != want {
 			t.Errorf("got body %q, want %q", got, want)
 		}
-		if got, want := moved.end(), "open"; got != want {
-			t.Errorf("got %s (%v), want %s", got, moved.failure(), want)
-		}
+		moved.wantEnd(t, "open", "in the end")
 		first.endData(v.id, "")
 		if !first.closed() {
 			t.Errorf("the first connection is open after its last stream")
@@ -187,22 +183,18 @@ func TestFaultConnectionEndsUnused(t *testing.T) {
 		"no HTTP/2": func(e *exchange) { e.bytes([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) },
 		"silence":   func(*exchange) {},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t)
-				f.greetWith(greet)
-				calls := []*call{f.get("/a"), f.get("/b"), f.get("/c")}
-				time.Sleep(46 * time.Second)
-				synctest.Wait()
-				for _, c := range calls {
-					if got, want := c.end(), "error"; got != want {
-						t.Errorf("got %s (%v), want %s", got, c.failure(), want)
-					}
-				}
-				if got, most := len(f.scripts), len(calls); got > most {
-					t.Errorf("got %d connections for %d requests, want at most as many", got, most)
-				}
-			})
-		})
+		t.Run(name, inBubble(func(t *testing.T) {
+			f := newFleet(t)
+			f.greetWith(greet)
+			calls := []*call{f.get("/a"), f.get("/b"), f.get("/c")}
+			time.Sleep(46 * time.Second)
+			synctest.Wait()
+			for _, c := range calls {
+				c.wantEnd(t, "error", "in the end")
+			}
+			if got, most := len(f.scripts), len(calls); got > most {
+				t.Errorf("got %d connections for %d requests, want at most as many", got, most)
+			}
+		}))
 	}
 }

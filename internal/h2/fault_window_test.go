@@ -88,9 +88,7 @@ func TestFaultPaddingCounts(t *testing.T) {
 			left -= perFrame
 		}
 		e.checkNeighbour(&neighbour, false)
-		if got, want := v.end(), "open"; got != want {
-			t.Errorf("got %s (%v), want %s", got, v.failure(), want)
-		}
+		v.wantEnd(t, "open", "in the end")
 	})
 }
 
@@ -112,9 +110,7 @@ func TestFaultStuckStream(t *testing.T) {
 		read := 0
 		for read < len(buf) {
 			k, err := stuck.resp.Body.Read(buf[read:])
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			read += k
 		}
 		if got, least := e.credit(stuck.id)-before, e.streamWindow()/2; got < least {
@@ -122,8 +118,6 @@ func TestFaultStuckStream(t *testing.T) {
 		}
 		e.data(stuck.id, strings.Repeat("x", e.streamWindow()/2))
 		e.checkNeighbour(&n, false)
-		if got, want := stuck.end(), "open"; got != want {
-			t.Errorf("got %s (%v), want %s", got, stuck.failure(), want)
-		}
+		stuck.wantEnd(t, "open", "in the end")
 	})
 }

@@ -16,9 +16,7 @@ func TestResetsPingIsTheHealthCheck(t *testing.T) {
 		a.close()
 		e.wantSent("RST_STREAM 1 CANCEL", "PING")
 		time.Sleep(45*time.Second - 1)
-		if got := b.end(); got != "open" {
-			t.Errorf("got %s (%v) in less than 45 s", got, b.failure())
-		}
+		b.wantEnd(t, "open", "in less than 45 s")
 		time.Sleep(1)
 		if !e.closed() || !utilnet.IsTimeout(b.failure()) {
 			t.Errorf("got %v after 45 s, want a time-out", b.failure())

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 )
@@ -13,4 +14,15 @@ import (
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard) // net/http's client logs the faults that it sees
 	goleak.VerifyTestMain(m)
+}
+
+func inBubble(test func(t *testing.T)) func(t *testing.T) {
+	return func(t *testing.T) { synctest.Test(t, test) }
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -31,13 +31,9 @@ func TestWhyNoBody(t *testing.T) {
 			ctx := WithParking(t.Context())
 			if test.url != "" {
 				request, err := http.NewRequestWithContext(ctx, http.MethodGet, test.url, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				response, err := New(answers{}).RoundTrip(request)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				_ = response.Body.Close()
 			}
 			if got := WhyNoBody(ctx); !errors.Is(got, test.want) {

@@ -43,9 +43,7 @@ func TestGolang47635(t *testing.T) {
 			var counters Counters
 			ctx := WithCounters(t.Context(), &counters)
 			old, err := c.get(ctx, "/api?watch=true")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			poisoned = true
 			failed := 0
 			for range 10 {
@@ -64,9 +62,7 @@ func TestGolang47635(t *testing.T) {
 			}
 			poisoned = false
 			response, err := c.get(t.Context(), "/api?watch=true")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer func() { _ = response.Body.Close() }()
 			p := c.transport.pools["server"]
 			p.mu.Lock()

@@ -27,32 +27,30 @@ func TestPoolDialsNoMoreThanNeeded(t *testing.T) {
 		"limit 1":                 {streams: 50, parallel: 50, limit: 1, want: 50},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := &fakeServer{limit: test.limit, latency: 50 * time.Millisecond, unknown: test.unknown}
-				p := newPool(server.dial)
-				turns := make(chan struct{}, test.parallel)
-				all := make([]*acquisition, test.streams)
-				for i := range all {
-					turns <- struct{}{}
-					all[i] = open(t.Context(), p)
-					go func() { <-all[i].done; <-turns }()
-				}
-				if test.unknown {
-					time.Sleep(time.Second)
-					server.wantDials(t, test.want)
-					for _, c := range server.connections {
-						c.settle()
-					}
-				}
-				time.Sleep(time.Minute)
-				if got := served(all); got != test.streams {
-					t.Errorf("opened: got %d, want %d", got, test.streams)
-				}
+		t.Run(name, inBubble(func(t *testing.T) {
+			server := &fakeServer{limit: test.limit, latency: 50 * time.Millisecond, unknown: test.unknown}
+			p := newPool(server.dial)
+			turns := make(chan struct{}, test.parallel)
+			all := make([]*acquisition, test.streams)
+			for i := range all {
+				turns <- struct{}{}
+				all[i] = open(t.Context(), p)
+				go func() { <-all[i].done; <-turns }()
+			}
+			if test.unknown {
+				time.Sleep(time.Second)
 				server.wantDials(t, test.want)
-				end(p)
-			})
-		})
+				for _, c := range server.connections {
+					c.settle()
+				}
+			}
+			time.Sleep(time.Minute)
+			if got := served(all); got != test.streams {
+				t.Errorf("opened: got %d, want %d", got, test.streams)
+			}
+			server.wantDials(t, test.want)
+			end(p)
+		}))
 	}
 }
 
@@ -135,22 +133,20 @@ func TestPoolFailsWhenConnectionsEndUnused(t *testing.T) {
 		"before SETTINGS": {&fakeServer{limit: 100, unknown: true}, func(s *fakeServer) { s.connections[0].goAway() }},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newPool(test.server.dial)
-				all := openAll(t.Context(), p, 2)
-				test.end(test.server)
-				// The second opening of "during the dial" begins after the first has failed.
-				for _, o := range all {
-					if o.waits() || !errors.Is(o.err, errUnused) || !errors.Is(o.err, errFakeRefusal) {
-						t.Errorf("opening: got %v, want %v, and why it ended", o.err, errUnused)
-					}
+		t.Run(name, inBubble(func(t *testing.T) {
+			p := newPool(test.server.dial)
+			all := openAll(t.Context(), p, 2)
+			test.end(test.server)
+			// The second opening of "during the dial" begins after the first has failed.
+			for _, o := range all {
+				if o.waits() || !errors.Is(o.err, errUnused) || !errors.Is(o.err, errFakeRefusal) {
+					t.Errorf("opening: got %v, want %v, and why it ended", o.err, errUnused)
 				}
-				if dials, _, _ := test.server.counts(); dials > len(all) {
-					t.Errorf("dials: got %d for %d openings", dials, len(all))
-				}
-			})
-		})
+			}
+			if dials, _, _ := test.server.counts(); dials > len(all) {
+				t.Errorf("dials: got %d for %d openings", dials, len(all))
+			}
+		}))
 	}
 }
 
@@ -294,23 +290,21 @@ func TestPoolClosesConnectionsThatCameTooLate(t *testing.T) {
 // of connections at a time, however long openings wait.
 func TestPoolBoundsConnectionsWithoutStreams(t *testing.T) {
 	for name, server := range map[string]*fakeServer{"no SETTINGS": {limit: 100, unknown: true}, "limit 0": {}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newPool(server.dial)
-				ctx, cancel := context.WithCancel(t.Context())
-				openAll(ctx, p, 1000)
-				for range 10 {
-					time.Sleep(time.Minute)
-					if _, _, got := server.counts(); got > maxDials {
-						t.Fatalf("open connections: got %d, want %d at most", got, maxDials)
-					}
+		t.Run(name, inBubble(func(t *testing.T) {
+			p := newPool(server.dial)
+			ctx, cancel := context.WithCancel(t.Context())
+			openAll(ctx, p, 1000)
+			for range 10 {
+				time.Sleep(time.Minute)
+				if _, _, got := server.counts(); got > maxDials {
+					t.Fatalf("open connections: got %d, want %d at most", got, maxDials)
 				}
-				if dials, _, _ := server.counts(); dials <= maxDials {
-					t.Errorf("dials: got %d, want more, in place of those that were idle for too long", dials)
-				}
-				cancel()
-				end(p)
-			})
-		})
+			}
+			if dials, _, _ := server.counts(); dials <= maxDials {
+				t.Errorf("dials: got %d, want more, in place of those that were idle for too long", dials)
+			}
+			cancel()
+			end(p)
+		}))
 	}
 }

@@ -22,40 +22,38 @@ func TestCloseAndConsumedDoNotWait(t *testing.T) {
 		"a request is being written": func(e *exchange) { e.wire.fill(); e.getAs("/", readAll) },
 		"nothing is being written":   func(e *exchange) { e.wire.fill() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			forEachOwn(t, func(t *testing.T, kind clientKind) {
-				connections, streams := openStreams(t, kind)
-				for i, e := range connections {
-					if i > 0 {
-						fill(e)
+		t.Run(name, eachOwn(func(t *testing.T, kind clientKind) {
+			connections, streams := openStreams(t, kind)
+			for i, e := range connections {
+				if i > 0 {
+					fill(e)
+				}
+				e.wait()
+			}
+			start := time.Now()
+			for _, s := range streams {
+				s.resp.Body.(Body).Consumed(len(s.body()))
+				s.close()
+			}
+			if took := time.Since(start); took > 0 {
+				t.Errorf("the worker waited for %v", took)
+			}
+			for i, e := range connections {
+				e.wire.unfill()
+				e.wait()
+				for _, id := range []uint32{1, 3, 5} {
+					if got := e.resets(id); len(got) != 1 || got[0] != http2.ErrCodeCancel {
+						t.Errorf("connection %d, stream %d: got RST_STREAM %v, want one with CANCEL", i, id, got)
 					}
-					e.wait()
-				}
-				start := time.Now()
-				for _, s := range streams {
-					s.resp.Body.(Body).Consumed(len(s.body()))
-					s.close()
-				}
-				if took := time.Since(start); took > 0 {
-					t.Errorf("the worker waited for %v", took)
-				}
-				for i, e := range connections {
-					e.wire.unfill()
-					e.wait()
-					for _, id := range []uint32{1, 3, 5} {
-						if got := e.resets(id); len(got) != 1 || got[0] != http2.ErrCodeCancel {
-							t.Errorf("connection %d, stream %d: got RST_STREAM %v, want one with CANCEL", i, id, got)
-						}
-						if got := e.credit(id); got == 0 {
-							t.Errorf("connection %d, stream %d: got no credit", i, id)
-						}
-					}
-					if got, want := len(e.pingsSent()), 1; got != want {
-						t.Errorf("connection %d: got %d PINGs, want %d", i, got, want)
+					if got := e.credit(id); got == 0 {
+						t.Errorf("connection %d, stream %d: got no credit", i, id)
 					}
 				}
-			})
-		})
+				if got, want := len(e.pingsSent()), 1; got != want {
+					t.Errorf("connection %d: got %d PINGs, want %d", i, got, want)
+				}
+			}
+		}))
 	}
 }
 
@@ -111,9 +109,7 @@ func TestFailedConnectionDoesNotWaitForTLS(t *testing.T) {
 		server := tls.Server(down, &tls.Config{Certificates: []tls.Certificate{certificate}})
 		e := &exchange{kind: ownKinds()[1], wire: down, script: newScript(t, server, true)}
 		client := tls.Client(up, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the name does not matter
-		if err := client.Handshake(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, client.Handshake())
 		e.client = dialConn(t, client)
 		t.Cleanup(e.finish)
 		e.accept()
@@ -122,14 +118,10 @@ func TestFailedConnectionDoesNotWaitForTLS(t *testing.T) {
 		v.close()
 		time.Sleep(15*time.Second - 1)
 		e.wait()
-		if got := other.end(); got != "open" {
-			t.Errorf("got %s (%v) in less than 15 s", got, other.failure())
-		}
+		other.wantEnd(t, "open", "in less than 15 s")
 		time.Sleep(1)
 		e.wait()
-		if got, want := other.end(), "error"; got != want {
-			t.Errorf("got %s after the write's deadline, want %s", got, want)
-		}
+		other.wantEnd(t, "error", "after the write's deadline")
 	})
 }
 
@@ -169,8 +161,6 @@ func TestQueueOfAServerThatDoesNotRead(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second)
 		e.wait()
-		if got, want := neighbour.end(), "error"; got != want {
-			t.Errorf("got %s after the write's deadline, want %s", got, want)
-		}
+		neighbour.wantEnd(t, "error", "after the write's deadline")
 	})
 }

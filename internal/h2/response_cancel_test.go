@@ -30,25 +30,21 @@ func TestFaultContextEnds(t *testing.T) {
 		"after the end":     {func(e *exchange, id uint32) { e.ok(id); e.endData(id, "text") }, "regular", 0},
 		"after RST_STREAM":  {func(e *exchange, id uint32) { e.ok(id); e.reset(id, 2) }, "error", 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			forEachClient(t, func(t *testing.T, kind clientKind) {
-				e := newExchange(t, kind)
-				v := states["waiting"](e)
-				test.respond(e, v.id)
-				e.wait()
-				v.cancel()
-				e.wait()
-				if got := v.end(); got != test.want {
-					t.Errorf("got %s (%v), want %s", got, v.failure(), test.want)
-				}
-				if test.resets > 0 && !errors.Is(v.failure(), context.Canceled) {
-					t.Errorf("got error %v, want %v", v.failure(), context.Canceled)
-				}
-				if got, want := len(e.resets(v.id)), test.resets; got != want {
-					t.Errorf("got %d RST_STREAM, want %d", got, want)
-				}
-			})
-		})
+		t.Run(name, eachClient(func(t *testing.T, kind clientKind) {
+			e := newExchange(t, kind)
+			v := states["waiting"](e)
+			test.respond(e, v.id)
+			e.wait()
+			v.cancel()
+			e.wait()
+			v.wantEnd(t, test.want, "in the end")
+			if test.resets > 0 && !errors.Is(v.failure(), context.Canceled) {
+				t.Errorf("got error %v, want %v", v.failure(), context.Canceled)
+			}
+			if got, want := len(e.resets(v.id)), test.resets; got != want {
+				t.Errorf("got %d RST_STREAM, want %d", got, want)
+			}
+		}))
 	}
 }
 
@@ -59,9 +55,7 @@ func TestFaultContextEndedBefore(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server/v", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for range 20 { // whatever of the two it waits for comes first
 			if !e.client.reserve() {
 				t.Fatal(errNoSlot)
@@ -110,9 +104,7 @@ func TestFaultHealthOfBusyConnection(t *testing.T) {
 		e.wire.stall(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got, want := v.end(), "error"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		v.wantEnd(t, "error", "in the end")
 	})
 }
 
@@ -135,9 +127,7 @@ func TestFaultContextEndsAtItsTurn(t *testing.T) {
 		e := newExchange(t, kind)
 		neighbour := e.open("/n")
 		req, err := http.NewRequestWithContext(endsAtItsTurn{t.Context(), e.conn()}, http.MethodGet, "http://server/v", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if !e.client.reserve() {
 			t.Fatal(errNoSlot)
 		}

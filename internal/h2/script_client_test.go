@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -58,9 +57,7 @@ func dialReference(t testing.TB, conn net.Conn) testClient {
 		DisableCompression: true,
 	}
 	cc, err := tr.NewClientConn(context.Background(), "http", "server:80") //nolint:usetesting // the client outlives no test
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return &referenceClient{cc}
 }
 
@@ -85,12 +82,19 @@ func forEachOwn(t *testing.T, test func(*testing.T, clientKind)) {
 	forEachKind(t, ownKinds(), test)
 }
 
+// eachClient and eachOwn return tests that run test in this way.
+func eachClient(test func(*testing.T, clientKind)) func(*testing.T) {
+	return func(t *testing.T) { forEachClient(t, test) }
+}
+
+func eachOwn(test func(*testing.T, clientKind)) func(*testing.T) {
+	return func(t *testing.T) { forEachOwn(t, test) }
+}
+
 func forEachKind(t *testing.T, kinds []clientKind, test func(*testing.T, clientKind)) {
 	t.Helper()
 	for _, kind := range kinds {
-		t.Run(kind.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(t, kind) })
-		})
+		t.Run(kind.name, inBubble(func(t *testing.T) { test(t, kind) }))
 	}
 }
 
@@ -244,6 +248,14 @@ func (r *call) end() string {
 		return "an error that readers take for the regular end"
 	default:
 		return "error"
+	}
+}
+
+// wantEnd compares the state of a call. The text says when, or of which stream.
+func (r *call) wantEnd(t testing.TB, want, when string) {
+	t.Helper()
+	if got := r.end(); got != want {
+		t.Errorf("got %s (%v) %s, want %s", got, r.failure(), when, want)
 	}
 }
 

@@ -30,9 +30,7 @@ const testWindow = 256 << 10
 func dialConn(t testing.TB, nc net.Conn) testClient {
 	events := &eventLog{}
 	c, err := newConn(nc, events, connOptions{streamWindow: testWindow})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return &ownClient{c, events, t}
 }
 

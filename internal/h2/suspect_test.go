@@ -98,10 +98,6 @@ func hangs(r *http.Request) { <-r.Context().Done() }
 
 func aborts(*http.Request) { panic(http.ErrAbortHandler) } // net/http sends INTERNAL_ERROR
 
-func inBubble(test func(t *testing.T)) func(t *testing.T) {
-	return func(t *testing.T) { synctest.Test(t, test) }
-}
-
 // took opens a watch, and returns how long that took.
 func (c *client) took() (*http.Response, time.Duration) {
 	c.t.Helper()
@@ -184,9 +180,7 @@ func TestSuspectConnectionBecomesWell(t *testing.T) {
 		server := &fakeServer{limit: 100}
 		p := newPool(server.dial)
 		slow, err := p.acquire((&http.Request{}).WithContext(t.Context()), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		time.Sleep(suspectAfter + time.Millisecond)
 		if got, err := acquire(t.Context(), p, nil); err != nil || got == slow.pooled.connection {
 			t.Errorf("while it is suspect: got %v and %v, want another connection", got, err)

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
-	"testing/synctest"
 )
 
 // A connection resumes a TLS session if the program has set a ClientSessionCache. client-go sets none.
@@ -21,26 +20,24 @@ func TestTLSResumption(t *testing.T) {
 		"without a session cache": nil,
 		"with a session cache":    tls.NewLRUClientSessionCache(1),
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := serve(t, func(s *site) { s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 1} })
-				base := &http.Transport{
-					DialContext: server.dial, ForceAttemptHTTP2: true,
-					TLSClientConfig: &tls.Config{RootCAs: server.ca.pool(), ClientSessionCache: sessions},
-				}
-				c := &client{t: t, Client: &http.Client{Transport: New(base)}}
-				t.Cleanup(c.CloseIdleConnections)
-				if c.watch().TLS.DidResume {
-					t.Error("first connection: it has resumed a session, and there was none")
-				}
-				if got, want := c.watch().TLS.DidResume, sessions != nil; got != want {
-					t.Errorf("second connection: resumed %v, want %v", got, want)
-				}
-				if dials, _ := server.seen(); dials != 2 {
-					t.Errorf("dials: got %d, want 2", dials)
-				}
-			})
-		})
+		t.Run(name, inBubble(func(t *testing.T) {
+			server := serve(t, func(s *site) { s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 1} })
+			base := &http.Transport{
+				DialContext: server.dial, ForceAttemptHTTP2: true,
+				TLSClientConfig: &tls.Config{RootCAs: server.ca.pool(), ClientSessionCache: sessions},
+			}
+			c := &client{t: t, Client: &http.Client{Transport: New(base)}}
+			t.Cleanup(c.CloseIdleConnections)
+			if c.watch().TLS.DidResume {
+				t.Error("first connection: it has resumed a session, and there was none")
+			}
+			if got, want := c.watch().TLS.DidResume, sessions != nil; got != want {
+				t.Errorf("second connection: resumed %v, want %v", got, want)
+			}
+			if dials, _ := server.seen(); dials != 2 {
+				t.Errorf("dials: got %d, want 2", dials)
+			}
+		}))
 	}
 }
 
@@ -76,13 +73,9 @@ func TestFIPS(t *testing.T) {
 	transport := New(base)
 	defer transport.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(WithParking(t.Context()), http.MethodGet, server.URL+"/api?watch=true", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	response, err := transport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer func() { _ = response.Body.Close() }()
 	if got, err := io.ReadAll(response.Body); err != nil || string(got) != "HTTP/2.0" {
 		t.Errorf("response: got %q and %v, want HTTP/2.0", got, err)

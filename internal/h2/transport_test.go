@@ -46,9 +46,7 @@ func TestTransportReceivesMoreThanAWindow(t *testing.T) {
 		c := clientFor(t, server.config())
 		for range streams {
 			response, err := c.get(t.Context(), "/api?watch=true")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer func() { _ = response.Body.Close() }()
 			if n, err := io.Copy(io.Discard, response.Body); n != size || err != nil {
 				t.Errorf("got %d bytes and %v, want %d", n, err, size)
@@ -106,9 +104,7 @@ func TestTransportPassesOtherRequestsToTheBase(t *testing.T) {
 				ctx = t.Context()
 			}
 			request, err := http.NewRequestWithContext(ctx, test.method, test.url, strings.NewReader(test.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if test.body == "" {
 				request.Body = nil
 			}
@@ -261,26 +257,24 @@ func TestTransportCancelsDials(t *testing.T) {
 		"while TLS is negotiated": func(d *dials) dialFunc { return d.silent },
 	}
 	for name, hang := range hangs {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := serve(t, nil)
-				d := &dials{}
-				config := server.config()
-				config.Dial = hang(d)
-				c := clientFor(t, config)
-				ctx, cancel := context.WithTimeout(t.Context(), overdueAfter/2)
-				defer cancel()
-				began := time.Now()
-				_, err := c.get(ctx, "/api?watch=true") //nolint:bodyclose // it is an error
-				if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != overdueAfter/2 {
-					t.Errorf("got %v after %v, want the end of the context", err, took)
-				}
-				synctest.Wait()
-				if d.open.Load() != 0 || d.begun.Load() != 1 {
-					t.Errorf("%d dials, %d of them open, want 1 that has ended", d.begun.Load(), d.open.Load())
-				}
-			})
-		})
+		t.Run(name, inBubble(func(t *testing.T) {
+			server := serve(t, nil)
+			d := &dials{}
+			config := server.config()
+			config.Dial = hang(d)
+			c := clientFor(t, config)
+			ctx, cancel := context.WithTimeout(t.Context(), overdueAfter/2)
+			defer cancel()
+			began := time.Now()
+			_, err := c.get(ctx, "/api?watch=true") //nolint:bodyclose // it is an error
+			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != overdueAfter/2 {
+				t.Errorf("got %v after %v, want the end of the context", err, took)
+			}
+			synctest.Wait()
+			if d.open.Load() != 0 || d.begun.Load() != 1 {
+				t.Errorf("%d dials, %d of them open, want 1 that has ended", d.begun.Load(), d.open.Load())
+			}
+		}))
 	}
 }
 

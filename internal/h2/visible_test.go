@@ -108,9 +108,7 @@ func TestErrorsAreMadeByRedact(t *testing.T) {
 			continue
 		}
 		parsed, err := parser.ParseFile(set, file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			called, ok := n.(*ast.SelectorExpr)
 			if !ok {

@@ -30,8 +30,8 @@ type statuses []objectcache.Status
 
 func (s *statuses) Statuses() iter.Seq[objectcache.Status] { return slices.Values(*s) }
 
-// The check fails if no object can be read for the grace, and has the cause. An object that is refused, whose kind is not
-// served, or that is absent without a request does not count.
+// The check fails if no object can be read for the grace, and has the cause. An object that is refused, whose kind is
+// not served, or that is absent without a request does not count.
 func TestHealthz(t *testing.T) {
 	outage, unauthorized := errors.New("etcd is away"), apierrors.NewUnauthorized("no token")
 	failing := func(cause error) objectcache.Status {

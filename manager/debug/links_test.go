@@ -14,6 +14,9 @@ import (
 // A program that serves the page is at most 2 MB larger than one that does not. html/template, which calls methods by
 // their names, would make the linker keep all of them: 26 MB.
 func TestPageIsSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds two programs: not with -short")
+	}
 	size := func(tags string) int64 {
 		program := filepath.Join(t.TempDir(), "program")
 		if out, err := command(t, "build", "-tags", tags, "-o", program, "./testdata/program").CombinedOutput(); err != nil {

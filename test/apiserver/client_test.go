@@ -62,13 +62,9 @@ func TestProtocols(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, test.options)
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL()+"/healthz", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			res, err := f.http.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer func() { _ = res.Body.Close() }()
 			if res.Proto != test.want {
 				t.Errorf("got %s, want %s", res.Proto, test.want)
@@ -83,16 +79,12 @@ func TestWriteKubeconfig(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o644); err != nil { // an existing file, readable by all
 		t.Fatal(err)
 	}
-	if err := s.WriteKubeconfig(path); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.WriteKubeconfig(path))
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got mode %v, %v, want 0600", info.Mode(), err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := newClientFor(t, config).CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("list with the kubeconfig: got %v, want no error", err)
 	}

@@ -95,9 +95,7 @@ func testRotate(t *testing.T, options Options) {
 	}
 	w := f.watchSecrets(named("b", watchList()))
 	expect(t, w, watch.Bookmark)
-	if err := f.RotateCA(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.RotateCA())
 	if err := connects(f.Config()); err != nil {
 		t.Errorf("after a new CA, with that CA: got %v, want no error", err)
 	}

@@ -35,18 +35,14 @@ func newWidget(name string, size int64) *unstructured.Unstructured {
 func (f *fixture) widgets() dynamic.ResourceInterface {
 	f.t.Helper()
 	client, err := dynamic.NewForConfig(f.Config())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return client.Resource(customResources[0].resource().gvr()).Namespace("default")
 }
 
 func (f *fixture) createWidget(name string, size int64) *unstructured.Unstructured {
 	f.t.Helper()
 	created, err := f.widgets().Create(f.t.Context(), newWidget(name, size), metav1.CreateOptions{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return created
 }
 
@@ -58,9 +54,7 @@ func TestCustomResource(t *testing.T) {
 			f := newFixture(t, options)
 			widgets := f.widgets()
 			w, err := widgets.Watch(t.Context(), named("a", watchList()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer w.Stop()
 			end := metaOf(t, expect(t, w, watch.Bookmark))
 			if end.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" {
@@ -93,9 +87,7 @@ func TestCustomResource(t *testing.T) {
 			if size, _, _ := unstructured.NestedInt64(modified.Object, "spec", "size"); size != 2 {
 				t.Errorf("got %v, want size 2", modified)
 			}
-			if err := widgets.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			check(t, widgets.Delete(t.Context(), "a", metav1.DeleteOptions{}))
 			expect(t, w, watch.Deleted)
 			list, err := widgets.List(t.Context(), metav1.ListOptions{})
 			if err != nil || list.GetKind() != "WidgetList" || len(list.Items) != 1 || list.Items[0].GetKind() != "Widget" {
@@ -194,9 +186,7 @@ func TestCustomResourceState(t *testing.T) {
 	empty := New(t, Options{}).Snapshot()
 	f.createWidget("a", 1)
 	state := f.Snapshot()
-	if err := f.client.CoreV1().Namespaces().Delete(t.Context(), "default", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.client.CoreV1().Namespaces().Delete(t.Context(), "default", metav1.DeleteOptions{}))
 	if list, err := f.widgets().List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
 		t.Errorf("got %v, %v, want no object in a deleted namespace", list, err)
 	}

@@ -32,30 +32,22 @@ func wantWidget(t *testing.T, got *unstructured.Unstructured, size int64, phase 
 func TestCustomResourceStatus(t *testing.T) {
 	f := newFixture(t, Options{CustomResources: statusResources()})
 	setPhase := func(obj *unstructured.Unstructured, phase string) {
-		if err := unstructured.SetNestedField(obj.Object, phase, "status", "phase"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, unstructured.SetNestedField(obj.Object, phase, "status", "phase"))
 	}
 	setSize := func(obj *unstructured.Unstructured, size int64) {
-		if err := unstructured.SetNestedField(obj.Object, size, "spec", "size"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, unstructured.SetNestedField(obj.Object, size, "spec", "size"))
 	}
 	widget := newWidget("a", 1)
 	setPhase(widget, "made up")
 	widget, err := f.widgets().Create(t.Context(), widget, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	wantWidget(t, widget, 1, "", 1)
 
 	setSize(widget, 2)
 	setPhase(widget, "Ready")
 	widget.SetLabels(map[string]string{"a": "b"})
 	widget, err = f.widgets().UpdateStatus(t.Context(), widget, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	wantWidget(t, widget, 1, "Ready", 1)
 	if widget.GetLabels() != nil {
 		t.Errorf("update of the status: got labels %v, want none", widget.GetLabels())
@@ -64,16 +56,12 @@ func TestCustomResourceStatus(t *testing.T) {
 	setSize(widget, 3)
 	setPhase(widget, "made up")
 	widget, err = f.widgets().Update(t.Context(), widget, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	wantWidget(t, widget, 3, "Ready", 2)
 
 	unstructured.RemoveNestedField(widget.Object, "status")
 	widget, err = f.widgets().UpdateStatus(t.Context(), widget, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	wantWidget(t, widget, 3, "", 2)
 }
 

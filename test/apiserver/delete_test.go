@@ -88,9 +88,7 @@ func TestFinalizers(t *testing.T) {
 	f.createSecret(secret)
 	w := f.watchSecrets(metav1.ListOptions{ResourceVersion: f.ResourceVersion()})
 	for range 2 { // the second deletion changes nothing
-		if err := secrets.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, secrets.Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	}
 	marked := expect(t, w, watch.Modified).Object.(*corev1.Secret)
 	if marked.DeletionTimestamp == nil || marked.DeletionGracePeriodSeconds == nil || *marked.DeletionGracePeriodSeconds != 0 {
@@ -124,9 +122,7 @@ func TestDeleteCollection(t *testing.T) {
 		f.createSecret(secret)
 	}
 	err := f.client.CoreV1().Secrets("default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "name!=b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if list := f.listSecrets(metav1.ListOptions{}); len(list.Items) != 1 || list.Items[0].Name != "b" {
 		t.Errorf("got %v, want b only", list.Items)
 	}
@@ -157,9 +153,7 @@ func TestNamespaces(t *testing.T) {
 	f.createSecret(inside)
 	var writes []string
 	f.Observe(Observer{Write: func(w Write) { writes = append(writes, fmt.Sprint(w.Type, " ", w.Resource.Resource, " ", w.Key)) }})
-	if err := f.client.CoreV1().Namespaces().Delete(t.Context(), "x", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.client.CoreV1().Namespaces().Delete(t.Context(), "x", metav1.DeleteOptions{}))
 	if want := []string{"DELETED secrets x/a", "DELETED namespaces /x"}; !slices.Equal(writes, want) {
 		t.Errorf("observed: got %q, want %q", writes, want)
 	}
@@ -178,9 +172,7 @@ func TestDeletionTimestampRaisesGeneration(t *testing.T) {
 	pod.Finalizers = []string{"example.com/hold"}
 	f.createPod(pod)
 	for range 2 { // the second deletion changes nothing
-		if err := pods.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, pods.Delete(t.Context(), "a", metav1.DeleteOptions{}))
 		got, err := pods.Get(t.Context(), "a", metav1.GetOptions{})
 		if err != nil || got.DeletionTimestamp == nil || got.Generation != 2 {
 			t.Errorf("got deletionTimestamp %v, generation %d, %v, want one and generation 2", got.DeletionTimestamp, got.Generation, err)

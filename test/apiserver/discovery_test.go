@@ -55,9 +55,7 @@ func TestDynamicClient(t *testing.T) {
 	config := f.Config()
 	config.QPS = -1
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, r := range f.store.resources {
 		if r == selfSubjectAccessReviews {
 			continue // not stored
@@ -78,9 +76,7 @@ func TestDynamicClient(t *testing.T) {
 				t.Fatalf("create: got %v, %v", created, err)
 			}
 			w, err := resource.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=x"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer w.Stop()
 			if event := <-w.ResultChan(); metaOf(t, event).GetUID() != created.GetUID() {
 				t.Errorf("watch: got %v, want the object", event)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,9 +43,7 @@ func newFixture(t *testing.T, options Options) *fixture {
 	s := New(t, options)
 	config := s.Config()
 	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return &fixture{Server: s, t: t, client: s.Client(), http: client}
 }
@@ -59,12 +58,27 @@ func (f *fixture) throughNetwork() *network.Network {
 	return faults
 }
 
-func newClientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
+func inBubble(test func(t *testing.T)) func(t *testing.T) {
+	return func(t *testing.T) { synctest.Test(t, test) }
+}
+
+// tester is what *testing.T and *rapid.T have in common.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func check(t tester, err error) {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func newClientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	check(t, err)
 	return client
 }
 
@@ -85,9 +99,7 @@ func newPod(name string) *corev1.Pod {
 func (f *fixture) createSecret(secret *corev1.Secret) *corev1.Secret {
 	f.t.Helper()
 	created, err := f.client.CoreV1().Secrets(secret.Namespace).Create(f.t.Context(), secret, metav1.CreateOptions{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return created
 }
 
@@ -96,25 +108,19 @@ func (f *fixture) updateSecret(secret *corev1.Secret, value string) *corev1.Secr
 	changed := secret.DeepCopy()
 	changed.Data = map[string][]byte{"key": []byte(value)}
 	updated, err := f.client.CoreV1().Secrets(secret.Namespace).Update(f.t.Context(), changed, metav1.UpdateOptions{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return updated
 }
 
 func (f *fixture) deleteSecret(name string) {
 	f.t.Helper()
-	if err := f.client.CoreV1().Secrets("default").Delete(f.t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, f.client.CoreV1().Secrets("default").Delete(f.t.Context(), name, metav1.DeleteOptions{}))
 }
 
 func (f *fixture) createPod(pod *corev1.Pod) *corev1.Pod {
 	f.t.Helper()
 	created, err := f.client.CoreV1().Pods(pod.Namespace).Create(f.t.Context(), pod, metav1.CreateOptions{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return created
 }
 
@@ -129,9 +135,7 @@ func (f *fixture) createNumbered(count int) {
 func (f *fixture) listSecrets(options metav1.ListOptions) *corev1.SecretList {
 	f.t.Helper()
 	list, err := f.client.CoreV1().Secrets("default").List(f.t.Context(), options)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return list
 }
 
@@ -139,9 +143,7 @@ func (f *fixture) listSecrets(options metav1.ListOptions) *corev1.SecretList {
 func (f *fixture) watchSecrets(options metav1.ListOptions) watch.Interface {
 	f.t.Helper()
 	w, err := f.client.CoreV1().Secrets("default").Watch(f.t.Context(), options)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	f.t.Cleanup(w.Stop)
 	return w
 }
@@ -196,21 +198,15 @@ type response struct {
 func (f *fixture) do(method, path, body string, headers ...string) response {
 	f.t.Helper()
 	req, err := http.NewRequestWithContext(f.t.Context(), method, f.URL()+path, strings.NewReader(body))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	res, err := f.http.Do(req)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	defer func() { _ = res.Body.Close() }()
 	data, err := io.ReadAll(res.Body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return response{res.StatusCode, res.Header, data}
 }
 

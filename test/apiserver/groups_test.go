@@ -34,9 +34,7 @@ func TestIngress(t *testing.T) {
 	forEachContentType(t, func(t *testing.T, f *fixture, client kubernetes.Interface) {
 		ingresses := client.NetworkingV1().Ingresses("default")
 		w, err := ingresses.Watch(t.Context(), named("web", watchList()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer w.Stop()
 		expect(t, w, watch.Bookmark)
 		if got := f.OpenStreams("ingresses.networking.k8s.io", key("web")); got != 1 {
@@ -71,9 +69,7 @@ func TestIngress(t *testing.T) {
 		if modified := expect(t, w, watch.Modified).Object.(*networkingv1.Ingress); *modified.Spec.IngressClassName != "nginx" {
 			t.Errorf("modified: got %v, want the class", modified)
 		}
-		if err := ingresses.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, ingresses.Delete(t.Context(), "web", metav1.DeleteOptions{}))
 		expect(t, w, watch.Deleted)
 	})
 }
@@ -85,9 +81,7 @@ func TestLease(t *testing.T) {
 		created, err := leases.Create(t.Context(), &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a")},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		next := created.DeepCopy()
 		next.Spec.HolderIdentity = new("b")
 		next.ResourceVersion = ""

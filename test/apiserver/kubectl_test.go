@@ -60,9 +60,7 @@ func newKubectl(t *testing.T, s *Server) *kubectl {
 	}
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := s.WriteKubeconfig(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.WriteKubeconfig(kubeconfig))
 	return &kubectl{t, program, append(os.Environ(), "HOME="+dir, "KUBECONFIG="+kubeconfig)}
 }
 

@@ -19,9 +19,7 @@ func TestMemoryListener(t *testing.T) {
 		accepted <- conn
 	}()
 	client, err := l.Dial(t.Context(), "tcp", "apiserver.test:80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	server := <-accepted
 	go func() { _, _ = client.Write([]byte("x")) }()
 	if n, err := server.Read(make([]byte, 1)); n != 1 || err != nil {

@@ -67,9 +67,7 @@ func TestContentType(t *testing.T) {
 		t.Run(info.MediaType, func(t *testing.T) {
 			secret.Name = strings.NewReplacer("application/", "", "vnd.", "").Replace(info.MediaType)
 			body, err := runtime.Encode(info.Serializer, secret)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			got := f.do(http.MethodPost, "/api/v1/namespaces/default/secrets", string(body), "Content-Type", info.MediaType+"; charset=utf-8", "Accept", "application/yaml")
 			var created corev1.Secret
 			if err := yaml.Unmarshal(got.body, &created); err != nil || got.code != 201 || string(created.Data["key"]) != "value of " {
@@ -93,9 +91,7 @@ func TestPretty(t *testing.T) {
 func TestMetadataClient(t *testing.T) {
 	f := newFixture(t, Options{CustomResources: customResources})
 	client, err := metadata.NewForConfig(f.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for r, created := range map[*resource]metav1.Object{secrets: f.createSecret(newSecret("a")), customResources[0].resource(): f.createWidget("a", 1)} {
 		t.Run(r.name, func(t *testing.T) {
 			objects := client.Resource(r.gvr()).Namespace("default")
@@ -108,9 +104,7 @@ func TestMetadataClient(t *testing.T) {
 				t.Errorf("got %v, %v, want the metadata of a", list, err)
 			}
 			w, err := objects.Watch(t.Context(), named("a", watchList()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer w.Stop()
 			if event := expect(t, w, watch.Added); metaOf(t, event).GetUID() != created.GetUID() {
 				t.Errorf("got %v, want the metadata of a", event)

@@ -122,9 +122,7 @@ func TestObserveWritesInOrder(t *testing.T) {
 					t.Errorf("got %s of %s with %q, observed %v %q", event.Type, secret.Name, secret.Data["key"], ok, value)
 				}
 			}
-			if err := writing.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, writing.Wait())
 			mu.Lock()
 			defer mu.Unlock()
 			if len(versions) != writes {

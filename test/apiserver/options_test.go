@@ -11,9 +11,7 @@ import (
 
 func TestOptionsDefaults(t *testing.T) {
 	got, err := Options{}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if len(got.Token) < 20 {
 		t.Errorf("got token %q, want at least 20 characters", got.Token)
 	}

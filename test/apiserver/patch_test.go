@@ -29,13 +29,9 @@ func TestPatchTypes(t *testing.T) {
 			created, err := configMaps.Create(t.Context(), &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"a": "1", "b": "1", "c": "1"},
 			}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			patched, err := configMaps.Patch(t.Context(), name, test.patchType, []byte(test.patch), metav1.PatchOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if diff := cmp.Diff(map[string]string{"a": "2", "c": "1"}, patched.Data); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -55,9 +51,7 @@ func TestStrategicMergeKeys(t *testing.T) {
 	f.createPod(pod)
 	patch := []byte(`{"spec":{"containers":[{"name":"side","image":"registry.test/side:v2"}]}}`)
 	patched, err := pods.Patch(t.Context(), "a", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if len(patched.Spec.Containers) != 2 || patched.Generation != 2 {
 		t.Fatalf("got %d containers at generation %d, want 2 at 2", len(patched.Spec.Containers), patched.Generation)
 	}

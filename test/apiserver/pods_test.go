@@ -100,15 +100,11 @@ func TestBinding(t *testing.T) {
 	options := watchList()
 	options.FieldSelector = "spec.nodeName=n1"
 	w, err := f.client.CoreV1().Pods("").Watch(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer w.Stop()
 	expect(t, w, watch.Bookmark)
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
-	if err := pods.Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, pods.Bind(t.Context(), binding, metav1.CreateOptions{}))
 	if got := expect(t, w, watch.Added).Object.(*corev1.Pod); got.Spec.NodeName != "n1" {
 		t.Errorf("got node %q, want n1", got.Spec.NodeName)
 	}
@@ -116,9 +112,7 @@ func TestBinding(t *testing.T) {
 	if err := pods.Bind(t.Context(), binding, metav1.CreateOptions{}); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), `already assigned to node "n1"`) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	if err := pods.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, pods.Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	expect(t, w, watch.Deleted)
 	binding.Name = "b"
 	if err := pods.Bind(t.Context(), binding, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {

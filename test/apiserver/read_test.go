@@ -80,14 +80,10 @@ func TestReadVersions(t *testing.T) {
 func checkItems(t *testing.T, body []byte, want []string) {
 	t.Helper()
 	var list corev1.SecretList
-	if err := json.Unmarshal(body, &list); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(body, &list))
 	if list.Kind == "Secret" {
 		var single corev1.Secret
-		if err := json.Unmarshal(body, &single); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal(body, &single))
 		list.Items = []corev1.Secret{single}
 	} else if list.Kind != "SecretList" || list.APIVersion != "v1" || list.ResourceVersion == "" || list.Items == nil {
 		t.Errorf("got %s %s at version %q, want a SecretList with a version and items", list.APIVersion, list.Kind, list.ResourceVersion)

@@ -39,7 +39,7 @@ func TestRequests(t *testing.T) {
 
 func TestOpenStreams(t *testing.T) {
 	f := newFixture(t, Options{})
-	check := func(when string, named, namespace, total int) {
+	want := func(when string, named, namespace, total int) {
 		t.Helper()
 		got := [3]int{f.OpenStreams("secrets", key("a")), f.OpenStreams("secrets", types.NamespacedName{Namespace: "default"}), f.TotalStreams()}
 		if want := [3]int{named, namespace, total}; got != want {
@@ -47,22 +47,18 @@ func TestOpenStreams(t *testing.T) {
 		}
 	}
 	one := f.watchSecrets(named("a", watchList()))
-	check("one opened", 1, 0, 1)
+	want("one opened", 1, 0, 1)
 	two := f.watchSecrets(named("a", watchList()))
 	f.watchSecrets(metav1.ListOptions{})
-	check("three opened", 2, 1, 3)
+	want("three opened", 2, 1, 3)
 	one.Stop()
-	if err := f.WaitFor(t.Context(), func() bool { return f.TotalStreams() == 2 }); err != nil {
-		t.Fatal(err)
-	}
-	check("one stopped", 1, 1, 2)
+	check(t, f.WaitFor(t.Context(), func() bool { return f.TotalStreams() == 2 }))
+	want("one stopped", 1, 1, 2)
 	two.Stop()
-	if err := f.WaitFor(t.Context(), func() bool { return f.OpenStreams("secrets", key("a")) == 0 }); err != nil {
-		t.Fatal(err)
-	}
-	check("two stopped", 0, 1, 1)
+	check(t, f.WaitFor(t.Context(), func() bool { return f.OpenStreams("secrets", key("a")) == 0 }))
+	want("two stopped", 0, 1, 1)
 	f.Close()
-	check("server closed", 0, 0, 0)
+	want("server closed", 0, 0, 0)
 }
 
 func TestWaitForEndsWithContext(t *testing.T) {

@@ -17,9 +17,7 @@ func newReplica(t *testing.T) (f, replica *fixture) {
 	t.Helper()
 	f = newFixture(t, Options{InMemory: true, TLS: true})
 	server, err := f.Replica()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return f, &fixture{Server: server, t: t, client: server.Client()}
 }
 

@@ -90,44 +90,40 @@ func TestRewriteEvents(t *testing.T) {
 		}, []string{"ADDED a 1", "BOOKMARK", "ERROR 500"}, true},
 	} {
 		for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
-			t.Run(name+"/"+contentType, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f := newFixture(t, Options{InMemory: true, TLS: true})
-					config := f.Config()
-					config.ContentType = contentType
-					client := newClientFor(t, config)
-					secret := newSecret("a")
-					secret.Data["key"] = []byte("1")
-					first := f.createSecret(secret)
-					if test.rewrite != nil {
-						f.Rewrite(Rewriter{Event: func(_ context.Context, _ Request, e watch.Event) []watch.Event { return test.rewrite(e) }})
+			t.Run(name+"/"+contentType, inBubble(func(t *testing.T) {
+				f := newFixture(t, Options{InMemory: true, TLS: true})
+				config := f.Config()
+				config.ContentType = contentType
+				client := newClientFor(t, config)
+				secret := newSecret("a")
+				secret.Data["key"] = []byte("1")
+				first := f.createSecret(secret)
+				if test.rewrite != nil {
+					f.Rewrite(Rewriter{Event: func(_ context.Context, _ Request, e watch.Event) []watch.Event { return test.rewrite(e) }})
+				}
+				w, err := client.CoreV1().Secrets("default").Watch(t.Context(), named("a", watchList()))
+				check(t, err)
+				defer w.Stop()
+				f.updateSecret(f.updateSecret(first, "2"), "3")
+				f.deleteSecret("a")
+				synctest.Wait()
+				for _, want := range test.want {
+					if got := textOf(<-w.ResultChan()); got != want {
+						t.Errorf("got %s, want %s", got, want)
 					}
-					w, err := client.CoreV1().Secrets("default").Watch(t.Context(), named("a", watchList()))
-					if err != nil {
-						t.Fatal(err)
+				}
+				synctest.Wait()
+				select {
+				case event, open := <-w.ResultChan():
+					if open || !test.ends {
+						t.Errorf("got %s, open %v, want no event", textOf(event), open)
 					}
-					defer w.Stop()
-					f.updateSecret(f.updateSecret(first, "2"), "3")
-					f.deleteSecret("a")
-					synctest.Wait()
-					for _, want := range test.want {
-						if got := textOf(<-w.ResultChan()); got != want {
-							t.Errorf("got %s, want %s", got, want)
-						}
+				default:
+					if test.ends {
+						t.Error("got an open watch, want its end")
 					}
-					synctest.Wait()
-					select {
-					case event, open := <-w.ResultChan():
-						if open || !test.ends {
-							t.Errorf("got %s, open %v, want no event", textOf(event), open)
-						}
-					default:
-						if test.ends {
-							t.Error("got an open watch, want its end")
-						}
-					}
-				})
-			})
+				}
+			}))
 		}
 	}
 }

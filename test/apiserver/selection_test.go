@@ -41,13 +41,9 @@ func TestSelection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := fields.ParseSelector(test.fields)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			l, err := labels.Parse(test.labels)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			sel := newSelection(pods, test.namespace, l, f)
 			if got := sel.matches(pod); got != test.matches {
 				t.Errorf("got match %t, want %t", got, test.matches)

@@ -17,20 +17,16 @@ import (
 )
 
 // newTestStore returns the watch cache of a store with the initial namespaces, and its table of secrets.
-func newTestStore(t interface{ Fatal(...any) }, limit int) (*watchCache, *table) {
+func newTestStore(t tester, limit int) (*watchCache, *table) {
 	s := newStore(builtInResources, limit).newCache()
-	if err := s.createInitialNamespaces(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.createInitialNamespaces())
 	return s, s.tableOf(secrets)
 }
 
 // mustSwap writes next and returns the stored object. It fails the test on an error.
-func mustSwap(t interface{ Fatal(...any) }, s *watchCache, table *table, key types.NamespacedName, old, next object) object {
+func mustSwap(t tester, s *watchCache, table *table, key types.NamespacedName, old, next object) object {
 	stored, err := s.swap(table, key, old, next)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return stored
 }
 
@@ -50,9 +46,7 @@ func TestListIsInKeyOrder(t *testing.T) {
 		}
 	}
 	found, _, err := s.list(table, all(secrets), listPlan{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var got []string
 	for _, obj := range found {
 		got = append(got, storageKey(obj))
@@ -80,9 +74,7 @@ func TestPublish(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, _, err := s.watch(table, test.sel, start{}, 10)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			stored := mustSwap(t, s, table, key("a"), nil, newSecret("a"))
 			if events, _ := w.take(); len(events) != test.want {
 				t.Errorf("got %d events, want %d", len(events), test.want)

@@ -93,9 +93,7 @@ func TestStreamsAreComplete(t *testing.T) {
 				cancel() // the readers would wait for the last secret
 				t.Fatal(errors.Join(err, reading.Wait()))
 			}
-			if err := reading.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, reading.Wait())
 			list := f.listSecrets(metav1.ListOptions{})
 			for i, replica := range replicas {
 				if len(replica.state) != len(list.Items) {
@@ -205,9 +203,7 @@ func TestInformer(t *testing.T) {
 			f.CloseStreams(nil)
 			f.updateSecret(first, "new")
 			next("update a")
-			if err := f.WaitFor(ctx, func() bool { return f.TotalStreams() == 1 }); err != nil {
-				t.Fatal(err)
-			}
+			check(t, f.WaitFor(ctx, func() bool { return f.TotalStreams() == 1 }))
 			f.CloseStreams(nil)
 			f.createSecret(newSecret("b"))
 			f.Compact()
@@ -241,9 +237,7 @@ func TestCloseUnderLoad(t *testing.T) {
 					}
 				})
 			}
-			if err := f.WaitFor(ctx, func() bool { return len(f.Requests()) > 50 }); err != nil {
-				t.Fatal(err)
-			}
+			check(t, f.WaitFor(ctx, func() bool { return len(f.Requests()) > 50 }))
 			f.Close()
 			if got := f.TotalStreams(); got != 0 {
 				t.Errorf("after Close: got %d streams, want 0", got)

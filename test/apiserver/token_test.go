@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package apiserver_test
+package apiserver
 
 import (
 	"encoding/base64"
@@ -13,14 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 // TestTokenRequest checks that a token has the requested lifetime, audience and pod, and that invalid requests are
 // refused as by kube-apiserver.
 func TestTokenRequest(t *testing.T) {
-	core := apiserver.New(t, apiserver.Options{}).Client().CoreV1()
+	core := New(t, Options{}).Client().CoreV1()
 	for _, name := range []string{"default", "other"} {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := core.ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
@@ -31,9 +29,7 @@ func TestTokenRequest(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "web-1"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "registry.example/main:1"}}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	bound := func(name string, uid string) *authenticationv1.BoundObjectReference {
 		ref := &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: name}
 		if ref.UID = pod.UID; uid != "" {
@@ -63,9 +59,7 @@ func TestTokenRequest(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if *got.Spec.ExpirationSeconds != tc.seconds || !time.Now().Before(got.Status.ExpirationTimestamp.Time) {
 				t.Errorf("lifetime: got %d s until %v, want %d s", *got.Spec.ExpirationSeconds, got.Status.ExpirationTimestamp, tc.seconds)
 			}
@@ -76,12 +70,8 @@ func TestTokenRequest(t *testing.T) {
 			}
 			parts := strings.Split(got.Status.Token, ".")
 			data, err := base64.RawURLEncoding.DecodeString(parts[1])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal(data, &claims); err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
+			check(t, json.Unmarshal(data, &claims))
 			if claims.Sub != "system:serviceaccount:default:default" || len(claims.Aud) != 1 {
 				t.Errorf("claims: got %+v, want the account and one audience", claims)
 			}

@@ -171,33 +171,31 @@ func TestWatchTimes(t *testing.T) {
 			wantMarks: []time.Duration{10 * time.Second, 20 * time.Second, 23 * time.Second},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, Options{InMemory: true, BookmarkInterval: test.interval})
-				w := f.watchSecrets(metav1.ListOptions{
-					ResourceVersion: f.ResourceVersion(), TimeoutSeconds: test.timeout, AllowWatchBookmarks: test.bookmarks,
-				})
-				begin := time.Now()
-				marks := []time.Duration{}
-				for range w.ResultChan() {
-					marks = append(marks, time.Since(begin))
-				}
-				if lasted := time.Since(begin); lasted < test.atLeast || lasted > test.atMost {
-					t.Errorf("got a watch of %v, want %v to %v", lasted, test.atLeast, test.atMost)
-				}
-				if test.wantMarks != nil && len(marks) != len(test.wantMarks) {
-					t.Fatalf("got bookmarks at %v, want %v", marks, test.wantMarks)
-				}
-				for i, want := range test.wantMarks {
-					if marks[i] != want {
-						t.Errorf("got bookmarks at %v, want %v", marks, test.wantMarks)
-					}
-				}
-				if test.bookmarks && test.wantMarks == nil && len(marks) < 29 {
-					t.Errorf("got %d bookmarks, want one a minute", len(marks))
-				}
+		t.Run(name, inBubble(func(t *testing.T) {
+			f := newFixture(t, Options{InMemory: true, BookmarkInterval: test.interval})
+			w := f.watchSecrets(metav1.ListOptions{
+				ResourceVersion: f.ResourceVersion(), TimeoutSeconds: test.timeout, AllowWatchBookmarks: test.bookmarks,
 			})
-		})
+			begin := time.Now()
+			marks := []time.Duration{}
+			for range w.ResultChan() {
+				marks = append(marks, time.Since(begin))
+			}
+			if lasted := time.Since(begin); lasted < test.atLeast || lasted > test.atMost {
+				t.Errorf("got a watch of %v, want %v to %v", lasted, test.atLeast, test.atMost)
+			}
+			if test.wantMarks != nil && len(marks) != len(test.wantMarks) {
+				t.Fatalf("got bookmarks at %v, want %v", marks, test.wantMarks)
+			}
+			for i, want := range test.wantMarks {
+				if marks[i] != want {
+					t.Errorf("got bookmarks at %v, want %v", marks, test.wantMarks)
+				}
+			}
+			if test.bookmarks && test.wantMarks == nil && len(marks) < 29 {
+				t.Errorf("got %d bookmarks, want one a minute", len(marks))
+			}
+		}))
 	}
 }
 
@@ -236,13 +234,9 @@ func TestSlowClient(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.URL()+"/api/v1/secrets?watch=true&resourceVersion="+f.ResourceVersion(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	res, err := f.http.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer func() { _ = res.Body.Close() }()
 	secret := f.createSecret(newSecret("a"))
 	big := strings.Repeat("x", 100_000)
@@ -276,19 +270,17 @@ func TestWatchMediaTypes(t *testing.T) {
 		"table":    {"application/json;as=Table;v=v1;g=meta.k8s.io", 200, "application/json", `"kind":"Table"`},
 		"yaml":     {"application/yaml", 406, "application/yaml", "only the following media types are accepted"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, Options{InMemory: true})
-				f.createSecret(newSecret("a"))
-				got := f.do(http.MethodGet, "/api/v1/secrets?watch=true&timeoutSeconds=1", "", "Accept", test.accept)
-				if got.code != test.code || got.header.Get("Content-Type") != test.contentType {
-					t.Errorf("got %d %s, want %d %s", got.code, got.header.Get("Content-Type"), test.code, test.contentType)
-				}
-				if !strings.Contains(string(got.body), test.contains) {
-					t.Errorf("got body %q, want %q in it", got.body, test.contains)
-				}
-			})
-		})
+		t.Run(name, inBubble(func(t *testing.T) {
+			f := newFixture(t, Options{InMemory: true})
+			f.createSecret(newSecret("a"))
+			got := f.do(http.MethodGet, "/api/v1/secrets?watch=true&timeoutSeconds=1", "", "Accept", test.accept)
+			if got.code != test.code || got.header.Get("Content-Type") != test.contentType {
+				t.Errorf("got %d %s, want %d %s", got.code, got.header.Get("Content-Type"), test.code, test.contentType)
+			}
+			if !strings.Contains(string(got.body), test.contains) {
+				t.Errorf("got body %q, want %q in it", got.body, test.contains)
+			}
+		}))
 	}
 }
 

@@ -88,9 +88,7 @@ func TestEndAndResetBody(t *testing.T) {
 						})
 						var got []byte
 						req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL()+path, nil)
-						if err != nil {
-							t.Fatal(err)
-						}
+						check(t, err)
 						res, err := f.http.Do(req)
 						if err == nil {
 							got, err = io.ReadAll(res.Body)
@@ -137,33 +135,31 @@ func TestBodyEndsWithItsLastByte(t *testing.T) {
 // TestHoldHeader checks that the response to a watch comes with its first event, and that errors are sent at once.
 func TestHoldHeader(t *testing.T) {
 	for name, options := range map[string]Options{"http1": {InMemory: true}, "http2": {InMemory: true, TLS: true}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, options)
-				f.Wrap(func(w http.ResponseWriter, r *http.Request, _ Request, next http.HandlerFunc) { next(HoldHeader(w), r) })
-				opened := make(chan watch.Interface)
-				go func() {
-					opened <- f.watchSecrets(named("a", metav1.ListOptions{ResourceVersion: f.ResourceVersion()}))
-				}()
-				time.Sleep(time.Minute)
-				select {
-				case <-opened:
-					t.Error("got a response before the first event")
-				default:
-				}
-				if got := f.OpenStreams("secrets", key("a")); got != 1 {
-					t.Errorf("got %d streams, want 1", got)
-				}
-				f.createSecret(newSecret("a"))
-				expect(t, <-opened, watch.Added)
-				if got := f.Requests()[0].Code; got != http.StatusOK {
-					t.Errorf("got code %d, want 200", got)
-				}
-				if _, err := f.client.CoreV1().Secrets("default").Get(t.Context(), "absent", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-					t.Errorf("got %v, want NotFound", err)
-				}
-			})
-		})
+		t.Run(name, inBubble(func(t *testing.T) {
+			f := newFixture(t, options)
+			f.Wrap(func(w http.ResponseWriter, r *http.Request, _ Request, next http.HandlerFunc) { next(HoldHeader(w), r) })
+			opened := make(chan watch.Interface)
+			go func() {
+				opened <- f.watchSecrets(named("a", metav1.ListOptions{ResourceVersion: f.ResourceVersion()}))
+			}()
+			time.Sleep(time.Minute)
+			select {
+			case <-opened:
+				t.Error("got a response before the first event")
+			default:
+			}
+			if got := f.OpenStreams("secrets", key("a")); got != 1 {
+				t.Errorf("got %d streams, want 1", got)
+			}
+			f.createSecret(newSecret("a"))
+			expect(t, <-opened, watch.Added)
+			if got := f.Requests()[0].Code; got != http.StatusOK {
+				t.Errorf("got code %d, want 200", got)
+			}
+			if _, err := f.client.CoreV1().Secrets("default").Get(t.Context(), "absent", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("got %v, want NotFound", err)
+			}
+		}))
 	}
 }
 

@@ -25,9 +25,7 @@ func TestCreateCompletesMetadata(t *testing.T) {
 	secret.DeletionTimestamp, secret.DeletionGracePeriodSeconds = new(metav1.Unix(1, 0)), new(int64(5))
 	secret.StringData = map[string]string{"key": "wins", "other": "x"}
 	created, err := f.client.CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if created.Namespace != "default" || created.ResourceVersion != f.ResourceVersion() || len(created.UID) != 36 {
 		t.Errorf("got namespace %q, version %q, uid %q, want default, %s and a UUID",
 			created.Namespace, created.ResourceVersion, created.UID, f.ResourceVersion())
@@ -158,9 +156,7 @@ func TestUpdate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			current, err := f.client.CoreV1().Secrets("default").Get(t.Context(), second.Name, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			current.Data = map[string][]byte{"case": []byte(name)}
 			test.change(current)
 			updated, err := f.client.CoreV1().Secrets("default").Update(t.Context(), current, metav1.UpdateOptions{})
@@ -223,9 +219,7 @@ func TestImmutable(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Immutable: new(true),
 		Data: map[string]string{"a": "1"}, BinaryData: map[string][]byte{"b": {1}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, test := range map[string]struct {
 		secret    func(*corev1.Secret)
 		configMap func(*corev1.ConfigMap)
@@ -308,9 +302,7 @@ func TestConcurrentWriters(t *testing.T) {
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, group.Wait())
 	got, err := configMaps.Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil || len(got.Data) != 80 {
 		t.Errorf("got %d keys, %v, want 80", len(got.Data), err)
